@@ -11,7 +11,7 @@ import numpy as np
 
 from airmixml import Scenario
 from airmixml.attacks import watch
-from airmixml.attacks.overheard import align_phase, overhear
+from airmixml.attacks.eavesdropper import align_phase, overhear
 
 # %%
 # Digits, four workers in each slot, with a target of epsilon 10 against readers of the mixtures. The eavesdropper

@@ -253,7 +253,7 @@ ATTACKS: Final = Registry(
         "prior": "airmixml.attacks.server_attacks:PRIOR",
         "release": "airmixml.attacks.listener_attacks:RELEASE",
         "eavesdropper": "airmixml.attacks.listener_attacks:EAVESDROPPER",
-        "everyone": "airmixml.attacks.everyone_attack:EVERYONE",
+        "everyone": "airmixml.attacks.isolating_listener:EVERYONE",
         "informed-server": "airmixml.attacks.informed:SERVER",
         "informed-release": "airmixml.attacks.informed:RELEASE",
         "informed-eavesdropper": "airmixml.attacks.informed:EAVESDROPPER",

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import torch
 
-from airmixml.attacks.overheard import Listener, overhear_chapters
+from airmixml.attacks.eavesdropper import Listener, overhear_chapters
 from airmixml.attacks.server_view import watch
 from airmixml.radio.draws import AirSetting, draw_slots
 from airmixml.scenario import Scenario

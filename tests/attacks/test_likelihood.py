@@ -12,14 +12,14 @@ from scipy.integrate import quad
 from scipy.special import i0
 from scipy.stats import hypergeom, multivariate_normal
 
-from airmixml.attacks.crowd import CrowdOfProducts, CrowdOfSymbols, crowd_of, crowd_power
-from airmixml.attacks.layouts import Layout, Moments
+from airmixml.attacks.gaussian_background import ProductBackground, SymbolBackground, background_of, background_power
+from airmixml.attacks.identification import better_of, count_loudest, places_among
 from airmixml.attacks.likelihood import averaged, log_ratios, log_ratios_by_level, score
-from airmixml.attacks.likeness import most_alike
 from airmixml.attacks.listener_findings import Identified
-from airmixml.attacks.naming import better_of, count_loudest, places_among
-from airmixml.attacks.received import Amplitudes, Received, rows_of_classes, slots_kept, strongest_workers
-from airmixml.attacks.whitening import whitening_of
+from airmixml.attacks.nearest_neighbours import nearest_sample, whitening_of
+from airmixml.attacks.receptions import Amplitudes, Received, strongest_workers
+from airmixml.attacks.sample_symbols import Layout, Moments
+from airmixml.attacks.server_view import rows_of_classes, slots_kept
 from airmixml.data import OneHot
 from airmixml.workers import Signal
 
@@ -36,12 +36,12 @@ def samples_of(count: int, seed: int, features: int = 5) -> tuple[Any, Any]:
     return (0.5 * shapes[labels] + 0.5 * rng.uniform(0, 1, (count, features))).astype(np.float32), labels
 
 
-def received_of(symbols: Any, noise: float = 1.0, crowd: float | None = None) -> Received:
+def received_of(symbols: Any, noise: float = 1.0, power: float | None = None) -> Received:
     slots = len(symbols)
     return Received(
         symbols=torch.from_numpy(symbols),
         noise=np.full(slots, noise),
-        crowd=crowd,
+        total_power=power,
         amplitudes=ONCE,
         strength=np.zeros(1),
         mixtures=torch.zeros((slots, 5)),
@@ -86,13 +86,13 @@ def test_who_may_send_with_several_amplitudes_has_the_mean_ratio() -> None:
     assert float(log_ratios_by_level(b, c, silent)) == 0.0
 
 
-def written_out(signal: Signal, received: Received, public: Any, candidates: Any, crowd: float) -> tuple[Any, Any]:
+def written_out(signal: Signal, received: Received, public: Any, candidates: Any, power: float) -> tuple[Any, Any]:
     """b and c by solving with the covariance matrix of all symbols."""
     layout = Moments(signal) if signal.moments else Layout(signal)
     known, theirs, y = layout.numbers_of(*public), layout.numbers_of(*candidates), received.symbols.numpy()
     mean = np.zeros(known.shape[1]) if np.iscomplexobj(y) else known.mean(axis=0)
     moments = (known - mean).T @ (known - mean) / len(known)
-    inverse = np.linalg.inv(received.noise[0] * np.eye(len(moments)) + crowd * moments)
+    inverse = np.linalg.inv(received.noise[0] * np.eye(len(moments)) + power * moments)
     return (theirs - mean) @ inverse @ (y - mean).T, np.einsum("nd,de,ne->n", theirs - mean, inverse, theirs - mean)
 
 
@@ -103,13 +103,13 @@ def test_many_products_are_filtered_as_their_covariance_matrix_would(turned: boo
     symbols = rng.standard_normal((3, PRODUCTS.symbols)).astype(np.float32) * 3.0
     if turned:
         symbols = (symbols + 1j * rng.standard_normal(symbols.shape)).astype(np.complex64)
-    received = received_of(symbols, noise=0.7, crowd=30.0)
-    crowd = CrowdOfProducts(received, PRODUCTS, OneHot(3), *public)
-    b, c = crowd.products(crowd.prepare(*candidates), slice(0, 3))
+    received = received_of(symbols, noise=0.7, power=30.0)
+    background = ProductBackground(received, PRODUCTS, OneHot(3), *public)
+    b, c = background.products(background.prepare(*candidates), slice(0, 3))
     expected_b, expected_c = written_out(PRODUCTS, received, public, candidates, 30.0)
     np.testing.assert_allclose(b.numpy(), expected_b, rtol=2e-3, atol=2e-3)
     np.testing.assert_allclose(c[:, 0].numpy(), expected_c, rtol=2e-3)
-    one, _ = crowd.products(crowd.prepare(*candidates), slice(1, 2))
+    one, _ = background.products(background.prepare(*candidates), slice(1, 2))
     np.testing.assert_allclose(one.numpy(), b[:, 1:2].numpy(), rtol=1e-4, atol=1e-4)
 
 
@@ -122,16 +122,16 @@ def test_few_symbols_are_filtered_as_their_covariance_matrix_would(signal: Signa
     symbols = rng.standard_normal((3, signal.symbols)).astype(np.float32)
     if turned:
         symbols = (symbols + 1j * rng.standard_normal(symbols.shape)).astype(np.complex64)
-    received = received_of(symbols, noise=0.7, crowd=5.0)
-    crowd = crowd_of(received, signal, OneHot(3), *public)
-    assert isinstance(crowd, CrowdOfSymbols)
-    b, c = crowd.products(crowd.prepare(*candidates), slice(0, 3))
+    received = received_of(symbols, noise=0.7, power=5.0)
+    background = background_of(received, signal, OneHot(3), *public)
+    assert isinstance(background, SymbolBackground)
+    b, c = background.products(background.prepare(*candidates), slice(0, 3))
     expected_b, expected_c = written_out(signal, received, public, candidates, 5.0)
     np.testing.assert_allclose(b.numpy(), expected_b, rtol=0.02, atol=0.02)
     np.testing.assert_allclose(c[:, 0].numpy(), expected_c, rtol=0.02)
 
 
-def test_the_crowd_is_told_from_the_energy_of_what_is_received() -> None:
+def test_the_power_of_the_background_is_told_from_the_energy_of_what_is_received() -> None:
     """200 workers with |a|^2 = 4 and noise of power 1: the mean over 400 slots is within a few per cent."""
     rng = np.random.default_rng(4)
     inputs, labels = samples_of(2000, 1)
@@ -140,7 +140,7 @@ def test_the_crowd_is_told_from_the_energy_of_what_is_received() -> None:
     clean = np.einsum("ts,tsd->td", amplitudes, sent[rng.integers(2000, size=(400, 200))])
     noise = (rng.standard_normal(clean.shape) + 1j * rng.standard_normal(clean.shape)) / math.sqrt(2)
     received = received_of((clean + noise).astype(np.complex64))
-    found = crowd_power(received, float(np.square(sent).sum(axis=1).mean()))
+    found = background_power(received, float(np.square(sent).sum(axis=1).mean()))
     assert float(found.mean()) == pytest.approx(800.0, rel=5 / math.sqrt(400 * 2))
 
 
@@ -157,16 +157,16 @@ def test_scores_have_the_mean_of_the_best_test(sent_by_somebody: bool) -> None:
     found, expected = [], []
     for one in range(30):
         y = mean + sent_by_somebody * level * (sent[one] - mean) + rng.standard_normal((slots, 8)) @ root.T
-        crowd = CrowdOfSymbols(received_of(y.astype(np.float32), crowd=4.0), layout, *public)
-        mine = crowd.prepare(inputs[[one]], labels[[one]])
-        found.append(score(crowd, mine, mine[:0].new_zeros((1, 8)), amplitudes).held[0])
-        expected.append(slots * level**2 / 2 * float(crowd.products(mine, slice(0, 1))[1]))
+        background = SymbolBackground(received_of(y.astype(np.float32), power=4.0), layout, *public)
+        mine = background.prepare(inputs[[one]], labels[[one]])
+        found.append(score(background, mine, mine[:0].new_zeros((1, 8)), amplitudes).held[0])
+        expected.append(slots * level**2 / 2 * float(background.products(mine, slice(0, 1))[1]))
     sign, deviation = (1 if sent_by_somebody else -1), math.sqrt(2 * sum(expected))
     assert deviation < 0.25 * sum(expected)
     assert sum(found) == pytest.approx(sign * sum(expected), abs=4 * deviation)
 
 
-def test_the_model_names_whom_likeness_does_not() -> None:
+def test_the_model_names_whom_nearest_neighbours_do_not() -> None:
     """One of 400 workers is 20 times as loud as each other. The likeness of its class's mixture to samples, both
     whitened by public ones, hardly ever names it in 40 slots."""
     rng = np.random.default_rng(6)
@@ -182,11 +182,11 @@ def test_the_model_names_whom_likeness_does_not() -> None:
     weights = amplitude * np.exp(2j * np.pi * rng.uniform(size=(40, 400)))
     noise = rng.standard_normal((2, 40, signal.symbols)) * 0.1 / math.sqrt(2)
     symbols = (weights @ sent + noise[0] + 1j * noise[1]).astype(np.complex64)
-    crowd = crowd_of(received_of(symbols, noise=0.01), signal, OneHot(3), *public)
-    b, c = crowd.products(crowd.prepare(inputs, labels), slice(0, 40))
+    background = background_of(received_of(symbols, noise=0.01), signal, OneHot(3), *public)
+    b, c = background.products(background.prepare(inputs, labels), slice(0, 40))
     by_model = int(((b.abs().square() / c).argmax(dim=0) == 17).sum())
     rows = rows_of_classes(torch.from_numpy(symbols[:, signal.input_symbols :]), 20, 3)[labels[17] :: 3]
-    by_likeness = int((most_alike(rows, torch.from_numpy(inputs), whitening) == 17).sum())
+    by_likeness = int((nearest_sample(rows, torch.from_numpy(inputs), whitening) == 17).sum())
     assert by_model >= 12
     assert by_likeness <= 4
 

@@ -6,18 +6,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score, roc_curve
 
-from airmixml.attacks.likelihood import Scores
-from airmixml.attacks.linkage import area_under_curve, hit_rate, link
+from airmixml.attacks.linkage import Scores, area_under_curve, hit_rate, link
 from airmixml.errors import ScenarioError
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
-SCORES = st.lists(st.integers(0, 12), min_size=1, max_size=300).map(lambda values: np.array(values, dtype=float))
+SCORES = st.lists(st.integers(0, 12), min_size=1, max_size=120).map(lambda values: np.array(values, dtype=float))
 
 
+@settings(max_examples=30, deadline=None)
 @given(private=SCORES, public=SCORES)
 def test_the_area_is_that_of_scikit_learn(private: Floats, public: Floats) -> None:
     truth = np.repeat([1, 0], [len(private), len(public)])
@@ -25,6 +25,7 @@ def test_the_area_is_that_of_scikit_learn(private: Floats, public: Floats) -> No
     assert area_under_curve(private, public) == pytest.approx(roc_auc_score(truth, scores))
 
 
+@settings(max_examples=30, deadline=None)
 @given(private=SCORES, public=SCORES, rate=st.sampled_from([0.0, 0.01, 0.2, 0.5]))
 def test_the_hit_rate_is_the_best_point_of_the_curve_of_scikit_learn(
     private: Floats, public: Floats, rate: float

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from airmixml.attacks.eavesdropper import overhear
+from airmixml.attacks.identification import PublicSamples, candidates_of
 from airmixml.attacks.listener_attacks import EAVESDROPPER, RELEASE
-from airmixml.attacks.naming import PublicSamples, candidates_of
-from airmixml.attacks.overheard import overhear
 from airmixml.attacks.server_view import watch
 from airmixml.attacks.target import Outcome, Target
 from airmixml.scenario import Scenario
@@ -54,7 +54,6 @@ def test_one_worker_at_a_time_at_full_power_is_seen_as_it_is() -> None:
     figures = plain(found)
     assert figures["clearest_slots"]["identified"] == figures["clearest_slots"]["looked_at"] == 10
     assert figures["clearest_slots"]["p_value"] == pytest.approx(len(set(target.view.held_index.tolist())) ** -10.0)
-    assert figures["clearest_slots"]["psnr_db"] > 40.0
     assert figures["linkage"]["auc"] > 0.85  # those never scheduled cannot be told
     assert figures["linkage"]["reidentified"] > 0.95
     assert figures["slot_labels"]["accuracy"] == 1.0
@@ -73,7 +72,7 @@ def test_an_eavesdropper_of_one_worker_at_a_time_identifies_it() -> None:
     assert found.findings.level == "exposed"
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long), pytest.param(2, marks=pytest.mark.long)])
 def test_noise_gives_what_chance_gives(seed: int) -> None:
     for found in (
         RELEASE.run(target_of(NOISY.with_seed(seed))),
@@ -88,7 +87,7 @@ def test_noise_gives_what_chance_gives(seed: int) -> None:
         assert found.findings.level == ""
 
 
-@pytest.mark.parametrize("slots", [1, 2, 49, 51])
+@pytest.mark.parametrize("slots", [1, 2, 51])
 @pytest.mark.parametrize("scenario", [DIGITS, IRIS, MOMENTS], ids=["digits", "iris", "moments"])
 @pytest.mark.filterwarnings("error")
 def test_few_slots(scenario: Scenario, slots: int) -> None:
@@ -175,7 +174,7 @@ def test_most_slots_are_left_alone_where_there_are_too_many() -> None:
 def test_the_clearest_slots_are_those_with_the_least_noise_for_their_signal() -> None:
     """At maximum power under fading most slots are noise; the farthest from the mean are the noisiest of all."""
     scenario = Scenario.preset("digits").with_overrides(
-        "mixing.policy=nonmix", "radio.fading=rayleigh", "radio.noise_dbm=-42", "radio.slots=4000"
+        "mixing.policy=nonmix", "radio.fading=rayleigh", "radio.noise_dbm=-42", "radio.slots=2500"
     )
     target = target_of(scenario)
     found, weights = RELEASE.run(target), target.view.matrix.weights
@@ -186,11 +185,15 @@ def test_the_clearest_slots_are_those_with_the_least_noise_for_their_signal() ->
 
 def test_who_stands_beside_a_worker_names_it_in_its_slots() -> None:
     scenario = Scenario.preset("digits").with_overrides(
-        "radio.slots=1500", "radio.scheduled=16", "mixing.policy=equalmix", "privacy.eavesdropper_distance_metres=2"
+        "workers.count=400",
+        "radio.slots=500",
+        "radio.scheduled=16",
+        "mixing.policy=equalmix",
+        "privacy.eavesdropper_distance_metres=2",
     )
     close = target_of(scenario)
     beside = plain(EAVESDROPPER.run(close))["beside"]
-    assert beside["looked_at"] >= 5  # 1500 x 16 / 1300 slots are its own, about
+    assert beside["looked_at"] >= 5  # 500 x 16 / 400 slots are its own, about
     assert beside["identified"] >= 0.8 * beside["looked_at"]
     assert plain(RELEASE.run(close))["beside"] is None
 

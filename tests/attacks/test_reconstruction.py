@@ -9,8 +9,8 @@ import pytest
 import torch
 from sklearn.covariance import LedoitWolf
 
-from airmixml.attacks.image_quality import peak_signal_to_noise_db
 from airmixml.attacks.reconstruction import RECONSTRUCTIONS, Reconstruction, reconstruct, reconstruction_refusal
+from airmixml.attacks.server_attacks import peak_signal_to_noise_db
 from airmixml.attacks.server_view import ServerView, watch
 from airmixml.errors import ScenarioError
 from airmixml.scenario import Scenario
@@ -76,7 +76,7 @@ def test_more_slots_than_workers_at_full_power_shows_everything(scenario: Scenar
 
 
 def test_the_worker_heard_worst_is_found_as_well_as_a_dense_solver_finds_it() -> None:
-    view = watch(Scenario.preset("digits"))
+    view = watch(Scenario.preset("digits").with_overrides("workers.count=300", "radio.slots=450"))
     assert view.matrix.heard.max() > 1e3 * view.matrix.heard.min()
     root = np.sqrt(view.matrix.weights)[:, None]
     exact = np.linalg.lstsq(dense_of(view) * root, view.received.double().numpy() * root, rcond=None)[0]

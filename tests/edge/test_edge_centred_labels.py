@@ -10,8 +10,7 @@ import torch
 
 from airmixml import Scenario, ScenarioError, simulate
 from airmixml.data import Centred
-from airmixml.edge.centred_labels import one_hot_moments
-from airmixml.edge.closed_form import MomentsCollector
+from airmixml.edge.closed_form import MomentsCollector, one_hot_moments
 from airmixml.radio.privacy_target import sensitivity_of
 from airmixml.workers import Signal
 

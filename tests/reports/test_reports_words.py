@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airmixml import Scenario
-from airmixml.attacks.findings import naming_bound
+from airmixml.attacks.grades import naming_bound
 from airmixml.output.tables import Table
 from airmixml.privacy import PrivacyStatement
 from airmixml.reports.cards import NEIGHBOURS, TRUSTED, cards_of, meaning, promise_of, right_at_most, trust

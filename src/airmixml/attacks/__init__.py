@@ -14,9 +14,9 @@ from airmixml.lazy import import_late
 
 if TYPE_CHECKING:
     from airmixml.attacks.attack_cases import Case, attack, choose_parts, read_cases
-    from airmixml.attacks.findings import PlainFindings
+    from airmixml.attacks.attack_report import AttackResult
+    from airmixml.attacks.grades import PlainFindings
     from airmixml.attacks.reconstruction import reconstruct
-    from airmixml.attacks.results import AttackResult
     from airmixml.attacks.server_view import watch
     from airmixml.attacks.target import Attack, Outcome, Target
 
@@ -38,9 +38,9 @@ __getattr__ = import_late(
     __name__,
     {
         "airmixml.attacks.attack_cases": ("Case", "attack", "choose_parts", "read_cases"),
-        "airmixml.attacks.findings": ("PlainFindings",),
+        "airmixml.attacks.grades": ("PlainFindings",),
         "airmixml.attacks.reconstruction": ("reconstruct",),
-        "airmixml.attacks.results": ("AttackResult",),
+        "airmixml.attacks.attack_report": ("AttackResult",),
         "airmixml.attacks.server_view": ("watch",),
         "airmixml.attacks.target": ("Attack", "Outcome", "Target"),
     },

@@ -5,8 +5,8 @@ Tables, pictures and figures are files of one folder; an interrupted command res
 
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import reduce
 from pathlib import Path
@@ -15,13 +15,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from airmixml.attacks.attack_figure import draw_attack
+from airmixml.attacks.attack_report import AttackResult, CaseResult, Found, attack_csv, attack_markdown
 from airmixml.attacks.claimed_epsilons import LeastEpsilons, least_epsilons
-from airmixml.attacks.pictures import draw_attack
-from airmixml.attacks.public_knowledge import Reader
-from airmixml.attacks.results import AttackResult, CaseResult, Found
-from airmixml.attacks.side_by_side import attack_side_by_side, run_attack
-from airmixml.attacks.tables import attack_csv, attack_markdown
-from airmixml.attacks.target import Attack, Target
+from airmixml.attacks.target import Attack, Reader, Target
 from airmixml.data import DataSet
 from airmixml.devices import find_device, using_threads
 from airmixml.doors import ATTACKS
@@ -37,13 +34,16 @@ from airmixml.storage.results import Arrays, ResultStore, from_plain
 from airmixml.storage.run_folder import METRICS, RUNS_FOLDER, SCENARIO, Finish, claim, identity_of
 from airmixml.streams import Streams
 from airmixml.wording import did_you_mean, shown, shown_name
-from airmixml.workers import Population, deploy, load_dataset, settle
+from airmixml.workers import deploy, load_dataset, settle
 
 _EXAMPLES: Final = 10
 _DATA_KEYS: Final = ("dataset", "train_samples", "input_lower", "input_upper", "feature_columns", "label_column")
 # Against these every setting has a claim, whether they attack or not.
 _NOISY: Final = "everyone"
 _ADVERSARIES: Final = ("server", "release", "eavesdropper")
+
+Part = tuple[int, str]
+"""Number of a setting, and name of an attack on it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,6 +124,7 @@ def attack(
     *,
     out: Path | str | None = None,
     force: bool = False,
+    pictures: bool = True,
     speed: Speed | None = None,
     data_dir: Path | None = None,
     progress: Progress = silent,
@@ -138,6 +139,7 @@ def attack(
         parts: names of the attacks; by default those of ``choose_parts``.
         out: folder to make (default: a free name below ``runs``).
         force: replace ``out`` where it exists.
+        pictures: draw ``attack.png`` and ``attack.svg``.
         speed: device, block size and threads.
         data_dir: folder to look for MNIST in.
         progress: told how far each stage is.
@@ -167,7 +169,8 @@ def attack(
         write_text(folder.work / SCENARIO, first.to_toml())
         write_text(folder.work / "attack.md", attack_markdown(result))
         write_text(folder.work / "attack.csv", attack_csv(result))
-        draw_attack(result, folder.work)
+        if pictures:
+            draw_attack(result, folder.work)
         write_text(folder.work / METRICS, json.dumps(result.to_dict(), indent=2, allow_nan=False) + "\n")
         folder.publish(replace=force, finish=finish)
     return result
@@ -184,7 +187,11 @@ def check_attackable(cases: Sequence[Case], attacks: Mapping[str, Attack]) -> No
         require_classes(case.scenario.workers, "an attack", single_rows=False)
         require_real_numbers(case.scenario.privacy, "an attack")
         check_privacy_target(case.scenario)
-        _check_any_fits(case, attacks)
+        refusals = {name: each.refusal(case.scenario) for name, each in attacks.items()}
+        if all(refusals.values()):  # what was not attacked must not look hidden
+            why = "; ".join(f"{name} ({why})" for name, why in refusals.items())
+            others = ", ".join(ATTACKS.names)
+            raise ScenarioError(f"--attacks: none fits {case.label}: {why}; choose others of {others}")
 
 
 class PartStore:
@@ -201,55 +208,24 @@ class PartStore:
         """Keep a finished part."""
         self._store.save(f"{case + 1:02d}-{name}.npz", *_checked(figures, arrays))
 
+    def found(self, case: int, name: str, attack: Attack) -> Found | None:
+        """Return what an attack found; None where that is not kept, or not what the attack finds nowadays."""
+        figures, arrays = self.load(case, name) or ({}, {})
+        try:
+            seconds = float(figures["seconds"])
+            findings = attack.findings.from_dict({key: value for key, value in figures.items() if key != "seconds"})
+        except (TypeError, KeyError, ValueError, AttributeError):
+            return None
+        return Found(attack=name, adversary=attack.adversary, findings=findings, arrays=arrays, seconds=seconds)
 
-def attack_each(
-    cases: Sequence[Case], attacks: Mapping[str, Attack], *, store: PartStore, context: RunContext
-) -> list[CaseResult]:
-    """Run the attacks that the store does not hold yet on each case, and return what was found."""
-    first, progress = cases[0].scenario, context.progress
-    with using_threads(context.speed.threads):
-        dataset = load_dataset(first.workers, Streams(first.seed), data_dir=context.data_dir, progress=progress)
-        deployed = [deploy(case.scenario.workers, dataset, Streams(case.scenario.seed)) for case in cases]
-        held = [np.unique(population.sample_index) for population in deployed]
-        examples = _choose_examples(held, dataset)
-        if not context.engine.here:
-            _attack_elsewhere(cases, attacks, examples, store=store, context=context)
-        readers: dict[Any, Reader] = {}
-        results = []
-        for number, case in enumerate(cases):
-            target = Target(scenario=case.scenario, examples=examples, context=context, readers=readers)
-            found, left_out = _attack_case(target, attacks, store, number, len(cases))
-            claimed = _claimed(store, number, case, dataset, deployed[number], attacks)
-            shared: dict[str, Any] = {"label": case.label, "scenario": case.scenario, "held": len(held[number])}
-            shared |= {"claimed": claimed.worker, "claimed_per_row": claimed.row, "copies": claimed.copies}
-            results.append(CaseResult(**shared, found=found, left_out=left_out))
-        progress("attacks", len(cases) * len(attacks), len(cases) * len(attacks))
-    return results
-
-
-def _attack_elsewhere(
-    cases: Sequence[Case],
-    attacks: Mapping[str, Attack],
-    examples: NDArray[np.int64],
-    *,
-    store: PartStore,
-    context: RunContext,
-) -> None:
-    """Fill the store on the context's engine with what it does not hold yet."""
-    every = [(number, name) for number in range(len(cases)) for name in attacks]
-    parts = []
-    for number, name in every:
-        kept = store.load(number, name)
-        there = kept is not None and _found(name, attacks[name], *kept) is not None
-        if not there and not attacks[name].refusal(cases[number].scenario):
-            parts.append((number, name))
-    done = len(every) - len(parts)
-    context.progress("attacks", done, len(every))
-    scenarios = [case.scenario for case in cases]
-    for (number, name), found in attack_side_by_side(parts, scenarios, examples, context):
-        store.save(number, name, found.to_dict(), found.arrays)
-        done += 1
-        context.progress("attacks", done, len(every))
+    def claims(self, case: int) -> LeastEpsilons | None:
+        """Return what is claimed of a case; None where that is not kept."""
+        kept = self.load(case, "claims")
+        with suppress(ValueError):
+            if kept is not None:
+                known: LeastEpsilons = from_plain(LeastEpsilons, kept[0])
+                return known
+        return None
 
 
 def _checked(figures: dict[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arrays]:
@@ -260,58 +236,99 @@ def _checked(figures: dict[str, Any], arrays: Arrays) -> tuple[dict[str, Any], A
     return figures, arrays
 
 
-def _check_any_fits(case: Case, attacks: Mapping[str, Attack]) -> None:
-    """Refuse a setting that none of the attacks fits: what was not attacked must not look hidden."""
-    refusals = {name: each.refusal(case.scenario) for name, each in attacks.items()}
-    if all(refusals.values()):
-        why = "; ".join(f"{name} ({why})" for name, why in refusals.items())
-        raise ScenarioError(f"--attacks: none fits {case.label}: {why}; choose others of {', '.join(ATTACKS.names)}")
+def attack_each(
+    cases: Sequence[Case], attacks: Mapping[str, Attack], *, store: PartStore, context: RunContext
+) -> list[CaseResult]:
+    """Run the attacks that the store does not hold yet on each case, and return what was found."""
+    first = cases[0].scenario
+    with using_threads(context.speed.threads):
+        dataset = load_dataset(first.workers, Streams(first.seed), data_dir=context.data_dir, progress=context.progress)
+        deployed = [deploy(case.scenario.workers, dataset, Streams(case.scenario.seed)) for case in cases]
+        held = [np.unique(population.sample_index) for population in deployed]
+        refused = [{name: each.refusal(case.scenario) for name, each in attacks.items()} for case in cases]
+        found = _found_in_each(cases, attacks, refused, _choose_examples(held, dataset), store=store, context=context)
+        results = []
+        for number, case in enumerate(cases):
+            claimed = store.claims(number)
+            if claimed is None:
+                own = case.scenario.privacy.adversary
+                adversaries = dict.fromkeys((*_ADVERSARIES, own, *(each.adversary for each in attacks.values())))
+                claimed = least_epsilons(case.scenario, dataset, deployed[number], adversaries)
+                store.save(number, "claims", asdict(claimed), {})
+            results.append(
+                CaseResult(
+                    label=case.label,
+                    scenario=case.scenario,
+                    held=len(held[number]),
+                    claimed=claimed.worker,
+                    claimed_per_row=claimed.row,
+                    copies=claimed.copies,
+                    found={name: found[number, name] for name in attacks if (number, name) in found},
+                    left_out={name: why for name, why in refused[number].items() if why},
+                )
+            )
+    return results
 
 
-def _attack_case(
-    target: Target, attacks: Mapping[str, Attack], store: PartStore, number: int, cases: int
-) -> tuple[dict[str, Found], dict[str, str]]:
-    """Run what is not in the store yet; return what was found, and why other attacks were left out."""
-    found: dict[str, Found] = {}
-    left_out: dict[str, str] = {}
-    for place, (name, each) in enumerate(attacks.items()):
-        target.context.progress("attacks", number * len(attacks) + place, cases * len(attacks))
-        if refusal := each.refusal(target.scenario):
-            left_out[name] = refusal
-            continue
-        kept = store.load(number, name)
-        known = None if kept is None else _found(name, each, *kept)
-        if known is None:
-            known = run_attack(name, each, target)
-            store.save(number, name, known.to_dict(), known.arrays)
-        found[name] = known
-    return found, left_out
+def _found_in_each(
+    cases: Sequence[Case],
+    attacks: Mapping[str, Attack],
+    refused: list[dict[str, str]],
+    examples: NDArray[np.int64],
+    *,
+    store: PartStore,
+    context: RunContext,
+) -> dict[Part, Found]:
+    """Return what attacks that fit find, by case and name; those that the store lacks run on the context's engine."""
+    every = [(number, name) for number in range(len(cases)) for name in attacks]
+    wanted = [(number, name) for number, name in every if not refused[number][name]]
+    kept = {(number, name): store.found(number, name, attacks[name]) for number, name in wanted}
+    found = {part: known for part, known in kept.items() if known is not None}
+    missing = [part for part in wanted if part not in found]
+    done, on_gpu = len(every) - len(missing), context.speed.device != "cpu"
+    context.progress("attacks", done, len(every))
+    inside = context
+    if not context.engine.here:  # each process runs the slots of its setting for itself
+        speed = context.speed if on_gpu else replace(context.speed, threads=1)
+        inside = RunContext(speed=speed, data_dir=context.data_dir)
+    settings = Settings(scenarios=[case.scenario for case in cases], examples=examples, context=inside)
+    with closing(context.engine.run(prepare_attacks, settings, missing, on_gpu=on_gpu)) as finishing:
+        for number, known in finishing:
+            part = missing[number]
+            store.save(*part, known.to_dict(), known.arrays)
+            found[part], done = known, done + 1
+            context.progress("attacks", done, len(every))
+    return found
 
 
-def _found(name: str, attack: Attack, figures: dict[str, Any], arrays: Arrays) -> Found | None:
-    """Return what was kept; None where that is not what the attack finds nowadays."""
-    try:
-        seconds = float(figures["seconds"])
-        findings = attack.findings.from_dict({key: value for key, value in figures.items() if key != "seconds"})
-    except (TypeError, KeyError, ValueError, AttributeError):
-        return None
-    return Found(attack=name, adversary=attack.adversary, findings=findings, arrays=arrays, seconds=seconds)
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Settings:
+    """What all parts share; ``examples`` are those of ``Target``."""
+
+    scenarios: Sequence[Scenario]
+    examples: NDArray[np.int64]
+    context: RunContext
 
 
-def _claimed(
-    store: PartStore, number: int, case: Case, dataset: DataSet, population: Population, attacks: Mapping[str, Attack]
-) -> LeastEpsilons:
-    """Return what is claimed of one case, from the store where it is there."""
-    kept = store.load(number, "claims")
-    with suppress(ValueError):
-        if kept is not None:
-            known: LeastEpsilons = from_plain(LeastEpsilons, kept[0])
-            return known
-    own = case.scenario.privacy.adversary
-    adversaries = dict.fromkeys((*_ADVERSARIES, own, *(each.adversary for each in attacks.values())))
-    claimed = least_epsilons(case.scenario, dataset, population, adversaries)
-    store.save(number, "claims", asdict(claimed), {})
-    return claimed
+def prepare_attacks(settings: Settings) -> Callable[[Part], Found]:
+    """Return what attacks a setting; the last setting is kept, since parts of one setting follow each other."""
+    context = settings.context
+    readers: dict[Any, Reader] = {}
+    targets: dict[int, Target] = {}
+
+    def attacked(part: Part) -> Found:
+        number, name = part
+        if number not in targets:
+            targets.clear()
+            scenario = settings.scenarios[number]
+            targets[number] = Target(scenario=scenario, examples=settings.examples, context=context, readers=readers)
+        attack, started = ATTACKS.load(name), time.perf_counter()
+        with using_threads(context.speed.threads):
+            outcome = attack.run(targets[number])
+        seconds = time.perf_counter() - started
+        return Found(attack=name, adversary=attack.adversary, seconds=seconds, **vars(outcome))
+
+    return attacked
 
 
 def _choose_examples(held_in_cases: Sequence[NDArray[np.int64]], dataset: DataSet) -> NDArray[np.int64]:

@@ -12,33 +12,36 @@ A^2: that is what is drawn, so that no vector of half a million products is form
 D = A |v - v'| are distinguished with probability Phi(D / 2), and a sample from silence by mu = A |v|.
 
 Of the release the schedule is hidden, unless all send in each slot. To sum over all schedules is out of reach: there
-the others of a slot are Gaussian with the mean and covariance of the samples that are really held (``crowd``).
+the others of a slot are Gaussian with the mean and covariance of the samples that are really held
+(``gaussian_background``).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from scipy.special import ndtri
+from scipy.stats import binom
 
-from airmixml.attacks.crowd import crowd_of
-from airmixml.attacks.heard_apart import alone, heard_precision
-from airmixml.attacks.informed_findings import Informed, InformedFindings
-from airmixml.attacks.inner_products import InnerProducts, Samples
+from airmixml.attacks.eavesdropper import arrivals, listener_of
+from airmixml.attacks.gaussian_background import background_of
+from airmixml.attacks.grades import Findings, level_of
+from airmixml.attacks.isolating_listener import alone, isolated_precision
 from airmixml.attacks.likelihood import score
 from airmixml.attacks.linkage import FALSE_POSITIVES, hit_rate
-from airmixml.attacks.listener_attacks import hear_release
-from airmixml.attacks.overheard import arrivals, listener_of
+from airmixml.attacks.receptions import hear_release
+from airmixml.attacks.sample_symbols import InnerProducts, Samples
 from airmixml.attacks.server_view import ServerView
 from airmixml.attacks.target import Outcome, Target
+from airmixml.output.numbers import NONE
 from airmixml.radio.row_sums import RowSums
 from airmixml.scenario import Scenario, Speed
 from airmixml.streams import Streams
-from airmixml.workers import Holdings, Signal, within_declared
+from airmixml.workers import Holdings, within_declared
 
 _CHAPTER: Final = 10**9 + 3  # far beyond the chapters of slots
 _TARGETS: Final = 100
@@ -46,6 +49,13 @@ _DECOYS: Final = 50
 _PANEL: Final = 500  # public samples of which each target has its decoys
 _TRIALS: Final = 20  # of each target
 _LARGEST_PRECISION: Final = 1e9  # where nothing hides a worker: symbols are numbers of single precision
+_CHANCE_ALONE: Final = 1e-4
+_NOTE: Final = (
+    "*named*: how often the right one of the candidates is named for a worker, for a row with all its copies, or for a "
+    "person; *hits*: how often it is detected that it took part, at 1 % false alarms; *mu*: distance of present and "
+    "absent in standard deviations of the noise, of the median target; *guessing*: how often a guess names the right "
+    "one; *copies*: the most workers that hold one row. The epsilon per row covers a row with all its copies."
+)
 
 Precision = Callable[[ServerView, NDArray[np.int64], int, Speed], NDArray[np.float64]]
 """A^2 of vectors, each sent by the workers whose entry is its number (-1: by none); shape targets."""
@@ -69,7 +79,7 @@ def listener_precision(view: ServerView, member: NDArray[np.int64], targets: int
     for arrival in arrivals(view.transmission, listener_of(view), speed=speed):
         who = torch.from_numpy(member[arrival.draws.scheduled_workers])
         sums = torch.zeros(())
-        for seats, turned in arrival.weights:
+        for seats, turned in arrival:
             parts = torch.view_as_real(turned.cpu())  # slots x seats x pieces x 2
             places = who[:, seats].masked_fill(who[:, seats] < 0, targets)[..., None, None].expand_as(parts)
             empty = parts.new_zeros((len(parts), targets + 1, *parts.shape[2:]))
@@ -79,9 +89,121 @@ def listener_precision(view: ServerView, member: NDArray[np.int64], targets: int
     return found.numpy()
 
 
-def everyone_precision(view: ServerView, member: NDArray[np.int64], targets: int, _speed: Speed) -> NDArray[np.float64]:
-    """Return the same of everyone, who hears each worker separately."""
-    return heard_precision(view, member, targets)
+@dataclass(frozen=True, kw_only=True)
+class Informed:
+    """How often targets of one kind were found.
+
+    Attributes:
+        attacked: how many of them were attacked.
+        trials: of all of them together, each with noise of its own.
+        copies: the most workers that hold one of them.
+        candidates: samples among which the right one is looked for.
+        named: share of the trials in which it was named.
+        hits: share in which it was detected, at 1 % false alarms.
+        mu_median: distance of present and absent in standard deviations of the noise, of the median target. None where
+            the schedule is hidden.
+        mu_largest: the same of the one that stands out most.
+    """
+
+    attacked: int
+    trials: int
+    copies: int
+    candidates: int
+    named: float
+    hits: float
+    mu_median: float | None = None
+    mu_largest: float | None = None
+
+    @property
+    def chance(self) -> float:
+        """How often a guess names the right one."""
+        return 1.0 / self.candidates
+
+    @property
+    def share(self) -> float:
+        """Part of what guessing leaves open that was named, or detected; 0 where chance does as well."""
+        return max(self._beyond(self.named, self.chance), self._beyond(self.hits, FALSE_POSITIVES))
+
+    def _beyond(self, rate: float, chance: float) -> float:
+        by_chance = float(binom.sf(round(rate * self.trials) - 1, self.trials, chance))
+        return (rate - chance) / (1.0 - chance) if by_chance < _CHANCE_ALONE else 0.0
+
+    @property
+    def mu(self) -> str:
+        """The median and the largest distance, in few digits."""
+        if self.mu_median is None or self.mu_largest is None:
+            return NONE
+        return f"{self.mu_median:.3g} (largest {self.mu_largest:.3g})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class InformedFindings(Findings):
+    """What was found of workers, of rows with all their copies, and of people where workers hold several rows."""
+
+    kind: ClassVar[str] = "informed"
+    titles: ClassVar[dict[str, str]] = {"": "Informed adversaries: they know all samples but one"}
+    legend: ClassVar[dict[str, str]] = {
+        "hits": "samples detected at 1 % false alarms",
+        "named": "right candidate named",
+        "method": "informed ones know all samples but one, the schedule (not the release) and, as listeners, all "
+        "phases",
+        "mu": "present against absent, in standard deviations of the noise",
+    }
+
+    worker: Informed
+    row: Informed
+    person: Informed | None = None
+
+    @classmethod
+    def note(cls, _found: Sequence[Self]) -> str:
+        """Return what the columns are."""
+        return _NOTE
+
+    @property
+    def of(self) -> dict[str, Informed]:
+        """Findings by whom they are of."""
+        every = {"worker": self.worker, "row": self.row, "person": self.person}
+        return {whom: found for whom, found in every.items() if found is not None}
+
+    @property
+    def level(self) -> str:
+        """From 5 % on it is a leak; from a half on everything is exposed."""
+        return level_of(max(found.share for found in self.of.values()))
+
+    @property
+    def strength(self) -> tuple[float, ...]:
+        """The largest share."""
+        return (max(found.share for found in self.of.values()),)
+
+    def among(self, _held: int) -> int:
+        """Return among how many samples one was looked for."""
+        return self.row.candidates
+
+    def cells(self) -> dict[str, str]:
+        """Return how often each was named and detected, and the distances."""
+        named = {f"named, {whom}": f"{100 * found.named:.0f} %" for whom, found in self.of.items()}
+        hits = {f"hits, {whom}": f"{100 * found.hits:.0f} %" for whom, found in self.of.items()}
+        distances = {f"mu, {whom}": found.mu for whom, found in self.of.items()}
+        guessing = {"guessing": f"{100 * self.row.chance:.0f} %", "copies": f"{self.row.copies:,}"}
+        return {**named, **hits, **distances, **guessing}
+
+    def caption(self, _grade: str) -> str:
+        """Return how often rows are named."""
+        return f"names {100 * self.row.named:.0f} % of the rows among {self.row.candidates}"
+
+    def learned(self) -> list[str]:
+        """Return whom it names and detects how often: the kind of target that stands out most."""
+        whom, found = max(self.of.items(), key=lambda each: each[1].share)
+        plural = {"person": "people"}.get(whom, f"{whom}s")
+        return [
+            f"names {100 * found.named:.0f} % of the {plural} attacked among {found.candidates} candidates (guessing "
+            f"{100 * found.chance:.0f} %)",
+            f"detects {100 * found.hits:.0f} % of them at {100 * FALSE_POSITIVES:.0f} % false alarms",
+        ]
+
+    def nothing(self) -> str:
+        """Return that nothing is found beyond chance."""
+        return f"cannot name or detect a {', '.join(self.of)}".replace(", row", " or row") + " beyond chance"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -111,15 +233,17 @@ class Candidates:
     def __init__(self, view: ServerView, generator: np.random.Generator) -> None:
         """Choose workers, rows and people, and decoys for each of them."""
         data, population = view.dataset, view.transmission.population
-        self._generator, self._workers = generator, view.transmission.scenario.workers
+        self._generator, self._workers = generator, view.scenario.workers
         inputs = np.concatenate([data.train_inputs, data.test_inputs])
         self.data = replace(
-            data, train_inputs=within_declared(self._workers, inputs), holders=None,
+            data,
+            train_inputs=within_declared(self._workers, inputs),
             train_labels=np.concatenate([data.train_labels, data.test_labels]),
-        )  # fmt: skip
+            holders=None,
+        )
         public = generator.permutation(len(data.test_inputs))[:_PANEL]
         self._public = data.train_samples + public
-        self._signal = Signal.of(self._workers, data.input_dim, data.label_dim)
+        self._signal = view.signal
         held, count = population.sample_index, len(population.sample_index)
         workers = generator.permutation(count)[:_TARGETS]
         items = held[workers] if len(np.unique(held)) == count else generator.permutation(np.unique(held))[:_TARGETS]
@@ -152,22 +276,23 @@ class Candidates:
         np.add.at(sums, (np.arange(len(some))[:, None], place.reshape(rows.shape)), weights)
         return np.asarray(sums @ inner.between(exact, exact).numpy() @ sums.T)
 
-    def _decoys(self, others: NDArray[np.int64], most: int) -> NDArray[np.int64]:
-        return self._generator.choice(others, most, replace=False)
-
     def _among_rows(self, member: NDArray[np.int64], rows: NDArray[np.int64]) -> Targets:
         """Decoys are public samples; where there are few, others of the pool too."""
         pool = np.arange(len(self.data.train_inputs))
-        others = [self._public if len(self._public) >= _DECOYS else pool[pool != row] for row in rows.tolist()]
-        most = min(_DECOYS, len(others[0]))
-        found = [[*self._decoys(some, most), row] for some, row in zip(others, rows.tolist(), strict=True)]
-        return Targets(member=member, candidates=np.array(found, dtype=np.int64))
+        enough = len(self._public) >= _DECOYS
+        return self._among(member, rows, lambda row: self._public if enough else pool[pool != row])
 
     def _among_people(self, member: NDArray[np.int64], people: NDArray[np.int64], holdings: Holdings) -> Targets:
         """Decoys are what other people hold."""
         every = np.arange(len(holdings.rows))
-        most = min(_DECOYS, len(every) - 1)
-        found = [[*self._decoys(every[every != person], most), person] for person in people.tolist()]
+        return self._among(member, people, lambda person: every[every != person])
+
+    def _among(
+        self, member: NDArray[np.int64], right: NDArray[np.int64], others: Callable[[int], NDArray[np.int64]]
+    ) -> Targets:
+        """Draw decoys for each target from the others that it has."""
+        most, choice = min(_DECOYS, len(others(int(right[0])))), self._generator.choice
+        found = [[*choice(others(one), most, replace=False), one] for one in right.tolist()]
         return Targets(member=member, candidates=np.array(found, dtype=np.int64))
 
     def _changed_rows(self, holdings: Holdings, people: NDArray[np.int64]) -> tuple[Holdings, NDArray[np.int64]]:
@@ -191,31 +316,22 @@ def _holders(held: NDArray[np.int64], items: NDArray[np.int64]) -> NDArray[np.in
     return alone(items, int(max(held.max(), items.max())) + 1)[held]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Played:
-    """What ``play`` gave; see ``Informed``."""
+def play(
+    gram: NDArray[np.float64], precision: float, trials: int, generator: np.random.Generator
+) -> tuple[float, float, float]:
+    """Look the last of the candidates up, and say whether it is there, in so many draws of the noise.
 
-    named: float
-    hits: float
-    advantage: float
-    mu: float
-
-
-def play(gram: NDArray[np.float64], precision: float, trials: int, generator: np.random.Generator) -> Played:
-    """Look the last of the candidates up, and say whether it is there, in so many draws of the noise."""
+    Returns how often it is named, how often it is detected, and its distance mu from silence.
+    """
     heard = min(precision, _LARGEST_PRECISION) * gram
     values, vectors = np.linalg.eigh(heard)
     noise = generator.standard_normal((trials, len(heard))) @ (vectors * np.sqrt(values.clip(0.0))).T
     scores = heard[-1] + noise - np.diag(heard) / 2.0
     mu = float(np.sqrt(heard[-1, -1]))
-    nothing = generator.standard_normal(trials)
+    generator.standard_normal(trials)  # unused; without them the draws of later targets would change
     there = mu + noise[:, -1] / mu if mu else generator.standard_normal(trials)  # a worker that never sent
-    return Played(
-        named=float((scores.argmax(axis=1) == len(heard) - 1).mean()),
-        hits=float((there > ndtri(1.0 - FALSE_POSITIVES)).mean()),
-        advantage=float((there > mu / 2.0).mean() - (nothing > mu / 2.0).mean()),
-        mu=mu,
-    )
+    named = float((scores.argmax(axis=1) == len(heard) - 1).mean())
+    return named, float((there > ndtri(1.0 - FALSE_POSITIVES)).mean()), mu
 
 
 @dataclass(frozen=True)
@@ -251,17 +367,23 @@ class InformedAttack:
         if key not in candidates.precisions:
             candidates.precisions[key] = self.precision(view, some.member, len(some), speed)
         precision = candidates.precisions[key]
-        each = [
-            play(candidates.gram(numbers), float(heard), _TRIALS, generator)
-            for numbers, heard in zip(some.candidates, precision, strict=True)
-        ]
+        named, hits, mu = zip(
+            *(
+                play(candidates.gram(numbers), float(heard), _TRIALS, generator)
+                for numbers, heard in zip(some.candidates, precision, strict=True)
+            ),
+            strict=True,
+        )
         return Informed(
-            attacked=len(some), trials=_TRIALS * len(some), copies=int(some.copies.max()),
+            attacked=len(some),
+            trials=_TRIALS * len(some),
+            copies=int(some.copies.max()),
             candidates=some.candidates.shape[1],
-            named=float(np.mean([one.named for one in each])), hits=float(np.mean([one.hits for one in each])),
-            advantage=float(np.mean([one.advantage for one in each])),
-            mu_median=float(np.median([one.mu for one in each])), mu_largest=max(one.mu for one in each),
-        )  # fmt: skip
+            named=float(np.mean(named)),
+            hits=float(np.mean(hits)),
+            mu_median=float(np.median(mu)),
+            mu_largest=max(mu),
+        )
 
 
 class InformedRelease(InformedAttack):
@@ -276,27 +398,27 @@ class InformedRelease(InformedAttack):
         self, view: ServerView, candidates: Candidates, some: Targets, generator: np.random.Generator, speed: Speed
     ) -> Informed:
         """Return the same, by what was received in this run where the schedule is hidden."""
-        scenario, data, everyone = view.transmission.scenario, view.dataset, view.held_index
-        if _all_send(scenario):
+        data, everyone = view.dataset, view.held_index
+        if _all_send(view.scenario):
             return super().find(view, candidates, some, generator, speed)
-        received = hear_release(view, speed)
-        signal = Signal.of(scenario.workers, data.input_dim, data.label_dim)
-        crowd = crowd_of(received, signal, data.label_code, data.train_inputs[everyone], data.train_labels[everyone])
-
+        received, held_inputs = hear_release(view), data.train_inputs[everyone]
+        background = background_of(received, view.signal, data.label_code, held_inputs, data.train_labels[everyone])
         panel, place = np.unique(some.candidates[:, :-1], return_inverse=True)
         held, absent = (
-            crowd.prepare(candidates.data.train_inputs[rows], candidates.data.train_labels[rows])
+            background.prepare(candidates.data.train_inputs[rows], candidates.data.train_labels[rows])
             for rows in (some.candidates[:, -1], panel)
         )
         taking_part = min(1.0, received.amplitudes.taking_part * float(some.copies.mean()))
-        scores = score(crowd, held, absent, replace(received.amplitudes, taking_part=taking_part))
+        scores = score(background, held, absent, replace(received.amplitudes, taking_part=taking_part))
         decoys = scores.decoys[place].reshape(len(some), -1)
         return Informed(
-            attacked=len(some), trials=len(some), copies=int(some.copies.max()), candidates=some.candidates.shape[1],
+            attacked=len(some),
+            trials=len(some),
+            copies=int(some.copies.max()),
+            candidates=some.candidates.shape[1],
             named=float((scores.held > decoys.max(axis=1)).mean()),
             hits=hit_rate(scores.held, scores.decoys, FALSE_POSITIVES),
-            advantage=float((scores.held > 0.0).mean() - (scores.decoys > 0.0).mean()),
-        )  # fmt: skip
+        )
 
 
 def _all_send(scenario: Scenario) -> bool:
@@ -313,6 +435,6 @@ EAVESDROPPER: Final = InformedAttack(
     "eavesdropper", "the same by a listener who knows the schedule and all phases", listener_precision
 )
 EVERYONE: Final = InformedAttack(
-    "everyone", "the same by an adversary who receives each worker separately, without noise", everyone_precision
+    "everyone", "the same by an adversary who receives each worker separately, without noise", isolated_precision
 )
 INFORMED: Final = {each.adversary: each for each in (SERVER, RELEASE, EAVESDROPPER, EVERYONE)}

@@ -1,27 +1,27 @@
 """The likelihood ratio of a known sample: how much likelier a reception is if one worker sent it than if none did.
 
-Everything else in a reception is a crowd and noise, Gaussian with covariance S (``crowd``). A worker that sends v with
+Everything else in a reception is Gaussian with covariance S (``gaussian_background``). A worker that sends v with
 amplitude a moves its mean by a v. With b = v^H S^-1 y and c = v^T S^-1 v the ratio is
 
     exp(a b - a^2 c / 2)                    of real y, whose phases are in line;
     exp(-a^2 c) I_0(2 a |b|)                of complex y and a phase that may be any, over which is averaged.
 
-By Neyman and Pearson no test of one slot is better, as far as the crowd is Gaussian. A worker that may send in a slot
-with probability p, and with amplitudes of known shares, has the mean of these ratios and of 1. Slots have independent
-noise, so their logarithms add up; where a worker has one amplitude in all slots, they add up for each level first.
+By Neyman and Pearson no test of one slot is better, as far as the background is Gaussian. A worker that may send in a
+slot with probability p, and with amplitudes of known shares, has the mean of these ratios and of 1. Slots have
+independent noise, so their logarithms add up; where a worker has one amplitude in all slots, they add up for each level
+first.
 """
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from airmixml.attacks.crowd import Crowd, Prepared
-from airmixml.attacks.received import Amplitudes
-from airmixml.attacks.whitening import NUMBERS_AT_ONCE, blocks_of
+from airmixml.attacks.gaussian_background import Background
+from airmixml.attacks.linkage import Scores
+from airmixml.attacks.nearest_neighbours import NUMBERS_AT_ONCE, blocks_of
+from airmixml.attacks.receptions import Amplitudes
 
 
 def log_ratios(b: torch.Tensor, c: torch.Tensor, level: float) -> torch.Tensor:
@@ -50,32 +50,24 @@ def averaged(by_level: torch.Tensor, amplitudes: Amplitudes) -> torch.Tensor:
     return found
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Scores:
-    """Logarithms of likelihood ratios of all slots together: of samples that are held, and of decoys."""
-
-    held: NDArray[np.float64]
-    decoys: NDArray[np.float64]
-
-
 def score(
-    crowd: Crowd,
-    held: Prepared,
-    decoys: Prepared,
+    background: Background,
+    held: Any,
+    decoys: Any,
     amplitudes: Amplitudes,
     each: Callable[[slice, torch.Tensor], None] | None = None,
     numbers_at_once: int = NUMBERS_AT_ONCE,
 ) -> Scores:
     """Return the scores of candidates over all slots, in blocks; ``each`` is told those of held ones in some slots.
 
-    What of the crowd lies where public samples never do is unknown to its model. Decoys show how much there is: sent by
-    nobody, they would have E |b|^2 / c = 1. Slots in which they have more are taken to be as much noisier.
+    What of the background lies where public samples never do is unknown to its model. Decoys show how much there is:
+    sent by nobody, they would have E |b|^2 / c = 1. Slots in which they have more are taken to be as much noisier.
     """
     everybody = (held, decoys)
     levels = len(amplitudes.levels) if amplitudes.alike else 1
-    totals = [torch.zeros((levels, len(part)), dtype=torch.float64, device=crowd.device) for part in everybody]
-    for slots in blocks_of(crowd.slots, len(held) + len(decoys), numbers_at_once):
-        products = [crowd.products(part, slots) for part in everybody]
+    totals = [torch.zeros((levels, len(part)), dtype=torch.float64, device=background.device) for part in everybody]
+    for slots in blocks_of(background.slots, len(held) + len(decoys), numbers_at_once):
+        products = [background.products(part, slots) for part in everybody]
         noisier = _noisier(*products[1])
         for number, (b, c) in enumerate(products):
             by_level = log_ratios_by_level(b / noisier, c / noisier, amplitudes)

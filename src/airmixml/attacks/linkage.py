@@ -13,10 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom, rankdata
 
-from airmixml.attacks.likelihood import Scores
 from airmixml.errors import ScenarioError
 
 FALSE_POSITIVES: Final = 0.01
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Scores:
+    """Scores of samples that are held, and of decoys that nobody holds: likelihood ratios in logs, or correlations."""
+
+    held: NDArray[np.float64]
+    decoys: NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)

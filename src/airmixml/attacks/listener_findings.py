@@ -1,11 +1,11 @@
 """What was found without a schedule: linkage, unmixing, labels, and the workers that can be named."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final, Self
 
-from airmixml.attacks.findings import EXPOSED, LEAK, Findings, can_tell
-from airmixml.attacks.image_quality import Recovery
-from airmixml.attacks.label_inference import LabelInference, PopulationTest
+from airmixml.attacks.grades import EXPOSED, LEAK, Findings, can_tell
+from airmixml.attacks.label_inference import ClassShares, LabelInference
 from airmixml.attacks.linkage import Linkage
 from airmixml.output.numbers import NONE, plural
 from airmixml.shapes import ImageShape
@@ -13,6 +13,16 @@ from airmixml.shapes import ImageShape
 # A single sample among all that are held may be named by chance once in as many.
 _NAMED_BY_CHANCE: Final = 1e-3
 _BEYOND_DOUBT: Final = 5.0
+_NOTE: Final = (
+    "*AUC*: samples that workers hold told from samples that nobody holds, by their likelihood ratio (0.5 is "
+    "guessing); *hits*: of the held ones, at 1 % false alarms; *loudest*: of the ten and the hundred workers received "
+    "most strongly, how many samples score among the first ten and hundred of all that are held; *clearest*: of the "
+    "workers whose slots are clearest, how many are "
+    "found among all that are held; *unmixed*: groups of slots that lead to the right sample; *beside*: slots in which "
+    "the worker next to the eavesdropper was loudest, and was found; *classes*: error of the class shares of the whole "
+    "population (total variation), which privacy of one worker does not hide. In the picture, received samples are "
+    "shown as bright as the original, and the right way round."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,28 +35,15 @@ class Identified:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClearestSlots(Identified):
-    """The same of the clearest slots, each of another sample; ``psnr_db`` is the median likeness at the best scale."""
+class Unmixing:
+    """Groups of slots that share a sample (``estimates``), and how many lead to that sample among all held."""
 
-    psnr_db: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClassShares:
-    """Classes of the whole population, and how surely they are told from equal shares.
-
-    Distances from the true shares are total variation; the prior's is that of equal shares, a guess without mixtures.
-    """
-
-    shares: tuple[float, ...]
-    standard_errors: tuple[float, ...]
-    true_shares: tuple[float, ...]
-    distance: float
-    prior_distance: float
-    told_from_equal: PopulationTest
+    estimates: int = 0
+    identified: int = 0
+    p_value: float = 1.0
 
 
-def _beyond_chance(found: Identified | Recovery | None) -> int:
+def _beyond_chance(found: Identified | Unmixing | None) -> int:
     """Return how many were identified; 0 where that may be chance, or nobody was looked for."""
     return found.identified if found is not None and found.p_value < _NAMED_BY_CHANCE else 0
 
@@ -72,16 +69,37 @@ class ListenerFindings(Findings):
         beside_worker: the worker nearby, of an eavesdropper; None for the release.
     """
 
+    kind: ClassVar[str] = "listener"
+    titles: ClassVar[dict[str, str]] = {
+        "release": "The release: mixtures without a schedule",
+        "eavesdropper": "An eavesdropper near a worker",
+        "everyone": "Everyone: each worker heard without noise, all other samples known",
+    }
+    legend: ClassVar[dict[str, str]] = {
+        "AUC": "held samples told from others; 0.50 is guessing",
+        "hits": "samples detected at 1 % false alarms",
+        "loudest": "of the 10 (100) workers received most strongly, those among the first 10 (100) scores",
+        "clearest": "workers in the clearest slots whose sample is named",
+        "unmixed": "groups of slots that lead to a sample",
+        "beside": "slots in which the worker next to the eavesdropper is named",
+        "classes": "error of the class shares of all workers",
+    }
+
     linkage: Linkage
-    unmixing: Recovery
-    slot_labels: LabelInference | None
-    shares: ClassShares | None
-    clearest_slots: ClearestSlots
-    beside: Identified | None
+    unmixing: Unmixing
+    slot_labels: LabelInference | None = None
+    shares: ClassShares | None = None
+    clearest_slots: Identified
+    beside: Identified | None = None
     loudest: Identified | None = None
     loudest_hundred: Identified | None = None
     image_shape: ImageShape = None
     beside_worker: int | None = None
+
+    @classmethod
+    def note(cls, _found: Sequence[Self]) -> str:
+        """Return what the columns are."""
+        return _NOTE
 
     @property
     def level(self) -> str:
@@ -127,12 +145,13 @@ class ListenerFindings(Findings):
             "classes": NONE if self.shares is None else f"{100 * self.shares.distance:.1f} %",
         }
 
-    def caption(self) -> str:
+    def caption(self, grade: str) -> str:
         """Return how many workers are named, and how many samples are told from others."""
         clearest, beside = self.clearest_slots, self.beside
         nearby = f", neighbour {beside.identified} of {beside.looked_at}" if beside and beside.looked_at else ""
         detected = f", detects {100 * self.linkage.hit_rate:.0f} %" if self._hits >= LEAK else ""
-        return f"names {clearest.identified} of {plural(clearest.looked_at, 'worker')}{nearby}{detected}"
+        luck = " by luck" if grade == "hidden" and clearest.identified else ""
+        return f"names {clearest.identified} of {plural(clearest.looked_at, 'worker')}{nearby}{detected}{luck}"
 
     def learned(self) -> list[str]:
         """Return what the listener knows, names, unmixes or detects."""

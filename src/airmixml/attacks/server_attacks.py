@@ -1,5 +1,6 @@
 """The server's attacks: reconstruct every worker's sample, then see how like it is and who can be recognised."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Self
 
@@ -7,19 +8,27 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from airmixml.attacks.findings import EXPOSED, LEAK, Findings, can_tell, level_of
-from airmixml.attacks.image_quality import peak_signal_to_noise_db, structural_similarity
+from airmixml.attacks.grades import EXPOSED, LEAK, Findings, can_tell, level_of
 from airmixml.attacks.label_inference import LabelInference, infer_labels
-from airmixml.attacks.public_knowledge import Decoder, Reader
+from airmixml.attacks.nearest_neighbours import blocks_of
 from airmixml.attacks.reconstruction import Reconstruction, reconstruct, reconstruction_refusal
-from airmixml.attacks.target import Outcome, Target
+from airmixml.attacks.target import Decoder, Outcome, Reader, Target
 from airmixml.data import DataSet
 from airmixml.output.numbers import NONE, plural
 from airmixml.scenario import Scenario
-from airmixml.shapes import ImageShape, is_series
+from airmixml.shapes import ImageShape, Shape, is_series, planes
 
 _COPY_DB: Final = 10.0
 _CHANCE_ALONE: Final = 1e-4
+# A perfect copy has no error; what float32 cannot tell apart counts as one.
+_SMALLEST_ERROR: Final = 1e-12
+_WINDOW: Final = 7
+_NOTE: Final = (
+    "PSNR and SSIM are of the median worker. *copied*: the error is a tenth of that of the public mean, or less; "
+    "*read*: a classifier trained on public samples reads the right class from the recovered sample; *label*: the "
+    "label symbols give it away. Always naming the most frequent class is right in {guessing}. Which method did best "
+    "is judged with the truth at hand."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +71,13 @@ class ServerFindings(Findings):
         solver_seconds: how long it took.
     """
 
+    kind: ClassVar[str] = "server"
+    titles: ClassVar[dict[str, str]] = {"server": "The server, who knows the schedule"}
+    legend: ClassVar[dict[str, str]] = {
+        "copied": "recovered almost exactly",
+        "read": "class read from the recovered sample",
+    }
+
     psnr_db: Spread
     ssim: Spread | None
     recognised: int
@@ -79,6 +95,12 @@ class ServerFindings(Findings):
     reader_accuracy: float
     iterations: int
     solver_seconds: float
+
+    @classmethod
+    def note(cls, found: Sequence[Self]) -> str:
+        """Return what the columns are, and how often guessing is right."""
+        rates = {f"{100 * each.guessing:.1f} %" for each in found}
+        return _NOTE.format(guessing=" or ".join(sorted(rates)))
 
     @property
     def level(self) -> str:
@@ -117,7 +139,7 @@ class ServerFindings(Findings):
             "label": f"{100 * self.labels.accuracy:.1f} %",
         }
 
-    def caption(self) -> str:
+    def caption(self, _grade: str) -> str:
         """Return what was read, and how like the originals it is."""
         ssim = "" if self.ssim is None else f", SSIM {self.ssim.median:.2f}"
         return (
@@ -198,6 +220,40 @@ def recognise(
     return findings, by_worker if ssim is None else {**by_worker, "ssim": ssim.astype(np.float32)}
 
 
+def peak_signal_to_noise_db(originals: NDArray[np.float32], recovered: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Return -10 log10 of each sample's mean squared error, for values in [0, 1]; shape samples."""
+    errors = np.square(originals - recovered).mean(axis=1, dtype=np.float64)
+    return np.asarray(-10.0 * np.log10(np.maximum(errors, _SMALLEST_ERROR)))
+
+
+def structural_similarity(
+    originals: NDArray[np.float32],
+    recovered: NDArray[np.float32],
+    image_shape: Shape,
+    images_at_once: int = 4096,
+) -> NDArray[np.float64]:
+    """Return the SSIM of each pair of images (Wang et al. 2004, as scikit-image has it); shape samples.
+
+    The images are laid one below the other, so that scikit-image is called once for thousands of them. Windows that
+    reach into a neighbour lie in the margin, which does not count for a single image either. Of an image with channels
+    it is the mean over them.
+    """
+    from skimage.metrics import structural_similarity as similarity
+
+    _, height, width = planes(image_shape)
+    window = min(_WINDOW, *(side - 1 + side % 2 for side in (height, width)))
+    if window < 3:
+        raise ValueError(f"images of {height} x {width}: too small for SSIM, whose windows are 3 x 3 or larger")
+    margin = (window - 1) // 2
+    found = np.empty(len(originals))
+    for some in blocks_of(len(originals), 1, images_at_once):
+        strips = [np.asarray(part[some], dtype=np.float64).reshape(-1, width) for part in (originals, recovered)]
+        _, by_pixel = similarity(*strips, win_size=window, data_range=1.0, full=True)
+        inner = by_pixel.reshape(-1, height, width)[:, margin : height - margin, margin : width - margin]
+        found[some] = inner.reshape(len(originals[some]), -1).mean(axis=1)
+    return found
+
+
 def count_copies(
     originals: NDArray[np.float32], recovered: NDArray[np.float32], public_mean: NDArray[np.float32]
 ) -> int:
@@ -244,9 +300,8 @@ class ServerAttack:
         view, reader = target.view, target.reader
         found = reconstruct(view, self.method, progress=target.context.progress)
         findings, seen = recognise(found, target.held, view.held_index, target.decoder, reader)
-        order = np.argsort(view.held_index, kind="stable")
-        holders = order[np.searchsorted(view.held_index, target.examples, sorter=order)]
-        originals, examples = target.held.train_inputs[target.examples], seen.pop("samples")[holders]
+        examples = seen.pop("samples")[view.holders_of(target.examples)]
+        originals = target.held.train_inputs[target.examples]
         return Outcome(findings=findings, arrays={"originals": originals, "examples": examples, **seen})
 
 

@@ -7,9 +7,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from airmixml.attacks.layouts import Layout, layout_of, numbers_in
 from airmixml.attacks.least_squares import MixingMatrix
-from airmixml.attacks.received import rows_of_classes, slots_kept
+from airmixml.attacks.sample_symbols import Layout, layout_of, numbers_in
 from airmixml.data import DataSet
 from airmixml.devices import find_device, physical_memory_bytes
 from airmixml.errors import ScenarioError
@@ -23,6 +22,7 @@ from airmixml.scenario.consistency import require_classes
 from airmixml.streams import Streams
 from airmixml.workers import Signal, encoded_dim, load_dataset
 
+NUMBERS_KEPT: Final = 1 << 24
 _COPIES: Final = 7  # of the table of all workers, from the first block solved for to the last picture compared
 _BYTES_PER_SHARE: Final = 60
 _SLOTS_BY_CLASS: Final = 2000
@@ -57,9 +57,24 @@ class ServerView:
     draws: list[SlotDraws]
 
     @property
+    def scenario(self) -> Scenario:
+        """What was run."""
+        return self.transmission.scenario
+
+    @property
+    def signal(self) -> Signal:
+        """What a worker sends."""
+        return Signal.of(self.scenario.workers, self.dataset.input_dim, self.dataset.label_dim)
+
+    @property
     def dataset(self) -> DataSet:
         """The data as they are sent."""
         return self.transmission.dataset
+
+    def holders_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the first worker that holds each of these rows of the pool; shape rows."""
+        order = np.argsort(self.held_index, kind="stable")
+        return np.asarray(order[np.searchsorted(self.held_index, rows, sorter=order)])
 
     @property
     def held_index(self) -> NDArray[np.int64]:
@@ -151,3 +166,13 @@ def _check_memory(scenario: Scenario, signal: Signal, device: torch.device) -> N
                 f"radio.slots = {slots}: to attack all {workers} workers at once needs {needed / 1e9:.0f} GB of memory "
                 f"and {place} has {available / 1e9:.0f} GB; attack a run of fewer slots or workers"
             )
+
+
+def slots_kept(slots: int, symbols: int) -> int:
+    """Return how many slots of so many symbols are looked at, since all are kept in memory; at least one."""
+    return max(1, min(slots, NUMBERS_KEPT // symbols))
+
+
+def rows_of_classes(labels: torch.Tensor, features: int, classes: int) -> torch.Tensor:
+    """Return products with labels (slots x features classes) as mixtures of each class; (slots classes) x features."""
+    return labels.reshape(-1, features, classes).transpose(1, 2).reshape(-1, features)

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from airmixml.attacks.overheard import align_phase
-from airmixml.attacks.whitening import NUMBERS_AT_ONCE, blocks_of, in_parts, unit_length, whiten, whitening_of
+from airmixml.attacks.eavesdropper import align_phase
+from airmixml.attacks.nearest_neighbours import NUMBERS_AT_ONCE, blocks_of, in_parts, unit_length, whiten, whitening_of
 
 FALSE_LINKS: Final = 0.01
 _PAIRS_LOOKED_AT: Final = 1 << 18

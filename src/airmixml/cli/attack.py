@@ -93,7 +93,7 @@ def attack_command(
 
 
 def _print(result: AttackResult, report: dict[str, str]) -> None:
-    from airmixml.attacks.tables import legend, tables_of
+    from airmixml.attacks.attack_report import legend, tables_of
 
     for case in result.cases:
         label = "" if len(result.cases) == 1 else f"{escape(case.label)}: "

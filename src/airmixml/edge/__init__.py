@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from airmixml.edge.fitting import TrainingHistory, build_model, class_scores
     from airmixml.edge.learners import ClosedForm, LearnerModel
     from airmixml.edge.losses import soft_cross_entropy
-    from airmixml.edge.predictions import predicted
+    from airmixml.edge.scoring import predicted
     from airmixml.edge.training import Learned, TrainedModel, learn, train, train_model, train_seeds, train_stack
 
 __all__ = ["ClosedForm", "Learned", "LearnerModel", "TrainedModel", "TrainingHistory", "build_model", "class_scores"]
@@ -22,7 +22,7 @@ __getattr__ = import_late(
         ".fitting": ("TrainingHistory", "build_model", "class_scores"),
         ".learners": ("ClosedForm", "LearnerModel"),
         ".losses": ("soft_cross_entropy",),
-        ".predictions": ("predicted",),
+        ".scoring": ("predicted",),
         ".training": ("Learned", "TrainedModel", "learn", "train", "train_model", "train_seeds", "train_stack"),
     },
 )

@@ -1,5 +1,9 @@
-"""How good a model is on the clean test set, by the task: shares that are right, or errors in a target's own units."""
+"""What the scores of a network predict, and how good that is on the clean test set.
 
+Quality is by the task: shares that are right, or errors in a target's own units.
+"""
+
+import math
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -7,10 +11,28 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from airmixml.data import DataSet
+from airmixml.data import Bounded, DataSet, LabelCode, Signs
+
+NEVER_CERTAIN: Final = 1e-6
 
 LEADING: Final = {"classification": "accuracy", "regression": "r2", "multi-label": "labels_right"}
 """The one score of a task that learning curves show; larger is better, and 1 is perfect."""
+
+
+def predicted(scores: torch.Tensor, code: LabelCode | None = None) -> torch.Tensor:
+    """Return what scores (samples x outputs) say, by the code in which labels were sent; same shape.
+
+    Classes (None, one-hot): the probability of each class. Several labels: the probability that each holds; what least
+    squares learns of a sign is its mean, (2 p - 1) / sqrt(labels). Targets: the targets in their own units, within
+    their bounds.
+    """
+    if isinstance(code, Signs):
+        return ((1.0 + scores * math.sqrt(code.count)) / 2.0).clamp(NEVER_CERTAIN, 1.0 - NEVER_CERTAIN)
+    if isinstance(code, Bounded):
+        lower, upper = (scores.new_tensor(bounds) for bounds in (code.lower, code.upper))
+        unit = (scores * math.sqrt(len(code.lower))).clamp(-1.0, 1.0)
+        return lower + (unit + 1.0) / 2.0 * (upper - lower)
+    return torch.softmax(scores, dim=1)
 
 
 def leading_score(dataset: DataSet, outputs: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles
-from airmixml.attacks.overheard import Listener, align_phase, overhear_chapters
+from airmixml.attacks.eavesdropper import Listener, align_phase, overhear_chapters
 from airmixml.data import known_dataset
 from airmixml.errors import ScenarioError
 from airmixml.explore.asked import finite

@@ -14,7 +14,7 @@ from airmixml.sweeps.batches import Metric
 from airmixml.wording import did_you_mean, shown_name
 
 if TYPE_CHECKING:
-    from airmixml.attacks.results import CaseResult
+    from airmixml.attacks.attack_report import CaseResult
     from airmixml.audit.findings import AuditResult
     from airmixml.runs.results import RunResult
 
@@ -111,7 +111,7 @@ def _names_of(command: str) -> Iterator[str]:
         for attack in ATTACKS.names:
             one = ATTACKS.load(attack)
             groups = ("server", f"server.methods.{attack}") if one.adversary == "server" else (attack,)
-            if one.findings.informed:
+            if one.findings.kind == "informed":
                 groups = (f"informed.{one.adversary}",)
             names = (*_fields_of(one.findings), "seconds", "grade")
             yield from (f"{group}.{name}" for group in groups for name in names)

@@ -1,12 +1,12 @@
 """What an attack found, and how bad that is: five grades, from what was found and from what is claimed.
 
 A grade is never better than the epsilon that covers what was attacked: that of a row, where rows lie on many workers.
-
 Every kind of findings has its own figures; tables, verdicts and pictures ask all of them the same questions.
 """
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import Any, ClassVar, Final, Self
 
@@ -26,10 +26,21 @@ EXPOSED: Final = 0.5
 class Findings(ABC):
     """Figures of one attack on one setting: a dataclass of numbers, texts and other such dataclasses.
 
-    ``informed`` says whether the adversary knew all samples but one.
+    Attributes:
+        kind: "server" for reconstructions, "listener" for attacks without a schedule, "informed" where the adversary
+            knows all samples but one, "other" for attacks of other packages.
+        titles: of the table of such findings, by adversary; "" for one table of all adversaries.
+        legend: what columns of the table mean, in a few words.
     """
 
-    informed: ClassVar[bool] = False
+    kind: ClassVar[str] = "other"
+    titles: ClassVar[dict[str, str]] = {}
+    legend: ClassVar[dict[str, str]] = {}
+
+    @classmethod
+    def note(cls, _found: Sequence[Self]) -> str:
+        """Return what stands above the table of these findings."""
+        return ""
 
     @property
     @abstractmethod
@@ -46,7 +57,7 @@ class Findings(ABC):
         """Return the columns of the table and their texts."""
 
     @abstractmethod
-    def caption(self) -> str:
+    def caption(self, grade: str) -> str:
         """Return what was found, in a few words below a picture."""
 
     @abstractmethod
@@ -110,7 +121,7 @@ class PlainFindings(Findings):
         """Return the columns."""
         return self.columns
 
-    def caption(self) -> str:
+    def caption(self, _grade: str) -> str:
         """Return the words."""
         return self.words
 

@@ -9,9 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airmixml.attacks.likeness import score_likeness
 from airmixml.attacks.linkage import Linkage, link
-from airmixml.attacks.whitening import unit_length, whitening_of
+from airmixml.attacks.nearest_neighbours import score_neighbours, unit_length, whitening_of
 
 
 def samples_of(count: int, d: int, seed: int) -> torch.Tensor:
@@ -31,14 +30,14 @@ def mixtures_of(private: torch.Tensor, slots: int, scheduled: int, noise: float,
 
 
 def linked(mixtures: torch.Tensor, private: torch.Tensor, public: torch.Tensor, dominating: Any) -> Linkage:
-    scores, nearest = score_likeness(mixtures, private, public, whitening_of(mixtures))
+    scores, nearest = score_neighbours(mixtures, private, public, whitening_of(mixtures))
     return link(scores, nearest, dominating, method="likeness")
 
 
 def test_correlations_are_those_of_whitening_written_out() -> None:
     private, public = samples_of(40, 8, 1).double(), samples_of(30, 8, 2).double()
     mixtures = mixtures_of(private.float(), 150, 2, 0.05, 3)[0].double()
-    scores, nearest = score_likeness(mixtures, private, public, whitening_of(mixtures), numbers_at_once=1100)
+    scores, nearest = score_neighbours(mixtures, private, public, whitening_of(mixtures), numbers_at_once=1100)
     rows = mixtures.numpy() / np.linalg.norm(mixtures.numpy(), axis=1, keepdims=True)
     _, lengths, directions = np.linalg.svd(rows, full_matrices=False)
     whiten = directions.T / lengths
@@ -77,7 +76,7 @@ def test_scale_and_phase_of_each_slot_do_not_matter(seed: int) -> None:
     factor = torch.from_numpy(10.0 ** rng.uniform(-6, 6, (200, 1)))
     turn = torch.from_numpy(np.exp(1j * rng.uniform(0, 2 * np.pi, (200, 1))))
     plain, scaled, turned = (
-        score_likeness(each, private, public, whitening_of(each))[0].held
+        score_neighbours(each, private, public, whitening_of(each))[0].held
         for each in (mixtures, factor * mixtures, factor * turn * mixtures)
     )
     np.testing.assert_allclose(scaled, plain, rtol=1e-7)

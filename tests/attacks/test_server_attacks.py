@@ -10,10 +10,16 @@ import pytest
 from skimage.metrics import peak_signal_noise_ratio
 from skimage.metrics import structural_similarity as skimage_similarity
 
-from airmixml.attacks.image_quality import peak_signal_to_noise_db, structural_similarity
-from airmixml.attacks.public_knowledge import Decoder, Reader, load_held
 from airmixml.attacks.reconstruction import Reconstruction
-from airmixml.attacks.server_attacks import beyond_guessing, count_copies, explained_share, recognise
+from airmixml.attacks.server_attacks import (
+    beyond_guessing,
+    count_copies,
+    explained_share,
+    peak_signal_to_noise_db,
+    recognise,
+    structural_similarity,
+)
+from airmixml.attacks.target import Decoder, Reader, load_held
 from airmixml.data import DataSet
 from airmixml.scenario import Scenario, Workers
 

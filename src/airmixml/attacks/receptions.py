@@ -3,13 +3,16 @@
 import math
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-NUMBERS_KEPT: Final = 1 << 24
+from airmixml.attacks.server_view import ServerView
+from airmixml.scenario import Speed
+
+_TINY: Final = 1e-30
 # The loud ones are few and far apart: they have levels of their own.
 _SHARES_BELOW: Final = (0.0, 0.5, 0.9, 0.99, 0.999, 0.9999, 1.0)
 _ALIKE: Final = 1.1
@@ -60,7 +63,7 @@ class Received:
     Attributes:
         symbols: slots x symbols, real where phases were turned to be in line, or else complex.
         noise: variance of the noise on a symbol, E |n|^2; slots.
-        crowd: sum of the squared amplitudes of all who send in a slot; None where it must be told from the energy.
+        total_power: sum of the squared amplitudes of all who send in a slot; None where only the energy tells it.
         amplitudes: of a worker that sends.
         strength: of all that each worker sent, over the noise; truth, which the adversary does not know; workers.
         mixtures: of inputs; rows x inputs, real or complex. Rows are slots, or slots and classes.
@@ -74,7 +77,7 @@ class Received:
 
     symbols: torch.Tensor
     noise: NDArray[np.float64]
-    crowd: float | None
+    total_power: float | None
     amplitudes: Amplitudes
     strength: NDArray[np.float64]
     mixtures: torch.Tensor
@@ -91,14 +94,33 @@ class Received:
         return len(self.mixtures) // len(self.symbols)
 
 
-def slots_kept(slots: int, symbols: int) -> int:
-    """Return how many slots of so many symbols are looked at, since all are kept in memory; at least one."""
-    return max(1, min(slots, NUMBERS_KEPT // symbols))
-
-
-def rows_of_classes(labels: torch.Tensor, features: int, classes: int) -> torch.Tensor:
-    """Return products with labels (slots x features classes) as mixtures of each class; (slots classes) x features."""
-    return labels.reshape(-1, features, classes).transpose(1, 2).reshape(-1, features)
+def hear_release(view: ServerView, _speed: Speed | None = None) -> Received:
+    """Return the mixtures as they are released, without schedule and ratios."""
+    mixtures, slots, moments = view.released, len(view.symbols), view.signal.moments
+    classes = view.signal.classes if moments else 1
+    weights, label_weight = view.matrix.weights[:slots], view.scenario.workers.label_weight
+    scheduled, ratios = (
+        np.concatenate([getattr(draws, name) for draws in view.draws])[:slots]
+        for name in ("scheduled_workers", "ratios")
+    )
+    squares, some = np.square(ratios), np.square(view.draws[0].ratios)
+    strength = np.zeros(view.scenario.workers.count)
+    np.add.at(strength, scheduled, squares * weights[:, None])
+    noise = 1.0 / np.maximum(weights, _TINY)
+    precision = weights.repeat(classes) * (label_weight**2 if moments else 1.0)
+    return Received(
+        symbols=view.symbols,
+        noise=noise,
+        total_power=float(some.sum(axis=1).mean()),
+        amplitudes=Amplitudes.of(some, len(strength), alike=slots == 1),
+        strength=strength,
+        mixtures=mixtures,
+        labels=view.labels.double().cpu().numpy(),
+        strongest_worker=strongest_workers(scheduled, ratios, view.dataset.train_labels[view.held_index], classes),
+        noise_energy=mixtures.shape[1] / np.maximum(precision, _TINY),
+        # Variance of a slot's labels about the population's shares: its noise, and who was drawn.
+        label_weights=None if moments else 1.0 / (noise / label_weight**2 + squares.sum(axis=1)),
+    )
 
 
 def strongest_workers(
@@ -109,14 +131,9 @@ def strongest_workers(
     More than one class says that the workers of each class, by ``labels`` of all workers, are a mixture of their own.
     """
     if classes > 1:
-        strength = _by_class(strength, labels[scheduled], classes)
+        mine = labels[scheduled][:, None, :] == np.arange(classes)[:, None]
+        strength = np.where(mine, strength[:, None, :], 0.0).reshape(-1, strength.shape[1])
         scheduled = scheduled.repeat(classes, axis=0)
     seat = strength.argmax(axis=1)[:, None]
     worker, largest = (np.take_along_axis(part, seat, axis=1)[:, 0] for part in (scheduled, strength))
     return np.where(largest > 0.0, worker, -1)
-
-
-def _by_class(values: NDArray[Any], labels: NDArray[np.int64], classes: int) -> NDArray[Any]:
-    """Return the values of each class's workers, 0 for the others, class after class; (slots classes) x scheduled."""
-    mine = labels[:, None, :] == np.arange(classes)[:, None]
-    return np.asarray(np.where(mine, values[:, None, :], 0.0).reshape(-1, values.shape[1]))

@@ -1,4 +1,4 @@
-"""Name the samples behind a reception by their likelihood ratios, and judge the names by the truth."""
+"""Identification: the samples behind a reception by their likelihood ratios, judged by the truth."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self
@@ -6,20 +6,24 @@ from typing import Any, Final, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.stats import hypergeom
+from scipy.stats import binom, hypergeom
 
-from airmixml.attacks.crowd import crowd_of
-from airmixml.attacks.likelihood import Scores, averaged, log_ratios_by_level, score
+from airmixml.attacks.eavesdropper import align_phase
+from airmixml.attacks.gaussian_background import background_of
+from airmixml.attacks.likelihood import averaged, log_ratios_by_level, score
+from airmixml.attacks.linkage import Scores
 from airmixml.attacks.listener_findings import Identified
-from airmixml.attacks.received import Received
+from airmixml.attacks.receptions import Received
 from airmixml.attacks.server_view import ServerView
+from airmixml.attacks.target import Target
 from airmixml.data import DataSet
 from airmixml.streams import Streams
-from airmixml.workers import Signal
+from airmixml.workers import input_range
 
 _CANDIDATES_CHAPTER: Final = 10**9  # far beyond the chapters of slots
 _LARGEST_SHARE: Final = 20
 _ALIKE: Final = 1.001
+_TINY: Final = 1e-30
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -42,7 +46,7 @@ class PublicSamples:
         if len(free) >= enough:
             decoys, decoy_labels = sent.train_inputs[free], sent.train_labels[free]
             return cls(inputs=inputs, labels=labels, decoys=decoys, decoy_labels=decoy_labels)
-        step = 2 if len(inputs) > 1 else 1  # a decoy that was learned from would be part of the crowd
+        step = 2 if len(inputs) > 1 else 1  # a decoy that was learned from would be part of the background
         return cls(
             inputs=inputs[::step], labels=labels[::step], decoys=inputs[1::2] if step == 2 else inputs,
             decoy_labels=labels[1::2] if step == 2 else labels,
@@ -67,7 +71,7 @@ class Named:
     named: NDArray[np.int64]
 
 
-class Naming:
+class Identification:
     """One reception, the candidates whose scores are compared, and everyone among whom a sample is looked up."""
 
     def __init__(
@@ -80,19 +84,13 @@ class Naming:
         candidates: NDArray[np.int64],
         most: int,
     ) -> None:
-        """Learn the crowd; candidates and everyone are rows of the pool, ``most`` the number of decoys."""
+        """Learn the background; candidates and everyone are rows of the pool, ``most`` the number of decoys."""
         self._sent, self._received, self._everyone, self._candidates = view.dataset, received, everyone, candidates
-        workers = view.transmission.scenario.workers
-        signal = Signal.of(workers, self._sent.input_dim, self._sent.label_dim)
-        self._crowd = crowd_of(received, signal, self._sent.label_code, public.inputs, public.labels)
-        self._decoys = self._crowd.prepare(public.decoys[:most], public.decoy_labels[:most])
+        self._background = background_of(received, view.signal, self._sent.label_code, public.inputs, public.labels)
+        self._decoys = self._background.prepare(public.decoys[:most], public.decoy_labels[:most])
         by_sample = np.zeros(self._sent.train_samples)
         np.add.at(by_sample, view.held_index, received.strength)
         self.strength = by_sample[candidates]
-
-    def places_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the places of rows of the pool among the candidates, -1 for others and for -1."""
-        return places_among(self._candidates, rows)
 
     def look_up(self, mixtures: NDArray[np.int64]) -> Named:
         """Score all candidates, and look the sample of some mixtures up among everyone."""
@@ -107,12 +105,12 @@ class Naming:
                 if everyone_scored and slot in wanted:
                     ratios[slot] = found[:, slot - slots.start]
 
-        held = self._crowd.prepare(*self._of_pool(self._candidates))
-        scores = score(self._crowd, held, self._decoys, self._received.amplitudes, note)
+        held = self._background.prepare(*self._of_pool(self._candidates))
+        scores = score(self._background, held, self._decoys, self._received.amplitudes, note)
         if not everyone_scored and len(wanted):
-            everyone = self._crowd.prepare(*self._of_pool(self._everyone))
+            everyone = self._background.prepare(*self._of_pool(self._everyone))
             for slot in wanted.tolist():
-                b, c = self._crowd.products(everyone, slice(slot, slot + 1))
+                b, c = self._background.products(everyone, slice(slot, slot + 1))
                 by_level = log_ratios_by_level(b, c, self._received.amplitudes)
                 ratios[slot] = averaged(by_level, self._received.amplitudes)[:, 0]
         likeliest = {slot: self._likeliest(found[:, None], self._everyone)[:, 0] for slot, found in ratios.items()}
@@ -148,6 +146,14 @@ def places_among(candidates: NDArray[np.int64], rows: NDArray[np.int64]) -> NDAr
     return np.where(candidates[place] == rows, place, -1)
 
 
+def identified(named: NDArray[np.int64], right: NDArray[np.int64], among: int) -> Identified:
+    """Return how many names are right; rows of the pool each, guessed among so many."""
+    count = int((named == right).sum())
+    return Identified(
+        looked_at=len(right), identified=count, p_value=float(binom.sf(count - 1, len(right), 1.0 / among))
+    )
+
+
 def better_of(*found: Identified) -> Identified:
     """Return what the better of several methods identified, judged with the truth at hand.
 
@@ -170,3 +176,22 @@ def count_loudest(scores: NDArray[np.float64], strength: NDArray[np.float64], mo
     return Identified(
         looked_at=count, identified=found, p_value=float(hypergeom.sf(found - 1, len(scores), count, count))
     )
+
+
+def pictures_of(target: Target, received: torch.Tensor, rows: NDArray[np.int64]) -> dict[str, NDArray[np.float32]]:
+    """Return received samples (samples x inputs, real or complex), decoded, beside what the rows of the pool hold.
+
+    They are shown without their phase, and with mean and spread of the originals: the scale that fits best would show
+    noise as an empty page. The sum of a signed sample does not tell its sign; the truth does.
+    """
+    truth = torch.from_numpy(target.view.dataset.train_inputs[rows]).to(received.device)
+    single = align_phase(received) if received.is_complex() else received
+    if input_range(target.scenario.workers)[0] < 0.0:
+        single = single * torch.where((single * truth).sum(dim=1, keepdim=True) < 0.0, -1.0, 1.0)
+    ours, theirs = (each - each.mean(dim=1, keepdim=True) for each in (single, truth))
+    factor = (theirs.square().sum(dim=1) / ours.square().sum(dim=1).clamp_min(_TINY)).sqrt()
+    bright = factor[:, None] * ours + truth.mean(dim=1, keepdim=True)
+    return {
+        "originals": target.held.train_inputs[rows],
+        "examples": target.decoder.decode(bright.cpu().numpy()),
+    }

@@ -1,16 +1,18 @@
-"""Results of attacks: what was found in each setting, its grade, and a verdict in words that need no table."""
+"""What attacks found in each setting: its grade, a verdict in words that need no table, tables, CSV and JSON."""
 
+import csv
+import io
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from airmixml.attacks.findings import EXPOSED, GRADES, TOO_FEW, Findings, grade_of, naming_bound
-from airmixml.attacks.informed_findings import InformedFindings
-from airmixml.attacks.server_attacks import ServerFindings
+from airmixml.attacks.grades import EXPOSED, GRADES, TOO_FEW, Findings, grade_of, naming_bound
 from airmixml.attacks.target import Outcome
+from airmixml.doors import ATTACKS
 from airmixml.notebook import html_lines
 from airmixml.output import numbers
+from airmixml.output.tables import TextTable
 from airmixml.radio.privacy_target import slots_target
 from airmixml.scenario import Scenario, keys_in_force
 from airmixml.wording import NOTHING_PROMISED, against
@@ -19,6 +21,7 @@ LISTENERS: Final = ("release", "eavesdropper", "everyone")
 _WHO: Final = {
     "server": "the server",
     "release": "an adversary who sees only the mixtures",
+    "eavesdropper": "an eavesdropper {metres:g} m from a worker",
     "everyone": "an adversary who hears each worker without noise and knows all others",
 }
 _INFORMED: Final = {
@@ -27,6 +30,7 @@ _INFORMED: Final = {
     "eavesdropper": "an informed eavesdropper {metres:g} m from a worker",
     "everyone": "an informed adversary who hears each worker without noise",
 }
+_LEGEND: Final = {"per row": "epsilon of a row with all its copies"}
 epsilon_text: Final = partial(numbers.epsilon_text, digits=3)
 
 
@@ -54,8 +58,7 @@ class Group:
 
     adversary: str
     found: list[Found]
-    epsilon: float | None  # that covers what was attacked
-    bound: float  # on naming a sample, by that claim
+    bound: float  # on naming a sample, by the claim that covers what was attacked
 
     @property
     def best(self) -> Found:
@@ -107,8 +110,8 @@ class CaseResult:
         """All that was found, by adversary and kind of findings."""
         groups: dict[tuple[str, type], Group] = {}
         for each in self.found.values():
-            who, bound = each.adversary, self.naming_bound(each.adversary, each.findings.among(self.held))
-            group = Group(adversary=who, found=[], epsilon=self.covering(who), bound=bound)
+            bound = self.naming_bound(each.adversary, each.findings.among(self.held))
+            group = Group(adversary=each.adversary, found=[], bound=bound)
             groups.setdefault((each.adversary, type(each.findings)), group).found.append(each)
         return list(groups.values())
 
@@ -116,15 +119,15 @@ class CaseResult:
         """Return the epsilon of a row, with all its copies."""
         return self.claimed_per_row.get(adversary, self.claimed[adversary])
 
-    def covering(self, adversary: str) -> float | None:
-        """Return the epsilon that covers workers and rows: attacks look for both."""
-        both = (self.claimed[adversary], self.per_row(adversary))
-        return None if None in both else max(each for each in both if each is not None)
-
     def naming_bound(self, adversary: str, among: int = 0) -> float:
-        """Return the largest probability that the claim leaves of naming a sample among all held, or so many."""
+        """Return the largest probability that the claims leave of naming a sample among all held, or so many.
+
+        Attacks look for workers and rows, so the larger epsilon of both counts.
+        """
+        both = (self.claimed[adversary], self.per_row(adversary))
+        covering = None if None in both else max(each for each in both if each is not None)
         privacy = self.scenario.privacy
-        return naming_bound(self.covering(adversary), privacy.delta, privacy.adjacency, among or self.held)
+        return naming_bound(covering, privacy.delta, privacy.adjacency, among or self.held)
 
     def group_of(self, attack: str) -> Group:
         """Return the group of an attack."""
@@ -155,13 +158,11 @@ class CaseResult:
     def verdict(self) -> str:
         """One line for a person who decides: what is promised, what was found, and by which adversary."""
         metres = self.scenario.privacy.eavesdropper_distance_metres
-        who = {**_WHO, "eavesdropper": f"an eavesdropper {metres:g} m from a worker"}
-        who |= {f"informed-{name}": text.format(metres=metres) for name, text in _INFORMED.items()}
         told: dict[str, None] = {}
         silent: list[str] = []
         for group in sorted(self.groups, key=lambda group: -GRADES.index(group.grade)):  # who found most comes first
-            informed = "informed-" if group.best.findings.informed else ""
-            name = who.get(f"{informed}{group.adversary}", group.adversary)
+            names = _INFORMED if group.best.findings.kind == "informed" else _WHO
+            name = names.get(group.adversary, group.adversary).format(metres=metres)
             if group.grade == NOTHING_PROMISED:
                 silent.append(name)
             else:
@@ -173,7 +174,7 @@ class CaseResult:
     @property
     def server(self) -> Group | None:
         """The server's reconstructions."""
-        return next((group for group in self.groups if isinstance(group.best.findings, ServerFindings)), None)
+        return next((group for group in self.groups if group.best.findings.kind == "server"), None)
 
     def graded(self, attack: str) -> dict[str, Any]:
         """Return the figures of an attack with the grade of what was found against its adversary."""
@@ -183,16 +184,13 @@ class CaseResult:
         """Return plain values for JSON; attacks of other packages have an entry of their own, if there are any."""
         scenario, server = self.scenario, self.server
         methods = {} if server is None else {each.attack: each.to_dict() for each in server.found}
-        informed = {
-            each.adversary: self.graded(name)
-            for name, each in self.found.items()
-            if isinstance(each.findings, InformedFindings)
-        }
-        others = {
-            name: {"adversary": each.adversary, **self.graded(name)}
-            for name, each in self.found.items()
-            if name not in (*methods, *LISTENERS) and not isinstance(each.findings, InformedFindings)
-        }
+        informed: dict[str, Any] = {}
+        others: dict[str, Any] = {}
+        for name, each in self.found.items():
+            if each.findings.kind == "informed":
+                informed[each.adversary] = self.graded(name)
+            elif name not in (*methods, *LISTENERS):
+                others[name] = {"adversary": each.adversary, **self.graded(name)}
         return {
             "label": self.label,
             "name": scenario.name,
@@ -247,3 +245,81 @@ class AttackResult:
             "device": self.device,
             "run_dir": str(self.run_dir),
         }
+
+
+def tables_of(result: AttackResult) -> list[TextTable]:
+    """Return one table for each adversary and kind of findings, with a row for each setting and attack."""
+    found: dict[tuple[str, type[Findings]], list[tuple[CaseResult, Found]]] = {}
+    for case in result.cases:
+        for each in case.found.values():
+            kind = type(each.findings)
+            adversary = "" if "" in kind.titles else each.adversary
+            found.setdefault((adversary, kind), []).append((case, each))
+    return [_table(*kind, rows) for kind, rows in found.items()]
+
+
+def _table(adversary: str, kind: type[Findings], rows: list[tuple[CaseResult, Found]]) -> TextTable:
+    names = dict.fromkeys(each.attack for _, each in rows)
+    about = "; ".join(f"{name}: {ATTACKS.load(name).about}" for name in names if adversary not in kind.titles)
+    method = kind.kind in ("server", "informed") or len(names) > 1
+    cells = dict.fromkeys(column for _, each in rows for column in each.findings.cells())
+    return TextTable(
+        title=kind.titles.get(adversary, f"{adversary}, {about}"),
+        note=kind.note([each.findings for _, each in rows]),
+        columns=("setting", "epsilon per worker", "per row", *(("method",) if method else ()), *cells),
+        rows=tuple(
+            (
+                case.label,
+                epsilon_text(case.claimed[each.adversary]),
+                epsilon_text(case.per_row(each.adversary)),
+                *((each.attack,) if method else ()),
+                *(each.findings.cells().get(column, "") for column in cells),
+            )
+            for case, each in rows
+        ),
+    )
+
+
+def legend(result: AttackResult) -> list[str]:
+    """Return what the columns of the tables mean, in short lines for a terminal."""
+    meanings = dict(_LEGEND)
+    for case in result.cases:
+        for each in case.found.values():
+            meanings |= each.findings.legend
+    columns = {column.partition(",")[0] for table in tables_of(result) for column in table.columns}
+    return [f"{column}: {meaning}" for column, meaning in meanings.items() if column in columns]
+
+
+def attack_markdown(result: AttackResult) -> str:
+    """Return verdicts and tables of all cases."""
+    lines = ["# What an adversary learns", ""]
+    lines += [f"- **{case.label}**: {case.verdict}" for case in result.cases]
+    lines += ["", "![originals and what was recovered](attack.png)", ""]
+    lines += [table.to_markdown() for table in tables_of(result)]
+    left_out = [f"- {case.label}, {name}: {why}" for case in result.cases for name, why in case.left_out.items()]
+    return "\n".join([*lines, *(["Left out:", "", *left_out, ""] if left_out else [])])
+
+
+def attack_csv(result: AttackResult) -> str:
+    """Return all numbers, one line per setting and attack, for other programs."""
+    text = io.StringIO()
+    rows = [_flat(case, each) for case in result.cases for each in case.found.values()]
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    writer = csv.DictWriter(text, names, restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def _flat(case: CaseResult, found: Found) -> dict[str, Any]:
+    flat: dict[str, Any] = {"setting": case.label, "adversary": found.adversary, "attack": found.attack}
+    flat["epsilon_claimed"] = case.claimed[found.adversary]
+    flat["epsilon_per_row"] = case.per_row(found.adversary)
+    # The server's methods share one grade, which is in the JSON.
+    figures = found.to_dict() if found.findings.kind == "server" else case.graded(found.attack)
+    for name, value in figures.items():
+        inner = value if isinstance(value, dict) else {"": value}
+        for key, number in inner.items():
+            if isinstance(number, int | float | str):
+                flat[f"{name}_{key}".rstrip("_")] = number
+    return flat

@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airmixml.attacks.overheard import Listener, align_phase, overhear, overhear_chapters
+from airmixml.attacks.eavesdropper import Listener, align_phase, overhear, overhear_chapters
 from airmixml.attacks.server_view import watch
 from airmixml.errors import ScenarioError
 from airmixml.radio.draws import AirSetting, draw_slots
@@ -96,12 +96,13 @@ def test_reception_is_the_complex_sum_of_what_is_sent(fading: str) -> None:
         symbols = sent[population.sample_index[draws.scheduled_workers]]
         expected.append(np.einsum("ts,tsd->td", amplitude * np.exp(1j * phase), symbols))
         loudest.append(draws.scheduled_workers[np.arange(len(draws)), amplitude.argmax(axis=1)])
-    received = symbols_of(scenario)[:200].numpy().astype(complex) * math.sqrt(10**-28)
+    symbols_heard = symbols_of(scenario)[:200]
+    received = symbols_heard.numpy().astype(complex) * math.sqrt(10**-28)
     scale = np.abs(np.concatenate(expected)[:200]).max()
     np.testing.assert_allclose(received, np.concatenate(expected)[:200], atol=1e-6 * scale)
     np.testing.assert_array_equal(overheard.strongest_worker, np.concatenate(loudest)[:200])
-    assert torch.equal(overheard.mixtures, symbols_of(scenario)[:200, :4])
-    np.testing.assert_array_equal(overheard.labels, align_phase(symbols_of(scenario)[:200])[:, 4:].double().numpy())
+    assert torch.equal(overheard.mixtures, symbols_heard[:, :4])
+    np.testing.assert_array_equal(overheard.labels, align_phase(symbols_heard)[:, 4:].double().numpy())
 
 
 def test_noise_is_circular_and_has_power_one() -> None:

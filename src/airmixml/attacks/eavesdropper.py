@@ -1,4 +1,4 @@
-"""What an eavesdropper beside the workers receives, symbol by symbol in complex baseband.
+"""The eavesdropper: a listener beside the workers, who receives symbol by symbol in complex baseband.
 
 Workers invert their channel to the server, so the one farthest from it sends loudest, and the eavesdropper stands
 beside that one. It hears every worker of a slot with the power that is sent, the path loss from its own place and a
@@ -7,7 +7,21 @@ phase of its own, for nobody turned a signal towards it: where the server adds u
 On an imperfect air it hears the same transmitters and clocks: those who are absent not at all, and others with their
 gains on top of its own phases. What the gain of a channel to the server does, it does not hear, but is granted.
 
-Noise and masks of workers reach it with their signals. It knows their law, and whitens them (``overheard_noise``).
+Noise and masks of workers reach it with their signals, and masks do not cancel there. With complex gains w_i it
+receives
+
+    y = sum_i w_i (sqrt(beta) q_i v_i + n_i + sum_j m_ij) + thermal noise,
+
+and of one symbol, in units of the thermal noise, real and imaginary part together have the noise covariance
+
+    M = I / 2 + s^2 sum_i w_i w_i' + e^2 sum_(i, j) (w_i - w_j)(w_i - w_j)',
+
+w_i a vector of two numbers, (i, j) the masks. Noise and masks are new in every symbol, so that this is all there is to
+know, and no mask is formed. A listener who knows M turns y into (2 M)^(-1/2) y, whose noise is circular and of power 1.
+Nothing is lost, and a loud worker's noise, which lies along its phase, no longer drowns those a quarter turn off.
+
+The listener is granted what a server is told: self masks, and the masks of absent workers where they are recovered.
+Sums over the masks of very large slots are replaced by their mean over graphs, as in ``radio.leftover``.
 """
 
 import math
@@ -19,9 +33,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from airmixml.attacks.overheard_noise import OverheardNoise, turned_by
-from airmixml.attacks.received import Amplitudes, Received, rows_of_classes, slots_kept, strongest_workers
-from airmixml.attacks.server_view import ServerView
+from airmixml.attacks.receptions import Amplitudes, Received, strongest_workers
+from airmixml.attacks.server_view import ServerView, rows_of_classes, slots_kept
 from airmixml.devices import find_device, using_threads
 from airmixml.errors import ScenarioError
 from airmixml.impairments.frame import frame_of
@@ -36,9 +49,10 @@ from airmixml.randomness.slot_words import slot_words
 from airmixml.scenario import Scenario, Speed
 from airmixml.streams import SLOTS_PER_CHAPTER, Streams
 from airmixml.units import dbm_to_watts
-from airmixml.workers import Signal, place_coordinates
+from airmixml.workers import place_coordinates
 
 _ALIKE: Final = 0.1
+_MOST_DIFFERENCES: Final = 1 << 28
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -89,7 +103,7 @@ class Listener:
 
 def listener_of(view: ServerView) -> Listener:
     """Return the eavesdropper of a run, at its place."""
-    scenario, workers = view.transmission.scenario, view.transmission.scenario.workers
+    scenario, workers = view.scenario, view.scenario.workers
     placement = Streams(scenario.seed).generator("placement")
     return Listener.of(scenario, place_coordinates(workers.count, workers.side_metres, placement))
 
@@ -101,13 +115,11 @@ def overhear(view: ServerView, speed: Speed | None = None, most_slots: int = 20_
     """
     if most_slots < 1:
         raise ScenarioError(f"most_slots = {most_slots}: must be at least 1")
-    scenario, dataset, workers = view.transmission.scenario, view.dataset, view.transmission.scenario.workers
-    listener = listener_of(view)
-    signal = Signal.of(workers, dataset.input_dim, dataset.label_dim)
+    scenario, dataset, signal = view.scenario, view.dataset, view.signal
+    listener, workers = listener_of(view), scenario.workers.count
     classes = signal.classes if signal.moments else 1
     slots = slots_kept(min(max(1, most_slots // classes), scenario.radio.slots), signal.symbols)
-    labels = dataset.train_labels[view.held_index]
-    strength = np.zeros(workers.count)
+    labels, strength = dataset.train_labels[view.held_index], np.zeros(workers)
     parts, strongest, heard = [], [], []
     for part, draws, heard_watts in overhear_chapters(view.transmission, listener, slots, speed):
         parts.append(part)
@@ -115,18 +127,17 @@ def overhear(view: ServerView, speed: Speed | None = None, most_slots: int = 20_
         strongest.append(strongest_workers(draws.scheduled_workers, heard_watts, labels, classes))
         np.add.at(strength, draws.scheduled_workers, heard_watts)
     symbols = torch.cat(parts)
-    with_labels = symbols[:, signal.input_symbols :]
     if signal.moments:
-        mixtures, sent_labels = rows_of_classes(with_labels, signal.features, classes), with_labels[:, :0].real
-        sent_labels = sent_labels.repeat_interleave(classes, dim=0)
+        mixtures = rows_of_classes(symbols[:, signal.input_symbols :], signal.features, classes)
+        sent_labels = mixtures[:, :0].real
     else:
         mixtures, sent_labels = symbols[:, : signal.features], align_phase(symbols)[:, signal.features :]
     every_watts = np.concatenate(heard)
     return Received(
         symbols=symbols,
         noise=np.ones(slots),
-        crowd=float(every_watts.sum(axis=1).mean()) if scenario.privacy.noise != "receiver" else None,
-        amplitudes=Amplitudes.of(every_watts, workers.count, alike=_heard_alike(view, every_watts)),
+        total_power=float(every_watts.sum(axis=1).mean()) if scenario.privacy.noise != "receiver" else None,
+        amplitudes=Amplitudes.of(every_watts, workers, alike=_heard_alike(view, every_watts)),
         strength=strength,
         mixtures=mixtures,
         labels=sent_labels.double().cpu().numpy(),
@@ -138,7 +149,7 @@ def overhear(view: ServerView, speed: Speed | None = None, most_slots: int = 20_
 
 def _heard_alike(view: ServerView, heard_watts: NDArray[np.float64]) -> bool:
     """Return whether the scenario lets a worker sound alike in all slots: equal shares of a power that stays."""
-    scenario, first = view.transmission.scenario, view.draws[0]
+    scenario, first = view.scenario, view.draws[0]
     steady = scenario.radio.fading == "none" and scenario.air.is_ideal
     shares, scales = first.ratios[first.ratios > 0.0], first.power_scale_watts[np.isfinite(first.power_scale_watts)]
     return len(heard_watts) == 1 or bool(
@@ -153,14 +164,35 @@ class Arrival:
     Attributes:
         slots: numbers of the slots.
         draws: what they drew.
-        weights: complex gains of what workers hold, in units of the noise, and behind the filter that whitens it.
+        weights: complex gains of what workers hold, in units of the noise, before those of an imperfect air.
+        gains: of that air; None where it is ideal.
+        filters: that whiten what workers add; None where they add nothing.
         heard_watts: power with which each scheduled worker is heard in units of the noise power; slots x scheduled.
     """
 
     slots: range
     draws: SlotDraws
-    weights: "_Arriving"
+    weights: torch.Tensor
+    gains: SeatGains | None
+    filters: torch.Tensor | None
     heard_watts: NDArray[np.float64]
+
+    def __iter__(self) -> Iterator[tuple[slice, torch.Tensor]]:
+        """Yield seats, and the complex weights with which they arrive; slots x seats x pieces, or x 1."""
+        return _by_seats(self.weights, self.gains, self.filters)
+
+
+def _by_seats(
+    weights: torch.Tensor, gains: SeatGains | None, filters: torch.Tensor | None = None
+) -> Iterator[tuple[slice, torch.Tensor]]:
+    """Yield some seats at a time, and their weights (slots x scheduled) with gains and behind filters."""
+    for seats in [slice(0, weights.shape[1])] if gains is None else gains.parts:
+        turned = weights[:, seats, None]
+        if gains is not None:
+            turned = turned * gains.of(seats).to(turned.device)
+        if filters is not None:
+            turned = turned_by(filters.to(turned.device), turned)
+        yield seats, turned
 
 
 def arrivals(
@@ -184,16 +216,23 @@ def arrivals(
         turn, filters = np.exp(1j * phase_radians), None
         if masking is None:
             heard_watts = power_gain * draws.power_watts / listener.noise_watts
-            weights = torch.from_numpy(np.sqrt(heard_watts) * turn)
+            weights = torch.from_numpy(np.sqrt(heard_watts) * turn).to(device)
+            if drawn.gains is not None:
+                heard_watts = heard_watts * drawn.gains.peaks.numpy()
         else:
-            per_sent = np.sqrt(power_gain / listener.noise_watts) / draws.magnitude * turn
-            weights, filters = _weigh_added(masking, drawn, torch.from_numpy(per_sent))
-        arriving = _Arriving(weights=weights.to(device), gains=drawn.gains, filters=filters)
-        if masking is not None:
-            heard_watts = _heard_white(arriving)
-        elif drawn.gains is not None:
-            heard_watts = heard_watts * drawn.gains.peaks.numpy()
-        yield Arrival(slots=numbers, draws=draws, weights=arriving, heard_watts=heard_watts)
+            per_sent = torch.from_numpy(np.sqrt(power_gain / listener.noise_watts) / draws.magnitude * turn)
+            added, filters = _weigh_added(masking, drawn, per_sent)
+            weights = added.to(device)
+            white = [turned.abs().square().mean(dim=2) for _, turned in _by_seats(weights, drawn.gains, filters)]
+            heard_watts = torch.cat(white, dim=1).cpu().numpy()
+        yield Arrival(
+            slots=numbers,
+            draws=draws,
+            weights=weights,
+            gains=drawn.gains,
+            filters=filters,
+            heard_watts=heard_watts,
+        )
 
 
 def overhear_chapters(
@@ -215,7 +254,7 @@ def overhear_chapters(
         noise = Streams(scenario.seed).generator("eavesdropper-noise", arrival.slots.start // SLOTS_PER_CHAPTER)
         with using_threads(speed.threads):
             sample_index = torch.from_numpy(population.sample_index[draws.scheduled_workers]).to(device)
-            parts = [part.float() for part in _mix(setting, sender, sample_index, arrival.weights)]
+            parts = [part.float() for part in _mix(setting, sender, sample_index, arrival)]
             # Slot by slot, so that fewer slots are the first of more.
             normals = noise.standard_normal((len(draws), 2, parts[0].shape[1]), dtype=np.float32)
             standard = torch.from_numpy(normals).to(device)
@@ -241,48 +280,80 @@ def _weigh_added(masking: Masking, drawn: SlotTensors, per_sent: torch.Tensor) -
     # What a worker sends more softly than planned it sends with softer noise and masks.
     added = per_sent * (drawn.ratios / planned).nan_to_num(nan=0.0)
     noise = OverheardNoise(masking, added.shape[1])
-    for seats, turned in _Arriving(weights=added, gains=drawn.gains):
+    for seats, turned in _by_seats(added, drawn.gains):
         noise.add(turned, drawn.ratios[:, seats] > 0.0)
     return added * drawn.power_scale_watts[:, None].sqrt() * planned, noise.filters()
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Arriving:
-    """Complex weights with which workers arrive, some seats at a time."""
-
-    weights: torch.Tensor
-    gains: SeatGains | None
-    filters: torch.Tensor | None = None
-
-    def __iter__(self) -> Iterator[tuple[slice, torch.Tensor]]:
-        """Yield seats, and their weights; slots x seats x pieces, or x 1."""
-        for seats in [slice(0, self.weights.shape[1])] if self.gains is None else self.gains.parts:
-            turned = self.weights[:, seats, None]
-            if self.gains is not None:
-                turned = turned * self.gains.of(seats).to(turned.device)
-            if self.filters is not None:
-                turned = turned_by(self.filters.to(turned.device), turned)
-            yield seats, turned
-
-
-def _heard_white(arriving: _Arriving) -> NDArray[np.float64]:
-    """Return the power of each worker behind the filters, in the mean over pieces; slots x scheduled."""
-    return torch.cat([turned.abs().square().mean(dim=2) for _, turned in arriving], dim=1).cpu().numpy()
-
-
-def _mix(setting: AirSetting, sender: Sender, sample_index: torch.Tensor, arriving: _Arriving) -> list[torch.Tensor]:
+def _mix(setting: AirSetting, sender: Sender, sample_index: torch.Tensor, arrival: Arrival) -> list[torch.Tensor]:
     """Return real and imaginary part of the sum with complex weights; slots x symbols each."""
     lengths, in_slot = frame_of(setting.scenario.air, setting.signal.symbols).lengths, sample_index.shape[1]
     mixed: list[torch.Tensor] = []
-    for seats, turned in arriving:
+    for seats, turned in arrival:
         shares = (turned.real.contiguous(), turned.imag.contiguous())
         some = [mix_in_pieces(sender, sample_index[:, seats], part, lengths, in_slot=in_slot) for part in shares]
         mixed = some if not mixed else [total + more for total, more in zip(mixed, some, strict=True)]
     return mixed
 
 
+class OverheardNoise:
+    """Adds up, seats by seats, what decides the covariance M of the noise."""
+
+    def __init__(self, masking: Masking, seats: int) -> None:
+        self._masking, self._seats = masking, seats
+        self._recovers = masking.self_watts > 0.0
+        self._squares = self._sum = self._sending = torch.zeros(())
+        self._over_masks: torch.Tensor | None = None
+
+    def add(self, weights: torch.Tensor, sending: torch.Tensor) -> None:
+        """Take seats into account: complex gains w (slots x seats x pieces), 0 for those who do not send, and who does.
+
+        Gains are of what is received at the server as planned, over the root of the thermal noise per complex symbol.
+        """
+        parts = torch.view_as_real(weights).transpose(1, 2)  # slots x pieces x seats x 2
+        self._squares = self._squares + parts.transpose(2, 3) @ parts
+        self._sum = self._sum + parts.sum(dim=2)
+        self._sending = self._sending + sending.sum(dim=1)
+        graph = self._masking.graph
+        if graph is None or graph.complete or weights.shape[1] < self._seats:
+            return
+        if weights.shape[0] * weights.shape[2] * len(graph.successors) * self._seats > _MOST_DIFFERENCES:
+            return
+        self._over_masks = torch.zeros_like(self._squares)
+        for after in torch.from_numpy(graph.successors).to(weights.device):
+            apart = parts - parts[:, :, after]
+            if self._recovers:
+                apart = apart * (sending & sending[:, after])[:, None, :, None]
+            self._over_masks += apart.transpose(2, 3) @ apart
+
+    def covariance(self) -> torch.Tensor:
+        """Return M; slots x pieces x 2 x 2."""
+        masking, graph = self._masking, self._masking.graph
+        total = torch.eye(2).to(self._squares) / 2.0 + masking.own_watts * self._squares
+        if graph is None:
+            return total
+        over_masks = self._over_masks
+        if over_masks is None:
+            sharing = self._sending[:, None, None, None] if self._recovers else self._seats
+            crossed = self._sum[..., :, None] * self._sum[..., None, :]
+            over_masks = graph.degree / (self._seats - 1) * (sharing * self._squares - crossed)
+        return total + masking.pair_watts * over_masks
+
+    def filters(self) -> torch.Tensor:
+        """Return (2 M)^(-1/2), by which what is received becomes white; slots x pieces x 2 x 2."""
+        values, vectors = torch.linalg.eigh(self.covariance())
+        white: torch.Tensor = (vectors * (2.0 * values).rsqrt()[..., None, :]) @ vectors.transpose(2, 3)
+        return white
+
+
+def turned_by(filters: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    """Return gains (slots x seats x pieces, or x 1) behind the filters (slots x pieces x 2 x 2); complex."""
+    both = torch.einsum("tpab,tspb->tspa", filters, torch.view_as_real(weights).expand(-1, -1, filters.shape[1], -1))
+    return torch.complex(both[..., 0], both[..., 1])
+
+
 def align_phase(received: torch.Tensor) -> torch.Tensor:
-    """Return Re(exp(-j theta) y) of each slot, theta as somebody would guess it who knows only y; slots x symbols.
+    """Return Re(exp(-j theta) y) of each slot, theta estimated from y alone; slots x symbols.
 
     A worker sends real symbols s, so y = a exp(j phi) s + n has its energy along one line of the complex plane. The
     real part's energy is (sum |y|^2 + Re(exp(-2j theta) sum y^2)) / 2, largest at theta = arg(sum y^2) / 2, which is

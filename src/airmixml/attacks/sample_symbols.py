@@ -1,19 +1,23 @@
-"""Which numbers of a worker the server solves for, and how a sample is read back from them.
+"""What samples send: which numbers of a worker the server solves for, how a sample is read back, and inner products.
 
-Samples are sent as (x, w l), so these are the numbers. Of moments (svec(x x^T), w x l^T) all products are solved for
-where there are few, and the sample is the leading direction of x x^T; of many, the part that is linear in x. The noise
-on each number is as strong as on a received symbol.
+Samples are sent as v = (x, w l), so these are the numbers. Of moments v = (svec(x x^T), w x l^T) all products are
+solved for where there are few, and the sample is the leading direction of x x^T; of many, the part that is linear in x.
+The noise on each number is as strong as on a received symbol.
+
+Half a million products are never formed to compare samples: v . v' = x . x' + w^2 l . l', or of moments
+(x . x')^2 + w^2 (x . x') (l . l').
 """
 
 import math
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from airmixml.attacks.whitening import blocks_of
-from airmixml.data import Centred, DataSet, OneHot
+from airmixml.attacks.nearest_neighbours import blocks_of
+from airmixml.data import Centred, DataSet, LabelCode, OneHot
 from airmixml.radio.senders import pack_symmetric, unpack_symmetric
 from airmixml.radio.transmission import MixtureBlock
 from airmixml.workers import Signal
@@ -111,3 +115,70 @@ class LinearMoments(Layout):
         products = block.labels.reshape(-1, signal.features, signal.classes)
         inputs = products.sum(dim=2) * (signal.label_weight / math.sqrt(signal.classes))
         return torch.cat([inputs, signal.label_weight * torch.einsum("tdc,cd->tc", products, self._towards)], dim=1)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Samples:
+    """Inputs (samples x features) and the codes of their labels (samples x classes)."""
+
+    inputs: torch.Tensor
+    codes: torch.Tensor
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def some(self, rows: slice) -> "Samples":
+        """Return some of them."""
+        return Samples(inputs=self.inputs[rows], codes=self.codes[rows])
+
+
+class Symbols:
+    """What was received, slots x symbols, taken apart; real or complex."""
+
+    def __init__(self, symbols: torch.Tensor, signal: Signal) -> None:
+        self._signal = signal
+        first, rest = symbols[:, : signal.input_symbols], symbols[:, signal.input_symbols :]
+        self._first = unpack_symmetric(first, signal.features) if signal.moments else first
+        self._rest = rest.reshape(-1, signal.features, signal.classes) if signal.moments else rest
+
+    def times(self, some: Samples, slots: slice = slice(None)) -> torch.Tensor:
+        """Return v . y; samples x slots."""
+        weight, found = self._signal.label_weight, []
+        for first, rest in zip(self._first[slots], self._rest[slots], strict=True):
+            if self._signal.moments:
+                products = (times(some.inputs, first) * some.inputs).sum(dim=1)
+                found.append(products + weight * (times(some.inputs, rest) * some.codes).sum(dim=1))
+            else:
+                found.append(times(some.inputs, first) + weight * times(some.codes, rest))
+        return torch.stack(found, dim=1)
+
+
+class InnerProducts:
+    """Products of samples of a signal with each other."""
+
+    def __init__(self, signal: Signal, label_code: LabelCode, device: torch.device) -> None:
+        self._signal, self._label_code, self._device = signal, label_code, device
+
+    def prepare(self, inputs: NDArray[np.float32], labels: NDArray[np.int64]) -> Samples:
+        """Return samples on the device, from encoded inputs (samples x features) and classes."""
+        codes = self._label_code.coded(labels).astype(np.float32)
+        return Samples(inputs=torch.from_numpy(inputs).to(self._device), codes=torch.from_numpy(codes).to(self._device))
+
+    def between(self, some: Samples, others: Samples) -> torch.Tensor:
+        """Return v . v'; samples x others."""
+        return self._joined(some.inputs @ others.inputs.T, some.codes @ others.codes.T)
+
+    def energy(self, some: Samples) -> torch.Tensor:
+        """Return ||v||^2; samples."""
+        return self._joined(some.inputs.square().sum(dim=1), some.codes.square().sum(dim=1))
+
+    def _joined(self, inputs: torch.Tensor, codes: torch.Tensor) -> torch.Tensor:
+        labels = self._signal.label_weight**2 * codes
+        return inputs * (inputs + labels) if self._signal.moments else inputs + labels
+
+
+def times(real: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """Return a real matrix times one that may be complex."""
+    if not other.is_complex():
+        return real @ other
+    return torch.complex(real @ other.real, real @ other.imag)

@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.attacks.findings import TOO_FEW
-from airmixml.attacks.listener_findings import ListenerFindings
-from airmixml.attacks.results import LISTENERS, AttackResult, CaseResult, Found, epsilon_text
-from airmixml.attacks.server_attacks import ServerFindings
+from airmixml.attacks.attack_report import LISTENERS, AttackResult, CaseResult, Found, epsilon_text
+from airmixml.attacks.grades import TOO_FEW
 from airmixml.output.figures import as_picture, new_figure, save_png_and_svg
 from airmixml.output.numbers import plural
 from airmixml.shapes import ImageShape, Shape, is_series, planes
@@ -35,13 +33,13 @@ _COLOURS: Final = {
 }
 _GAP: Final = 2
 _SHOWN: Final = (-0.04, 1.04)
-_HEADS: Final = (
-    "the server, who knows the schedule",
-    "an adversary who sees only the mixtures",
-    "an eavesdropper",
-    "everyone: each worker heard without noise",
-)
-_WIDTHS: Final = (10, 5, 5, 5)  # samples of each of them
+# Who attacks, in the order of the columns, and how many samples of each are shown.
+_COLUMNS: Final = {
+    "server": ("the server, who knows the schedule", 10),
+    "release": ("an adversary who sees only the mixtures", 5),
+    "eavesdropper": ("an eavesdropper", 5),
+    "everyone": ("everyone: each worker heard without noise", 5),
+}
 _OF_SUMS: Final = ("release", "eavesdropper")
 _LETTERS_PER_PLACE: Final = 11
 _HELD: Final = "what the workers hold"
@@ -61,15 +59,14 @@ class _Cell:
     grade: str = ""
 
 
-# One line of the picture: a name, and a cell for each adversary (None leaves it empty).
-_Row = tuple[str, list[_Cell | None]]
+# One line of the picture: a name, and the cells by column.
+_Row = tuple[str, dict[str, _Cell]]
 
 
 def draw_attack(result: AttackResult, folder: Path | None = None) -> Figure:
     """Draw the picture of an attack, into ``folder`` as ``attack.png`` and ``attack.svg``."""
-    every = [each.findings for case in result.cases for each in case.found.values()]
-    shape = next((each.image_shape for each in every if isinstance(each, ServerFindings | ListenerFindings)), None)
-    shape = None if is_series(shape) else shape
+    shapes = (getattr(each.findings, "image_shape", None) for case in result.cases for each in case.found.values())
+    shape = next((shape for shape in shapes if shape is not None and not is_series(shape)), None)
     rows = _rows_of_methods(result.cases[0]) if len(result.cases) == 1 else _rows_of_cases(result.cases)
     figure = _draw(rows, shape, _title(result.cases))
     if folder is not None:
@@ -89,27 +86,27 @@ def _title(cases: list[CaseResult]) -> str:
 def _rows_of_cases(cases: list[CaseResult]) -> list[_Row]:
     """Return the originals, then one line for each setting with the best that each adversary can do."""
     rows: list[_Row] = []
+    originals: dict[str, _Cell] = {}
     for case in cases:
-        best = max(_methods(case), key=lambda found: found.findings.strength, default=None)
-        if best is not None and not any(cells[0] for _, cells in rows):
-            rows.insert(0, ("originals", [_originals(best, _HELD), *_nothing()]))
-        rows.append((case.label, [None if best is None else _cell(case, best), *_listeners(case)]))
-    return rows
+        cells = _listeners(case)
+        if methods := _methods(case):
+            best = max(methods, key=lambda found: found.findings.strength)
+            cells["server"] = _cell(case, best)
+            originals = originals or {"server": _originals(best, _HELD)}
+        rows.append((case.label, cells))
+    return [("originals", originals), *rows] if originals else rows
 
 
 def _rows_of_methods(case: CaseResult) -> list[_Row]:
     """Return the originals, then one line for each way in which the server can solve for them."""
     methods, heard = _methods(case), _listeners(case)
-    clearest = [
-        _originals(case.found[name], _HELD if name == "everyone" else _CLEAREST) if name in case.found else None
-        for name in LISTENERS
-    ]
+    originals = {name: _originals(case.found[name], _HELD if name == "everyone" else _CLEAREST) for name in heard}
     if not methods:
-        return [("originals", [None, *clearest]), ("received", [None, *heard])]
-    rows: list[_Row] = [("originals", [_originals(methods[0], _HELD), *clearest])]
+        return [("originals", originals), ("received", heard)]
+    rows: list[_Row] = [("originals", {"server": _originals(methods[0], _HELD), **originals})]
     for found in methods:
-        rows.append((found.attack, [_cell(case, found), *heard]))
-        heard = _nothing()
+        rows.append((found.attack, {"server": _cell(case, found), **heard}))
+        heard = {}
     return rows
 
 
@@ -118,12 +115,8 @@ def _methods(case: CaseResult) -> list[Found]:
     return [] if case.server is None else [found for found in case.server.found if "examples" in found.arrays]
 
 
-def _listeners(case: CaseResult) -> list[_Cell | None]:
-    return [_cell(case, case.found[name]) if name in case.found else None for name in LISTENERS]
-
-
-def _nothing() -> list[_Cell | None]:
-    return [None] * len(LISTENERS)
+def _listeners(case: CaseResult) -> dict[str, _Cell]:
+    return {name: _cell(case, case.found[name]) for name in LISTENERS if name in case.found}
 
 
 def _originals(found: Found, text: str) -> _Cell:
@@ -133,36 +126,34 @@ def _originals(found: Found, text: str) -> _Cell:
 def _cell(case: CaseResult, found: Found) -> _Cell:
     """Return examples of what was found, with the claimed epsilon and what was found in words."""
     grade, claimed = case.group_of(found.attack).grade, epsilon_text(case.claimed[found.adversary])
-    server = isinstance(found.findings, ServerFindings)
     sums = "class sums · " if found.attack in _OF_SUMS and case.scenario.workers.sends == "moments" else ""
     near = case.scenario.privacy.eavesdropper_distance_metres if found.attack == "eavesdropper" else 0.0
-    told = f"{found.attack} {found.findings.caption()}" if server else found.findings.caption()
+    method = f"{found.attack} " if found.findings.kind == "server" else ""
+    told = f"{method}{found.findings.caption(grade)}"
     nobody = {NOTHING_PROMISED: "nothing found, nothing promised", TOO_FEW: f"{told}: too few to tell"}
-    if grade == "hidden" and isinstance(found.findings, ListenerFindings) and found.findings.clearest_slots.identified:
-        told += " by luck"
     text = f"{f'{near:g} m · ' if near else ''}{sums}ε {claimed} · {nobody.get(grade, told)}"
     return _Cell(samples=found.arrays["examples"], truth=found.arrays["originals"], text=text, grade=grade)
 
 
 def _draw(rows: list[_Row], image_shape: ImageShape, title: str) -> Figure:
-    shown = [place for place in range(len(_HEADS)) if any(cells[place] is not None for _, cells in rows)] or [0]
-    widths = [_WIDTHS[place] for place in shown]
+    shown = [column for column in _COLUMNS if any(column in cells for _, cells in rows)] or ["server"]
+    widths = [_COLUMNS[column][1] for column in shown]
     tall = 1.0 if image_shape is not None else 1.9
     dots = "" if image_shape is not None else "\na dot is one number: recovered (up) against true (right)"
     figure = new_figure(1.8 + 0.72 * sum(widths), 1.0 + tall * len(rows), title + dots)
     # Room between the adversaries, so that nobody takes their samples for one row.
     figure.set_layout_engine("constrained", wspace=0.09, w_pad=0.12, hspace=0.02)
     axes = figure.subplots(len(rows), len(shown), width_ratios=widths, squeeze=False)
-    for line, (name, cells) in enumerate(rows):
-        for axis, place in zip(axes[line], shown, strict=True):
+    for column, name in enumerate(shown):
+        head, places = _COLUMNS[name]
+        axes[0][column].set_title(head, fontsize=10, fontweight="bold", pad=8)
+        for axis, (_, cells) in zip(axes[:, column], rows, strict=True):
             axis.set_xticks([])
             axis.set_yticks([])
             axis.spines[:].set_visible(False)
-            if line == 0:
-                axis.set_title(_HEADS[place], fontsize=10, fontweight="bold", pad=8)
-            if place == shown[0]:
-                axis.set_ylabel(name, rotation=0, ha="right", va="center", fontsize=9.5, labelpad=6)
-            _draw_cell(axis, cells[place], _WIDTHS[place], image_shape)
+            _draw_cell(axis, cells.get(name), places, image_shape)
+    for axis, (label, _) in zip(axes[:, 0], rows, strict=True):
+        axis.set_ylabel(label, rotation=0, ha="right", va="center", fontsize=9.5, labelpad=6)
     return figure
 
 

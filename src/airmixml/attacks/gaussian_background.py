@@ -1,6 +1,6 @@
-"""Everybody else in a reception: a Gaussian with the second moments of public samples, and noise.
+"""The Gaussian background of a reception: all other workers, with the second moments of public samples, and noise.
 
-A slot is the sum of many workers' v. To whoever tests one sample the rest is nearly Gaussian, with covariance
+A slot is the sum of many workers' v. To an adversary who tests one sample the rest is nearly Gaussian, with covariance
 
     S = g C + s^2 I,
 
@@ -16,10 +16,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from airmixml.attacks.inner_products import InnerProducts, Samples, Symbols, times
-from airmixml.attacks.layouts import Layout, Moments
-from airmixml.attacks.received import Received
-from airmixml.attacks.whitening import blocks_of
+from airmixml.attacks.nearest_neighbours import blocks_of
+from airmixml.attacks.receptions import Received
+from airmixml.attacks.sample_symbols import InnerProducts, Layout, Moments, Samples, Symbols, times
 from airmixml.data import LabelCode
 from airmixml.workers import Signal
 
@@ -28,14 +27,7 @@ _MOST_PUBLIC: Final = 5000
 _SAMPLES_AT_ONCE: Final = 4096
 
 
-class Prepared(Protocol):
-    """Candidates in the form in which a crowd compares them."""
-
-    def __len__(self) -> int:
-        """How many there are."""
-
-
-class Crowd(Protocol):
+class Background(Protocol):
     """The filter S^-1 for every slot of a reception."""
 
     slots: int
@@ -48,20 +40,20 @@ class Crowd(Protocol):
         """Return b = v^H S^-1 y and c = v^T S^-1 v; candidates x slots each, or c of all slots: candidates x 1."""
 
 
-def crowd_of(
+def background_of(
     received: Received, signal: Signal, label_code: LabelCode, inputs: NDArray[np.float32], labels: NDArray[np.int64]
-) -> Crowd:
-    """Learn the crowd from public samples: encoded inputs (samples x features) and classes."""
+) -> Background:
+    """Learn the background from public samples: encoded inputs (samples x features) and classes."""
     if signal.moments and signal.symbols > MOST_EXPLICIT:
-        return CrowdOfProducts(received, signal, label_code, inputs[:_MOST_PUBLIC], labels[:_MOST_PUBLIC])
-    return CrowdOfSymbols(received, Moments(signal) if signal.moments else Layout(signal), inputs, labels)
+        return ProductBackground(received, signal, label_code, inputs[:_MOST_PUBLIC], labels[:_MOST_PUBLIC])
+    return SymbolBackground(received, Moments(signal) if signal.moments else Layout(signal), inputs, labels)
 
 
-def crowd_power(received: Received, symbols_energy: float) -> torch.Tensor:
+def background_power(received: Received, symbols_energy: float) -> torch.Tensor:
     """Return g of each slot: as known, or from its energy, E ||y||^2 = g E ||v||^2 + s^2 symbols; slots."""
     noise = torch.from_numpy(received.noise)
-    if received.crowd is not None:
-        return torch.full_like(noise, received.crowd)
+    if received.total_power is not None:
+        return torch.full_like(noise, received.total_power)
     symbols = received.symbols.shape[1]
     energy = torch.cat(
         [received.symbols[some].abs().double().square().sum(dim=1).cpu() for some in blocks_of(len(noise), symbols)]
@@ -69,8 +61,8 @@ def crowd_power(received: Received, symbols_energy: float) -> torch.Tensor:
     return ((energy - symbols * noise) / max(symbols_energy, 1e-30)).clamp_min(0.0)
 
 
-class CrowdOfSymbols:
-    """The crowd of few symbols, slot by slot: C = U diag(p) U^T."""
+class SymbolBackground:
+    """The background of few symbols, slot by slot: C = U diag(p) U^T."""
 
     def __init__(
         self, received: Received, layout: Layout, inputs: NDArray[np.float32], labels: NDArray[np.int64]
@@ -88,7 +80,7 @@ class CrowdOfSymbols:
         powers, directions = np.linalg.eigh(covariance)
         kind: dict[str, Any] = {"dtype": torch.float32, "device": self.device}
         self._directions, self._mean = torch.tensor(directions, **kind), torch.tensor(mean, **kind)
-        gain = crowd_power(received, float(powers.clip(0.0).sum()))
+        gain = background_power(received, float(powers.clip(0.0).sum()))
         noise = torch.from_numpy(received.noise)
         scale = noise[:, None] + gain[:, None] * torch.from_numpy(powers.clip(0.0))
         self._weights = (1.0 / scale).to(**kind)
@@ -110,8 +102,8 @@ class CrowdOfSymbols:
         return times(candidates, self._filtered[slots].T), candidates.square() @ weights.T
 
 
-class CrowdOfProducts:
-    """The crowd of many products, the same in all slots but for what is received.
+class ProductBackground:
+    """The background of many products, the same in all slots but for what is received.
 
     S^-1 = (I - V^T (n s^2 / g I + K)^-1 V) / s^2 with the n public samples' v as rows of V and K = V V^T. About their
     mean m, every product with a v is that less the mean over public samples.
@@ -135,7 +127,7 @@ class CrowdOfProducts:
         self._mean: torch.Tensor | float = kernel.mean() if self._centred else 0.0
         centred = self._about_mean(kernel)
         self._noise = float(received.noise.mean())
-        gain = float(crowd_power(received, float(centred.diagonal().mean())).mean())
+        gain = float(background_power(received, float(centred.diagonal().mean())).mean())
         ridge = self._noise * len(kernel) / max(gain, 1e-30)
         lower = torch.linalg.cholesky(centred.double() + ridge * torch.eye(len(kernel), device=self.device))
         identity = torch.eye(len(kernel), dtype=torch.float64, device=self.device)

@@ -10,9 +10,9 @@ import torch
 
 from airmixml import Scenario
 from airmixml.attacks import reconstruct, watch
-from airmixml.attacks.image_quality import peak_signal_to_noise_db
-from airmixml.attacks.layouts import LinearMoments, Moments, layout_of, numbers_in
 from airmixml.attacks.reconstruction import reconstruction_refusal
+from airmixml.attacks.sample_symbols import LinearMoments, Moments, layout_of, numbers_in
+from airmixml.attacks.server_attacks import peak_signal_to_noise_db
 from airmixml.workers import Signal
 
 RNG = np.random.default_rng(0)

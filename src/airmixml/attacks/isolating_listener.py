@@ -1,0 +1,251 @@
+"""The isolating listener: it hears every worker separately, perfectly and without noise, and knows all other samples.
+
+In a slot worker i sends sqrt(beta) q v_i + n_i + sum_j m_ij. S = s^2 I + e^2 L is the covariance of all honest workers'
+noise and masks (``masks.hidden_noise``). All other samples, which no claim hides, are subtracted. In the row (S^-1)_i
+of all workers' signals v_i then has noise of variance 1 / (beta q^2 (S^-1)_ii) on every symbol, and there is nothing
+more to know. A vector that several workers send, with shares q over the seats, has q' S^-1 q in the place of
+q^2 (S^-1)_ii. Precisions of several slots add up, for slots of one worker are heard to be its own.
+
+Colluders' noise and masks are known, and so are the masks of those whom a server that lies calls absent: they are taken
+out, chosen without regard to the graph.
+
+The likelihood ratio of a sample is exp((v . y - ||v||^2 / 2) / variance). It says whether a worker sends a known
+sample, and the likeliest of many samples held names the worker's.
+"""
+
+import math
+from typing import Any, ClassVar, Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from airmixml.attacks.eavesdropper import unrounded
+from airmixml.attacks.identification import PublicSamples, candidates_of, identified, pictures_of
+from airmixml.attacks.linkage import Scores, link
+from airmixml.attacks.listener_findings import ListenerFindings, Unmixing
+from airmixml.attacks.nearest_neighbours import blocks_of
+from airmixml.attacks.sample_symbols import InnerProducts, Layout, Moments, Samples, Symbols
+from airmixml.attacks.server_view import SEVERAL_ROWS, ServerView
+from airmixml.attacks.target import Outcome, Target
+from airmixml.errors import PrivacyError
+from airmixml.radio.draws import AirSetting, draw_blocks, suitable_block
+from airmixml.radio.masking import Masking, masking_of
+from airmixml.radio.senders import make_sender
+from airmixml.scenario import Scenario, Speed
+from airmixml.streams import Streams
+
+# Far beyond the chapters of slots.
+_NOISE_CHAPTER: Final = 10**9
+_COLLUDERS_CHAPTER: Final = 10**9 + 1
+_CHAPTER: Final = 10**9 + 2
+_MOST_DENSE: Final = 1500
+_COLUMNS_AT_ONCE: Final = 64
+_MOST_STEPS: Final = 500
+_CLOSE: Final = 1e-10
+_TINY: Final = 1e-300
+_WORKERS_HEARD: Final = 100
+_DECOYS: Final = 2_000
+_CANDIDATES: Final = 10_000
+_SAMPLES_AT_ONCE: Final = 4096
+_LEAST_VARIANCE: Final = 1e-9  # symbols are numbers of single precision
+_LEAST_PRECISION: Final = 1e-20  # of a worker that never sends
+_FOR_NOBODY: Final = np.zeros(0, dtype=np.int64)
+
+
+def alone(workers: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """Return for each of ``count`` workers its place among these, -1 for others: every one a target of its own."""
+    member = np.full(count, -1)
+    member[workers] = np.arange(len(workers))
+    return member
+
+
+def isolated_precision(
+    view: ServerView, member: NDArray[np.int64], targets: int, _speed: Speed | None = None
+) -> NDArray[np.float64]:
+    """Return 1 / (variance of the noise on a symbol of v) for vectors that one or several workers send; shape targets.
+
+    ``member`` says which of them each worker sends, -1 for others. Infinite where nothing hides a worker.
+    """
+    scenario, masking = view.scenario, masking_of(view.scenario)
+    dataset, population, found = view.dataset, view.transmission.population, np.zeros(targets)
+    if masking is None:
+        sent = [member[np.unique(draws.scheduled_workers[draws.ratios > 0.0])] for draws in view.draws]
+        found[np.setdiff1d(np.concatenate(sent), [-1])] = math.inf
+        return found
+    setting = AirSetting.of(scenario, dataset.input_dim, dataset.label_dim, population.distance_metres)
+    patterns: dict[tuple[bytes, bytes], int] = {}
+    strengths = list[tuple[int, int, float]]()
+    for drawn in draw_blocks(setting, suitable_block(setting)):
+        draws, planned = drawn.numpy(), drawn.planned_ratios
+        assert planned is not None
+        slot, seat = np.nonzero((member[draws.scheduled_workers] >= 0) & (draws.ratios > 0.0))
+        # What a worker sends more softly than planned it sends with softer noise and masks.
+        amplitude = np.sqrt(draws.power_scale_watts[slot]) * planned.numpy()[slot, seat]
+        who = member[draws.scheduled_workers[slot, seat]]
+        order = np.lexsort((seat, who, slot))
+        starts = np.flatnonzero(np.diff(slot[order] * targets + who[order], prepend=-1))
+        for some in np.split(order, starts[1:]) if len(order) else []:
+            # Slots in which the same seats send alike are one equation.
+            shares = (amplitude[some] / amplitude[some[0]]).round(12)
+            number = patterns.setdefault((seat[some].tobytes(), shares.tobytes()), len(patterns))
+            strengths.append((int(who[some[0]]), number, float(amplitude[some[0]]) ** 2))
+    each = [(np.frombuffer(seats, dtype=np.int64), np.frombuffer(shares)) for seats, shares in patterns]
+    inverse = _inverse_of_patterns(scenario, masking, each)
+    for number, pattern, watts in strengths:
+        found[number] += watts * inverse[pattern]
+    return found
+
+
+def _inverse_of_patterns(
+    scenario: Scenario, masking: Masking, patterns: list[tuple[NDArray[np.int64], NDArray[np.float64]]]
+) -> NDArray[np.float64]:
+    """Return x' S^-1 x, in 1 / watts, of vectors given by their seats and shares, each as if its seats were honest."""
+    count = masking.honest.count if masking.graph is None else masking.graph.seats
+    found, alike = np.empty(len(patterns)), dict[bytes, list[int]]()
+    generator = Streams(scenario.seed).generator("eavesdropper", _COLLUDERS_CHAPTER)
+    privacy, order = scenario.privacy, generator.permutation(count)
+    out = min(privacy.colluders, count - 1) + math.ceil(privacy.most_absent * count)
+    for number, (seats, _) in enumerate(patterns):
+        # Seats that were drawn to collude are looked at as if others did in their place.
+        alike.setdefault(order[~np.isin(order, seats)][:out].tobytes(), []).append(number)
+    for colluding, numbers in alike.items():
+        honest = np.ones(count, dtype=np.bool_)
+        honest[np.frombuffer(colluding, dtype=order.dtype)] = False
+        for some in (numbers[first : first + _COLUMNS_AT_ONCE] for first in range(0, len(numbers), _COLUMNS_AT_ONCE)):
+            vectors = np.zeros((count, len(some)))
+            for column, number in enumerate(some):
+                vectors[patterns[number][0], column] = patterns[number][1]
+            found[some] = inverse_form(masking, honest, vectors)
+    return found
+
+
+def inverse_form(masking: Masking, honest: NDArray[np.bool_], vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return x' S^-1 x for vectors over the seats that are 0 where a seat is not honest (seats x columns); columns.
+
+    1 is an eigenvector of S with eigenvalue s^2, so what of x lies along it adds (1'x)^2 / (|H| s^2). What is left has
+    eigenvalues of about e^2 k alone, and conjugate gradients solve for it in a few steps.
+    """
+    if masking.graph is None:
+        return np.asarray(np.square(vectors).sum(axis=0) / masking.own_watts)
+    kept, count = vectors[honest], int(honest.sum())
+    means = kept.mean(axis=0)
+    away, along = kept - means, count * np.square(means) / masking.own_watts
+    if masking.graph.complete:
+        return np.asarray(along + np.square(away).sum(axis=0) / (masking.own_watts + count * masking.pair_watts))
+    adjacency = masking.graph.adjacency[honest][:, honest]
+    degrees = np.asarray(adjacency.sum(axis=1))
+    if count <= _MOST_DENSE:
+        laplacian = np.diag(degrees) - adjacency.toarray()
+        solved = np.linalg.solve(masking.own_watts * np.eye(count) + masking.pair_watts * laplacian, away)
+    else:
+        solved = _solved(masking, adjacency, degrees, away)
+    return np.asarray(along + (away * solved).sum(axis=0))
+
+
+def _solved(
+    masking: Masking, adjacency: Any, degrees: NDArray[np.float64], target: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return S^-1 x by conjugate gradients, all columns at once; shape of the target, whose columns add up to 0."""
+    diagonal = (masking.own_watts / masking.pair_watts + degrees)[:, None]
+    found, left = np.zeros_like(target), target.copy()
+    direction, energy = left.copy(), np.square(left).sum(axis=0)
+    enough = _CLOSE**2 * np.maximum(energy, _TINY)
+    for _ in range(_MOST_STEPS):
+        image = diagonal * direction - adjacency @ direction
+        step = energy / np.maximum((direction * image).sum(axis=0), _TINY)
+        found += step * direction
+        left -= step * image
+        before, energy = energy, np.square(left).sum(axis=0)
+        if np.all(energy <= enough):
+            return found / masking.pair_watts
+        direction = left + energy / np.maximum(before, _TINY) * direction
+    raise PrivacyError("privacy.mask_degree: the graph of honest workers is nearly cut; raise it, or set it to 0")
+
+
+class _Heard:
+    """What is heard of one worker after the other."""
+
+    def __init__(self, view: ServerView, workers: NDArray[np.int64]) -> None:
+        scenario, dataset = view.scenario, view.dataset
+        self.device, self._view, self._workers = view.received.device, view, workers
+        self._sender = make_sender(unrounded(scenario), dataset, self.device)
+        self._noise = Streams(scenario.seed).generator("eavesdropper-noise", _NOISE_CHAPTER)
+        precision = isolated_precision(view, alone(workers, scenario.workers.count), len(workers))
+        self.variance = 1.0 / np.maximum(precision, _LEAST_PRECISION)
+        self.signal = view.signal
+        self.inner = InnerProducts(self.signal, dataset.label_code, self.device)
+
+    def hear(self, number: int) -> torch.Tensor:
+        """Return what is heard of a worker, in units of what it holds; 1 x symbols. To be asked in order."""
+        index = torch.from_numpy(self._view.held_index[self._workers[[number]]][None]).to(self.device)
+        sent = self._sender.mix(index, torch.ones((1, 1), dtype=torch.float64, device=self.device)).float()
+        normals = torch.from_numpy(self._noise.standard_normal(sent.shape, dtype=np.float32)).to(self.device)
+        heard: torch.Tensor = sent + float(np.sqrt(self.variance[number])) * normals
+        return heard
+
+    def log_ratios(self, number: int, heard: torch.Tensor, some: Samples) -> NDArray[np.float64]:
+        """Return the logarithms of samples' likelihood ratios; shape samples."""
+        symbols, found = Symbols(heard, self.signal), []
+        for rows in blocks_of(len(some), 1, _SAMPLES_AT_ONCE):
+            part = some.some(rows)
+            found.append(symbols.times(part)[:, 0].double() - self.inner.energy(part).double() / 2.0)
+        return torch.cat(found).cpu().numpy() / max(float(self.variance[number]), _LEAST_VARIANCE)
+
+
+class EveryoneAttack:
+    """Hears a hundred workers, those who hold the examples first; of these the sample is looked up among many held."""
+
+    adversary: ClassVar[str] = "everyone"
+    about: ClassVar[str] = "likelihood ratios of what one worker sends, heard by itself, all other samples known"
+    findings: ClassVar[type[ListenerFindings]] = ListenerFindings
+
+    def refusal(self, scenario: Scenario) -> str:
+        """Return why it does not fit: what workers of several rows send is no sample."""
+        return SEVERAL_ROWS if scenario.workers.several_rows else ""
+
+    def run(self, target: Target) -> Outcome:
+        """Attack; examples are what is heard of the workers who hold them, decoded."""
+        progress, view, held = target.context.progress, target.view, target.held
+        sent, held_index, everyone = view.dataset, view.held_index, np.unique(view.held_index)
+        workers, few = _choose(view, target.examples), len(target.examples)
+        public = PublicSamples.of(sent, everyone, _DECOYS)
+        heard_of = _Heard(view, workers)
+        decoys = heard_of.inner.prepare(public.decoys[:_DECOYS], public.decoy_labels[:_DECOYS])
+        known = np.union1d(target.examples, candidates_of(everyone, target.scenario.seed, _CANDIDATES))
+        candidates = heard_of.inner.prepare(sent.train_inputs[known], sent.train_labels[known])
+        own = heard_of.inner.prepare(sent.train_inputs[held_index[workers]], sent.train_labels[held_index[workers]])
+        layout = Moments(heard_of.signal) if heard_of.signal.moments else Layout(heard_of.signal)
+        held_scores, decoy_scores, named, seen = list[float](), [], [], []
+        for number in range(len(workers)):
+            progress(self.adversary, number, len(workers))
+            heard = heard_of.hear(number)
+            mine = decoys.some(slice(number, None, len(workers)))
+            held_scores += heard_of.log_ratios(number, heard, own.some(slice(number, number + 1))).tolist()
+            if len(mine):
+                decoy_scores.append(heard_of.log_ratios(number, heard, mine))
+            if number < few:
+                named.append(known[heard_of.log_ratios(number, heard, candidates).argmax()])
+                seen.append(layout.read(heard)[0])
+        progress(self.adversary, len(workers), len(workers))
+        scores = Scores(held=np.array(held_scores), decoys=np.concatenate(decoy_scores))
+        findings = ListenerFindings(
+            linkage=link(scores, _FOR_NOBODY, _FOR_NOBODY, method="likelihood"),
+            unmixing=Unmixing(),
+            clearest_slots=identified(np.array(named), target.examples, len(known)),
+            image_shape=held.image_shape,
+        )
+        pictures = pictures_of(target, torch.from_numpy(np.concatenate(seen)), target.examples)
+        kept = {"held_rows": held_index[workers], "held_scores": scores.held, "decoy_scores": scores.decoys}
+        return Outcome(findings=findings, arrays={**pictures, **kept, "held_variance": heard_of.variance})
+
+
+def _choose(view: ServerView, examples: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the workers who hold the examples, then others; shape at most a hundred, or the examples."""
+    first = view.holders_of(examples)
+    generator = Streams(view.scenario.seed).generator("eavesdropper", _CHAPTER)
+    others = generator.permutation(np.setdiff1d(np.arange(len(view.held_index)), first))
+    return np.concatenate([first, others[: max(0, _WORKERS_HEARD - len(first))]])
+
+
+EVERYONE: Final = EveryoneAttack()
