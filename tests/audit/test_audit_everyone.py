@@ -1,4 +1,4 @@
-"""Audits of somebody who hears every worker: filters against inverses, masks against their law, faults on purpose."""
+"""Audits of an isolating listener: filters against inverses, masks against their law, faults on purpose."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ from numpy.typing import NDArray
 
 from airmixml import Scenario, ScenarioError
 from airmixml.audit import Audit, AuditSettings, fault_named
-from airmixml.audit.added_noise import check_added_noise
-from airmixml.audit.formed import FormedMasks
-from airmixml.audit.heard_apart import heard_apart_trials
-from airmixml.audit.listening import Listening, draw_honest, listen
+from airmixml.audit.isolating_filter import FormedMasks, Listening, draw_honest, listen
+from airmixml.audit.isolating_listener import check_added_noise, isolating_trials
 from airmixml.audit.trials import Bench, Keeper
 from airmixml.masks import formed_masks
 from airmixml.masks.graph import draw_graph
@@ -142,7 +140,7 @@ def test_scores_have_the_law_of_the_claim(noise: str) -> None:
     bench = bench_of(
         f"privacy.noise={noise}", "privacy.mask_degree=16" if noise == "masked" else "privacy.mask_degree=0"
     )
-    trials = heard_apart_trials(bench, 0)
+    trials = isolating_trials(bench, 0)
     found = (trials.scores_in.mean() - trials.scores_out.mean()) / trials.scores_in.std()
     claimed, error = gaussian_mu(1.0, 0.01), 5.0 * math.sqrt(2.0 / 10_000)
     assert 0.97 * claimed - error < found < claimed + error

@@ -12,8 +12,8 @@ import torch
 from scipy.stats import chi2
 
 from airmixml.audit import Audit, fault_named, noise_check
+from airmixml.audit.audit_page import verdict_of
 from airmixml.audit.noise_check import NoiseCheck, NoiseMeter
-from airmixml.audit.report import verdict_of
 from airmixml.audit.settings import SOUND
 from airmixml.privacy import gaussian_epsilon
 from airmixml.radio import draws, transmission

@@ -8,9 +8,9 @@ import pytest
 
 from airmixml import Scenario, simulate, train
 from airmixml.planning.account import account_scenario
-from airmixml.planning.alternatives import InputMoments
-from airmixml.planning.known_accuracy import known_accuracy
+from airmixml.planning.mask_plan import known_accuracy
 from airmixml.planning.plan import Plan, make_plan
+from airmixml.planning.slot_designs import InputMoments
 from airmixml.privacy.gaussian import gaussian_mu
 from airmixml.radio.expected_noise import expected_noise
 from airmixml.radio.masking import masking_of, with_masks_settled

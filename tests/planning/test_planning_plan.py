@@ -8,7 +8,7 @@ import pytest
 
 from airmixml import Scenario, simulate
 from airmixml.data.embedded import DIGITS, IRIS
-from airmixml.planning.pictures import frontier
+from airmixml.planning.design_figures import frontier
 from airmixml.planning.plan import InputMoments, Plan, make_plan
 from airmixml.radio.privacy_target import private_received_watts, sensitivity_of
 

@@ -10,11 +10,10 @@ import pytest
 from airmixml import Scenario
 from airmixml.data.embedded import DIGITS
 from airmixml.edge import learn
-from airmixml.planning.design_scorer import DesignScorer, SendingPlan
-from airmixml.planning.pictures import draw_plan
+from airmixml.planning.design_figures import draw_plan
+from airmixml.planning.learning_noise import DesignScorer, SendingPlan
 from airmixml.planning.plan import InputMoments, make_plan
 from airmixml.planning.recommend import Recommendation, recommend
-from airmixml.radio.rehearsal import placed_distances
 from airmixml.streams import Streams
 from airmixml.workers import load_dataset
 
@@ -40,7 +39,7 @@ def digits(*changes: str) -> Scenario:
 
 
 def recommended(scenario: Scenario, max_air_seconds: float | None = None) -> Recommendation:
-    scorer = DesignScorer(scenario, 64, 10, 1.0, placed_distances(scenario))
+    scorer = DesignScorer(scenario, 64, 10, 1.0)
     found = recommend(scorer, max_air_seconds=max_air_seconds)
     assert found is not None
     return found
@@ -107,13 +106,13 @@ def test_time_on_the_air_is_kept() -> None:
     assert free.best.sending.sends == "moments"
     assert short.best.sending.sends == "samples"
     assert short.best.learning_noise_db > free.best.learning_noise_db
-    scorer = DesignScorer(scenario, 64, 10, 1.0, placed_distances(scenario))
+    scorer = DesignScorer(scenario, 64, 10, 1.0)
     assert recommend(scorer, max_air_seconds=1e-9) is None
 
 
 def test_an_encoder_without_a_bound_leaves_moments_out_and_says_so() -> None:
     scenario = Scenario.preset("digits").with_overrides("learner.model=ridge", "radio.slots=500")
-    scorer = DesignScorer(scenario, 64, 10, 64 * DIGITS.scaled_deviation**2, placed_distances(scenario))
+    scorer = DesignScorer(scenario, 64, 10, 64 * DIGITS.scaled_deviation**2)
     found = recommend(scorer)
     assert found is not None
     assert found.best.sending.sends == "samples"

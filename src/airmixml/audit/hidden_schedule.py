@@ -25,8 +25,8 @@ import torch
 from numpy.typing import NDArray
 
 from airmixml.audit.canaries import sent_of, worst_samples
+from airmixml.audit.noise_check import stated_noise_watts
 from airmixml.audit.settings import SOUND, Fault
-from airmixml.audit.stated_noise import stated_noise_watts
 from airmixml.audit.trials import Bench, Trials, noise_source, shares_of
 from airmixml.impairments.frame import frame_of
 from airmixml.output.numbers import plural
@@ -53,19 +53,13 @@ Law = tuple[NDArray[Any], NDArray[np.float64]]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Moves:
-    """What the worker adds to a slot that it sends in with a share of 1, beside a slot without it.
+    """What the worker adds to a slot that it sends in with a share of 1, beside a slot without it."""
 
-    Attributes:
-        with_canary: shape dimensions (1 or 2).
-        without: in the other world; zero where that world's slots look like those without the worker.
-        about: which data set that is, in words.
-        in_pieces: on an air that is not ideal, how much of the plane is sent in each piece: products of its axes there,
-            which add up to the identity; dimensions x dimensions x pieces.
-    """
-
-    with_canary: NDArray[np.float64]
-    without: NDArray[np.float64]
-    about: str
+    with_canary: NDArray[np.float64]  # shape dimensions (1 or 2)
+    without: NDArray[np.float64]  # in the other world; zero where that world's slots look like those without the worker
+    about: str  # which data set that is, in words
+    # on an air that is not ideal, how much of the plane is sent in each piece: products of its axes there, which add up
+    # to the identity; dimensions x dimensions x pieces
     in_pieces: NDArray[np.float64] | None = None
 
 
@@ -336,7 +330,6 @@ def hidden_schedule_trials(bench: Bench, numbers_at_once: int = 1 << 19) -> Tria
     base.with_seed(base.seed + runs)  # refuses a last seed that is too large
     block_slots = max(SLOTS_PER_CHAPTER, numbers_at_once // per_run)
     scored = _Runs(air=bench.air, moves=moves, law=law, fault=fault, block_slots=block_slots)
-    scores = bench.collect("schedule hidden", per_run, scored)
     told = ", and the schedule is told" if fault.schedule_revealed else ""
     how = f"{plural(per_run, 'worker')} in each world of {plural(runs, 'schedule')}; {moves.about}{told}"
-    return Trials(scores_in=scores[0], scores_out=scores[1], how=how, normal=False)
+    return bench.run("schedule hidden", per_run, scored, how=how)

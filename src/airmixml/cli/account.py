@@ -127,7 +127,7 @@ def account_command(
             account = account_scenario(scenario, *dimensions, ledger=ledger, progress=progress, engine=chosen)
         seconds = time.perf_counter() - started
         if drawn is not None:
-            from airmixml.planning.pictures import draw_account
+            from airmixml.planning.design_figures import draw_account
 
             with writing_to(drawn, option="--picture"):
                 draw_account(account, *epsilon_curves(account, progress=progress, engine=chosen), drawn)
@@ -186,10 +186,7 @@ def picture_path(picture: Path | None, name: str) -> Path:
 def _print(account: Account, *, brief: bool) -> None:
     about = f"epsilon at delta = {account.delta:g}, {account.adjacency} neighbours"
     console.print(f"[bold]{escape(account.title)}[/bold]: {about}")
-    said = {(each.adversary, each.accountant): f"{each.epsilon:.4g}" for each in account.statements}
-    names = [adversary.name for adversary in account.adversaries]
-    rows = [[accountant, *(said.get((name, accountant), "-") for name in names)] for accountant in ACCOUNTANTS.names]
-    console.print(terminal_table(["accountant", *names], [*rows, *account.row_cells()]))
+    console.print(terminal_table(*account.cells()))
     if account.row is not None:
         missing = len(account.row.statements) < len(account.adversaries)
         dash = " (- no guarantee stated)" if missing else ""

@@ -106,7 +106,7 @@ def audit_command(
 
 
 def _print(result: AuditResult, report: dict[str, str]) -> None:
-    from airmixml.audit.report import noise_checks, noise_in_words
+    from airmixml.audit.audit_page import noise_checks, noise_in_words
 
     print_line(result.verdict, style="bold red" if result.caught else "bold")
     for check in noise_checks(result.audits):
