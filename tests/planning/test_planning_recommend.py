@@ -32,6 +32,7 @@ SMALL_DIGITS = (
     "learner.model=ridge",
 )
 SERVER = ("privacy.adversary=server", "privacy.accountant=gdp")
+RELEASE = ("privacy.adversary=release", "privacy.accountant=paper-loose", "privacy.epsilon=16", "learner.model=lda")
 
 
 def digits(*changes: str) -> Scenario:
@@ -50,22 +51,24 @@ def against_server() -> Recommendation:
     return recommended(digits(*SERVER))
 
 
+@pytest.fixture(scope="module")
+def against_release() -> Recommendation:
+    return recommended(digits(*RELEASE))
+
+
 def accuracy(scenario: Scenario) -> float:
     dataset = load_dataset(scenario.workers, Streams(scenario.seed))
     return learn(scenario, dataset=dataset).trained.history.test_accuracy[-1]
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        SERVER,
-        ("privacy.adversary=release", "privacy.accountant=paper-loose", "privacy.epsilon=16", *("learner.model=lda",)),
-    ],
-    ids=["server", "release"],
-)
-def test_the_overrides_run_keep_the_target_and_beat_a_bad_design(changes: tuple[str, ...]) -> None:
-    scenario = digits(*changes)
-    found = recommended(scenario)
+@pytest.mark.parametrize("adversary", ["server", "release"])
+def test_the_overrides_run_keep_the_target_and_beat_a_bad_design(
+    adversary: str, against_server: Recommendation, against_release: Recommendation
+) -> None:
+    scenario, found = {
+        "server": (digits(*SERVER), against_server),
+        "release": (digits(*RELEASE), against_release),
+    }[adversary]
     changed = scenario.with_overrides(*found.overrides)
     assert SendingPlan.of(changed) == found.best.sending
     assert changed.mixing.power == "dp"  # the preset says "max"
@@ -97,9 +100,9 @@ def test_what_is_recommended_is_not_bettered_by_recommending_again(against_serve
     assert again.gain_db == 0.0
 
 
-def test_time_on_the_air_is_kept() -> None:
-    scenario = digits("privacy.adversary=release", "privacy.accountant=paper-loose", "privacy.epsilon=16")
-    free, short = recommended(scenario), recommended(scenario, max_air_seconds=2e-3)
+def test_time_on_the_air_is_kept(against_release: Recommendation) -> None:
+    scenario = digits(*RELEASE)
+    free, short = against_release, recommended(scenario, max_air_seconds=2e-3)
     assert free.best.air_seconds <= free.max_air_seconds == 3600.0
     assert short.best.air_seconds <= 2e-3
     # Moments take 3.4 ms: not even one slot fits, so samples are sent.
@@ -142,7 +145,7 @@ def test_a_plan_holds_it_as_plain_values_and_draws_it(tmp_path: Path) -> None:
     assert drawn.startswith("<?xml")
 
 
-@pytest.mark.parametrize("name", ["private-iris", "private-mnist"])
+@pytest.mark.parametrize("name", ["private-iris", pytest.param("private-mnist", marks=pytest.mark.long)])
 def test_presets_are_planned(name: str) -> None:
     scenario = Scenario.preset(name)
     dims = (5, 3) if name == "private-iris" else (1000, 10)
