@@ -11,8 +11,8 @@ import torch
 from airmixml import Scenario
 from airmixml.audit import Audit
 from airmixml.audit.canaries import AlteredSender
+from airmixml.audit.faults import SOUND, fault_named
 from airmixml.audit.one_run import OneRun, canaries_that_fit, run_with_canaries
-from airmixml.audit.settings import SOUND, fault_named
 from airmixml.scenario import RunContext, Speed
 from airmixml.streams import Streams
 from airmixml.workers import load_dataset

@@ -9,7 +9,8 @@ from airmixml.lazy import import_late
 if TYPE_CHECKING:
     from airmixml.audit.auditor import Auditor, audit
     from airmixml.audit.claims_and_bounds import Audit, AuditResult
-    from airmixml.audit.settings import FAULTS, AuditSettings, Fault, fault_named
+    from airmixml.audit.faults import FAULTS, Fault, fault_named
+    from airmixml.audit.settings import AuditSettings
 
 __all__ = ["FAULTS", "Audit", "AuditResult", "AuditSettings", "Auditor", "Fault", "audit", "fault_named"]
 
@@ -18,6 +19,7 @@ __getattr__ = import_late(
     {
         "airmixml.audit.auditor": ("Auditor", "audit"),
         "airmixml.audit.claims_and_bounds": ("Audit", "AuditResult"),
-        "airmixml.audit.settings": ("FAULTS", "AuditSettings", "Fault", "fault_named"),
+        "airmixml.audit.faults": ("FAULTS", "Fault", "fault_named"),
+        "airmixml.audit.settings": ("AuditSettings",),
     },
 )

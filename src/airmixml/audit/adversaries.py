@@ -12,7 +12,7 @@ from airmixml.privacy import Design
 from airmixml.scenario import Scenario
 
 if TYPE_CHECKING:
-    from airmixml.audit.settings import Fault
+    from airmixml.audit.faults import Fault
     from airmixml.audit.trials import Bench, Trials
 
 

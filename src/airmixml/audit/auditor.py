@@ -72,7 +72,7 @@ class Auditor:
         self.adjacency, self.delta = settings.neighbours(scenario), slots_target(scenario)[1]
         left = 1.0 - settings.confidence
         audited = settings.audited(scenario)
-        checks = CHECKS * (("everyone" in audited) + (audited != ("everyone",)))
+        checks = CHECKS * len({AUDITED[name].hears_sums for name in audited})  # of sums, and of what workers add
         self._noise_failure = min(_NOISE_FAILURE, _NOISE_SHARE * left / checks)
         self._failure = (left - checks * self._noise_failure) / len(audited)
         self._features = encoded_dim(scenario.workers, dataset.held_dim or dataset.input_dim)

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from airmixml.audit.settings import SOUND, Fault
+from airmixml.audit.faults import SOUND, Fault
 from airmixml.data import Bounded, Centred, DataSet, LabelCode
 from airmixml.radio.senders import Sender, make_sender, mix_in_pieces, probed_symbols
 from airmixml.scenario import Scenario, Workers

@@ -9,9 +9,9 @@ import numpy as np
 
 from airmixml.attacks.claimed_epsilons import Claim, sharpest_of
 from airmixml.audit import bounds as lower
+from airmixml.audit.faults import Fault
 from airmixml.audit.noise_check import NoiseCheck
 from airmixml.audit.one_run import OneRun
-from airmixml.audit.settings import Fault
 from airmixml.audit.trials import Trials
 from airmixml.errors import ScenarioError
 from airmixml.notebook import html_lines, html_table

@@ -25,8 +25,8 @@ import torch
 from numpy.typing import NDArray
 
 from airmixml.audit.canaries import sent_of, worst_samples
+from airmixml.audit.faults import SOUND, Fault
 from airmixml.audit.noise_check import stated_noise_watts
-from airmixml.audit.settings import SOUND, Fault
 from airmixml.audit.trials import Bench, Trials, noise_source, shares_of
 from airmixml.impairments.frame import frame_of
 from airmixml.output.numbers import plural

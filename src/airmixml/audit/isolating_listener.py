@@ -32,9 +32,9 @@ import torch
 from numpy.typing import NDArray
 
 from airmixml.audit.canaries import sent_of, worst_samples
+from airmixml.audit.faults import Fault
 from airmixml.audit.isolating_filter import FormedMasks, Listening, draw_honest, listen
 from airmixml.audit.noise_check import NoiseCheck, NoiseMeter
-from airmixml.audit.settings import Fault
 from airmixml.audit.trials import Bench, Trials, noise_source
 from airmixml.output.numbers import plural
 from airmixml.radio.draws import AirSetting, draw_blocks, suitable_block

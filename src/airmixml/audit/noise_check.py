@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.stats import binom, chi2, norm
 
-from airmixml.audit.settings import Fault
+from airmixml.audit.faults import Fault
 from airmixml.data import DataSet
 from airmixml.devices import using_threads
 from airmixml.impairments.frame import frame_of

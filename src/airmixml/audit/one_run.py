@@ -19,8 +19,8 @@ import torch
 from numpy.typing import NDArray
 
 from airmixml.audit.canaries import AlteredSender, draw_pairs, sent_of
+from airmixml.audit.faults import Fault
 from airmixml.audit.noise_check import NoiseMeter, heard_blocks
-from airmixml.audit.settings import Fault
 from airmixml.audit.trials import shares_of
 from airmixml.data import DataSet
 from airmixml.radio.centring import centre_privately

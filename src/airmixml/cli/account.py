@@ -31,7 +31,11 @@ from airmixml.wording import if_uninformed
 if TYPE_CHECKING:
     from airmixml.planning.account import Account
 
-# Of the options for plain numbers; the account itself checks those that are not here.
+_NUMBERS: Final = (
+    *("workers", "scheduled", "slots", "noise_multiplier", "epsilon", "delta", "accountant", "adversary"),
+    *("adjacency", "sampling", "max_participations", "colluders"),
+)
+# The account itself checks those that are not here.
 _RULES: Final[dict[str, Rule]] = {
     "workers": Whole(low=1, high=10**9),
     "scheduled": Whole(low=1, high=10**9),
@@ -82,20 +86,7 @@ def account_command(
     or --epsilon. The options from --workers to --colluders are for plain numbers.
     """
     started = time.perf_counter()
-    numbers: dict[str, Any] = {
-        "workers": workers,
-        "scheduled": scheduled,
-        "slots": slots,
-        "noise_multiplier": noise_multiplier,
-        "epsilon": epsilon,
-        "delta": delta,
-        "accountant": accountant,
-        "adversary": adversary,
-        "adjacency": adjacency,
-        "sampling": sampling,
-        "max_participations": max_participations,
-        "colluders": colluders,
-    }
+    numbers: dict[str, Any] = {name: context.params[name] for name in _NUMBERS}
     given, of_a_scenario = _given(context, numbers), _given(context, _OF_A_SCENARIO)
     scenario = None
     if given and of_a_scenario:
