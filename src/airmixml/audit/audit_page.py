@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from airmixml.arrays import Doubles
 from airmixml.audit.adversaries import AUDITED
 from airmixml.audit.bounds import binomial_upper
 from airmixml.audit.claims_and_bounds import Audit, AuditResult, why_far_below
@@ -199,7 +199,7 @@ def _rates(axis: Axes, audit: Audit) -> None:
     axis.legend(fontsize=8, loc="lower right")
 
 
-def _band(hits: NDArray[np.float64], trials: int, failure: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _band(hits: Doubles, trials: int, failure: float) -> tuple[Doubles, Doubles]:
     """Return Clopper and Pearson's limits of each hit rate by itself; shape thresholds each."""
     counts = np.rint(hits * trials).astype(np.int64)
     return 1.0 - binomial_upper(trials - counts, trials, failure / 2.0), binomial_upper(counts, trials, failure / 2.0)

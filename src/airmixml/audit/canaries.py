@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from airmixml.arrays import Doubles, Integers, Singles
 from airmixml.audit.faults import SOUND, Fault
 from airmixml.data import Bounded, Centred, DataSet, LabelCode
 from airmixml.radio.senders import Sender, make_sender, mix_in_pieces, probed_symbols
@@ -21,7 +21,7 @@ from airmixml.streams import Streams
 from airmixml.workers import Signal, declared_bounds, encoder_of, finish_encoding
 
 
-def _encoded(workers: Workers, features: NDArray[np.float32], labels: NDArray[np.int64], classes: int) -> DataSet:
+def _encoded(workers: Workers, features: Singles, labels: Integers, classes: int) -> DataSet:
     """Return samples as the encoder's last step leaves them, without a test set; features are samples x features.
 
     Labels that are no classes are targets in [-1, 1]: all at the upper end for even numbers, at the lower one for odd.
@@ -97,7 +97,7 @@ def draw_pairs(scenario: Scenario, features: int, classes: int, pairs: int) -> D
     return _encoded(workers, both.astype(np.float32), np.concatenate([first_labels, second_labels]), classes)
 
 
-def sent_of(scenario: Scenario, samples: DataSet, fault: Fault = SOUND) -> NDArray[np.float64]:
+def sent_of(scenario: Scenario, samples: DataSet, fault: Fault = SOUND) -> Doubles:
     """Return what each sample is really sent as, alone and with a share of 1; samples x symbols."""
     sender, count = fault.of(make_sender(scenario, samples, torch.device("cpu"))), samples.train_samples
     alone = sender.mix(torch.arange(count)[:, None], torch.ones((count, 1), dtype=torch.float64))
@@ -159,7 +159,7 @@ def _stays_in_cube(workers: Workers) -> bool:
     return not encoder.bounds_norm or (encoder.keeps_inputs and as_they_are)
 
 
-def _cube_corners(workers: Workers, features: int) -> NDArray[np.float32]:
+def _cube_corners(workers: Workers, features: int) -> Singles:
     """Return corners of the cube: as many ones as the norm allows, ones elsewhere, and ones elsewhere still."""
     most = workers.clip_norm**2 if encoder_of(workers).bounds_norm else float(features)
     ones = min(features, max(1, math.ceil(most)))

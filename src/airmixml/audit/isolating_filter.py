@@ -20,6 +20,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from airmixml.arrays import Doubles, Integers
 from airmixml.masks.hidden_noise import most_absent_neighbours
 from airmixml.radio.masking import Masking
 from airmixml.scenario import Scenario
@@ -32,11 +33,11 @@ Seeds = dict[int, dict[int, list[bytes]]]
 class Listening:
     """How everybody in one slot is listened to."""
 
-    near: NDArray[np.int64]  # seats with weights of their own, the audited worker's first
-    weights: NDArray[np.float64]  # of those, in 1 / watts; like near
+    near: Integers  # seats with weights of their own, the audited worker's first
+    weights: Doubles  # of those, in 1 / watts; like near
     others: int  # how many other honest workers there are
     others_weight: float  # of each of them
-    masks: NDArray[np.int64]  # those whose ends have different weights, by their seats; masks x 2
+    masks: Integers  # those whose ends have different weights, by their seats; masks x 2
 
     @property
     def seat(self) -> int:
@@ -112,9 +113,7 @@ def draw_honest(scenario: Scenario, masking: Masking, seat: int, generator: Gene
     return honest
 
 
-def _within_reach(
-    masks: NDArray[np.int64], seat: int, count: int, most_masks: int
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _within_reach(masks: Integers, seat: int, count: int, most_masks: int) -> tuple[Integers, NDArray[np.bool_]]:
     """Return the seats within some steps of one, that one first, and which masks any of them has."""
     near, inside = np.array([seat], dtype=np.int64), np.zeros(count, dtype=np.bool_)
     inside[seat] = True
@@ -129,7 +128,7 @@ def _within_reach(
         inside, touching = wider, touched
 
 
-def _touching(masks: NDArray[np.int64], seats: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _touching(masks: Integers, seats: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return np.asarray(seats[masks].any(axis=1))
 
 
@@ -163,19 +162,19 @@ class FormedMasks:
             reused=reused,
         )
 
-    def in_score(self, slot: int, first: int, count: int) -> NDArray[np.float64]:
+    def in_score(self, slot: int, first: int, count: int) -> Doubles:
         """Return sum_j w_j sum_l m_jl of each symbol, in 1 / sqrt(watts); shape count."""
         return self._added(self.weights, slot, first, count)
 
-    def of_worker(self, slot: int, first: int, count: int) -> NDArray[np.float64]:
+    def of_worker(self, slot: int, first: int, count: int) -> Doubles:
         """Return sum_l m_il of the audited worker, in sqrt(watts); shape count."""
         return self._added({self.seat: 1.0}, slot, first, count)
 
-    def of_others(self, slot: int, first: int, count: int) -> NDArray[np.float64]:
+    def of_others(self, slot: int, first: int, count: int) -> Doubles:
         """Return what all others add of these masks, in sqrt(watts); shape count."""
         return self._added({seat: 1.0 for seat in self.weights if seat != self.seat}, slot, first, count)
 
-    def self_mask(self, slot: int, first: int, count: int) -> NDArray[np.float64]:
+    def self_mask(self, slot: int, first: int, count: int) -> Doubles:
         """Return the self mask of the audited worker, in sqrt(watts); shape count."""
         from airmixml.masks.formed_masks import self_mask  # here: it needs the extra "masks"
 
@@ -183,7 +182,7 @@ class FormedMasks:
         deviation = float(np.sqrt(self.masking.self_watts))
         return np.broadcast_to(self_mask(self.self_seed, deviation, slot, first, made), (count,))
 
-    def _added(self, weights: dict[int, float], slot: int, first: int, count: int) -> NDArray[np.float64]:
+    def _added(self, weights: dict[int, float], slot: int, first: int, count: int) -> Doubles:
         from airmixml.masks.formed_masks import edge_masks  # here: it needs the extra "masks"
 
         slot, first, made = (0, 0, 1) if self.reused else (slot, first, count)

@@ -29,8 +29,8 @@ from typing import Final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from airmixml.arrays import Doubles
 from airmixml.audit.canaries import sent_of, worst_samples
 from airmixml.audit.faults import Fault
 from airmixml.audit.isolating_filter import FormedMasks, Listening, draw_honest, listen
@@ -75,7 +75,7 @@ class _Scored:
     alone: bool  # whether the worker alone is listened to
     fault: Fault  # injected into the mechanism
 
-    def __call__(self, block: int, size: int) -> NDArray[np.float64]:
+    def __call__(self, block: int, size: int) -> Doubles:
         """Return the scores of a block of trials; 2 x size."""
         scores, move = np.zeros((2, size)), self.along[0] - self.along[1]
         for world, sent in enumerate(self.along):
@@ -89,7 +89,7 @@ class _Scored:
                 scores[world] += slot.amplitude * move * precision * heard
         return scores
 
-    def _noise(self, slot: HeardSlot, chapter: int, size: int) -> NDArray[np.float64]:
+    def _noise(self, slot: HeardSlot, chapter: int, size: int) -> Doubles:
         """Return the workers' own noise in the score; shape size."""
         source, listening = noise_source(self.seed, chapter), slot.listening
         if self.alone:
@@ -99,7 +99,7 @@ class _Scored:
         drawn = torch.randn((len(weights), size), generator=source, dtype=torch.float64).numpy()
         return math.sqrt(self.masking.own_watts) * self.fault.noise_factor * np.asarray(weights @ drawn)
 
-    def _masks(self, slot: HeardSlot, number: int, first: int, size: int) -> NDArray[np.float64]:
+    def _masks(self, slot: HeardSlot, number: int, first: int, size: int) -> Doubles:
         """Return what masks add to it; shape size."""
         formed = slot.formed
         if formed is None or self.fault.unmasked:
@@ -194,7 +194,7 @@ def check_added_noise(bench: Bench, worker: int, failure: float) -> NoiseCheck:
     return meter.finish(failure, of=_CHECKED)
 
 
-def _standardised(bench: Bench, heard: HeardSlot, slot: int, symbols: int) -> NDArray[np.float64]:
+def _standardised(bench: Bench, heard: HeardSlot, slot: int, symbols: int) -> Doubles:
     """Return both sums of a slot over their stated deviations; rows x symbols."""
     masking, fault = masking_of(bench.air.scenario), bench.settings.fault
     assert masking is not None

@@ -23,8 +23,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from airmixml.arrays import Doubles
 from airmixml.audit.canaries import worst_samples
 from airmixml.audit.noise_check import stated_noise_watts
 from airmixml.audit.trials import Bench, Trials, noise_source
@@ -56,7 +56,7 @@ class _Receptions:
     noise_watts: float  # that there really are, per complex symbol
     at_once: int  # receptions that are worked on at once
 
-    def __call__(self, block: int, size: int) -> NDArray[np.float64]:
+    def __call__(self, block: int, size: int) -> Doubles:
         """Return the scores of a block of receptions, with the canary and without; 2 x size."""
         source, scores, slots = noise_source(self.seed, 2 * block), np.empty((2, size)), len(self.power_scale_watts)
         most = min(self.at_once, size)
@@ -117,8 +117,8 @@ def known_schedule_trials(bench: Bench, worker: int, most_numbers_per_trial: int
 class _Slots(NamedTuple):
     """The slots that a worker sends in."""
 
-    ratios: NDArray[np.float64]  # its shares; slots
-    power_scale_watts: NDArray[np.float64]  # beta; slots
+    ratios: Doubles  # its shares; slots
+    power_scale_watts: Doubles  # beta; slots
     gains: (
         torch.Tensor | None
     )  # on an air that is not ideal, over the noise where workers bring it; slots x pieces, or 1

@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.stats import binom, chi2, norm
 
+from airmixml.arrays import Doubles
 from airmixml.audit.faults import Fault
 from airmixml.data import DataSet
 from airmixml.devices import using_threads
@@ -122,17 +123,17 @@ class NoiseMeter:
         self._symbol_sums = torch.zeros(symbols, dtype=torch.float64)
         self._symbol_squares = torch.zeros(symbols, dtype=torch.float64)
         self._beyond = np.zeros(1 + len(_THRESHOLDS), dtype=np.int64)
-        self._grouped: list[NDArray[np.float64]] = []
+        self._grouped: list[Doubles] = []
         self._used: list[NDArray[np.bool_]] = []
 
-    def add(self, received: torch.Tensor, clean: torch.Tensor, power_scale_watts: NDArray[np.float64]) -> None:
+    def add(self, received: torch.Tensor, clean: torch.Tensor, power_scale_watts: Doubles) -> None:
         """Take consecutive slots into account: received with noise and without it, slots x symbols; beta, slots."""
         at_once = max(1, _NUMBERS_AT_ONCE // self._symbols)
         for first in range(0, len(received), at_once):
             part = slice(first, first + at_once)
             self._add(received[part].cpu().double(), clean[part].cpu().double(), power_scale_watts[part])
 
-    def _add(self, received: torch.Tensor, clean: torch.Tensor, power_scale_watts: NDArray[np.float64]) -> None:
+    def _add(self, received: torch.Tensor, clean: torch.Tensor, power_scale_watts: Doubles) -> None:
         amplitude = np.sqrt(power_scale_watts / (self._noise_watts / 2.0))
         loudest = clean.abs().amax(dim=1).numpy()
         with np.errstate(invalid="ignore"):
@@ -303,7 +304,7 @@ def _least_chi_square(failure: float, freedom: int) -> float:
     return freedom * (1.0 - part + float(norm.ppf(failure)) * math.sqrt(part)) ** 3
 
 
-def _autocorrelation(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _autocorrelation(values: Doubles) -> Doubles:
     """Return sum_t v_t v_(t + lag) at every lag from 1 on; shape slots - 1."""
     length = 1 << (2 * len(values) - 1).bit_length()
     spectrum = np.fft.rfft(values, length)

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from airmixml.arrays import Doubles, Integers
 from airmixml.audit.canaries import AlteredSender, draw_pairs, sent_of
 from airmixml.audit.faults import Fault
 from airmixml.audit.noise_check import NoiseMeter, heard_blocks
@@ -41,7 +42,7 @@ Heard = tuple[torch.Tensor, MixtureBlock]
 class OneRun:
     """What the adversary made of one run."""
 
-    scores: NDArray[np.float64]  # of each canary, large where its coin is believed to show heads
+    scores: Doubles  # of each canary, large where its coin is believed to show heads
     coins: NDArray[np.bool_]  # what they showed
     adjacency: str  # what a coin decides
 
@@ -127,8 +128,8 @@ def _matched_scores(
     heard: Iterator[Heard],
     scenario: Scenario,
     sender: Sender,
-    sample_index: NDArray[np.int64],
-    column: NDArray[np.int64],
+    sample_index: Integers,
+    column: Integers,
     middles: torch.Tensor,
     moves: torch.Tensor,
 ) -> torch.Tensor:
@@ -155,7 +156,7 @@ def _impaired_scores(
     scenario: Scenario,
     sender: Sender,
     sample_index: torch.Tensor,
-    columns: NDArray[np.int64],
+    columns: Integers,
     middles: torch.Tensor,
     moves: torch.Tensor,
 ) -> torch.Tensor:
@@ -203,7 +204,7 @@ def _blind_scores(heard: Iterator[Heard], scenario: Scenario, moves: torch.Tenso
     lengths = lengths * (2.0 if one_sided else 1.0)
     odds = math.log(scenario.sampling_rate) - math.log1p(-min(scenario.sampling_rate, 1.0 - 1e-12))
     chapter, softplus = min(SLOTS_PER_CHAPTER, scenario.radio.slots), torch.nn.functional.softplus
-    scores, waiting = torch.zeros(len(moves), dtype=torch.float64), list[tuple[torch.Tensor, NDArray[np.float64]]]()
+    scores, waiting = torch.zeros(len(moves), dtype=torch.float64), list[tuple[torch.Tensor, Doubles]]()
     level: tuple[torch.Tensor, ...] | None = None
     for received, block in heard:
         draws = block.draws

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from airmixml.arrays import Doubles, Integers
 from airmixml.audit.noise_check import NoiseCheck
 from airmixml.audit.settings import AuditSettings
 from airmixml.devices import using_threads
@@ -22,8 +23,8 @@ from airmixml.scenario import RunContext
 from airmixml.storage.results import ResultStore, from_plain, odd_content, to_plain
 from airmixml.streams import Streams
 
-Blocks = list[NDArray[np.float64]]
-ScoreBlock = Callable[[int, int], NDArray[np.float64]]
+Blocks = list[Doubles]
+ScoreBlock = Callable[[int, int], Doubles]
 """Returns the scores of a block, 2 x trials, from its number and its trials; it is sent to other processes."""
 _TRIALS: Final = "trials.npz"
 NOISE: Final = "noise.json"  # of a real run
@@ -93,8 +94,8 @@ def _kept_blocks(counts: dict[str, int], arrays: dict[str, NDArray[Any]]) -> dic
 class Trials:
     """Scores of an attack, and how they were made."""
 
-    scores_in: NDArray[np.float64]  # log-likelihood ratios of trials with the canary
-    scores_out: NDArray[np.float64]  # of trials without it
+    scores_in: Doubles  # log-likelihood ratios of trials with the canary
+    scores_out: Doubles  # of trials without it
     how: str  # how a trial was made, in words
     normal: bool  # whether the scores of the sound mechanism are normal (a known schedule)
     # how far the canary moves what is received over the stated deviation of the noise, all slots together; None where
@@ -150,11 +151,11 @@ class Bench:
         return Trials(scores_in=scores_in, scores_out=scores_out, how=how, normal=normal, shift=shift)
 
 
-def prepare_blocks(shared: tuple[ScoreBlock, int]) -> Callable[[tuple[int, int]], NDArray[np.float64]]:
+def prepare_blocks(shared: tuple[ScoreBlock, int]) -> Callable[[tuple[int, int]], Doubles]:
     """Return what scores a block, from its number and its trials, on so many threads."""
     score_block, threads = shared
 
-    def score(block: tuple[int, int]) -> NDArray[np.float64]:
+    def score(block: tuple[int, int]) -> Doubles:
         with using_threads(threads):
             return score_block(*block)
 
@@ -167,7 +168,7 @@ def noise_source(seed: int, chapter: int) -> torch.Generator:
     return torch.Generator().manual_seed(int(start))
 
 
-def shares_of(columns: NDArray[np.int64], ratios: NDArray[np.float64], canaries: int) -> torch.Tensor:
+def shares_of(columns: Integers, ratios: Doubles, canaries: int) -> torch.Tensor:
     """Return the share of each canary in each slot, 0 where it does not send; slots x canaries.
 
     ``columns`` has the number of the canary in each seat, -1 for other workers; like ratios slots x scheduled.
