@@ -25,9 +25,8 @@ from scipy.stats import spearmanr
 from airmixml import Scenario, __version__
 from airmixml.data import DataSet
 from airmixml.edge import learn
-from airmixml.planning.design_scorer import DesignScorer, SendingPlan
+from airmixml.planning.learning_noise import DesignScorer, SendingPlan
 from airmixml.planning.recommend import recommend
-from airmixml.radio.rehearsal import placed_distances
 from airmixml.streams import Streams
 from airmixml.workers import load_dataset
 from results_file import show_and_write
@@ -138,9 +137,7 @@ def grid(case: Case, scorer: DesignScorer) -> Iterator[SendingPlan]:
 
 
 def scorer_of(scenario: Scenario, dataset: DataSet) -> DesignScorer:
-    return DesignScorer(
-        scenario, dataset.input_dim, dataset.label_dim, scenario.workers.clip_norm**2, placed_distances(scenario)
-    )
+    return DesignScorer(scenario, dataset.input_dim, dataset.label_dim, scenario.workers.clip_norm**2)
 
 
 def errors_of(sending: SendingPlan, scenario: Scenario, datasets: list[DataSet]) -> list[float]:

@@ -27,8 +27,8 @@ from airmixml import Scenario, __version__
 from airmixml.compare import Work
 from airmixml.compare.ours import run_scenario
 from airmixml.data import known_dataset
-from airmixml.planning.rehearsed_designs import rehearse_designs
-from airmixml.radio.rehearsal import placed_distances
+from airmixml.planning import InputMoments
+from airmixml.planning.design_search import search_designs
 from airmixml.workers import settle
 from results_file import show_and_write
 
@@ -74,15 +74,13 @@ def scenario_of(name: str, epsilon: float, folder: Path) -> tuple[Scenario, int,
 def check(name: str, epsilon: float, seeds: int, folder: Path) -> dict[str, Any]:
     """Run every design on the real rows."""
     scenario, inputs, classes = scenario_of(name, epsilon, folder)
-    rehearsal = rehearse_designs(
-        scenario, inputs, classes, mean=0.37, deviation=0.12, distance_metres=placed_distances(scenario)
-    )
+    search = search_designs(scenario, inputs, classes, InputMoments(mean=0.37, deviation=0.12))
     measured = []
-    for each in rehearsal.tried:
+    for each in search.tried:
         chosen = [each.design.applied_to(scenario).with_seed(seed) for seed in range(seeds)]
         measured.append(statistics.fmean(run_scenario(Work(scenario=one), one).accuracy for one in chosen))
-    by_design = dict(zip((each.design for each in rehearsal.tried), measured, strict=True))
-    correlation = float(spearmanr([each.accuracy for each in rehearsal.tried], measured)[0])
+    by_design = dict(zip((each.design for each in search.tried), measured, strict=True))
+    correlation = float(spearmanr([each.accuracy for each in search.tried], measured)[0])
     best = max(by_design, key=by_design.__getitem__)
     result = {
         "table": name,
@@ -92,11 +90,11 @@ def check(name: str, epsilon: float, seeds: int, folder: Path) -> dict[str, Any]
         "classes": classes,
         "designs": len(measured),
         "rank_correlation": correlation,
-        "plain": by_design[rehearsal.own.design],
-        "recommended": by_design[rehearsal.best.design],
+        "plain": by_design[search.own.design],
+        "recommended": by_design[search.best.design],
         "best": by_design[best],
-        "regret": by_design[best] - by_design[rehearsal.best.design],
-        "recommended_design": rehearsal.best.to_dict(),
+        "regret": by_design[best] - by_design[search.best.design],
+        "recommended_design": search.best.to_dict(),
         "best_design": vars(best),
     }
     print({key: value for key, value in result.items() if not key.endswith("design")}, flush=True)

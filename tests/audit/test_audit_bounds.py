@@ -94,9 +94,9 @@ def test_constant_scores_prove_nothing() -> None:
 
 @pytest.mark.parametrize("bound", BOUNDS)
 def test_coverage(bound: object) -> None:
-    # In at most 10 % of all audits of a mechanism with a known epsilon may the bound be above it; of 400 audits more
+    # In at most 10 % of all audits of a mechanism with a known epsilon may the bound be above it; of 200 audits more
     # than 10 % + 3 deviations would be so with a chance of 0.1 % if it were just kept.
-    mu, delta, repetitions = 1.0, 0.01, 400
+    mu, delta, repetitions = 1.0, 0.01, 200
     truth = gaussian_epsilon(mu, delta)
     found = np.array([bound(*normal_scores(mu, 1000, seed), delta, 0.9) for seed in range(repetitions)])
     wrong = np.mean(found > truth)
@@ -138,7 +138,7 @@ def test_one_run_p_value(
 
 def test_one_run_coverage() -> None:
     # Randomised response: each coin is told rightly with probability e^epsilon / (1 + e^epsilon), exactly epsilon-DP.
-    truth, canaries, repetitions = 1.5, 200, 150
+    truth, canaries, repetitions = 1.5, 200, 75
     found = []
     for seed in range(repetitions):
         rng = np.random.default_rng(seed)

@@ -10,8 +10,9 @@ import torch
 
 from airmixml import Scenario
 from airmixml.audit import Audit
+from airmixml.audit.canaries import AlteredSender
+from airmixml.audit.faults import SOUND, fault_named
 from airmixml.audit.one_run import OneRun, canaries_that_fit, run_with_canaries
-from airmixml.audit.settings import SOUND, fault_named
 from airmixml.scenario import RunContext, Speed
 from airmixml.streams import Streams
 from airmixml.workers import load_dataset
@@ -81,13 +82,11 @@ def test_blocks_of_any_size_give_the_same(slots: int, told: bool) -> None:
 
 
 def test_a_silent_canary_sends_nothing() -> None:
-    from airmixml.audit.one_run import _WithSilence
-
     class Ones:
         def mix(self, sample_index: torch.Tensor, ratios: torch.Tensor) -> torch.Tensor:
             return (ratios * (1.0 + sample_index)).sum(dim=1, keepdim=True)
 
-    quiet = _WithSilence(Ones(), torch.tensor([1.0, 0.0, 1.0], dtype=torch.float64))
+    quiet = AlteredSender(sender=Ones(), audible=torch.tensor([1.0, 0.0, 1.0], dtype=torch.float64))
     mixed = quiet.mix(torch.tensor([[0, 1], [1, 2]]), torch.full((2, 2), 0.5, dtype=torch.float64))
     assert mixed.flatten().tolist() == [0.5, 1.5]
 

@@ -49,7 +49,7 @@ def works(scenario: Scenario) -> None:
 
 @pytest.mark.parametrize("name", NUMBERS)
 def test_validation(name: str) -> None:
-    for preset in ("paper-iris", "private-iris", "trustless-iris"):
+    for preset in ("paper-iris", "trustless-iris"):
         assert list(taken(name, preset))  # at least one of the ends
 
 

@@ -119,8 +119,7 @@ def test_the_score_counts_noise_on_labels_and_inputs_and_falls_with_slots() -> N
 def test_the_learner_reckons_with_the_edge_that_the_plan_predicts(monkeypatch: pytest.MonkeyPatch) -> None:
     """The run's own noise_edge, from the powers that were really used."""
     from airmixml.edge import training
-    from airmixml.planning.design_scorer import DesignScorer
-    from airmixml.radio.rehearsal import placed_distances
+    from airmixml.planning.learning_noise import DesignScorer
 
     scenario = Scenario.preset("private-iris").with_overrides("privacy.epsilon=2", "workers.label_weight=0.5")
     seen: list[ReceivedMoments] = []
@@ -128,7 +127,7 @@ def test_the_learner_reckons_with_the_edge_that_the_plan_predicts(monkeypatch: p
     monkeypatch.setattr(training, "solve", lambda learner, moments: (seen.append(moments), solve(learner, moments))[1])
     dataset = load_dataset(scenario.workers, Streams(0))
     learn(scenario, dataset=dataset)
-    scorer = DesignScorer(scenario, dataset.input_dim, dataset.label_dim, 1.0, placed_distances(scenario))
+    scorer = DesignScorer(scenario, dataset.input_dim, dataset.label_dim, 1.0)
     noise = scorer.exact_noise(scorer.own)
     assert noise is not None
     assert noise.second_edge == pytest.approx(seen[0].noise_edge, rel=0.03, abs=0)

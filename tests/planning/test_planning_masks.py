@@ -8,9 +8,10 @@ import pytest
 
 from airmixml import Scenario, simulate, train
 from airmixml.planning.account import account_scenario
-from airmixml.planning.alternatives import InputMoments
-from airmixml.planning.known_accuracy import known_accuracy
+from airmixml.planning.learning_noise import DesignScorer
+from airmixml.planning.mask_plan import known_accuracy
 from airmixml.planning.plan import Plan, make_plan
+from airmixml.planning.slot_designs import InputMoments
 from airmixml.privacy.gaussian import gaussian_mu
 from airmixml.radio.expected_noise import expected_noise
 from airmixml.radio.masking import masking_of, with_masks_settled
@@ -42,7 +43,8 @@ def planned_variance(scenario: Scenario) -> float:
 )
 def test_the_noise_in_the_sum_is_that_of_runs(air: str, changes: tuple[str, ...], within: float) -> None:
     scenario = DIGITS.on_air(air).with_overrides(*changes)
-    seen = np.mean([simulate(scenario.with_seed(seed)).report.noise_variance for seed in range(4)])
+    seeds = range(1 if within < 0.01 else 4)
+    seen = np.mean([simulate(scenario.with_seed(seed)).report.noise_variance for seed in seeds])
     assert planned_variance(scenario) == pytest.approx(seen, rel=within)
 
 
@@ -60,19 +62,19 @@ def test_recovered_masks_of_absent_workers_leave_next_to_nothing() -> None:
 @pytest.fixture(scope="module")
 def absent_plan() -> Plan:
     scenario = DIGITS.with_overrides("air.absent=0.05", "radio.max_power_dbm=10")
-    return make_plan(scenario, *SYMBOLS, InputMoments(mean=0.3, deviation=0.3))
+    return make_plan(scenario, *SYMBOLS, InputMoments(mean=0.3, deviation=0.3), alternatives=False)
 
 
 def test_powers_are_those_of_a_run(absent_plan: Plan) -> None:
-    report = simulate(DIGITS.with_overrides("air.absent=0.05", "radio.max_power_dbm=10")).report.to_dict()
+    scenario = DIGITS.with_overrides("air.absent=0.05", "radio.max_power_dbm=10")
+    report, scorer = simulate(scenario).report.to_dict(), DesignScorer(scenario, *SYMBOLS, 1.0)
     assert absent_plan.power_dbm is not None
     assert absent_plan.masks is not None
     assert absent_plan.power_dbm.median == pytest.approx(report["power_dbm"]["median"], abs=0.3)
     assert absent_plan.energy_joules == pytest.approx(report["energy_joules"], rel=0.02)
     assert absent_plan.masks.farthest_dbm == pytest.approx(report["power_dbm"]["largest"], abs=0.5)
     assert absent_plan.masks.nearest_dbm < absent_plan.power_dbm.median < absent_plan.masks.farthest_dbm < 0.5
-    assert absent_plan.recommended is not None
-    assert absent_plan.recommended.own.energy_joules == pytest.approx(report["energy_joules"] / 0.95, rel=0.05)
+    assert scorer.energy_joules(scorer.own) == pytest.approx(report["energy_joules"] / 0.95, rel=0.05)
 
 
 def test_recovery_is_advised_where_absent_workers_are_what_costs(absent_plan: Plan) -> None:
@@ -101,7 +103,7 @@ def test_an_air_that_is_recommended_against_costs_accuracy() -> None:
     for changes, within in ((("air.reciprocity_nmse_db=-40",), 1.5), (("air.absent=0.05",), 4.0)):
         scenario = DIGITS.with_overrides(*changes)
         expected = known_accuracy(scenario, math.sqrt(planned_variance(scenario)))
-        accuracies = [train(simulate(scenario.with_seed(seed))).history.test_accuracy[-1] for seed in range(6)]
+        accuracies = [train(simulate(scenario.with_seed(seed))).history.test_accuracy[-1] for seed in range(4)]
         assert expected is not None
         assert expected == pytest.approx(100 * np.mean(accuracies), abs=within)
     assert known_accuracy(DIGITS.with_overrides("workers.label_weight=0.6"), 1e-3) is None

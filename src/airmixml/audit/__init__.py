@@ -8,8 +8,9 @@ from airmixml.lazy import import_late
 
 if TYPE_CHECKING:
     from airmixml.audit.auditor import Auditor, audit
-    from airmixml.audit.findings import Audit, AuditResult
-    from airmixml.audit.settings import FAULTS, AuditSettings, Fault, fault_named
+    from airmixml.audit.claims_and_bounds import Audit, AuditResult
+    from airmixml.audit.faults import FAULTS, Fault, fault_named
+    from airmixml.audit.settings import AuditSettings
 
 __all__ = ["FAULTS", "Audit", "AuditResult", "AuditSettings", "Auditor", "Fault", "audit", "fault_named"]
 
@@ -17,7 +18,8 @@ __getattr__ = import_late(
     __name__,
     {
         "airmixml.audit.auditor": ("Auditor", "audit"),
-        "airmixml.audit.findings": ("Audit", "AuditResult"),
-        "airmixml.audit.settings": ("FAULTS", "AuditSettings", "Fault", "fault_named"),
+        "airmixml.audit.claims_and_bounds": ("Audit", "AuditResult"),
+        "airmixml.audit.faults": ("FAULTS", "Fault", "fault_named"),
+        "airmixml.audit.settings": ("AuditSettings",),
     },
 )

@@ -14,18 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.attacks.claimed_epsilons import Claim, claims_of
-from airmixml.audit.added_noise import check_added_noise
+from airmixml.audit.adversaries import AUDITED
+from airmixml.audit.audit_page import audit_markdown, draw_audit, verdict_of
 from airmixml.audit.canaries import draw_pairs, sent_of, worst_samples
-from airmixml.audit.findings import Audit, AuditResult, Evidence, LowerBound, bounds_of, why_far_below
-from airmixml.audit.heard_apart import heard_apart_trials
-from airmixml.audit.hidden_schedule import hidden_schedule_trials
-from airmixml.audit.known_schedule import known_schedule_trials
-from airmixml.audit.noise_check import CHECKS, NoiseCheck, NoiseMeter, check_noise, runs_needed
+from airmixml.audit.claims_and_bounds import Audit, AuditResult, why_far_below
+from airmixml.audit.isolating_listener import check_added_noise
+from airmixml.audit.noise_check import CHECKS, NoiseCheck, NoiseMeter, check_noise, runs_needed, stated_noise_watts
 from airmixml.audit.one_run import OneRun, canaries_that_fit, run_with_canaries
-from airmixml.audit.report import audit_markdown, draw_audit, verdict_of
-from airmixml.audit.settings import AuditSettings, check_hidden, why_nothing_is_hidden
-from airmixml.audit.stated_noise import stated_noise_watts
-from airmixml.audit.trials import KEPT_FILES, Bench, Keeper, Trials
+from airmixml.audit.settings import AuditSettings
+from airmixml.audit.trials import ADDED_NOISE, KEPT_FILES, NOISE, Bench, Keeper
 from airmixml.data import DataSet
 from airmixml.devices import using_threads
 from airmixml.doors import ACCOUNTANTS
@@ -75,7 +72,7 @@ class Auditor:
         self.adjacency, self.delta = settings.neighbours(scenario), slots_target(scenario)[1]
         left = 1.0 - settings.confidence
         audited = settings.audited(scenario)
-        checks = CHECKS * (("everyone" in audited) + (audited != ("everyone",)))
+        checks = CHECKS * len({AUDITED[name].hears_sums for name in audited})  # of sums, and of what workers add
         self._noise_failure = min(_NOISE_FAILURE, _NOISE_SHARE * left / checks)
         self._failure = (left - checks * self._noise_failure) / len(audited)
         self._features = encoded_dim(scenario.workers, dataset.held_dim or dataset.input_dim)
@@ -99,68 +96,49 @@ class Auditor:
 
     def audit(self, adversary: str) -> Audit:
         """Attack as that adversary: "release", "server" or "everyone"."""
-        fault, why_told = self._settings.fault, "the schedule is known"
-        if adversary == "release":
-            why_told = why_nothing_is_hidden(self.scenario, self.tally.design)
-            if not why_told and not self.scenario.air.is_ideal and self.scenario.privacy.noise != "receiver":
-                raise ScenarioError(
-                    "adversary = 'release': a hidden schedule on an imperfect air is not audited where workers bring "
-                    "noise; audit server or everyone"
-                )
-            if fault.schedule_revealed:
-                check_hidden(fault, self.scenario, self.tally.design)
+        whom, design = AUDITED[adversary], self.tally.design
+        why_told = whom.why_told(self.scenario, design, self._settings.fault)
         with using_threads(self._context.speed.threads):
             worst = int(self.tally.ledger.received_watts.argmax())
-            alone: Trials | None = None
-            if adversary == "everyone":
-                trials, alone = (heard_apart_trials(self._bench, worst, alone=each) for each in (False, True))
-                one_run, left_out = None, "in a run the workers are heard in sums"
-            else:
-                trials = known_schedule_trials(self._bench, worst) if why_told else hidden_schedule_trials(self._bench)
+            trials, alone = whom.trials(self._bench, worst, told=bool(why_told))
+            one_run, left_out = None, "in a run the workers are heard in sums"
+            if whom.hears_sums:
                 one_run, left_out = self._one_run(told=bool(why_told))
-            noise = self._noise_check(adversary, worst)
+            noise = self._noise_check(worst, in_sums=whom.hears_sums)
+
+        def claims(adjacency: str) -> list[Claim]:
+            asked: dict[str, Any] = {"adjacency": adjacency, "delta": self.delta}
+            return claims_of(self.scenario, whom.claimed(design), adversary, ACCOUNTANTS.names, **asked)
+
         other = "" if one_run is None or one_run.adjacency == self.adjacency else one_run.adjacency
-        evidence = Evidence(
+        found = Audit(
             adversary=adversary,
             adjacency=self.adjacency,
             delta=self.delta,
             confidence=self._settings.confidence,
             failure=self._failure,
-            claims=self._claims(adversary, self.adjacency),
-            other_claims=self._claims(adversary, other) if other else [],
+            claims=claims(self.adjacency),
+            other_claims=claims(other) if other else [],
             trials=trials,
-            one_run=one_run,
-            noise_check=noise,
             alone=alone,
+            one_run=one_run,
+            left_out=left_out,
+            noise_check=noise,
         )
-        bounds = bounds_of(evidence, left_out)
-        return Audit(**vars(evidence), bounds=bounds, notes=self._notes(evidence, bounds, why_told))
+        found.notes.extend(self._notes(found, why_told))
+        return found
 
-    def _noise_check(self, adversary: str, worker: int) -> NoiseCheck:
+    def _noise_check(self, worker: int, *, in_sums: bool) -> NoiseCheck:
         """Measure the noise that the claim rests on: in sums that are received, or what workers add themselves."""
-        keeper, failure = self._keeper, self._noise_failure
-        if adversary == "everyone":
-            if keeper.added_noise_check is None:
-                keeper.save_added_noise(check_added_noise(self._bench, worker, failure))
-            check = keeper.added_noise_check
+        name, failure = NOISE if in_sums else ADDED_NOISE, self._noise_failure
+        if name in self._keeper.checks:  # that of sums may have been measured in the run with canaries
+            return self._keeper.checks[name]
+        symbols, fault = self._bench.air.signal.symbols, self._settings.fault
+        if in_sums:
+            check = check_noise(self.scenario, self.dataset, symbols, fault, self._context, failure)
         else:
-            if keeper.noise_check is None:  # else it was measured in the run with canaries
-                symbols, fault = self._bench.air.signal.symbols, self._settings.fault
-                keeper.save_noise(check_noise(self.scenario, self.dataset, symbols, fault, self._context, failure))
-            check = keeper.noise_check
-        assert check is not None
-        return check
-
-    def _claims(self, adversary: str, adjacency: str) -> list[Claim]:
-        """Return what each accountant claims.
-
-        Against the server it is about the schedule that was drawn. The release's trials have other schedules too, so
-        what is claimed against it is about a random one.
-        """
-        design = self.tally.design
-        if adversary == "release" and not design.schedule_told:
-            design = design.before_the_draw()
-        return claims_of(self.scenario, design, adversary, ACCOUNTANTS.names, adjacency=adjacency, delta=self.delta)
+            check = check_added_noise(self._bench, worker, failure)
+        return self._keeper.save_check(name, check)
 
     def _one_run(self, *, told: bool) -> tuple[OneRun | None, str]:
         """Return the run with many canaries, or why there is none."""
@@ -179,31 +157,31 @@ class Auditor:
         run = run_with_canaries(
             scenario, self.dataset, canaries, meter, adjacency=adjacency, told=told, fault=fault, context=self._context
         )
-        if self._keeper.noise_check is None and runs_needed(scenario, symbols) == 1:
-            self._keeper.save_noise(meter.finish(self._noise_failure))
+        if NOISE not in self._keeper.checks and runs_needed(scenario, symbols) == 1:
+            self._keeper.save_check(NOISE, meter.finish(self._noise_failure))
         self._keeper.save(name, [np.stack([run.scores, run.coins.astype(np.float64)])])
         return run, why
 
-    def _notes(self, evidence: Evidence, bounds: list[LowerBound], why_told: str) -> list[str]:
+    def _notes(self, found: Audit, why_told: str) -> list[str]:
         notes = []
-        if evidence.adversary == "release" and why_told:
+        if found.adversary == "release" and why_told:
             notes.append(f"{why_told}, so the release is attacked as one who knows the schedule")
         if self.scenario.workers.centre_on_air:
             notes.append("the slots alone are audited, not the one that estimates the mean")
         if not why_told and len(self.tally.design.counts) > 1:
             notes.append("slots differ in power: claims are about those of this seed, trials about those of others too")
-        if far_below := why_far_below(evidence, bounds):
+        if far_below := why_far_below(found):
             notes.append(far_below)
         sampling = "none" if why_told else self.tally.design.sampling
         claimed = self.tally.design.sensitivity.squared_move(self.adjacency, sampling)
         moved = self._worst_moves.squared_move(self.adjacency, sampling)
         if claimed > _NOT_REACHED * moved and not self._settings.fault.name:
             notes.append(f"the sensitivity {claimed:g} that is claimed with is never reached: {moved:.4g} is")
-        if any(bound.epsilon is not None and bound.adjacency != self.adjacency for bound in bounds):
+        if any(bound.epsilon is not None and bound.adjacency != self.adjacency for bound in found.bounds):
             notes.append("the one run is held against the claim for replace-one: somebody takes a removed one's seat")
-        if evidence.one_run is not None and (missed := self._missed_by_pairs(evidence.one_run.adjacency)):
+        if found.one_run is not None and (missed := self._missed_by_pairs(found.one_run.adjacency)):
             notes.append(missed)
-        if evidence.noise_check.passed is None:
+        if found.noise_check.passed is None:
             notes.append("the noise of a run was not checked: its signal is so loud that float32 rounds it away")
         return notes
 

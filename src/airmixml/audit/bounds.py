@@ -15,9 +15,10 @@ from scipy.optimize import brentq
 from scipy.special import expit, ndtri
 from scipy.stats import beta, binom, chi2, f, norm, normaltest
 
+from airmixml.arrays import Doubles, Integers
 from airmixml.privacy.gaussian import gaussian_epsilon
 
-Scores = NDArray[np.float64]
+Scores = Doubles
 
 # Share of the trials that chooses the threshold; the others, which have not seen it, are counted at it.
 _CHOOSING_SHARE: Final = 0.25
@@ -26,7 +27,7 @@ _LARGEST_EPSILON: Final = 60.0
 _GUESSED_SHARES: Final = (1.0, 0.5, 0.2, 0.1)
 
 
-def binomial_upper(count: NDArray[np.int64] | int, trials: int, failure: float) -> NDArray[np.float64]:
+def binomial_upper(count: Integers | int, trials: int, failure: float) -> Doubles:
     """Return Clopper and Pearson's upper limit of a rate, exceeded with probability ``failure`` at most; like count."""
     counts = np.asarray(count, dtype=np.float64)
     limit = beta.ppf(1.0 - failure, counts + 1.0, np.maximum(trials - counts, 1e-300))
@@ -203,7 +204,7 @@ def _error_limits(scores_in: Scores, scores_out: Scores, thresholds: Scores, fai
     return binomial_upper(misses, len(scores_in), failure), binomial_upper(alarms, len(scores_out), failure)
 
 
-def _log_ratio(above: NDArray[np.float64], below: NDArray[np.float64]) -> NDArray[np.float64]:
+def _log_ratio(above: Doubles, below: Doubles) -> Doubles:
     """Return ln(above / below), minus infinity where there is nothing above."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(above > 0.0, np.log(np.maximum(above, 1e-300)) - np.log(np.maximum(below, 1e-300)), -np.inf)

@@ -6,20 +6,22 @@ computed: that some picture has exactly these features is more than can be said.
 """
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from airmixml.audit.settings import SOUND, Fault
+from airmixml.arrays import Doubles, Integers, Singles
+from airmixml.audit.faults import SOUND, Fault
 from airmixml.data import Bounded, Centred, DataSet, LabelCode
-from airmixml.radio.senders import make_sender
+from airmixml.radio.senders import Sender, make_sender, mix_in_pieces, probed_symbols
 from airmixml.scenario import Scenario, Workers
 from airmixml.streams import Streams
 from airmixml.workers import Signal, declared_bounds, encoder_of, finish_encoding
 
 
-def _encoded(workers: Workers, features: NDArray[np.float32], labels: NDArray[np.int64], classes: int) -> DataSet:
+def _encoded(workers: Workers, features: Singles, labels: Integers, classes: int) -> DataSet:
     """Return samples as the encoder's last step leaves them, without a test set; features are samples x features.
 
     Labels that are no classes are targets in [-1, 1]: all at the upper end for even numbers, at the lower one for odd.
@@ -95,11 +97,53 @@ def draw_pairs(scenario: Scenario, features: int, classes: int, pairs: int) -> D
     return _encoded(workers, both.astype(np.float32), np.concatenate([first_labels, second_labels]), classes)
 
 
-def sent_of(scenario: Scenario, samples: DataSet, fault: Fault = SOUND) -> NDArray[np.float64]:
+def sent_of(scenario: Scenario, samples: DataSet, fault: Fault = SOUND) -> Doubles:
     """Return what each sample is really sent as, alone and with a share of 1; samples x symbols."""
     sender, count = fault.of(make_sender(scenario, samples, torch.device("cpu"))), samples.train_samples
     alone = sender.mix(torch.arange(count)[:, None], torch.ones((count, 1), dtype=torch.float64))
     return np.asarray(alone.numpy(), dtype=np.float64)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlteredSender:
+    """Sends louder than another sender, or leaves samples out.
+
+    ``factor`` is on all that is sent, ``audible`` has one number, 0 or 1, for each sample of the pool.
+    """
+
+    sender: Sender
+    factor: float = 1.0
+    audible: torch.Tensor | None = None
+
+    @property
+    def in_any_order(self) -> bool:
+        """Whether blocks of slots may be mixed in any order."""
+        return self.sender.in_any_order
+
+    def mix(self, sample_index: torch.Tensor, ratios: torch.Tensor) -> torch.Tensor:
+        """Return sum_i q_i v_i as it is really sent; slots x symbols."""
+        if self.audible is not None:
+            ratios = ratios * self.audible[sample_index]
+        return self.factor * self.sender.mix(sample_index, ratios)
+
+    def mix_in_pieces(
+        self,
+        sample_index: torch.Tensor,
+        shares: torch.Tensor,
+        lengths: Sequence[int],
+        symbols: torch.Tensor | None,
+        in_slot: int,
+        limits: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """Return the same for shares that differ from piece to piece; see the function of that name."""
+        if self.audible is not None:
+            shares = shares * self.audible[sample_index][..., None]
+        asked = self.sender, sample_index, shares, lengths, symbols
+        return self.factor * mix_in_pieces(*asked, in_slot=in_slot, limits=limits)
+
+    def probed_symbols(self) -> torch.Tensor:
+        """Return the symbols on which a server measures noise and distortion."""
+        return probed_symbols(self.sender, 0)
 
 
 def _body_of(workers: Workers, features: int) -> tuple[int, bool]:
@@ -115,7 +159,7 @@ def _stays_in_cube(workers: Workers) -> bool:
     return not encoder.bounds_norm or (encoder.keeps_inputs and as_they_are)
 
 
-def _cube_corners(workers: Workers, features: int) -> NDArray[np.float32]:
+def _cube_corners(workers: Workers, features: int) -> Singles:
     """Return corners of the cube: as many ones as the norm allows, ones elsewhere, and ones elsewhere still."""
     most = workers.clip_norm**2 if encoder_of(workers).bounds_norm else float(features)
     ones = min(features, max(1, math.ceil(most)))

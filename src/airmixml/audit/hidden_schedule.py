@@ -24,9 +24,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from airmixml.arrays import Doubles, Integers
 from airmixml.audit.canaries import sent_of, worst_samples
-from airmixml.audit.settings import SOUND, Fault
-from airmixml.audit.stated_noise import stated_noise_watts
+from airmixml.audit.faults import SOUND, Fault
+from airmixml.audit.noise_check import stated_noise_watts
 from airmixml.audit.trials import Bench, Trials, noise_source, shares_of
 from airmixml.impairments.frame import frame_of
 from airmixml.output.numbers import plural
@@ -48,25 +49,19 @@ _SAME: Final = 0.1
 _SILENT: Final = 1e-6
 _SHORTEST: Final = 1e-300
 _PHASES: Final = 6
-Law = tuple[NDArray[Any], NDArray[np.float64]]
+Law = tuple[NDArray[Any], Doubles]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Moves:
-    """What the worker adds to a slot that it sends in with a share of 1, beside a slot without it.
+    """What the worker adds to a slot that it sends in with a share of 1, beside a slot without it."""
 
-    Attributes:
-        with_canary: shape dimensions (1 or 2).
-        without: in the other world; zero where that world's slots look like those without the worker.
-        about: which data set that is, in words.
-        in_pieces: on an air that is not ideal, how much of the plane is sent in each piece: products of its axes there,
-            which add up to the identity; dimensions x dimensions x pieces.
-    """
-
-    with_canary: NDArray[np.float64]
-    without: NDArray[np.float64]
-    about: str
-    in_pieces: NDArray[np.float64] | None = None
+    with_canary: Doubles  # shape dimensions (1 or 2)
+    without: Doubles  # in the other world; zero where that world's slots look like those without the worker
+    about: str  # which data set that is, in words
+    # on an air that is not ideal, how much of the plane is sent in each piece: products of its axes there, which add up
+    # to the identity; dimensions x dimensions x pieces
+    in_pieces: Doubles | None = None
 
 
 def moves_of(setting: AirSetting, classes: int, adjacency: str, fault: Fault = SOUND) -> Moves:
@@ -107,7 +102,7 @@ def moves_of(setting: AirSetting, classes: int, adjacency: str, fault: Fault = S
     return max(candidates, key=divergence)
 
 
-def _moves_in_plane(setting: AirSetting, first: NDArray[np.float64], second: NDArray[np.float64], about: str) -> Moves:
+def _moves_in_plane(setting: AirSetting, first: Doubles, second: Doubles, about: str) -> Moves:
     """Return two moves in coordinates of the plane that they span: the first lies on its first axis."""
     length = math.sqrt(float(first @ first))
     axes = [first / length]
@@ -122,21 +117,21 @@ def _moves_in_plane(setting: AirSetting, first: NDArray[np.float64], second: NDA
     return moves if setting.scenario.air.is_ideal else replace(moves, in_pieces=_in_pieces(setting, axes))
 
 
-def _with_pilots(setting: AirSetting, samples: NDArray[np.float64], fault: Fault) -> NDArray[np.float64]:
+def _with_pilots(setting: AirSetting, samples: Doubles, fault: Fault) -> Doubles:
     """Return what is sent of each sample with the pilots after it; samples x numbers."""
     count = frame_of(setting.scenario.air, setting.signal.symbols).pilot_count
     pilot = fault.gain_factor * math.sqrt(setting.pilot_energy / count)
     return np.concatenate([samples, np.full((len(samples), count), pilot)], axis=1)
 
 
-def _in_pieces(setting: AirSetting, axes: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+def _in_pieces(setting: AirSetting, axes: list[Doubles]) -> Doubles:
     """Return the products of axes in each piece, pilots with the first one of their block; axes x axes x pieces."""
     frame = frame_of(setting.scenario.air, setting.signal.symbols)
     piece = np.concatenate([np.repeat(np.arange(frame.pieces), frame.lengths), frame.pilot_pieces])
     return np.array([[np.bincount(piece, one * other, frame.pieces) for other in axes] for one in axes])
 
 
-def quantised_law(strengths: NDArray[np.float64]) -> Law:
+def quantised_law(strengths: Doubles) -> Law:
     """Return a few strengths and their chances: equal parts of the energy, each at its root mean square.
 
     Strong seats tell most, so they are divided finest. Nearly equal strengths are one value, and none is another.
@@ -159,7 +154,7 @@ def quantised_law(strengths: NDArray[np.float64]) -> Law:
     return np.sqrt(squares[used] / counts[used]), counts[used] / len(ordered)
 
 
-def quantised_gains(strengths: NDArray[np.complex128]) -> tuple[NDArray[np.complex128], NDArray[np.float64]]:
+def quantised_gains(strengths: NDArray[np.complex128]) -> tuple[NDArray[np.complex128], Doubles]:
     """Return a few complex strengths and their chances: as many seats of each of a few phases, quantised there."""
     heard = strengths[np.abs(strengths) > _SILENT * np.abs(strengths).max(initial=0.0)]
     if not len(heard):
@@ -175,9 +170,7 @@ def quantised_gains(strengths: NDArray[np.complex128]) -> tuple[NDArray[np.compl
     return np.append(np.concatenate(values), 0.0), np.append(np.concatenate(chances), silent)
 
 
-def seat_strengths(
-    setting: AirSetting, drawn: SlotTensors, energies: NDArray[np.float64] | None = None
-) -> NDArray[Any]:
+def seat_strengths(setting: AirSetting, drawn: SlotTensors, energies: Doubles | None = None) -> NDArray[Any]:
     """Return sqrt(beta) q over the noise deviation of every seat that is taken; shape seats.
 
     On an air that is not ideal it is complex, with the mean gain over pieces that have these shares of a canary's
@@ -267,7 +260,7 @@ class _Runs:
     fault: Fault
     block_slots: int
 
-    def __call__(self, run: int, canaries: int) -> NDArray[np.float64]:
+    def __call__(self, run: int, canaries: int) -> Doubles:
         """Return the scores of so many workers of a run, with the canary and without; 2 x workers."""
         base, fault = self.air.scenario, self.fault
         noise_watts, blocks = stated_noise_watts(base), -(-base.radio.slots // self.block_slots)
@@ -295,7 +288,7 @@ class _Runs:
         return np.stack([total.scores.numpy() for total in totals])
 
     def _add_impaired(
-        self, totals: list[_Score], drawn: SlotTensors, column: NDArray[np.int64], source: torch.Generator
+        self, totals: list[_Score], drawn: SlotTensors, column: Integers, source: torch.Generator
     ) -> None:
         """Take slots of an air that is not ideal into account, both quadratures of the plane that is received."""
         in_pieces, gains, canaries = self.moves.in_pieces, drawn.gains, len(totals[0].scores)
@@ -336,7 +329,6 @@ def hidden_schedule_trials(bench: Bench, numbers_at_once: int = 1 << 19) -> Tria
     base.with_seed(base.seed + runs)  # refuses a last seed that is too large
     block_slots = max(SLOTS_PER_CHAPTER, numbers_at_once // per_run)
     scored = _Runs(air=bench.air, moves=moves, law=law, fault=fault, block_slots=block_slots)
-    scores = bench.collect("schedule hidden", per_run, scored)
     told = ", and the schedule is told" if fault.schedule_revealed else ""
     how = f"{plural(per_run, 'worker')} in each world of {plural(runs, 'schedule')}; {moves.about}{told}"
-    return Trials(scores_in=scores[0], scores_out=scores[1], how=how, normal=False)
+    return bench.run("schedule hidden", per_run, scored, how=how)

@@ -6,7 +6,15 @@ is its signal in Gaussian noise, in one of two worlds: the canary, or another sa
 
 On an imperfect air the adversary knows the worker's gain in every piece too, and has both quadratures of what is
 received, with the pilots, which a silent worker does not send. Where workers bring the noise, a removed one goes on
-with pilots, noise and masks, and the attack is on one quadrature (``masked_sums``).
+with pilots, noise and masks, and the attack is on one quadrature: along the phase of worker i's gain there is |g_i| of
+what that sends, in the noise of everybody and in what differing gains leave of masks (``radio.leftover``). With
+x_j = Re(g_j conj(g_i)) / |g_i| that is
+
+    s^2 sum_j x_j^2 + e^2 sum_(masks) (x_j - x_l)^2 + half of the receiver's noise.
+
+The sum over masks is replaced by its mean over graphs. Masks of absent workers are known where they are recovered. The
+other quadrature, timing errors and what colluders know are left aside: the claim is that against everyone, to which an
+attack on sums does not come near anyway.
 """
 
 import math
@@ -15,16 +23,17 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from airmixml.arrays import Doubles
 from airmixml.audit.canaries import worst_samples
-from airmixml.audit.masked_sums import gains_over_noise
-from airmixml.audit.stated_noise import stated_noise_watts
+from airmixml.audit.noise_check import stated_noise_watts
 from airmixml.audit.trials import Bench, Trials, noise_source
 from airmixml.impairments.frame import frame_of
 from airmixml.output.numbers import plural
 from airmixml.radio.air import receive_mixtures
-from airmixml.radio.draws import draw_blocks, suitable_block
+from airmixml.radio.draws import AirSetting, SlotTensors, draw_blocks, suitable_block
+from airmixml.radio.masking import masking_of
+from airmixml.radio.privacy_target import assumed_noise_watts
 from airmixml.radio.senders import make_sender
 
 _NUMBERS_PER_BLOCK: Final = 1 << 26
@@ -36,27 +45,18 @@ _MOST_NUMBERS: Final = 3_000_000_000
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Receptions:
-    """Scores receptions of a worker's slots in noise of their own.
+    """Scores receptions of a worker's slots in noise of their own."""
 
-    Attributes:
-        seed: of the noise.
-        worlds: what the worker adds to its slots with the canary and without; each slots x numbers.
-        power_scale_watts: beta of these slots; shape slots.
-        weights: matched filter; shape slots times numbers.
-        middle: what the filter gives half-way between the worlds.
-        noise_watts: that there really are, per complex symbol.
-        at_once: receptions that are worked on at once.
-    """
-
-    seed: int
+    seed: int  # of the noise
+    # what the worker adds to its slots with the canary and without; each slots x numbers
     worlds: tuple[torch.Tensor, torch.Tensor]
-    power_scale_watts: torch.Tensor
-    weights: torch.Tensor
-    middle: float
-    noise_watts: float
-    at_once: int
+    power_scale_watts: torch.Tensor  # beta of these slots; shape slots
+    weights: torch.Tensor  # matched filter; shape slots times numbers
+    middle: float  # what the filter gives half-way between the worlds
+    noise_watts: float  # that there really are, per complex symbol
+    at_once: int  # receptions that are worked on at once
 
-    def __call__(self, block: int, size: int) -> NDArray[np.float64]:
+    def __call__(self, block: int, size: int) -> Doubles:
         """Return the scores of a block of receptions, with the canary and without; 2 x size."""
         source, scores, slots = noise_source(self.seed, 2 * block), np.empty((2, size)), len(self.power_scale_watts)
         most = min(self.at_once, size)
@@ -111,15 +111,14 @@ def known_schedule_trials(bench: Bench, worker: int, most_numbers_per_trial: int
         noise_watts=fault.heard(noise_watts),
         at_once=at_once,
     )
-    scores = bench.collect("schedule known", per_block, scored)
-    return Trials(scores_in=scores[0], scores_out=scores[1], how=how, normal=True, shift=shift)
+    return bench.run("schedule known", per_block, scored, how=how, normal=True, shift=shift)
 
 
 class _Slots(NamedTuple):
     """The slots that a worker sends in."""
 
-    ratios: NDArray[np.float64]  # its shares; slots
-    power_scale_watts: NDArray[np.float64]  # beta; slots
+    ratios: Doubles  # its shares; slots
+    power_scale_watts: Doubles  # beta; slots
     gains: (
         torch.Tensor | None
     )  # on an air that is not ideal, over the noise where workers bring it; slots x pieces, or 1
@@ -136,8 +135,35 @@ def _slots_of_worker(bench: Bench, worker: int) -> _Slots:
         if drawn.gains is not None and len(slot):
             where = torch.from_numpy(slot), torch.from_numpy(seat)
             masked = drawn.planned_ratios is not None
-            gains.append(gains_over_noise(bench.air, drawn, *where) if masked else drawn.gains.at(*where))
+            gains.append(_gains_over_noise(bench.air, drawn, *where) if masked else drawn.gains.at(*where))
     return _Slots(np.concatenate(ratios), np.concatenate(beta), torch.cat(gains) if gains else None)
+
+
+def _gains_over_noise(setting: AirSetting, drawn: SlotTensors, slot: torch.Tensor, seat: torch.Tensor) -> torch.Tensor:
+    """Return |g| of seats, given by slot and seat (shape seats), over the noise deviation relative to the stated one.
+
+    Seats x pieces, or x 1 where all pieces are alike; complex128, without a phase.
+    """
+    masking, gains, planned = masking_of(setting.scenario), drawn.gains, drawn.planned_ratios
+    assert masking is not None
+    assert gains is not None
+    assert planned is not None
+    own = gains.at(slot, seat)
+    phase = own.conj() / own.abs().clamp(min=1e-300)
+    squares, total = (torch.zeros(own.shape, dtype=torch.float64) for _ in range(2))
+    for some in gains.parts:
+        kept = (drawn.ratios / planned)[slot, some]
+        heard = kept[:, :, None] * (gains.of(some)[slot] * phase[:, None, :]).real
+        squares, total = squares + heard.square().sum(dim=1), total + heard.sum(dim=1)
+    variance = masking.own_watts * squares
+    if masking.graph is not None:
+        count, seats = (drawn.ratios[slot] > 0.0).sum(dim=1, keepdim=True).double(), masking.graph.seats
+        if not masking.self_watts:  # nothing is recovered: masks shared with the absent stay
+            count = torch.full_like(count, float(seats))
+        apart = (count * squares - total.square()).clamp(min=0.0)
+        variance = variance + masking.pair_watts * masking.graph.degree / (seats - 1) * apart
+    noise_watts = 2.0 * variance + assumed_noise_watts(setting.scenario)
+    return own.abs() * torch.sqrt(stated_noise_watts(setting.scenario) / noise_watts) + 0.0j
 
 
 def _contributions(bench: Bench, sent: _Slots) -> tuple[torch.Tensor, torch.Tensor]:

@@ -16,13 +16,15 @@ import torch
 from numpy.typing import NDArray
 from scipy.stats import binom, chi2, norm
 
-from airmixml.audit.settings import Fault
-from airmixml.audit.stated_noise import stated_noise_watts
+from airmixml.arrays import Doubles
+from airmixml.audit.faults import Fault
 from airmixml.data import DataSet
 from airmixml.devices import using_threads
 from airmixml.impairments.frame import frame_of
+from airmixml.privacy import Sensitivity
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import centre_privately
+from airmixml.radio.privacy_target import assumed_noise_watts, planned_design
 from airmixml.radio.senders import Sender
 from airmixml.radio.transmission import MixtureBlock, simulate_blocks
 from airmixml.scenario import RunContext, Scenario, Speed
@@ -49,34 +51,21 @@ _STAGE: Final = "noise of a run"
 
 @dataclass(frozen=True, kw_only=True)
 class NoiseCheck:
-    """What the noise of a real run is like, over what is stated.
+    """What the noise of a real run is like, over what is stated."""
 
-    Attributes:
-        runs: with which the noise was measured: the scenario's seed and those that follow.
-        slots: whose noise was measured.
-        slots_left_out: whose signal is so loud that float32 rounds the noise away.
-        numbers: of noise, slots times symbols.
-        deviation: root mean square, 1 where it is as stated; None where nothing was measured.
-        upper: limit of the deviation, exceeded with probability ``failure`` at most.
-        quietest_p_value: of the slot and of the symbol with the least noise, for their number.
-        repeated_p_value: of noise that is alike between slots or between symbols.
-        shape_p_value: of how many numbers lie beyond 0 and 1, 2 and 3 deviations; None where there is more noise than
-            stated, which may have any shape.
-        failure: below which a p-value is a fault.
-        of: what was measured, in words.
-    """
-
-    runs: int
-    slots: int
-    slots_left_out: int
-    numbers: int
-    deviation: float | None = None
-    upper: float | None = None
-    quietest_p_value: float | None = None
-    repeated_p_value: float | None = None
+    runs: int  # with which the noise was measured: the scenario's seed and those that follow
+    slots: int  # whose noise was measured
+    slots_left_out: int  # whose signal is so loud that float32 rounds the noise away
+    numbers: int  # of noise, slots times symbols
+    deviation: float | None = None  # root mean square, 1 where it is as stated; None where nothing was measured
+    upper: float | None = None  # limit of the deviation, exceeded with probability ``failure`` at most
+    quietest_p_value: float | None = None  # of the slot and of the symbol with the least noise, for their number
+    repeated_p_value: float | None = None  # of noise that is alike between slots or between symbols
+    # of how many numbers lie beyond 0 and 1, 2 and 3 deviations; None where there is more noise than stated, which may
+    # have any shape
     shape_p_value: float | None = None
-    failure: float
-    of: str = "the noise of a real run"
+    failure: float  # below which a p-value is a fault
+    of: str = "the noise of a real run"  # what was measured, in words
 
     def __post_init__(self) -> None:
         for name in ("runs", "slots", "slots_left_out", "numbers", "deviation", "upper"):
@@ -134,17 +123,17 @@ class NoiseMeter:
         self._symbol_sums = torch.zeros(symbols, dtype=torch.float64)
         self._symbol_squares = torch.zeros(symbols, dtype=torch.float64)
         self._beyond = np.zeros(1 + len(_THRESHOLDS), dtype=np.int64)
-        self._grouped: list[NDArray[np.float64]] = []
+        self._grouped: list[Doubles] = []
         self._used: list[NDArray[np.bool_]] = []
 
-    def add(self, received: torch.Tensor, clean: torch.Tensor, power_scale_watts: NDArray[np.float64]) -> None:
+    def add(self, received: torch.Tensor, clean: torch.Tensor, power_scale_watts: Doubles) -> None:
         """Take consecutive slots into account: received with noise and without it, slots x symbols; beta, slots."""
         at_once = max(1, _NUMBERS_AT_ONCE // self._symbols)
         for first in range(0, len(received), at_once):
             part = slice(first, first + at_once)
             self._add(received[part].cpu().double(), clean[part].cpu().double(), power_scale_watts[part])
 
-    def _add(self, received: torch.Tensor, clean: torch.Tensor, power_scale_watts: NDArray[np.float64]) -> None:
+    def _add(self, received: torch.Tensor, clean: torch.Tensor, power_scale_watts: Doubles) -> None:
         amplitude = np.sqrt(power_scale_watts / (self._noise_watts / 2.0))
         loudest = clean.abs().amax(dim=1).numpy()
         with np.errstate(invalid="ignore"):
@@ -233,6 +222,18 @@ class NoiseMeter:
         return min(1.0, math.exp(least + math.log(2.0 * (slots - 1))))
 
 
+def stated_noise_watts(scenario: Scenario) -> float:
+    """Return the noise assumed against listeners who hear only sums, per complex symbol.
+
+    It is the least of the receiver, with what honest workers bring. On an air that is not ideal claims assume less than
+    that: what hides a worker from an isolating listener.
+    """
+    if scenario.privacy.noise == "receiver":
+        return assumed_noise_watts(scenario)
+    any_sensitivity = Sensitivity(removal=1.0, replacement=1.0)
+    return planned_design(scenario, any_sensitivity, received_watts=0.0).in_workers_noise().noise_watts
+
+
 def heard_blocks(
     scenario: Scenario,
     dataset: DataSet,
@@ -303,7 +304,7 @@ def _least_chi_square(failure: float, freedom: int) -> float:
     return freedom * (1.0 - part + float(norm.ppf(failure)) * math.sqrt(part)) ** 3
 
 
-def _autocorrelation(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _autocorrelation(values: Doubles) -> Doubles:
     """Return sum_t v_t v_(t + lag) at every lag from 1 on; shape slots - 1."""
     length = 1 << (2 * len(values) - 1).bit_length()
     spectrum = np.fft.rfft(values, length)

@@ -10,7 +10,7 @@ one sample. But it is one of the whole run, and nothing in it is idealised.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -18,13 +18,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from airmixml.audit.canaries import draw_pairs, sent_of
+from airmixml.arrays import Doubles, Integers
+from airmixml.audit.canaries import AlteredSender, draw_pairs, sent_of
+from airmixml.audit.faults import Fault
 from airmixml.audit.noise_check import NoiseMeter, heard_blocks
-from airmixml.audit.settings import Fault
 from airmixml.audit.trials import shares_of
 from airmixml.data import DataSet
 from airmixml.radio.centring import centre_privately
-from airmixml.radio.senders import Sender, make_sender, mix_in_pieces, probed_symbols
+from airmixml.radio.senders import Sender, make_sender, mix_in_pieces
 from airmixml.radio.transmission import MixtureBlock
 from airmixml.scenario import RunContext, Scenario
 from airmixml.streams import SLOTS_PER_CHAPTER, Streams
@@ -39,17 +40,11 @@ Heard = tuple[torch.Tensor, MixtureBlock]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class OneRun:
-    """What the adversary made of one run.
+    """What the adversary made of one run."""
 
-    Attributes:
-        scores: of each canary, large where its coin is believed to show heads.
-        coins: what they showed.
-        adjacency: what a coin decides.
-    """
-
-    scores: NDArray[np.float64]
-    coins: NDArray[np.bool_]
-    adjacency: str
+    scores: Doubles  # of each canary, large where its coin is believed to show heads
+    coins: NDArray[np.bool_]  # what they showed
+    adjacency: str  # what a coin decides
 
 
 def canaries_that_fit(wanted: int, workers: int, symbols: int) -> tuple[int, str]:
@@ -107,7 +102,7 @@ def run_with_canaries(
     if adjacency == "remove-one":
         audible = torch.ones(held.train_samples, dtype=torch.float64)
         audible[tails] = 0.0
-        sender = _WithSilence(sender, audible)
+        sender = AlteredSender(sender=sender, audible=audible)
         sent[canaries:] = 0.0
     middles, moves = (sent[:canaries] + sent[canaries:]) / 2.0, (sent[:canaries] - sent[canaries:]) / 2.0
     column = np.full(population.count, -1)
@@ -129,42 +124,12 @@ def _labels_as(dataset: DataSet, pairs: DataSet) -> NDArray[Any]:
     return dataset.code.decoded(pairs.label_code.coded(pairs.train_labels).astype(np.float64))
 
 
-@dataclass(frozen=True)
-class _WithSilence:
-    """Leaves out the samples that are not audible; audible has one number, 0 or 1, for each sample of the pool."""
-
-    sender: Sender
-    audible: torch.Tensor
-
-    @property
-    def in_any_order(self) -> bool:
-        return self.sender.in_any_order
-
-    def mix(self, sample_index: torch.Tensor, ratios: torch.Tensor) -> torch.Tensor:
-        return self.sender.mix(sample_index, ratios * self.audible[sample_index])
-
-    def mix_in_pieces(
-        self,
-        sample_index: torch.Tensor,
-        shares: torch.Tensor,
-        lengths: Sequence[int],
-        symbols: torch.Tensor | None,
-        in_slot: int,
-        limits: torch.Tensor | None = None,
-    ) -> torch.Tensor:
-        heard = shares * self.audible[sample_index][..., None]
-        return mix_in_pieces(self.sender, sample_index, heard, lengths, symbols, in_slot=in_slot, limits=limits)
-
-    def probed_symbols(self) -> torch.Tensor:
-        return probed_symbols(self.sender, 0)
-
-
 def _matched_scores(
     heard: Iterator[Heard],
     scenario: Scenario,
     sender: Sender,
-    sample_index: NDArray[np.int64],
-    column: NDArray[np.int64],
+    sample_index: Integers,
+    column: Integers,
     middles: torch.Tensor,
     moves: torch.Tensor,
 ) -> torch.Tensor:
@@ -191,7 +156,7 @@ def _impaired_scores(
     scenario: Scenario,
     sender: Sender,
     sample_index: torch.Tensor,
-    columns: NDArray[np.int64],
+    columns: Integers,
     middles: torch.Tensor,
     moves: torch.Tensor,
 ) -> torch.Tensor:
@@ -239,7 +204,7 @@ def _blind_scores(heard: Iterator[Heard], scenario: Scenario, moves: torch.Tenso
     lengths = lengths * (2.0 if one_sided else 1.0)
     odds = math.log(scenario.sampling_rate) - math.log1p(-min(scenario.sampling_rate, 1.0 - 1e-12))
     chapter, softplus = min(SLOTS_PER_CHAPTER, scenario.radio.slots), torch.nn.functional.softplus
-    scores, waiting = torch.zeros(len(moves), dtype=torch.float64), list[tuple[torch.Tensor, NDArray[np.float64]]]()
+    scores, waiting = torch.zeros(len(moves), dtype=torch.float64), list[tuple[torch.Tensor, Doubles]]()
     level: tuple[torch.Tensor, ...] | None = None
     for received, block in heard:
         draws = block.draws

@@ -1,122 +1,14 @@
-"""What an audit is asked for; what makes no sense is refused in one line, before any data are loaded.
+"""What an audit is asked for; what makes no sense is refused in one line, before any data are loaded."""
 
-It may be asked to inject a fault: an audit that does not catch that would not catch a mistake either.
-"""
-
-from __future__ import annotations
-
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
 
+from airmixml.audit.adversaries import AUDITED
+from airmixml.audit.faults import SOUND, Fault
 from airmixml.errors import ScenarioError
-from airmixml.privacy import ADJACENCIES, Design, Sensitivity
-from airmixml.radio.privacy_target import check_privacy_target, planned_design
+from airmixml.privacy import ADJACENCIES
+from airmixml.radio.privacy_target import check_privacy_target
 from airmixml.scenario import Scenario
-from airmixml.scenario.consistency import require_real_numbers, require_single_rows
-from airmixml.wording import did_you_mean, shown
-
-if TYPE_CHECKING:
-    import torch
-
-    from airmixml.radio.senders import Sender
-
-_HEAR_SUMS: Final = ("release", "server")
-AUDITED: Final = (*_HEAR_SUMS, "everyone")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Fault:
-    """What is wrong with the mechanism; the claims stay those of the sound one.
-
-    Attributes:
-        name: as the command line spells it; empty for the sound mechanism.
-        about: what is wrong, in words.
-        noise_factor: deviation over the stated one of the noise that hides workers: the receiver's, or their own.
-        sent_factor: what a worker sends over what its encoder declares.
-        gain_factor: amplitude with which a worker is received over what the statement reckons with.
-        schedule_revealed: whether the release adversary is told who was scheduled.
-        unmasked: whether workers send without masks.
-        reused_seeds: whether all slots, and all runs, have the same masks.
-    """
-
-    name: str = ""
-    about: str = ""
-    noise_factor: float = 1.0
-    sent_factor: float = 1.0
-    gain_factor: float = 1.0
-    schedule_revealed: bool = False
-    unmasked: bool = False
-    reused_seeds: bool = False
-
-    def heard(self, noise_watts: float) -> float:
-        """Return the noise power that there really is, per complex symbol."""
-        return noise_watts * self.noise_factor**2
-
-    def of(self, sender: Sender) -> Sender:
-        """Return what workers really send, as loud as it arrives."""
-        factor = self.sent_factor * self.gain_factor
-        return sender if factor == 1.0 else _Louder(sender, factor)
-
-
-@dataclass(frozen=True)
-class _Louder:
-    sender: Sender
-    factor: float
-
-    @property
-    def in_any_order(self) -> bool:
-        return self.sender.in_any_order
-
-    def mix(self, sample_index: torch.Tensor, ratios: torch.Tensor) -> torch.Tensor:
-        return self.sender.mix(sample_index, ratios) * self.factor
-
-    def mix_in_pieces(
-        self,
-        sample_index: torch.Tensor,
-        shares: torch.Tensor,
-        lengths: Sequence[int],
-        symbols: torch.Tensor | None,
-        in_slot: int,
-        limits: torch.Tensor | None = None,
-    ) -> torch.Tensor:
-        from airmixml.radio.senders import mix_in_pieces
-
-        return self.factor * mix_in_pieces(
-            self.sender, sample_index, shares, lengths, symbols, in_slot=in_slot, limits=limits
-        )
-
-    def probed_symbols(self) -> torch.Tensor:
-        from airmixml.radio.senders import probed_symbols
-
-        return probed_symbols(self.sender, 0)
-
-
-SOUND: Final = Fault()
-FAULTS: Final = {
-    fault.name: fault
-    for fault in (
-        Fault(name="half-noise", about="the noise has half the stated deviation", noise_factor=0.5),
-        Fault(name="wrong-sensitivity", about="workers send twice what their encoder declares", sent_factor=2.0),
-        Fault(
-            name="gain-above-bound",
-            about="workers are received with 1.5 times the amplitude that the statement has for them",
-            gain_factor=1.5,
-        ),
-        Fault(name="schedule-revealed", about="the release is told who was scheduled when", schedule_revealed=True),
-        Fault(name="no-mask", about="workers send without masks", unmasked=True),
-        Fault(name="reused-seed", about="every slot and every run has the same masks", reused_seeds=True),
-    )
-}
-"""What can be broken on purpose, by name; an audit must catch it."""
-
-
-def fault_named(name: str) -> Fault:
-    """Return the fault of that name; the sound mechanism for an empty one."""
-    if name and name not in FAULTS:
-        near = did_you_mean(name, list(FAULTS))
-        raise ScenarioError(f"--fault = {shown(name)}: must be one of {', '.join(FAULTS)}{near}")
-    return FAULTS[name] if name else SOUND
+from airmixml.scenario.scope import require_real_numbers, require_single_rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,15 +38,17 @@ class AuditSettings:
 
     def audited(self, scenario: Scenario) -> tuple[str, ...]:
         """Return as whom to attack."""
-        return self.adversaries or (_HEAR_SUMS if scenario.privacy.noise == "receiver" else AUDITED)
+        by_receiver = scenario.privacy.noise == "receiver"
+        return self.adversaries or tuple(name for name, whom in AUDITED.items() if whom.hears_sums or not by_receiver)
 
     def check(self, scenario: Scenario) -> None:
         """Refuse in one line what cannot be audited."""
         if any(adversary not in AUDITED for adversary in self.adversaries):
             raise ScenarioError(f"adversary = {', '.join(self.adversaries)!r}: must be among {', '.join(AUDITED)}")
-        if "everyone" in self.adversaries and scenario.privacy.noise == "receiver":
+        isolating = [name for name in self.adversaries if not AUDITED[name].hears_sums]
+        if isolating and scenario.privacy.noise == "receiver":
             what = 'nothing hides a worker that is heard alone; use privacy.noise = "masked" or "workers"'
-            raise ScenarioError(f"adversary = 'everyone': {what}")
+            raise ScenarioError(f"adversary = {isolating[0]!r}: {what}")
         if self.adjacency not in ("", *ADJACENCIES):
             raise ScenarioError(f"adjacency = {self.adjacency!r}: must be one of {', '.join(ADJACENCIES)}")
         if not 100 <= self.trials <= 10**8:
@@ -168,43 +62,5 @@ class AuditSettings:
         require_real_numbers(scenario.privacy, "an audit")
         require_single_rows(scenario.workers, "an audit")
         check_privacy_target(scenario)
-        self._check_masks(scenario)
-        if self.fault.schedule_revealed:
-            if "release" not in self.audited(scenario):
-                why = "the server knows the schedule anyway; audit the release (--adversary release)"
-                raise ScenarioError(f"fault = {self.fault.name!r}: {why}")
-            # Whether a power that follows from epsilon tells the schedule depends on the data; the rest does not.
-            any_sensitivity = Sensitivity(removal=1.0, replacement=1.0)
-            check_hidden(self.fault, scenario, planned_design(scenario, any_sensitivity, received_watts=0.0))
-
-    def _check_masks(self, scenario: Scenario) -> None:
-        """Refuse faults that are none for this kind of noise."""
-        noise, fault = scenario.privacy.noise, self.fault
-        if fault.unmasked or fault.reused_seeds:
-            if noise != "masked":
-                raise ScenarioError(f'fault = {fault.name!r}: there are no masks; use privacy.noise = "masked"')
-            if "everyone" not in self.audited(scenario):
-                why = "masks cancel in what others hear; audit everyone (--adversary everyone)"
-                raise ScenarioError(f"fault = {fault.name!r}: {why}")
-        if fault.gain_factor != 1.0 and noise != "receiver":
-            why = "a worker's own noise grows with its gain, so that nothing is lost; choose another fault"
-            raise ScenarioError(f"fault = {fault.name!r}: {why}")
-
-
-def why_nothing_is_hidden(scenario: Scenario, design: Design) -> str:
-    """Return why no credit is claimed for a hidden schedule; empty where it is."""
-    if design.power_tells_schedule:
-        return "received power may tell who was scheduled"
-    if design.gains_tell_schedule:
-        return "what the air does to a signal may tell who was scheduled"
-    if design.ratios_tell_ranks and scenario.privacy.colluders:
-        return "the ratios of colluding workers tell of the others' channels"
-    everybody = design.everybody_sends and design.sampling == "without-replacement"
-    return "everybody sends in every slot" if everybody and scenario.mixing.policy == "equalmix" else ""
-
-
-def check_hidden(fault: Fault, scenario: Scenario, design: Design) -> None:
-    """Refuse to reveal a schedule that is not hidden."""
-    if why := why_nothing_is_hidden(scenario, design):
-        nothing = f"nothing is hidden that could be revealed, since {why}; choose another fault"
-        raise ScenarioError(f"fault = {fault.name!r}: {nothing}")
+        if why := self.fault.why_harmless(scenario, self.audited(scenario)):
+            raise ScenarioError(f"fault = {self.fault.name!r}: {why}")

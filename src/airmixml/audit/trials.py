@@ -1,4 +1,7 @@
-"""Many trials of one attack, in blocks that depend on the seed and their number alone, so that they can be resumed."""
+"""Many trials of one attack, in blocks that depend on the seed and their number alone, so that they can be resumed.
+
+An attack is a function that takes a ``Bench`` and returns ``Bench.run`` of what scores a block of its trials.
+"""
 
 import time
 from collections.abc import Callable, Sequence
@@ -11,6 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from airmixml.arrays import Doubles, Integers
 from airmixml.audit.noise_check import NoiseCheck
 from airmixml.audit.settings import AuditSettings
 from airmixml.devices import using_threads
@@ -19,21 +23,20 @@ from airmixml.scenario import RunContext
 from airmixml.storage.results import ResultStore, from_plain, odd_content, to_plain
 from airmixml.streams import Streams
 
-Blocks = list[NDArray[np.float64]]
-ScoreBlock = Callable[[int, int], NDArray[np.float64]]
+Blocks = list[Doubles]
+ScoreBlock = Callable[[int, int], Doubles]
 """Returns the scores of a block, 2 x trials, from its number and its trials; it is sent to other processes."""
 _TRIALS: Final = "trials.npz"
-_NOISE: Final = "noise.json"
-_ADDED_NOISE: Final = "added-noise.json"
-KEPT_FILES: Final = (_TRIALS, _NOISE, _ADDED_NOISE)
+NOISE: Final = "noise.json"  # of a real run
+ADDED_NOISE: Final = "added-noise.json"  # that workers add to hide themselves
+KEPT_FILES: Final = (_TRIALS, NOISE, ADDED_NOISE)
 
 
 class Keeper:
     """Keeps what is finished as long as the process lives; with a folder also there, trials every few seconds.
 
     Attributes:
-        noise_check: what the noise of a real run is like, once it was measured.
-        added_noise_check: what the noise and the masks are like that workers add, once they were measured.
+        checks: what noise is like, once it was measured; by the file that it is kept in.
         resumed_blocks: blocks of trials that an interrupted audit had finished.
     """
 
@@ -41,14 +44,12 @@ class Keeper:
         self._store, self._every_seconds = None if folder is None else ResultStore(folder), every_seconds
         self._saved_at = time.monotonic()
         self._blocks: dict[str, Blocks] = {}
-        self.noise_check: NoiseCheck | None = None
-        self.added_noise_check: NoiseCheck | None = None
+        self.checks: dict[str, NoiseCheck] = {}
         if self._store is not None:
             self._blocks = self._store.load(_TRIALS, _kept_blocks) or {}
-            self.noise_check, self.added_noise_check = (
-                self._store.load(name, lambda values, _: from_plain(NoiseCheck, values))
-                for name in (_NOISE, _ADDED_NOISE)
-            )
+            for name in (NOISE, ADDED_NOISE):
+                if check := self._store.load(name, lambda values, _: from_plain(NoiseCheck, values)):
+                    self.checks[name] = check
         self.resumed_blocks = sum(map(len, self._blocks.values()))
 
     def load(self, name: str, sizes: Sequence[int]) -> Blocks:
@@ -69,17 +70,12 @@ class Keeper:
         self._store.save(_TRIALS, counts, named)
         self._saved_at = time.monotonic()
 
-    def save_noise(self, check: NoiseCheck) -> None:
-        """Keep what was measured; on the disk at once, before the run in which it was measured."""
-        self.noise_check = check
+    def save_check(self, name: str, check: NoiseCheck) -> NoiseCheck:
+        """Keep and return what was measured; on the disk at once, before the run in which it was measured."""
+        self.checks[name] = check
         if self._store is not None:
-            self._store.save(_NOISE, to_plain(check))
-
-    def save_added_noise(self, check: NoiseCheck) -> None:
-        """Keep what was measured of what workers add."""
-        self.added_noise_check = check
-        if self._store is not None:
-            self._store.save(_ADDED_NOISE, to_plain(check))
+            self._store.save(name, to_plain(check))
+        return check
 
 
 def _kept_blocks(counts: dict[str, int], arrays: dict[str, NDArray[Any]]) -> dict[str, Blocks]:
@@ -96,21 +92,14 @@ def _kept_blocks(counts: dict[str, int], arrays: dict[str, NDArray[Any]]) -> dic
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Trials:
-    """Scores of an attack, and how they were made.
+    """Scores of an attack, and how they were made."""
 
-    Attributes:
-        scores_in: log-likelihood ratios of trials with the canary.
-        scores_out: of trials without it.
-        how: how a trial was made, in words.
-        normal: whether the scores of the sound mechanism are normal (a known schedule).
-        shift: how far the canary moves what is received over the stated deviation of the noise, all slots together;
-            None where the schedule is hidden.
-    """
-
-    scores_in: NDArray[np.float64]
-    scores_out: NDArray[np.float64]
-    how: str
-    normal: bool
+    scores_in: Doubles  # log-likelihood ratios of trials with the canary
+    scores_out: Doubles  # of trials without it
+    how: str  # how a trial was made, in words
+    normal: bool  # whether the scores of the sound mechanism are normal (a known schedule)
+    # how far the canary moves what is received over the stated deviation of the noise, all slots together; None where
+    # the schedule is hidden
     shift: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -134,10 +123,19 @@ class Bench:
         """How many there are in each world."""
         return self.settings.trials // 2
 
-    def collect(self, name: str, per_block: int, score_block: ScoreBlock) -> NDArray[np.float64]:
-        """Return the scores of all trials, 2 x trials (with the canary, without it); kept ones are not made again.
+    def run(
+        self,
+        name: str,
+        per_block: int,
+        score_block: ScoreBlock,
+        *,
+        how: str,
+        normal: bool = False,
+        shift: float | None = None,
+    ) -> Trials:
+        """Return all trials of an attack of that name, so many in a block; kept ones are not made again.
 
-        The last block may have fewer trials than the others.
+        The last block may have fewer trials than the others. ``how``, ``normal`` and ``shift`` are those of ``Trials``.
         """
         sizes = [min(per_block, self.trials - first) for first in range(0, self.trials, per_block)]
         done = self.keeper.load(name, sizes)
@@ -149,14 +147,15 @@ class Bench:
                 done.append(scores)
                 self.keeper.save(name, done)
                 self.context.progress(name, len(done), len(sizes))
-        return np.concatenate(done, axis=1)
+        scores_in, scores_out = np.concatenate(done, axis=1)
+        return Trials(scores_in=scores_in, scores_out=scores_out, how=how, normal=normal, shift=shift)
 
 
-def prepare_blocks(shared: tuple[ScoreBlock, int]) -> Callable[[tuple[int, int]], NDArray[np.float64]]:
+def prepare_blocks(shared: tuple[ScoreBlock, int]) -> Callable[[tuple[int, int]], Doubles]:
     """Return what scores a block, from its number and its trials, on so many threads."""
     score_block, threads = shared
 
-    def score(block: tuple[int, int]) -> NDArray[np.float64]:
+    def score(block: tuple[int, int]) -> Doubles:
         with using_threads(threads):
             return score_block(*block)
 
@@ -169,7 +168,7 @@ def noise_source(seed: int, chapter: int) -> torch.Generator:
     return torch.Generator().manual_seed(int(start))
 
 
-def shares_of(columns: NDArray[np.int64], ratios: NDArray[np.float64], canaries: int) -> torch.Tensor:
+def shares_of(columns: Integers, ratios: Doubles, canaries: int) -> torch.Tensor:
     """Return the share of each canary in each slot, 0 where it does not send; slots x canaries.
 
     ``columns`` has the number of the canary in each seat, -1 for other workers; like ratios slots x scheduled.

@@ -31,7 +31,11 @@ from airmixml.wording import if_uninformed
 if TYPE_CHECKING:
     from airmixml.planning.account import Account
 
-# Of the options for plain numbers; the account itself checks those that are not here.
+_NUMBERS: Final = (
+    *("workers", "scheduled", "slots", "noise_multiplier", "epsilon", "delta", "accountant", "adversary"),
+    *("adjacency", "sampling", "max_participations", "colluders"),
+)
+# The account itself checks those that are not here.
 _RULES: Final[dict[str, Rule]] = {
     "workers": Whole(low=1, high=10**9),
     "scheduled": Whole(low=1, high=10**9),
@@ -82,20 +86,7 @@ def account_command(
     or --epsilon. The options from --workers to --colluders are for plain numbers.
     """
     started = time.perf_counter()
-    numbers: dict[str, Any] = {
-        "workers": workers,
-        "scheduled": scheduled,
-        "slots": slots,
-        "noise_multiplier": noise_multiplier,
-        "epsilon": epsilon,
-        "delta": delta,
-        "accountant": accountant,
-        "adversary": adversary,
-        "adjacency": adjacency,
-        "sampling": sampling,
-        "max_participations": max_participations,
-        "colluders": colluders,
-    }
+    numbers: dict[str, Any] = {name: context.params[name] for name in _NUMBERS}
     given, of_a_scenario = _given(context, numbers), _given(context, _OF_A_SCENARIO)
     scenario = None
     if given and of_a_scenario:
@@ -127,7 +118,7 @@ def account_command(
             account = account_scenario(scenario, *dimensions, ledger=ledger, progress=progress, engine=chosen)
         seconds = time.perf_counter() - started
         if drawn is not None:
-            from airmixml.planning.pictures import draw_account
+            from airmixml.planning.design_figures import draw_account
 
             with writing_to(drawn, option="--picture"):
                 draw_account(account, *epsilon_curves(account, progress=progress, engine=chosen), drawn)
@@ -186,10 +177,7 @@ def picture_path(picture: Path | None, name: str) -> Path:
 def _print(account: Account, *, brief: bool) -> None:
     about = f"epsilon at delta = {account.delta:g}, {account.adjacency} neighbours"
     console.print(f"[bold]{escape(account.title)}[/bold]: {about}")
-    said = {(each.adversary, each.accountant): f"{each.epsilon:.4g}" for each in account.statements}
-    names = [adversary.name for adversary in account.adversaries]
-    rows = [[accountant, *(said.get((name, accountant), "-") for name in names)] for accountant in ACCOUNTANTS.names]
-    console.print(terminal_table(["accountant", *names], [*rows, *account.row_cells()]))
+    console.print(terminal_table(*account.cells()))
     if account.row is not None:
         missing = len(account.row.statements) < len(account.adversaries)
         dash = " (- no guarantee stated)" if missing else ""

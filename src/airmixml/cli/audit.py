@@ -8,6 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 from typer import Exit, Option
 
+from airmixml.audit.faults import FAULTS, fault_named
 from airmixml.cli import options
 from airmixml.cli.finished import report_into
 from airmixml.cli.terminal import console, print_json, print_line, print_report_place, progress_bars
@@ -50,10 +51,7 @@ def audit_command(
     confidence: Annotated[float, Option(help="Joint confidence of all lower bounds.")] = 0.95,
     fault: Annotated[
         str | None,
-        Option(
-            help="Inject a fault, which must be caught: half-noise, wrong-sensitivity, gain-above-bound, "
-            "schedule-revealed, no-mask or reused-seed."
-        ),
+        Option(help=f"Inject a fault, which must be caught: {', '.join(list(FAULTS)[:-1])} or {list(FAULTS)[-1]}."),
     ] = None,
     out: options.Out = None,
     force: options.Force = False,
@@ -80,7 +78,7 @@ def audit_command(
             f"--adversary = {shown(adversary)}: must be one of {', '.join(_CHOICES)}"
             f"{did_you_mean(adversary, list(_CHOICES)) or ';'} an eavesdropper is not audited"
         )
-    from airmixml.audit import AuditSettings, fault_named
+    from airmixml.audit import AuditSettings
 
     settings = AuditSettings(
         adversaries=_CHOICES[adversary] if adversary else (),
@@ -106,7 +104,7 @@ def audit_command(
 
 
 def _print(result: AuditResult, report: dict[str, str]) -> None:
-    from airmixml.audit.report import noise_checks, noise_in_words
+    from airmixml.audit.audit_page import noise_checks, noise_in_words
 
     print_line(result.verdict, style="bold red" if result.caught else "bold")
     for check in noise_checks(result.audits):

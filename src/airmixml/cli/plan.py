@@ -99,19 +99,17 @@ def plan_command(
     if not (plan.options or plan.recommended):
         drawn = None
     if drawn is not None:
-        from airmixml.planning.pictures import draw_plan
+        from airmixml.planning.design_figures import draw_plan
 
         with writing_to(drawn, option="--picture"):
             draw_plan(plan, scenario, drawn)
     if write is not None and plan.feasible:
         _write_recommended(plan, scenario, write)
-    from airmixml.planning.plan_page import plan_parts
+    from airmixml.planning.plan_page import plan_parts, write_plan
 
     parts = list(plan_parts(plan, scenario, dimensions, _run_of(file, preset, assignments, bounds)))
     report: dict[str, str] = {}
     if out is not None:
-        from airmixml.planning.plan_folder import write_plan
-
         with writing_to(out):
             reports: list[dict[str, str]] = []
             look: dict[str, Any] = {"seconds": seconds, "picture": not no_picture, "finish": report_into(reports)}

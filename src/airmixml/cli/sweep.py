@@ -117,7 +117,7 @@ def _audit_settings(command: str, trials: int | None, canaries: int | None, faul
         raise ScenarioError(f"--{next(iter(given))}: belongs to --command audit; leave it out")
     if not given:
         return None
-    from airmixml.audit.settings import AuditSettings, fault_named
+    from airmixml.audit import AuditSettings, fault_named
 
     plain = AuditSettings()
     return AuditSettings(

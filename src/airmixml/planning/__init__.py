@@ -8,10 +8,10 @@ from airmixml.lazy import import_late
 
 if TYPE_CHECKING:
     from airmixml.planning.account import Account, account_numbers, account_scenario, epsilon_curves
-    from airmixml.planning.alternatives import InputMoments, Option
-    from airmixml.planning.pictures import draw_account, draw_plan
+    from airmixml.planning.design_figures import draw_account, draw_plan
     from airmixml.planning.plan import Plan, make_plan
     from airmixml.planning.recommend import LearningOption, Recommendation
+    from airmixml.planning.slot_designs import InputMoments, Option
 
 __all__ = [
     "Account",
@@ -31,27 +31,10 @@ __all__ = [
 __getattr__ = import_late(
     __name__,
     {
-        "airmixml.planning.account": (
-            "Account",
-            "account_numbers",
-            "account_scenario",
-            "epsilon_curves",
-        ),
-        "airmixml.planning.alternatives": (
-            "InputMoments",
-            "Option",
-        ),
-        "airmixml.planning.pictures": (
-            "draw_account",
-            "draw_plan",
-        ),
-        "airmixml.planning.plan": (
-            "Plan",
-            "make_plan",
-        ),
-        "airmixml.planning.recommend": (
-            "LearningOption",
-            "Recommendation",
-        ),
+        "airmixml.planning.account": ("Account", "account_numbers", "account_scenario", "epsilon_curves"),
+        "airmixml.planning.design_figures": ("draw_account", "draw_plan"),
+        "airmixml.planning.plan": ("Plan", "make_plan"),
+        "airmixml.planning.recommend": ("LearningOption", "Recommendation"),
+        "airmixml.planning.slot_designs": ("InputMoments", "Option"),
     },
 )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import product
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -56,7 +57,49 @@ _UNIT: Final = "one worker; a person whose data are on several workers is protec
 
 
 @dataclass(frozen=True, kw_only=True)
-class Account:
+class Question:
+    """What accountants are asked about; see ``Account``."""
+
+    design: Design
+    adjacency: str
+    slots_delta: float
+    centring: CentringSlot | None = None
+
+    def stated(self, pair: tuple[Adversary, str]) -> PrivacyStatement | str:
+        """Return what the accountant states about the adversary, or why it states nothing."""
+        adversary, accountant = pair
+        try:
+            if why := refusal(self.design, adversary, accountant, self.adjacency):
+                return why
+            stated = state_privacy(self.design, adversary, accountant, adjacency=self.adjacency, delta=self.slots_delta)
+            return with_centring(stated, self.centring)
+        except PrivacyError as problem:
+            return str(problem)
+
+    def epsilon_after(self, point: tuple[int, tuple[Adversary, str]]) -> float:
+        """Return the epsilon of one accountant against one adversary after so many slots; NaN for none."""
+        count, (adversary, accountant) = point
+        design, adjacency, delta = self.design.with_slots(count), self.adjacency, self.slots_delta
+        try:
+            value, _ = least_epsilon(design, adversary, accountant, adjacency=adjacency, delta=delta)
+        except PrivacyError:
+            return math.nan
+        if self.centring is None or math.isnan(value):
+            return value
+        return self.centring.joined(value, delta, adversary.name, accountant, adjacency)
+
+    def answers(
+        self, adversaries: Sequence[Adversary], engine: Engine | None, accountants: Sequence[str]
+    ) -> tuple[list[PrivacyStatement], dict[tuple[str, str], str]]:
+        """Return what every accountant states about every adversary, and why the others state nothing."""
+        pairs = list(product(adversaries, accountants))
+        found = list(zip(pairs, (engine or Engine()).run_in_order(attrgetter("stated"), self, pairs), strict=True))
+        statements = [answer for _, answer in found if not isinstance(answer, str)]
+        return statements, {(whom.name, name): answer for (whom, name), answer in found if isinstance(answer, str)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Account(Question):
     """One design under every accountant and adversary.
 
     Attributes:
@@ -67,6 +110,7 @@ class Account:
         delta: of all statements.
         power: how the power was set, in words.
         slots_delta: what the slots may spend of delta; the rest is that of a mean estimated before them.
+        centring: the slot that estimated a mean over the air, if there was one; it costs epsilon beside the others.
         tally: the rehearsed schedule, if there was one.
         seed: of that schedule.
         in_watts: whether powers are watts; plain numbers have no unit.
@@ -79,12 +123,9 @@ class Account:
     """
 
     name: str
-    design: Design
     adversaries: tuple[Adversary, ...]
-    adjacency: str
     delta: float
     power: str
-    slots_delta: float
     tally: Tally | None = None
     seed: int = 0
     in_watts: bool = True
@@ -94,11 +135,6 @@ class Account:
     what_if: tuple[WhatIf, ...] = ()
     row: RowPrivacy | None = None
     unit: str = _UNIT
-
-    @property
-    def centring(self) -> CentringSlot | None:
-        """The slot that estimated a mean over the air, if there was one; it costs epsilon beside the others."""
-        return None if self.tally is None else self.tally.centring
 
     @property
     def title(self) -> str:
@@ -126,20 +162,20 @@ class Account:
             return certified_epsilon("gdp", typical, self.delta)
         return gaussian_epsilon(math.sqrt(self.typical_slots) / multiplier, self.delta)
 
-    def row_cells(self) -> list[list[str]]:
-        """Return the line of a table of adversaries that a row of the data has; none where it is what a worker has."""
-        if self.row is None:
-            return []
-        said = {adversary: f"{epsilon:.4g}" for adversary, epsilon in self.row.epsilons.items()}
-        return [[self.row.name, *(said.get(adversary.name, "-") for adversary in self.adversaries)]]
+    def cells(self) -> tuple[list[str], list[list[str]]]:
+        """Return columns and rows: epsilons of every accountant, then of a row of the data where it has its own."""
+        names = [adversary.name for adversary in self.adversaries]
+        said = {(each.accountant, each.adversary): each.epsilon for each in self.statements}
+        lines = [*ACCOUNTANTS.names]
+        if self.row is not None:
+            said |= {(self.row.name, adversary): epsilon for adversary, epsilon in self.row.epsilons.items()}
+            lines.append(self.row.name)
+        shown = {pair: f"{epsilon:.4g}" for pair, epsilon in said.items()}
+        return ["accountant", *names], [[line, *(shown.get((line, name), "-") for name in names)] for line in lines]
 
     def _repr_html_(self) -> str:
-        names = [adversary.name for adversary in self.adversaries]
-        said = {(each.accountant, each.adversary): f"{each.epsilon:.4g}" for each in self.statements}
-        rows = [[name, *(said.get((name, adversary), "-") for adversary in names)] for name in ACCOUNTANTS.names]
-        rows += self.row_cells()
         title = f"{self.title}: epsilon at delta = {self.delta:g}, {self.adjacency} neighbours"
-        return html_table(title, ["accountant", *names], rows)
+        return html_table(title, *self.cells())
 
     def to_dict(self) -> dict[str, Any]:
         """Return the account as plain values for JSON."""
@@ -204,20 +240,18 @@ def account_scenario(
     adversaries = tuple(adversary_named(name, scenario) for name in names)
     _, slots_delta = slots_target(scenario)
     centring = None if tally is None else tally.centring
-    asked = _Asked(design=design, adjacency=privacy.adjacency, slots_delta=slots_delta, centring=centring)
-    statements, refusals = _ask_accountants(asked, adversaries, engine, accountants)
+    asked = Question(design=design, adjacency=privacy.adjacency, slots_delta=slots_delta, centring=centring)
+    statements, refusals = asked.answers(adversaries, engine, ACCOUNTANTS.names if accountants is None else accountants)
     row = plan_row_privacy(
         scenario,
         holding,
         lambda copies: row_statements(scenario, design, copies) if tally is None else tally.privacy_of_rows(),
     )
     return Account(
+        **vars(asked),
         name=scenario.name,
-        design=design,
         adversaries=adversaries,
-        adjacency=privacy.adjacency,
         delta=privacy.delta,
-        slots_delta=slots_delta,
         power=in_words[power],
         tally=tally,
         seed=scenario.seed,
@@ -285,62 +319,18 @@ def account_numbers(
         )
         power = f"set for epsilon = {epsilon:g} by {accountant} against {adversary}"
     design, against = unit.scaled(factor), tuple(adversaries.values())
-    asked = _Asked(design=design, adjacency=adjacency, slots_delta=delta, centring=None)
-    statements, refusals = _ask_accountants(asked, against, engine)
+    asked = Question(design=design, adjacency=adjacency, slots_delta=delta)
+    statements, refusals = asked.answers(against, engine, ACCOUNTANTS.names)
     return Account(
+        **vars(asked),
         name="numbers",
-        design=design,
         adversaries=against,
-        adjacency=adjacency,
         delta=delta,
-        slots_delta=delta,
         power=power,
         in_watts=False,
         statements=statements,
         refusals=refusals,
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Asked:
-    """What accountants are asked about."""
-
-    design: Design
-    adjacency: str
-    slots_delta: float
-    centring: CentringSlot | None
-
-    def __call__(self, pair: tuple[Adversary, str]) -> PrivacyStatement | str:
-        """Return what the accountant states about the adversary, or why it states nothing."""
-        adversary, accountant = pair
-        try:
-            if why := refusal(self.design, adversary, accountant, self.adjacency):
-                return why
-            stated = state_privacy(self.design, adversary, accountant, adjacency=self.adjacency, delta=self.slots_delta)
-            return with_centring(stated, self.centring)
-        except PrivacyError as problem:
-            return str(problem)
-
-
-def prepare_accounts(asked: _Asked) -> Callable[[tuple[Adversary, str]], PrivacyStatement | str]:
-    """Return what asks one accountant about one adversary."""
-    return asked
-
-
-def _ask_accountants(
-    asked: _Asked, adversaries: Sequence[Adversary], engine: Engine | None, accountants: Sequence[str] | None = None
-) -> tuple[list[PrivacyStatement], dict[tuple[str, str], str]]:
-    """Return what every accountant states about every adversary, and why the others state nothing."""
-    pairs = list(product(adversaries, ACCOUNTANTS.names if accountants is None else accountants))
-    statements: list[PrivacyStatement] = []
-    refusals: dict[tuple[str, str], str] = {}
-    answers = (engine or Engine()).run_in_order(prepare_accounts, asked, pairs)
-    for (adversary, accountant), answer in zip(pairs, answers, strict=True):
-        if isinstance(answer, str):
-            refusals[adversary.name, accountant] = answer
-        else:
-            statements.append(answer)
-    return statements, refusals
 
 
 def epsilon_curves(
@@ -352,38 +342,15 @@ def epsilon_curves(
     """
     longest = max(account.design.slots, 2)
     slots = np.unique(np.geomspace(max(1.0, longest / 10**_CURVE_DECADES), longest, _CURVE_POINTS).round().astype(int))
-    asked = _Asked(
-        design=account.design,
-        adjacency=account.adjacency,
-        slots_delta=account.slots_delta,
-        centring=account.centring,
-    )
     pairs = _drawn_pairs(account)
     points = [(count, pair) for count in slots.tolist() for pair in pairs]
     curves: dict[tuple[str, str], list[float]] = {}
-    values = (engine or Engine()).run_in_order(prepare_points, asked, points)
+    values = (engine or Engine()).run_in_order(attrgetter("epsilon_after"), account, points)
     for done, ((_, (adversary, accountant)), value) in enumerate(zip(points, values, strict=True)):
         progress("epsilon against slots", done // len(pairs), len(slots))
         curves.setdefault((adversary.name, accountant), []).append(value)
     progress("epsilon against slots", len(slots), len(slots))
     return slots.tolist(), curves
-
-
-def prepare_points(asked: _Asked) -> Callable[[tuple[int, tuple[Adversary, str]]], float]:
-    """Return what gives the epsilon of one accountant against one adversary after so many slots; NaN for none."""
-
-    def epsilon_of(point: tuple[int, tuple[Adversary, str]]) -> float:
-        count, (adversary, accountant) = point
-        design, adjacency, delta = asked.design.with_slots(count), asked.adjacency, asked.slots_delta
-        try:
-            value, _ = least_epsilon(design, adversary, accountant, adjacency=adjacency, delta=delta)
-        except PrivacyError:
-            return math.nan
-        if asked.centring is None or math.isnan(value):
-            return value
-        return asked.centring.joined(value, delta, adversary.name, accountant, adjacency)
-
-    return epsilon_of
 
 
 def _drawn_pairs(account: Account) -> list[tuple[Adversary, str]]:

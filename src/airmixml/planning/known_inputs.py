@@ -11,7 +11,7 @@ from airmixml.scenario.rules import Whole
 
 if TYPE_CHECKING:
     from airmixml.data import KnownDataSet
-    from airmixml.planning.alternatives import InputMoments
+    from airmixml.planning.slot_designs import InputMoments
 
 
 def data_dimensions(scenario: Scenario, input_dim: int | None, label_dim: int | None) -> tuple[int, int]:
@@ -51,7 +51,7 @@ def table_columns(scenario: Scenario, input_dim: int | None) -> int | None:
 def input_moments(scenario: Scenario, mean: float | None, deviation: float | None, *, named: bool) -> InputMoments:
     """Return what is assumed of a scaled input; ``named``: that of the scenario's data set, if it is a known one."""
     from airmixml.data import known_dataset
-    from airmixml.planning.alternatives import InputMoments
+    from airmixml.planning.slot_designs import InputMoments
 
     for name, value in (("--input-mean", mean), ("--input-deviation", deviation)):
         if value is not None and not 0.0 < value <= 1.0:

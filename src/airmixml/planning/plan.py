@@ -16,30 +16,36 @@ from airmixml.doors import ADVERSARIES
 from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.notebook import html_facts
 from airmixml.output.numbers import joules
-from airmixml.planning.alternatives import InputMoments, Option, best_options, energy_joules, other_designs, snr_db
-from airmixml.planning.design_scorer import DesignScorer
-from airmixml.planning.expected_signal import ExpectedSignal
-from airmixml.planning.frames import FramePlan, plan_frame, signal_loss
-from airmixml.planning.integer_plan import with_integers, with_real_numbers
+from airmixml.planning.learning_noise import DesignScorer
 from airmixml.planning.mask_plan import MaskPlan, plan_masks
-from airmixml.planning.recommend import LearningOption, Recommendation, changed_keys, recommend
+from airmixml.planning.recommend import Recommendation, recommend
+from airmixml.planning.sizing import FramePlan, Sizing
+from airmixml.planning.slot_designs import (
+    ExpectedSignal,
+    InputMoments,
+    Option,
+    best_options,
+    energy_joules,
+    other_designs,
+    snr_db,
+)
 from airmixml.privacy import Design
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import plan_centring
 from airmixml.radio.draws import AirSetting, draw_slots
+from airmixml.radio.expected_noise import expected_noise
+from airmixml.radio.integer_sums import integer_sums_of
 from airmixml.radio.power import TransmitPower, largest_shares
-from airmixml.radio.privacy_target import planned_design, private_received_watts, sensitivity_of
-from airmixml.radio.rehearsal import placed_distances, rehearse
+from airmixml.radio.privacy_target import planned_design, private_received_watts
 from airmixml.radio.row_privacy import RowPrivacy, plan_row_privacy, row_statements
 from airmixml.radio.scheduling import nobody_sent
 from airmixml.scenario import Air, Scenario, keys_in_force
 from airmixml.scenario.air_words import titled
-from airmixml.units import watts_to_dbm
-from airmixml.workers import Signal, encoded_dim, encoder_of
+from airmixml.units import ratio_to_db, watts_to_dbm
+from airmixml.workers import encoder_of
 from airmixml.workers.population import planned_holding
 
 _REHEARSED_SLOTS: Final = 2048
-_MOST_SLOTS_DRAWN: Final = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,33 +153,33 @@ def make_plan(
         alternatives: also look for better designs, which takes most of the time.
         progress: told how many options were tried.
     """
+    given, scenario = scenario, replace(scenario, mixing=replace(scenario.mixing, power="dp"))
+    sizing = Sizing(scenario, input_dim, label_dim)
     if scenario.privacy.arithmetic == "integers":
-        scenario = replace(scenario, mixing=replace(scenario.mixing, power="dp"))
         real = make_plan(
-            with_real_numbers(scenario),
+            _with_real_numbers(scenario),
             input_dim,
             label_dim,
             moments,
             held_dim=held_dim,
             max_air_seconds=max_air_seconds,
+            alternatives=alternatives,
             progress=progress,
         )
-        return with_integers(real, scenario, input_dim, label_dim, placed_distances(scenario))
-    given, scenario = scenario, replace(scenario, mixing=replace(scenario.mixing, power="dp"))
-    sensitivity = sensitivity_of(scenario, input_dim, label_dim)
+        return _with_integers(real, sizing)
+    sensitivity = sizing.sensitivity
     try:
         received_watts = private_received_watts(scenario, sensitivity)
-        setting = AirSetting.of(scenario, input_dim, label_dim, placed_distances(scenario))
+        setting = AirSetting.of(scenario, input_dim, label_dim, sizing.distance_metres)
     except PrivacyError as problem:
         return Plan(name=scenario.name, air=scenario.air, feasible=False, verdict=str(problem))
-    expected = ExpectedSignal.of(scenario.workers, Signal.of(scenario.workers, input_dim, label_dim), moments)
+    expected = ExpectedSignal.of(scenario.workers, sizing.signal, moments)
     raw_moments, moments = moments, moments.encoded(scenario.workers, input_dim)
-    distance_metres, dimensions = placed_distances(scenario), (input_dim, label_dim)
     drawn = draw_slots(setting, range(scenario.radio.slots)[:_REHEARSED_SLOTS])
     draws = drawn.numpy()
-    joules = energy_joules(scenario, dimensions, draws.power_watts.sum(axis=1))
+    joules = energy_joules(sizing, draws.power_watts.sum(axis=1))
     averaged = input_dim - (1 if scenario.workers.constant else 0)
-    mean_slot = plan_centring(scenario, averaged, distance_metres)
+    mean_slot = plan_centring(scenario, averaged, sizing.distance_metres)
     joules += 0.0 if mean_slot is None else float(mean_slot.energy_joules.sum())
     # Of noise and masks, which are the same in every symbol, powers are told as radiated on average over a slot.
     told = setting.radiated_share if scenario.privacy.noise != "receiver" else 1.0
@@ -182,16 +188,18 @@ def make_plan(
         raise ScenarioError(nobody_sent(scenario))
     # Signal per slot says little of moments; and coins leave no shares to choose.
     shares_count = alternatives and scenario.workers.sends == "samples" and scenario.radio.schedule == "fixed"
-    options = other_designs(scenario, dimensions, moments, distance_metres, progress) if shares_count else ()
+    options = other_designs(sizing, moments, progress) if shares_count else ()
     recommended = None
     if alternatives and scenario.learner.closed_form:
         # Of ||x||^2 the bound is assumed, or what differs between scaled samples.
         bounded = encoder_of(scenario.workers).bounds_norm
         squared_norm = scenario.workers.clip_norm**2 if bounded else input_dim * moments.deviation**2
-        scorer = DesignScorer(given, *dimensions, squared_norm, distance_metres)
+        scorer = DesignScorer(given, input_dim, label_dim, squared_norm)
         recommended = recommend(scorer, max_air_seconds=max_air_seconds, progress=progress)
-        if recommended is not None:
-            recommended = _rehearsed(recommended, given, held_dim, label_dim, raw_moments, distance_metres, progress)
+        if recommended is not None and held_dim is not None:
+            from airmixml.planning.design_search import with_searched_design  # here: other plans need no learner
+
+            recommended = with_searched_design(recommended, given, held_dim, label_dim, raw_moments, progress)
     limited_share, beta = float(draws.limited.mean()), draws.power_scale_watts
     strongest_watts = received_watts
     if draws.limited.all():  # then no slot is as loud as privacy would allow
@@ -202,22 +210,17 @@ def make_plan(
     # How long the sum of several rows is, and how large a target, follows from the data alone.
     single_rows = not scenario.workers.several_rows
     one_hot = single_rows and scenario.workers.task == "classification"
-    loss = signal_loss(scenario, setting.signal.symbols, float(distance_metres.mean()))
     return Plan(
         name=scenario.name,
         air=scenario.air,
         feasible=True,
-        frame=plan_frame(scenario, input_dim, label_dim, distance_metres),
-        masks=plan_masks(scenario, *dimensions, received_watts, loss, distance_metres),
+        frame=sizing.frame(),
+        masks=plan_masks(sizing, received_watts),
         verdict=_verdict(scenario, design, limited_share),
         noise_multiplier=strongest.noise_multiplier(scenario.privacy.adjacency),
         received_watts=strongest_watts,
         power_scale_watts=float(np.median(beta)),
-        power_dbm=TransmitPower(
-            median=float(watts_to_dbm(np.median(sending))),
-            largest=float(watts_to_dbm(sending.max())),
-            limit=scenario.radio.max_power_dbm,
-        ),
+        power_dbm=_power_dbm(scenario, sending),
         energy_joules=joules,
         worker_energy_joules=joules / scenario.workers.count,
         limited_share=limited_share,
@@ -235,46 +238,56 @@ def make_plan(
     )
 
 
-def _rehearsed(
-    found: Recommendation,
-    scenario: Scenario,
-    held_dim: int | None,
-    label_dim: int,
-    moments: InputMoments,
-    distance_metres: Doubles,
-    progress: Progress,
-) -> Recommendation:
-    """Return the recommendation with the learner and the encoder that do best on made-up tables, where they apply."""
-    weight = scenario.workers.label_weight
-    aired = found.best.sending.applied_to(scenario)
-    aired = replace(aired, workers=replace(aired.workers, label_weight=weight))
-    # Here: it needs torch, and other plans do not.
-    from airmixml.planning.rehearsed_designs import rehearse_designs, why_not_rehearsed
-
-    if held_dim is None or why_not_rehearsed(aired, held_dim):
-        return found
-    rehearsal = rehearse_designs(
-        aired,
-        held_dim,
-        label_dim,
-        mean=moments.mean,
-        deviation=moments.deviation,
-        distance_metres=distance_metres,
-        progress=progress,
+def _power_dbm(scenario: Scenario, sent_watts: Doubles) -> TransmitPower:
+    return TransmitPower(
+        median=float(watts_to_dbm(np.median(sent_watts))),
+        largest=float(watts_to_dbm(sent_watts.max())),
+        limit=scenario.radio.max_power_dbm,
     )
-    best = rehearsal.best.design.applied_to(aired)
-    sending = replace(found.best.sending, label_weight=best.workers.label_weight)
-    cheapest = replace(found.best, sending=sending)
-    if aired.radio.slots <= _MOST_SLOTS_DRAWN:  # with the slot for the mean, and as many symbols as the encoder makes
-        own = _with_cost(found.own, scenario, held_dim, label_dim)
-        found, cheapest = replace(found, own=own), _with_cost(cheapest, best, held_dim, label_dim)
-    return replace(found, rehearsal=rehearsal, best=cheapest, overrides=changed_keys(scenario, best))
 
 
-def _with_cost(option: LearningOption, scenario: Scenario, held_dim: int, label_dim: int) -> LearningOption:
-    """Return the option with time on the air and energy of all slots, by drawing them without data."""
-    tally = rehearse(scenario, encoded_dim(scenario.workers, held_dim), label_dim)
-    return replace(option, air_seconds=tally.air_seconds, energy_joules=tally.energy_joules)
+def _with_real_numbers(scenario: Scenario) -> Scenario:
+    """Return the same scenario whose workers send real numbers in Gaussian noise."""
+    return replace(scenario, privacy=replace(scenario.privacy, arithmetic="real", modulus_bits=0, sum_range=0.0))
+
+
+def _with_integers(real: Plan, sizing: Sizing) -> Plan:
+    """Return the plan of a scenario of integers from that of the same scenario with real numbers.
+
+    What to send is recommended as for real numbers, from which the noise of enough bits differs by 1 %.
+    """
+    scenario, sensitivity = sizing.scenario, sizing.sensitivity
+    radio, privacy = scenario.radio, scenario.privacy
+    try:
+        received_watts = private_received_watts(scenario, sensitivity, sizing.distance_metres)
+    except PrivacyError as problem:
+        return replace(real, feasible=False, verdict=str(problem), masks=None, recommended=None)
+    sums = integer_sums_of(scenario, sensitivity)
+    assert sums is not None
+    if not real.feasible:
+        return real
+    sent_watts = received_watts / sizing.path_gain**2
+    joules = sizing.joules_per_watt * radio.slots * radio.scheduled * float(sent_watts.mean())
+    real_noise = expected_noise(_with_real_numbers(scenario)).total_watts / 2.0 / real.power_scale_watts
+    better_db = float(ratio_to_db(real_noise / sums.mixture_variance))
+    design = planned_design(scenario, sensitivity, received_watts=received_watts)
+    return replace(
+        real,
+        verdict=_verdict(scenario, design, 0.0),
+        noise_multiplier=design.noise_multiplier(privacy.adjacency),
+        received_watts=received_watts,
+        power_scale_watts=received_watts * radio.scheduled**2,
+        power_dbm=_power_dbm(scenario, sent_watts),
+        energy_joules=joules,
+        worker_energy_joules=joules / scenario.workers.count,
+        limited_share=0.0,
+        snr_inputs_db=real.snr_inputs_db + better_db,
+        contrast_db=real.contrast_db + better_db,
+        snr_labels_db=real.snr_labels_db + better_db,
+        masks=None,
+        integers=sums.to_dict(),
+        row=real.row and replace(real.row, statements=tuple(row_statements(scenario, design, real.row.copies))),
+    )
 
 
 def _verdict(scenario: Scenario, design: Design, limited_share: float) -> str:

@@ -1,29 +1,35 @@
-"""A plan in lines and tables: for the terminal, and as a page of Markdown in a folder."""
+"""A plan in lines and tables: for the terminal, and in a folder with everything in JSON, picture and scenario."""
 
 from __future__ import annotations
 
+import json
 import math
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from airmixml.integers.in_words import integers_in_words
 from airmixml.output.numbers import duration, joules, outputs_text, plural
 from airmixml.output.tables import TextTable
+from airmixml.planning.design_figures import draw_plan
 from airmixml.scenario import Scenario
+from airmixml.storage.files import write_text
+from airmixml.storage.run_folder import METRICS, SCENARIO, Finish, claim_folder
 from airmixml.workers import Signal, encoder_of
 from airmixml.workers.in_words import inputs_in_words
 
 if TYPE_CHECKING:
-    from airmixml.planning.frames import FramePlan
+    from airmixml.planning.design_search import DesignSearch, TriedDesign
     from airmixml.planning.mask_plan import MaskPlan
     from airmixml.planning.plan import Plan
     from airmixml.planning.recommend import LearningOption, Recommendation
-    from airmixml.planning.rehearsed_designs import Rehearsal, RehearsedDesign
+    from airmixml.planning.sizing import FramePlan
 
 # Above this, ten classes of digits were learnt with errors of 70 % and more (benchmarks/check_plan.py).
 _CHANCE_DB: Final = -4.0
+_PLAN: Final = "plan"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +53,7 @@ def plan_parts(plan: Plan, scenario: Scenario, dimensions: tuple[int, int], comm
         yield "What follows is of the same workers with real numbers."
     if plan.masks is not None:
         yield from _masks(plan.masks, words)
-        words += [word for each in plan.masks.overrides for word in ("--set", each)]
+        words += _set(plan.masks.overrides)
     if plan.feasible and scenario.learner.closed_form:
         yield from _recommendation(plan.recommended, scenario, words)
 
@@ -57,6 +63,32 @@ def plan_markdown(plan: Plan, parts: Sequence[Part]) -> str:
     lines = [f"# Plan of {plan.title}\n", f"{'Feasible' if plan.feasible else 'Not feasible'}: {plan.verdict}\n"]
     lines += [part.to_markdown() if isinstance(part, PlanTable) else f"{part}\n" for part in parts]
     return "\n".join(lines)
+
+
+def write_plan(
+    plan: Plan,
+    scenario: Scenario,
+    parts: Sequence[Part],
+    out: Path,
+    *,
+    seconds: float,
+    picture: bool = True,
+    force: bool = False,
+    finish: Finish | None = None,
+) -> Path:
+    """Write a plan into a new folder, whole or not at all, and return the folder.
+
+    ``force`` replaces an earlier folder of airmix; no ``picture`` is drawn of a plan without other designs. ``finish``
+    adds files to the complete folder before it gets its name.
+    """
+    with claim_folder(out, {"scenario": scenario.to_json(), _PLAN: True}, force=force) as folder:
+        write_text(folder.work / f"{_PLAN}.md", plan_markdown(plan, parts))
+        if picture and (plan.options or plan.recommended):
+            draw_plan(plan, scenario, folder.work / f"{_PLAN}.png")
+        write_text(folder.work / SCENARIO, scenario.to_toml())
+        found = {**plan.to_dict(), "seconds": seconds, "run_dir": str(folder.final)}
+        write_text(folder.work / METRICS, json.dumps(found, indent=2, allow_nan=False) + "\n")
+        return folder.publish(replace=force, finish=finish)
 
 
 def _masks(masks: MaskPlan, command: list[str]) -> Iterator[Part]:
@@ -80,18 +112,13 @@ def _masks(masks: MaskPlan, command: list[str]) -> Iterator[Part]:
     ]
     if masks.accuracy is not None:
         rows.append(("accuracy", f"about {masks.accuracy:.1f} %: measured with this design and as much noise"))
-    costs = [
-        (each.name, f"{each.noise_db:+.1f} dB noise" if math.isfinite(each.noise_db) else "impossible")
-        for each in masks.costs
-    ]
-    rows += [
-        (name, f"{cost} ({override})")
-        for (name, cost), override in zip(costs, (each.override for each in masks.costs), strict=True)
-    ]
+    for each in masks.costs:
+        cost = f"{each.noise_db:+.1f} dB noise" if math.isfinite(each.noise_db) else "impossible"
+        rows.append((each.name, f"{cost} ({each.override})"))
     yield PlanTable(title="Workers hide themselves", columns=("", ""), rows=tuple(rows), words=2)
     if masks.overrides:
         yield f"{masks.gain_db:.1f} dB less noise in the sum with:"
-        yield shlex.join([*command, *(word for each in masks.overrides for word in ("--set", each))])
+        yield shlex.join([*command, *_set(masks.overrides)])
 
 
 def planned_otherwise(scenario: Scenario) -> str:
@@ -160,7 +187,7 @@ def _frame_cell(frame: FramePlan, scenario: Scenario) -> str:
 
 def _rows_bound(plan: Plan, scenario: Scenario, dimensions: tuple[int, int]) -> str:
     """Return which bound on the rows of a worker suits the rows that the scenario lets one assume."""
-    from airmixml.planning.rows import assumed_rows, plan_rows_bound
+    from airmixml.planning.rows_bound import assumed_rows, plan_rows_bound
 
     workers = scenario.workers
     if not workers.rows_per_worker:
@@ -192,19 +219,9 @@ def _recommendation(found: Recommendation | None, scenario: Scenario, command: l
     yield PlanTable(title=title, columns=columns, rows=tuple(rows), words=3)
     if rehearsal is not None:
         yield from _rehearsal(rehearsal, scenario)
-    if found.overrides and rehearsal is not None:
-        gained = 100.0 * (rehearsal.best.accuracy - rehearsal.own.accuracy)
-        less = f", {found.gain_db:.1f} dB less learning noise" if found.gain_db >= 0.05 else ""
-        yield f"{gained:+.1f} points of accuracy on the made-up tables{less} with:"
-        yield shlex.join([*command, *(word for override in found.overrides for word in ("--set", override))])
-    elif found.overrides:
-        gain = f"{abs(found.gain_db):.1f} dB {'less' if found.gain_db >= 0 else 'more'} learning noise"
-        if found.gain_db < 0:
-            gain = f"this scenario is on the air for longer than is allowed; within the limit, {gain}"
-        if not math.isfinite(found.gain_db):
-            gain = "the first signal"
-        yield f"{gain} (the noise in the equation that the learner solves, relative to one sample) with:"
-        yield shlex.join([*command, *(word for override in found.overrides for word in ("--set", override))])
+    if found.overrides:
+        yield f"{_gain(found)} with:"
+        yield shlex.join([*command, *_set(found.overrides)])
     else:
         tried = "that was tried learns better" if rehearsal is not None else "leaves the learner with less noise"
         yield f"no other design {tried}"
@@ -214,9 +231,27 @@ def _recommendation(found: Recommendation | None, scenario: Scenario, command: l
         yield found.note
 
 
-def _rehearsal(rehearsal: Rehearsal, scenario: Scenario) -> Iterator[Part]:
-    """Yield the best of every learner, encoder and centre on the made-up tables."""
-    best: dict[tuple[str, str, str], RehearsedDesign] = {}
+def _gain(found: Recommendation) -> str:
+    """Return what the overrides bring, in words."""
+    if found.rehearsal is not None:
+        gained = 100.0 * (found.rehearsal.best.accuracy - found.rehearsal.own.accuracy)
+        less = f", {found.gain_db:.1f} dB less learning noise" if found.gain_db >= 0.05 else ""
+        return f"{gained:+.1f} points of accuracy on the made-up tables{less}"
+    gain = f"{abs(found.gain_db):.1f} dB {'less' if found.gain_db >= 0 else 'more'} learning noise"
+    if found.gain_db < 0:
+        gain = f"this scenario is on the air for longer than is allowed; within the limit, {gain}"
+    if not math.isfinite(found.gain_db):
+        gain = "the first signal"
+    return f"{gain} (the noise in the equation that the learner solves, relative to one sample)"
+
+
+def _set(overrides: Sequence[str]) -> list[str]:
+    return [word for each in overrides for word in ("--set", each)]
+
+
+def _rehearsal(rehearsal: DesignSearch, scenario: Scenario) -> Iterator[Part]:
+    """Yield the best of every learner, encoder and centre on the synthetic tables."""
+    best: dict[tuple[str, str, str], TriedDesign] = {}
     for each in rehearsal.tried:
         best.setdefault((each.design.model, each.design.encoder, each.design.centre), each)
     cells = [_design_cells(each) for each in best.values()]
@@ -227,7 +262,7 @@ def _rehearsal(rehearsal: Rehearsal, scenario: Scenario) -> Iterator[Part]:
         yield f"(with the noise of {scenario.workers.count:,} rows; larger tables are made up with fewer)"
 
 
-def _design_cells(found: RehearsedDesign) -> dict[str, str]:
+def _design_cells(found: TriedDesign) -> dict[str, str]:
     design = found.design
     return {
         "learner": design.model,

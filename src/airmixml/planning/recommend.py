@@ -9,12 +9,12 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
 from airmixml.doors import ACCOUNTANTS
-from airmixml.planning.design_scorer import DesignScorer, SendingPlan
+from airmixml.planning.learning_noise import DesignScorer, SendingPlan
 from airmixml.progress import Progress, silent
 from airmixml.scenario import Scenario
 
 if TYPE_CHECKING:
-    from airmixml.planning.rehearsed_designs import Rehearsal
+    from airmixml.planning.design_search import DesignSearch
 
 DEFAULT_AIR_SECONDS: Final = 3600.0
 _COARSE: Final = 4.0
@@ -64,7 +64,7 @@ class Recommendation:
         note: what was not considered, and why.
         by_scheduled: the best for each |N_t|.
         by_weight: the best design with each label weight.
-        rehearsal: how learners and encoders do on made-up tables, with that design on the air.
+        rehearsal: how learners and encoders do on synthetic tables, with that design on the air.
     """
 
     own: LearningOption
@@ -75,7 +75,7 @@ class Recommendation:
     note: str
     by_scheduled: tuple[LearningOption, ...]
     by_weight: tuple[LearningOption, ...]
-    rehearsal: Rehearsal | None = None
+    rehearsal: DesignSearch | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the best option with how to get it, as plain values for JSON."""

@@ -6,15 +6,15 @@ Noise, masks and power stay as planned; who knows the masks, or how quiet a rece
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 from airmixml.errors import AirMixError
 from airmixml.privacy import Design
 from airmixml.privacy.evaluation import least_epsilon
 from airmixml.radio.integer_sums import IntegerSums, integer_sums_of
-from airmixml.radio.masking import honest_with, informed_with, masking_of
+from airmixml.radio.masking import Masking, honest_with, informed_with, masking_of
 from airmixml.radio.privacy_target import adversary_named
 from airmixml.scenario import Scenario
 from airmixml.units import db_to_ratio
@@ -26,17 +26,11 @@ _ADVERSARIES: Final = ("server", "everyone")
 
 @dataclass(frozen=True, kw_only=True)
 class WhatIf:
-    """One thing that is not as assumed, and the exact epsilon against some adversaries then.
+    """One thing that is not as assumed, and the exact epsilon against some adversaries then."""
 
-    Attributes:
-        name: what is otherwise.
-        epsilons: by adversary; infinite where nothing hides a worker.
-        note: what to know about it.
-    """
-
-    name: str
-    epsilons: dict[str, float]
-    note: str = ""
+    name: str  # what is otherwise
+    epsilons: dict[str, float]  # by adversary; infinite where nothing hides a worker
+    note: str = ""  # what to know about it
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -46,64 +40,61 @@ class WhatIf:
 
 def what_ifs(scenario: Scenario, design: Design, delta: float) -> tuple[WhatIf, ...]:
     """Return what more or better informed colluders and better receivers do; empty where workers bring no noise."""
-    masking, seats = masking_of(scenario), scenario.radio.scheduled
-    integers = integer_sums_of(scenario, design.sensitivity)
+    integers, masking = integer_sums_of(scenario, design.sensitivity), masking_of(scenario)
     if integers is not None:
-        return tuple(_with_integers(scenario, design, integers, delta))
-    if masking is None:
+        left_with, alone_with = partial(_integers_left, integers), partial(_integers_alone, integers)
+    elif masking is not None:
+        left_with, alone_with = partial(_noise_left, masking), partial(_noise_alone, masking)
+    else:
         return ()
-    absent = math.ceil(scenario.privacy.most_absent * seats)
+
+    def found(name: str, changed: Design, note: str = "") -> WhatIf:
+        return WhatIf(name=name, epsilons=_epsilons(scenario, changed, delta), note=note)
+
+    every, seats = [], scenario.radio.scheduled
     assumed = min(scenario.privacy.colluders, seats - 1)
-    found = []
     for colluders in sorted({assumed, *(math.ceil(share * seats) for share in _COLLUDING)}):
-        honest, note = honest_with(scenario, colluders)
-        hidden_watts = 1.0 / honest.inverse(masking.own_watts, masking.pair_watts)
-        if masking.self_watts:  # all that is left to a worker that is called absent though it sent
-            hidden_watts = min(hidden_watts, masking.own_watts + masking.self_watts)
-        changed = replace(
-            design,
-            workers_noise_watts=2.0 * honest.count * masking.own_watts,
-            hidden_noise_watts=2.0 * hidden_watts,
-        )
         as_assumed = " (as assumed)" if colluders == assumed else ""
         name = f"{colluders:,} colluders, {colluders / seats:.0%}{as_assumed}"
-        found.append(WhatIf(name=name, epsilons=_epsilons(scenario, changed, delta), note=note))
+        every.append(found(name, *left_with(scenario, design, colluders)))
     if informed := informed_with(scenario):
-        alone = replace(
-            design,
-            workers_noise_watts=2.0 * max(seats - informed[0] - absent, 1) * masking.own_watts,
-            hidden_noise_watts=2.0 * masking.own_watts,
-        )
-        found.append(_informed(*informed, _epsilons(scenario, alone, delta)))
-    for quieter_db in _QUIETER_DB:
-        better = replace(design, noise_watts=design.noise_watts / db_to_ratio(quieter_db))
-        name = f"a receiver with {quieter_db:.0f} dB less noise"
-        found.append(WhatIf(name=name, epsilons=_epsilons(scenario, better, delta)))
-    return tuple(found)
+        colluders, note = informed
+        changed = alone_with(scenario, design, colluders)
+        every.append(found(f"{colluders:,} colluders who know the graph", changed, note))
+    for quieter_db in () if integers is not None else _QUIETER_DB:  # for integers no receiver matters
+        changed = replace(design, noise_watts=design.noise_watts / db_to_ratio(quieter_db))
+        every.append(found(f"a receiver with {quieter_db:.0f} dB less noise", changed))
+    return tuple(every)
 
 
-def _with_integers(scenario: Scenario, design: Design, integers: IntegerSums, delta: float) -> Iterator[WhatIf]:
-    """Yield what more colluders do to sums of integers; nobody's receiver matters there."""
-    seats, privacy = scenario.radio.scheduled, scenario.privacy
-    assumed = min(privacy.colluders, seats - 1)
-    for colluders in sorted({assumed, *(math.ceil(share * seats) for share in _COLLUDING)}):
-        # The graph stays as it was drawn for those who are assumed to collude.
-        left, note = integers.left_with(scenario, colluders)
-        per_watt = integers.hidden_variance / left.hidden_variance
-        changed = replace(design, hidden_noise_watts=design.hidden_noise_watts / per_watt, rounding=left.rounding)
-        as_assumed = " (as assumed)" if colluders == assumed else ""
-        name = f"{colluders:,} colluders, {colluders / seats:.0%}{as_assumed}"
-        yield WhatIf(name=name, epsilons=_epsilons(scenario, changed, delta), note=note)
-    if informed := informed_with(scenario):
-        alone = replace(integers, masked=False)
-        share = alone.hidden_variance / integers.hidden_variance
-        changed = replace(design, hidden_noise_watts=share * design.hidden_noise_watts, rounding=alone.rounding)
-        yield _informed(*informed, _epsilons(scenario, changed, delta))
+def _noise_left(masking: Masking, scenario: Scenario, design: Design, colluders: int) -> tuple[Design, str]:
+    """Return the design that so many colluders leave of noise and masks, and what to know about it."""
+    honest, note = honest_with(scenario, colluders)
+    hidden_watts = 1.0 / honest.inverse(masking.own_watts, masking.pair_watts)
+    if masking.self_watts:  # all that is left to a worker that is called absent though it sent
+        hidden_watts = min(hidden_watts, masking.own_watts + masking.self_watts)
+    own_watts = 2.0 * honest.count * masking.own_watts
+    return replace(design, workers_noise_watts=own_watts, hidden_noise_watts=2.0 * hidden_watts), note
 
 
-def _informed(colluders: int, note: str, epsilons: dict[str, float]) -> WhatIf:
-    """Return what colluders do who know the graph."""
-    return WhatIf(name=f"{colluders:,} colluders who know the graph", epsilons=epsilons, note=note)
+def _noise_alone(masking: Masking, scenario: Scenario, design: Design, colluders: int) -> Design:
+    """Return the design that colluders leave who know all masks of a worker."""
+    seats, absent = scenario.radio.scheduled, scenario.privacy.most_absent
+    own_watts = 2.0 * max(seats - colluders - math.ceil(absent * seats), 1) * masking.own_watts
+    return replace(design, workers_noise_watts=own_watts, hidden_noise_watts=2.0 * masking.own_watts)
+
+
+def _integers_left(sums: IntegerSums, scenario: Scenario, design: Design, colluders: int) -> tuple[Design, str]:
+    """Return the same for sums of integers; the graph stays as it was drawn for those who are assumed to collude."""
+    left, note = sums.left_with(scenario, colluders)
+    watts = design.hidden_noise_watts / (sums.hidden_variance / left.hidden_variance)
+    return replace(design, hidden_noise_watts=watts, rounding=left.rounding), note
+
+
+def _integers_alone(sums: IntegerSums, _scenario: Scenario, design: Design, _colluders: int) -> Design:
+    alone = replace(sums, masked=False)
+    watts = alone.hidden_variance / sums.hidden_variance * design.hidden_noise_watts
+    return replace(design, hidden_noise_watts=watts, rounding=alone.rounding)
 
 
 def _epsilons(scenario: Scenario, design: Design, delta: float) -> dict[str, float]:

@@ -189,8 +189,8 @@ def _attack(batch: Batch, members: list[int], context: RunContext, place: CellPl
 
 def _audit(batch: Batch, members: list[int], context: RunContext, place: CellPlace, keep: CellFinished) -> None:
     """Audit one cell; metrics are those of ``airmix audit``."""
+    from airmixml.audit import AuditSettings, fault_named
     from airmixml.audit.auditor import audit_scenario
-    from airmixml.audit.settings import AuditSettings, fault_named
     from airmixml.audit.trials import Keeper
 
     (number,) = members

@@ -15,7 +15,7 @@ from airmixml.wording import did_you_mean, shown_name
 
 if TYPE_CHECKING:
     from airmixml.attacks.attack_report import CaseResult
-    from airmixml.audit.findings import AuditResult
+    from airmixml.audit import AuditResult
     from airmixml.runs.results import RunResult
 
 Metrics = dict[str, Metric]

@@ -1,6 +1,7 @@
 """What an audit found beside what is claimed: lower bounds by every method that is valid for an attack."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -8,9 +9,9 @@ import numpy as np
 
 from airmixml.attacks.claimed_epsilons import Claim, sharpest_of
 from airmixml.audit import bounds as lower
+from airmixml.audit.faults import Fault
 from airmixml.audit.noise_check import NoiseCheck
 from airmixml.audit.one_run import OneRun
-from airmixml.audit.settings import Fault
 from airmixml.audit.trials import Trials
 from airmixml.errors import ScenarioError
 from airmixml.notebook import html_lines, html_table
@@ -28,26 +29,18 @@ _ALONE: Final = "one worker alone"
 
 @dataclass(frozen=True, kw_only=True)
 class LowerBound:
-    """An epsilon that the mechanism exceeds.
+    """An epsilon that the mechanism exceeds."""
 
-    Attributes:
-        method: how it was found.
-        epsilon: the bound; None where the method was left out.
-        adjacency: which neighbours it is about.
-        assumes: what it takes for granted.
-        detail: trials and counts, or why it was left out.
-    """
-
-    method: str
-    epsilon: float | None
-    adjacency: str
-    assumes: str
-    detail: str
+    method: str  # how it was found
+    epsilon: float | None  # the bound; None where the method was left out
+    adjacency: str  # which neighbours it is about
+    assumes: str  # what it takes for granted
+    detail: str  # trials and counts, or why it was left out
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Evidence:
-    """What is claimed against an adversary, and what attacks as that adversary brought.
+class Audit:
+    """What is claimed against an adversary, what attacks as that adversary brought, and what follows from it.
 
     Attributes:
         delta: of claims and bounds.
@@ -55,9 +48,11 @@ class Evidence:
         failure: probability with which a bound on this adversary may be wrong, its part of what the confidence leaves.
         claims: of every accountant, for these neighbours.
         other_claims: the same for the other neighbours, where a bound is about those.
+        alone: trials of a second attack, which listens to the audited worker alone.
         one_run: the run with many canaries, if there was one.
+        left_out: why there was none.
         noise_check: what the noise of a real run, or that which workers add, is like.
-        alone: trials of a second attack, by somebody who listens to the audited worker alone.
+        notes: what a reader should know, in words.
     """
 
     adversary: str
@@ -68,37 +63,27 @@ class Evidence:
     claims: list[Claim]
     other_claims: list[Claim]
     trials: Trials
+    alone: Trials | None
     one_run: OneRun | None
+    left_out: str
     noise_check: NoiseCheck
-    alone: Trials | None = None
+    notes: list[str] = field(default_factory=list)
+
+    @cached_property
+    def bounds(self) -> list[LowerBound]:
+        """Lower bounds by every method."""
+        return _bounds_of(self)
 
     @property
     def sharpest(self) -> Claim | None:
         """The claim with the least epsilon; None where no accountant claims anything."""
         return sharpest_of(self.claims)
 
-    def best_of(self, bounds: list[LowerBound]) -> LowerBound:
-        """Return the largest lower bound that is about these neighbours."""
-        found = [bound for bound in bounds if bound.epsilon is not None and bound.adjacency == self.adjacency]
-        return max(found, key=lambda bound: bound.epsilon or 0.0)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Audit(Evidence):
-    """The evidence, and what follows from it.
-
-    Attributes:
-        bounds: by every method.
-        notes: what a reader should know, in words.
-    """
-
-    bounds: list[LowerBound]
-    notes: list[str]
-
     @property
     def best(self) -> LowerBound:
         """The largest lower bound that is about these neighbours."""
-        return self.best_of(self.bounds)
+        found = [bound for bound in self.bounds if bound.epsilon is not None and bound.adjacency == self.adjacency]
+        return max(found, key=lambda bound: bound.epsilon or 0.0)
 
     @property
     def caught(self) -> bool:
@@ -136,21 +121,16 @@ class Audit(Evidence):
         }
 
 
-def bounds_of(evidence: Evidence, left_out: str) -> list[LowerBound]:
+def _bounds_of(audit: Audit) -> list[LowerBound]:
     """Return the bounds of all methods; the failure probability is split over them (Bonferroni).
 
     The noise of a real run, where it is short, has a failure probability of its own.
-
-    Args:
-        evidence: trials, run with many canaries and noise.
-        left_out: why there is no run with many canaries.
     """
-    trials, one_run, noise, delta = evidence.trials, evidence.one_run, evidence.noise_check, evidence.delta
-    methods, alone = 3 if trials.normal else 1, evidence.alone
-    methods += alone is not None
-    spared = evidence.failure / (methods + 1)
+    trials, alone, one_run, noise, delta = audit.trials, audit.alone, audit.one_run, audit.noise_check, audit.delta
+    methods = (3 if trials.normal else 1) + (alone is not None)
+    spared = audit.failure / (methods + 1)
     shares = () if one_run is None else lower.one_run_shares(len(one_run.coins), delta, 1.0 - spared)
-    each = 1.0 - evidence.failure / (methods + bool(shares))
+    each = 1.0 - audit.failure / (methods + bool(shares))
     scores = trials.scores_in, trials.scores_out
     if any(np.isnan(found).any() for found in (*scores, *([] if one_run is None else [one_run.scores]))):
         raise ScenarioError("the scores of an attack are not all numbers, so nothing can be said; lower the power")
@@ -158,9 +138,8 @@ def bounds_of(evidence: Evidence, left_out: str) -> list[LowerBound]:
     found: list[LowerBound] = []
 
     def add(method: str, epsilon: float | None, assumes: str, detail: str = counted, about: str = "") -> None:
-        neighbours = about or evidence.adjacency
-        bound = LowerBound(method=method, epsilon=epsilon, adjacency=neighbours, assumes=assumes, detail=detail)
-        found.append(bound)
+        about = about or audit.adjacency
+        found.append(LowerBound(method=method, epsilon=epsilon, adjacency=about, assumes=assumes, detail=detail))
 
     add(_COUNTING, lower.clopper_pearson_epsilon(*scores, delta, each), "independent trials")
     if trials.normal:
@@ -180,7 +159,7 @@ def bounds_of(evidence: Evidence, left_out: str) -> list[LowerBound]:
         detail = f"a deviation of {noise.upper:.4g} of the stated one at most, {noise.numbers:,} numbers of a real run"
         add("measured noise", epsilon, "Gaussian noise", detail)
     if one_run is None:
-        add(_ONE_RUN, None, "nothing", f"left out: {left_out}")
+        add(_ONE_RUN, None, "nothing", f"left out: {audit.left_out}")
         return found
     epsilon, guesses, correct = lower.one_run_epsilon(one_run.scores, one_run.coins, delta, each, shares or (1.0,))
     detail = f"{correct:,} of {guesses:,} guesses right, {len(one_run.coins):,} canaries in one run on the real data"
@@ -192,19 +171,19 @@ def bounds_of(evidence: Evidence, left_out: str) -> list[LowerBound]:
     return found
 
 
-def why_far_below(evidence: Evidence, bounds: list[LowerBound], near: float = 0.7) -> str:
+def why_far_below(audit: Audit, near: float = 0.7) -> str:
     """Return why the best bound may be far below the claim; empty where it reaches that part of it."""
-    best, claim = evidence.best_of(bounds), evidence.sharpest
+    best, claim = audit.best, audit.sharpest
     if claim is None or claim.epsilon is None or (best.epsilon or 0.0) >= near * claim.epsilon:
         return ""
-    trials = len(evidence.trials.scores_in)
-    methods = sum(bound.epsilon is not None for bound in bounds)
-    most = lower.largest_counted_epsilon(trials, evidence.delta, 1.0 - evidence.failure / methods)
+    trials = len(audit.trials.scores_in)
+    methods = sum(bound.epsilon is not None for bound in audit.bounds)
+    most = lower.largest_counted_epsilon(trials, audit.delta, 1.0 - audit.failure / methods)
     if best.method == _COUNTING and claim.epsilon > most:
         rare = "and less where only rare outcomes tell"
         return f"counting {2 * trials:,} trials cannot show more than epsilon {most:.3g}, {rare}"
     otherwise = "more come closer; or more is claimed than is lost"
-    return f"{2 * trials:,} trials leave much uncertain at delta {evidence.delta:g}, {otherwise}"
+    return f"{2 * trials:,} trials leave much uncertain at delta {audit.delta:g}, {otherwise}"
 
 
 def _beside(claim: Claim | None) -> tuple[str, str]:

@@ -1,6 +1,6 @@
-"""Which learner, encoder, centre, norm, label code and label weight serve a table, tried on tables that are made up.
+"""Which learner, encoder, centre, norm, label code and label weight serve a table, tried on synthetic tables.
 
-Noise alone does not rank learners and encoders: that depends on what is learned. So each candidate encodes made-up
+Noise alone does not rank learners and encoders: that depends on what is learned. So each candidate encodes synthetic
 tables of the right number of columns and classes, its moments get the noise that the privacy target leaves for the true
 number of workers, and the learner solves them in closed form. The mean accuracy over all tables decides. No data is
 read. benchmarks/check_tables_plan.py compares the order with that on real tables.
@@ -21,19 +21,22 @@ from airmixml.arrays import Doubles
 from airmixml.data.label_codes import Centred, OneHot
 from airmixml.edge.closed_form import MomentsCollector, solve
 from airmixml.errors import AirMixError
-from airmixml.planning.made_up_tables import KINDS, MadeUpTable, make_up_table
+from airmixml.planning.recommend import LearningOption, Recommendation, changed_keys
+from airmixml.planning.slot_designs import InputMoments
+from airmixml.planning.synthetic_tables import KINDS, SyntheticTable, make_table
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import plan_centring
 from airmixml.radio.expected_noise import expected_noise
 from airmixml.radio.path_loss import path_gain
 from airmixml.radio.privacy_target import private_received_watts, sensitivity_of
+from airmixml.radio.rehearsal import placed_distances, rehearse
 from airmixml.radio.senders import pack_symmetric
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
 from airmixml.units import dbm_to_watts
-from airmixml.workers import Signal, encode, encode_centred
+from airmixml.workers import Signal, encode, encode_centred, encoded_dim
 
-# What keeps a plan quick: larger tables are made up with so many rows, columns and classes, and say so.
+# What keeps a plan quick: larger tables are made with so many rows, columns and classes, and say so.
 MOST_ROWS: Final = 2000
 MOST_INPUTS: Final = 64
 MOST_CLASSES: Final = 20
@@ -45,6 +48,7 @@ _MODELS: Final = ("ridge", "lda")
 _FEWEST_ROWS_PER_FEATURE: Final = 10
 # What is there already is kept unless another design is better by as much, in accuracy.
 _WORTH_A_CHANGE: Final = 0.003
+_MOST_SLOTS_DRAWN: Final = 1000
 _TABLE_ENCODERS: Final = ("clip", "mixed")
 
 
@@ -74,8 +78,8 @@ class TableDesign:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RehearsedDesign:
-    """A design with its accuracy on the made-up tables: the mean over them, and how much that may err by chance."""
+class TriedDesign:
+    """A design with its accuracy on the synthetic tables: the mean over them, and how much that may err by chance."""
 
     design: TableDesign
     accuracy: float
@@ -87,26 +91,16 @@ class RehearsedDesign:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rehearsal:
-    """What the made-up tables say.
+class DesignSearch:
+    """What the synthetic tables say."""
 
-    Attributes:
-        own: the scenario's own design.
-        best: the best one, or the scenario's own where nothing is better by a third of a point.
-        tried: all of them, the best first.
-        tables: how many tables each was tried on.
-        rows: rows to learn from, in each.
-        inputs: columns of each.
-        classes: classes of each.
-    """
-
-    own: RehearsedDesign
-    best: RehearsedDesign
-    tried: tuple[RehearsedDesign, ...]
-    tables: int
-    rows: int
-    inputs: int
-    classes: int
+    own: TriedDesign  # the scenario's own design
+    best: TriedDesign  # the best one, or the scenario's own where nothing is better by a third of a point
+    tried: tuple[TriedDesign, ...]  # all of them, the best first
+    tables: int  # how many tables each was tried on
+    rows: int  # rows to learn from, in each
+    inputs: int  # columns of each
+    classes: int  # classes of each
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -115,49 +109,66 @@ class Rehearsal:
         return {**found, **sizes, "tried": [each.to_dict() for each in self.tried]}
 
 
-def why_not_rehearsed(scenario: Scenario, input_dim: int | None) -> str:
-    """Return why designs for this scenario are not tried on made-up tables; empty where they are."""
+def is_searched(scenario: Scenario) -> bool:
+    """Whether designs are tried: for classes of a table, with one unrounded row per worker, all sent at once."""
     workers, radio = scenario.workers, scenario.radio
-    if input_dim is None or workers.encoder not in _TABLE_ENCODERS:
-        return "features of images and series are not tried on made-up tables"
-    if workers.task != "classification" or workers.several_rows or workers.bits:
-        return "only classes, with one row per worker and unrounded symbols, are tried on made-up tables"
-    if workers.sends != "moments" or radio.scheduled != workers.count or radio.schedule != "fixed":
-        return "only moments that all workers send at once are tried on made-up tables"
-    return ""
+    rows = workers.encoder in _TABLE_ENCODERS and workers.task == "classification"
+    at_once = radio.scheduled == workers.count and radio.schedule == "fixed"
+    return rows and not workers.several_rows and not workers.bits and workers.sends == "moments" and at_once
 
 
-def rehearse_designs(
+def with_searched_design(
+    found: Recommendation,
     scenario: Scenario,
-    input_dim: int,
+    held_dim: int,
     label_dim: int,
-    *,
-    mean: float,
-    deviation: float,
-    distance_metres: Doubles,
-    progress: Progress = silent,
-) -> Rehearsal:
-    """Return how designs at the scenario's privacy target do on made-up tables.
+    moments: InputMoments,
+    progress: Progress,
+) -> Recommendation:
+    """Return the recommendation with the learner and the encoder that do best on synthetic tables, where they apply."""
+    weight = scenario.workers.label_weight
+    aired = found.best.sending.applied_to(scenario)
+    aired = replace(aired, workers=replace(aired.workers, label_weight=weight))
+    if not is_searched(aired):
+        return found
+    search = search_designs(aired, held_dim, label_dim, moments, progress)
+    best = search.best.design.applied_to(aired)
+    sending = replace(found.best.sending, label_weight=best.workers.label_weight)
+    cheapest = replace(found.best, sending=sending)
+    if aired.radio.slots <= _MOST_SLOTS_DRAWN:  # with the slot for the mean, and as many symbols as the encoder makes
+        own = _with_cost(found.own, scenario, held_dim, label_dim)
+        found, cheapest = replace(found, own=own), _with_cost(cheapest, best, held_dim, label_dim)
+    return replace(found, rehearsal=search, best=cheapest, overrides=changed_keys(scenario, best))
+
+
+def _with_cost(option: LearningOption, scenario: Scenario, held_dim: int, label_dim: int) -> LearningOption:
+    """Return the option with time on the air and energy of all slots, by drawing them without data."""
+    tally = rehearse(scenario, encoded_dim(scenario.workers, held_dim), label_dim)
+    return replace(option, air_seconds=tally.air_seconds, energy_joules=tally.energy_joules)
+
+
+def search_designs(
+    scenario: Scenario, input_dim: int, label_dim: int, moments: InputMoments, progress: Progress = silent
+) -> DesignSearch:
+    """Return how designs at the scenario's privacy target do on synthetic tables.
 
     Args:
         scenario: all of its workers send moments at once.
         input_dim: columns of the table, before they are encoded.
         label_dim: classes.
-        mean: about that of a column scaled to [0, 1] by its bounds.
-        deviation: likewise.
-        distance_metres: where the workers stand; shape workers.
+        moments: about those of a column scaled to [0, 1] by its bounds.
         progress: told how many tables were tried.
     """
     rows = min(scenario.workers.count, MOST_ROWS)
     inputs, classes = min(input_dim, MOST_INPUTS), min(label_dim, MOST_CLASSES)
-    designs = list(_designs(scenario, rows=scenario.workers.count))
+    designs, distance_metres = list(_designs(scenario, rows=scenario.workers.count)), placed_distances(scenario)
     found: dict[TableDesign, list[float]] = {design: [] for design in designs}
     total = _TABLES_PER_KIND * len(KINDS)
     for number in range(total):
         progress("made-up tables", number, total)
         rng = np.random.default_rng((scenario.seed, number))
         kind = KINDS[number % len(KINDS)]
-        table = make_up_table(kind, rows=rows, inputs=inputs, classes=classes, mean=mean, deviation=deviation, rng=rng)
+        table = make_table(kind, rows=rows, inputs=inputs, classes=classes, moments=moments, rng=rng)
         encoded: dict[TableDesign, _EncodedTable] = {}
         for design in designs:
             # Learner and weight change nothing about the encoding.
@@ -167,7 +178,7 @@ def rehearse_designs(
             found[design].append(encoded[key].accuracy(design.applied_to(scenario)))
     progress("made-up tables", total, total)
     tried = [
-        RehearsedDesign(
+        TriedDesign(
             design=design,
             accuracy=float(np.mean(accuracies)),
             error=float(np.std(accuracies, ddof=1) / math.sqrt(len(accuracies))),
@@ -177,7 +188,7 @@ def rehearse_designs(
     tried.sort(key=lambda each: -each.accuracy)
     own = next(each for each in tried if each.design == TableDesign.of(scenario))
     best = tried[0] if tried[0].accuracy > own.accuracy + _WORTH_A_CHANGE else own
-    return Rehearsal(own=own, best=best, tried=tuple(tried), tables=total, rows=rows, inputs=inputs, classes=classes)
+    return DesignSearch(own=own, best=best, tried=tuple(tried), tables=total, rows=rows, inputs=inputs, classes=classes)
 
 
 def _designs(scenario: Scenario, *, rows: int) -> Iterator[TableDesign]:
@@ -210,10 +221,10 @@ def _allowed(design: TableDesign, scenario: Scenario) -> bool:
 
 
 class _EncodedTable:
-    """A made-up table as one design encodes it: its moments, to which noise is added for each learner and weight."""
+    """A synthetic table as one design encodes it: its moments, to which noise is added for each learner and weight."""
 
     def __init__(
-        self, scenario: Scenario, table: MadeUpTable, classes: int, distance_metres: Doubles, number: int
+        self, scenario: Scenario, table: SyntheticTable, classes: int, distance_metres: Doubles, number: int
     ) -> None:
         self._classes, self._distance_metres, self._number = classes, distance_metres, number
         self._test_labels = table.test_labels

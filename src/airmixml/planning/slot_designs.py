@@ -1,4 +1,11 @@
-"""Other |N_t|, T and alpha at the same privacy: signal per slot and energy, the goals that any learner shares."""
+"""Signal per slot and energy, the goals that any learner shares: of a scenario, and of other |N_t|, T and alpha.
+
+All designs have the same privacy. Before any data are seen, the energy of a slot's mixture is an expectation. Of an
+encoded input x = (a u, c C) the features u are taken as uncorrelated and equally spread, and c C is the constant that
+the encoder appends; a^2 = 1 - c^2. A slot adds up q_i v_i of independent workers, so its expected energy is
+((sum q)^2 - sum q^2) ||E v||^2 + (sum q^2) E ||v||^2. Real features are correlated: of moments that makes the true
+energy larger than this, never smaller.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +15,18 @@ from typing import Final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from airmixml.arrays import Doubles
 from airmixml.doors import ACCOUNTANTS
 from airmixml.errors import AirMixError
 from airmixml.impairments.presence import truncates, within_reach
+from airmixml.planning.sizing import Sizing
 from airmixml.progress import Progress
 from airmixml.radio.channel import draw_magnitude
 from airmixml.radio.expected_noise import expected_noise
 from airmixml.radio.masking import masking_of
-from airmixml.radio.path_loss import path_gain
 from airmixml.radio.power import control_power
-from airmixml.radio.privacy_target import joules_per_watt, private_received_watts, sensitivity_of
+from airmixml.radio.privacy_target import private_received_watts
 from airmixml.radio.ratios import assign_ratios, draw_ratios
 from airmixml.radio.scheduling import draw_schedule
 from airmixml.radio.silent_symbols import noisy_symbols
@@ -56,9 +63,72 @@ class InputMoments:
             return InputMoments(mean=share * self.mean, deviation=share * self.deviation)
         return InputMoments(mean=0.0, deviation=workers.clip_norm / math.sqrt(input_dim))
 
-    def contrast(self, ratios: NDArray[np.float64]) -> NDArray[np.float64]:
+    def contrast(self, ratios: Doubles) -> Doubles:
         """Return the expected squared distance of a mixture's input symbol from the mean of all samples; slots."""
         return np.asarray(self.deviation**2 * (ratios**2).sum(axis=1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpectedSignal:
+    """Energies per symbol of what one worker sends, and of its mean over all workers."""
+
+    input_energy: float  # E ||v||^2 of the input symbols, over their number
+    input_mean_energy: float  # ||E v||^2 of the input symbols, over their number
+    label_energy: float  # the same for the label symbols
+    label_mean_energy: float  # likewise, for balanced classes that say nothing about the inputs
+
+    @classmethod
+    def of(cls, workers: Workers, signal: Signal, moments: InputMoments) -> ExpectedSignal:
+        """Return the energies for inputs in [0, 1] of that mean and deviation, as the workers encode and send them."""
+        numbers = signal.features - (1 if workers.constant else 0)
+        mean, deviation = _encoded(workers, numbers, moments)
+        share, constant = 1.0 - workers.constant**2, (workers.constant * workers.clip_norm) ** 2
+        squared_mean = share * numbers * mean**2 + constant
+        variance = share * deviation**2  # of one feature
+        squared_norm = squared_mean + numbers * variance
+        weight = signal.label_weight**2
+        if not signal.moments:
+            return cls(
+                input_energy=squared_norm / signal.input_symbols,
+                input_mean_energy=squared_mean / signal.input_symbols,
+                label_energy=weight / signal.classes,
+                label_mean_energy=weight / signal.classes**2,
+            )
+        # tr M^2 of M = E x x^T: the mean's own product, what it shares with the features, and the features' spread.
+        spread = numbers * variance**2 + 2.0 * variance * share * numbers * mean**2
+        return cls(
+            input_energy=squared_norm**2 / signal.input_symbols,
+            input_mean_energy=(squared_mean**2 + spread) / signal.input_symbols,
+            label_energy=weight * squared_norm / signal.label_symbols,
+            label_mean_energy=weight * squared_mean / signal.classes / signal.label_symbols,
+        )
+
+    def of_inputs(self, ratios: Doubles) -> Doubles:
+        """Return the expected square of an input symbol of each slot's mixture; ratios are slots x scheduled."""
+        return _mixed(ratios, self.input_energy, self.input_mean_energy)
+
+    def of_labels(self, ratios: Doubles) -> Doubles:
+        """Return the expected square of a label symbol of each slot's mixture; ratios are slots x scheduled."""
+        return _mixed(ratios, self.label_energy, self.label_mean_energy)
+
+
+def _mixed(ratios: Doubles, energy: float, mean_energy: float) -> Doubles:
+    squares = (ratios**2).sum(axis=1)
+    return np.asarray((ratios.sum(axis=1) ** 2 - squares) * mean_energy + squares * energy)
+
+
+def _encoded(workers: Workers, numbers: int, moments: InputMoments) -> tuple[float, float]:
+    """Return mean and deviation of a feature; features other than inputs count as centred, of full norm."""
+    encoder = encoder_of(workers)
+    if not encoder.bounds_norm:
+        return moments.mean, moments.deviation
+    if not encoder.keeps_inputs:
+        return 0.0, workers.clip_norm / math.sqrt(numbers)
+    # The public centre is the middle of the bounds; an image's is about its own mean.
+    mean = {"none": moments.mean, "public": moments.mean - 0.5}.get(workers.centre, 0.0)
+    length = math.sqrt(numbers * (mean**2 + moments.deviation**2))  # all are taken as equally long
+    share = workers.clip_norm / length if workers.norm == "unit" else min(1.0, workers.clip_norm / length)
+    return share * mean, share * moments.deviation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,14 +152,9 @@ class Option:
     energy_joules: float
 
 
-def other_designs(
-    scenario: Scenario,
-    dimensions: tuple[int, int],
-    moments: InputMoments,
-    distance_metres: NDArray[np.float64],
-    progress: Progress,
-) -> tuple[Option, ...]:
+def other_designs(sizing: Sizing, moments: InputMoments, progress: Progress) -> tuple[Option, ...]:
     """Return designs at the same privacy: several |N_t| and T, and for each several alpha."""
+    scenario = sizing.scenario
     radio, workers = scenario.radio, scenario.workers.count
     # Accountants without a closed form take about a second per design, so they try fewer.
     closed_form = ACCOUNTANTS.load(scenario.privacy.accountant).closed_form
@@ -97,51 +162,48 @@ def other_designs(
     tried = [size for size in (_SCHEDULED if closed_form else near) if 1 <= size <= min(workers, 16 * radio.scheduled)]
     sizes = sorted({radio.scheduled, *tried})
     lengths = sorted({max(1, round(factor * radio.slots)) for factor in _SLOT_FACTORS})
-    gain = path_gain(distance_metres, radio.path_loss_exponent, radio.unit_path_loss_db)
     found: list[Option] = []
     for done, size in enumerate(sizes):
         progress("options", done, len(sizes))
         count = min(_SAMPLE_SLOTS, max(_FEWEST_SAMPLE_SLOTS, _SAMPLED_SEATS // size))
-        private = [_at_same_privacy(scenario, dimensions, size, slots) for slots in lengths]
+        private = [_at_same_privacy(sizing, size, slots) for slots in lengths]
         for alpha in sorted({*_ALPHAS, scenario.mixing.alpha}):
             mixing = replace(scenario.mixing, policy="dirmix", alpha=alpha, prior=())
-            ratios, magnitude = draw_sample_slots(scenario, mixing, size, count, gain)
+            ratios, magnitude = draw_sample_slots(scenario, mixing, size, count, sizing.path_gain)
             contrast, inverse_gain = moments.contrast(ratios.numpy()), (1.0 / magnitude.square()).sum(dim=1).numpy()
             for other, received_watts in filter(None, private):
-                power = control_power(other, received_watts, ratios, magnitude)
+                power = control_power(other.scenario, received_watts, ratios, magnitude)
                 beta = power.power_scale_watts.numpy()
                 option = Option(
                     alpha=alpha,
                     scheduled=size,
-                    slots=other.radio.slots,
-                    snr_inputs_db=snr_db(other, beta, moments.mean**2 + contrast),
-                    contrast_db=snr_db(other, beta, contrast),
-                    energy_joules=energy_joules(other, dimensions, power.power_watts.sum(dim=1).numpy(), inverse_gain),
+                    slots=other.scenario.radio.slots,
+                    snr_inputs_db=snr_db(other.scenario, beta, moments.mean**2 + contrast),
+                    contrast_db=snr_db(other.scenario, beta, contrast),
+                    energy_joules=energy_joules(other, power.power_watts.sum(dim=1).numpy(), inverse_gain),
                 )
                 found.append(option)
     progress("options", len(sizes), len(sizes))
     return tuple(found)
 
 
-def _at_same_privacy(
-    scenario: Scenario, dimensions: tuple[int, int], size: int, slots: int
-) -> tuple[Scenario, float] | None:
+def _at_same_privacy(sizing: Sizing, size: int, slots: int) -> tuple[Sizing, float] | None:
     """Return the scenario with other |N_t| and T, and its beta max q^2; None where the target cannot be kept."""
-    radio = scenario.radio
+    scenario, radio = sizing.scenario, sizing.scenario.radio
     limit = radio.max_participations
     if limit:
         rounds = -(-slots // max(1, scenario.workers.count // size))
         limit = max(rounds, round(limit * slots * size / (radio.slots * radio.scheduled)))
     try:
         aired = replace(radio, scheduled=size, slots=slots, max_participations=limit)
-        other = replace(scenario, radio=aired, mixing=replace(scenario.mixing, prior=()))
-        return other, private_received_watts(other, sensitivity_of(other, *dimensions), quickly=True)
+        other = replace(sizing, scenario=replace(scenario, radio=aired, mixing=replace(scenario.mixing, prior=())))
+        return other, private_received_watts(other.scenario, other.sensitivity, quickly=True)
     except AirMixError:
         return None
 
 
 def draw_sample_slots(
-    scenario: Scenario, mixing: Mixing, size: int, count: int, worker_path_gain: NDArray[np.float64]
+    scenario: Scenario, mixing: Mixing, size: int, count: int, worker_path_gain: Doubles
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Draw some slots of ``size`` workers, as ``mixing`` says: ratios and abs(h), both count x size.
 
@@ -161,29 +223,23 @@ def draw_sample_slots(
     return ratios, magnitude
 
 
-def snr_db(scenario: Scenario, power_scale_watts: NDArray[np.float64], energy: NDArray[np.float64]) -> float:
+def snr_db(scenario: Scenario, power_scale_watts: Doubles, energy: Doubles) -> float:
     """Return the SNR in the median slot, for beta and the expected square of a mixture's symbol; both slots."""
     signal = 2.0 * power_scale_watts / expected_noise(scenario).total_watts
     return float(ratio_to_db(np.median(signal * energy)))
 
 
-def energy_joules(
-    scenario: Scenario,
-    dimensions: tuple[int, int],
-    slot_watts: NDArray[np.float64],
-    inverse_gain: NDArray[np.float64] | None = None,
-) -> float:
+def energy_joules(sizing: Sizing, slot_watts: Doubles, inverse_gain: Doubles | None = None) -> float:
     """Return what all workers spend in T slots, from the power of all that send in some; shape slots.
 
     ``inverse_gain`` is sum 1 / abs(h)^2 of those slots, where the power is without the noise and masks of the workers.
     """
-    signal, sensitivity = Signal.of(scenario.workers, *dimensions), sensitivity_of(scenario, *dimensions)
-    joules = joules_per_watt(scenario, signal, sensitivity) * float(slot_watts.mean())
-    masking = None if inverse_gain is None else masking_of(scenario)
+    joules = sizing.joules_per_watt * float(slot_watts.mean())
+    masking = None if inverse_gain is None else masking_of(sizing.scenario)
     if masking is not None and inverse_gain is not None:
-        noisy_seconds = noisy_symbols(scenario, signal.symbols) / SYMBOLS_PER_SECOND
+        noisy_seconds = noisy_symbols(sizing.scenario, sizing.signal.symbols) / SYMBOLS_PER_SECOND
         joules += masking.added_watts * noisy_seconds * float(inverse_gain.mean())
-    return scenario.radio.slots * joules
+    return sizing.scenario.radio.slots * joules
 
 
 def best_options(options: tuple[Option, ...]) -> dict[str, Option]:

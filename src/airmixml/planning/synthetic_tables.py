@@ -1,4 +1,4 @@
-"""Tables that nobody holds: made up for trying designs on, of the size that is asked for and like tables in general.
+"""Synthetic tables for trying designs on: of the size that is asked for and like tables in general.
 
 Real tables differ, but some traits are common to them. Few directions hold most of the variance. Classes differ in some
 of these and in others that hardly vary. Some classes fall into groups. Columns are skewed, and round bounds leave them
@@ -12,23 +12,18 @@ import numpy as np
 from numpy.random import Generator
 
 from airmixml.arrays import Integers, Singles
+from airmixml.planning.slot_designs import InputMoments
 
 _DIRECTIONS: Final = 6  # in which classes differ, the first few of those that vary most
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableKind:
-    """One kind of table.
+    """One kind of table."""
 
-    Attributes:
-        decay: variances along the principal directions fall as k to the power of minus this.
-        groups: how many groups a class falls into.
-        separation: distance of classes and groups, in deviations of the direction that they differ in.
-    """
-
-    decay: float
-    groups: int
-    separation: float
+    decay: float  # variances along the principal directions fall as k to the power of minus this
+    groups: int  # how many groups a class falls into
+    separation: float  # distance of classes and groups, in deviations of the direction that they differ in
 
 
 # Chosen so that the order of designs agrees with that on the tables penbased, segment, phoneme and texture of KEEL.
@@ -41,7 +36,7 @@ KINDS: Final = (
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class MadeUpTable:
+class SyntheticTable:
     """Rows in [0, 1] with classes, half of them to learn from and half to test on."""
 
     train_inputs: Singles
@@ -50,12 +45,12 @@ class MadeUpTable:
     test_labels: Integers
 
 
-def make_up_table(
-    kind: TableKind, *, rows: int, inputs: int, classes: int, mean: float, deviation: float, rng: Generator
-) -> MadeUpTable:
+def make_table(
+    kind: TableKind, *, rows: int, inputs: int, classes: int, moments: InputMoments, rng: Generator
+) -> SyntheticTable:
     """Return a table with so many rows to learn from, and as many to test on.
 
-    ``mean`` and ``deviation`` are about those of a column that was scaled to [0, 1] by its bounds.
+    ``moments`` are about those of a column that was scaled to [0, 1] by its bounds.
     """
     count = 2 * rows
     deviations = np.arange(1.0, inputs + 1.0) ** (-kind.decay / 2.0)
@@ -75,9 +70,9 @@ def make_up_table(
     columns[:, skewed] = np.expm1(0.5 * columns[:, skewed])
     columns -= columns.mean(axis=0)
     columns /= columns.std(axis=0)
-    widths = deviation * np.exp(0.4 * rng.standard_normal(inputs))
-    middles = np.clip(mean + 0.15 * rng.standard_normal(inputs), 0.05, 0.95)
+    widths = moments.deviation * np.exp(0.4 * rng.standard_normal(inputs))
+    middles = np.clip(moments.mean + 0.15 * rng.standard_normal(inputs), 0.05, 0.95)
     unit = np.clip(middles + widths * columns, 0.0, 1.0).astype(np.float32)
-    return MadeUpTable(
+    return SyntheticTable(
         train_inputs=unit[:rows], train_labels=labels[:rows], test_inputs=unit[rows:], test_labels=labels[rows:]
     )

@@ -19,19 +19,12 @@ _MOST_TRIED = 64
 
 @dataclass(frozen=True, kw_only=True)
 class RowsPlan:
-    """A bound on rows, and why.
+    """A bound on rows, and why."""
 
-    Attributes:
-        bound: the best ``workers.rows_bound``.
-        error: of the received moments there, over those of one row; 1 would be a single row without noise.
-        noise_share: share of that error that is noise.
-        error_of_one: the error of the default, a bound of one row.
-    """
-
-    bound: float
-    error: float
-    noise_share: float
-    error_of_one: float
+    bound: float  # the best ``workers.rows_bound``
+    error: float  # of the received moments there, over those of one row; 1 would be a single row without noise
+    noise_share: float  # share of that error that is noise
+    error_of_one: float  # the error of the default, a bound of one row
 
 
 def plan_rows_bound(rows: Integers, *, noise_multiplier: float, symbols: int) -> RowsPlan:

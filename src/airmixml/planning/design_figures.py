@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from airmixml.planning.account import Account
-    from airmixml.planning.alternatives import Option
+    from airmixml.planning.design_search import DesignSearch, TriedDesign
     from airmixml.planning.plan import Plan
     from airmixml.planning.recommend import LearningOption, Recommendation
-    from airmixml.planning.rehearsed_designs import Rehearsal, RehearsedDesign
+    from airmixml.planning.slot_designs import Option
     from airmixml.scenario import Scenario
 
 _ADVERSARY_LINES: Final = {"release": "-", "server": "--", "eavesdropper": ":"}
@@ -141,9 +141,9 @@ def _by_weight(axis: Axes, found: Recommendation) -> None:
     finish_axis(axis, "Power for inputs against labels", size=12, legend=8)
 
 
-def _by_encoder(axis: Axes, rehearsal: Rehearsal, model: str) -> None:
-    """Draw what each encoder and centre gave on the made-up tables, with that learner and the best of the rest."""
-    best: dict[str, RehearsedDesign] = {}
+def _by_encoder(axis: Axes, rehearsal: DesignSearch, model: str) -> None:
+    """Draw what each encoder and centre gave on the synthetic tables, with that learner and the best of the rest."""
+    best: dict[str, TriedDesign] = {}
     for each in rehearsal.tried:
         design = each.design
         features = f" {design.features}" if design.features else ""

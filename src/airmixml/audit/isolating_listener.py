@@ -1,4 +1,4 @@
-"""The attack of somebody who hears every worker separately, perfectly, and without any noise of its own.
+"""The attack of an isolating listener, who hears every worker separately, perfectly, and without noise of its own.
 
 Everything but one worker's sample is known, so what all others send of theirs subtracts, and so do the masks of those
 who collude or are called absent. What is left of every worker's signal is its own noise and its masks; in the audited
@@ -7,11 +7,20 @@ goes on with its noise and its masks, as the claim has it.
 
 Symbols have noise and masks of the same law in all directions, so a trial is one symbol, that along the canary's
 direction. Noise is drawn for everybody (of those whose weights are alike, their sum), masks are formed by the workers'
-own code from keys (``formed``). Gains of an imperfect air change nothing for somebody who hears workers one by one.
+own code from keys (``isolating_filter``). Gains of an imperfect air change nothing for an isolating listener.
 
-Two attacks: the best one there is if noise and masks are as stated (``listening``), and one that listens to the audited
-worker alone, which is weak unless masks are missing, or come again in every run. Where masks may be recovered, the
-second calls the worker absent though it sent: its masks are revealed, its self mask is left.
+Two attacks: the best one there is if noise and masks are as stated, and one that listens to the audited worker alone,
+which is weak unless masks are missing, or come again in every run. Where masks may be recovered, the second calls the
+worker absent though it sent: its masks are revealed, its self mask is left.
+
+What workers add is also measured, symbol by symbol in several slots. Two sums, each over its stated deviation, must be
+independent standard normal numbers, within a slot and between slots:
+
+- of all honest workers: masks cancel, n workers' own noise stays, of variance n s^2. Noise that is too weak shows here.
+- of the audited worker, less the mean of all: k masks, of variance k e^2 + (1 - 1 / n) s^2. Masks that are missing show
+  here, and masks that come again in another slot, which a difference of the two slots would take away.
+
+The two are independent of each other. Without masks the worker's own noise is measured alone.
 """
 
 import math
@@ -20,12 +29,12 @@ from typing import Final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from airmixml.arrays import Doubles
 from airmixml.audit.canaries import sent_of, worst_samples
-from airmixml.audit.formed import FormedMasks
-from airmixml.audit.listening import Listening, draw_honest, listen
-from airmixml.audit.settings import Fault
+from airmixml.audit.faults import Fault
+from airmixml.audit.isolating_filter import FormedMasks, Listening, draw_honest, listen
+from airmixml.audit.noise_check import NoiseCheck, NoiseMeter
 from airmixml.audit.trials import Bench, Trials, noise_source
 from airmixml.output.numbers import plural
 from airmixml.radio.draws import AirSetting, draw_blocks, suitable_block
@@ -37,44 +46,36 @@ _TRIALS_PER_BLOCK: Final = 8192  # a seed takes as long for a few values as for 
 _ROUND, _ROUND_ALONE = b"audit", b"audit, one alone"
 _CHAPTER: Final = 1 << 33  # behind those of the other attacks
 _COLLUDERS: Final = 1 << 34
+_ENOUGH_NUMBERS: Final = 4096
+_MOST_SYMBOLS: Final = 1024
+_LEAST_SLOTS: Final = 4
+_CHECKED_CHAPTER: Final = 1 << 35
+_FIRST_CHECKED_SLOT: Final = 1 << 40  # of masks: behind those of all trials
+_CHECKED: Final = "what workers add"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class HeardSlot:
-    """A slot of the audited worker.
+    """A slot of the audited worker."""
 
-    Attributes:
-        amplitude: sqrt(beta) q of the worker, in sqrt(watts).
-        listening: with which weights everybody is listened to.
-        formed: masks; None where there are none.
-    """
-
-    amplitude: float
-    listening: Listening
-    formed: FormedMasks | None
+    amplitude: float  # sqrt(beta) q of the worker, in sqrt(watts)
+    listening: Listening  # with which weights everybody is listened to
+    formed: FormedMasks | None  # masks; None where there are none
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Scored:
-    """Scores trials, with the canary and without.
+    """Scores trials, with the canary and without."""
 
-    Attributes:
-        seed: of noise.
-        slots: that the worker sends in.
-        masking: how strong noise and masks are stated to be.
-        along: what the worker sends along the direction of the move in either world, with a share of 1.
-        alone: whether the worker alone is listened to.
-        fault: injected into the mechanism.
-    """
-
-    seed: int
-    slots: tuple[HeardSlot, ...]
-    masking: Masking
+    seed: int  # of noise
+    slots: tuple[HeardSlot, ...]  # that the worker sends in
+    masking: Masking  # how strong noise and masks are stated to be
+    # what the worker sends along the direction of the move in either world, with a share of 1
     along: tuple[float, float]
-    alone: bool
-    fault: Fault
+    alone: bool  # whether the worker alone is listened to
+    fault: Fault  # injected into the mechanism
 
-    def __call__(self, block: int, size: int) -> NDArray[np.float64]:
+    def __call__(self, block: int, size: int) -> Doubles:
         """Return the scores of a block of trials; 2 x size."""
         scores, move = np.zeros((2, size)), self.along[0] - self.along[1]
         for world, sent in enumerate(self.along):
@@ -88,7 +89,7 @@ class _Scored:
                 scores[world] += slot.amplitude * move * precision * heard
         return scores
 
-    def _noise(self, slot: HeardSlot, chapter: int, size: int) -> NDArray[np.float64]:
+    def _noise(self, slot: HeardSlot, chapter: int, size: int) -> Doubles:
         """Return the workers' own noise in the score; shape size."""
         source, listening = noise_source(self.seed, chapter), slot.listening
         if self.alone:
@@ -98,7 +99,7 @@ class _Scored:
         drawn = torch.randn((len(weights), size), generator=source, dtype=torch.float64).numpy()
         return math.sqrt(self.masking.own_watts) * self.fault.noise_factor * np.asarray(weights @ drawn)
 
-    def _masks(self, slot: HeardSlot, number: int, first: int, size: int) -> NDArray[np.float64]:
+    def _masks(self, slot: HeardSlot, number: int, first: int, size: int) -> Doubles:
         """Return what masks add to it; shape size."""
         formed = slot.formed
         if formed is None or self.fault.unmasked:
@@ -110,7 +111,7 @@ class _Scored:
 
 
 def heard_slots(bench: Bench, worker: int, *, alone: bool = False) -> tuple[HeardSlot, ...]:
-    """Return the slots of a worker as somebody hears them who knows what colluding and absent workers add."""
+    """Return the slots of a worker for a listener who knows what colluding and absent workers add."""
     scenario, fault = bench.air.scenario, bench.settings.fault
     masking = masking_of(scenario)
     assert masking is not None
@@ -133,7 +134,7 @@ def heard_slots(bench: Bench, worker: int, *, alone: bool = False) -> tuple[Hear
     return tuple(slots)
 
 
-def heard_apart_trials(bench: Bench, worker: int, *, alone: bool = False) -> Trials:
+def isolating_trials(bench: Bench, worker: int, *, alone: bool = False) -> Trials:
     """Return scores of trials in which everybody is heard, or in which the worker alone is listened to."""
     scenario, fault = bench.air.scenario, bench.settings.fault
     masking, slots = masking_of(scenario), heard_slots(bench, worker, alone=alone)
@@ -152,8 +153,7 @@ def heard_apart_trials(bench: Bench, worker: int, *, alone: bool = False) -> Tri
         fault=fault,
     )
     name = "one worker heard alone" if alone else "all workers heard"
-    scores = bench.collect(name, min(_TRIALS_PER_BLOCK, bench.trials), scored)
-    return Trials(scores_in=scores[0], scores_out=scores[1], how=_in_words(slots, masking), normal=True)
+    return bench.run(name, min(_TRIALS_PER_BLOCK, bench.trials), scored, how=_in_words(slots, masking), normal=True)
 
 
 def _seats_of_worker(setting: AirSetting, worker: int) -> list[tuple[float, int]]:
@@ -179,3 +179,36 @@ def _in_words(slots: tuple[HeardSlot, ...], masking: Masking) -> str:
     return (
         f"{how}; listens to {weights}, whose {len(first.masks):,} masks are formed from keys in every trial; {cancel}"
     )
+
+
+def check_added_noise(bench: Bench, worker: int, failure: float) -> NoiseCheck:
+    """Form what workers add in several slots, and return what it is like."""
+    symbols = min(bench.air.signal.symbols, _MOST_SYMBOLS)
+    slots = max(_LEAST_SLOTS, -(-_ENOUGH_NUMBERS // symbols))
+    meter, heard = NoiseMeter(symbols, 2.0), heard_slots(bench, worker, alone=True)[0]
+    for slot in range(slots):
+        bench.context.progress(_CHECKED, slot, slots)
+        rows = torch.from_numpy(_standardised(bench, heard, slot, symbols))
+        meter.add(rows, torch.zeros_like(rows), np.ones(len(rows)))
+    bench.context.progress(_CHECKED, slots, slots)
+    return meter.finish(failure, of=_CHECKED)
+
+
+def _standardised(bench: Bench, heard: HeardSlot, slot: int, symbols: int) -> Doubles:
+    """Return both sums of a slot over their stated deviations; rows x symbols."""
+    masking, fault = masking_of(bench.air.scenario), bench.settings.fault
+    assert masking is not None
+    source, listening = noise_source(bench.air.scenario.seed, _CHECKED_CHAPTER + slot), heard.listening
+    deviation, others = math.sqrt(masking.own_watts), listening.others
+    own, rest = deviation * fault.noise_factor * torch.randn((2, symbols), generator=source).double().numpy()
+    if heard.formed is None:
+        return np.asarray(own[None] / deviation)
+    rest, count = rest * math.sqrt(others), others + 1
+    masks = others_masks = np.zeros(symbols)
+    if not fault.unmasked:
+        masks = heard.formed.of_worker(_FIRST_CHECKED_SLOT + slot, 0, symbols)
+        others_masks = heard.formed.of_others(_FIRST_CHECKED_SLOT + slot, 0, symbols)
+    everybody = own + rest + masks + others_masks
+    masked_watts = len(listening.masks) * masking.pair_watts + (1.0 - 1.0 / count) * masking.own_watts
+    apart = own + masks - everybody / count
+    return np.stack([everybody / (deviation * math.sqrt(count)), apart / math.sqrt(masked_watts)])

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from airmixml.arrays import Doubles
+from airmixml.audit.adversaries import AUDITED
 from airmixml.audit.bounds import binomial_upper
-from airmixml.audit.findings import Audit, AuditResult, why_far_below
+from airmixml.audit.claims_and_bounds import Audit, AuditResult, why_far_below
+from airmixml.audit.faults import Fault
 from airmixml.audit.noise_check import NoiseCheck
-from airmixml.audit.settings import Fault
 from airmixml.output.figures import BLUE, GREEN, RED, new_figure, save_figure
 from airmixml.output.numbers import epsilon_text
 
@@ -22,12 +23,6 @@ if TYPE_CHECKING:
 
 _CLAIM, _FOUND, _BROKEN = BLUE, GREEN, RED
 _COUNTED: Final = 10
-_WORDS: Final = {
-    "release": "Release: sees only the mixtures",
-    "server": "Server: knows the schedule",
-    "everyone": "Everyone: hears each worker alone",
-}
-_ATTACKS: Final = {"release": "on the release", "server": "by the server", "everyone": "by everyone together"}
 
 
 def verdict_of(audits: list[Audit], fault: Fault) -> str:
@@ -49,7 +44,7 @@ def verdict_of(audits: list[Audit], fault: Fault) -> str:
         return "NO CLAIM: nothing could be refuted; " + "; ".join(map(_in_words, audits)) + f"{unchecked}{broken}."
     first, found = "NOT CAUGHT" if fault.name else "NOT REFUTED", []
     for each in audits:
-        why = why_far_below(each, each.bounds, near=0.5)
+        why = why_far_below(each, near=0.5)
         found.append(_in_words(each) + (f", which shows little ({why})" if why else ""))
     return f"{first}: " + "; ".join(found) + f"{unchecked}{broken}."
 
@@ -78,7 +73,7 @@ def noise_in_words(check: NoiseCheck) -> str:
 def _in_words(each: Audit) -> str:
     refuting = [bound for bound in each.bounds if each.refutes(bound)]
     bound = max(refuting, key=lambda found: found.epsilon or 0.0) if refuting else each.best
-    stated, attack = each.claim_beside(bound), _ATTACKS[each.adversary]
+    stated, attack = each.claim_beside(bound), AUDITED[each.adversary].attack
     claimed = "nothing is claimed" if stated is None else f"{stated.epsilon:.4g} is claimed ({stated.accountant})"
     found = f"found epsilon >= {bound.epsilon:.4g} with {100 * each.confidence:g} % confidence"
     return f"the best attack {attack} {found}, {claimed}"
@@ -161,7 +156,7 @@ def _epsilons(axis: Axes, audit: Audit) -> None:
     for tick, (_, _, colour, _) in zip(axis.get_yticklabels(), rows, strict=True):
         tick.set_color(colour)
     axis.set_xlabel(f"ε at δ = {audit.delta:g} (logarithmic)", fontsize=9)
-    axis.set_title(f"{_WORDS[audit.adversary]}; {audit.adjacency}", fontsize=10, loc="left")
+    axis.set_title(f"{AUDITED[audit.adversary].title}; {audit.adjacency}", fontsize=10, loc="left")
     axis.grid(alpha=0.25, axis="x")
 
 
@@ -204,7 +199,7 @@ def _rates(axis: Axes, audit: Audit) -> None:
     axis.legend(fontsize=8, loc="lower right")
 
 
-def _band(hits: NDArray[np.float64], trials: int, failure: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _band(hits: Doubles, trials: int, failure: float) -> tuple[Doubles, Doubles]:
     """Return Clopper and Pearson's limits of each hit rate by itself; shape thresholds each."""
     counts = np.rint(hits * trials).astype(np.int64)
     return 1.0 - binomial_upper(trials - counts, trials, failure / 2.0), binomial_upper(counts, trials, failure / 2.0)

@@ -1,0 +1,127 @@
+"""Faults that an audit injects on purpose: an audit that does not catch one would not catch a mistake either.
+
+A fault is one entry of ``FAULTS``: what it breaks, and where there is nothing to break.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from airmixml.errors import ScenarioError
+from airmixml.wording import did_you_mean, shown
+
+if TYPE_CHECKING:
+    from airmixml.radio.senders import Sender
+    from airmixml.scenario import Scenario
+
+
+def _always_breaks(_scenario: Scenario, _audited: Sequence[str]) -> str:
+    return ""
+
+
+def _hidden_schedule_only(scenario: Scenario, audited: Sequence[str]) -> str:
+    if "release" not in audited:
+        return "the server knows the schedule anyway; audit the release (--adversary release)"
+    from airmixml.audit.adversaries import nothing_to_reveal, why_nothing_is_hidden  # here: help texts need the names
+    from airmixml.privacy import Sensitivity
+    from airmixml.radio.privacy_target import planned_design
+
+    # Whether a power that follows from epsilon tells the schedule depends on the data; the rest does not.
+    any_sensitivity = Sensitivity(removal=1.0, replacement=1.0)
+    why = why_nothing_is_hidden(scenario, planned_design(scenario, any_sensitivity, received_watts=0.0))
+    return nothing_to_reveal(why) if why else ""
+
+
+def _masks_only(scenario: Scenario, audited: Sequence[str]) -> str:
+    if scenario.privacy.noise != "masked":
+        return 'there are no masks; use privacy.noise = "masked"'
+    if "everyone" not in audited:
+        return "masks cancel in what others hear; audit everyone (--adversary everyone)"
+    return ""
+
+
+def _receiver_noise_only(scenario: Scenario, _audited: Sequence[str]) -> str:
+    if scenario.privacy.noise == "receiver":
+        return ""
+    return "a worker's own noise grows with its gain, so that nothing is lost; choose another fault"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fault:
+    """What is wrong with the mechanism; the claims stay those of the sound one.
+
+    Attributes:
+        name: as the command line spells it; empty for the sound mechanism.
+        about: what is wrong, in words.
+        noise_factor: deviation over the stated one of the noise that hides workers: the receiver's, or their own.
+        sent_factor: what a worker sends over what its encoder declares.
+        gain_factor: amplitude with which a worker is received over what the statement assumes.
+        schedule_revealed: whether the release adversary is told who was scheduled.
+        unmasked: whether workers send without masks.
+        reused_seeds: whether all slots, and all runs, have the same masks.
+        why_harmless: returns why the fault breaks nothing in a scenario, attacked as these adversaries; else empty.
+    """
+
+    name: str = ""
+    about: str = ""
+    noise_factor: float = 1.0
+    sent_factor: float = 1.0
+    gain_factor: float = 1.0
+    schedule_revealed: bool = False
+    unmasked: bool = False
+    reused_seeds: bool = False
+    why_harmless: Callable[[Scenario, Sequence[str]], str] = _always_breaks
+
+    def heard(self, noise_watts: float) -> float:
+        """Return the noise power that there really is, per complex symbol."""
+        return noise_watts * self.noise_factor**2
+
+    def of(self, sender: Sender) -> Sender:
+        """Return what workers really send, as loud as it arrives."""
+        factor = self.sent_factor * self.gain_factor
+        if factor == 1.0:
+            return sender
+        from airmixml.audit.canaries import AlteredSender  # here: it needs torch
+
+        return AlteredSender(sender=sender, factor=factor)
+
+
+SOUND: Final = Fault()
+
+FAULTS: Final = {
+    fault.name: fault
+    for fault in (
+        Fault(name="half-noise", about="the noise has half the stated deviation", noise_factor=0.5),
+        Fault(name="wrong-sensitivity", about="workers send twice what their encoder declares", sent_factor=2.0),
+        Fault(
+            name="gain-above-bound",
+            about="workers are received with 1.5 times the amplitude that the statement has for them",
+            gain_factor=1.5,
+            why_harmless=_receiver_noise_only,
+        ),
+        Fault(
+            name="schedule-revealed",
+            about="the release is told who was scheduled when",
+            schedule_revealed=True,
+            why_harmless=_hidden_schedule_only,
+        ),
+        Fault(name="no-mask", about="workers send without masks", unmasked=True, why_harmless=_masks_only),
+        Fault(
+            name="reused-seed",
+            about="every slot and every run has the same masks",
+            reused_seeds=True,
+            why_harmless=_masks_only,
+        ),
+    )
+}
+"""What can be broken on purpose, by name; an audit must catch it."""
+
+
+def fault_named(name: str) -> Fault:
+    """Return the fault of that name; the sound mechanism for an empty one."""
+    if name and name not in FAULTS:
+        near = did_you_mean(name, list(FAULTS))
+        raise ScenarioError(f"--fault = {shown(name)}: must be one of {', '.join(FAULTS)}{near}")
+    return FAULTS[name] if name else SOUND

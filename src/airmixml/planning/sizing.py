@@ -1,0 +1,144 @@
+"""What a plan derives of a scenario once, and what the air leaves of a slot: its length, and how much signal arrives.
+
+Between two resynchronisations phases drift apart. The longer a block, the less of the sum is left at its end: the mean
+gain of the workers falls, and the noise stays. An air that never resynchronises within a slot bounds its length.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Final
+
+import torch
+
+from airmixml.arrays import Doubles
+from airmixml.impairments.frame import frame_of
+from airmixml.impairments.gains import SeatDraws, draw_gains
+from airmixml.privacy import Sensitivity
+from airmixml.radio.path_loss import path_gain
+from airmixml.radio.privacy_target import gain_bound, joules_per_watt, sensitivity_of, slot_seconds, symbols_on_air
+from airmixml.radio.rehearsal import placed_distances
+from airmixml.randomness.slot_words import slot_words
+from airmixml.scenario import Scenario
+from airmixml.streams import Streams
+from airmixml.workers import Signal, encoder_of
+
+_SEATS: Final = 512
+_MOST_LOSS_DB: Final = 1.0
+_FEATURES: Final = (1536, 1024, 768, 512, 384, 256, 192, 128, 96, 64, 48, 32, 16, 8)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FramePlan:
+    """A slot of a scenario on its air."""
+
+    data_symbols: int  # symbols of what a worker sends
+    symbols: int  # all symbols on the air, pilots and guards too
+    blocks: int  # how many blocks with a pilot of their own
+    seconds: float  # how long the slot lasts
+    signal_loss_db: float  # power that drifting phases and absent workers take from the sum
+    margin_db: float  # by how much less power is sent, so that no gain breaks the privacy target
+    # the most features with which the loss stays below 1 dB; 0 where the scenario's own do, or none would
+    features: int
+
+
+@dataclass(frozen=True)
+class Sizing:
+    """A scenario, and what follows from it and from the dimensions of its data alone."""
+
+    scenario: Scenario
+    input_dim: int  # d_X as it leaves the encoder
+    label_dim: int  # d_Y
+
+    @cached_property
+    def signal(self) -> Signal:
+        """What a worker sends in a slot."""
+        return Signal.of(self.scenario.workers, self.input_dim, self.label_dim)
+
+    @cached_property
+    def sensitivity(self) -> Sensitivity:
+        """How far a worker can move it."""
+        return sensitivity_of(self.scenario, self.input_dim, self.label_dim)
+
+    @cached_property
+    def joules_per_watt(self) -> float:
+        """Energy that a worker spends in a slot, over beta q^2 / abs(h)^2."""
+        return joules_per_watt(self.scenario, self.signal, self.sensitivity)
+
+    @cached_property
+    def path_gain(self) -> Doubles:
+        """Amplitude gain of every worker's path; shape workers."""
+        radio = self.scenario.radio
+        return path_gain(self.distance_metres, radio.path_loss_exponent, radio.unit_path_loss_db)
+
+    @cached_property
+    def distance_metres(self) -> Doubles:
+        """How far from the server each worker stands; shape workers."""
+        return placed_distances(self.scenario)
+
+    @property
+    def mean_distance_metres(self) -> float:
+        """Mean distance of the workers."""
+        return float(self.distance_metres.mean())
+
+    @cached_property
+    def signal_loss(self) -> float:
+        """What the air takes from the power of the signal; 1 for nothing."""
+        return signal_loss(self.scenario, self.signal.symbols, self.mean_distance_metres)
+
+    def frame(self) -> FramePlan | None:
+        """Return what the scenario's air makes of a slot; None on the ideal air."""
+        scenario, signal = self.scenario, self.signal
+        if scenario.air.is_ideal:
+            return None
+        loss_db = 10.0 * math.log10(self.signal_loss)
+        return FramePlan(
+            data_symbols=signal.symbols,
+            symbols=symbols_on_air(scenario, signal),
+            blocks=frame_of(scenario.air, signal.symbols).block_count,
+            seconds=slot_seconds(scenario, signal),
+            signal_loss_db=loss_db,
+            margin_db=10.0 * math.log10(gain_bound(scenario)),
+            features=self._fitting_features() if loss_db > _MOST_LOSS_DB else 0,
+        )
+
+    def _fitting_features(self) -> int:
+        """Return the most features, fewer than now, with which the air carries the slot; 0 where they are fixed."""
+        if not encoder_of(self.scenario.workers).takes_features:
+            return 0
+        for features in _FEATURES:
+            if features < self.signal.features:
+                symbols = replace(self.signal, features=features).symbols
+                loss = signal_loss(self.scenario, symbols, self.mean_distance_metres)
+                if 10.0 * math.log10(loss) <= _MOST_LOSS_DB:
+                    return features
+        return 0
+
+
+@lru_cache(maxsize=256)
+def signal_loss(scenario: Scenario, symbols: int, distance_metres: float) -> float:
+    """Return the power of an ideal sum over that of the mean gain, averaged over a slot of so many symbols.
+
+    It is estimated from 512 workers at that distance, so a sum of which less than 1/512 is left counts as that.
+    """
+    if scenario.air.is_ideal:
+        return 1.0
+    radio = scenario.radio
+    gain = float(
+        path_gain(torch.tensor([distance_metres]).numpy(), radio.path_loss_exponent, radio.unit_path_loss_db)[0]
+    )
+    channel = torch.full((1, _SEATS), gain, dtype=torch.float64)
+    gains = draw_gains(
+        scenario,
+        SeatDraws(
+            slots=range(1),
+            frame=frame_of(scenario.air, symbols),
+            workers=torch.arange(_SEATS)[None] % scenario.workers.count,
+            magnitude=channel,
+            path_gain=channel,
+            source=slot_words(Streams(scenario.seed), "air"),
+            in_slot=_SEATS,
+        ),
+    )
+    left = float(gains.mean(dim=1).abs().square().mean()) * (1.0 - scenario.air.absent) ** 2
+    return 1.0 / max(left, 1.0 / _SEATS)
