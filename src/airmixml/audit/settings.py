@@ -8,7 +8,7 @@ from airmixml.errors import ScenarioError
 from airmixml.privacy import ADJACENCIES
 from airmixml.radio.privacy_target import check_privacy_target
 from airmixml.scenario import Scenario
-from airmixml.scenario.scope import require_real_numbers, require_single_rows
+from airmixml.scenario.consistency import require_real_numbers, require_single_rows
 
 
 @dataclass(frozen=True, kw_only=True)
