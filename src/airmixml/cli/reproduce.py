@@ -19,7 +19,6 @@ from airmixml.output.tables import terminal_table
 
 if TYPE_CHECKING:
     from airmixml.reproduction import Reproduction
-    from airmixml.sweeps import Engine
 
 _SHOWN_FAILURES = 5
 _VERDICTS = ("agrees", "trend agrees", "undecided", "does not follow")
@@ -57,7 +56,6 @@ def reproduce_command(
         raise ScenarioError(f"--engine = {engine!r}: must be local or ray")
     if jobs is not None and not 1 <= jobs <= 4096:
         raise ScenarioError(f"--jobs = {jobs}: must be at least 1 and at most 4096")
-    chosen: Engine = "ray" if engine == "ray" else "local"
     from airmixml.reproduction import Request, reproduce
 
     request = Request(
@@ -65,7 +63,7 @@ def reproduce_command(
     )
     folder = out or Path("runs") / ("reproduce-quick" if quick else "reproduce")
     with progress_bars() as progress:
-        reproduction = reproduce(request, folder, jobs=jobs or 0, engine=chosen, data_dir=data_dir, progress=progress)
+        reproduction = reproduce(request, folder, jobs=jobs or 0, engine=engine, data_dir=data_dir, progress=progress)
     report = add_report(folder)
     if as_json:
         files = [str(path) for path in reproduction.files]

@@ -70,8 +70,8 @@ def sweep_command(
     values = Grid.parse(grid or ())
     if jobs is not None and not 1 <= jobs <= 4096:
         raise ScenarioError(f"--jobs = {jobs}: must be at least 1 and at most 4096")
-    from airmixml.sweeps.study import sweep_grid
-    from airmixml.sweeps.tables import NO_PARQUET, sweep_dict, write_sweep
+    from airmixml.sweeps.grid_sweep import sweep_grid
+    from airmixml.sweeps.sweep_files import NO_PARQUET, sweep_dict, write_sweep
 
     with progress_bars() as progress:
         swept = sweep_grid(
@@ -107,7 +107,7 @@ def sweep_command(
 
 
 def _command(name: str) -> Command:
-    from airmixml.sweeps.study import check_command
+    from airmixml.sweeps.grid_sweep import check_command
 
     return check_command(name)
 
@@ -135,8 +135,8 @@ def _tell(line: str) -> None:
 
 
 def _print(swept: Swept, report: dict[str, str], *, drawn: bool) -> None:
-    from airmixml.sweeps.pictures import picture_note
-    from airmixml.sweeps.tables import terminal_summary
+    from airmixml.sweeps.sweep_files import terminal_summary
+    from airmixml.sweeps.sweep_picture import picture_note
 
     console.print(terminal_summary(swept))
     for note in swept.notes:

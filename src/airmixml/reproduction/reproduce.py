@@ -23,7 +23,7 @@ from airmixml.reproduction.results import (
 )
 from airmixml.reproduction.tables import claims_table, ratios_table, results_csv, results_table, side_by_side
 from airmixml.storage.files import writing_to
-from airmixml.sweeps import Engine, run_sweep
+from airmixml.sweeps import run_sweep
 from airmixml.version import __version__
 
 _TITLES: Final = {"table1": "Table I", "table2": "Table II", "fig3": "Fig. 3", "fig4": "Fig. 4"}
@@ -80,7 +80,7 @@ def reproduce(
     out: Path,
     *,
     jobs: int = 1,
-    engine: Engine = "local",
+    engine: str = "local",
     data_dir: Path | None = None,
     draw: bool = True,
     progress: Progress = silent,

@@ -155,7 +155,7 @@ class CellResult:
 
 def summarise(cell: Cell, sweep: SweepResult, seeds: range) -> CellResult:
     """Gather what the seeds of a cell gave."""
-    outcomes = {seed: sweep.outcome(cell.kind, cell.scenario.with_seed(seed)) for seed in seeds}
+    outcomes = {seed: sweep.outcome(cell.kind.name, cell.scenario.with_seed(seed)) for seed in seeds}
     errors = tuple(f"seed {seed}: {found.error}" for seed, found in outcomes.items() if isinstance(found, Failed))
     if cell.quantity == "energy":
         spent = {seed: found.energy_joules for seed, found in outcomes.items() if isinstance(found, Sent)}

@@ -7,10 +7,10 @@ that: what its schedule drew stays unknown. A simulation is settled by what each
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
 
@@ -41,6 +41,7 @@ from airmixml.workers import encoded_dim
 from airmixml.workers.loading import load_raw
 from airmixml.workers.owners import Owners, owners_of
 
+Cell = TypeVar("Cell")
 _UP: Final = 1.0 + 2.0**-48  # a few roundings of numbers that are not negative
 _ONE_ROUNDING: Final = 2.0**-53
 
@@ -86,6 +87,30 @@ class Spending:
     def settle_in_full(self, scenario: Scenario) -> None:
         """Count all that a simulation reserved as spent."""
         self.ledger.settle(self.numbers[scenario], repeated=True)
+
+
+@dataclass(frozen=True)
+class CellBudget(Generic[Cell]):
+    """What the cells of a study spend: the scenario that each runs, several perhaps the same; others are not counted.
+
+    ``settled_by_run`` says that a run settles itself by what each worker really spent; else it counts in full.
+    """
+
+    spending: Spending
+    scenarios: Mapping[Cell, Scenario]
+    settled_by_run: bool = False
+
+    def reserve(self, finished: Container[Cell]) -> None:
+        """Reserve all that is not finished, together or nothing of it."""
+        done: dict[Scenario, bool] = {}
+        for cell, scenario in self.scenarios.items():
+            done[scenario] = done.get(scenario, True) and cell in finished
+        self.spending.reserve_unfinished(done)
+
+    def settle(self, cell: Cell) -> None:
+        """Count a finished cell as spent in full."""
+        if cell in self.scenarios and not self.settled_by_run:
+            self.spending.settle_in_full(self.scenarios[cell])
 
 
 def plan_spending(

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 from airmixml.scenario import Scenario
 from airmixml.scenario.grid import Grid, Point, value_text
 from airmixml.storage.run_folder import REPORT
-from airmixml.sweeps.batches import Metric
+from airmixml.sweeps.kinds.cells import Metric
 
 Command = Literal["run", "attack", "audit"]
 """What is done with each cell."""

@@ -17,7 +17,7 @@ from airmixml.scenario.scope import require_real_numbers
 from airmixml.storage.files import writing_to
 from airmixml.storage.run_folder import PARTIAL, RUNS_FOLDER, hold_folder, identity_of
 from airmixml.streams import Streams
-from airmixml.sweeps.study import CELLS, check_engine
+from airmixml.sweeps.grid_sweep import CELLS, check_engine
 from airmixml.tolerances.epsilons import SLACK, Epsilons
 from airmixml.tolerances.findings import FILES, Delivered, Tolerance, Tolerances
 from airmixml.tolerances.search import Ladder

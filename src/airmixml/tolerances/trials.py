@@ -10,9 +10,9 @@ from typing import Final
 from airmixml.errors import AirMixError, ScenarioError
 from airmixml.progress import Progress
 from airmixml.scenario import Air, Scenario
-from airmixml.sweeps.batches import Failed, Measured, SweepOutcome
-from airmixml.sweeps.cells import cut_into_cells
-from airmixml.sweeps.sweep import run_sweep
+from airmixml.sweeps.batches import cut_into_batches, run_sweep
+from airmixml.sweeps.kinds.cells import CellOutcome, Measured
+from airmixml.sweeps.kinds.run_cells import RunCells
 from airmixml.tolerances.findings import Tried
 from airmixml.wording import one_line
 
@@ -52,7 +52,7 @@ class Trials:
         self._jobs = jobs
         self._device = device
         self._data_dir = data_dir
-        self._outcomes: dict[Scenario, SweepOutcome] = {}
+        self._outcomes: dict[Scenario, CellOutcome] = {}
         self._refused: dict[Air, str] = {}
 
     @property
@@ -73,12 +73,12 @@ class Trials:
         new = sorted((each for each in wanted if each not in self._outcomes), key=lambda each: each.seed)
         if not new:
             return
-        alone = cut_into_cells(new, "run", device=self._device, jobs=0)
+        alone = cut_into_batches(new, RunCells(), device=self._device, jobs=0)
         result = run_sweep(
             alone,
             self._folder,
             jobs=self._jobs,
-            engine="ray" if self._engine == "ray" else "local",
+            engine=self._engine,
             data_dir=self._data_dir,
             progress=lambda _stage, done, total: progress(stage, done, total),
         )
@@ -117,7 +117,7 @@ class Trials:
         for seed in self._seeds:
             outcome = self._outcomes[replace(self._scenario, air=air, seed=seed)]
             if not isinstance(outcome, Measured):
-                return (), outcome.error if isinstance(outcome, Failed) else "no metrics"
+                return (), outcome.error
             value = outcome.metrics.get(self.metric)
             if not isinstance(value, int | float):
                 return (), f"{self.metric}: the run has none; give a scenario with a test set"
