@@ -3,9 +3,10 @@
 import json
 import shutil
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -32,7 +33,7 @@ from airmixml.runs.results import (
     versions,
 )
 from airmixml.runs.seeds_picture import draw_seeds
-from airmixml.runs.spending import Spending, plan_spending, seeds_of
+from airmixml.runs.spending import CellBudget, Spending, plan_spending, seeds_of
 from airmixml.runs.summaries import summarise_seeds
 from airmixml.scenario import RunContext, Scenario, Speed, keys_in_force
 from airmixml.storage.files import write_arrays, write_text, writing_to
@@ -47,6 +48,7 @@ from airmixml.storage.run_folder import (
     claim_folder,
     identity_of,
 )
+from airmixml.storage.study import Study, consecutive_seeds
 from airmixml.streams import Streams
 from airmixml.workers import load_dataset, settle, worker_cost
 from airmixml.workers.loading import check_protectable
@@ -109,14 +111,12 @@ def run(
     for option, given in (("--public-test", public_test), ("--show-values", show_values)):
         if given and not private:
             raise ScenarioError(f"{option}: says something about a private run; give --private too")
-    if seeds < 1:
-        raise ScenarioError(f"seeds = {seeds}: must be at least 1")
+    numbers = consecutive_seeds(scenario, seeds)
     scenario = settle(scenario, data_dir=data_dir, progress=progress, test_rows=public_test or not private)
-    scenario.with_seed(scenario.seed + seeds - 1)  # refuses a last seed that is too large
     context = RunContext(speed=speed or Speed(), data_dir=data_dir, progress=progress, engine=chosen)
     find_device(context.speed.device)
     check_privacy_target(scenario)
-    spending = None
+    spending = budget = None
     if ledger is not None:
         spending = plan_spending(
             seeds_of(scenario, seeds),
@@ -126,9 +126,9 @@ def run(
             data_dir=data_dir,
             progress=progress,
         )
+        budget = CellBudget(spending, {each: each for each in spending.requests}, settled_by_run=True)
     name = f"{scenario.name}-seed{scenario.seed}" + (f"-x{seeds}" if seeds > 1 else "")
-    result: AnyResult
-    runner: SimulationRunner | ProtectedRunner
+    runner: Runner
     if private:
         runner = ProtectedRunner(context=context, pictures=pictures, public_test=public_test, spending=spending)
     else:
@@ -137,17 +137,25 @@ def run(
         )
     identity = {**runner.identity_of(scenario), "seeds": seeds}
     with writing_to(out or RUNS_FOLDER), claim(out, name, identity, force=force) as folder:
-        if spending is not None:
-            spending.reserve_unfinished(
-                {each: (folder.work / f"seed-{each.seed}").exists() for each in spending.requests}
-            )
-        if seeds == 1:
-            result = runner.run_one(scenario, folder, str(folder.final))
-        else:
-            result = runner.summarise(scenario, _run_each(runner, scenario, seeds, folder), str(folder.final))
-            if pictures:
-                _draw_all_seeds(result, folder.work)
+        result: AnyResult = Study(
+            cells=[scenario.with_seed(seed) for seed in numbers],
+            task=_EachSeed(runner, folder, seeds),
+            reducer=lambda found, _kept: _together(runner, scenario, list(found.values()), folder, pictures=pictures),
+            budget=budget,
+        ).run()
         _publish(scenario, result, folder, replace=force, finish=finish)
+    return result
+
+
+def _together(runner: "Runner", scenario: Scenario, runs: list[Any], folder: RunFolder, *, pictures: bool) -> AnyResult:
+    """Return what all seeds give, and draw it; of a protected run, what all releases together reveal."""
+    if len(runs) == 1:
+        return cast(AnyResult, runs[0])
+    result = runner.summarise(scenario, runs, str(folder.final))
+    if pictures and isinstance(result, SeedsResult):
+        draw_seeds(result, folder.work, folder.work / "figures" / "seeds.png")
+    elif pictures:
+        draw_statements(result.privacy, folder.work / "figures" / "privacy.png")
     return result
 
 
@@ -195,6 +203,9 @@ class SimulationRunner:
         )
 
 
+Runner = SimulationRunner | ProtectedRunner
+
+
 def result_of(learned: Learned, *, seconds: float, device: str, run_dir: str = "", resumed_epoch: int = 0) -> RunResult:
     """Return the result of a simulated run: what was sent, what was learned from it, and how long both took."""
     sent, history, training_seconds = learned.transmission, learned.trained.history, learned.training_seconds
@@ -223,42 +234,47 @@ def result_of(learned: Learned, *, seconds: float, device: str, run_dir: str = "
     return RunResult.from_dict(metrics)
 
 
-def _run_each(
-    runner: SimulationRunner | ProtectedRunner, scenario: Scenario, seeds: int, whole: RunFolder
-) -> list[Any]:
-    """Run each seed in a folder of its own; those already finished are kept."""
-    runs: list[Any] = []
-    progress = runner.context.progress
-    for number in range(seeds):
-        progress("seeds", number, seeds)
-        single = scenario.with_seed(scenario.seed + number)
-        name = f"seed-{single.seed}"
-        if (whole.work / name).exists():
-            runs.append(_kept(single, whole.work / name))
-            continue
-        with claim_folder(whole.work / name, runner.identity_of(single)) as folder:
-            result = runner.run_one(single, folder, str(whole.final / name))
-            _publish(single, result, folder)
-        runs.append(result)
-    progress("seeds", seeds, seeds)
-    return runs
+@dataclass(frozen=True)
+class _EachSeed:
+    """Runs each seed in a folder of its own within the whole, or the only one in the whole itself."""
 
+    runner: Runner
+    whole: RunFolder
+    seeds: int
 
-def _draw_all_seeds(result: AnyResult, folder: Path) -> None:
-    """Draw what all seeds together show; of a protected run, what all releases together reveal."""
-    if isinstance(result, SeedsResult):
-        draw_seeds(result, folder, folder / "figures" / "seeds.png")
-    else:
-        draw_statements(result.privacy, folder / "figures" / "privacy.png")
+    def load(self, scenario: Scenario) -> Any:
+        """Return what an earlier process found with this seed."""
+        folder = self._folder(scenario)
+        if self.seeds == 1 or not folder.exists():
+            return None
+        result = load_result(folder)
+        if isinstance(result, SeedsResult) or (result.name, result.seed) != (scenario.name, scenario.seed):
+            why = ValueError(f"not the result of seed {scenario.seed}")
+            raise odd_content(folder / METRICS, why, delete=f"the folder {folder}")
+        return result
 
+    def save(self, _scenario: Scenario, _result: Any) -> bool:
+        """Keep nothing more: a run writes its own folder."""
+        return True
 
-def _kept(scenario: Scenario, folder: Path) -> RunResult | ProtectedResult:
-    """Return what an earlier process found with this seed."""
-    result = load_result(folder)
-    if isinstance(result, SeedsResult) or (result.name, result.seed) != (scenario.name, scenario.seed):
-        why = ValueError(f"not the result of seed {scenario.seed}")
-        raise odd_content(folder / METRICS, why, delete=f"the folder {folder}")
-    return result
+    def run(self, unfinished: Sequence[Scenario], finished: Callable[[Scenario, Any], None]) -> None:
+        """Run one seed after the other."""
+        if self.seeds == 1:
+            (scenario,) = unfinished
+            finished(scenario, self.runner.run_one(scenario, self.whole, str(self.whole.final)))
+            return
+        progress = self.runner.context.progress
+        for number, scenario in enumerate(unfinished, start=self.seeds - len(unfinished)):
+            progress("seeds", number, self.seeds)
+            work = self._folder(scenario)
+            with claim_folder(work, self.runner.identity_of(scenario)) as folder:
+                result = self.runner.run_one(scenario, folder, str(self.whole.final / work.name))
+                _publish(scenario, result, folder)
+            finished(scenario, result)
+        progress("seeds", self.seeds, self.seeds)
+
+    def _folder(self, scenario: Scenario) -> Path:
+        return self.whole.work / f"seed-{scenario.seed}"
 
 
 def _write_findings(sent: Transmission, trained: TrainedModel, folder: Path, *, pictures: bool) -> None:
