@@ -755,7 +755,7 @@ def test_remark_2_uses_the_seeds_that_all_its_rows_have() -> None:
     assert (claim.decision, claim.evidence) == ("holds", "+4.0 (+1.5 to +6.5) points")
 
 
-@pytest.mark.parametrize("share", [0.0, 0.05, 0.3, 0.7])
+@pytest.mark.parametrize("share", [0.0, 0.3])
 def test_cells_that_failed_do_not_stop_the_others(share: float) -> None:
     mnist = Scenario.preset("paper-mnist")
     cells = [
@@ -765,7 +765,7 @@ def test_cells_that_failed_do_not_stop_the_others(share: float) -> None:
         *fig3_cells(mnist),
         *fig4_cells(mnist),
     ]
-    for seed in range(4):
+    for seed in range(2):
         numbers = random.Random(seed)
 
         def values(_cell: Cell, numbers: random.Random = numbers) -> Values:

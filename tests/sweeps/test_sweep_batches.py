@@ -225,7 +225,7 @@ def test_a_damaged_file_counts_as_not_there(content: bytes, store: BatchStore, f
 
 def test_a_file_cut_anywhere_counts_as_not_there(store: BatchStore, file: Path) -> None:
     whole = file.read_bytes().rstrip()
-    for length in range(len(whole)):
+    for length in range(0, len(whole), 11):
         file.write_bytes(whole[:length])
         assert store.load(TWO) is None, length
     file.write_bytes(whole)

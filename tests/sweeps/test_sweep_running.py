@@ -437,6 +437,7 @@ def test_kill_9_half_way(tmp_path: Path) -> None:
     assert not list(folder.glob("*.partial"))
 
 
+@pytest.mark.long
 def test_an_interrupted_sweep_leaves_no_process_behind(two_seeds: SweepResult, tmp_path: Path) -> None:
     def stop(_stage: str, _done: int, _total: int) -> None:
         if len(multiprocessing.active_children()) == 2:
