@@ -20,7 +20,7 @@ from typing import Any
 from airmixml import Scenario, Speed
 from airmixml.compare import METHODS, Comparison, Outcome, Row, compare_methods, load_methods
 from airmixml.compare.adversaries import HEARING
-from airmixml.compare.pictures import comparison_figure
+from airmixml.compare.comparison_picture import comparison_figure
 from airmixml.output.figures import save_figure
 from airmixml.output.numbers import NONE, epsilon_text, joules
 from airmixml.scenario import RunContext

@@ -12,8 +12,8 @@ from airmixml import Scenario
 from airmixml.compare import Outcome, Work, choose_methods, compare_methods, load_methods
 from airmixml.compare.adversaries import Exposure
 from airmixml.compare.baselines.rounds import plan_rounds
+from airmixml.compare.comparison_tables import adversaries_table, write_comparison
 from airmixml.compare.ours import against_everyone, samples_scenario
-from airmixml.compare.tables import adversaries_table, write_comparison
 from airmixml.errors import PrivacyError
 from airmixml.privacy import PrivacyStatement
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu

@@ -12,7 +12,7 @@ import pytest
 
 from airmixml import Scenario
 from airmixml.compare import Method, Outcome, Work, compare_methods, load_methods, vary_key
-from airmixml.compare.tables import write_comparison
+from airmixml.compare.comparison_tables import write_comparison
 from airmixml.errors import PluginError, PrivacyError, RunFolderError
 from airmixml.scenario.varied import read_values
 

@@ -21,7 +21,7 @@ from PIL import Image
 import airmixml.radio.mixtures as mixtures_module
 from airmixml import RunFolderError, Scenario, ScenarioError, simulate
 from airmixml.reproduction import Reproduction, Request, reproduce
-from airmixml.reproduction.pictures import draw_ratios_figure
+from airmixml.reproduction.paper_figures import draw_ratios_figure
 
 Airmix = Callable[..., subprocess.CompletedProcess[str]]
 Whole = tuple[Reproduction, Path]

@@ -10,9 +10,9 @@ from dataclasses import replace
 import pytest
 
 from airmixml import Scenario
-from airmixml.reproduction.cells import Cell, fig3_cells, fig4_cells, table_cells
+from airmixml.reproduction.paper_cells import Cell, fig3_cells, fig4_cells, table_cells
 from airmixml.reproduction.paper_claims import Claim, check_claims
-from airmixml.reproduction.results import CellResult, Summary, judge, mean_interval, summarise
+from airmixml.reproduction.verdicts import CellResult, Summary, judge, mean_interval, summarise
 from airmixml.sweeps import Failed, Sent, SweepResult, Trained
 
 AGREES, TREND, NOT_FOLLOWING = "agrees", "trend agrees", "does not follow from the stated settings"

@@ -19,8 +19,7 @@ from torch import nn
 
 from airmixml.compare.adversaries import Exposure
 from airmixml.compare.baselines.federated import pool_tensors, score
-from airmixml.compare.baselines.needed_power import RECEIVER_NOISE_SHARE
-from airmixml.compare.baselines.rounds import power_gains
+from airmixml.compare.baselines.rounds import RECEIVER_NOISE_SHARE, power_gains
 from airmixml.compare.methods import Method, Outcome, Work
 from airmixml.compare.ours import encoding_cost, samples_scenario, state_both
 from airmixml.edge.closed_form import linear_model

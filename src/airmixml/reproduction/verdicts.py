@@ -12,7 +12,7 @@ from scipy import stats
 
 from airmixml.radio.ratios import draw_ratios
 from airmixml.randomness.slot_words import slot_words
-from airmixml.reproduction.cells import Cell
+from airmixml.reproduction.paper_cells import Cell
 from airmixml.scenario import Mixing
 from airmixml.streams import Streams
 from airmixml.sweeps import Failed, Sent, SweepResult, Trained
