@@ -364,7 +364,7 @@ def _budget(
     failed: dict[str, str] | None,
     ledger: Path | str,
     context: RunContext,
-) -> CellBudget[tuple[str, int]]:
+) -> CellBudget:
     """Plan what the rows spend that run a scenario of this package; ``failed`` takes those that cannot be counted."""
     parts: list[Spending] = []
     scenarios: dict[tuple[str, int], Scenario] = {}

@@ -177,7 +177,7 @@ def _values(comparison: Comparison) -> Figure:
     figure = new_figure(8.5, 8.2, title)
     top, middle, bottom = figure.subplots(3, 1, sharex=True, height_ratios=(1.4, 1.0, 1.0))
     places, (means, spread) = np.arange(len(rows)), _percent(rows)
-    error_line(top, places, means, spread, color=ORANGE, marker="o")
+    error_line(top, list(map(float, places)), means, spread, color=ORANGE, marker="o")
     for place, mean, above in zip(places, means, spread, strict=True):
         top.annotate(
             f"{mean:.1f}", (place, mean + above), xytext=(0, 5), textcoords="offset points", ha="center", fontsize=9

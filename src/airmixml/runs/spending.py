@@ -10,7 +10,7 @@ import math
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final
 
 import numpy as np
 
@@ -41,7 +41,6 @@ from airmixml.workers import encoded_dim
 from airmixml.workers.loading import load_raw
 from airmixml.workers.owners import Owners, owners_of
 
-Cell = TypeVar("Cell")
 _UP: Final = 1.0 + 2.0**-48  # a few roundings of numbers that are not negative
 _ONE_ROUNDING: Final = 2.0**-53
 
@@ -90,24 +89,24 @@ class Spending:
 
 
 @dataclass(frozen=True)
-class CellBudget(Generic[Cell]):
+class CellBudget:
     """What the cells of a study spend: the scenario that each runs, several perhaps the same; others are not counted.
 
     ``settled_by_run`` says that a run settles itself by what each worker really spent; else it counts in full.
     """
 
     spending: Spending
-    scenarios: Mapping[Cell, Scenario]
+    scenarios: Mapping[Any, Scenario]
     settled_by_run: bool = False
 
-    def reserve(self, finished: Container[Cell]) -> None:
+    def reserve(self, finished: Container[Any]) -> None:
         """Reserve all that is not finished, together or nothing of it."""
         done: dict[Scenario, bool] = {}
         for cell, scenario in self.scenarios.items():
             done[scenario] = done.get(scenario, True) and cell in finished
         self.spending.reserve_unfinished(done)
 
-    def settle(self, cell: Cell) -> None:
+    def settle(self, cell: Any) -> None:
         """Count a finished cell as spent in full."""
         if cell in self.scenarios and not self.settled_by_run:
             self.spending.settle_in_full(self.scenarios[cell])

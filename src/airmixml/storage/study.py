@@ -35,7 +35,7 @@ class Task(Protocol[Cell, Outcome]):
         """Run these cells, in any order; ``finished`` gets each at once. One that fails stops no other."""
 
 
-class Budget(Protocol[Cell]):
+class Budget(Protocol):
     """What the cells of a study spend, in a ledger that lasts."""
 
     def reserve(self, finished: Container[Any]) -> None:
@@ -59,7 +59,7 @@ class Study(Generic[Cell, Outcome, Result]):
     cells: Iterable[Cell]
     task: Task[Cell, Outcome]
     reducer: Callable[[Mapping[Cell, Outcome], int], Result]
-    budget: Budget[Cell] | None = None
+    budget: Budget | None = None
 
     def run(self) -> Result:
         """Run the cells that are not kept yet, and return what the reducer makes of all."""

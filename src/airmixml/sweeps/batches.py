@@ -396,7 +396,7 @@ def run_sweep(
     data_dir: Path | None = None,
     checkpoint_seconds: float = 5.0,
     progress: Progress = silent,
-    budget: Budget[Part] | None = None,
+    budget: Budget | None = None,
 ) -> SweepResult:
     """Run all batches that the folder does not hold yet and return the outcomes of all.
 

@@ -19,7 +19,7 @@ from airmixml.scenario import Scenario, Workers
 from airmixml.scenario.grid import Grid, Point, scenario_at, value_text
 from airmixml.storage.run_folder import identity_of
 from airmixml.storage.study import consecutive_seeds, study_folder, study_path
-from airmixml.sweeps.batches import Batch, Part, cut_into_batches, run_sweep, useful_jobs
+from airmixml.sweeps.batches import Batch, cut_into_batches, run_sweep, useful_jobs
 from airmixml.sweeps.kinds import CELL_KINDS, COMMAND_OPTIONS
 from airmixml.sweeps.kinds.cells import CellKind, CellOutcome, Measured
 from airmixml.sweeps.sweep_files import write_sweep
@@ -242,7 +242,7 @@ def _plan_spending(
     ledger: Path | str,
     data_dir: Path | None,
     progress: Progress,
-) -> CellBudget[Part]:
+) -> CellBudget:
     """Return what all cells spend with all seeds; refuse them if that of one cannot be counted."""
     from airmixml.runs.spending import CellBudget, plan_spending  # here: it needs torch
 

@@ -51,7 +51,8 @@ class ImpairmentLadder:
         """Return an entry of ``impairment_ladders.toml``."""
         sizes = tuple(entry.pop("sizes", ()))
         if "decades" in entry:
-            sizes = _decades(*entry.pop("decades"), _FINE_STEPS if entry.pop("fine", False) else _STEPS)
+            low, high = entry.pop("decades")
+            sizes = _decades(low, high, _FINE_STEPS if entry.pop("fine", False) else _STEPS)
         elif "steps" in entry:
             sizes = _equal_steps(*entry.pop("steps"))
         return cls(key=key, sizes=sizes, along=tuple(entry.pop("along", ())), **entry)
