@@ -267,7 +267,7 @@ ODD: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("kind", ODD)
-def test_odd_content_with_a_right_checksum_is_told_in_one_line(kind: str, store: BatchStore, file: Path) -> None:
+def test_corrupt_file_with_a_right_checksum_is_told_in_one_line(kind: str, store: BatchStore, file: Path) -> None:
     ResultStore(file.parent).save(file.name, ODD[kind])
     with pytest.raises(RunFolderError) as refusal:
         store.load(TWO)

@@ -18,7 +18,7 @@ from airmixml.output.numbers import plural
 from airmixml.reading import Read, read_regular
 from airmixml.reports.content import Curve
 from airmixml.scenario import Scenario
-from airmixml.storage.results import odd_content
+from airmixml.storage.results import corrupt_file
 from airmixml.storage.run_folder import METRICS, PARTIAL, SCENARIO
 from airmixml.wording import reason
 
@@ -57,7 +57,7 @@ class FoundFolder:
         try:
             return Scenario.load(toml) if there else Scenario.from_json(self.plain["scenario"])
         except ScenarioError as problem:
-            raise odd_content(toml if there else self.file, problem, f"the folder {self.path}") from None
+            raise corrupt_file(toml if there else self.file, problem, f"the folder {self.path}") from None
 
     def page(self, name: str) -> tuple[Block, ...]:
         """Return the parts of one of its pages of Markdown, long tables cut; none where the page is not there."""
@@ -102,7 +102,7 @@ def find_folder(path: Path | str, work: Path | None = None, read: Read = read_re
     except OSError as problem:
         raise RunFolderError(f"{file}: cannot be read ({reason(problem)})") from None
     except (ValueError, RecursionError) as problem:
-        raise odd_content(file, problem, delete=f"the folder {path}") from None
+        raise corrupt_file(file, problem, delete=f"the folder {path}") from None
     return FoundFolder(path=path, kind=_kind(file.name, plain), file=file, plain=plain)
 
 
@@ -126,5 +126,5 @@ def read_curve(folder: Path, label: str, read: Read = read_regular) -> Curve | N
     except OSError as problem:
         raise RunFolderError(f"{path}: cannot be read ({reason(problem)})") from None
     except (ValueError, KeyError, TypeError, csv.Error) as problem:
-        raise odd_content(path, problem, delete=f"the folder {folder}") from None
+        raise corrupt_file(path, problem, delete=f"the folder {folder}") from None
     return Curve(label=label, columns=columns) if columns else None

@@ -16,7 +16,7 @@ from airmixml.reports.folders import find_folder
 from airmixml.reports.of_studies import CONTENTS
 from airmixml.reports.pictures import MOST_BYTES, curve_table, draw_curves, embed
 from airmixml.storage.files import write_text, writing_to
-from airmixml.storage.results import odd_content
+from airmixml.storage.results import corrupt_file
 from airmixml.storage.run_folder import REPORT, SCENARIO
 from airmixml.version import __version__
 
@@ -96,7 +96,7 @@ def read_content(folder: Path, work: Path | None = None) -> Content:
         RecursionError,
         StopIteration,
     ) as problem:
-        raise odd_content(found.file, problem, delete=f"the folder {folder}") from problem
+        raise corrupt_file(found.file, problem, delete=f"the folder {folder}") from problem
 
 
 def render_report(content: Content, command: Sequence[str] = ()) -> str:

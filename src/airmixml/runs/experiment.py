@@ -23,21 +23,20 @@ from airmixml.radio.mixtures import Transmission
 from airmixml.radio.shards import SHARDS, ShardStore
 from airmixml.runs.model_files import CHECKPOINT, FileCheckpoint, save_model
 from airmixml.runs.pictures import draw_ledger, draw_run, draw_statements
-from airmixml.runs.protected import ProtectedRunner, stated_rows, stated_scores
+from airmixml.runs.protected import ProtectedRunner, about_data, stated_in_both_modes
 from airmixml.runs.results import (
     SIMULATION,
     ProtectedResult,
     RunResult,
     SeedsResult,
     load_result,
-    versions,
 )
 from airmixml.runs.seeds_picture import draw_seeds
 from airmixml.runs.spending import CellBudget, Spending, plan_spending, seeds_of
 from airmixml.runs.summaries import summarise_seeds
-from airmixml.scenario import RunContext, Scenario, Speed, keys_in_force
+from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.storage.files import write_arrays, write_text, writing_to
-from airmixml.storage.results import odd_content
+from airmixml.storage.results import corrupt_file
 from airmixml.storage.run_folder import (
     METRICS,
     RUNS_FOLDER,
@@ -50,7 +49,7 @@ from airmixml.storage.run_folder import (
 )
 from airmixml.storage.study import Study, consecutive_seeds
 from airmixml.streams import Streams
-from airmixml.workers import load_dataset, settle, worker_cost
+from airmixml.workers import load_dataset, settle
 from airmixml.workers.loading import check_protectable
 
 AnyResult = RunResult | SeedsResult | ProtectedResult
@@ -208,28 +207,21 @@ Runner = SimulationRunner | ProtectedRunner
 
 def result_of(learned: Learned, *, seconds: float, device: str, run_dir: str = "", resumed_epoch: int = 0) -> RunResult:
     """Return the result of a simulated run: what was sent, what was learned from it, and how long both took."""
-    sent, history, training_seconds = learned.transmission, learned.trained.history, learned.training_seconds
-    scenario, dataset, report = sent.scenario, sent.dataset, sent.report
-    held_dim = dataset.held_dim or dataset.input_dim
-    about = {name: getattr(dataset, name) for name in ("name", "train_samples", "input_dim", "label_dim")}
+    sent, dataset, training_seconds = learned.transmission, learned.transmission.dataset, learned.training_seconds
     metrics = {
-        "name": scenario.name,
-        "seed": scenario.seed,
-        "air": keys_in_force(scenario.air),
-        **stated_scores(dataset, history),
-        **report.to_dict(),
-        "worker_cost": worker_cost(scenario.workers, held_dim, report.signal).to_dict(),
+        **sent.report.to_dict(),
+        **stated_in_both_modes(learned, device=device, run_dir=run_dir),
         "clipped_values": dataset.clipped_values,
         "clipped_samples": dataset.clipped_samples,
-        "dataset": {**about, "test_samples": len(dataset.test_labels)},
+        "dataset": {
+            **about_data(dataset),
+            "train_samples": dataset.train_samples,
+            "test_samples": len(dataset.test_labels),
+        },
         "seconds": seconds,
         "seconds_by_stage": {"over_the_air": seconds - training_seconds, "training": training_seconds},
         "resumed_from_epoch": resumed_epoch,
-        "device": device,
-        "versions": versions(),
-        "run_dir": run_dir,
         "mode": SIMULATION,
-        **stated_rows(sent),
     }
     return RunResult.from_dict(metrics)
 
@@ -250,7 +242,7 @@ class _EachSeed:
         result = load_result(folder)
         if isinstance(result, SeedsResult) or (result.name, result.seed) != (scenario.name, scenario.seed):
             why = ValueError(f"not the result of seed {scenario.seed}")
-            raise odd_content(folder / METRICS, why, delete=f"the folder {folder}")
+            raise corrupt_file(folder / METRICS, why, delete=f"the folder {folder}")
         return result
 
     def save(self, _scenario: Scenario, _result: Any) -> bool:

@@ -190,7 +190,7 @@ class Failed:
 
 
 def silent_share(_share: Any) -> None:
-    """Tell nobody how far a batch is."""
+    """Report nothing of how far a batch is."""
 
 
 @dataclass(frozen=True, kw_only=True)

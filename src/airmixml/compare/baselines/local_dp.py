@@ -1,4 +1,4 @@
-"""Local privacy: every worker adds the noise that makes its own messages private, and nobody has to be trusted.
+"""Local privacy: every worker adds the noise that makes its own messages private, and no trust is needed.
 
 In every round all workers send, at once, the clipped gradients of a linear softmax with noise of their own; the server
 takes the sum, descends and broadcasts. Of the mechanisms that were tried on made-up data
