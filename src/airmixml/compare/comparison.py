@@ -4,7 +4,7 @@ import math
 import re
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -279,7 +279,7 @@ def _run_all(
 
     ``failed`` takes the jobs that the package refuses, with its line; without it the refusal is raised.
     """
-    numbers = consecutive_seeds(scenario, seeds)
+    numbers = list(consecutive_seeds(scenario, seeds))
     for each in dict.fromkeys(job.scenario for job in jobs.values()):
         require_classes(each.workers, "a comparison")
         require_real_numbers(each.privacy, "a comparison")
@@ -324,11 +324,11 @@ class _MethodTask:
         self.store.save(_file(*cell), outcome.to_dict())
         return True
 
-    def run(self, unfinished: Sequence[tuple[str, int]], finished: Callable[[tuple[str, int], Outcome], None]) -> None:
+    def run(self, unfinished: Iterable[tuple[str, int]], finished: Callable[[tuple[str, int], Outcome], None]) -> None:
         """Run what is left; a method that is refused with one seed is not tried with the next."""
-        already, loaded = self.total - len(unfinished), dict[int, Any]()
-        for done, (name, seed) in enumerate(unfinished):
-            self.context.progress("results", already + done, self.total)
+        left, loaded = list(unfinished), dict[int, Any]()
+        for done, (name, seed) in enumerate(left, start=self.total - len(left)):
+            self.context.progress("results", done, self.total)
             if self.failed and name in self.failed:
                 continue
             if seed not in loaded:

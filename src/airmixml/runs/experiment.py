@@ -3,7 +3,7 @@
 import json
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -125,7 +125,7 @@ def run(
             data_dir=data_dir,
             progress=progress,
         )
-        budget = CellBudget(spending, {each: each for each in spending.requests}, settled_by_run=True)
+        budget = CellBudget(spending, {each.seed: each for each in spending.requests}, settled_by_run=True)
     name = f"{scenario.name}-seed{scenario.seed}" + (f"-x{seeds}" if seeds > 1 else "")
     runner: Runner
     if private:
@@ -137,8 +137,8 @@ def run(
     identity = {**runner.identity_of(scenario), "seeds": seeds}
     with writing_to(out or RUNS_FOLDER), claim(out, name, identity, force=force) as folder:
         result: AnyResult = Study(
-            cells=[scenario.with_seed(seed) for seed in numbers],
-            task=_EachSeed(runner, folder, seeds),
+            cells=numbers,
+            task=_EachSeed(runner, scenario, folder, seeds),
             reducer=lambda found, _kept: _together(runner, scenario, list(found.values()), folder, pictures=pictures),
             budget=budget,
         ).run()
@@ -231,42 +231,39 @@ class _EachSeed:
     """Runs each seed in a folder of its own within the whole, or the only one in the whole itself."""
 
     runner: Runner
+    scenario: Scenario
     whole: RunFolder
     seeds: int
 
-    def load(self, scenario: Scenario) -> Any:
+    def load(self, seed: int) -> Any:
         """Return what an earlier process found with this seed."""
-        folder = self._folder(scenario)
+        folder = self.whole.work / f"seed-{seed}"
         if self.seeds == 1 or not folder.exists():
             return None
         result = load_result(folder)
-        if isinstance(result, SeedsResult) or (result.name, result.seed) != (scenario.name, scenario.seed):
-            why = ValueError(f"not the result of seed {scenario.seed}")
+        if isinstance(result, SeedsResult) or (result.name, result.seed) != (self.scenario.name, seed):
+            why = ValueError(f"not the result of seed {seed}")
             raise corrupt_file(folder / METRICS, why, delete=f"the folder {folder}")
         return result
 
-    def save(self, _scenario: Scenario, _result: Any) -> bool:
+    def save(self, _seed: int, _result: Any) -> bool:
         """Keep nothing more: a run writes its own folder."""
         return True
 
-    def run(self, unfinished: Sequence[Scenario], finished: Callable[[Scenario, Any], None]) -> None:
+    def run(self, unfinished: Iterable[int], finished: Callable[[int, Any], None]) -> None:
         """Run one seed after the other."""
-        if self.seeds == 1:
-            (scenario,) = unfinished
-            finished(scenario, self.runner.run_one(scenario, self.whole, str(self.whole.final)))
-            return
         progress = self.runner.context.progress
-        for number, scenario in enumerate(unfinished, start=self.seeds - len(unfinished)):
-            progress("seeds", number, self.seeds)
-            work = self._folder(scenario)
-            with claim_folder(work, self.runner.identity_of(scenario)) as folder:
-                result = self.runner.run_one(scenario, folder, str(self.whole.final / work.name))
+        for seed in unfinished:
+            scenario, name = self.scenario.with_seed(seed), f"seed-{seed}"
+            if self.seeds == 1:
+                finished(seed, self.runner.run_one(scenario, self.whole, str(self.whole.final)))
+                return
+            progress("seeds", seed - self.scenario.seed, self.seeds)
+            with claim_folder(self.whole.work / name, self.runner.identity_of(scenario)) as folder:
+                result = self.runner.run_one(scenario, folder, str(self.whole.final / name))
                 _publish(scenario, result, folder)
-            finished(scenario, result)
+            finished(seed, result)
         progress("seeds", self.seeds, self.seeds)
-
-    def _folder(self, scenario: Scenario) -> Path:
-        return self.whole.work / f"seed-{scenario.seed}"
 
 
 def _write_findings(sent: Transmission, trained: TrainedModel, folder: Path, *, pictures: bool) -> None:

@@ -31,7 +31,7 @@ class Task(Protocol[Cell, Outcome]):
     def save(self, cell: Cell, outcome: Outcome) -> bool:
         """Keep what a cell gave; return whether it is kept, and so need not be run again."""
 
-    def run(self, unfinished: Sequence[Cell], finished: Callable[[Cell, Outcome], None]) -> None:
+    def run(self, unfinished: Iterable[Cell], finished: Callable[[Cell, Outcome], None]) -> None:
         """Run these cells, in any order; ``finished`` gets each at once. One that fails stops no other."""
 
 
@@ -56,34 +56,50 @@ class Study(Generic[Cell, Outcome, Result]):
         budget: what the cells spend, where a ledger counts it.
     """
 
-    cells: Iterable[Cell]
+    cells: Sequence[Cell]
     task: Task[Cell, Outcome]
     reducer: Callable[[Mapping[Cell, Outcome], int], Result]
     budget: Budget | None = None
 
     def run(self) -> Result:
-        """Run the cells that are not kept yet, and return what the reducer makes of all."""
-        cells = list(dict.fromkeys(self.cells))
-        found = {cell: kept for cell in cells if (kept := self.task.load(cell)) is not None}
-        already = len(found)
-        if self.budget is not None:
-            self.budget.reserve(found)
+        """Run the cells that are not kept yet, and return what the reducer makes of all.
+
+        Cells are looked at when it is their turn, so that any number of them begins at once; with a budget all are
+        looked at before the first is run.
+        """
+        found: dict[Cell, Outcome] = {}
+        already = 0
+
+        def not_kept() -> Iterator[Cell]:
+            nonlocal already
+            seen = set()
+            for cell in self.cells:
+                if cell not in seen:
+                    seen.add(cell)
+                    if (kept := self.task.load(cell)) is None:
+                        yield cell
+                    else:
+                        found[cell], already = kept, already + 1
 
         def finished(cell: Cell, outcome: Outcome) -> None:
             if self.task.save(cell, outcome) and self.budget is not None:
                 self.budget.settle(cell)
             found[cell] = outcome
 
-        self.task.run([cell for cell in cells if cell not in found], finished)
-        return self.reducer({cell: found[cell] for cell in cells if cell in found}, already)
+        unfinished: Iterable[Cell] = not_kept()
+        if self.budget is not None:
+            unfinished = list(unfinished)
+            self.budget.reserve(found)
+        self.task.run(unfinished, finished)
+        return self.reducer({cell: found[cell] for cell in self.cells if cell in found}, already)
 
 
-def consecutive_seeds(scenario: Scenario, seeds: int) -> list[int]:
+def consecutive_seeds(scenario: Scenario, seeds: int) -> range:
     """Return so many seeds, beginning with the scenario's; refuse none, and a last one that is too large."""
     if seeds < 1:
         raise ScenarioError(f"seeds = {seeds}: must be at least 1")
     scenario.with_seed(scenario.seed + seeds - 1)
-    return list(range(scenario.seed, scenario.seed + seeds))
+    return range(scenario.seed, scenario.seed + seeds)
 
 
 def study_path(out: Path | str | None, name: str) -> Path:

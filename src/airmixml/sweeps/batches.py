@@ -12,13 +12,13 @@ import json
 import os
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from airmixml.data import KnownDataSet
+from airmixml.data import KnownDataSet, known_dataset, warn_of_clipping
 from airmixml.devices import physical_memory_bytes
 from airmixml.doors import DATASETS
 from airmixml.engines import Engine
@@ -30,6 +30,7 @@ from airmixml.storage.files import locked, remove_temporaries
 from airmixml.storage.results import ResultStore, from_plain, to_plain
 from airmixml.storage.run_folder import identity_of
 from airmixml.storage.study import Budget, Study
+from airmixml.streams import Streams
 from airmixml.version import __version__
 from airmixml.wording import one_line
 from airmixml.workers import encoded_dim
@@ -57,6 +58,9 @@ class Kind(ABC):
     on_device: ClassVar[bool] = True
     """Whether it computes on the device that was asked for, or on the CPU anyway."""
 
+    needs_data: ClassVar[bool] = True
+    """Whether data are loaded."""
+
     @property
     def asked(self) -> str:
         """Options of the command, as JSON."""
@@ -81,8 +85,28 @@ class Kind(ABC):
         """Return the memory that a part takes, roughly; 0 where it is little."""
         return 0
 
-    def prepare(self, parts: Sequence[Part], data_dir: Path | None, progress: Progress) -> None:  # noqa: B027
-        """Refuse a device or data that are not there; download once what all processes need."""
+    def prepare(self, parts: Sequence[Part], data_dir: Path | None, progress: Progress) -> None:
+        """Refuse a device or data that are not there before anything is made; download what all processes need."""
+        if not self.needs_data:
+            return
+        from airmixml.devices import find_device  # torch takes seconds to load, and may not be needed
+        from airmixml.workers import load_dataset
+
+        find_device(parts[0].device)
+        firsts = {part.scenarios[0].workers.dataset: part.scenarios[0] for part in parts}
+        for scenario in firsts.values():
+            known = known_dataset(scenario.workers.dataset)
+            try:
+                if known is not None:
+                    known.read(data_dir, progress)  # encoding may take long, and each process does it anyway
+                    continue
+                data = load_dataset(scenario.workers, Streams(scenario.seed), data_dir=data_dir, progress=progress)
+            except AirMixError:
+                if len(firsts) == 1 or self.stacked:
+                    raise
+                continue  # the cells with these data say so
+            values = (data.held_dim or data.input_dim) * (data.train_samples + len(data.test_labels))
+            warn_of_clipping(data.clipped_values, values)
 
     @abstractmethod
     def run(self, batch: Batch, place: Place) -> Iterator[tuple[Part, list[Any]]]:
@@ -299,15 +323,15 @@ class BatchedTask:
     def _forget_beginnings(self, part: Part) -> None:
         shutil.rmtree(self._folder / f"{part.digest}.partial", ignore_errors=True)
 
-    def run(self, unfinished: Sequence[Part], finished: Callable[[Part, Finished], None]) -> None:
+    def run(self, unfinished: Iterable[Part], finished: Callable[[Part, Finished], None]) -> None:
         """Run what is left of each batch; parts that a dying process left undone are run again, each by itself."""
+        left = dict.fromkeys(unfinished)
         if self._engine != "ray":  # what the nodes of a cluster have is theirs to say
-            for kind in dict.fromkeys(part.kind for part in unfinished):
-                kind.prepare([part for part in unfinished if part.kind == kind], self._place.data_dir, self._progress)
+            for kind in dict.fromkeys(part.kind for part in left):
+                kind.prepare([part for part in left if part.kind == kind], self._place.data_dir, self._progress)
         self._folder.mkdir(parents=True, exist_ok=True)
         with locked(self._folder):
             remove_temporaries(self._folder)
-            left = dict.fromkeys(unfinished)
             batches = [some for batch in self._batches if (some := tuple(part for part in batch if part in left))]
             work = _WorkDone(self._parts, left, self._progress)
 
@@ -415,7 +439,7 @@ def run_sweep(
     """
     place = Place(data_dir=data_dir, checkpoint_seconds=checkpoint_seconds)
     task = BatchedTask(batches, place, folder, engine=engine, jobs=jobs, progress=progress)
-    parts = (part for batch in batches for part in batch)
+    parts = [part for batch in batches for part in batch]
     return Study(cells=parts, task=task, reducer=_by_scenario, budget=budget).run()
 
 

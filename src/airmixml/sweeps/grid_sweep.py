@@ -127,7 +127,7 @@ def sweep_grid(
     """
     started, kind = time.perf_counter(), kind_of(command, ledger=ledger, **options)
     check_engine(engine, jobs)
-    numbers = consecutive_seeds(scenario, seeds)
+    numbers = list(consecutive_seeds(scenario, seeds))
     grid.check_size(seeds)
     kind.check_metrics(metrics)
     points = list(grid.points)

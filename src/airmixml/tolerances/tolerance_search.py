@@ -70,7 +70,7 @@ def find_tolerances(
     require_real_numbers(scenario.privacy, "a search for tolerances")
     if not (0.0 < drop <= 100.0):
         raise ScenarioError(f"--drop = {drop:g}: must be a number of points above 0 and of at most 100")
-    numbers = consecutive_seeds(scenario, seeds)
+    numbers = list(consecutive_seeds(scenario, seeds))
     check_privacy_target(scenario)
     label = "" if scenario.air.is_ideal else f"-{scenario.air.preset}"
     folder = study_path(out, f"tolerances-{scenario.name}{label}")

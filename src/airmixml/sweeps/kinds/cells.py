@@ -9,15 +9,11 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, is_dataclass
-from pathlib import Path
 from types import UnionType
 from typing import Any, ClassVar, Self, get_args, get_origin, get_type_hints
 
-from airmixml.data import known_dataset, warn_of_clipping
 from airmixml.errors import AirMixError, DataError, PluginError, RunFolderError, ScenarioError
-from airmixml.progress import Progress
 from airmixml.scenario import RunContext, Speed
-from airmixml.streams import Streams
 from airmixml.sweeps.batches import Batch, Failed, Kind, Part, Place
 from airmixml.wording import did_you_mean, one_line, shown_name
 
@@ -75,26 +71,6 @@ class CellKind(Kind):
         if not isinstance(plain, dict) or set(plain) != {"metrics"} or not isinstance(plain["metrics"], dict):
             raise ValueError("it must be metrics by name")
         return Measured(metrics=plain["metrics"])
-
-    def prepare(self, parts: Sequence[Part], data_dir: Path | None, progress: Progress) -> None:
-        """Refuse a device that is not there, and data where all cells need the same."""
-        from airmixml.devices import find_device  # torch takes seconds to load, and may not be needed
-        from airmixml.workers import load_dataset
-
-        find_device(parts[0].device)
-        firsts = {part.scenarios[0].workers.dataset: part.scenarios[0] for part in parts}
-        for scenario in firsts.values():
-            known = known_dataset(scenario.workers.dataset)
-            try:
-                if known is not None:
-                    known.read(data_dir, progress)  # encoding may take long, and each process does it anyway
-                else:
-                    data = load_dataset(scenario.workers, Streams(scenario.seed), data_dir=data_dir, progress=progress)
-                    values = (data.held_dim or data.input_dim) * (data.train_samples + len(data.test_labels))
-                    warn_of_clipping(data.clipped_values, values)
-            except AirMixError:
-                if len(firsts) == 1:
-                    raise  # else the cells of that data set say so
 
     def run(self, batch: Batch, place: Place) -> Iterator[tuple[Part, list[Any]]]:
         """Run cells that share their draws; one that is refused gets the refusal as its outcome, and costs no other."""

@@ -6,10 +6,9 @@ import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-from airmixml.data import KnownDataSet, known_dataset, warn_of_clipping
+from airmixml.data import KnownDataSet, known_dataset
 from airmixml.doors import DATASETS
 from airmixml.errors import AirMixError, ScenarioError
 from airmixml.progress import Progress
@@ -82,6 +81,7 @@ class Energies(Kind):
     name: ClassVar[str] = "energy"
     stacked: ClassVar[bool] = True
     on_device: ClassVar[bool] = False
+    needs_data: ClassVar[bool] = False
 
     def check(self, scenario: Scenario) -> None:
         """Refuse data of unknown size."""
@@ -127,6 +127,7 @@ class Trainings(Energies):
 
     name: ClassVar[str] = "training"
     on_device: ClassVar[bool] = True
+    needs_data: ClassVar[bool] = True
 
     def check(self, scenario: Scenario) -> None:
         """Refuse also what is not a network on the data as they were loaded."""
@@ -154,18 +155,6 @@ class Trainings(Energies):
     def bytes_needed(self, part: Part) -> int:
         """Return the memory of all mixtures."""
         return len(part.scenarios) * mixture_bytes(part.scenarios[0])
-
-    def prepare(self, parts: Sequence[Part], data_dir: Path | None, progress: Progress) -> None:
-        """Refuse a device or data that are not there."""
-        from airmixml.devices import find_device  # torch takes seconds to load, and may not be needed
-        from airmixml.workers import load_dataset
-
-        find_device(parts[0].device)
-        for part in {part.scenarios[0].workers.dataset: part for part in parts}.values():
-            first = part.scenarios[0]
-            data = load_dataset(first.workers, Streams(first.seed), data_dir=data_dir, progress=progress)
-            values = (data.held_dim or data.input_dim) * (data.train_samples + len(data.test_labels))
-            warn_of_clipping(data.clipped_values, values)
 
     def read(self, part: Part, plain: Any) -> Trained:
         """Return what was kept."""
