@@ -96,7 +96,7 @@ def test_two_keys_to_vary_are_refused_with_the_sweep_to_use(
 HALTING = """
 import os, signal, sys
 from pathlib import Path
-from airmixml.sweeps.batches import BatchedTask
+from airmixml.sweeps.batched_task import BatchedTask
 from airmixml.cli.main import main
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -16,7 +16,8 @@ from airmixml import RunFolderError, Scenario, ScenarioError, simulate
 from airmixml.progress import silent
 from airmixml.storage.results import ResultStore, to_plain
 from airmixml.sweeps import Energies, Failed, Part, Sent, Trained, Trainings, cut_into_batches
-from airmixml.sweeps.batches import BatchedTask, Finished, Place
+from airmixml.sweeps.batched_task import BatchedTask, Finished
+from airmixml.sweeps.batches import Place
 
 IRIS = Scenario.preset("paper-iris").with_overrides("radio.slots=200", "learner.epochs=3")
 MNIST = Scenario.preset("paper-mnist")

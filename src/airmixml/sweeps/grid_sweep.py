@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from airmixml.engines.processes import end_if_started_by_script
 from airmixml.errors import AirMixError, ScenarioError
@@ -19,7 +19,8 @@ from airmixml.scenario import Scenario, Workers
 from airmixml.scenario.grid import Grid, Point, scenario_at, value_text
 from airmixml.storage.run_folder import identity_of
 from airmixml.storage.study import consecutive_seeds, study_folder, study_path
-from airmixml.sweeps.batches import Batch, cut_into_batches, run_sweep, useful_jobs
+from airmixml.sweeps.batched_task import run_sweep
+from airmixml.sweeps.batches import Batch, cut_into_batches, useful_jobs
 from airmixml.sweeps.kinds import CELL_KINDS, COMMAND_OPTIONS
 from airmixml.sweeps.kinds.cells import CellKind, CellOutcome, Measured
 from airmixml.sweeps.sweep_files import write_sweep
@@ -192,7 +193,7 @@ def check_engine(engine: str, jobs: int) -> None:
 def check_command(name: str) -> Command:
     """Return the name of a command that can be swept; refuse any other."""
     _check_word("command", name, tuple(CELL_KINDS))
-    return cast(Command, name)
+    return name
 
 
 def _check_word(option: str, value: str, allowed: Sequence[str]) -> None:

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from airmixml.scenario import Scenario
 from airmixml.scenario.grid import Grid, Point, value_text
 from airmixml.storage.run_folder import REPORT
 from airmixml.sweeps.kinds.cells import Metric
 
-Command = Literal["run", "attack", "audit"]
-"""What is done with each cell."""
+Command = str
+"""What is done with each cell: a name of ``sweeps.kinds.CELL_KINDS``."""
 FILES: Final = (*(f"sweep.{suffix}" for suffix in ("csv", "md", "tex", "json", "parquet", "png", "svg")), REPORT)
 
 

@@ -10,7 +10,8 @@ from typing import Any, Final
 from airmixml.errors import AirMixError, ScenarioError
 from airmixml.progress import Progress
 from airmixml.scenario import Air, Scenario
-from airmixml.sweeps.batches import cut_into_batches, run_sweep
+from airmixml.sweeps.batched_task import run_sweep
+from airmixml.sweeps.batches import cut_into_batches
 from airmixml.sweeps.kinds.cells import CellOutcome, Measured
 from airmixml.sweeps.kinds.run_cells import RunCells
 from airmixml.tolerances.tolerance import Tried
