@@ -241,7 +241,7 @@ def one_cell_rows(device: str, quick: bool) -> list[Row]:
 
 def half_table_rows(device: str, quick: bool, usual_seconds_a_cell: float) -> list[Row]:
     """All that ``airmix reproduce table1 --dataset mnist`` does but drawing, against the loops' training alone."""
-    from airmixml.reproduction.cells import Request  # noqa: PLC0415 - only on a GPU
+    from airmixml.reproduction.paper_cells import Request  # noqa: PLC0415 - only on a GPU
     from airmixml.reproduction.reproduce import reproduce  # noqa: PLC0415
 
     base = on_made_up_digits(Scenario.preset("paper-mnist"))

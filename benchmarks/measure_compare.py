@@ -18,7 +18,7 @@ from pathlib import Path
 import compare_tables
 from airmixml import Scenario, Speed
 from airmixml.compare import METHODS, Comparison, Outcome, Row, compare_methods, load_methods
-from airmixml.compare.pictures import comparison_figure
+from airmixml.compare.comparison_picture import comparison_figure
 from airmixml.output.figures import save_figure
 from airmixml.scenario import RunContext
 from airmixml.storage.results import from_plain

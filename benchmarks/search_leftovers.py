@@ -38,7 +38,7 @@ from sklearn.datasets import load_breast_cancer
 import airmixml.compare
 import airmixml.reports.of_runs
 import airmixml.reports.pages
-import airmixml.sweeps.study
+import airmixml.sweeps.grid_sweep
 from airmixml import AirMixClassifier
 from airmixml.budgets import LedgerFile, People
 from airmixml.cli.main import main as airmix

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from airmixml.radio import simulate, simulate_blocks
     from airmixml.runs import export_onnx, load_metrics, load_model, load_network, run
     from airmixml.scenario import Scenario, Speed
-    from airmixml.sweeps.study import sweep
+    from airmixml.sweeps.grid_sweep import sweep
     from airmixml.workers import settle
 
 __all__ = ["AirMixClassifier", "AirMixError", "AirMixRegressor", "DataError", "PrivacyError", "RunFolderError"]
@@ -35,7 +35,7 @@ __getattr__ = import_late(
         "airmixml.radio": ("simulate", "simulate_blocks"),
         "airmixml.runs": ("export_onnx", "load_metrics", "load_model", "load_network", "run"),
         "airmixml.scenario": ("Scenario", "Speed"),
-        "airmixml.sweeps.study": ("sweep",),
+        "airmixml.sweeps.grid_sweep": ("sweep",),
         "airmixml.workers": ("settle",),
     },
 )

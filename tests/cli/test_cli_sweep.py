@@ -96,17 +96,18 @@ def test_two_keys_to_vary_are_refused_with_the_sweep_to_use(
 HALTING = """
 import os, signal, sys
 from pathlib import Path
-from airmixml.sweeps import sweep as module
+from airmixml.sweeps.batched_task import BatchedTask
 from airmixml.cli.main import main
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    save = module.BatchStore.save
-    def halting(store, batch, outcomes):
-        save(store, batch, outcomes)
-        if len(list(store._store.folder.glob("*.json"))) == 2:
+    save = BatchedTask.save
+    def halting(task, part, finished):
+        kept = save(task, part, finished)
+        if len(list(task._folder.glob("*.json"))) == 2:
             print("halted", flush=True)
             signal.pause()
-    module.BatchStore.save = halting
+        return kept
+    BatchedTask.save = halting
     main()
 """
 

@@ -13,8 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 from airmixml import Scenario
 from airmixml.compare import Work, load_methods
-from airmixml.compare.baselines.adassp import adaptive_ridge
-from airmixml.compare.baselines.central import Curator, calibrated_mu
+from airmixml.compare.baselines.central import Curator, adaptive_ridge, calibrated_mu
 from airmixml.compare.comparison import Row
 from airmixml.workers import settle
 

@@ -12,7 +12,8 @@ import pytest
 
 from airmixml import Scenario
 from airmixml.compare import Method, Outcome, Work, compare_methods, load_methods, vary_key
-from airmixml.compare.tables import write_comparison
+from airmixml.compare.comparison_picture import comparison_figure
+from airmixml.compare.comparison_tables import comparison_table, write_comparison
 from airmixml.errors import PluginError, PrivacyError, RunFolderError
 from airmixml.scenario.grid import read_values
 
@@ -127,6 +128,7 @@ def test_files_hold_what_the_rows_say(tmp_path: Path) -> None:
         assert float(line["energy_joules"]) == row["energy_joules"]
     text = (tmp_path / "out" / "compare.md").read_text()
     assert "left out: dp-sgd (not there)" in text
+    assert "Epsilon against each adversary" in text
     assert f"{100 * rows[0]['accuracy']['mean']:.2f} ±" in text
 
 
@@ -136,8 +138,8 @@ def test_values_of_a_key_with_analog_last(tmp_path: Path) -> None:
     assert [each.workers.bits for each in scenarios.values()] == [2, 6, 0]
     found = vary_key(IRIS, key, scenarios, out=tmp_path / "out")
     assert [row.label for row in found.rows] == ["2", "6", "analog"]
-    write_comparison(found)
-    assert "| analog |" in (tmp_path / "out" / "compare.md").read_text()
+    assert "| analog |" in comparison_table(found).to_markdown()
+    assert len(comparison_figure(found).axes) == 3
     more = vary_key(IRIS, *read_values("workers.bits=2,3,0", IRIS), out=tmp_path / "out")
     assert more.kept == 2
 

@@ -102,7 +102,7 @@ def test_the_claims_that_do_not_always_hold_are_counted_right() -> None:
 
 
 def test_the_printed_values_in_the_data_are_those_of_the_package() -> None:
-    from airmixml.reproduction.cells import load_printed
+    from airmixml.reproduction.paper_cells import load_printed
 
     for table in ("table1", "table2"):
         for half in ("iris", "mnist"):

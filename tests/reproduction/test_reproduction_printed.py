@@ -12,8 +12,8 @@ import pytest
 from airmixml import Scenario, ScenarioError
 from airmixml.output.numbers import power_of_ten
 from airmixml.reproduction import Request
-from airmixml.reproduction.cells import Cell, fig3_cells, fig4_cells, load_printed, table_cells
-from airmixml.reproduction.results import draw_mixing_ratios
+from airmixml.reproduction.paper_cells import Cell, fig3_cells, fig4_cells, load_printed, table_cells
+from airmixml.reproduction.verdicts import draw_mixing_ratios
 
 HALVES = [(table, dataset) for table in ("table1", "table2") for dataset in ("iris", "mnist")]
 
@@ -146,7 +146,7 @@ def test_each_entry_is_one_cell_of_its_row_and_column(table: str, dataset: str) 
             assert cell.printed == pytest.approx(value * unit, rel=1e-12)
             assert cell.stands_out == (number in bold)
             assert cell.quantity == ("accuracy" if table == "table1" else "energy")
-            assert cell.kind == ("training" if table == "table1" else "energy")
+            assert cell.kind.name == ("training" if table == "table1" else "energy")
             settings = {"radio.scheduled": scheduled, "mixing.alpha": alpha, **stated_settings(epsilon)}
             assert flat(cell.scenario) == flat(base) | settings
 
@@ -259,7 +259,7 @@ def test_every_cell_and_seed_is_in_one_batch() -> None:
     request = Request(targets=("table1",), seeds=3)
     for group in request.cell_groups():
         batches = request.batches(group)
-        scenarios = [scenario for batch in batches for scenario in batch.scenarios]
+        scenarios = [scenario for (part,) in batches for scenario in part.scenarios]
         assert len(scenarios) == len(set(scenarios))
         assert set(scenarios) == {cell.scenario.with_seed(seed) for cell in group for seed in (0, 1, 2)}
 

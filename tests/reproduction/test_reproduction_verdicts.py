@@ -10,9 +10,9 @@ from dataclasses import replace
 import pytest
 
 from airmixml import Scenario
-from airmixml.reproduction.cells import Cell, fig3_cells, fig4_cells, table_cells
+from airmixml.reproduction.paper_cells import Cell, fig3_cells, fig4_cells, table_cells
 from airmixml.reproduction.paper_claims import Claim, check_claims
-from airmixml.reproduction.results import CellResult, Summary, judge, mean_interval, summarise
+from airmixml.reproduction.verdicts import CellResult, Summary, judge, mean_interval, summarise
 from airmixml.sweeps import Failed, Sent, SweepResult, Trained
 
 AGREES, TREND, NOT_FOLLOWING = "agrees", "trend agrees", "does not follow from the stated settings"
@@ -755,7 +755,7 @@ def test_remark_2_uses_the_seeds_that_all_its_rows_have() -> None:
     assert (claim.decision, claim.evidence) == ("holds", "+4.0 (+1.5 to +6.5) points")
 
 
-@pytest.mark.parametrize("share", [0.0, 0.05, 0.3, 0.7])
+@pytest.mark.parametrize("share", [0.0, 0.3])
 def test_cells_that_failed_do_not_stop_the_others(share: float) -> None:
     mnist = Scenario.preset("paper-mnist")
     cells = [
@@ -765,7 +765,7 @@ def test_cells_that_failed_do_not_stop_the_others(share: float) -> None:
         *fig3_cells(mnist),
         *fig4_cells(mnist),
     ]
-    for seed in range(4):
+    for seed in range(2):
         numbers = random.Random(seed)
 
         def values(_cell: Cell, numbers: random.Random = numbers) -> Values:

@@ -74,7 +74,19 @@ def test_every_encoder_of_ours_is_exported_here() -> None:
     assert set(ENCODERS.own) <= named | {"scale", "embeddings", "windows"}
 
 
-@pytest.mark.parametrize("case", list(CASES))
+SIMILAR = (
+    "clip, public, constant",
+    "clip, private",
+    "mixed, refined",
+    "dct of images",
+    "gradients",
+    "gradients, mixed",
+)
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(name, marks=pytest.mark.long) if name in SIMILAR else name for name in CASES]
+)
 def test_the_graph_computes_what_predict_does(case: str, tmp_path: Path) -> None:
     """Also outside the bounds, for one row, and for more rows than the encoders take at once."""
     preset, changes = CASES[case]

@@ -125,7 +125,7 @@ def test_digests_of_earlier_versions_are_removed_from_the_same_folder(
 
 
 def test_a_protected_run_removes_those_beside_it(
-    private: Scenario, start_python: Callable[..., subprocess.Popen[str]], tmp_path: Path
+    private: Scenario, airmix: Callable[..., Finished], tmp_path: Path
 ) -> None:
     runs = tmp_path / "runs"
     digest = old_leftover(runs / "a.partial", private)
@@ -135,11 +135,10 @@ def test_a_protected_run_removes_those_beside_it(
     old_leftover(runs / "mine.partial", private)
     (runs / "mine.partial" / "thesis.tex").write_text("mine")
     (tmp_path / "rows.toml").write_text(private.to_toml())
-    done = start_python("-m", "airmixml", "run", "rows.toml", "--private", "--out", "runs/new", "--json")
-    out, err = done.communicate()
-    assert done.returncode == 0, err
-    assert json.loads(out)["mode"] == "protection"
-    assert sorted(line.partition(": an earlier")[0] for line in err.splitlines()) == [
+    done = airmix("run", "rows.toml", "--private", "--out", "runs/new", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["mode"] == "protection"
+    assert sorted(line.partition(": an earlier")[0] for line in done.stderr.splitlines()) == [
         f"airmix: warning: runs/{name}" for name in ("a.partial", "b", "mine.partial")
     ]
     assert holding(runs, digest) == []
@@ -177,13 +176,20 @@ def test_a_protected_identity_tells_nothing_of_the_files(private: Scenario) -> N
 @pytest.mark.parametrize(
     ("command", "files"),
     [
-        (("run", "--preset", "private-iris"), FILES | {"learning_curve.csv", "ledger.npz"}),
+        pytest.param(
+            ("run", "--preset", "private-iris"), FILES | {"learning_curve.csv", "ledger.npz"}, marks=pytest.mark.long
+        ),
         (("run", "--preset", "private-iris", "--private"), FILES),
-        (
+        pytest.param(
             ("plan", "--preset", "private-iris", "--no-picture"),
             {"metrics.json", "scenario.toml", "plan.md", "report.html"},
+            marks=pytest.mark.long,
         ),
-        (("audit", "--preset", "private-iris", "--trials", "200", "--canaries", "0"), {"metrics.json", "report.html"}),
+        pytest.param(
+            ("audit", "--preset", "private-iris", "--trials", "200", "--canaries", "0"),
+            {"metrics.json", "report.html"},
+            marks=pytest.mark.long,
+        ),
         (("attack", "--preset", "private-iris", "--attacks", "least-squares"), {"metrics.json", "report.html"}),
     ],
     ids=lambda value: " ".join(value[:1] + value[3:4]) if isinstance(value, tuple) else "",

@@ -13,7 +13,7 @@ from airmixml.runs.run_rows import run_rows
 
 
 def told(scenario: Scenario, out: Path) -> str:
-    metrics = run(scenario, out=out).to_dict()
+    metrics = run(scenario, out=out, pictures=False).to_dict()
     return " ".join(f"{name} {value}" for rows in run_rows(scenario, metrics).values() for name, value in rows)
 
 

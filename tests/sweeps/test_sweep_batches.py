@@ -6,16 +6,18 @@ import hashlib
 import itertools
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from airmixml import RunFolderError, Scenario, ScenarioError, simulate
+from airmixml.progress import silent
 from airmixml.storage.results import ResultStore, to_plain
-from airmixml.sweeps import Batch, Failed, Sent, SweepOutcome, Trained, cut_into_batches
-from airmixml.sweeps.batches import run_batch
-from airmixml.sweeps.sweep import BatchStore
+from airmixml.sweeps import Energies, Failed, Part, Sent, Trained, Trainings, cut_into_batches
+from airmixml.sweeps.batched_task import BatchedTask, Finished
+from airmixml.sweeps.batches import Place
 
 IRIS = Scenario.preset("paper-iris").with_overrides("radio.slots=200", "learner.epochs=3")
 MNIST = Scenario.preset("paper-mnist")
@@ -37,23 +39,23 @@ def test_a_batch_has_one_seed_one_data_set_and_one_learner() -> None:
         )
         for seed in (0, 1)
     ]
-    for kind in ("training", "energy"):
+    for kind in (Trainings(), Energies()):
         batches = cut_into_batches(scenarios, kind)
         assert len(batches) == 2 * 2 * 3
-        for batch in batches:
+        for (batch,) in batches:
             assert len({(each.seed, each.workers, each.learner) for each in batch.scenarios}) == 1
             assert batch.seed == batch.scenarios[0].seed
             assert (batch.kind, batch.device) == (kind, "cpu")
-        cut = [each for batch in batches for each in batch.scenarios]
+        cut = [each for (batch,) in batches for each in batch.scenarios]
         assert len(cut) == len(scenarios)
         assert set(cut) == set(scenarios)
 
 
 def test_scenarios_keep_their_order_and_equal_ones_run_once() -> None:
     first, second, third = many(IRIS, 3)
-    (batch,) = cut_into_batches([second, first, second, third, first], "training")
+    ((batch,),) = cut_into_batches([second, first, second, third, first], Trainings())
     assert batch.scenarios == (second, first, third)
-    assert cut_into_batches([], "training") == []
+    assert cut_into_batches([], Trainings()) == []
 
 
 def test_a_batch_of_mnist_fits_into_memory() -> None:
@@ -61,34 +63,34 @@ def test_a_batch_of_mnist_fits_into_memory() -> None:
     each = 2 * 4 * 100_000 * (784 + 10)
     sizes = {}
     for device, room in (("cpu", 1.5e9), ("cuda", 26e9)):
-        batches = cut_into_batches(many(MNIST, 50), "training", device=device)
-        sizes[device] = [len(batch.scenarios) for batch in batches]
+        batches = cut_into_batches(many(MNIST, 50), Trainings(), device=device)
+        sizes[device] = [len(part.scenarios) for (part,) in batches]
         assert sum(sizes[device]) == 50
         assert max(sizes[device]) * each <= room < (max(sizes[device]) + 1) * each
-        assert {batch.device for batch in batches} == {device}
-        assert [batch.bytes_needed for batch in batches] == [size * each for size in sizes[device]]
+        assert {part.device for (part,) in batches} == {device}
+        assert [part.kind.bytes_needed(part) for (part,) in batches] == [size * each for size in sizes[device]]
     assert sizes["cpu"] == [2] * 25
     assert sizes["cuda"] == [40, 10]
     assert sizes["cuda"] == [
-        len(batch.scenarios) for batch in cut_into_batches(many(MNIST, 50), "training", device="cuda:1")
+        len(part.scenarios) for (part,) in cut_into_batches(many(MNIST, 50), Trainings(), device="cuda:1")
     ]
 
 
 def test_small_scenarios_come_in_batches_of_64_and_too_large_ones_alone() -> None:
-    assert [len(batch.scenarios) for batch in cut_into_batches(many(IRIS, 70), "training")] == [64, 6]
+    assert [len(part.scenarios) for (part,) in cut_into_batches(many(IRIS, 70), Trainings())] == [64, 6]
     huge = MNIST.with_overrides("radio.slots=100000000")
-    assert [len(batch.scenarios) for batch in cut_into_batches(many(huge, 3), "training")] == [1, 1, 1]
+    assert [len(part.scenarios) for (part,) in cut_into_batches(many(huge, 3), Trainings())] == [1, 1, 1]
 
 
 def test_energies_need_no_mixtures_and_so_no_memory() -> None:
-    (batch,) = cut_into_batches(many(MNIST, 100), "energy")
-    assert (len(batch.scenarios), batch.bytes_needed) == (100, 0)
+    ((part,),) = cut_into_batches(many(MNIST, 100), Energies())
+    assert (len(part.scenarios), part.kind.bytes_needed(part)) == (100, 0)
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda", "cuda:1"])
 def test_energies_are_computed_on_the_processor_whatever_trains(device: str) -> None:
-    (batch,) = cut_into_batches(many(IRIS, 3), "energy", device=device)
-    assert batch == cut_into_batches(many(IRIS, 3), "energy")[0]
+    ((batch,),) = cut_into_batches(many(IRIS, 3), Energies(), device=device)
+    assert (batch,) == cut_into_batches(many(IRIS, 3), Energies())[0]
     assert batch.device == "cpu"
 
 
@@ -99,26 +101,26 @@ def test_work_grows_with_what_is_done() -> None:
     assert batch_of("radio.slots=1000", "learner.epochs=500").work == 1000 * 500 * 4
     assert batch_of("radio.scheduled=8").work == batch_of("radio.scheduled=4").work
     assert batch_of("workers.dataset=digits").work == 200 * 3 * 64
-    assert batch_of("radio.scheduled=8", kind="energy").work == 200 * 8
-    assert batch_of("radio.scheduled=8", "learner.epochs=500", kind="energy").work == 200 * 8
+    assert batch_of("radio.scheduled=8", kind=Energies()).work == 200 * 8
+    assert batch_of("radio.scheduled=8", "learner.epochs=500", kind=Energies()).work == 200 * 8
 
 
 def test_a_data_file_cannot_be_swept() -> None:
     with pytest.raises(
         ScenarioError, match=r"^workers\.dataset = 'own\.csv': a sweep needs one of iris, digits, mnist"
     ):
-        cut_into_batches([IRIS.with_overrides("workers.dataset=own.csv")], "training")
+        cut_into_batches([IRIS.with_overrides("workers.dataset=own.csv")], Trainings())
 
 
-def batch_of(*changes: str, **options: Any) -> Batch:
-    return Batch(**{"kind": "training", "scenarios": (IRIS.with_overrides(*changes),), **options})
+def batch_of(*changes: str, **options: Any) -> Part:
+    return Part(**{"kind": Trainings(), "scenarios": (IRIS.with_overrides(*changes),), **options})
 
 
 def test_equal_work_has_equal_names() -> None:
     assert batch_of().digest == batch_of().digest
     assert batch_of("radio.slots=2e2").digest == batch_of().digest
     assert batch_of(device="cuda:1").digest == batch_of(device="cuda").digest == batch_of(device="cuda:0").digest
-    assert Batch(**vars(batch_of())) == batch_of()
+    assert replace(batch_of()) == batch_of()
     assert batch_of().digest.isalnum()
 
 
@@ -126,7 +128,7 @@ def test_other_work_has_other_names() -> None:
     one, other = many(IRIS, 2)
     batches = [
         batch_of(),
-        batch_of(kind="energy"),
+        batch_of(kind=Energies()),
         batch_of(device="cuda"),
         batch_of("seed=1"),
         batch_of("name=other"),
@@ -145,12 +147,29 @@ def test_another_version_has_other_names(monkeypatch: pytest.MonkeyPatch) -> Non
     assert batch_of().digest != before
 
 
-TWO = Batch(kind="training", scenarios=tuple(many(IRIS, 2)))
+TWO = Part(kind=Trainings(), scenarios=tuple(many(IRIS, 2)))
 REST: dict[str, Any] = {"power_limited_slots": 7, "snr_inputs_db": -1.25, "epsilon": 0.1 + 0.2}
-OUTCOMES: list[SweepOutcome] = [
+OUTCOMES: list[Any] = [
     Trained(curve=(1 / 3, 2 / 3, 1.0), energy_joules=1e-300, epsilon_server=2 / 7, **REST),
     Trained(curve=(0.0, 1.0, 0.1 + 0.2), energy_joules=0.0, epsilon_server=math.inf, **REST),
 ]
+
+
+class BatchStore:
+    """The files of finished parts."""
+
+    def __init__(self, folder: Path) -> None:
+        place = Place(folder=folder)
+        self.checkpoints = place.beginnings
+        self._task = BatchedTask([], place, folder, engine="local", jobs=1, progress=silent)
+
+    def load(self, part: Part) -> list[Any] | None:
+        found = self._task.load(part)
+        return None if found is None else found.outcomes
+
+    def save(self, part: Part, outcomes: list[Any]) -> None:
+        assert self._task.save(part, Finished(part=part, outcomes=outcomes))
+        assert not self._task.save(part, Finished.broken(part, "lost"))
 
 
 @pytest.fixture
@@ -207,7 +226,7 @@ def test_a_damaged_file_counts_as_not_there(content: bytes, store: BatchStore, f
 
 def test_a_file_cut_anywhere_counts_as_not_there(store: BatchStore, file: Path) -> None:
     whole = file.read_bytes().rstrip()
-    for length in range(len(whole)):
+    for length in range(0, len(whole), 11):
         file.write_bytes(whole[:length])
         assert store.load(TWO) is None, length
     file.write_bytes(whole)
@@ -249,7 +268,7 @@ ODD: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("kind", ODD)
-def test_odd_content_with_a_right_checksum_is_told_in_one_line(kind: str, store: BatchStore, file: Path) -> None:
+def test_corrupt_file_with_a_right_checksum_is_told_in_one_line(kind: str, store: BatchStore, file: Path) -> None:
     ResultStore(file.parent).save(file.name, ODD[kind])
     with pytest.raises(RunFolderError) as refusal:
         store.load(TWO)
@@ -266,18 +285,20 @@ def test_a_folder_in_its_place_counts_as_not_there(store: BatchStore, file: Path
 
 
 @pytest.mark.parametrize("first", [OUTCOMES[0], Failed(error="no power")], ids=["some", "all"])
-def test_a_batch_with_refused_scenarios_is_kept_with_their_errors(first: SweepOutcome, store: BatchStore) -> None:
-    outcomes: list[SweepOutcome] = [first, Failed(error="no power")]
+def test_a_batch_with_refused_scenarios_is_kept_with_their_errors(first: Any, store: BatchStore) -> None:
+    outcomes: list[Any] = [first, Failed(error="no power")]
     store.save(TWO, outcomes)
     assert store.load(TWO) == outcomes
 
 
 @pytest.mark.parametrize("outcomes", [OUTCOMES, [Failed(error="no power")] * 2], ids=["finished", "refused"])
 def test_the_beginnings_of_a_batch_are_removed_when_it_ends(
-    outcomes: list[SweepOutcome], store: BatchStore, tmp_path: Path
+    outcomes: list[Any], store: BatchStore, tmp_path: Path
 ) -> None:
     beginnings, others = store.checkpoints(TWO), store.checkpoints(batch_of())
     assert beginnings != others
+    assert beginnings is not None
+    assert others is not None
     for folder in (beginnings, others):
         assert folder.is_relative_to(tmp_path / "kept")
         folder.mkdir(parents=True)
@@ -322,15 +343,15 @@ def test_a_sweep_refuses_to_train_what_is_no_network_on_the_loaded_data(changes:
     """A learner in closed form would have been trained by Adam, and a private centre left off the test set."""
     scenario = IRIS.with_overrides(*changes)
     with pytest.raises(ScenarioError, match=rf"{key} = .*: .*; run each scenario by itself"):
-        cut_into_batches([scenario], "training")
-    assert len(cut_into_batches([scenario], "energy")) == 1
+        cut_into_batches([scenario], Trainings())
+    assert len(cut_into_batches([scenario], Energies())) == 1
 
 
 def test_energies_of_a_sweep_are_those_of_the_encoded_samples() -> None:
     """A constant makes five numbers of Iris's four, so that d_X + d_Y is 8 and the power 7/8 of what it was."""
     with_constant = IRIS.with_overrides("workers.encoder=clip", "workers.constant=0.5")
-    (batch,) = cut_into_batches([with_constant], "energy")
-    (outcome,) = run_batch(batch)
+    (batch,) = cut_into_batches([with_constant], Energies())
+    ((_, (outcome,)),) = Energies().run(batch, Place())
     assert isinstance(outcome, Sent)
     assert outcome.energy_joules == pytest.approx(simulate(with_constant).report.energy_joules, rel=1e-9)
     assert outcome.energy_joules == pytest.approx(7 / 8 * simulate(IRIS).report.energy_joules, rel=1e-6)

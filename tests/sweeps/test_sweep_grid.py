@@ -22,10 +22,11 @@ from airmixml.attacks import attack
 from airmixml.audit import AuditSettings, audit
 from airmixml.edge import training
 from airmixml.scenario.grid import Grid, scenario_at
-from airmixml.sweeps.batches import Batch, Failed, Measured, SweepOutcome
-from airmixml.sweeps.cells import cut_into_cells, run_cells
-from airmixml.sweeps.study import Swept, sweep_grid
-from airmixml.sweeps.sweep import run_sweep
+from airmixml.sweeps import Failed, Part, cut_into_batches, run_sweep
+from airmixml.sweeps.batches import Place
+from airmixml.sweeps.grid_sweep import Swept, sweep_grid
+from airmixml.sweeps.kinds.cells import Measured
+from airmixml.sweeps.kinds.run_cells import RunCells
 
 IRIS = Scenario.preset("private-iris")
 NETWORK = Scenario.preset("paper-iris").with_overrides("radio.slots=60", "learner.epochs=3", "workers.count=300")
@@ -121,15 +122,15 @@ def test_an_injected_fault_is_caught_in_every_cell(tmp_path: Path) -> None:
 def test_how_cells_are_cut_changes_no_outcome(jobs: int, tmp_path: Path) -> None:
     grid = Grid.of({**EPSILONS, "learner.shrinkage": [0, 1]})
     scenarios = [scenario_at(IRIS, point).with_seed(seed) for seed in (0, 1) for point in grid.points]
-    cut = cut_into_cells(scenarios, "run", jobs=jobs)
-    assert sorted(map(hash, scenarios)) == sorted(hash(each) for batch in cut for each in batch.scenarios)
-    assert (max(len(batch.scenarios) for batch in cut) > 1) == (jobs in (1, 2))
-    parts = {part.digest for batch in cut for part in batch.parts}
-    assert parts == {batch.digest for batch in cut_into_cells(scenarios, "run", jobs=0)}
+    cut = cut_into_batches(scenarios, RunCells(), jobs=jobs)
+    assert sorted(map(hash, scenarios)) == sorted(hash(part.scenarios[0]) for batch in cut for part in batch)
+    assert (max(map(len, cut)) > 1) == (jobs in (1, 2))
+    parts = {part.digest for batch in cut for part in batch}
+    assert parts == {part.digest for (part,) in cut_into_batches(scenarios, RunCells(), jobs=0)}
     if jobs:
         outcomes = run_sweep(cut, tmp_path).outcomes
         for scenario in scenarios[:2]:
-            (alone,) = run_cells(Batch(kind="run", scenarios=(scenario,)))
+            ((_, (alone,)),) = RunCells().run((Part(kind=RunCells(), scenarios=(scenario,)),), Place())
             together = outcomes["run", scenario]
             assert isinstance(alone, Measured)
             assert isinstance(together, Measured)
@@ -139,10 +140,10 @@ def test_how_cells_are_cut_changes_no_outcome(jobs: int, tmp_path: Path) -> None
 
 def test_networks_of_an_unknown_size_are_not_sent_at_once() -> None:
     scenarios = [NETWORK.with_overrides("workers.dataset=own.csv", f"privacy.epsilon={each}") for each in (5, 6, 7, 8)]
-    assert [len(batch.scenarios) for batch in cut_into_cells(scenarios, "run", jobs=1)] == [1] * 4
+    assert [len(batch) for batch in cut_into_batches(scenarios, RunCells(), jobs=1)] == [1] * 4
     named = [each.with_overrides("workers.dataset=iris") for each in scenarios]
-    assert [len(batch.scenarios) for batch in cut_into_cells(named, "run", jobs=1)] == [4]
-    assert [len(batch.scenarios) for batch in cut_into_cells(named, "run", jobs=2)] == [1] * 4
+    assert [len(batch) for batch in cut_into_batches(named, RunCells(), jobs=1)] == [4]
+    assert [len(batch) for batch in cut_into_batches(named, RunCells(), jobs=2)] == [1] * 4
 
 
 @pytest.mark.long
@@ -256,7 +257,7 @@ def test_a_broken_file_counts_as_not_there(content: bytes, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("metrics", [[], {"accuracy": [1.0]}, {"accuracy": math.nan}, None])
-def test_odd_content_is_told_in_one_line(metrics: Any, tmp_path: Path) -> None:
+def test_corrupt_file_is_told_in_one_line(metrics: Any, tmp_path: Path) -> None:
     from airmixml.storage.results import ResultStore
 
     swept(out=tmp_path)
@@ -320,7 +321,7 @@ def test_a_cell_that_breaks_costs_no_other_and_is_tried_again(tmp_path: Path, mo
         ({"metrics": ["acuracy.final"]}, "--metric acuracy.final: airmix run has none of that name; did you mean accu"),
         ({"attacks": ["prior"]}, "--attacks: belongs to --command attack"),
         ({"command": "attack", "attacks": ["prio"]}, "--attacks 'prio'"),
-        ({"audit": AuditSettings()}, "belong to --command audit"),
+        ({"audit": AuditSettings()}, "--audit: belongs to --command audit"),
         ({"grid": {"radio.scheduled": [3000, 4000]}}, "radio.scheduled = 4000: must be at most workers.count"),
         ({"out": "here.partial"}, "choose an --out that does not end in .partial"),
     ],
@@ -432,15 +433,14 @@ def test_outcomes_of_a_batch_in_parts_are_reported_one_by_one(tmp_path: Path) ->
 
 
 def test_failed_outcomes_and_others_are_told_apart() -> None:
-    """A batch of one cell gives what ``run_cells`` gives for it in a family with one that is refused."""
+    """One cell is run with another that shares its draws and is refused."""
     scenarios = tuple(
         IRIS.with_overrides(*each)
         for each in (("privacy.epsilon=1",), ("privacy.accountant=paper-loose", "privacy.epsilon=2"))
     )
-    finished: dict[int, SweepOutcome] = {}
-    outcomes = run_cells(Batch(kind="run", scenarios=scenarios), finished=finished.__setitem__)
-    assert [type(each) for each in outcomes] == [Measured, Failed]
-    assert [finished[number] for number in range(2)] == outcomes
+    batch = tuple(Part(kind=RunCells(), scenarios=(each,)) for each in scenarios)
+    finished = dict(RunCells().run(batch, Place()))
+    assert [type(finished[part][0]) for part in batch] == [Measured, Failed]
 
 
 def test_a_grid_of_one_cell_is_a_sweep_too(tmp_path: Path) -> None:

@@ -14,9 +14,9 @@ import pytest
 
 from airmixml import AirMixError, Scenario
 from airmixml.scenario.grid import Grid
-from airmixml.sweeps import Batch, Failed, SweepOutcome, SweepResult, cut_into_batches, run_sweep
-from airmixml.sweeps.batches import run_batch
-from airmixml.sweeps.study import sweep_grid
+from airmixml.sweeps import Batch, Energies, Failed, SweepResult, Trainings, cut_into_batches, run_sweep
+from airmixml.sweeps.batches import Place
+from airmixml.sweeps.grid_sweep import sweep_grid
 
 ray = pytest.importorskip("ray")
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
@@ -25,14 +25,14 @@ BASE = Scenario.preset("paper-iris").with_overrides("radio.slots=200", "learner.
 REFUSED = BASE.with_overrides("seed=1", "privacy.epsilon=3", "mixing.alpha=10")
 
 
-def energies(*extra: Scenario) -> list[Batch]:
+def energies(*extra: Scenario, kind: Energies = Energies()) -> list[Batch]:  # noqa: B008
     """Two batches, one of each seed, with two scenarios each."""
     scenarios = [BASE.with_overrides(f"seed={seed}", f"mixing.alpha={alpha}") for seed in (0, 1) for alpha in (1, 2)]
-    return cut_into_batches([*scenarios, *extra], "energy")
+    return cut_into_batches([*scenarios, *extra], kind)
 
 
 def everything(*extra: Scenario) -> list[Batch]:
-    return [*energies(*extra), *cut_into_batches([BASE], "training")]
+    return [*energies(*extra), *cut_into_batches([BASE], Trainings())]
 
 
 @pytest.fixture(scope="module")
@@ -90,27 +90,27 @@ def test_the_cluster_that_ray_address_names_is_used(
     arrived = tmp_path / "nodes"
     arrived.mkdir()
 
-    def together(batch: Batch, **options: Any) -> list[SweepOutcome]:
-        (arrived / ray.get_runtime_context().get_node_id()).touch()
-        while len(list(arrived.iterdir())) < 2:
-            time.sleep(0.02)
-        return run_batch(batch, **options)
+    class Together(Energies):
+        def run(self, batch: Batch, place: Place) -> Any:
+            (arrived / ray.get_runtime_context().get_node_id()).touch()
+            while len(list(arrived.iterdir())) < 2:
+                time.sleep(0.02)
+            return super().run(batch, place)
 
     told: list[int] = []
     result = run_sweep(
-        energies(),
+        energies(kind=Together()),
         tmp_path / "swept",
         engine="ray",
         jobs=0,
         progress=lambda _stage, done, _total: told.append(done),
-        run=together,
     )
     assert {node.name for node in arrived.iterdir()} == {
         node.node_id for node in (cluster.head_node, *cluster.worker_nodes)
     }
     for key, outcome in result.outcomes.items():
         assert outcome == expected.outcomes[key]
-    assert told == [0, 500, 500, 1000, 1000]
+    assert told == [0, 500, 1000]
     assert not ray.is_initialized()
 
 
@@ -137,13 +137,14 @@ def test_a_lost_process_costs_its_own_batch(expected: SweepResult, tmp_path: Pat
     tries = tmp_path / "tries"
     tries.mkdir()
 
-    def deadly(batch: Batch, **options: Any) -> list[SweepOutcome]:
-        if batch.seed == 0:
-            (tries / str(os.getpid())).touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return run_batch(batch, **options)
+    class Deadly(Energies):
+        def run(self, batch: Batch, place: Place) -> Any:
+            if batch[0].seed == 0:
+                (tries / str(os.getpid())).touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            return super().run(batch, place)
 
-    result = run_sweep(energies(), tmp_path / "swept", engine="ray", jobs=1, run=deadly)
+    result = run_sweep(energies(kind=Deadly()), tmp_path / "swept", engine="ray", jobs=1)
     assert len(list(tries.iterdir())) == 2
     for (kind, scenario), outcome in result.outcomes.items():
         if scenario.seed == 0:
@@ -161,13 +162,13 @@ def test_a_lost_process_costs_its_own_batch(expected: SweepResult, tmp_path: Pat
 @pytest.mark.long
 @pytest.mark.usefixtures("connected")
 def test_a_cluster_without_a_gpu_refuses_cuda_in_one_line(expected: SweepResult, tmp_path: Path) -> None:
-    trainings = cut_into_batches([BASE], "training", device="cuda")
+    trainings = cut_into_batches([BASE], Trainings(), device="cuda")
     with pytest.raises(AirMixError) as problem:
         run_sweep(trainings, tmp_path, engine="ray")
     assert str(problem.value) == "--device = cuda: no node of the Ray cluster has a GPU; use --device cpu"
     assert not list(tmp_path.glob("*.json"))
     # Energies take none, whatever the device.
-    energy = cut_into_batches([BASE.with_overrides("mixing.alpha=1")], "energy", device="cuda")
+    energy = cut_into_batches([BASE.with_overrides("mixing.alpha=1")], Energies(), device="cuda")
     result = run_sweep(energy, tmp_path, engine="ray")
     assert result.outcomes.items() <= expected.outcomes.items()
 

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -20,8 +19,8 @@ import torch
 from airmixml import RunFolderError, Scenario, ScenarioError, simulate, train
 from airmixml.radio.draws import AirSetting, draw_slots
 from airmixml.radio.rehearsal import placed_distances, rehearse
-from airmixml.sweeps import Batch, Failed, Sent, SweepOutcome, SweepResult, Trained, cut_into_batches, run_sweep
-from airmixml.sweeps.batches import run_batch
+from airmixml.sweeps import Batch, Energies, Failed, Sent, SweepResult, Trained, Trainings, cut_into_batches, run_sweep
+from airmixml.sweeps.batches import Place
 
 SMALL = ("radio.slots=200", "learner.epochs=3")
 BASE = Scenario.preset("paper-iris").with_overrides(*SMALL)
@@ -40,7 +39,7 @@ def scenarios_of(seeds: int) -> list[Scenario]:
 def batches_of(seeds: int) -> list[Batch]:
     """Energies and trainings; a batch of each for every seed."""
     scenarios = scenarios_of(seeds)
-    return [*cut_into_batches(scenarios, "training"), *cut_into_batches(scenarios, "energy")]
+    return [*cut_into_batches(scenarios, Trainings()), *cut_into_batches(scenarios, Energies())]
 
 
 @pytest.fixture(scope="module")
@@ -71,17 +70,19 @@ def state_of(folder: Path) -> dict[str, tuple[int, int]]:
     return {path.name: (path.stat().st_ino, path.stat().st_mtime_ns) for path in folder.glob("*.json")}
 
 
-def energy(outcome: SweepOutcome) -> float:
+def energy(outcome: Any) -> float:
     assert isinstance(outcome, Sent)
     return outcome.energy_joules
 
 
-def never(*_arguments: Any, **_options: Any) -> NoReturn:
+def never(*_arguments: Any) -> NoReturn:
     raise AssertionError("a finished batch was run again")
 
 
 @pytest.mark.long
-def test_two_processes_give_what_one_gives_and_nothing_is_run_twice(two_seeds: SweepResult, tmp_path: Path) -> None:
+def test_two_processes_give_what_one_gives_and_nothing_is_run_twice(
+    two_seeds: SweepResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     told = Told()
     both = run_sweep(batches_of(2), tmp_path, jobs=2, progress=told)
     assert both == two_seeds
@@ -93,8 +94,10 @@ def test_two_processes_give_what_one_gives_and_nothing_is_run_twice(two_seeds: S
 
     files = state_of(tmp_path)
     assert len(files) == 4
+    for kind in (Trainings, Energies):
+        monkeypatch.setattr(kind, "run", never)
     for jobs in (1, 2):
-        again = run_sweep(batches_of(2), tmp_path, jobs=jobs, run=never)
+        again = run_sweep(batches_of(2), tmp_path, jobs=jobs)
         assert again.outcomes == two_seeds.outcomes
         assert again.kept_batches == 4
     assert state_of(tmp_path) == files
@@ -135,10 +138,10 @@ def test_energies_are_those_of_the_draws(two_seeds: SweepResult) -> None:
 
 def test_progress_of_one_process_goes_from_nothing_to_all(tmp_path: Path) -> None:
     told = Told()
-    run_sweep(cut_into_batches(scenarios_of(2), "energy"), tmp_path, progress=told)
+    run_sweep(cut_into_batches(scenarios_of(2), Energies()), tmp_path, progress=told)
     told.assert_from_nothing_to_all()
     told = Told()
-    run_sweep(cut_into_batches(scenarios_of(3), "energy"), tmp_path, progress=told)  # two thirds are there
+    run_sweep(cut_into_batches(scenarios_of(3), Energies()), tmp_path, progress=told)  # two thirds are there
     told.assert_from_nothing_to_all()
     assert told.calls[0] == ("sweep", 666, 1000)
 
@@ -151,13 +154,13 @@ def test_progress_is_a_share_of_the_work(tmp_path: Path) -> None:
         for each in small
     ]
     told = Told()
-    run_sweep(cut_into_batches([*small, *large], "energy"), tmp_path, progress=told)
+    run_sweep(cut_into_batches([*small, *large], Energies()), tmp_path, progress=told)
     told.assert_from_nothing_to_all()
     assert {done for _, done, _ in told.calls} == {0, 1000 // 14, 1000 // 7, 4000 // 7, 1000}
 
 
 def test_progress_says_so_when_all_is_there(tmp_path: Path) -> None:
-    batches = cut_into_batches(scenarios_of(1), "energy")
+    batches = cut_into_batches(scenarios_of(1), Energies())
     run_sweep(batches, tmp_path)
     told = Told()
     run_sweep(batches, tmp_path, progress=told)
@@ -165,7 +168,7 @@ def test_progress_says_so_when_all_is_there(tmp_path: Path) -> None:
 
 
 def test_only_what_is_missing_or_damaged_is_run(two_seeds: SweepResult, tmp_path: Path) -> None:
-    batches = cut_into_batches(scenarios_of(2), "energy")
+    batches = cut_into_batches(scenarios_of(2), Energies())
     run_sweep(batches[:1], tmp_path)
     (first,) = state_of(tmp_path)
     second = run_sweep(batches, tmp_path)
@@ -180,7 +183,7 @@ def test_only_what_is_missing_or_damaged_is_run(two_seeds: SweepResult, tmp_path
         assert result.outcomes == {key: value for key, value in two_seeds.outcomes.items() if key[0] == "energy"}
 
 
-@pytest.mark.parametrize("kind", ["training", "energy"])
+@pytest.mark.parametrize("kind", [Trainings(), Energies()], ids=["training", "energy"])
 def test_a_scenario_that_cannot_be_run_costs_no_other(kind: Any, two_seeds: SweepResult, tmp_path: Path) -> None:
     """It is refused alone, in one line; that is its outcome, and it is not tried again."""
     good = scenarios_of(1)
@@ -190,30 +193,32 @@ def test_a_scenario_that_cannot_be_run_costs_no_other(kind: Any, two_seeds: Swee
     for kept in (0, 1):
         result = run_sweep(batches, tmp_path)
         assert result.kept_batches == kept
-        refused = result.outcome(kind, REFUSED)
+        refused = result.outcome(kind.name, REFUSED)
         assert isinstance(refused, Failed)
         assert refused.error.startswith("privacy.epsilon = 3: paper-loose certifies only epsilon above")
         assert "\n" not in refused.error
         for scenario in good:
-            assert energy(result.outcome(kind, scenario)) == energy(two_seeds.outcome(kind, scenario))
+            assert energy(result.outcome(kind.name, scenario)) == energy(two_seeds.outcome(kind.name, scenario))
         files = files or state_of(tmp_path)
         assert state_of(tmp_path) == files
     assert len(files) == 1
-    assert run_sweep(cut_into_batches(good, kind), tmp_path).outcome(kind, good[0]) == two_seeds.outcome(kind, good[0])
+    assert run_sweep(cut_into_batches(good, kind), tmp_path).outcome(kind.name, good[0]) == two_seeds.outcome(
+        kind.name, good[0]
+    )
 
 
-@pytest.mark.parametrize("kind", ["training", "energy"])
+@pytest.mark.parametrize("kind", [Trainings(), Energies()], ids=["training", "energy"])
 def test_a_scenario_that_cannot_be_run_costs_none_that_shares_its_draws(
     kind: Any, two_seeds: SweepResult, tmp_path: Path
 ) -> None:
     good = scenarios_of(1)
     refused = good[0].with_overrides("privacy.epsilon=3")
     result = run_sweep(cut_into_batches([good[0], refused, *good[1:]], kind), tmp_path)
-    failed = result.outcome(kind, refused)
+    failed = result.outcome(kind.name, refused)
     assert isinstance(failed, Failed)
     assert "privacy.epsilon = 3" in failed.error
     for scenario in good:
-        assert energy(result.outcome(kind, scenario)) == energy(two_seeds.outcome(kind, scenario))
+        assert energy(result.outcome(kind.name, scenario)) == energy(two_seeds.outcome(kind.name, scenario))
 
 
 def test_a_network_that_goes_astray_costs_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,7 +226,7 @@ def test_a_network_that_goes_astray_costs_no_other(tmp_path: Path, monkeypatch: 
     from airmixml.radio import mixtures as module
 
     good = scenarios_of(1)
-    expected = run_sweep(cut_into_batches(good, "training"), tmp_path / "whole")
+    expected = run_sweep(cut_into_batches(good, Trainings()), tmp_path / "whole")
     true_family = module.simulate_family
 
     def drowned(scenarios: Sequence[Scenario], **options: Any) -> list[module.Mixtures]:
@@ -232,7 +237,7 @@ def test_a_network_that_goes_astray_costs_no_other(tmp_path: Path, monkeypatch: 
         return family
 
     monkeypatch.setattr(module, "simulate_family", drowned)
-    result = run_sweep(cut_into_batches(good, "training"), tmp_path / "drowned")
+    result = run_sweep(cut_into_batches(good, Trainings()), tmp_path / "drowned")
     astray = [scenario for scenario in good if scenario.mixing.power == "max"]
     failed = {scenario: outcome for (_, scenario), outcome in result.outcomes.items() if isinstance(outcome, Failed)}
     assert list(failed) == astray
@@ -242,14 +247,20 @@ def test_a_network_that_goes_astray_costs_no_other(tmp_path: Path, monkeypatch: 
             assert result.outcome("training", scenario) == expected.outcome("training", scenario)
 
 
-def test_a_batch_that_breaks_costs_no_other_and_is_tried_again(two_seeds: SweepResult, tmp_path: Path) -> None:
-    def sometimes(batch: Batch, **options: Any) -> Any:
-        if batch.seed == 0:
-            raise MemoryError("no\nroom")
-        return run_batch(batch, **options)
+def test_a_batch_that_breaks_costs_no_other_and_is_tried_again(
+    two_seeds: SweepResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Energies.run
 
-    batches, told = cut_into_batches(scenarios_of(2), "energy"), Told()
-    result = run_sweep(batches, tmp_path, progress=told, run=sometimes)
+    def sometimes(kind: Energies, batch: Batch, place: Place) -> Any:
+        if batch[0].seed == 0:
+            raise MemoryError("no\nroom")
+        return run(kind, batch, place)
+
+    batches, told = cut_into_batches(scenarios_of(2), Energies()), Told()
+    with monkeypatch.context() as patch:
+        patch.setattr(Energies, "run", sometimes)
+        result = run_sweep(batches, tmp_path, progress=told)
     told.assert_from_nothing_to_all()
     for scenario in scenarios_of(2):
         failed = scenario.seed == 0
@@ -267,17 +278,13 @@ def test_a_training_that_breaks_goes_on_from_its_checkpoint(
 ) -> None:
     """Whatever stops a batch as a whole, its beginning stays for the next time, and only until then."""
 
-    def breaks(batch: Batch, *, progress: Any, **options: Any) -> Any:
-        def told(stage: str, done: int, total: int) -> None:
-            progress(stage, done, total)
-            if stage == "training" and 3 * done == 2 * total:
-                raise why
+    def breaks(_stage: str, done: int, _total: int) -> None:
+        if done == 666:  # two of three epochs
+            raise why
 
-        return run_batch(batch, progress=told, checkpoint_seconds=0.0, **options)
-
-    batches = cut_into_batches(scenarios_of(1), "training")
-    partial_folder = tmp_path / f"{batches[0].digest}.partial"
-    result = run_sweep(batches, tmp_path, run=breaks)
+    batches = cut_into_batches(scenarios_of(1), Trainings())
+    partial_folder = tmp_path / f"{batches[0][0].digest}.partial"
+    result = run_sweep(batches, tmp_path, progress=breaks, checkpoint_seconds=0.0)
     assert all(isinstance(result.outcome("training", each), Failed) for each in scenarios_of(1))
     assert state_of(tmp_path) == {}
     assert list(partial_folder.iterdir())
@@ -296,7 +303,7 @@ def test_a_process_that_dies_costs_its_own_batch(tmp_path: Path) -> None:
         for seed in range(3)
         for batch in cut_into_batches(
             [BASE.with_overrides(f"seed={seed}", f"mixing.alpha={alpha}", "radio.slots=10000") for alpha in (1, 2, 3)],
-            "energy",
+            Energies(),
         )
     ]
     killed: list[int] = []
@@ -322,7 +329,7 @@ def test_a_process_that_dies_costs_its_own_batch(tmp_path: Path) -> None:
 
 
 def test_a_second_sweep_of_the_folder_is_refused_while_the_first_runs(two_seeds: SweepResult, tmp_path: Path) -> None:
-    batches = cut_into_batches(scenarios_of(2), "energy")
+    batches = cut_into_batches(scenarios_of(2), Energies())
     refusals: list[str] = []
 
     def meanwhile(_stage: str, done: int, _total: int) -> None:
@@ -340,8 +347,7 @@ def test_a_second_sweep_of_the_folder_is_refused_while_the_first_runs(two_seeds:
 
 
 def test_an_interrupted_training_goes_on_from_its_checkpoint(two_seeds: SweepResult, tmp_path: Path) -> None:
-    every_epoch = partial(run_batch, checkpoint_seconds=0.0)
-    batches = cut_into_batches(scenarios_of(1), "training")
+    batches = cut_into_batches(scenarios_of(1), Trainings())
     shares: list[int] = []
 
     def stop(_stage: str, done: int, _total: int) -> None:
@@ -350,20 +356,20 @@ def test_an_interrupted_training_goes_on_from_its_checkpoint(two_seeds: SweepRes
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_sweep(batches, tmp_path, progress=stop, run=every_epoch)
+        run_sweep(batches, tmp_path, progress=stop, checkpoint_seconds=0.0)
     assert shares == [0, 0, 333, 666]
     told = Told()
     result = run_sweep(batches, tmp_path, progress=told)
     assert [done for _, done, _ in told.calls] == [0, 666, 1000, 1000]
     for scenario in scenarios_of(1):
         assert result.outcome("training", scenario) == two_seeds.outcome("training", scenario)
-    assert {path.name for path in tmp_path.iterdir()} == {".lock", f"{batches[0].digest}.json"}
+    assert {path.name for path in tmp_path.iterdir()} == {".lock", f"{batches[0][0].digest}.json"}
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
 def test_a_device_that_is_not_there_is_refused_before_anything_is_run(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match="this machine has no CUDA device"):
-        run_sweep(cut_into_batches(scenarios_of(1), "training", device="cuda"), tmp_path, jobs=2)
+        run_sweep(cut_into_batches(scenarios_of(1), Trainings(), device="cuda"), tmp_path, jobs=2)
     assert state_of(tmp_path) == {}
 
 
@@ -372,7 +378,7 @@ SWEEP = """
 import signal, sys
 from pathlib import Path
 from airmixml import Scenario
-from airmixml.sweeps import cut_into_batches, run_sweep
+from airmixml.sweeps import Trainings, cut_into_batches, run_sweep
 def halt(_stage, _done, _total):
     if list(folder.glob("*.json")):
         print("halted", flush=True)
@@ -380,7 +386,7 @@ def halt(_stage, _done, _total):
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
     base = Scenario.preset("paper-iris").with_overrides(*sys.argv[2:])
-    batches = cut_into_batches([base.with_seed(seed) for seed in range(5)], "training")
+    batches = cut_into_batches([base.with_seed(seed) for seed in range(5)], Trainings())
     run_sweep(batches, folder, jobs=2, progress=halt)
 """
 
@@ -422,7 +428,7 @@ def test_kill_9_half_way(tmp_path: Path) -> None:
     finished = state_of(folder)
     assert len(finished) == 1
     base = Scenario.preset("paper-iris").with_overrides(*changes)
-    batches = cut_into_batches([base.with_seed(seed) for seed in range(5)], "training")
+    batches = cut_into_batches([base.with_seed(seed) for seed in range(5)], Trainings())
     resumed = run_sweep(batches, folder)
     assert resumed.kept_batches == 1
     assert finished.items() <= state_of(folder).items()
@@ -431,12 +437,13 @@ def test_kill_9_half_way(tmp_path: Path) -> None:
     assert not list(folder.glob("*.partial"))
 
 
+@pytest.mark.long
 def test_an_interrupted_sweep_leaves_no_process_behind(two_seeds: SweepResult, tmp_path: Path) -> None:
     def stop(_stage: str, _done: int, _total: int) -> None:
         if len(multiprocessing.active_children()) == 2:
             raise KeyboardInterrupt
 
-    batches = cut_into_batches(scenarios_of(2), "energy")
+    batches = cut_into_batches(scenarios_of(2), Energies())
     with pytest.raises(KeyboardInterrupt):
         run_sweep(batches, tmp_path, jobs=2, progress=stop)
     assert multiprocessing.active_children() == []

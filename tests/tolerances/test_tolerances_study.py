@@ -13,10 +13,9 @@ from airmixml import Scenario, ScenarioError, run
 from airmixml.privacy import gaussian_epsilon
 from airmixml.privacy.gaussian import gaussian_mu
 from airmixml.scenario import Air, Speed
-from airmixml.tolerances.epsilons import Epsilons
-from airmixml.tolerances.findings import Tolerances, Tried
-from airmixml.tolerances.study import find_tolerances
-from airmixml.tolerances.tables import terminal_tolerances, tolerances_table, write_tolerances
+from airmixml.tolerances import Tolerances, Tried, find_tolerances
+from airmixml.tolerances.tolerance_page import terminal_tolerances, tolerances_table, write_tolerances
+from airmixml.tolerances.unplanned_epsilon import Epsilons
 
 ONLY = "absent,amplitude_error_db,min_power_dbm"
 
@@ -33,7 +32,7 @@ def found(scenario: Scenario, tmp_path_factory: pytest.TempPathFactory) -> Toler
 
 
 def test_each_answer_is_what_single_runs_give(found: Tolerances, scenario: Scenario, tmp_path: Path) -> None:
-    absent = next(each for each in found.found if each.sizes.key == "absent")
+    absent = next(each for each in found.found if each.ladder.key == "absent")
     tried = absent.tried[-1]
     for place, seed in enumerate(found.seeds):
         alone = scenario.with_seed(seed)
@@ -51,15 +50,15 @@ def test_each_answer_is_what_single_runs_give(found: Tolerances, scenario: Scena
 
 def test_the_answers_fit_what_was_tried(found: Tolerances) -> None:
     for each in found.found:
-        sizes = each.sizes
+        sizes = each.ladder
         by_size = {tried.size: tried for tried in each.tried}
-        assert list(by_size) == [size for size in sizes.ladder if size in by_size]
+        assert list(by_size) == [size for size in sizes.sizes if size in by_size]
         if each.tolerated is not None:
             assert by_size[each.tolerated].is_tolerated(5.0)
         if each.refused is not None:
             assert not by_size[each.refused].is_tolerated(5.0)
             assert each.tolerated is None or sizes.is_milder(each.tolerated, each.refused)
-    power = next(each for each in found.found if each.sizes.key == "min_power_dbm")
+    power = next(each for each in found.found if each.ladder.key == "min_power_dbm")
     assert found.needed is not None
     assert found.needed.lowest < found.needed.median < found.needed.largest
     assert [has.size for has in power.delivered] == [-100.0, -40.0, -20.0]

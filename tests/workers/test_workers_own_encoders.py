@@ -132,13 +132,14 @@ def test_another_file_is_refused(save: Save, kind: str, stop_at: Callable[..., A
 
 
 def test_a_sweep_knows_another_file(save: Save) -> None:
-    from airmixml.sweeps.cells import cut_into_cells
+    from airmixml.sweeps import cut_into_batches
+    from airmixml.sweeps.kinds.run_cells import RunCells
 
     scenario = Scenario.preset("digits").with_overrides(f"workers.encoder={save(network(), 64, kind='onnx')}", *PLAIN)
-    (first,) = cut_into_cells([scenario], "run")
-    assert cut_into_cells([scenario], "run") == [first]
+    ((first,),) = cut_into_batches([scenario], RunCells())
+    assert cut_into_batches([scenario], RunCells()) == [(first,)]
     save(network(features=6), 64, kind="onnx")
-    (second,) = cut_into_cells([scenario], "run")
+    ((second,),) = cut_into_batches([scenario], RunCells())
     assert second.digest != first.digest
 
 

@@ -20,7 +20,7 @@ from airmixml.audit.settings import AuditSettings
 from airmixml.devices import using_threads
 from airmixml.radio.draws import AirSetting
 from airmixml.scenario import RunContext
-from airmixml.storage.results import ResultStore, from_plain, odd_content, to_plain
+from airmixml.storage.results import ResultStore, corrupt_file, from_plain, to_plain
 from airmixml.streams import Streams
 
 Blocks = list[Doubles]
@@ -57,7 +57,7 @@ class Keeper:
         kept = list(self._blocks.get(name, []))
         if self._store is not None and [each.shape for each in kept] != [(2, size) for size in sizes[: len(kept)]]:
             problem = ValueError(f"{name} must be blocks of 2 x {sizes[0]} numbers, the last one of 2 x {sizes[-1]}")
-            raise odd_content(self._store.folder / _TRIALS, problem)
+            raise corrupt_file(self._store.folder / _TRIALS, problem)
         return kept
 
     def save(self, name: str, blocks: Blocks) -> None:

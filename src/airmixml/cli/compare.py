@@ -81,7 +81,7 @@ def compare_command(
         context = RunContext(speed=speed, data_dir=data_dir, progress=progress)
         folder = out or Path("runs") / name
         comparison = compare(seeds=seeds, out=folder, force=force, ledger=ledger, context=context)
-    from airmixml.compare.tables import write_comparison
+    from airmixml.compare.comparison_tables import write_comparison
 
     files = [str(path) for path in write_comparison(comparison)]
     report = add_report(comparison.out)
@@ -93,7 +93,7 @@ def compare_command(
 
 
 def _print(comparison: Comparison, seconds: float, report: dict[str, str]) -> None:
-    from airmixml.compare.tables import brief_adversaries_table, brief_table
+    from airmixml.compare.comparison_tables import brief_adversaries_table, brief_table
 
     console.print(brief_table(comparison))
     console.print(brief_adversaries_table(comparison))

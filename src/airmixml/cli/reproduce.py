@@ -25,7 +25,6 @@ from airmixml.output.tables import terminal_table
 
 if TYPE_CHECKING:
     from airmixml.reproduction import Reproduction
-    from airmixml.sweeps import Engine
 
 _VERDICTS = ("agrees", "trend agrees", "undecided", "does not follow")
 _DECISIONS = {"holds": "green", "undecided": "yellow", "does not hold": "red"}
@@ -60,7 +59,6 @@ def reproduce_command(
         raise ScenarioError("give what to reproduce: table1, table2, fig2, fig3, fig4 or all")
     if engine not in ("local", "ray"):
         raise ScenarioError(f"--engine = {engine!r}: must be local or ray")
-    chosen: Engine = "ray" if engine == "ray" else "local"
     processes = options.check_jobs(jobs)
     from airmixml.reproduction import Request, reproduce
 
@@ -69,7 +67,7 @@ def reproduce_command(
     )
     folder = out or Path("runs") / ("reproduce-quick" if quick else "reproduce")
     with progress_bars() as progress:
-        reproduction = reproduce(request, folder, jobs=processes, engine=chosen, data_dir=data_dir, progress=progress)
+        reproduction = reproduce(request, folder, jobs=processes, engine=engine, data_dir=data_dir, progress=progress)
     report = add_report(folder)
     if as_json:
         files = [str(path) for path in reproduction.files]

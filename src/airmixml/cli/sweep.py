@@ -73,8 +73,8 @@ def sweep_command(
     # What it leaves to its data each cell has its own of.
     scenario = options.read_scenario(file, preset, options.on_air(air, assignments), seed, bounds=bounds)
     values, processes = Grid.parse(grid or ()), options.check_jobs(jobs)
-    from airmixml.sweeps.study import check_command, sweep_grid
-    from airmixml.sweeps.tables import NO_PARQUET, sweep_dict, write_sweep
+    from airmixml.sweeps.grid_sweep import check_command, sweep_grid
+    from airmixml.sweeps.sweep_files import NO_PARQUET, sweep_dict, write_sweep
 
     with progress_bars() as progress:
         swept = sweep_grid(
@@ -128,8 +128,8 @@ def _audit_settings(command: str, trials: int | None, canaries: int | None, faul
 
 
 def _print(swept: Swept, report: dict[str, str], *, drawn: bool) -> None:
-    from airmixml.sweeps.pictures import picture_note
-    from airmixml.sweeps.tables import terminal_summary
+    from airmixml.sweeps.sweep_files import terminal_summary
+    from airmixml.sweeps.sweep_picture import picture_note
 
     console.print(terminal_summary(swept))
     for note in swept.notes:

@@ -8,7 +8,7 @@ from airmixml.cli import options
 from airmixml.cli.finished import add_report
 from airmixml.cli.terminal import console, print_json, print_line, print_report_place, progress_bars
 from airmixml.output.numbers import plural
-from airmixml.tolerances.sizes import chosen_sizes
+from airmixml.tolerances.impairment_ladder import chosen_ladders
 from airmixml.wording import simulated
 
 _SEEDS, _QUICK_SEEDS = 3, 1
@@ -46,14 +46,14 @@ def tolerances_command(
     One table beside what each class of hardware has, and one picture. --air NAME gives the air on which one impairment
     at a time is changed. Finished runs are kept: repeat the same command to resume; more keys or seeds add to it.
     """
-    chosen_sizes(only)
+    chosen_ladders(only)
     processes = options.check_jobs(jobs)
     options.check_force(force, out)
     scenario = options.choose_scenario(
         file, preset, options.on_air(air, assignments), seed, bounds=bounds, data_dir=data_dir
     )
-    from airmixml.tolerances.study import find_tolerances
-    from airmixml.tolerances.tables import notes, terminal_tolerances, write_tolerances
+    from airmixml.tolerances.tolerance_page import notes, terminal_tolerances, write_tolerances
+    from airmixml.tolerances.tolerance_search import find_tolerances
 
     with progress_bars() as progress:
         where: dict[str, Any] = {"out": out, "force": force, "device": device, "data_dir": data_dir}
@@ -79,7 +79,7 @@ def tolerances_command(
         print_line(note)
     for each in found.found:
         if each.why_not:
-            print_line(f"cannot be run: air.{each.sizes.key} ({each.why_not})")
+            print_line(f"cannot be run: air.{each.ladder.key} ({each.why_not})")
     print_line(simulated(scenario.seed))
     kept = f" ({plural(found.kept, 'run')} of {found.runs:,} already finished)" if found.kept else ""
     print_report_place(found.seconds, found.out, "tolerances", report, note=kept, picture=len(files) > 3)

@@ -4,28 +4,28 @@ import math
 import re
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from airmixml.compare.adversaries import Exposure
-from airmixml.compare.counted import CountedRows
 from airmixml.compare.methods import Method, Outcome, Work
 from airmixml.compare.ours import run_scenario
 from airmixml.devices import find_device, using_threads
-from airmixml.errors import AirMixError, PluginError, RunFolderError, ScenarioError
+from airmixml.errors import AirMixError, LedgerError, PluginError, ScenarioError
 from airmixml.notebook import html_table
 from airmixml.output.numbers import NONE, epsilon_text, joules, plural
 from airmixml.privacy import PrivacyStatement
 from airmixml.radio import check_privacy_target
+from airmixml.runs.spending import CellBudget, Spending, joined, plan_spending
 from airmixml.scenario import Air, RunContext, Scenario, keys_in_force
 from airmixml.scenario.consistency import require_classes, require_real_numbers
 from airmixml.scenario.grid import shown_value
-from airmixml.storage.files import writing_to
 from airmixml.storage.results import ResultStore, from_plain
-from airmixml.storage.run_folder import PARTIAL, REPORT, hold_folder, identity_of
+from airmixml.storage.run_folder import REPORT, identity_of
+from airmixml.storage.study import Study, consecutive_seeds, study_folder, study_path
 from airmixml.wording import shown
 from airmixml.workers import settle
 
@@ -279,72 +279,70 @@ def _run_all(
 
     ``failed`` takes the jobs that the package refuses, with its line; without it the refusal is raised.
     """
-    if seeds < 1:
-        raise ScenarioError(f"seeds = {seeds}: must be at least 1")
-    scenario.with_seed(scenario.seed + seeds - 1)  # refuses a last seed that is too large
-    numbers = [scenario.seed + number for number in range(seeds)]
+    numbers = list(consecutive_seeds(scenario, seeds))
     for each in dict.fromkeys(job.scenario for job in jobs.values()):
         require_classes(each.workers, "a comparison")
         require_real_numbers(each.privacy, "a comparison")
         check_privacy_target(each)
     find_device(context.speed.device)
-    if out.name.endswith(PARTIAL):
-        raise RunFolderError(f"{out}: belongs to an interrupted run; choose an --out that does not end in {PARTIAL}")
-    store = ResultStore(out / _RESULTS)
-    counted = (
-        None
-        if ledger is None
-        else CountedRows.plan(
-            {name: (job.own, job.scenario) for name, job in jobs.items()}, numbers, failed, ledger, context
-        )
-    )
-    results: dict[str, list[Outcome]] = {name: [] for name in jobs}
-    kept = done = 0
-
-    def load(name: str, seed: int) -> Outcome | None:
-        return store.load(_file(name, seed), lambda plain, _: from_plain(Outcome, plain))
-
-    with writing_to(out), hold_folder(out, identity, holds="a comparison", force=force, own=_OWN):
-        if counted is not None:
-            counted.reserve(lambda name, seed: load(name, seed) is not None)
-        for seed in numbers:
-            loaded: dict[Any, Any] = {}
-            for name, job in jobs.items():
-                context.progress("results", done, len(jobs) * seeds)
-                done += 1
-                outcome = load(name, seed)
-                if outcome is not None:
-                    kept += 1
-                elif failed and name in failed:
-                    continue
-                else:
-                    work = Work(scenario=job.scenario.with_seed(seed), context=context, _loaded=loaded)
-                    try:
-                        outcome = _timed(name, job.run, work)
-                    except AirMixError as problem:
-                        if failed is None:
-                            raise
-                        failed[name] = str(problem)
-                        continue
-                    store.save(_file(name, seed), outcome.to_dict())
-                    if counted is not None:
-                        counted.settle(name, seed)
-                results[name].append(outcome)
-        context.progress("results", done, len(jobs) * seeds)
-    return Comparison(scenario=scenario, rows=_rows(jobs, results, failed), seeds=numbers, kept=kept, out=out)
-
-
-def _rows(
-    jobs: Mapping[str, _Job], results: Mapping[str, list[Outcome]], failed: Mapping[str, str] | None
-) -> tuple[Row, ...]:
-    """Return a row for each job that gave something; where none did, raise why the first of them was refused."""
-    if failed and not any(results.values()):
+    folder, cells = study_path(out, ""), [(name, seed) for seed in numbers for name in jobs]
+    budget = None if ledger is None else _budget(jobs, numbers, failed, ledger, context)
+    with study_folder(folder, identity, holds="a comparison", own=_OWN, force=force):
+        found, kept = Study(
+            cells=cells,
+            task=_MethodTask(jobs, ResultStore(folder / _RESULTS), failed, context, len(cells)),
+            reducer=lambda found, kept: (found, kept),
+            budget=budget,
+        ).run()
+    if failed and not found:
         raise ScenarioError(next(iter(failed.values())))
-    return tuple(
-        Row(name=name, label=jobs[name].label, about=jobs[name].about, outcomes=tuple(found))
-        for name, found in results.items()
-        if found
+    outcomes = {name: tuple(found[name, seed] for seed in numbers if (name, seed) in found) for name in jobs}
+    rows = (
+        Row(name=name, label=jobs[name].label, about=jobs[name].about, outcomes=gave)
+        for name, gave in outcomes.items()
+        if gave
     )
+    return Comparison(scenario=scenario, rows=tuple(rows), seeds=numbers, kept=kept, out=folder)
+
+
+@dataclass
+class _MethodTask:
+    """Runs methods by name and seed, one after the other, and keeps what each gave in a file."""
+
+    jobs: Mapping[str, _Job]
+    store: ResultStore
+    failed: dict[str, str] | None
+    context: RunContext
+    total: int
+
+    def load(self, cell: tuple[str, int]) -> Outcome | None:
+        """Return what an earlier process kept."""
+        return self.store.load(_file(*cell), lambda plain, _: cast(Outcome, from_plain(Outcome, plain)))
+
+    def save(self, cell: tuple[str, int], outcome: Outcome) -> bool:
+        """Keep what a method gave."""
+        self.store.save(_file(*cell), outcome.to_dict())
+        return True
+
+    def run(self, unfinished: Iterable[tuple[str, int]], finished: Callable[[tuple[str, int], Outcome], None]) -> None:
+        """Run what is left; a method that is refused with one seed is not tried with the next."""
+        left, loaded = list(unfinished), dict[int, Any]()
+        for done, (name, seed) in enumerate(left, start=self.total - len(left)):
+            self.context.progress("results", done, self.total)
+            if self.failed and name in self.failed:
+                continue
+            if seed not in loaded:
+                loaded = {seed: {}}  # the data of one seed at a time
+            work = Work(scenario=self.jobs[name].scenario.with_seed(seed), context=self.context, _loaded=loaded[seed])
+            try:
+                outcome = _timed(name, self.jobs[name].run, work)
+            except AirMixError as problem:
+                if self.failed is None:
+                    raise
+                self.failed[name] = str(problem)
+                continue
+            finished((name, seed), outcome)
+        self.context.progress("results", self.total, self.total)
 
 
 def _file(name: str, seed: int) -> str:
@@ -358,3 +356,37 @@ def _timed(name: str, run: Callable[[Work], Outcome], work: Work) -> Outcome:
     if not isinstance(outcome, Outcome):  # of another package
         raise PluginError(f"method {name}: gave {shown(outcome)}: must be an airmixml.compare.Outcome")
     return replace(outcome, seconds=time.perf_counter() - started - work.loading_seconds)
+
+
+def _budget(
+    jobs: Mapping[str, _Job],
+    seeds: Sequence[int],
+    failed: dict[str, str] | None,
+    ledger: Path | str,
+    context: RunContext,
+) -> CellBudget:
+    """Plan what the rows spend that run a scenario of this package; ``failed`` takes those that cannot be counted."""
+    parts: list[Spending] = []
+    scenarios: dict[tuple[str, int], Scenario] = {}
+    for name, job in jobs.items():
+        try:
+            made = {(name, seed): job.own(job.scenario.with_seed(seed)) for seed in seeds}
+            own = {cell: each for cell, each in made.items() if each is not None}
+            if own:
+                about = {each: f"airmix compare {each.name}, {name}, seed {seed}" for (_, seed), each in own.items()}
+                parts.append(
+                    plan_spending(about, ledger, study=True, data_dir=context.data_dir, progress=context.progress)
+                )
+        except LedgerError:
+            raise
+        except AirMixError as problem:
+            if failed is None:
+                raise
+            failed[name] = str(problem)
+        else:
+            scenarios |= own
+    if not parts:
+        raise ScenarioError(
+            "--ledger: counts runs of airmix and its variants, and none of these methods is one; leave it out"
+        )
+    return CellBudget(joined(parts), scenarios)

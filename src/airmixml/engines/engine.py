@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from os import cpu_count
 from typing import Any, Final, Literal, Self, TypeVar, cast
 
@@ -82,25 +84,53 @@ class Engine:
             in_order: whether results wait for those of earlier items; then few items begin before the oldest
                 unfinished one is finished, so that few results wait.
         """
-        if self.here or not items:
-            work = prepare(shared) if items else None
-            for number, item in enumerate(items):
-                yield number, cast(Callable[[Item], Result], work)(item)
-            return
-        from airmixml.engines.cluster import run_on_ray
-        from airmixml.engines.processes import run_in_processes
-
         numbered = list(enumerate(items))
-        call = _Numbered(prepare)
+        finishing = self.each(_Numbered(prepare), shared, numbered, on_gpu=lambda _: on_gpu, in_order=in_order)
+        with closing(finishing):
+            for (number, _), result in finishing:
+                if isinstance(result, Lost):
+                    raise AirMixError(f"--engine = {self.name}: part {number + 1} of {len(items)}: {result.why}")
+                yield number, cast(Result, result)
+
+    def each(
+        self,
+        prepare: Callable[[Any], Work],
+        shared: Any,
+        items: Sequence[Item],
+        *,
+        told: Callable[[Item, Any], None] = lambda _item, _message: None,
+        left_behind: Callable[[Item], Sequence[Item]] = lambda _item: (),
+        on_gpu: Callable[[Item], bool] = lambda _item: False,
+        in_order: bool = False,
+    ) -> Generator[tuple[Item, Any], None, None]:
+        """Yield each item with its result, or ``Lost`` where its process died; ``run`` explains other arguments.
+
+        Args:
+            prepare: makes of ``shared`` what is called with an item and something to tell how far it is.
+            shared: what all items need.
+            items: what is sent for each result.
+            told: gets an item and what its work tells; a cluster tells nothing before the result.
+            left_behind: returns what to run instead of an item whose process died.
+            on_gpu: whether an item needs a GPU.
+            in_order: whether results wait for those of earlier items.
+        """
+        if not items:
+            return
         if self.name == "ray":
-            finishing = run_on_ray(call, shared, numbered, self.jobs, on_gpu=lambda _: on_gpu, in_order=in_order)
+            from airmixml.engines.cluster import run_on_ray
+
+            yield from run_on_ray(prepare, shared, items, self.jobs, on_gpu=on_gpu, in_order=in_order)
+        elif self.here:
+            work = prepare(shared)
+            for item in items:
+                yield item, work(item, partial(told, item))
         else:
-            jobs = min(self.jobs or cpu_count() or 1, len(items))
-            finishing = run_in_processes(call, shared, numbered, jobs, in_order=in_order)
-        for (number, _), result in finishing:
-            if isinstance(result, Lost):
-                raise AirMixError(f"--engine = {self.name}: part {number + 1} of {len(items)}: {result.why}")
-            yield number, cast(Result, result)
+            from airmixml.engines.processes import run_in_processes
+
+            at_once = min(self.jobs or cpu_count() or 1, len(items))
+            yield from run_in_processes(
+                prepare, shared, items, at_once, told=told, left_behind=left_behind, in_order=in_order
+            )
 
     def run_in_order(
         self, prepare: Prepare[Item, Result], shared: Any, items: Sequence[Item], *, on_gpu: bool = False

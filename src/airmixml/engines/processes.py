@@ -57,7 +57,7 @@ class _Worker:
         theirs.close()
 
     def give(self, item: Any, place: int) -> bool:
-        """Hand over an item, which is the ``place``th to begin; False if nobody is there to take it."""
+        """Hand over an item, which is the ``place``th to begin; False if the process has ended."""
         self.item, self.place = item, place
         try:
             self.connection.send(item)

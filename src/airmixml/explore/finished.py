@@ -19,7 +19,7 @@ from airmixml.reports.folders import find_folder
 from airmixml.reports.pictures import read_curve
 from airmixml.runs.model_files import CHECKPOINT
 from airmixml.runs.results import load_result
-from airmixml.storage.results import odd_content
+from airmixml.storage.results import corrupt_file
 from airmixml.wording import reason
 
 # Of a result, and of the arrays of a checkpoint: hundreds of seeds, or half a million epochs.
@@ -62,7 +62,7 @@ def curve_so_far(root: Path, partial: Path) -> Curve:
     except OSError as problem:
         raise RunFolderError(f"{path}: cannot be read ({reason(problem)})") from None
     except Exception as problem:  # whatever a damaged file makes NumPy say
-        raise odd_content(path, problem) from problem
+        raise corrupt_file(path, problem) from problem
 
 
 def _array(archive: zipfile.ZipFile, name: str) -> Doubles:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from airmixml.errors import RunFolderError, ScenarioError
 from airmixml.reading import Read, read_regular
 from airmixml.scenario import Scenario
-from airmixml.storage.results import odd_content
+from airmixml.storage.results import corrupt_file
 from airmixml.storage.run_folder import METRICS, PARTIAL, SCENARIO
 from airmixml.wording import reason
 
@@ -49,7 +49,7 @@ class FoundFolder:
         try:
             return Scenario.load(toml) if there else Scenario.from_json(self.plain["scenario"])
         except ScenarioError as problem:
-            raise odd_content(toml if there else self.file, problem, f"the folder {self.path}") from None
+            raise corrupt_file(toml if there else self.file, problem, f"the folder {self.path}") from None
 
 
 def find_folder(path: Path | str, work: Path | None = None, read: Read = read_regular) -> FoundFolder:
@@ -79,7 +79,7 @@ def find_folder(path: Path | str, work: Path | None = None, read: Read = read_re
     except OSError as problem:
         raise RunFolderError(f"{file}: cannot be read ({reason(problem)})") from None
     except (ValueError, RecursionError) as problem:
-        raise odd_content(file, problem, delete=f"the folder {path}") from None
+        raise corrupt_file(file, problem, delete=f"the folder {path}") from None
     return FoundFolder(path=path, kind=_kind(file.name, plain), file=file, plain=plain)
 
 

@@ -18,7 +18,7 @@ from airmixml.reports.content import PROTECTED, Content
 from airmixml.reports.folders import FoundFolder, find_folder
 from airmixml.reports.pictures import MOST_BYTES, draw_curves, embed
 from airmixml.storage.files import write_text, writing_to
-from airmixml.storage.results import odd_content
+from airmixml.storage.results import corrupt_file
 from airmixml.storage.run_folder import REPORT, SCENARIO
 
 _MOST_FOLDERS: Final = 12
@@ -86,7 +86,7 @@ def read_content(folder: Path, work: Path | None = None, *, drawn: bool = False)
         where = problem.filename or folder
         raise RunFolderError(f"{where}: cannot be read ({problem.strerror}); is {SCENARIO} there?") from problem
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as problem:
-        raise odd_content(found.file, problem, delete=f"the folder {folder}") from problem
+        raise corrupt_file(found.file, problem, delete=f"the folder {folder}") from problem
 
 
 def _content(found: FoundFolder, *, drawn: bool) -> Content:

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from airmixml.reproduction.cells import ASSIGNMENTS, EXPONENTS, FADINGS, POLICIES, SCHEDULED
-from airmixml.reproduction.results import CellResult, Decision, Summary, decide, mean_interval
+from airmixml.reproduction.paper_cells import ASSIGNMENTS, EXPONENTS, FADINGS, POLICIES, SCHEDULED
+from airmixml.reproduction.verdicts import CellResult, Decision, Summary, decide, mean_interval
 
 CHANCE_PERCENT: Final = 15.0
 _Curve = tuple[str, str]  # its row and column

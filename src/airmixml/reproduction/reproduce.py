@@ -10,10 +10,11 @@ from typing import Any, Final
 from airmixml.output.numbers import plural
 from airmixml.output.tables import TextTable, write_all
 from airmixml.progress import Progress, silent
-from airmixml.reproduction import pictures
-from airmixml.reproduction.cells import Request, table_notes
+from airmixml.reproduction import paper_figures
+from airmixml.reproduction.paper_cells import Request, table_notes
 from airmixml.reproduction.paper_claims import Claim, check_claims
-from airmixml.reproduction.results import (
+from airmixml.reproduction.verdict_tables import claims_table, ratios_table, results_csv, results_table, side_by_side
+from airmixml.reproduction.verdicts import (
     VERDICTS_IN_WORDS,
     CellResult,
     MixingRatios,
@@ -21,17 +22,16 @@ from airmixml.reproduction.results import (
     judge,
     summarise,
 )
-from airmixml.reproduction.tables import claims_table, ratios_table, results_csv, results_table, side_by_side
 from airmixml.storage.files import writing_to
-from airmixml.sweeps import Engine, run_sweep
+from airmixml.sweeps import run_sweep
 from airmixml.version import __version__
 
 _TITLES: Final = {"table1": "Table I", "table2": "Table II", "fig3": "Fig. 3", "fig4": "Fig. 4"}
 _DRAWINGS: Final[dict[str, Callable[..., list[Path]]]] = {
-    "table1": pictures.draw_accuracies,
-    "table2": pictures.draw_energies,
-    "fig3": pictures.draw_path_loss,
-    "fig4": pictures.draw_fading,
+    "table1": paper_figures.draw_accuracies,
+    "table2": paper_figures.draw_energies,
+    "fig3": paper_figures.draw_path_loss,
+    "fig4": paper_figures.draw_fading,
 }
 _SMALL: Final = "**A small version with too few slots, epochs and seeds: it says nothing about the paper.**\n"
 
@@ -80,7 +80,7 @@ def reproduce(
     out: Path,
     *,
     jobs: int = 1,
-    engine: Engine = "local",
+    engine: str = "local",
     data_dir: Path | None = None,
     draw: bool = True,
     progress: Progress = silent,
@@ -128,7 +128,7 @@ def _write(reproduction: Reproduction, *, draw: bool) -> list[Path]:
     if reproduction.ratios:
         ratios = ratios_table(reproduction.ratios)
         files += _write_table(out / "fig2", ratios)
-        files += pictures.draw_ratios_figure(reproduction.ratios, out / "fig2") if draw else []
+        files += paper_figures.draw_ratios_figure(reproduction.ratios, out / "fig2") if draw else []
         sections += ["![Fig. 2](fig2.png)\n", ratios.to_markdown()]
     for (target, dataset), results in reproduction.parts().items():
         name = f"{target}-{dataset}" if target.startswith("table") else target

@@ -3,9 +3,10 @@
 import json
 import shutil
 import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
@@ -21,18 +22,17 @@ from airmixml.radio import check_privacy_target
 from airmixml.radio.mixtures import Transmission
 from airmixml.radio.shards import SHARDS, ShardStore
 from airmixml.runs.model_files import CHECKPOINT, FileCheckpoint, save_model
-from airmixml.runs.protected import ProtectedRunner, stated_rows, stated_scores
+from airmixml.runs.protected import ProtectedRunner, about_data, stated_in_both_modes
 from airmixml.runs.results import (
     SIMULATION,
     ProtectedResult,
     RunResult,
     SeedsResult,
     load_result,
-    versions,
 )
-from airmixml.scenario import RunContext, Scenario, Speed, keys_in_force
+from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.storage.files import write_arrays, write_text, writing_to
-from airmixml.storage.results import odd_content
+from airmixml.storage.results import corrupt_file
 from airmixml.storage.run_folder import (
     METRICS,
     RUNS_FOLDER,
@@ -43,8 +43,9 @@ from airmixml.storage.run_folder import (
     claim_folder,
     identity_of,
 )
+from airmixml.storage.study import Study, consecutive_seeds
 from airmixml.streams import Streams
-from airmixml.workers import load_dataset, settle, worker_cost
+from airmixml.workers import load_dataset, settle
 from airmixml.workers.loading import check_protectable
 
 if TYPE_CHECKING:
@@ -108,16 +109,14 @@ def run(
     for option, given in (("--public-test", public_test), ("--show-values", show_values)):
         if given and not private:
             raise ScenarioError(f"{option}: says something about a private run; give --private too")
-    if seeds < 1:
-        raise ScenarioError(f"seeds = {seeds}: must be at least 1")
+    numbers = consecutive_seeds(scenario, seeds)
     scenario = settle(scenario, data_dir=data_dir, progress=progress, test_rows=public_test or not private)
-    scenario.with_seed(scenario.seed + seeds - 1)  # refuses a last seed that is too large
     context = RunContext(speed=speed or Speed(), data_dir=data_dir, progress=progress, engine=chosen)
     find_device(context.speed.device)
     check_privacy_target(scenario)
-    spending = None
+    spending = budget = None
     if ledger is not None:
-        from airmixml.runs.spending import plan_spending, seeds_of  # here: most runs have no ledger
+        from airmixml.runs.spending import CellBudget, plan_spending, seeds_of  # here: most runs have no ledger
 
         spending = plan_spending(
             seeds_of(scenario, seeds),
@@ -127,9 +126,9 @@ def run(
             data_dir=data_dir,
             progress=progress,
         )
+        budget = CellBudget(spending, {each.seed: each for each in spending.requests}, settled_by_run=True)
     name = f"{scenario.name}-seed{scenario.seed}" + (f"-x{seeds}" if seeds > 1 else "")
-    result: AnyResult
-    runner: SimulationRunner | ProtectedRunner
+    runner: Runner
     if private:
         runner = ProtectedRunner(context=context, pictures=pictures, public_test=public_test, spending=spending)
     else:
@@ -138,17 +137,29 @@ def run(
         )
     identity = {**runner.identity_of(scenario), "seeds": seeds}
     with writing_to(out or RUNS_FOLDER), claim(out, name, identity, force=force) as folder:
-        if spending is not None:
-            spending.reserve_unfinished(
-                {each: (folder.work / f"seed-{each.seed}").exists() for each in spending.requests}
-            )
-        if seeds == 1:
-            result = runner.run_one(scenario, folder, str(folder.final))
-        else:
-            result = runner.summarise(scenario, _run_each(runner, scenario, seeds, folder), str(folder.final))
-            if pictures:
-                _draw_all_seeds(result, folder.work)
+        result: AnyResult = Study(
+            cells=numbers,
+            task=_EachSeed(runner, scenario, folder, seeds),
+            reducer=lambda found, _kept: _together(runner, scenario, list(found.values()), folder, pictures=pictures),
+            budget=budget,
+        ).run()
         _publish(scenario, result, folder, replace=force, finish=finish)
+    return result
+
+
+def _together(runner: "Runner", scenario: Scenario, runs: list[Any], folder: RunFolder, *, pictures: bool) -> AnyResult:
+    """Return what all seeds give, and draw it; of a protected run, what all releases together reveal."""
+    if len(runs) == 1:
+        return cast(AnyResult, runs[0])
+    result = runner.summarise(scenario, runs, str(folder.final))
+    if pictures and isinstance(result, SeedsResult):
+        from airmixml.runs.score_pictures import draw_seeds
+
+        draw_seeds(result, folder.work, folder.work / "figures" / "seeds.png")
+    elif pictures:
+        from airmixml.runs.privacy_pictures import draw_statements
+
+        draw_statements(result.privacy, folder.work / "figures" / "privacy.png")
     return result
 
 
@@ -198,74 +209,68 @@ class SimulationRunner:
         )
 
 
+Runner = SimulationRunner | ProtectedRunner
+
+
 def result_of(learned: Learned, *, seconds: float, device: str, run_dir: str = "", resumed_epoch: int = 0) -> RunResult:
     """Return the result of a simulated run: what was sent, what was learned from it, and how long both took."""
-    sent, history, training_seconds = learned.transmission, learned.trained.history, learned.training_seconds
-    scenario, dataset, report = sent.scenario, sent.dataset, sent.report
-    held_dim = dataset.held_dim or dataset.input_dim
-    about = {name: getattr(dataset, name) for name in ("name", "train_samples", "input_dim", "label_dim")}
+    sent, dataset, training_seconds = learned.transmission, learned.transmission.dataset, learned.training_seconds
     metrics = {
-        "name": scenario.name,
-        "seed": scenario.seed,
-        "air": keys_in_force(scenario.air),
-        **stated_scores(dataset, history),
-        **report.to_dict(),
-        "worker_cost": worker_cost(scenario.workers, held_dim, report.signal).to_dict(),
+        **sent.report.to_dict(),
+        **stated_in_both_modes(learned, device=device, run_dir=run_dir),
         "clipped_values": dataset.clipped_values,
         "clipped_samples": dataset.clipped_samples,
-        "dataset": {**about, "test_samples": len(dataset.test_labels)},
+        "dataset": {
+            **about_data(dataset),
+            "train_samples": dataset.train_samples,
+            "test_samples": len(dataset.test_labels),
+        },
         "seconds": seconds,
         "seconds_by_stage": {"over_the_air": seconds - training_seconds, "training": training_seconds},
         "resumed_from_epoch": resumed_epoch,
-        "device": device,
-        "versions": versions(),
-        "run_dir": run_dir,
         "mode": SIMULATION,
-        **stated_rows(sent),
     }
     return RunResult.from_dict(metrics)
 
 
-def _run_each(
-    runner: SimulationRunner | ProtectedRunner, scenario: Scenario, seeds: int, whole: RunFolder
-) -> list[Any]:
-    """Run each seed in a folder of its own; those already finished are kept."""
-    runs: list[Any] = []
-    progress = runner.context.progress
-    for number in range(seeds):
-        progress("seeds", number, seeds)
-        single = scenario.with_seed(scenario.seed + number)
-        name = f"seed-{single.seed}"
-        if (whole.work / name).exists():
-            runs.append(_kept(single, whole.work / name))
-            continue
-        with claim_folder(whole.work / name, runner.identity_of(single)) as folder:
-            result = runner.run_one(single, folder, str(whole.final / name))
-            _publish(single, result, folder)
-        runs.append(result)
-    progress("seeds", seeds, seeds)
-    return runs
+@dataclass(frozen=True)
+class _EachSeed:
+    """Runs each seed in a folder of its own within the whole, or the only one in the whole itself."""
 
+    runner: Runner
+    scenario: Scenario
+    whole: RunFolder
+    seeds: int
 
-def _draw_all_seeds(result: AnyResult, folder: Path) -> None:
-    """Draw what all seeds together show; of a protected run, what all releases together reveal."""
-    if isinstance(result, SeedsResult):
-        from airmixml.runs.score_pictures import draw_seeds
+    def load(self, seed: int) -> Any:
+        """Return what an earlier process found with this seed."""
+        folder = self.whole.work / f"seed-{seed}"
+        if self.seeds == 1 or not folder.exists():
+            return None
+        result = load_result(folder)
+        if isinstance(result, SeedsResult) or (result.name, result.seed) != (self.scenario.name, seed):
+            why = ValueError(f"not the result of seed {seed}")
+            raise corrupt_file(folder / METRICS, why, delete=f"the folder {folder}")
+        return result
 
-        draw_seeds(result, folder, folder / "figures" / "seeds.png")
-    else:
-        from airmixml.runs.privacy_pictures import draw_statements
+    def save(self, _seed: int, _result: Any) -> bool:
+        """Keep nothing more: a run writes its own folder."""
+        return True
 
-        draw_statements(result.privacy, folder / "figures" / "privacy.png")
-
-
-def _kept(scenario: Scenario, folder: Path) -> RunResult | ProtectedResult:
-    """Return what an earlier process found with this seed."""
-    result = load_result(folder)
-    if isinstance(result, SeedsResult) or (result.name, result.seed) != (scenario.name, scenario.seed):
-        why = ValueError(f"not the result of seed {scenario.seed}")
-        raise odd_content(folder / METRICS, why, delete=f"the folder {folder}")
-    return result
+    def run(self, unfinished: Iterable[int], finished: Callable[[int, Any], None]) -> None:
+        """Run one seed after the other."""
+        progress = self.runner.context.progress
+        for seed in unfinished:
+            scenario, name = self.scenario.with_seed(seed), f"seed-{seed}"
+            if self.seeds == 1:
+                finished(seed, self.runner.run_one(scenario, self.whole, str(self.whole.final)))
+                return
+            progress("seeds", seed - self.scenario.seed, self.seeds)
+            with claim_folder(self.whole.work / name, self.runner.identity_of(scenario)) as folder:
+                result = self.runner.run_one(scenario, folder, str(self.whole.final / name))
+                _publish(scenario, result, folder)
+            finished(seed, result)
+        progress("seeds", self.seeds, self.seeds)
 
 
 def _write_findings(sent: Transmission, trained: TrainedModel, folder: Path, *, pictures: bool) -> None:

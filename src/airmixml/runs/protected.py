@@ -4,9 +4,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from airmixml.data import DataSet
-from airmixml.edge import TrainingHistory, learn
+from airmixml.edge import Learned, TrainingHistory, learn
 from airmixml.output.tables import rows_csv
-from airmixml.radio.mixtures import Transmission
 from airmixml.radio.privacy_target import composes_exactly
 from airmixml.runs.model_files import save_model
 from airmixml.runs.results import ProtectedResult, versions
@@ -53,7 +52,6 @@ class ProtectedRunner:
         pool, tested = dataset.public_counts
         if not self.public_test:
             dataset = replace(dataset, test_inputs=dataset.test_inputs[:0], test_labels=dataset.test_labels[:0])
-        held_dim = dataset.held_dim or dataset.input_dim
         learned = learn(scenario, dataset=dataset, context=context)
         sent, history, report = learned.transmission, learned.trained.history, learned.transmission.report
         report.before_the_draw = True
@@ -67,25 +65,14 @@ class ProtectedRunner:
             from airmixml.runs.privacy_pictures import draw_statements
 
             draw_statements(statements, folder.work / "figures" / "privacy.png")
-        about = {name: getattr(sent.dataset, name) for name in ("name", "input_dim", "label_dim")}
         metrics = {
+            **stated_in_both_modes(learned, device=context.speed.device, run_dir=run_dir),
             "mode": PROTECTION,
-            "name": scenario.name,
-            "seed": scenario.seed,
-            "air": keys_in_force(scenario.air),
             "releases": 1,
-            "slots": report.slots,
-            "symbols_per_slot": report.symbols_per_slot,
-            "air_seconds": report.air_seconds,
+            **{name: getattr(report, name) for name in ("slots", "symbols_per_slot", "air_seconds")},
             "privacy": [statement.to_dict() for statement in statements],
-            **stated_rows(sent),
-            **stated_scores(dataset, history),
-            "worker_cost": worker_cost(scenario.workers, held_dim, report.signal).to_dict(),
-            "dataset": {**about, "train_samples": pool, "test_samples": tested},
+            "dataset": {**about_data(sent.dataset), "train_samples": pool, "test_samples": tested},
             "seconds": learned.training_seconds,  # how long rows take to read and to encode depends on them
-            "device": context.speed.device,
-            "versions": versions(),
-            "run_dir": run_dir,
         }
         return ProtectedResult.from_dict(metrics)
 
@@ -97,24 +84,39 @@ class ProtectedRunner:
         return summarise_releases(runs, run_dir, gaussian=gaussian)
 
 
-def stated_rows(sent: Transmission) -> dict[str, Any]:
-    """Return on how many workers a row of the data lies at most, and what each adversary learns of such a row."""
-    report = sent.report
-    server = report.privacy_of_a_row(report.row_copies)
-    return {
-        "row_copies": report.row_copies,
-        "row_privacy": server.to_dict(),
-        "row_statements": [statement.to_dict() for statement in report.privacy_of_rows()],
-    }
+def stated_in_both_modes(learned: Learned, *, device: str, run_dir: str) -> dict[str, Any]:
+    """Return what a result tells of a simulation and of a protected run alike.
 
-
-def stated_scores(dataset: DataSet, history: TrainingHistory) -> dict[str, Any]:
-    """Return accuracy and scores on the clean test set, as results have them; nothing where there is no such set."""
+    Of scores, those on the clean test set, if there is one; of a row of the data, on how many workers it lies at most
+    and what each adversary learns of it.
+    """
+    sent, history = learned.transmission, learned.trained.history
+    scenario, dataset, report = sent.scenario, sent.dataset, sent.report
     accuracy = None
     if history.test_accuracy:
         best = {"best": history.best_accuracy, "best_epoch": history.best_epoch}
         accuracy = {"final": history.final_accuracy, **best}
-    return {"task": dataset.task, "accuracy": accuracy, "scores": history.scores}
+    held_dim = dataset.held_dim or dataset.input_dim
+    return {
+        "name": scenario.name,
+        "seed": scenario.seed,
+        "air": keys_in_force(scenario.air),
+        "task": dataset.task,
+        "accuracy": accuracy,
+        "scores": history.scores,
+        "worker_cost": worker_cost(scenario.workers, held_dim, report.signal).to_dict(),
+        "row_copies": report.row_copies,
+        "row_privacy": report.privacy_of_a_row(report.row_copies).to_dict(),
+        "row_statements": [statement.to_dict() for statement in report.privacy_of_rows()],
+        "device": device,
+        "versions": versions(),
+        "run_dir": run_dir,
+    }
+
+
+def about_data(dataset: DataSet) -> dict[str, Any]:
+    """Return name and dimensions of the data."""
+    return {name: getattr(dataset, name) for name in ("name", "input_dim", "label_dim")}
 
 
 def _curve(history: TrainingHistory) -> list[dict[str, Any]]:

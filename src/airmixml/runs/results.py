@@ -14,7 +14,7 @@ from airmixml.output.numbers import duration, joules, plural
 from airmixml.privacy import PrivacyStatement
 from airmixml.radio.power import TransmitPower
 from airmixml.reading import Read, read_regular
-from airmixml.storage.results import from_plain, odd_content, to_plain
+from airmixml.storage.results import corrupt_file, from_plain, to_plain
 from airmixml.storage.run_folder import METRICS, PARTIAL, PROTECTION
 from airmixml.version import __version__
 from airmixml.workers import WorkerCost
@@ -276,7 +276,7 @@ def read_result(folder: Path, read: Read = read_regular) -> RunResult | SeedsRes
         why = f"not a run folder ({METRICS}: {problem.strerror}); give one that airmix run made"
         raise RunFolderError(f"{folder}: {why}") from None
     except (ValueError, RecursionError) as problem:
-        raise odd_content(folder / METRICS, problem, delete=f"the folder {folder}") from None
+        raise corrupt_file(folder / METRICS, problem, delete=f"the folder {folder}") from None
 
 
 def load_metrics(folder: Path | str) -> dict[str, Any]:

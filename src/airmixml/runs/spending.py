@@ -7,7 +7,7 @@ that: what its schedule drew stays unknown. A simulation is settled by what each
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -86,6 +86,30 @@ class Spending:
     def settle_in_full(self, scenario: Scenario) -> None:
         """Count all that a simulation reserved as spent."""
         self.ledger.settle(self.numbers[scenario], repeated=True)
+
+
+@dataclass(frozen=True)
+class CellBudget:
+    """What the cells of a study spend: the scenario that each runs, several perhaps the same; others are not counted.
+
+    ``settled_by_run`` says that a run settles itself by what each worker really spent; else it counts in full.
+    """
+
+    spending: Spending
+    scenarios: Mapping[Any, Scenario]
+    settled_by_run: bool = False
+
+    def reserve(self, finished: Container[Any]) -> None:
+        """Reserve all that is not finished, together or nothing of it."""
+        done: dict[Scenario, bool] = {}
+        for cell, scenario in self.scenarios.items():
+            done[scenario] = done.get(scenario, True) and cell in finished
+        self.spending.reserve_unfinished(done)
+
+    def settle(self, cell: Any) -> None:
+        """Count a finished cell as spent in full."""
+        if cell in self.scenarios and not self.settled_by_run:
+            self.spending.settle_in_full(self.scenarios[cell])
 
 
 def plan_spending(

@@ -1,1 +1,1 @@
-"""What is kept on disk: files that are whole or not there, locks, folders, results."""
+"""What is kept on disk: atomic files, locks, run folders, results, and the studies that they belong to."""

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and locks on folders: a file that one process at a time holds."""
+"""Atomic files, and locks on folders: a file that one process at a time holds."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
 def write_bytes(path: Path, content: bytes) -> None:
     """Write a file under a name of its own, wait until it is on the disk, and rename it.
 
-    Nobody ever sees part of it, even after a crash or with two writers at once.
+    No reader ever sees part of it, even after a crash or with two writers at once.
     """
     # Not the tempfile module: its files are readable by their owner alone, and a folder may be shared.
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.airmix-unfinished")
@@ -62,7 +62,7 @@ def is_temporary(path: Path) -> bool:
 
 
 def remove_temporaries(folder: Path) -> None:
-    """Remove what killed processes left half-written in a folder that nobody else writes."""
+    """Remove what killed processes left half-written in a folder that no other process writes."""
     for path in filter(is_temporary, list(folder.rglob(".*"))):
         with contextlib.suppress(OSError):
             path.unlink()
@@ -108,7 +108,7 @@ def drop_lock(lock: BaseFileLock) -> None:
     if os.name == "nt":  # no open file can be removed there
         lock.release()
     with contextlib.suppress(OSError):
-        Path(lock.lock_file).unlink(missing_ok=True)  # while it is held: nobody locks a file that is about to go
+        Path(lock.lock_file).unlink(missing_ok=True)  # while it is held: no process locks a file that is about to go
     lock.release()
 
 

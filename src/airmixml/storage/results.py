@@ -1,7 +1,7 @@
-"""The one store of finished results: files that are whole or not there, and taken up only by the work that made them.
+"""The one store of finished results: atomic files, which only the work that made them takes up again.
 
-A file that is damaged, or that other work made, counts as not there. One that is whole but holds something odd is
-reported in one line: somebody changed it, and only that somebody can say whether it is needed.
+A file that is damaged, or that other work made, counts as not there. One that is whole but holds something else than
+airmix wrote is reported in one line: a user changed it, and only the user can say whether it is needed.
 """
 
 import hashlib
@@ -71,10 +71,10 @@ class ResultStore:
         try:
             return read(_from_json(about["values"]), arrays)
         except Exception as problem:
-            raise odd_content(path, problem) from problem
+            raise corrupt_file(path, problem) from problem
 
 
-def odd_content(path: Path, problem: Exception, delete: str = "it") -> RunFolderError:
+def corrupt_file(path: Path, problem: Exception, delete: str = "it") -> RunFolderError:
     """Return the error for a file that is whole, but does not hold what it should."""
     return RunFolderError(
         f"{path}: does not hold what airmix wrote ({in_plain_words(problem)}); delete {delete} and give the same "

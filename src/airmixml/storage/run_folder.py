@@ -37,7 +37,7 @@ PARTIAL: Final = ".partial"
 REPORT: Final = "report.html"
 PROTECTION: Final = "protection"
 _IDENTITY: Final = "identity.json"
-# What commands write into run folders; whatever else is in one is somebody's own.
+# What commands write into run folders; all else in one is the user's own.
 _OURS: Final = re.compile(
     r"(metrics|noise)\.json|scenario\.toml|learning_curve\.csv|model\.pt|figures|parts|seed-\d+|"
     r"(ledger|scores|trials|checkpoint)\.npz|(attack|audit|plan)\.(md|csv|png|svg)|report\.html|identity\.json|\.lock"
@@ -190,7 +190,7 @@ def hold_folder(
                     remove_temporaries(path)
             drop_lock(lock)
         for folder in () if found_empty else (path, *new_parents):
-            with contextlib.suppress(OSError):  # it is not empty, or somebody else has removed it
+            with contextlib.suppress(OSError):  # it is not empty, or is gone already
                 folder.rmdir()
 
 
@@ -216,7 +216,7 @@ def _take_over(path: Path, identity: dict[str, Any], *, holds: str, force: bool,
 
 
 def _refuse_foreign(path: Path) -> None:
-    """Refuse a folder that somebody else made, before anything in it is touched."""
+    """Refuse a folder that airmix did not make, before anything in it is touched."""
     if os.path.lexists(path) and not path.is_dir():
         raise RunFolderError(f"{path}: is not a folder; move it or choose another --out")
     if not path.is_dir():

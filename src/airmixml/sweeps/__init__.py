@@ -1,16 +1,18 @@
 """Many runs as one piece of work: in parallel, resumable, one failing run never costs the others."""
 
-from airmixml.sweeps.batches import Batch, Failed, Sent, SweepOutcome, Trained, cut_into_batches
-from airmixml.sweeps.sweep import Engine, SweepResult, run_sweep
+from airmixml.sweeps.batched_task import SweepResult, run_sweep
+from airmixml.sweeps.batches import Batch, Failed, Part, cut_into_batches
+from airmixml.sweeps.kinds.stacks import Energies, Sent, Trained, Trainings
 
 __all__ = [
     "Batch",
-    "Engine",
+    "Energies",
     "Failed",
+    "Part",
     "Sent",
-    "SweepOutcome",
     "SweepResult",
     "Trained",
+    "Trainings",
     "cut_into_batches",
     "run_sweep",
 ]

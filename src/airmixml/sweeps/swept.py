@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from airmixml.scenario import Scenario
 from airmixml.scenario.grid import Grid, Point, value_text
 from airmixml.storage.run_folder import REPORT
-from airmixml.sweeps.batches import Metric
+from airmixml.sweeps.kinds.cells import Metric
 
-Command = Literal["run", "attack", "audit"]
-"""What is done with each cell."""
+Command = str
+"""What is done with each cell: a name of ``sweeps.kinds.CELL_KINDS``."""
 FILES: Final = (*(f"sweep.{suffix}" for suffix in ("csv", "md", "tex", "json", "parquet", "png", "svg")), REPORT)
 
 
@@ -65,11 +65,7 @@ class Swept:
     @cached_property
     def failures(self) -> dict[str, list[SweptRow]]:
         """Rows that failed, by the reason."""
-        found: dict[str, list[SweptRow]] = {}
-        for row in self.rows:
-            if row.error:
-                found.setdefault(row.error, []).append(row)
-        return found
+        return by_reason(self.rows)
 
     def cells(self) -> Sequence[tuple[Point, Sequence[SweptRow]]]:
         """Return each combination with its rows, one per seed."""
@@ -96,6 +92,15 @@ class Swept:
         frame = pandas.DataFrame(self.long_rows())
         frame.attrs = {"mode": "simulation", "command": self.command, "out": str(self.out)}
         return frame
+
+
+def by_reason(rows: Sequence[SweptRow]) -> dict[str, list[SweptRow]]:
+    """Return the rows that failed, by the reason."""
+    found: dict[str, list[SweptRow]] = {}
+    for row in rows:
+        if row.error:
+            found.setdefault(row.error, []).append(row)
+    return found
 
 
 def plain_value(value: Any) -> Any:

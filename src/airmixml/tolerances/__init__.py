@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from airmixml.lazy import import_late
 
 if TYPE_CHECKING:
-    from airmixml.tolerances.findings import Delivered, Tolerance, Tolerances, Tried
-    from airmixml.tolerances.pictures import draw_tolerances
-    from airmixml.tolerances.study import find_tolerances
+    from airmixml.tolerances.tolerance import Delivered, Tolerance, Tolerances, Tried
+    from airmixml.tolerances.tolerance_page import draw_tolerances
+    from airmixml.tolerances.tolerance_search import find_tolerances
 
 __all__ = [
     "Delivered",
@@ -23,13 +23,13 @@ __all__ = [
 __getattr__ = import_late(
     __name__,
     {
-        "airmixml.tolerances.findings": (
+        "airmixml.tolerances.tolerance": (
             "Delivered",
             "Tolerance",
             "Tolerances",
             "Tried",
         ),
-        "airmixml.tolerances.pictures": ("draw_tolerances",),
-        "airmixml.tolerances.study": ("find_tolerances",),
+        "airmixml.tolerances.tolerance_page": ("draw_tolerances",),
+        "airmixml.tolerances.tolerance_search": ("find_tolerances",),
     },
 )

@@ -1,4 +1,4 @@
-"""What methods with a trusted curator share: he holds all encoded rows, and the adversary sees what he publishes.
+"""Methods with a trusted curator, who holds all encoded rows; the adversary sees what the curator publishes.
 
 No radio is used. The rows are encoded as in the scenario, a mean that it estimates over the air included, so that no
 method wins by its features. A method spends what is left of the target on Gaussian mechanisms, which compose exactly.
@@ -7,19 +7,32 @@ method wins by its features. A method spends what is left of the target on Gauss
 import math
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Final
 
+import numpy as np
 import torch
 
 from airmixml.compare.adversaries import Exposure
-from airmixml.compare.baselines.federated import pool_tensors, score
-from airmixml.compare.methods import Outcome, Work
+from airmixml.compare.baselines.federated import (
+    CLIP_NORM,
+    LEARNING_RATE,
+    ROUNDS,
+    RoundAdam,
+    pool_tensors,
+    score,
+)
+from airmixml.compare.methods import Method, Outcome, Work, slow_on_a_cpu
 from airmixml.compare.ours import state_both
-from airmixml.data import DataSet
+from airmixml.data import DataSet, known_dataset
 from airmixml.edge.closed_form import linear_model
 from airmixml.privacy import Design, PrivacyStatement, Sensitivity, Server, calibrate_power, state_privacy
 from airmixml.radio.centring import centre_privately
-from airmixml.scenario import Privacy, Scenario
+from airmixml.scenario import Privacy, Scenario, Speed, Workers
 from airmixml.streams import Streams
+
+_FAILURE: Final = 0.05  # rho of AdaSSP's paper
+_MOST_NUMBERS: Final = 20_000_000  # that logistic regression is fitted to unless asked for
+_STEPS: Final = 1000
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -107,3 +120,118 @@ def _design(workers: int, mu: float) -> Design:
         sensitivity=Sensitivity(removal=1.0, replacement=4.0),
         noise_watts=2.0,
     )
+
+
+class AdaSsp(Method):
+    """Least squares from sufficient statistics with noise and a ridge that adapts to them (Wang 2018, Alg. 2).
+
+    The curator adds noise to the smallest eigenvalue of X^T X, to X^T X (symmetric, as in Analyze Gauss) and to X^T Y.
+    The ridge covers what the noise can do to the smallest eigenvalue. In the paper the three share epsilon and delta
+    equally; here they share mu^2, which is exact and kinder to it. Rows and one-hot labels have norm at most 1.
+    """
+
+    about = "central AdaSSP (Wang 2018): noisy sufficient statistics, adaptive ridge; a trusted curator"
+
+    def run(self, work: Work) -> Outcome:
+        """Solve the noisy normal equations."""
+        curator = Curator.of(work)
+        rng = curator.streams.generator("noise")
+        weights = adaptive_ridge(curator.inputs, curator.labels, curator.mu, curator.scenario.privacy.delta, rng)
+        return curator.outcome(weights)
+
+
+def adaptive_ridge(
+    inputs: torch.Tensor, labels: torch.Tensor, mu: float, delta: float, rng: np.random.Generator
+) -> torch.Tensor:
+    """Return the weights; d x classes.
+
+    Args:
+        inputs: rows x d, of norm at most 1.
+        labels: rows x classes, of norm at most 1.
+        mu: of the three Gaussian mechanisms together.
+        delta: for the margin on the smallest eigenvalue.
+        rng: draws the noise.
+    """
+    size = inputs.shape[1]
+    deviation = math.sqrt(3.0) / mu
+    second, cross = inputs.T @ inputs, inputs.T @ labels
+    smallest = float(torch.linalg.eigvalsh(second)[0]) + deviation * float(rng.standard_normal())
+    smallest = max(smallest - math.sqrt(math.log(6.0 / delta)) * deviation, 0.0)
+    needed = math.sqrt(size * math.log(2.0 * size**2 / _FAILURE)) * deviation
+    upper = torch.from_numpy(np.triu(rng.standard_normal((size, size))))
+    noisy = second + deviation * (upper + upper.triu(1).T)
+    noisy_cross = cross + deviation * torch.from_numpy(rng.standard_normal(tuple(cross.shape)))
+    ridge = max(needed - smallest, 0.0) * torch.eye(size, dtype=second.dtype)
+    solution: torch.Tensor = torch.linalg.lstsq(noisy + ridge, noisy_cross).solution
+    return solution
+
+
+class DpLogistic(Method):
+    """Softmax regression on the scenario's features by noisy full gradients: DP-SGD whose batch is all rows.
+
+    For a few hundred or thousand rows whole batches cost nothing and need no luck with sampling: every step is a
+    Gaussian mechanism, and all steps together are one, accounted for exactly. Steps and rate are those of federated
+    learning.
+    """
+
+    about = "central logistic regression by noisy full gradients (DP-SGD with whole batches); a trusted curator"
+
+    def run(self, work: Work) -> Outcome:
+        """Descend, and average the second half of the way."""
+        curator = Curator.of(work)
+        rows, labels = curator.inputs, curator.labels
+        deviation = CLIP_NORM * math.sqrt(ROUNDS) / curator.mu / len(rows)
+        weights = torch.zeros((rows.shape[1], labels.shape[1]), dtype=torch.float64)
+        adam, average = RoundAdam(LEARNING_RATE), torch.zeros_like(weights)
+        lengths = rows.norm(dim=1)
+        for step in range(ROUNDS):
+            errors = torch.softmax(rows @ weights, dim=1) - labels
+            norms = errors.norm(dim=1) * lengths
+            errors = errors * (CLIP_NORM / norms.clamp(min=CLIP_NORM))[:, None]
+            noise = curator.streams.generator("noise", step).standard_normal(tuple(weights.shape))
+            gradient = rows.T @ errors / len(rows) + deviation * torch.from_numpy(noise)
+            weights = weights + adam.change(gradient)
+            if step >= ROUNDS // 2:
+                average += weights
+        return curator.outcome(average)
+
+    def skipped(self, scenario: Scenario, speed: Speed) -> str:
+        """Return why it is not fitted unless asked for."""
+        return slow_on_a_cpu(scenario, speed)
+
+
+class Logistic(Method):
+    """scikit-learn's logistic regression on standardised raw inputs: what a linear model reaches without privacy."""
+
+    about = "logistic regression (scikit-learn) on the raw rows: no privacy at all"
+
+    def run(self, work: Work) -> Outcome:
+        """Fit on what all workers hold; epsilon is infinite."""
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import StandardScaler
+
+        scenario, plain = work.scenario, Workers()
+        encoding = ("encoder", "features", "centre", "norm", "clip_norm", "constant", "sends", "label_code", "bits")
+        workers = replace(scenario.workers, **{name: getattr(plain, name) for name in encoding})
+        dataset, population = work.load(workers)
+        held = population.sample_index
+        model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=_STEPS))
+        model.fit(dataset.train_inputs[held], dataset.train_labels[held])
+
+        def state(adjacency: str) -> PrivacyStatement:
+            return replace(state_curator(scenario.privacy, len(held), 1.0, adjacency), epsilon=math.inf)
+
+        accuracy = float(model.score(dataset.test_inputs, dataset.test_labels))
+        return Outcome(
+            accuracy=accuracy, privacy=state_both(scenario, state, targeted=False), exposure=Exposure.of_curator()
+        )
+
+    def skipped(self, scenario: Scenario, speed: Speed) -> str:
+        """Return why it is not fitted unless asked for."""
+        known = known_dataset(scenario.workers.dataset)
+        numbers = scenario.workers.count * (1 if known is None else known.input_dim)
+        return "takes long on so many inputs: name it in --methods" if numbers > _MOST_NUMBERS else ""
+
+
+ADASSP, DP_LOGISTIC, LOGISTIC = AdaSsp(), DpLogistic(), Logistic()

@@ -1,4 +1,4 @@
-"""Local privacy: every worker adds the noise that makes its own messages private, and nobody has to be trusted.
+"""Local privacy: every worker adds the noise that makes its own messages private, and no trust is needed.
 
 In every round all workers send, at once, the clipped gradients of a linear softmax with noise of their own; the server
 takes the sum, descends and broadcasts. Of the mechanisms that were tried on made-up data
@@ -19,8 +19,7 @@ from torch import nn
 
 from airmixml.compare.adversaries import Exposure
 from airmixml.compare.baselines.federated import pool_tensors, score
-from airmixml.compare.baselines.needed_power import RECEIVER_NOISE_SHARE
-from airmixml.compare.baselines.rounds import power_gains
+from airmixml.compare.baselines.rounds import RECEIVER_NOISE_SHARE, power_gains
 from airmixml.compare.methods import Method, Outcome, Work
 from airmixml.compare.ours import encoding_cost, samples_scenario, state_both
 from airmixml.edge.closed_form import linear_model

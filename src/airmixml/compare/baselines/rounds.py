@@ -5,6 +5,7 @@ the same calibration as that of mixtures, and the statements from the same accou
 """
 
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +24,11 @@ from airmixml.radio.weakest_channel import weakest_gain
 from airmixml.randomness.slot_words import slot_words
 from airmixml.scenario import Mixing, Radio, Scenario
 from airmixml.streams import Streams
-from airmixml.units import dbm_to_watts
+from airmixml.units import db_to_ratio, dbm_to_watts
 from airmixml.workers import SYMBOLS_PER_SECOND, Population
+
+RECEIVER_NOISE_SHARE: Final = db_to_ratio(-20.0)
+"""Receiver noise over what limits a method whose power no privacy target sets: more power would gain nothing."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -152,3 +156,9 @@ def power_gains(
         return np.asarray(sending)
     fading = draw_fading(radio, range(radio.slots), sending.shape[1], slot_words(Streams(seed), "fading"))
     return np.asarray(sending * fading.numpy() ** 2)
+
+
+def worker_gains(scenario: Scenario, population: Population) -> NDArray[np.float64]:
+    """Return |h|^2 of every worker in the one slot in which it sends; shape workers."""
+    gains = power_gains(replace(scenario.radio, slots=1), scenario.seed, population.distance_metres)
+    return np.asarray(gains[0])

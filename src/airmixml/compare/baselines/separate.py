@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from airmixml.compare.adversaries import Exposure
 from airmixml.compare.baselines.federated import pool_tensors, score
-from airmixml.compare.baselines.needed_power import RECEIVER_NOISE_SHARE, worker_gains
+from airmixml.compare.baselines.rounds import RECEIVER_NOISE_SHARE, worker_gains
 from airmixml.compare.methods import Method, Outcome, Work
 from airmixml.compare.ours import encoding_cost, samples_scenario, state_both
 from airmixml.data import DataSet

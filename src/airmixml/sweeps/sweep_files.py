@@ -15,9 +15,9 @@ from airmixml.output.tables import FittedTable, TextTable, rows_csv, terminal_ta
 from airmixml.scenario import keys_in_force
 from airmixml.scenario.grid import Point, value_text
 from airmixml.storage.files import write_bytes, writing_to
-from airmixml.sweeps.pictures import draw_sweep, drawn_metric, picture_note
 from airmixml.sweeps.summary import summarise, summary_text
-from airmixml.sweeps.swept import FILES, Swept, SweptRow, plain_value
+from airmixml.sweeps.sweep_picture import draw_sweep, drawn_metric, picture_note
+from airmixml.sweeps.swept import FILES, Swept, SweptRow, by_reason, plain_value
 
 NO_PARQUET: Final = "no sweep.parquet: pyarrow is not installed; pip install 'airmixml[parquet]' and repeat the command"
 
@@ -88,7 +88,7 @@ def summary_table(swept: Swept) -> TextTable:
     failed = bool(swept.failures)
     rows = []
     for point, cell in swept.cells():
-        errors = [f"{plural(len(alike), 'seed')}: {why}" for why, alike in _by_reason(cell).items()]
+        errors = [f"{plural(len(alike), 'seed')}: {why}" for why, alike in by_reason(cell).items()]
         rows.append((*_texts(swept, point, cell), *(("; ".join(errors),) if failed else ())))
     spread = "mean ± standard deviation over " if len(swept.seeds) > 1 else ""
     note = f"{spread}{plural(len(swept.seeds), 'seed')} of airmix {swept.command}. "
@@ -126,11 +126,3 @@ def _texts(swept: Swept, point: Point, rows: Sequence[SweptRow]) -> tuple[str, .
         "failed" if failed == counted else summary_text(summarise(rows, name), name) + some for name in swept.metrics
     )
     return (*map(value_text, point.values()), *metrics)
-
-
-def _by_reason(rows: Sequence[SweptRow]) -> dict[str, list[SweptRow]]:
-    reasons: dict[str, list[SweptRow]] = {}
-    for row in rows:
-        if row.error:
-            reasons.setdefault(row.error, []).append(row)
-    return reasons

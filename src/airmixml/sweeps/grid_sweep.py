@@ -5,34 +5,33 @@ A sweep is a study, so it simulates: its noise follows from the seeds, and no ce
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast, get_args
+from typing import TYPE_CHECKING, Any, Final
 
 from airmixml.engines.processes import end_if_started_by_script
-from airmixml.errors import AirMixError, RunFolderError, ScenarioError
+from airmixml.errors import AirMixError, ScenarioError
 from airmixml.output.numbers import plural
 from airmixml.progress import Progress, silent
 from airmixml.scenario import Scenario, Workers
 from airmixml.scenario.grid import Grid, Point, scenario_at, value_text
-from airmixml.storage.files import writing_to
-from airmixml.storage.run_folder import PARTIAL, RUNS_FOLDER, hold_folder, identity_of
-from airmixml.sweeps.batches import Failed, Measured, SweepOutcome
-from airmixml.sweeps.cells import cut_into_cells
-from airmixml.sweeps.metrics import DEFAULT_METRICS, check_metrics
-from airmixml.sweeps.sweep import BatchStore, run_sweep, useful_jobs
+from airmixml.storage.run_folder import identity_of
+from airmixml.storage.study import consecutive_seeds, study_folder, study_path
+from airmixml.sweeps.batched_task import run_sweep
+from airmixml.sweeps.batches import Batch, cut_into_batches, useful_jobs
+from airmixml.sweeps.kinds import CELL_KINDS, COMMAND_OPTIONS
+from airmixml.sweeps.kinds.cells import CellKind, CellOutcome, Measured
+from airmixml.sweeps.sweep_files import write_sweep
 from airmixml.sweeps.swept import FILES, Command, Swept, SweptRow
-from airmixml.sweeps.tables import write_sweep
 from airmixml.wording import did_you_mean, one_line, shown
 from airmixml.workers import settle
 
 if TYPE_CHECKING:
     from airmixml.audit import AuditSettings
-    from airmixml.runs.spending import Spending
+    from airmixml.runs.spending import CellBudget
 
-COMMANDS: Final[tuple[str, ...]] = get_args(Command)
 ENGINES: Final = ("processes", "ray")
 CELLS: Final = "cells"
 SIMULATION_NOTE: Final = (
@@ -96,10 +95,10 @@ def sweep(
         force=force,
         device=device,
         data_dir=data_dir,
-        attacks=attacks,
-        audit=audit,
         ledger=ledger,
         progress=progress,
+        attacks=attacks,
+        audit=audit,
     )
     write_sweep(swept)
     return swept.to_frame()
@@ -118,31 +117,25 @@ def sweep_grid(
     force: bool = False,
     device: str = "cpu",
     data_dir: Path | None = None,
-    attacks: Sequence[str] | None = None,
-    audit: AuditSettings | None = None,
     ledger: Path | str | None = None,
     progress: Progress = silent,
     announce: Callable[[str], None] = lambda _line: None,
+    **options: Any,
 ) -> Swept:
-    """Run what ``sweep`` runs and return everything that it gave; ``announce`` gets one line before it begins."""
-    started = time.perf_counter()
-    _check(scenario, grid, seeds, command, engine, jobs)
-    check_metrics(metrics, command)
-    if ledger is not None and command != "run":
-        raise ScenarioError(f"--ledger: belongs to --command run: an {command} releases nothing; leave it out")
-    asked = _asked(command, attacks, audit)
-    numbers = [scenario.seed + number for number in range(seeds)]
+    """Run what ``sweep`` runs and return everything that it gave; ``announce`` gets one line before it begins.
+
+    ``options`` are those of one command alone: ``attacks``, ``audit``.
+    """
+    started, kind = time.perf_counter(), kind_of(command, ledger=ledger, **options)
+    check_engine(engine, jobs)
+    numbers = list(consecutive_seeds(scenario, seeds))
+    grid.check_size(seeds)
+    kind.check_metrics(metrics)
     points = list(grid.points)
     found, refused = _scenarios(scenario, points, data_dir)
     by_seed = [found[place].with_seed(seed) for seed in numbers for place in found]
-    folder = RUNS_FOLDER / f"sweep-{scenario.name}" if out is None else Path(out)
-    if folder.name.endswith(PARTIAL):
-        raise RunFolderError(f"{folder}: belongs to an interrupted run; choose an --out that does not end in {PARTIAL}")
-    alone = cut_into_cells(by_seed, command, device=device, asked=asked, jobs=0)
-    if engine == "ray":
-        batches = alone  # a node keeps nothing before it is finished
-    else:
-        batches = cut_into_cells(by_seed, command, device=device, asked=asked, jobs=jobs or useful_jobs(alone))
+    folder = study_path(out, f"sweep-{scenario.name}")
+    batches = _batches(by_seed, kind, device, engine, jobs)
     size = f"{plural(len(points), 'cell')} x {plural(seeds, 'seed')} = {plural(len(points) * seeds, 'run')}"
     begun = False
 
@@ -153,21 +146,11 @@ def sweep_grid(
             announce(size)
         progress(stage, done, total)
 
-    identity = {**identity_of(scenario.with_seed(0)), "swept": [command, asked]}
-    own = (CELLS, *FILES)
-    spending = None if ledger is None else _plan_spending(points, found, numbers, ledger, data_dir, progress)
-    with writing_to(folder), hold_folder(folder, identity, holds="a sweep", force=force, own=own):
-        if spending is not None:
-            store = BatchStore(folder / CELLS)
-            spending.reserve_unfinished({part.scenarios[0]: store.load(part) is not None for part in alone})
+    budget = None if ledger is None else _plan_spending(batches, points, found, numbers, ledger, data_dir, progress)
+    identity = {**identity_of(scenario.with_seed(0)), "swept": [command, kind.asked]}
+    with study_folder(folder, identity, holds="a sweep", own=(CELLS, *FILES), force=force):
         result = run_sweep(
-            batches,
-            folder / CELLS,
-            jobs=jobs,
-            engine="ray" if engine == "ray" else "local",
-            data_dir=data_dir,
-            progress=tell,
-            kept=lambda part: None if spending is None else spending.settle_in_full(part.scenarios[0]),
+            batches, folder / CELLS, jobs=jobs, engine=engine, data_dir=data_dir, progress=tell, budget=budget
         )
     rows = tuple(
         SweptRow(point=point, seed=seed, metrics={}, error=refused[place])
@@ -176,29 +159,26 @@ def sweep_grid(
         for place, point in enumerate(points)
         for seed in numbers
     )
-    chosen = tuple(dict.fromkeys(metrics)) or _default_metrics(command, rows)
     return Swept(
         scenario=scenario,
         grid=grid,
         command=command,
         seeds=numbers,
         rows=rows,
-        metrics=chosen,
-        notes=_notes(scenario, grid, command, list(found.values())),
+        metrics=tuple(dict.fromkeys(metrics)) or _default_metrics(kind, rows),
+        notes=_notes(scenario, grid, kind, list(found.values())),
         kept=result.kept_batches,
         out=folder,
         seconds=time.perf_counter() - started,
     )
 
 
-def _check(scenario: Scenario, grid: Grid, seeds: int, command: str, engine: str, jobs: int) -> None:
-    """Refuse in one line what makes no sweep."""
-    check_command(command)
-    check_engine(engine, jobs)
-    if seeds < 1:
-        raise ScenarioError(f"seeds = {seeds}: must be at least 1")
-    grid.check_size(seeds)
-    scenario.with_seed(scenario.seed + seeds - 1)  # refuses a last seed that is too large
+def _batches(scenarios: Sequence[Scenario], kind: CellKind, device: str, engine: str, jobs: int) -> list[Batch]:
+    """Cut the cells so that every process has some; on a cluster each is alone, where a node keeps nothing."""
+    alone = cut_into_batches(scenarios, kind, device=device, jobs=0)
+    return (
+        alone if engine == "ray" else cut_into_batches(scenarios, kind, device=device, jobs=jobs or useful_jobs(alone))
+    )
 
 
 def check_engine(engine: str, jobs: int) -> None:
@@ -212,8 +192,8 @@ def check_engine(engine: str, jobs: int) -> None:
 
 def check_command(name: str) -> Command:
     """Return the name of a command that can be swept; refuse any other."""
-    _check_word("command", name, COMMANDS)
-    return cast(Command, name)
+    _check_word("command", name, tuple(CELL_KINDS))
+    return name
 
 
 def _check_word(option: str, value: str, allowed: Sequence[str]) -> None:
@@ -223,22 +203,16 @@ def _check_word(option: str, value: str, allowed: Sequence[str]) -> None:
         )
 
 
-def _asked(command: str, attacks: Sequence[str] | None, audit: AuditSettings | None) -> str:
-    """Return the options of the command as JSON; refuse those of another command."""
-    if attacks is not None and command != "attack":
-        raise ScenarioError(f"--attacks: belongs to --command attack, not to {command}; leave it out")
-    if audit is not None and command != "audit":
-        raise ScenarioError(f"audit settings: belong to --command audit, not to {command}; leave them out")
-    if command == "attack":
-        from airmixml.attacks import choose_parts
-
-        return json.dumps({"attacks": choose_parts(None if attacks is None else ",".join(attacks))})
-    if command == "audit":
-        from airmixml.audit import AuditSettings as Settings
-
-        settings = audit or Settings()
-        return json.dumps({**vars(settings), "fault": settings.fault.name}, sort_keys=True)
-    return ""
+def kind_of(command: str, **options: Any) -> CellKind:
+    """Return what the command does with a cell; refuse options of another command."""
+    check_command(command)
+    for name, given in options.items():
+        owner = COMMAND_OPTIONS[name]
+        if given is not None and owner != command:
+            raise ScenarioError(f"--{name}: belongs to --command {owner}, not to {command}; leave it out")
+    module, _, name = CELL_KINDS[command].partition(":")
+    kind: type[CellKind] = getattr(import_module(module), name)
+    return kind.of(**options)
 
 
 def _scenarios(
@@ -262,41 +236,41 @@ def _scenarios(
 
 
 def _plan_spending(
+    batches: Sequence[Batch],
     points: Sequence[Point],
     found: Mapping[int, Scenario],
     seeds: Sequence[int],
     ledger: Path | str,
     data_dir: Path | None,
     progress: Progress,
-) -> Spending:
+) -> CellBudget:
     """Return what all cells spend with all seeds; refuse them if that of one cannot be counted."""
-    from airmixml.runs.spending import plan_spending  # here: it needs torch
+    from airmixml.runs.spending import CellBudget, plan_spending  # here: it needs torch
 
     runs: dict[Scenario, str] = {}
     for place, scenario in found.items():
         cell = ", ".join(f"{key}={value_text(value)}" for key, value in points[place].items())
         for seed in seeds:
-            seeded = scenario.with_seed(seed)
-            runs.setdefault(seeded, f"airmix sweep {scenario.name}, {cell}, seed {seed}")
-    return plan_spending(runs, ledger, study=True, data_dir=data_dir, progress=progress)
+            runs.setdefault(scenario.with_seed(seed), f"airmix sweep {scenario.name}, {cell}, seed {seed}")
+    spending = plan_spending(runs, ledger, study=True, data_dir=data_dir, progress=progress)
+    return CellBudget(spending, {part: part.scenarios[0] for batch in batches for part in batch})
 
 
-def _row(point: Point, seed: int, outcome: SweepOutcome) -> SweptRow:
+def _row(point: Point, seed: int, outcome: CellOutcome) -> SweptRow:
     if isinstance(outcome, Measured):
         return SweptRow(point=point, seed=seed, metrics=outcome.metrics)
-    error = outcome.error if isinstance(outcome, Failed) else "no metrics"
-    return SweptRow(point=point, seed=seed, metrics={}, error=error)
+    return SweptRow(point=point, seed=seed, metrics={}, error=outcome.error)
 
 
-def _default_metrics(command: str, rows: Sequence[SweptRow]) -> tuple[str, ...]:
+def _default_metrics(kind: CellKind, rows: Sequence[SweptRow]) -> tuple[str, ...]:
     """Return the metrics that the tables show unless asked for others, as far as some cell has them."""
     there = {name for row in rows for name, value in row.metrics.items() if value is not None}
-    if all(row.metrics.get("adversary", "server") == "server" for row in rows) and command == "run":
+    if all(row.metrics.get("adversary", "server") == "server" for row in rows) and kind.name == "run":
         there.discard("epsilon_server")  # it is the scenario's own
-    return tuple(name for name in DEFAULT_METRICS[command] if name in there)
+    return tuple(name for name in kind.default_metrics if name in there)
 
 
-def _notes(base: Scenario, grid: Grid, command: str, scenarios: Sequence[Scenario]) -> tuple[str, ...]:
+def _notes(base: Scenario, grid: Grid, kind: CellKind, scenarios: Sequence[Scenario]) -> tuple[str, ...]:
     """Return what a reader of the table must know."""
     notes = [SIMULATION_NOTE]
     targets = [key for key in grid.keys if key in ("privacy.epsilon", "privacy.delta", "privacy.accountant")]
@@ -304,6 +278,4 @@ def _notes(base: Scenario, grid: Grid, command: str, scenarios: Sequence[Scenari
         notes.append(
             f'mixing.power = "{base.mixing.power}": {targets[0]} decides no power here; add --set mixing.power=dp'
         )
-    if command == "audit":
-        notes.append("the confidence holds for each cell; among many cells some may be refuted by chance")
-    return tuple(notes)
+    return (*notes, kind.note) if kind.note else tuple(notes)

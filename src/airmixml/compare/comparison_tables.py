@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from airmixml.compare.adversaries import HEARING
 from airmixml.compare.comparison import Comparison, Row
-from airmixml.compare.pictures import draw_comparison
+from airmixml.compare.comparison_picture import draw_comparison
 from airmixml.output.numbers import NONE, epsilon_text, joules, plural, short_count
 from airmixml.output.tables import FittedTable, TextTable, rows_csv, terminal_table, write_all
 from airmixml.storage.files import writing_to

@@ -1,21 +1,31 @@
-"""Tolerances as tables: for the terminal, and in files for people and for other programs."""
+"""Tolerances as tables for the terminal and in files, and as one picture: accuracy against each impairment's size."""
+
+from __future__ import annotations
 
 import json
 import math
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from airmixml.output.figures import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, finish_axis, save_png_and_svg
 from airmixml.output.numbers import NONE, duration, epsilon_text, plural
 from airmixml.output.tables import FittedTable, TextTable, rows_csv, terminal_table, write_all
 from airmixml.storage.files import writing_to
-from airmixml.tolerances.epsilons import SLACK
-from airmixml.tolerances.findings import Delivered, Tolerance, Tolerances
-from airmixml.tolerances.pictures import draw_tolerances, points
+from airmixml.sweeps.panels import error_line, panel_grid, shared_legend
+from airmixml.tolerances.tolerance import Delivered, Tolerance, Tolerances
+from airmixml.tolerances.unplanned_epsilon import SLACK
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _MILLI: Final = 1e-3
 _EVERYTHING: Final = "all"
+_PANEL_INCHES: Final = (3.6, 2.7)
+_CLASS_COLOURS: Final = (GREEN, PURPLE, ORANGE)
+_CLASS_STYLES: Final = ((0, (5, 2)), (0, (1, 1.5)), (0, (5, 1.5, 1, 1.5)))
+_BELOW: Final = 12.0  # drops below the tolerated score that a panel shows at most
 
 
 def write_tolerances(found: Tolerances) -> list[Path]:
@@ -23,7 +33,7 @@ def write_tolerances(found: Tolerances) -> list[Path]:
     stem = found.out / "tolerances"
     table = tolerances_table(found)
     picture = "\n![accuracy against the size of each impairment](tolerances.png)\n"
-    hardware = "\n".join(f"- {each.sizes.name}: {each.sizes.hardware}." for each in found.found)
+    hardware = "\n".join(f"- {each.ladder.name}: {each.ladder.hardware}." for each in found.found)
     texts = {
         ".md": f"{table.to_markdown()}{picture}\nWhat hardware has:\n\n{hardware}\n",
         ".csv": rows_csv(_tried_rows(found)),
@@ -41,7 +51,7 @@ def _tried_rows(found: Tolerances) -> list[dict[str, Any]]:
     ]
     for each in found.found:
         for tried in each.tried:
-            key = f"air.{each.sizes.key}"
+            key = f"air.{each.ladder.key}"
             if tried.error:
                 rows.append({"key": key, "size": tried.size, "seed": "", "score": "", "fall": "", "error": tried.error})
             rows += [
@@ -84,7 +94,7 @@ def tolerances_table(found: Tolerances) -> TextTable:
         note=f"{note} Simulation: it protects nobody's data.",
         columns=("impairment", "key", *_columns(found), *(f"{name} has" for name in _classes(found))),
         rows=tuple(
-            (each.sizes.label, f"`air.{each.sizes.key}`", *_limits(found, each), *map(_delivered, each.delivered))
+            (each.ladder.label, f"`air.{each.ladder.key}`", *_limits(found, each), *map(_delivered, each.delivered))
             for each in found.found
         ),
     )
@@ -100,7 +110,7 @@ def terminal_tolerances(found: Tolerances) -> FittedTable:
         ("impairment", *_columns(found), *_classes(found)),
         [
             [
-                escape(each.sizes.label),
+                escape(each.ladder.label),
                 *_limits(found, each),
                 *(_coloured(class_has, escape(_delivered(class_has))) for class_has in each.delivered),
             ]
@@ -163,3 +173,76 @@ def size_text(size: Any) -> str:
     if size and math.isfinite(size) and abs(size) < _MILLI:
         return f"{size:.2g}"
     return f"{size:g}"
+
+
+def draw_tolerances(found: Tolerances, stem: Path) -> list[Path]:
+    """Draw the picture and return the files."""
+    panels = [each for each in found.found if not each.why_not]
+    if not panels:
+        return []
+    seeds = plural(len(found.seeds), "seed")
+    title = f"{found.scenario.title}: {found.compared} against the size of each impairment, alone ({seeds}; simulation)"
+    figure, axes = panel_grid(len(panels), title, inches=_PANEL_INCHES, narrowest=7.2, above=1.0, size=12)
+    for axis, each in zip(axes, panels, strict=True):
+        _draw_panel(axis, found, each)
+    shared_legend(figure)
+    return save_png_and_svg(figure, stem)
+
+
+def _draw_panel(axis: Axes, found: Tolerances, each: Tolerance) -> None:
+    ladder, ideal = each.ladder, statistics.fmean(found.ideal)
+    tried = [one for one in each.tried if not one.error]
+    axis.axhline(ideal, color=GREY, linewidth=1, zorder=1, label="ideal air")
+    axis.axhline(found.floor, color=RED, linestyle="--", linewidth=1.2, zorder=1, label=f"{points(found.drop)} less")
+    mildest, first = ladder.sizes[0], tried[0] if tried else None
+    if first is not None and first.size != mildest:  # what lies between was not tried: it is no worse than the first
+        ends = [mildest, first.size], [statistics.fmean(found.base), first.score]
+        axis.plot(*ends, color=BLUE, linestyle=":", linewidth=1.2, zorder=3)
+    spread = [one.standard_error for one in tried]
+    places, scores = [one.size for one in tried], [one.score for one in tried]
+    label = "measured (± standard error of the fall)"
+    error_line(axis, places, scores, spread, color=BLUE, marker="o", zorder=4, label=label)
+    if ladder.log:
+        axis.set_xscale("log")
+    _set_ranges(axis, found, each)
+    for number, has in enumerate(each.delivered):
+        if has.size is not None and math.isfinite(has.size):
+            colour = _CLASS_COLOURS[number % len(_CLASS_COLOURS)]
+            style = _CLASS_STYLES[number % len(_CLASS_STYLES)]
+            axis.axvline(has.size, color=colour, linestyle=style, linewidth=1.6, zorder=2, label=has.air)
+    if each.asks_privacy and each.revealing is not None:
+        low, high = axis.get_xlim()
+        axis.axvspan(each.revealing, high, color=RED, alpha=0.09, zorder=0, label="epsilon above the target, no margin")
+        axis.set_xlim(low, high)
+    if ladder.fewer_is_worse:
+        axis.invert_xaxis()
+    axis.set_xlabel(ladder.unit or "number", fontsize=9)
+    axis.set_ylabel("%", fontsize=9)
+    if ladder.unit == "bits":
+        from matplotlib.ticker import MaxNLocator
+
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axis.tick_params(labelsize=8)
+    if each.refused is None:
+        told: dict[str, Any] = {"ha": "center", "va": "bottom", "fontsize": 8.5, "color": "0.35"}
+        axis.text(0.5, 0.04, "no size up to the end of the range is too much", transform=axis.transAxes, **told)
+    finish_axis(axis, ladder.name, size=10.5)
+
+
+def points(drop: float) -> str:
+    """Return "1 point", "2 points"."""
+    return f"{drop:g} point{'' if drop == 1.0 else 's'}"
+
+
+def _set_ranges(axis: Axes, found: Tolerances, each: Tolerance) -> None:
+    """Show the whole ladder, and the fall around the tolerated score rather than all the way down."""
+    shown = [*each.ladder.sizes, *(has.size for has in each.delivered if has.size is not None)]
+    low, high = min(shown), max(shown)
+    if each.ladder.log and low > 0.0:
+        axis.set_xlim(low / 1.5, high * 1.5)
+    else:
+        axis.set_xlim(low - 0.04 * (high - low), high + 0.04 * (high - low))
+    ideal, scores = statistics.fmean(found.ideal), [one.score for one in each.tried if not one.error]
+    bottom = max(min([*scores, found.floor - found.drop]), found.floor - _BELOW * found.drop)
+    top = max([ideal, *scores])
+    axis.set_ylim(bottom - 0.08 * (top - bottom), top + 0.08 * (top - bottom))

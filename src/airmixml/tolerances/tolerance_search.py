@@ -8,21 +8,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from airmixml.errors import AirMixError, RunFolderError, ScenarioError
+from airmixml.errors import AirMixError, ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.radio.privacy_target import check_privacy_target
 from airmixml.scenario import AIR_PRESETS, Air, Scenario
 from airmixml.scenario.air_words import describe_air
 from airmixml.scenario.consistency import require_real_numbers
-from airmixml.storage.files import writing_to
-from airmixml.storage.run_folder import PARTIAL, RUNS_FOLDER, hold_folder, identity_of
+from airmixml.storage.run_folder import identity_of
+from airmixml.storage.study import consecutive_seeds, study_folder, study_path
 from airmixml.streams import Streams
-from airmixml.sweeps.study import CELLS, check_engine
-from airmixml.tolerances.epsilons import SLACK, Epsilons
-from airmixml.tolerances.findings import FILES, Delivered, Tolerance, Tolerances
-from airmixml.tolerances.search import Ladder
-from airmixml.tolerances.sizes import Sizes, chosen_sizes
-from airmixml.tolerances.trials import Trials
+from airmixml.sweeps.grid_sweep import CELLS, check_engine
+from airmixml.tolerances.impairment_ladder import ImpairmentLadder, LadderSearch, chosen_ladders
+from airmixml.tolerances.runs_on_airs import RunsOnAirs
+from airmixml.tolerances.tolerance import FILES, Delivered, Tolerance, Tolerances
+from airmixml.tolerances.unplanned_epsilon import SLACK, Epsilons
 
 PRIVACY: Final = "privacy"
 _BEST_FIRST: Final = ("lab", "campus")
@@ -66,25 +65,21 @@ def find_tolerances(
         data_dir: folder to look for MNIST in.
         progress: told how far each round is.
     """
-    started, chosen = time.perf_counter(), chosen_sizes(only)
+    started, chosen = time.perf_counter(), chosen_ladders(only)
     check_engine(engine, jobs)
     require_real_numbers(scenario.privacy, "a search for tolerances")
     if not (0.0 < drop <= 100.0):
         raise ScenarioError(f"--drop = {drop:g}: must be a number of points above 0 and of at most 100")
-    if seeds < 1:
-        raise ScenarioError(f"--seeds = {seeds}: must be at least 1")
-    scenario.with_seed(scenario.seed + seeds - 1)  # refuses a last seed that is too large
+    numbers = list(consecutive_seeds(scenario, seeds))
     check_privacy_target(scenario)
     label = "" if scenario.air.is_ideal else f"-{scenario.air.preset}"
-    folder = RUNS_FOLDER / f"tolerances-{scenario.name}{label}" if out is None else Path(out)
-    if folder.name.endswith(PARTIAL):
-        raise RunFolderError(f"{folder}: belongs to an interrupted run; choose an --out that does not end in {PARTIAL}")
-    numbers = range(scenario.seed, scenario.seed + seeds)
+    folder = study_path(out, f"tolerances-{scenario.name}{label}")
     identity = {**identity_of(scenario.with_seed(0)), "tolerances": True}
     own, begun = (CELLS, PRIVACY, *FILES), (folder / CELLS).exists()
-    with writing_to(folder), hold_folder(folder, identity, holds="a study of tolerances", force=force, own=own):
-        trials = Trials(scenario, numbers, folder / CELLS, engine=engine, jobs=jobs, device=device, data_dir=data_dir)
-        study = _Study(scenario, trials, chosen, drop=drop, quick=quick, progress=progress)
+    with study_folder(folder, identity, holds="a study of tolerances", own=own, force=force):
+        where: dict[str, Any] = {"engine": engine, "jobs": jobs, "device": device, "data_dir": data_dir}
+        trials = RunsOnAirs(scenario, numbers, folder / CELLS, where)
+        study = _Search(scenario, trials, chosen, drop=drop, quick=quick, progress=progress)
         try:
             base = study.run_unchanged()
         except AirMixError:
@@ -97,15 +92,15 @@ def find_tolerances(
             epsilons = Epsilons(scenario, _dimensions(scenario, data_dir), folder / PRIVACY)
             needed = epsilons.needed_power()
         found = []
-        for number, sizes in enumerate(chosen):
+        for number, ladder in enumerate(chosen):
             progress("privacy", number, len(chosen))
-            found.append(study.tolerance_of(sizes, epsilons))
+            found.append(study.tolerance_of(ladder, epsilons))
         progress("privacy", len(chosen), len(chosen))
     return Tolerances(
         scenario=scenario,
         metric=trials.metric,
         drop=drop,
-        seeds=list(numbers),
+        seeds=numbers,
         ideal=study.ideal,
         base=base,
         found=tuple(found),
@@ -130,14 +125,14 @@ def _dimensions(scenario: Scenario, data_dir: Path | None) -> tuple[int, int]:
     return dataset.input_dim, dataset.label_dim
 
 
-class _Study:
+class _Search:
     """One scenario, its runs, and where the search along each ladder stands."""
 
     def __init__(
         self,
         scenario: Scenario,
-        trials: Trials,
-        chosen: Sequence[Sizes],
+        trials: RunsOnAirs,
+        chosen: Sequence[ImpairmentLadder],
         *,
         drop: float,
         quick: bool,
@@ -146,8 +141,8 @@ class _Study:
         self.ideal: tuple[float, ...] = ()
         self._scenario = scenario
         self._trials = trials
-        self._ladders = {sizes.key: Ladder(sizes, coarse=quick) for sizes in chosen}
-        self._sizes_tried: dict[str, list[float]] = {sizes.key: [] for sizes in chosen}
+        self._searches = {ladder.key: LadderSearch(ladder, coarse=quick) for ladder in chosen}
+        self._sizes_tried: dict[str, list[float]] = {ladder.key: [] for ladder in chosen}
         self._drop = drop
         self._progress = progress
         self._hardware = {name: describe_air(name).air for name in HARDWARE}
@@ -162,100 +157,100 @@ class _Study:
     def search_accuracy(self) -> None:
         """Run rounds until every ladder has its answer, then what hardware has and no answer covers."""
         round_number = 0
-        while asked := [(ladder, size) for ladder in self._ladders.values() if (size := ladder.next_size) is not None]:
+        while asked := [(search, size) for search in self._searches.values() if (size := search.next_size) is not None]:
             round_number += 1
-            airs = [self._air(ladder.sizes, size) for ladder, size in asked]
+            airs = [self._air(search.ladder, size) for search, size in asked]
             self._trials.run(airs, self._progress, f"search {round_number}")
-            for (ladder, size), air in zip(asked, airs, strict=True):
+            for (search, size), air in zip(asked, airs, strict=True):
                 tried = self._trials.tried(air, size, self.ideal)
-                ladder.told(size, tolerated=tried.is_tolerated(self._drop))
-                self._sizes_tried[ladder.sizes.key].append(size)
+                search.told(size, tolerated=tried.is_tolerated(self._drop))
+                self._sizes_tried[search.ladder.key].append(size)
         unsettled = [
-            self._hardware_air(ladder.sizes, name)
-            for ladder in self._ladders.values()
+            self._hardware_air(search.ladder, name)
+            for search in self._searches.values()
             for name in HARDWARE
-            if self._settled(ladder, name) is None
+            if self._settled(search, name) is None
         ]
         self._trials.run(unsettled, self._progress, "hardware")
 
-    def _air(self, sizes: Sizes, size: float) -> Air:
+    def _air(self, ladder: ImpairmentLadder, size: float) -> Air:
         """Return the base air with one impairment of that size."""
-        changed: dict[str, Any] = {**sizes.needs, sizes.key: size}
+        changed: dict[str, Any] = {**ladder.needs, ladder.key: size}
         return replace(self._scenario.air, **changed)
 
-    def _hardware_size(self, sizes: Sizes, name: str) -> float | None:
+    def _hardware_size(self, ladder: ImpairmentLadder, name: str) -> float | None:
         """Return what a class of hardware has; None where it has none of it."""
-        size, off = getattr(self._hardware[name], sizes.key), getattr(Air(), sizes.key)
-        return sizes.limits.get(name) if size == off else float(size)
+        size, off = getattr(self._hardware[name], ladder.key), getattr(Air(), ladder.key)
+        return ladder.limits.get(name) if size == off else float(size)
 
-    def _hardware_along(self, sizes: Sizes, name: str) -> dict[str, Any]:
+    def _hardware_along(self, ladder: ImpairmentLadder, name: str) -> dict[str, Any]:
         """Return the keys that belong to the impairment and are not as they were in the search."""
-        searched = self._air(sizes, sizes.ladder[0])
-        theirs = {key: getattr(self._hardware[name], key) for key in sizes.along}
+        searched = self._air(ladder, ladder.sizes[0])
+        theirs = {key: getattr(self._hardware[name], key) for key in ladder.along}
         return {key: value for key, value in theirs.items() if value != getattr(searched, key)}
 
-    def _hardware_air(self, sizes: Sizes, name: str) -> Air:
-        size = self._hardware_size(sizes, name)
+    def _hardware_air(self, ladder: ImpairmentLadder, name: str) -> Air:
+        size = self._hardware_size(ladder, name)
         assert size is not None
-        return replace(self._air(sizes, size), **self._hardware_along(sizes, name))
+        return replace(self._air(ladder, size), **self._hardware_along(ladder, name))
 
-    def _settled(self, ladder: Ladder, name: str) -> bool | None:
+    def _settled(self, search: LadderSearch, name: str) -> bool | None:
         """Return whether accuracy tolerates what a class of hardware has; None where it has to be run."""
-        sizes, size = ladder.sizes, self._hardware_size(ladder.sizes, name)
+        ladder, size = search.ladder, self._hardware_size(search.ladder, name)
         if size is None:
             return True
-        if self._hardware_along(sizes, name):
+        if self._hardware_along(ladder, name):
             return None
-        if ladder.largest_tolerated is not None and sizes.is_milder(size, ladder.largest_tolerated):
+        if search.largest_tolerated is not None and ladder.is_milder(size, search.largest_tolerated):
             return True
-        if ladder.smallest_refused is not None and sizes.is_milder(ladder.smallest_refused, size):
+        if search.smallest_refused is not None and ladder.is_milder(search.smallest_refused, size):
             return False
         return None
 
-    def tolerance_of(self, sizes: Sizes, epsilons: Epsilons | None) -> Tolerance:
+    def tolerance_of(self, ladder: ImpairmentLadder, epsilons: Epsilons | None) -> Tolerance:
         """Return everything about one impairment; ``epsilons`` where there is a target."""
-        ladder = self._ladders[sizes.key]
-        asked = epsilons if sizes.tells else None
-        spent, private, revealing = self._search_privacy(sizes, asked)
+        search = self._searches[ladder.key]
+        asked = epsilons if ladder.tells else None
+        spent, private, revealing = self._search_privacy(ladder, asked)
         tried = [
-            self._trials.tried(self._air(sizes, size), size, self.ideal)
-            for size in sizes.ladder
-            if size in self._sizes_tried[sizes.key]
+            self._trials.tried(self._air(ladder, size), size, self.ideal)
+            for size in ladder.sizes
+            if size in self._sizes_tried[ladder.key]
         ]
         errors = [each.error for each in tried]
         return Tolerance(
-            sizes=sizes,
-            tolerated=ladder.largest_tolerated,
-            refused=ladder.smallest_refused,
+            ladder=ladder,
+            tolerated=search.largest_tolerated,
+            refused=search.smallest_refused,
             tried=tuple(tried),
             why_not=errors[0] if all(errors) else "",
             epsilons=spent,
             private=private,
             revealing=revealing,
-            delivered=tuple(self._delivered(ladder, name, asked) for name in HARDWARE),
+            delivered=tuple(self._delivered(search, name, asked) for name in HARDWARE),
         )
 
     def _search_privacy(
-        self, sizes: Sizes, epsilons: Epsilons | None
+        self, ladder: ImpairmentLadder, epsilons: Epsilons | None
     ) -> tuple[dict[float, float | None], float | None, float | None]:
         """Return epsilons by size, the most severe size with which the target holds, and the mildest without."""
         if epsilons is None:
             return {}, None, None
-        ladder, spent = Ladder(sizes), dict[float, float | None]()
-        while (size := ladder.next_size) is not None:
-            spent[size] = epsilons.realised(self._air(sizes, size))
-            ladder.told(size, tolerated=self._keeps_target(spent[size]))
-        ordered = {size: spent[size] for size in sizes.ladder if size in spent}
-        return ordered, ladder.largest_tolerated, ladder.smallest_refused
+        search, spent = LadderSearch(ladder), dict[float, float | None]()
+        while (size := search.next_size) is not None:
+            spent[size] = epsilons.realised(self._air(ladder, size))
+            search.told(size, tolerated=self._keeps_target(spent[size]))
+        ordered = {size: spent[size] for size in ladder.sizes if size in spent}
+        return ordered, search.largest_tolerated, search.smallest_refused
 
     def _keeps_target(self, epsilon: float | None) -> bool:
         return epsilon is not None and epsilon <= SLACK * self._scenario.privacy.epsilon
 
-    def _delivered(self, ladder: Ladder, name: str, epsilons: Epsilons | None) -> Delivered:
-        size, sizes = self._hardware_size(ladder.sizes, name), ladder.sizes
+    def _delivered(self, search: LadderSearch, name: str, epsilons: Epsilons | None) -> Delivered:
+        size, ladder = self._hardware_size(search.ladder, name), search.ladder
         if size is None:
             return Delivered(air=name, size=None, along={})
-        air, tolerated, fall = self._hardware_air(sizes, name), self._settled(ladder, name), None
+        air, tolerated, fall = self._hardware_air(ladder, name), self._settled(search, name), None
         if tolerated is None:
             tried = self._trials.tried(air, size, self.ideal)
             fall = tried.fall if math.isfinite(tried.fall) else None
@@ -268,5 +263,5 @@ class _Study:
             fall=fall,
             epsilon=epsilon,
             target_kept=None if epsilons is None else self._keeps_target(epsilon),
-            along=self._hardware_along(sizes, name),
+            along=self._hardware_along(ladder, name),
         )

@@ -10,8 +10,8 @@ from typing import Any, Final
 from airmixml.scenario import Scenario, keys_in_force
 from airmixml.scenario.air_words import finite
 from airmixml.storage.run_folder import REPORT
-from airmixml.tolerances.epsilons import NeededPower
-from airmixml.tolerances.sizes import Sizes
+from airmixml.tolerances.impairment_ladder import ImpairmentLadder
+from airmixml.tolerances.unplanned_epsilon import NeededPower
 
 FILES: Final = (*(f"tolerances.{suffix}" for suffix in ("md", "csv", "json", "png", "svg")), REPORT)
 
@@ -103,7 +103,7 @@ class Tolerance:
     """What is known of one impairment.
 
     Attributes:
-        sizes: what it is.
+        ladder: what it is.
         tolerated: most severe size at which the accuracy holds; None where not even the mildest is tolerated.
         refused: mildest size at which it does not; None where all are tolerated.
         tried: all sizes with their accuracies, from mild to severe.
@@ -114,7 +114,7 @@ class Tolerance:
         delivered: what each class of hardware has.
     """
 
-    sizes: Sizes
+    ladder: ImpairmentLadder
     tolerated: float | None
     refused: float | None
     tried: tuple[Tried, ...]
@@ -131,14 +131,14 @@ class Tolerance:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        sizes = self.sizes
+        ladder = self.ladder
         return {
-            "key": f"air.{sizes.key}",
-            "name": sizes.name,
-            "unit": sizes.unit,
-            "worse": "smaller" if sizes.fewer_is_worse else "larger",
-            "range": [sizes.ladder[0], sizes.ladder[-1]],
-            "hardware": sizes.hardware,
+            "key": f"air.{ladder.key}",
+            "name": ladder.name,
+            "unit": ladder.unit,
+            "worse": "smaller" if ladder.fewer_is_worse else "larger",
+            "range": [ladder.sizes[0], ladder.sizes[-1]],
+            "hardware": ladder.hardware,
             "tolerated": self.tolerated,
             "refused": self.refused,
             "why_not": self.why_not or None,

@@ -12,7 +12,7 @@ from scipy import stats
 
 from airmixml.radio.ratios import draw_ratios
 from airmixml.randomness.slot_words import slot_words
-from airmixml.reproduction.cells import Cell
+from airmixml.reproduction.paper_cells import Cell
 from airmixml.scenario import Mixing
 from airmixml.streams import Streams
 from airmixml.sweeps import Failed, Sent, SweepResult, Trained
@@ -155,7 +155,7 @@ class CellResult:
 
 def summarise(cell: Cell, sweep: SweepResult, seeds: range) -> CellResult:
     """Gather what the seeds of a cell gave."""
-    outcomes = {seed: sweep.outcome(cell.kind, cell.scenario.with_seed(seed)) for seed in seeds}
+    outcomes = {seed: sweep.outcome(cell.kind.name, cell.scenario.with_seed(seed)) for seed in seeds}
     errors = tuple(f"seed {seed}: {found.error}" for seed, found in outcomes.items() if isinstance(found, Failed))
     if cell.quantity == "energy":
         spent = {seed: found.energy_joules for seed, found in outcomes.items() if isinstance(found, Sent)}

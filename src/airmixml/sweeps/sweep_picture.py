@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from airmixml.output.figures import COLOURS, GREY, finish_axis, new_figure, save_png_and_svg
+from airmixml.output.figures import COLOURS, GREY, finish_axis, save_png_and_svg
 from airmixml.output.numbers import plural
 from airmixml.scenario.grid import Point, value_text
+from airmixml.sweeps.panels import error_line, panel_grid
 from airmixml.sweeps.summary import Summary, summarise, summary_text, unit_of
 from airmixml.sweeps.swept import Swept
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 _MOST_LINES: Final = 6
 _MOST_PANELS: Final = 12
-_PANELS_PER_ROW: Final = 4
 # Largest over smallest from which the axis of a key, or of the metric, is logarithmic.
 _DECADE: Final = 10.0
 _DECADES: Final = 100.0
@@ -72,20 +72,15 @@ def sweep_figure(swept: Swept) -> Figure | None:
     if not means:
         return None
     panels: Sequence[Any] = swept.grid.axes[keys[2]][:_MOST_PANELS] if len(keys) == 3 else (None,)
-    columns = min(_PANELS_PER_ROW, len(panels))
-    lines = -(-len(panels) // columns)
-    wide, high = _PANEL_INCHES
     spread = ", ± standard deviation" if len(swept.seeds) > 1 else ""
     title = f"{swept.scenario.title}: {metric}, {plural(len(swept.seeds), 'seed')}{spread}; simulation"
-    figure = new_figure(max(6.4, wide * columns), 0.5 + high * lines, title, size=10.5)
-    axes = figure.subplots(lines, columns, squeeze=False, sharex=True, sharey=True).ravel()
+    look: dict[str, Any] = {"inches": _PANEL_INCHES, "narrowest": 6.4, "above": 0.5, "size": 10.5}
+    figure, axes = panel_grid(len(panels), title, sharex=True, sharey=True, **look)
     scale = _Scale(metric, means.values())
-    for axis, value in zip(axes, panels, strict=False):
+    for axis, value in zip(axes, panels, strict=True):
         here = {point[:2]: summary for point, summary in means.items() if len(keys) < 3 or point[2] == value}
         name = "" if len(keys) < 3 else f"{keys[2]} = {value_text(value)}"
         _draw_panel(figure, axis, swept, keys[:2], here, scale, name)
-    for axis in axes[len(panels) :]:
-        axis.set_visible(False)
     return figure
 
 
@@ -124,20 +119,15 @@ def _draw_panel(
         aside = _ASIDE * (number - (len(lines) - 1) / 2) if words else 0.0  # else bars would hide each other
         points = [(each,) if across is None else (value, each) if swapped else (each, value) for each in values]
         there = [(place, means[point]) for place, point in zip(places, points, strict=True) if point in means]
-        if not there:
-            continue
-        axis.errorbar(
+        error_line(
+            axis,
             [place + aside for place, _ in there],
             [(summary.mean or 0.0) / scale.size for _, summary in there],
-            yerr=[(summary.deviation or 0.0) / scale.size for _, summary in there] if len(swept.seeds) > 1 else None,
+            [(summary.deviation or 0.0) / scale.size for _, summary in there] if len(swept.seeds) > 1 else None,
             color=COLOURS[number % len(COLOURS)],
             marker=_MARKERS[number % len(_MARKERS)],
-            markersize=5,
-            linewidth=1.5,
             linestyle="none" if words else "-",  # nothing lies between two words
-            capsize=3,
             label=None if across is None else value_text(value),
-            clip_on=True,
         )
     axis.set(xlabel=along, ylabel=scale.label, yscale="log" if scale.log else "linear")
     axis.margins(x=0.08, y=0.12)

@@ -25,6 +25,7 @@ from airmixml.output.figures import (
     save_png_and_svg,
 )
 from airmixml.output.numbers import epsilon_text, joules, plural
+from airmixml.sweeps.panels import error_line
 from airmixml.wording import against
 
 if TYPE_CHECKING:
@@ -35,8 +36,6 @@ _ACCURACY_TICKS: Final = (0.0, 50.0, 80.0, 90.0, 95.0, 98.0, 99.0, 99.5, 99.9)
 _SMALLEST_ERROR: Final = 0.05
 _SMALLEST_EPSILON: Final = 1e-3
 _ADVERSARY_MARKS: Final = ((GREEN, "o", 0.16), (PURPLE, "^", 0.0), (BLACK, "s", -0.16))  # in the order of HEARING
-# About the size of the right axis and of what is written in it.
-_WIDTH_POINTS, _HEIGHT_POINTS, _MARKER_POINTS, _LETTER_POINTS = 400.0, 300.0, 10.0, 5.4
 
 
 def draw_comparison(comparison: Comparison, stem: Path) -> list[Path]:
@@ -55,7 +54,7 @@ def _methods(comparison: Comparison) -> Figure:
     seeds = plural(len(comparison.seeds), "seed")
     title = f"{scenario.title}: {scenario.workers.count:,} workers, target {target}, {seeds}"
     said = any(row.exposure is not None for row in comparison.rows)
-    figure = new_figure(16.5 if said else 13, 1.9 + 0.52 * max(len(comparison.rows), 5), title)
+    figure = new_figure(18.5 if said else 15, 1.9 + 0.52 * max(len(comparison.rows), 5), title)
     left, *middle, right = figure.subplots(1, 3 if said else 2, width_ratios=(1.15, 0.62, 1.0) if said else (1.15, 1.0))
     _bars(left, comparison.rows)
     for axis in middle:
@@ -104,7 +103,7 @@ def _bars(axis: Axes, rows: Sequence[Row]) -> None:
         text = f"{mean:.2f} %    ε = {epsilon_text(privacy.epsilon)} vs. {privacy.adversary}"
         where, colour = (1.5, "white") if mean > 55.0 else (mean + above + 2.5, "0.15")
         axis.text(where, place, text, va="center", fontsize=9, color=colour)
-    axis.set_yticks(places, [row.name for row in rows])
+    axis.set_yticks(places, [f"{row.name}  {number}" for number, row in enumerate(rows, start=1)])
     axis.set(xlim=(0.0, 102.0), xlabel="accuracy on the clean test set [%]")
     finish_axis(axis, "Accuracy, and how much an adversary may learn about a worker")
     axis.grid(visible=False, axis="y")
@@ -142,64 +141,34 @@ def _adversaries(axis: Axes, rows: Sequence[Row], target: float) -> None:
 
 
 def _costs(axis: Axes, rows: Sequence[Row]) -> None:
-    """Draw errors, not accuracies, on a logarithmic scale: 98 and 99 % are as far apart as 50 and 75 %."""
-    points = [row for row in rows if _uses(row)]
+    """Draw errors, not accuracies, on a logarithmic scale: 98 and 99 % are as far apart as 50 and 75 %.
+
+    The numbers are those of the rows; a method without a radio has no place along the axis: it is a line.
+    """
     errors = {row.name: max(100.0 * (1.0 - row.accuracy), _SMALLEST_ERROR) for row in rows}
-    for row in points:
-        axis.plot(_uses(row), errors[row.name], "o", color=_colour(row), markersize=9, zorder=3)
+    uses = [_uses(row) for row in rows if _uses(row)]
+    numbers: dict[tuple[float, float], list[str]] = {}
+    for number, row in enumerate(rows, start=1):
+        colour, error = _colour(row), errors[row.name]
+        if _uses(row):
+            label = f"{number}  {row.name}, {joules(row.energy_joules or 0.0)}"
+            axis.plot(_uses(row), error, "o", color=colour, markersize=13, zorder=3, label=label)
+            numbers.setdefault((_uses(row), error), []).append(str(number))
+        else:
+            label = f"{number}  {row.name}, no radio"
+            axis.axhline(error, color=colour, linestyle="--", linewidth=1.2, zorder=1, label=label)
+    for place, alike in numbers.items():
+        axis.annotate(",".join(alike), place, ha="center", va="center", fontsize=8, color="white", zorder=4)
     low, high = min(errors.values()), max(errors.values())
     axis.set(xscale="log", yscale="log", ylim=(min(high * 1.8, 130.0), low / 1.8))
     ticks = [tick for tick in _ACCURACY_TICKS if low / 1.8 <= 100.0 - tick <= high * 1.8]
     axis.set_yticks([100.0 - tick for tick in ticks], [f"{tick:g}" for tick in ticks])
     axis.set_yticks([], minor=True)
-    if points:
-        uses = [_uses(row) for row in points]
+    if uses:
         axis.set_xlim(min(uses) / 6.0, max(uses) * 6.0)
-        _place_labels(axis, rows, errors)
     axis.set(xlabel="uplink symbols of the whole run, all workers (log)", ylabel="accuracy [%] (error: log)")
+    axis.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0), markerscale=0.5, frameon=False)
     finish_axis(axis, "What it costs on the air")
-
-
-def _place_labels(axis: Axes, rows: Sequence[Row], errors: dict[str, float]) -> None:
-    """Write names beside points and on lines, where nothing else is; all boxes in typographic points.
-
-    A method without a radio has no place along the axis: it is a line.
-    """
-    (left, right), (bottom, top) = np.log10(axis.get_xlim()), np.log10(axis.get_ylim())
-    heights = {name: _HEIGHT_POINTS * (np.log10(error) - bottom) / (top - bottom) for name, error in errors.items()}
-    points, lines = [row for row in rows if _uses(row)], [row for row in rows if not _uses(row)]
-    places = {row.name: _WIDTH_POINTS * (np.log10(_uses(row)) - left) / (right - left) for row in points}
-    boxes = [(place, heights[name], _MARKER_POINTS, _MARKER_POINTS) for name, place in places.items()]
-    boxes += [(_WIDTH_POINTS / 2.0, heights[row.name], _WIDTH_POINTS, 3.0) for row in lines]
-    for row in (*points, *lines):
-        y = heights[row.name]
-        if row in points:
-            text, x = f"{row.name}\n{joules(row.energy_joules or 0.0)}", places[row.name]
-            width, height = _LETTER_POINTS * max(map(len, text.split("\n"))), 24.0
-            beside = width / 2.0 + 9.0
-            sides = ((0.0, 21.0), (0.0, -21.0), (-beside, 0.0), (beside, 0.0), (-beside, -16.0), (beside, -16.0))
-            spots = [(x + right_by, y + up_by) for right_by, up_by in sides]
-        else:
-            axis.axhline(errors[row.name], color=_colour(row), linestyle="--", linewidth=1.2, zorder=1)
-            text = f"{row.name}: no radio"
-            width, height = _LETTER_POINTS * len(text), 9.0
-            shares = (0.5, 0.65, 0.35, 0.85, 0.15)
-            spots = [(share * _WIDTH_POINTS, y + up_by) for up_by in (8.0, -8.0) for share in shares]
-        free = min(((*spot, width, height) for spot in spots), key=lambda box: _overlap(box, boxes))
-        boxes.append(free)
-        where = (free[0] / _WIDTH_POINTS, free[1] / _HEIGHT_POINTS)
-        axis.annotate(text, where, xycoords="axes fraction", ha="center", va="center", fontsize=9, color=_colour(row))
-
-
-def _overlap(box: tuple[float, ...], others: Sequence[tuple[float, ...]]) -> float:
-    """Return the area that a box (middle and size) shares with others or has outside the axis."""
-    x, y, width, height = box
-    shared = sum(
-        max(0.0, (width + w) / 2.0 - abs(x - left)) * max(0.0, (height + h) / 2.0 - abs(y - up))
-        for left, up, w, h in others
-    )
-    outside = max(0.0, width / 2.0 - x, x + width / 2.0 - _WIDTH_POINTS)
-    return shared + height * outside + width * max(0.0, height / 2.0 - y, y + height / 2.0 - _HEIGHT_POINTS)
 
 
 def _values(comparison: Comparison) -> Figure:
@@ -208,7 +177,7 @@ def _values(comparison: Comparison) -> Figure:
     figure = new_figure(8.5, 8.2, title)
     top, middle, bottom = figure.subplots(3, 1, sharex=True, height_ratios=(1.4, 1.0, 1.0))
     places, (means, spread) = np.arange(len(rows)), _percent(rows)
-    top.errorbar(places, means, yerr=spread, fmt="o-", color=ORANGE, capsize=3, linewidth=1.6)
+    error_line(top, list(map(float, places)), means, spread, color=ORANGE, marker="o")
     for place, mean, above in zip(places, means, spread, strict=True):
         top.annotate(
             f"{mean:.1f}", (place, mean + above), xytext=(0, 5), textcoords="offset points", ha="center", fontsize=9

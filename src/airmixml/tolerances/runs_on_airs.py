@@ -5,54 +5,37 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from airmixml.errors import AirMixError, ScenarioError
 from airmixml.progress import Progress
 from airmixml.scenario import Air, Scenario
-from airmixml.sweeps.batches import Failed, Measured, SweepOutcome
-from airmixml.sweeps.cells import cut_into_cells
-from airmixml.sweeps.sweep import run_sweep
-from airmixml.tolerances.findings import Tried
+from airmixml.sweeps.batched_task import run_sweep
+from airmixml.sweeps.batches import cut_into_batches
+from airmixml.sweeps.kinds.cells import CellOutcome, Measured
+from airmixml.sweeps.kinds.run_cells import RunCells
+from airmixml.tolerances.tolerance import Tried
 from airmixml.wording import one_line
 
 _METRICS: Final = {"classification": "accuracy.final", "regression": "scores.r2", "multi-label": "scores.labels_right"}
 
 
-class Trials:
+class RunsOnAirs:
     """Runs a settled scenario on airs and keeps what each gave.
 
     Args:
         scenario: its air is replaced.
         seeds: every air is run with each.
         folder: where finished runs are kept.
-        engine: "processes" or "ray".
-        jobs: runs at a time (0: as many as cores and memory allow).
-        device: where to compute.
-        data_dir: folder to look for MNIST in.
+        where: engine, jobs, device and data_dir of ``find_tolerances``.
     """
 
-    def __init__(
-        self,
-        scenario: Scenario,
-        seeds: Sequence[int],
-        folder: Path,
-        *,
-        engine: str,
-        jobs: int,
-        device: str,
-        data_dir: Path | None,
-    ) -> None:
+    def __init__(self, scenario: Scenario, seeds: Sequence[int], folder: Path, where: dict[str, Any]) -> None:
         self.metric = _METRICS[scenario.workers.task]
         self.kept = 0
-        self._scenario = scenario
-        self._seeds = seeds
-        self._folder = folder
-        self._engine = engine
-        self._jobs = jobs
-        self._device = device
-        self._data_dir = data_dir
-        self._outcomes: dict[Scenario, SweepOutcome] = {}
+        self._scenario, self._seeds, self._folder = scenario, seeds, folder
+        self._device, self._where = where.pop("device"), where
+        self._outcomes: dict[Scenario, CellOutcome] = {}
         self._refused: dict[Air, str] = {}
 
     @property
@@ -73,14 +56,9 @@ class Trials:
         new = sorted((each for each in wanted if each not in self._outcomes), key=lambda each: each.seed)
         if not new:
             return
-        alone = cut_into_cells(new, "run", device=self._device, jobs=0)
+        alone = cut_into_batches(new, RunCells(), device=self._device, jobs=0)
         result = run_sweep(
-            alone,
-            self._folder,
-            jobs=self._jobs,
-            engine="ray" if self._engine == "ray" else "local",
-            data_dir=self._data_dir,
-            progress=lambda _stage, done, total: progress(stage, done, total),
+            alone, self._folder, progress=lambda _stage, done, total: progress(stage, done, total), **self._where
         )
         self.kept += result.kept_batches
         self._outcomes |= {each: result.outcome("run", each) for each in new}
@@ -117,7 +95,7 @@ class Trials:
         for seed in self._seeds:
             outcome = self._outcomes[replace(self._scenario, air=air, seed=seed)]
             if not isinstance(outcome, Measured):
-                return (), outcome.error if isinstance(outcome, Failed) else "no metrics"
+                return (), outcome.error
             value = outcome.metrics.get(self.metric)
             if not isinstance(value, int | float):
                 return (), f"{self.metric}: the run has none; give a scenario with a test set"

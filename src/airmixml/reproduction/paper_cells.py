@@ -14,8 +14,7 @@ from typing import Any, Final, Literal
 from airmixml.errors import ScenarioError
 from airmixml.output.numbers import power_of_ten
 from airmixml.scenario import Scenario
-from airmixml.sweeps import Batch, cut_into_batches
-from airmixml.sweeps.batches import Kind
+from airmixml.sweeps import Batch, Energies, Trainings, cut_into_batches
 from airmixml.wording import did_you_mean
 
 TARGETS: Final = ("table1", "table2", "fig2", "fig3", "fig4")
@@ -77,9 +76,9 @@ class Cell:
     why: str = field(default="", compare=False)
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> Energies:
         """The work that gives its quantity."""
-        return "training" if self.quantity == "accuracy" else "energy"
+        return Trainings() if self.quantity == "accuracy" else Energies()
 
     @property
     def place(self) -> tuple[str, str, str, str]:

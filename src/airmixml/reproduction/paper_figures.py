@@ -11,8 +11,9 @@ import numpy as np
 
 from airmixml.output.figures import BLACK, BLUE, COLOURS, GREEN, YELLOW, finish_axis, new_figure, save_png_and_svg
 from airmixml.output.numbers import power_of_ten
-from airmixml.reproduction.cells import ASSIGNMENTS, EXPONENTS, FADINGS, POLICIES, SCHEDULED
-from airmixml.reproduction.results import CellResult, MixingRatios
+from airmixml.reproduction.paper_cells import ASSIGNMENTS, EXPONENTS, FADINGS, POLICIES, SCHEDULED
+from airmixml.reproduction.verdicts import CellResult, MixingRatios
+from airmixml.sweeps.panels import error_line, shared_legend
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -96,8 +97,7 @@ def draw_accuracies(results: Sequence[CellResult], stem: Path, title: str) -> li
         finish_axis(axis, _pretty(column), size=10, formula=True)
     for axis in figure.axes[:: len(columns) // 2]:
         axis.set_ylabel("test accuracy [%]")
-    handles, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=9)
+    shared_legend(figure)
     return save_png_and_svg(figure, stem)
 
 
@@ -117,10 +117,8 @@ def _points(
     known = [
         (rows.index(each.cell.row) + offset, getattr(each, quantity)) for each in results if getattr(each, quantity)
     ]
-    if known:
-        places, summaries = zip(*known, strict=True)
-        means, deviations = [each.mean for each in summaries], [each.deviation or 0.0 for each in summaries]
-        axis.errorbar(places, means, yerr=deviations, markersize=4, capsize=2, linewidth=1.2, **style)
+    means, deviations = [each.mean for _, each in known], [each.deviation or 0.0 for _, each in known]
+    error_line(axis, [place for place, _ in known], means, deviations, **style)
 
 
 def draw_energies(results: Sequence[CellResult], stem: Path, title: str) -> list[Path]:

@@ -6,7 +6,7 @@ from typing import Any
 from airmixml.output.numbers import plural
 from airmixml.output.tables import TextTable, rows_csv
 from airmixml.reproduction.paper_claims import Claim
-from airmixml.reproduction.results import CellResult, MixingRatios, Summary
+from airmixml.reproduction.verdicts import CellResult, MixingRatios, Summary
 
 
 def results_table(title: str, results: Sequence[CellResult]) -> TextTable:

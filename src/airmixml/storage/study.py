@@ -1,0 +1,123 @@
+"""A study: many cells, each run once and kept as soon as it is finished.
+
+``Study`` is the one place that resumes, counts what workers spend and keeps what is finished. What is done with a cell
+is a ``Task``: it also says how an outcome is kept, and on which engine cells are run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
+
+from airmixml.errors import RunFolderError, ScenarioError
+from airmixml.scenario import Scenario
+from airmixml.storage.files import writing_to
+from airmixml.storage.run_folder import PARTIAL, RUNS_FOLDER, hold_folder
+
+Cell = TypeVar("Cell")
+Outcome = TypeVar("Outcome")
+Result = TypeVar("Result")
+
+
+class Task(Protocol[Cell, Outcome]):
+    """What is done with each cell, and how what it gave is kept."""
+
+    def load(self, cell: Cell) -> Outcome | None:
+        """Return what an earlier process kept; None where there is nothing, or something damaged."""
+
+    def save(self, cell: Cell, outcome: Outcome) -> bool:
+        """Keep what a cell gave; return whether it is kept, and so need not be run again."""
+
+    def run(self, unfinished: Iterable[Cell], finished: Callable[[Cell, Outcome], None]) -> None:
+        """Run these cells, in any order; ``finished`` gets each at once. One that fails stops no other."""
+
+
+class Budget(Protocol):
+    """What the cells of a study spend, in a ledger that lasts."""
+
+    def reserve(self, finished: Container[Any]) -> None:
+        """Reserve what all cells spend that are not finished, together or none of them."""
+
+    def settle(self, cell: Any) -> None:
+        """Count what a finished cell has spent."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study(Generic[Cell, Outcome, Result]):
+    """Cells, what is done with each, and what is made of all outcomes.
+
+    Attributes:
+        cells: what is run; equal ones once.
+        task: runs and keeps them.
+        reducer: makes the result of the outcomes (in the order of the cells) and of how many were found finished.
+        budget: what the cells spend, where a ledger counts it.
+    """
+
+    cells: Sequence[Cell]
+    task: Task[Cell, Outcome]
+    reducer: Callable[[Mapping[Cell, Outcome], int], Result]
+    budget: Budget | None = None
+
+    def run(self) -> Result:
+        """Run the cells that are not kept yet, and return what the reducer makes of all.
+
+        Cells are looked at when it is their turn, so that any number of them begins at once; with a budget all are
+        looked at before the first is run.
+        """
+        found: dict[Cell, Outcome] = {}
+        already = 0
+
+        def not_kept() -> Iterator[Cell]:
+            nonlocal already
+            seen = set()
+            for cell in self.cells:
+                if cell not in seen:
+                    seen.add(cell)
+                    if (kept := self.task.load(cell)) is None:
+                        yield cell
+                    else:
+                        found[cell], already = kept, already + 1
+
+        def finished(cell: Cell, outcome: Outcome) -> None:
+            if self.task.save(cell, outcome) and self.budget is not None:
+                self.budget.settle(cell)
+            found[cell] = outcome
+
+        unfinished: Iterable[Cell] = not_kept()
+        if self.budget is not None:
+            unfinished = list(unfinished)
+            self.budget.reserve(found)
+        self.task.run(unfinished, finished)
+        return self.reducer({cell: found[cell] for cell in self.cells if cell in found}, already)
+
+
+def consecutive_seeds(scenario: Scenario, seeds: int) -> range:
+    """Return so many seeds, beginning with the scenario's; refuse none, and a last one that is too large."""
+    if seeds < 1:
+        raise ScenarioError(f"seeds = {seeds}: must be at least 1")
+    scenario.with_seed(scenario.seed + seeds - 1)
+    return range(scenario.seed, scenario.seed + seeds)
+
+
+def study_path(out: Path | str | None, name: str) -> Path:
+    """Return the folder that a study was asked to use, or one of that name below ``runs``."""
+    folder = RUNS_FOLDER / name if out is None else Path(out)
+    if folder.name.endswith(PARTIAL):
+        raise RunFolderError(f"{folder}: belongs to an interrupted run; choose an --out that does not end in {PARTIAL}")
+    return folder
+
+
+@contextmanager
+def study_folder(
+    folder: Path, identity: dict[str, Any], *, holds: str, own: Iterable[str], force: bool
+) -> Iterator[None]:
+    """Hold the folder of a study, which grows with every command of the same identity.
+
+    A study of another identity in it (``holds``, in words) is refused, or with ``force`` removed: its files, which
+    ``own`` names.
+    """
+    with writing_to(folder), hold_folder(folder, identity, holds=holds, force=force, own=own):
+        yield

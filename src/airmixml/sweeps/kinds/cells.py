@@ -1,0 +1,132 @@
+"""Cells of a grid: each is what a command gives for one scenario, in memory, as metrics by name.
+
+A metric is a number or word of the command's JSON, with dots between the levels.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, is_dataclass
+from types import UnionType
+from typing import Any, ClassVar, Self, get_args, get_origin, get_type_hints
+
+from airmixml.errors import AirMixError, DataError, PluginError, RunFolderError, ScenarioError
+from airmixml.scenario import RunContext, Speed
+from airmixml.sweeps.batches import Batch, Failed, Kind, Part, Place
+from airmixml.wording import did_you_mean, one_line, shown_name
+
+Metric = float | int | bool | str | None
+Metrics = dict[str, Metric]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """What a command gave for a cell of a grid: metrics by name, numbers and words; None where there is none."""
+
+    metrics: Metrics
+
+    def __post_init__(self) -> None:
+        for name, value in self.metrics.items():
+            if not isinstance(value, int | float | str | None) or value != value:  # noqa: PLR0124  (NaN)
+                raise ValueError(f"{name} = {value!r}: must be a number, a word or nothing")
+
+
+@dataclass(frozen=True)
+class CellKind(Kind):
+    """A command whose metrics are swept; each cell is kept by itself."""
+
+    default_metrics: ClassVar[tuple[str, ...]]
+    """What the tables show unless asked for others, as far as there is such a metric."""
+    open_names: ClassVar[tuple[str, ...]] = ()
+    """Beginnings of names whose rest depends on the data, or on other packages."""
+    note: ClassVar[str] = ""
+    """What a reader of the table must know."""
+
+    @classmethod
+    def of(cls, **_options: Any) -> Self:
+        """Return the kind for those options of a command that are its own."""
+        return cls()
+
+    @abstractmethod
+    def metric_names(self) -> Iterator[str]:
+        """Return the names of all metrics that a cell may have, beside the time and those that tables show."""
+
+    @abstractmethod
+    def measure(self, parts: Sequence[Part], context: RunContext, place: Place) -> Iterator[Metrics]:
+        """Yield the metrics of each of these cells, which share their draws, in order."""
+
+    def check_metrics(self, asked: Iterable[str]) -> None:
+        """Refuse a metric that no cell can have, before anything is run."""
+        known = sorted({"seconds", *self.default_metrics, *self.metric_names()})
+        for name in asked:
+            if name not in known and not name.startswith(self.open_names or "\0"):
+                raise ScenarioError(
+                    f"--metric {shown_name(name)}: airmix {self.name} has none of that name{did_you_mean(name, known)}"
+                )
+
+    def read(self, part: Part, plain: Any) -> Measured:
+        """Return what was kept."""
+        if not isinstance(plain, dict) or set(plain) != {"metrics"} or not isinstance(plain["metrics"], dict):
+            raise ValueError("it must be metrics by name")
+        return Measured(metrics=plain["metrics"])
+
+    def run(self, batch: Batch, place: Place) -> Iterator[tuple[Part, list[Any]]]:
+        """Run cells that share their draws; one that is refused gets the refusal as its outcome, and costs no other."""
+        done: dict[Part, None] = {}
+        # One thread: cells run side by side, and their number must not change what one of them gives.
+        device = batch[0].device
+        context = RunContext(
+            speed=Speed(device=device, threads=1 if device == "cpu" else 0),
+            data_dir=place.data_dir,
+            progress=place.progress("training", "attacks", finished=lambda: len(done), of=len(batch)),
+        )
+        waiting = [list(batch)]
+        while waiting:
+            parts = waiting.pop(0)
+            try:
+                for part, metrics in zip(parts, self.measure(parts, context, place), strict=True):
+                    done[part] = None
+                    yield part, [Measured(metrics=metrics)]
+            except (DataError, PluginError, RunFolderError):
+                raise  # it is not of the cell's making, and may be mended: the same command tries again
+            except AirMixError as problem:
+                if len(parts) > 1:  # one of them was refused: each alone
+                    waiting += [[part] for part in parts if part not in done]
+                else:
+                    done[parts[0]] = None
+                    yield parts[0], [Failed(error=one_line(str(problem)))]
+
+
+def flat(values: dict[str, Any], leave_out: Iterable[str] = (), prefix: str = "") -> Metrics:
+    """Return the numbers and words of nested dictionaries; lists are left out, and what is no number is None.
+
+    Names in ``leave_out`` are left out, with all that lies below them.
+    """
+    found: Metrics = {}
+    for name, value in values.items():
+        if f"{prefix}{name}" in leave_out:
+            continue
+        if isinstance(value, dict):
+            found |= flat(value, leave_out, f"{prefix}{name}.")
+        elif isinstance(value, int | float | str) or value is None:
+            found[f"{prefix}{name}"] = None if isinstance(value, float) and math.isnan(value) else value
+    return found
+
+
+def fields_of(kind: Any, leave_out: Iterable[str] = (), prefix: str = "") -> Iterator[str]:
+    """Return the names of all plain fields of a dataclass, with those of dataclasses in it."""
+    for name, hint in get_type_hints(kind).items():
+        if get_origin(hint) is ClassVar or f"{prefix}{name}" in leave_out:
+            continue
+        union = get_origin(hint) is UnionType
+        inner = next((each for each in get_args(hint) if is_dataclass(each)), hint) if union else hint
+        if is_dataclass(inner):
+            yield from fields_of(inner, leave_out, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}"
+
+
+CellOutcome = Measured | Failed
+"""What one cell gave."""

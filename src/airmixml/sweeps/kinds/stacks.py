@@ -1,0 +1,240 @@
+"""Many scenarios of one seed at once: their energy, or their networks trained as one stack; for the paper's tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, TypeVar
+
+from airmixml.data import KnownDataSet, known_dataset
+from airmixml.doors import DATASETS
+from airmixml.errors import AirMixError, ScenarioError
+from airmixml.progress import Progress
+from airmixml.scenario import RunContext, Scenario, Speed
+from airmixml.storage.results import from_plain
+from airmixml.streams import Streams
+from airmixml.sweeps.batches import (
+    Batch,
+    Failed,
+    Kind,
+    Part,
+    Place,
+    dimensions,
+    mixture_bytes,
+    most_in_memory,
+)
+from airmixml.wording import one_line
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sent:
+    """What sending a scenario's mixtures took: energy of all workers, and slots that the power limit weakened."""
+
+    energy_joules: float
+    power_limited_slots: int
+
+    def __post_init__(self) -> None:
+        if not (self.energy_joules >= 0.0 and self.power_limited_slots >= 0):
+            raise ValueError(f"energy_joules = {self.energy_joules} in {self.power_limited_slots} limited slots")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trained(Sent):
+    """What sending took, and the network that was trained on what was received.
+
+    Attributes:
+        curve: accuracy on the clean test set after each epoch.
+        snr_inputs_db: received signal-to-noise ratio of the inputs in the median slot.
+        epsilon: of the scenario's own statement.
+        epsilon_server: of the worst worker, against the server.
+    """
+
+    curve: tuple[float, ...]
+    snr_inputs_db: float
+    epsilon: float
+    epsilon_server: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.curve or not all(0.0 <= accuracy <= 1.0 for accuracy in self.curve):
+            raise ValueError("curve must be accuracies from 0 to 1")
+
+    @property
+    def final_accuracy(self) -> float:
+        """Accuracy after the last epoch: the figure to trust."""
+        return self.curve[-1]
+
+    @property
+    def best_accuracy(self) -> float:
+        """Accuracy of the best epoch. It is picked on the test set, so it flatters."""
+        return max(self.curve)
+
+
+@dataclass(frozen=True)
+class Energies(Kind):
+    """Adds up the energy of sending; no data are needed."""
+
+    name: ClassVar[str] = "energy"
+    stacked: ClassVar[bool] = True
+    on_device: ClassVar[bool] = False
+    needs_data: ClassVar[bool] = False
+
+    def check(self, scenario: Scenario) -> None:
+        """Refuse data of unknown size."""
+        if known_dataset(scenario.workers.dataset) is None:
+            raise ScenarioError(
+                f"workers.dataset = {scenario.workers.dataset!r}: a sweep needs one of {', '.join(DATASETS.names)}"
+            )
+
+    def group(self, scenario: Scenario) -> Hashable:
+        """Return seed, data set and learner."""
+        return scenario.seed, scenario.workers, scenario.learner
+
+    def most_at_once(self, scenario: Scenario, device: str) -> int:
+        """Return a number that limits nothing: no mixtures are held."""
+        return 1 << 30
+
+    def work(self, part: Part) -> int:
+        """Return how many workers send in all slots of all scenarios."""
+        radio = part.scenarios[0].radio
+        return len(part.scenarios) * radio.slots * radio.scheduled
+
+    def read(self, part: Part, plain: Any) -> Sent:
+        """Return what was kept."""
+        found: Sent = from_plain(Sent, plain)
+        return found
+
+    def run(self, batch: Batch, place: Place) -> Iterator[tuple[Part, list[Any]]]:
+        """Draw all slots without any data."""
+        from airmixml.radio.rehearsal import rehearse_family
+
+        (part,) = batch
+        input_dim, label_dim = dimensions(part.scenarios[0])
+        rehearse = partial(rehearse_family, input_dim=input_dim, label_dim=label_dim)
+        tallies, outcomes = _by_shared_draws(part.scenarios, rehearse, "energy", place.progress("energy"))
+        for number, tally in tallies.items():
+            outcomes[number] = Sent(energy_joules=tally.energy_joules, power_limited_slots=tally.limited_slots)
+        yield part, outcomes
+
+
+@dataclass(frozen=True)
+class Trainings(Energies):
+    """Trains a network on the mixtures of each scenario, all of them as one stack."""
+
+    name: ClassVar[str] = "training"
+    on_device: ClassVar[bool] = True
+    needs_data: ClassVar[bool] = True
+
+    def check(self, scenario: Scenario) -> None:
+        """Refuse also what is not a network on the data as they were loaded."""
+        super().check(scenario)
+        if scenario.learner.closed_form:
+            raise ScenarioError(
+                f"learner.model = {scenario.learner.model!r}: a sweep trains networks; run each scenario by itself"
+            )
+        if scenario.workers.centre_on_air:
+            raise ScenarioError(
+                f'workers.centre = "{scenario.workers.centre}": each target has data of its own; run each scenario by '
+                "itself"
+            )
+
+    def most_at_once(self, scenario: Scenario, device: str) -> int:
+        """Return how many scenarios have room for their mixtures."""
+        return most_in_memory(scenario, device)
+
+    def work(self, part: Part) -> int:
+        """Return how many values all mixtures have in all epochs."""
+        first = part.scenarios[0]
+        known: KnownDataSet = DATASETS.load(first.workers.dataset)
+        return len(part.scenarios) * first.radio.slots * first.learner.epochs * known.input_dim
+
+    def bytes_needed(self, part: Part) -> int:
+        """Return the memory of all mixtures."""
+        return len(part.scenarios) * mixture_bytes(part.scenarios[0])
+
+    def read(self, part: Part, plain: Any) -> Trained:
+        """Return what was kept."""
+        found: Trained = from_plain(Trained, plain)
+        epochs = part.scenarios[0].learner.epochs
+        if len(found.curve) != epochs:
+            raise ValueError(f"curve must have {epochs} epochs")
+        return found
+
+    def run(self, batch: Batch, place: Place) -> Iterator[tuple[Part, list[Any]]]:
+        """Simulate scenarios that share their draws together, then train the stack; a checkpoint keeps its state."""
+        import torch
+
+        from airmixml.edge import train_stack
+        from airmixml.radio.mixtures import simulate_family
+        from airmixml.workers import load_dataset
+
+        (part,) = batch
+        first, progress = part.scenarios[0], place.progress("training")
+        # One thread: more would not help small networks, and their number must not change what a batch gives.
+        speed = Speed(device=part.device, threads=1 if part.device == "cpu" else 0)
+        dataset = load_dataset(first.workers, Streams(first.seed), data_dir=place.data_dir, device=speed.device)
+        simulate = partial(simulate_family, dataset=dataset, context=RunContext(speed=speed))
+        simulated, outcomes = _by_shared_draws(part.scenarios, simulate, "over the air", progress)
+        if not simulated:
+            yield part, outcomes
+            return
+        checkpoint = place.checkpoint(part, f"{part.digest} {part.device} torch {torch.__version__}")
+        reports = {number: mixtures.report for number, mixtures in simulated.items()}
+        inputs = torch.stack([mixtures.inputs for mixtures in simulated.values()])
+        labels = torch.stack([mixtures.labels for mixtures in simulated.values()])
+        simulated.clear()  # what is stacked need not be held twice
+        histories = train_stack(
+            first.learner,
+            dataset,
+            inputs,
+            labels,
+            seed=first.seed,
+            speed=speed,
+            progress=progress,
+            checkpoint=checkpoint,
+        )
+        for (number, report), history in zip(reports.items(), histories, strict=True):
+            if not all(map(math.isfinite, history.loss)):
+                outcomes[number] = Failed(error="training: the loss stopped being a number; the mixtures are too noisy")
+                continue
+            outcomes[number] = Trained(
+                curve=tuple(history.test_accuracy),
+                energy_joules=report.energy_joules,
+                power_limited_slots=report.limited_slots,
+                snr_inputs_db=report.input_snr_db.quantile_db(0.5),
+                epsilon=report.privacy.epsilon,
+                epsilon_server=report.privacy_against_server.epsilon,
+            )
+        yield part, outcomes
+
+
+def _by_shared_draws(
+    scenarios: Sequence[Scenario], run: Callable[[list[Scenario]], list[Result]], stage: str, progress: Progress
+) -> tuple[dict[int, Result], list[Any]]:
+    """Run scenarios that share their draws together; return results by number, and outcomes with the errors filled in.
+
+    Where one of them cannot be run, they are run one by one: the others lose nothing but time.
+    """
+    from airmixml.radio.draws import DrawsKey, draws_key
+
+    shared: dict[DrawsKey, list[int]] = {}
+    for number, scenario in enumerate(scenarios):
+        shared.setdefault(draws_key(scenario), []).append(number)
+    results: dict[int, Result] = {}
+    outcomes: list[Any] = [Failed(error="") for _ in scenarios]
+    waiting = list(reversed(shared.values()))
+    while waiting:
+        members = waiting.pop()
+        try:
+            results.update(zip(members, run([scenarios[member] for member in members]), strict=True))
+        except AirMixError as problem:
+            if len(members) > 1:
+                waiting += [[member] for member in members]
+            else:
+                outcomes[members[0]] = Failed(error=one_line(str(problem)))
+        progress(stage, len(results), len(scenarios))
+    return results, outcomes

@@ -1,0 +1,157 @@
+"""The sizes of each impairment that are tried, from mild to severe, and the search along them."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, field
+from importlib.resources import files
+from typing import Any, Final
+
+from airmixml.errors import ScenarioError
+from airmixml.wording import did_you_mean, shown_name
+
+_STEPS: Final = (1.0, 2.0, 5.0)
+_FINE_STEPS: Final = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
+NOT_ALONE: Final = {
+    "resync_seconds": "does nothing by itself: how often phases are put right, which the base air says (--set)",
+}
+"""Numeric keys that have no ladder, and why."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImpairmentLadder:
+    """One impairment and the sizes that are tried.
+
+    Attributes:
+        key: of the table ``[air]``.
+        name: what it is, in a few words.
+        unit: of its size.
+        sizes: from mild to severe.
+        hardware: what real devices have.
+        log: whether equal steps are equal factors.
+        needs: other keys without which it does nothing, and their values.
+        along: keys that belong to it: the value of a class of hardware is judged together with that class's own.
+        tells: whether it can raise epsilon above what was planned.
+        limits: what a class of hardware has where its air leaves the key out, so that designs can be compared on it.
+    """
+
+    key: str
+    name: str
+    unit: str
+    sizes: tuple[float, ...]
+    hardware: str
+    log: bool = True
+    needs: dict[str, Any] = field(default_factory=dict)
+    along: tuple[str, ...] = ()
+    tells: bool = False
+    limits: dict[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, key: str, entry: dict[str, Any]) -> ImpairmentLadder:
+        """Return an entry of ``impairment_ladders.toml``."""
+        sizes = tuple(entry.pop("sizes", ()))
+        if "decades" in entry:
+            low, high = entry.pop("decades")
+            sizes = _decades(low, high, _FINE_STEPS if entry.pop("fine", False) else _STEPS)
+        elif "steps" in entry:
+            sizes = _equal_steps(*entry.pop("steps"))
+        return cls(key=key, sizes=sizes, along=tuple(entry.pop("along", ())), **entry)
+
+    @property
+    def label(self) -> str:
+        """Name and unit."""
+        return f"{self.name} [{self.unit}]" if self.unit else self.name
+
+    @property
+    def fewer_is_worse(self) -> bool:
+        """Whether small sizes are the severe ones."""
+        return self.sizes[0] > self.sizes[-1]
+
+    def is_milder(self, size: float, other: float) -> bool:
+        """Return whether a size is milder than another, or as mild."""
+        return size >= other if self.fewer_is_worse else size <= other
+
+
+def _decades(low: float, high: float, steps: tuple[float, ...]) -> tuple[float, ...]:
+    """Return round numbers from low to high, so many in each decade."""
+    tens = range(-12, 12)
+    return tuple(size for ten in tens for step in steps if low <= (size := float(f"{step}e{ten}")) <= high)
+
+
+def _equal_steps(first: float, last: float, step: float) -> tuple[float, ...]:
+    """Return numbers at equal steps, from first to last."""
+    count = round(abs(last - first) / step)
+    return tuple(first + (last - first) * place / count for place in range(count + 1))
+
+
+IMPAIRMENT_LADDERS: Final = tuple(
+    ImpairmentLadder.read(key, entry)
+    for key, entry in tomllib.loads(
+        files(__package__).joinpath("impairment_ladders.toml").read_text(encoding="utf-8")
+    ).items()
+)
+"""Every impairment whose size is varied."""
+
+
+def chosen_ladders(only: str | None) -> tuple[ImpairmentLadder, ...]:
+    """Return the ladders that ``--only KEY,KEY`` names, in the order of the table; all without it."""
+    if only is None:
+        return IMPAIRMENT_LADDERS
+    known = {each.key: each for each in IMPAIRMENT_LADDERS}
+    asked = [name.strip().removeprefix("air.") for name in only.split(",")]
+    for name in asked:
+        if name in NOT_ALONE:
+            raise ScenarioError(f"--only {name}: {NOT_ALONE[name]}; leave it out")
+        if name not in known:
+            raise ScenarioError(
+                f"--only {shown_name(name)}: must be numeric keys of the table [air], such as "
+                f"phase_error_radians,absent{did_you_mean(name, list(known))}"
+            )
+    return tuple(each for each in IMPAIRMENT_LADDERS if each.key in asked)
+
+
+@dataclass
+class LadderSearch:
+    """Where the search along one ladder stands: try the most severe size, then halve what is left.
+
+    The size before the first one is none at all, which is tolerated by definition. Every size that the answer names was
+    tried: the search assumes nothing but that more is not better.
+    """
+
+    ladder: ImpairmentLadder
+    coarse: bool = False
+    tolerated: int = -1  # place of the most severe size known to be tolerated
+    refused: int = field(init=False)  # place of the mildest size known not to be
+
+    def __post_init__(self) -> None:
+        self.refused = len(self.rungs)
+
+    @property
+    def rungs(self) -> tuple[float, ...]:
+        """The sizes; ``coarse`` leaves out every second, and keeps the most severe."""
+        return self.ladder.sizes[::-2][::-1] if self.coarse else self.ladder.sizes
+
+    @property
+    def next_size(self) -> float | None:
+        """What to try next; None when the answer is known."""
+        if self.refused == len(self.rungs):
+            return None if self.tolerated == len(self.rungs) - 1 else self.rungs[-1]
+        return self.rungs[(self.tolerated + self.refused) // 2] if self.refused - self.tolerated > 1 else None
+
+    def told(self, size: float, *, tolerated: bool) -> None:
+        """Take into account whether a size is tolerated."""
+        place = self.rungs.index(size)
+        if tolerated:
+            self.tolerated = max(self.tolerated, place)
+        else:
+            self.refused = min(self.refused, place)
+
+    @property
+    def largest_tolerated(self) -> float | None:
+        """The most severe size that is tolerated; None where not even the mildest is."""
+        return self.rungs[self.tolerated] if self.tolerated >= 0 else None
+
+    @property
+    def smallest_refused(self) -> float | None:
+        """The mildest size that is not tolerated; None where all are."""
+        return self.rungs[self.refused] if self.refused < len(self.rungs) else None
