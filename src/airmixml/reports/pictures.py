@@ -18,7 +18,7 @@ from airmixml.output.numbers import plural
 from airmixml.output.page import Picture
 from airmixml.output.tables import Table
 from airmixml.reading import Read, read_regular
-from airmixml.storage.results import odd_content
+from airmixml.storage.results import corrupt_file
 from airmixml.wording import reason
 
 # A page of 3 MB, base64 and words taken off.
@@ -122,7 +122,7 @@ def read_curve(folder: Path, label: str, read: Read = read_regular) -> Curve | N
     except OSError as problem:
         raise RunFolderError(f"{path}: cannot be read ({reason(problem)})") from None
     except (ValueError, KeyError, TypeError, csv.Error) as problem:
-        raise odd_content(path, problem, delete=f"the folder {folder}") from None
+        raise corrupt_file(path, problem, delete=f"the folder {folder}") from None
     return Curve(label=label, columns=columns) if columns else None
 
 
