@@ -433,4 +433,3 @@ EAVESDROPPER: Final = InformedAttack(
 EVERYONE: Final = InformedAttack(
     "everyone", "the same by an adversary who receives each worker separately, without noise", isolated_precision
 )
-INFORMED: Final = {each.adversary: each for each in (SERVER, RELEASE, EAVESDROPPER, EVERYONE)}
