@@ -16,7 +16,6 @@ from airmixml.attacks.attack_cases import PartStore, attack_each, load_attacks
 from airmixml.attacks.eavesdropper import listener_of, overhear_chapters
 from airmixml.attacks.grades import naming_bound
 from airmixml.attacks.informed import (
-    INFORMED,
     Candidates,
     Informed,
     InformedFindings,
@@ -25,6 +24,7 @@ from airmixml.attacks.informed import (
     server_precision,
 )
 from airmixml.attacks.isolating_listener import isolated_precision
+from airmixml.doors import ATTACKS
 from airmixml.radio.masking import masking_of
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.workers import settle
@@ -42,7 +42,8 @@ def attacked(scenario: Scenario, names: list[str], folder: Path) -> dict[str, An
 
 
 def found_by(adversary: str, scenario: Scenario) -> Any:
-    return INFORMED[adversary].run(Target(scenario=scenario, examples=np.arange(10))).findings
+    target = Target(scenario=scenario, examples=np.arange(10))
+    return ATTACKS.load(f"informed-{adversary}").run(target).findings
 
 
 def moments(inputs: Any, codes: Any, weight: float) -> Any:

@@ -30,17 +30,19 @@ class Findings(ABC):
         kind: "server" for reconstructions, "listener" for attacks without a schedule, "informed" where the adversary
             knows all samples but one, "other" for attacks of other packages.
         titles: of the table of such findings, by adversary; "" for one table of all adversaries.
+        explanation: stands above the table.
         legend: what columns of the table mean, in a few words.
     """
 
     kind: ClassVar[str] = "other"
     titles: ClassVar[dict[str, str]] = {}
+    explanation: ClassVar[str] = ""
     legend: ClassVar[dict[str, str]] = {}
 
     @classmethod
     def note(cls, _found: Sequence[Self]) -> str:
-        """Return what stands above the table of these findings."""
-        return ""
+        """Return the explanation, with what it says of these findings."""
+        return cls.explanation
 
     @property
     @abstractmethod

@@ -16,9 +16,9 @@ the others of a slot are Gaussian with the mean and covariance of the samples th
 (``gaussian_background``).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final, Self
+from typing import ClassVar, Final
 
 import numpy as np
 import torch
@@ -142,6 +142,7 @@ class InformedFindings(Findings):
 
     kind: ClassVar[str] = "informed"
     titles: ClassVar[dict[str, str]] = {"": "Informed adversaries: they know all samples but one"}
+    explanation: ClassVar[str] = _NOTE
     legend: ClassVar[dict[str, str]] = {
         "hits": "samples detected at 1 % false alarms",
         "named": "right candidate named",
@@ -153,11 +154,6 @@ class InformedFindings(Findings):
     worker: Informed
     row: Informed
     person: Informed | None = None
-
-    @classmethod
-    def note(cls, _found: Sequence[Self]) -> str:
-        """Return what the columns are."""
-        return _NOTE
 
     @property
     def of(self) -> dict[str, Informed]:
@@ -437,4 +433,3 @@ EAVESDROPPER: Final = InformedAttack(
 EVERYONE: Final = InformedAttack(
     "everyone", "the same by an adversary who receives each worker separately, without noise", isolated_precision
 )
-INFORMED: Final = {each.adversary: each for each in (SERVER, RELEASE, EAVESDROPPER, EVERYONE)}

@@ -1,8 +1,7 @@
 """What was found without a schedule: linkage, unmixing, labels, and the workers that can be named."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final
 
 from airmixml.attacks.grades import EXPOSED, LEAK, Findings, can_tell
 from airmixml.attacks.label_inference import ClassShares, LabelInference
@@ -75,6 +74,7 @@ class ListenerFindings(Findings):
         "eavesdropper": "An eavesdropper near a worker",
         "everyone": "Everyone: each worker heard without noise, all other samples known",
     }
+    explanation: ClassVar[str] = _NOTE
     legend: ClassVar[dict[str, str]] = {
         "AUC": "held samples told from others; 0.50 is guessing",
         "hits": "samples detected at 1 % false alarms",
@@ -95,11 +95,6 @@ class ListenerFindings(Findings):
     loudest_hundred: Identified | None = None
     image_shape: ImageShape = None
     beside_worker: int | None = None
-
-    @classmethod
-    def note(cls, _found: Sequence[Self]) -> str:
-        """Return what the columns are."""
-        return _NOTE
 
     @property
     def level(self) -> str:

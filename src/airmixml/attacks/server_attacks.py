@@ -73,6 +73,7 @@ class ServerFindings(Findings):
 
     kind: ClassVar[str] = "server"
     titles: ClassVar[dict[str, str]] = {"server": "The server, who knows the schedule"}
+    explanation: ClassVar[str] = _NOTE
     legend: ClassVar[dict[str, str]] = {
         "copied": "recovered almost exactly",
         "read": "class read from the recovered sample",
@@ -100,7 +101,7 @@ class ServerFindings(Findings):
     def note(cls, found: Sequence[Self]) -> str:
         """Return what the columns are, and how often guessing is right."""
         rates = {f"{100 * each.guessing:.1f} %" for each in found}
-        return _NOTE.format(guessing=" or ".join(sorted(rates)))
+        return cls.explanation.format(guessing=" or ".join(sorted(rates)))
 
     @property
     def level(self) -> str:
