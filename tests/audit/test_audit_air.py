@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from airmixml import Scenario
-from airmixml.audit import Audit, AuditSettings
+from airmixml.audit import Audit
 from airmixml.audit.faults import FAULTS, SOUND
 from airmixml.audit.hidden_schedule import moves_of, quantised_gains, seat_strengths
 from airmixml.audit.known_schedule import known_schedule_trials
@@ -86,7 +86,8 @@ def bench_on(scenario: Scenario, adjacency: str) -> Bench:
         air=AirSetting.of(scenario, 4, 3, placed_distances(scenario)),
         classes=3,
         adjacency=adjacency,
-        settings=AuditSettings(trials=4000, fault=SOUND),
+        trials=2000,
+        fault=SOUND,
         keeper=Keeper(),
         context=RunContext(),
     )

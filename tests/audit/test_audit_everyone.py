@@ -60,7 +60,8 @@ def bench_of(*overrides: str, fault: str = "", trials: int = 20_000) -> Bench:
         air=AirSetting.of(scenario, 5, 3, placed_distances(scenario)),
         classes=3,
         adjacency="remove-one",
-        settings=AuditSettings(trials=trials, fault=fault_named(fault)),
+        trials=trials // 2,
+        fault=fault_named(fault),
         keeper=Keeper(),
         context=RunContext(),
     )
