@@ -57,8 +57,17 @@ def test_an_imperfect_air_refutes_nothing_and_hides_no_fault(
     assert refuted(audit) is bool(fault)
 
 
-@pytest.mark.parametrize(("schedule", "adjacency"), [((), "replace-one"), (POISSON, "remove-one")])
-@pytest.mark.parametrize(("air", "fault"), [(ROUGH, ""), (TURNED, ""), (TURNED, "half-noise")])
+@pytest.mark.parametrize(
+    ("air", "fault", "schedule", "adjacency"),
+    [
+        (ROUGH, "", (), "replace-one"),
+        pytest.param(TURNED, "", (), "replace-one", marks=pytest.mark.long),
+        (TURNED, "half-noise", (), "replace-one"),
+        pytest.param(ROUGH, "", POISSON, "remove-one", marks=pytest.mark.long),
+        (TURNED, "", POISSON, "remove-one"),
+        (TURNED, "half-noise", POISSON, "remove-one"),
+    ],
+)
 def test_a_release_from_an_imperfect_air(
     air: tuple[str, ...], fault: str, schedule: tuple[str, ...], adjacency: str, audited: Audited
 ) -> None:
