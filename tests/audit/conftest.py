@@ -7,6 +7,7 @@ import pytest
 
 from airmixml import Scenario
 from airmixml.audit import Audit, Auditor, AuditSettings, fault_named
+from airmixml.audit.faults import SOUND
 from airmixml.audit.trials import Bench, Keeper
 from airmixml.radio.draws import AirSetting
 from airmixml.radio.rehearsal import placed_distances
@@ -32,14 +33,15 @@ def audited() -> Callable[..., Audit]:
 def bench_of() -> Callable[..., Bench]:
     """What the trials of a preset have in common."""
 
-    def call(preset: str, **options: Any) -> Bench:
+    def call(preset: str, trials: int = 10_000) -> Bench:
         scenario = Scenario.preset(preset)
         dataset = load_dataset(scenario.workers, Streams(scenario.seed))
         return Bench(
             air=AirSetting.of(scenario, dataset.input_dim, dataset.label_dim, placed_distances(scenario)),
             classes=dataset.label_dim,
             adjacency=scenario.privacy.adjacency,
-            settings=AuditSettings(**options),
+            trials=trials // 2,
+            fault=SOUND,
             keeper=Keeper(),
             context=RunContext(),
         )

@@ -60,7 +60,8 @@ def bench_of(*overrides: str, fault: str = "", trials: int = 20_000) -> Bench:
         air=AirSetting.of(scenario, 5, 3, placed_distances(scenario)),
         classes=3,
         adjacency="remove-one",
-        settings=AuditSettings(trials=trials, fault=fault_named(fault)),
+        trials=trials // 2,
+        fault=fault_named(fault),
         keeper=Keeper(),
         context=RunContext(),
     )
@@ -77,11 +78,12 @@ def test_the_filter_is_a_row_of_the_inverse_where_everybody_is_near(seats: int, 
 
 def test_a_filter_of_few_weights_is_an_attack_of_the_precision_that_it_says() -> None:
     found, honest = masking(400, 8), np.ones(400, dtype=np.bool_)
-    exact = np.linalg.inv(covariance(found, honest))[7, 7]
+    spread = covariance(found, honest)
+    exact = np.linalg.inv(spread)[7, 7]
     for most_masks, least in ((0, 0.85), (64, 0.97), (1200, 0.997)):
         listening = listen(found, 7, honest, most_masks)
         weights = all_weights(listening, honest)
-        variance = weights @ covariance(found, honest) @ weights
+        variance = weights @ spread @ weights
         assert len(listening.masks) <= max(most_masks, 8)
         assert weights[7] ** 2 / variance == pytest.approx(listening.precision, rel=1e-9)
         assert least * exact < listening.precision <= exact * (1 + 1e-9)

@@ -79,7 +79,7 @@ BELOW_EVERY_CLAIM = [
 
 @pytest.mark.parametrize(("overrides", "adjacency"), BELOW_EVERY_CLAIM)
 def test_below_every_claim(overrides: tuple[str, ...], adjacency: str, audited: Audited) -> None:
-    audit = audited("paper-iris", *overrides, adversary="release", adjacency=adjacency, trials=2000)
+    audit = audited("paper-iris", *overrides, adversary="release", adjacency=adjacency, trials=1000)
     check_below_every_claim(audit)
     assert np.isfinite(audit.trials.scores_in).all()
     assert np.isfinite(audit.trials.scores_out).all()

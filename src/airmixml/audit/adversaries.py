@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from airmixml.audit.faults import Fault, nothing_to_reveal, why_nothing_is_hidden
 from airmixml.errors import ScenarioError
 from airmixml.privacy import Design
 from airmixml.scenario import Scenario
 
 if TYPE_CHECKING:
-    from airmixml.audit.faults import Fault
     from airmixml.audit.trials import Bench, Trials
 
 
@@ -81,20 +81,3 @@ class Everyone(Server):
 
 AUDITED: Final[dict[str, Server]] = {whom.name: whom for whom in (Release(), Server(), Everyone())}
 """As whom an audit attacks, by name; an adversary that does not hear sums needs noise that workers bring."""
-
-
-def why_nothing_is_hidden(scenario: Scenario, design: Design) -> str:
-    """Return why no credit is claimed for a hidden schedule; empty where it is."""
-    if design.power_tells_schedule:
-        return "received power may tell who was scheduled"
-    if design.gains_tell_schedule:
-        return "what the air does to a signal may tell who was scheduled"
-    if design.ratios_tell_ranks and scenario.privacy.colluders:
-        return "the ratios of colluding workers tell of the others' channels"
-    everybody = design.everybody_sends and design.sampling == "without-replacement"
-    return "everybody sends in every slot" if everybody and scenario.mixing.policy == "equalmix" else ""
-
-
-def nothing_to_reveal(why: str) -> str:
-    """Return the refusal to reveal a schedule that is not hidden."""
-    return f"nothing is hidden that could be revealed, since {why}; choose another fault"

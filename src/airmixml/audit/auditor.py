@@ -80,7 +80,8 @@ class Auditor:
             air=AirSetting.of(scenario, self._features, dataset.label_dim, placed_distances(scenario)),
             classes=dataset.label_dim,
             adjacency=self.adjacency,
-            settings=settings,
+            trials=settings.trials // 2,
+            fault=settings.fault,
             keeper=self._keeper,
             context=self._context,
         )

@@ -99,7 +99,7 @@ def draw_pairs(scenario: Scenario, features: int, classes: int, pairs: int) -> D
 
 def sent_of(scenario: Scenario, samples: DataSet, fault: Fault = SOUND) -> Doubles:
     """Return what each sample is really sent as, alone and with a share of 1; samples x symbols."""
-    sender, count = fault.of(make_sender(scenario, samples, torch.device("cpu"))), samples.train_samples
+    sender, count = faulty_sender(scenario, samples, fault), samples.train_samples
     alone = sender.mix(torch.arange(count)[:, None], torch.ones((count, 1), dtype=torch.float64))
     return np.asarray(alone.numpy(), dtype=np.float64)
 
@@ -144,6 +144,12 @@ class AlteredSender:
     def probed_symbols(self) -> torch.Tensor:
         """Return the symbols on which a server measures noise and distortion."""
         return probed_symbols(self.sender, 0)
+
+
+def faulty_sender(scenario: Scenario, samples: DataSet, fault: Fault) -> Sender:
+    """Return what workers with these samples really send, as loud as it arrives."""
+    sender, factor = make_sender(scenario, samples, torch.device("cpu")), fault.sent_factor * fault.gain_factor
+    return sender if factor == 1.0 else AlteredSender(sender=sender, factor=factor)
 
 
 def _body_of(workers: Workers, features: int) -> tuple[int, bool]:

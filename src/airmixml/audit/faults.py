@@ -13,8 +13,25 @@ from airmixml.errors import ScenarioError
 from airmixml.wording import did_you_mean, shown
 
 if TYPE_CHECKING:
-    from airmixml.radio.senders import Sender
+    from airmixml.privacy import Design
     from airmixml.scenario import Scenario
+
+
+def why_nothing_is_hidden(scenario: Scenario, design: Design) -> str:
+    """Return why no credit is claimed for a hidden schedule; empty where it is."""
+    if design.power_tells_schedule:
+        return "received power may tell who was scheduled"
+    if design.gains_tell_schedule:
+        return "what the air does to a signal may tell who was scheduled"
+    if design.ratios_tell_ranks and scenario.privacy.colluders:
+        return "the ratios of colluding workers tell of the others' channels"
+    everybody = design.everybody_sends and design.sampling == "without-replacement"
+    return "everybody sends in every slot" if everybody and scenario.mixing.policy == "equalmix" else ""
+
+
+def nothing_to_reveal(why: str) -> str:
+    """Return the refusal to reveal a schedule that is not hidden."""
+    return f"nothing is hidden that could be revealed, since {why}; choose another fault"
 
 
 def _always_breaks(_scenario: Scenario, _audited: Sequence[str]) -> str:
@@ -24,8 +41,7 @@ def _always_breaks(_scenario: Scenario, _audited: Sequence[str]) -> str:
 def _hidden_schedule_only(scenario: Scenario, audited: Sequence[str]) -> str:
     if "release" not in audited:
         return "the server knows the schedule anyway; audit the release (--adversary release)"
-    from airmixml.audit.adversaries import nothing_to_reveal, why_nothing_is_hidden  # here: help texts need the names
-    from airmixml.privacy import Sensitivity
+    from airmixml.privacy import Sensitivity  # here: help texts need the names of faults
     from airmixml.radio.privacy_target import planned_design
 
     # Whether a power that follows from epsilon tells the schedule depends on the data; the rest does not.
@@ -77,15 +93,6 @@ class Fault:
     def heard(self, noise_watts: float) -> float:
         """Return the noise power that there really is, per complex symbol."""
         return noise_watts * self.noise_factor**2
-
-    def of(self, sender: Sender) -> Sender:
-        """Return what workers really send, as loud as it arrives."""
-        factor = self.sent_factor * self.gain_factor
-        if factor == 1.0:
-            return sender
-        from airmixml.audit.canaries import AlteredSender  # here: it needs torch
-
-        return AlteredSender(sender=sender, factor=factor)
 
 
 SOUND: Final = Fault()

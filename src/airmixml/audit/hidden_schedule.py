@@ -316,7 +316,7 @@ class _Runs:
 
 def hidden_schedule_trials(bench: Bench, numbers_at_once: int = 1 << 19) -> Trials:
     """Return scores of so many workers in each world, their slots in blocks of about so many numbers."""
-    base, trials, fault = bench.air.scenario, bench.trials, bench.settings.fault
+    base, trials, fault = bench.air.scenario, bench.trials, bench.fault
     moves = moves_of(bench.air, bench.classes, bench.adjacency, fault)
     looked_at = range(base.radio.slots)[:_SLOTS_LOOKED_AT]
     drawn = draw_slots(bench.air, looked_at)

@@ -112,7 +112,7 @@ class _Scored:
 
 def heard_slots(bench: Bench, worker: int, *, alone: bool = False) -> tuple[HeardSlot, ...]:
     """Return the slots of a worker for a listener who knows what colluding and absent workers add."""
-    scenario, fault = bench.air.scenario, bench.settings.fault
+    scenario, fault = bench.air.scenario, bench.fault
     masking = masking_of(scenario)
     assert masking is not None
     drawn, generator = _seats_of_worker(bench.air, worker), Streams(scenario.seed).generator("audit", _COLLUDERS)
@@ -136,7 +136,7 @@ def heard_slots(bench: Bench, worker: int, *, alone: bool = False) -> tuple[Hear
 
 def isolating_trials(bench: Bench, worker: int, *, alone: bool = False) -> Trials:
     """Return scores of trials in which everybody is heard, or in which the worker alone is listened to."""
-    scenario, fault = bench.air.scenario, bench.settings.fault
+    scenario, fault = bench.air.scenario, bench.fault
     masking, slots = masking_of(scenario), heard_slots(bench, worker, alone=alone)
     assert masking is not None
     canaries = worst_samples(scenario, bench.air.signal.features, bench.classes)
@@ -196,7 +196,7 @@ def check_added_noise(bench: Bench, worker: int, failure: float) -> NoiseCheck:
 
 def _standardised(bench: Bench, heard: HeardSlot, slot: int, symbols: int) -> Doubles:
     """Return both sums of a slot over their stated deviations; rows x symbols."""
-    masking, fault = masking_of(bench.air.scenario), bench.settings.fault
+    masking, fault = masking_of(bench.air.scenario), bench.fault
     assert masking is not None
     source, listening = noise_source(bench.air.scenario.seed, _CHECKED_CHAPTER + slot), heard.listening
     deviation, others = math.sqrt(masking.own_watts), listening.others

@@ -25,7 +25,7 @@ import numpy as np
 import torch
 
 from airmixml.arrays import Doubles
-from airmixml.audit.canaries import worst_samples
+from airmixml.audit.canaries import faulty_sender, worst_samples
 from airmixml.audit.noise_check import stated_noise_watts
 from airmixml.audit.trials import Bench, Trials, noise_source
 from airmixml.impairments.frame import frame_of
@@ -34,7 +34,6 @@ from airmixml.radio.air import receive_mixtures
 from airmixml.radio.draws import AirSetting, SlotTensors, draw_blocks, suitable_block
 from airmixml.radio.masking import masking_of
 from airmixml.radio.privacy_target import assumed_noise_watts
-from airmixml.radio.senders import make_sender
 
 _NUMBERS_PER_BLOCK: Final = 1 << 26
 _MOST_TRIALS_PER_BLOCK: Final = 1024
@@ -78,7 +77,7 @@ def known_schedule_trials(bench: Bench, worker: int, most_numbers_per_trial: int
     A trial of more numbers than that, or more than ``_MOST_NUMBERS`` in all trials, has its noise drawn along the
     canary's direction alone.
     """
-    scenario, trials, fault = bench.air.scenario, bench.trials, bench.settings.fault
+    scenario, trials, fault = bench.air.scenario, bench.trials, bench.fault
     noise_watts = stated_noise_watts(scenario)
     slots_of_worker = _slots_of_worker(bench, worker)
     beta = slots_of_worker.power_scale_watts
@@ -173,8 +172,8 @@ def _contributions(bench: Bench, sent: _Slots) -> tuple[torch.Tensor, torch.Tens
     """
     scenario = bench.air.scenario
     canaries = worst_samples(scenario, bench.air.signal.features, bench.classes)
-    fault = bench.settings.fault
-    sender = fault.of(make_sender(scenario, canaries, torch.device("cpu")))
+    fault = bench.fault
+    sender = faulty_sender(scenario, canaries, fault)
     ratios, rows = torch.from_numpy(sent.ratios)[:, None], torch.zeros((len(sent.ratios), 1), dtype=torch.int64)
     removed = bench.adjacency == "remove-one"
     if sent.gains is None:

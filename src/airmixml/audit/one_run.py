@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles, Integers
-from airmixml.audit.canaries import AlteredSender, draw_pairs, sent_of
+from airmixml.audit.canaries import AlteredSender, draw_pairs, faulty_sender, sent_of
 from airmixml.audit.faults import Fault
 from airmixml.audit.noise_check import NoiseMeter, heard_blocks
 from airmixml.audit.trials import shares_of
@@ -97,7 +97,7 @@ def run_with_canaries(
     heads, tails = np.split(dataset.train_samples + np.arange(2 * canaries), 2)
     sample_index = population.sample_index.copy()
     sample_index[who] = np.where(coins, heads, tails)
-    sender: Sender = fault.of(make_sender(scenario, held, torch.device("cpu")))
+    sender: Sender = faulty_sender(scenario, held, fault)
     sent = torch.from_numpy(sent_of(scenario, pairs)).float()
     if adjacency == "remove-one":
         audible = torch.ones(held.train_samples, dtype=torch.float64)

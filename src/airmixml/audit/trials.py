@@ -15,8 +15,8 @@ import torch
 from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles, Integers
+from airmixml.audit.faults import Fault
 from airmixml.audit.noise_check import NoiseCheck
-from airmixml.audit.settings import AuditSettings
 from airmixml.devices import using_threads
 from airmixml.radio.draws import AirSetting
 from airmixml.scenario import RunContext
@@ -109,19 +109,15 @@ class Trials:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Bench:
-    """What all trials of an audit have in common: the scenario's air, its data's classes, and what is asked for."""
+    """What all trials of an audit have in common."""
 
     air: AirSetting
     classes: int
     adjacency: str
-    settings: AuditSettings
+    trials: int  # in each world
+    fault: Fault
     keeper: Keeper
     context: RunContext
-
-    @property
-    def trials(self) -> int:
-        """How many there are in each world."""
-        return self.settings.trials // 2
 
     def run(
         self,

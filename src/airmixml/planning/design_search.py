@@ -21,7 +21,6 @@ from airmixml.arrays import Doubles
 from airmixml.data.label_codes import Centred, OneHot
 from airmixml.edge.closed_form import MomentsCollector, solve
 from airmixml.errors import AirMixError
-from airmixml.planning.recommend import LearningOption, Recommendation, changed_keys
 from airmixml.planning.slot_designs import InputMoments
 from airmixml.planning.synthetic_tables import KINDS, SyntheticTable, make_table
 from airmixml.progress import Progress, silent
@@ -29,12 +28,12 @@ from airmixml.radio.centring import plan_centring
 from airmixml.radio.expected_noise import expected_noise
 from airmixml.radio.path_loss import path_gain
 from airmixml.radio.privacy_target import private_received_watts, sensitivity_of
-from airmixml.radio.rehearsal import placed_distances, rehearse
+from airmixml.radio.rehearsal import placed_distances
 from airmixml.radio.senders import pack_symmetric
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
 from airmixml.units import dbm_to_watts
-from airmixml.workers import Signal, encode, encode_centred, encoded_dim
+from airmixml.workers import Signal, encode, encode_centred
 
 # What keeps a plan quick: larger tables are made with so many rows, columns and classes, and say so.
 MOST_ROWS: Final = 2000
@@ -48,7 +47,6 @@ _MODELS: Final = ("ridge", "lda")
 _FEWEST_ROWS_PER_FEATURE: Final = 10
 # What is there already is kept unless another design is better by as much, in accuracy.
 _WORTH_A_CHANGE: Final = 0.003
-_MOST_SLOTS_DRAWN: Final = 1000
 _TABLE_ENCODERS: Final = ("clip", "mixed")
 
 
@@ -115,36 +113,6 @@ def is_searched(scenario: Scenario) -> bool:
     rows = workers.encoder in _TABLE_ENCODERS and workers.task == "classification"
     at_once = radio.scheduled == workers.count and radio.schedule == "fixed"
     return rows and not workers.several_rows and not workers.bits and workers.sends == "moments" and at_once
-
-
-def with_searched_design(
-    found: Recommendation,
-    scenario: Scenario,
-    held_dim: int,
-    label_dim: int,
-    moments: InputMoments,
-    progress: Progress,
-) -> Recommendation:
-    """Return the recommendation with the learner and the encoder that do best on synthetic tables, where they apply."""
-    weight = scenario.workers.label_weight
-    aired = found.best.sending.applied_to(scenario)
-    aired = replace(aired, workers=replace(aired.workers, label_weight=weight))
-    if not is_searched(aired):
-        return found
-    search = search_designs(aired, held_dim, label_dim, moments, progress)
-    best = search.best.design.applied_to(aired)
-    sending = replace(found.best.sending, label_weight=best.workers.label_weight)
-    cheapest = replace(found.best, sending=sending)
-    if aired.radio.slots <= _MOST_SLOTS_DRAWN:  # with the slot for the mean, and as many symbols as the encoder makes
-        own = _with_cost(found.own, scenario, held_dim, label_dim)
-        found, cheapest = replace(found, own=own), _with_cost(cheapest, best, held_dim, label_dim)
-    return replace(found, rehearsal=search, best=cheapest, overrides=changed_keys(scenario, best))
-
-
-def _with_cost(option: LearningOption, scenario: Scenario, held_dim: int, label_dim: int) -> LearningOption:
-    """Return the option with time on the air and energy of all slots, by drawing them without data."""
-    tally = rehearse(scenario, encoded_dim(scenario.workers, held_dim), label_dim)
-    return replace(option, air_seconds=tally.air_seconds, energy_joules=tally.energy_joules)
 
 
 def search_designs(

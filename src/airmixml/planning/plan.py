@@ -18,7 +18,7 @@ from airmixml.notebook import html_facts
 from airmixml.output.numbers import joules
 from airmixml.planning.learning_noise import DesignScorer
 from airmixml.planning.mask_plan import MaskPlan, plan_masks
-from airmixml.planning.recommend import Recommendation, recommend
+from airmixml.planning.recommend import LearningOption, Recommendation, changed_keys, recommend
 from airmixml.planning.sizing import FramePlan, Sizing
 from airmixml.planning.slot_designs import (
     ExpectedSignal,
@@ -37,15 +37,17 @@ from airmixml.radio.expected_noise import expected_noise
 from airmixml.radio.integer_sums import integer_sums_of
 from airmixml.radio.power import TransmitPower, largest_shares
 from airmixml.radio.privacy_target import planned_design, private_received_watts
+from airmixml.radio.rehearsal import rehearse
 from airmixml.radio.row_privacy import RowPrivacy, plan_row_privacy, row_statements
 from airmixml.radio.scheduling import nobody_sent
 from airmixml.scenario import Air, Scenario, keys_in_force
 from airmixml.scenario.air_words import titled
 from airmixml.units import ratio_to_db, watts_to_dbm
-from airmixml.workers import encoder_of
+from airmixml.workers import encoded_dim, encoder_of
 from airmixml.workers.population import planned_holding
 
 _REHEARSED_SLOTS: Final = 2048
+_MOST_SLOTS_DRAWN: Final = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,9 +199,7 @@ def make_plan(
         scorer = DesignScorer(given, input_dim, label_dim, squared_norm)
         recommended = recommend(scorer, max_air_seconds=max_air_seconds, progress=progress)
         if recommended is not None and held_dim is not None:
-            from airmixml.planning.design_search import with_searched_design  # here: other plans need no learner
-
-            recommended = with_searched_design(recommended, given, held_dim, label_dim, raw_moments, progress)
+            recommended = _with_searched_design(recommended, given, held_dim, label_dim, raw_moments, progress)
     limited_share, beta = float(draws.limited.mean()), draws.power_scale_watts
     strongest_watts = received_watts
     if draws.limited.all():  # then no slot is as loud as privacy would allow
@@ -236,6 +236,38 @@ def make_plan(
             lambda copies: row_statements(scenario, design, copies, mean_slot),
         ),
     )
+
+
+def _with_searched_design(
+    found: Recommendation,
+    scenario: Scenario,
+    held_dim: int,
+    label_dim: int,
+    moments: InputMoments,
+    progress: Progress,
+) -> Recommendation:
+    """Return the recommendation with the learner and the encoder that do best on synthetic tables, where they apply."""
+    weight = scenario.workers.label_weight
+    aired = found.best.sending.applied_to(scenario)
+    aired = replace(aired, workers=replace(aired.workers, label_weight=weight))
+    from airmixml.planning.design_search import is_searched, search_designs  # here: other plans need no learner
+
+    if not is_searched(aired):
+        return found
+    search = search_designs(aired, held_dim, label_dim, moments, progress)
+    best = search.best.design.applied_to(aired)
+    sending = replace(found.best.sending, label_weight=best.workers.label_weight)
+    cheapest = replace(found.best, sending=sending)
+    if aired.radio.slots <= _MOST_SLOTS_DRAWN:  # with the slot for the mean, and as many symbols as the encoder makes
+        own = _with_cost(found.own, scenario, held_dim, label_dim)
+        found, cheapest = replace(found, own=own), _with_cost(cheapest, best, held_dim, label_dim)
+    return replace(found, rehearsal=search, best=cheapest, overrides=changed_keys(scenario, best))
+
+
+def _with_cost(option: LearningOption, scenario: Scenario, held_dim: int, label_dim: int) -> LearningOption:
+    """Return the option with time on the air and energy of all slots, by drawing them without data."""
+    tally = rehearse(scenario, encoded_dim(scenario.workers, held_dim), label_dim)
+    return replace(option, air_seconds=tally.air_seconds, energy_joules=tally.energy_joules)
 
 
 def _power_dbm(scenario: Scenario, sent_watts: Doubles) -> TransmitPower:
