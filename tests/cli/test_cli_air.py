@@ -128,7 +128,7 @@ def test_mistakes_elsewhere(refused: Refused) -> None:
     assert "did you mean absent?" in refused(*iris, "--only", "absend")
     assert "--drop = 0: must be" in refused(*iris, "--drop", "0")
     assert "--drop = nan: must be" in refused(*iris, "--drop", "nan")
-    assert "--seeds = 0: must be" in refused(*iris, "--seeds", "0")
+    assert "seeds = 0: must be" in refused(*iris, "--seeds", "0")
     assert "--jobs = 0: must be" in refused(*iris, "--jobs", "0")
     assert "engine" in refused(*iris, "--engine", "proceses")
 
