@@ -4,7 +4,7 @@ import errno
 import io
 import math
 import zipfile
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,17 +27,9 @@ _MOST_BYTES: Final = 4_000_000
 _MOST_CURVE_BYTES: Final = 1_000_000  # of text, which takes longer to read: some ten thousand epochs
 
 
-@dataclass(frozen=True)
-class Curve:
-    """Loss on the mixtures and score on the clean test set after each epoch; empty where there is none (yet)."""
-
-    loss: tuple[float, ...] = ()
-    score: tuple[float, ...] = ()
-    name: str = "accuracy"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return {"loss": finite(self.loss), "score": finite(self.score), "name": self.name}
+def plain_curve(loss: Sequence[float] = (), score: Sequence[float] = (), name: str = "accuracy") -> dict[str, Any]:
+    """Return loss on the mixtures and score on the clean test set after each epoch, for JSON; empty without a curve."""
+    return {"loss": finite(list(loss)), "score": finite(list(score)), "name": name}
 
 
 class _InPieces(io.BufferedReader):
@@ -49,16 +41,16 @@ class _InPieces(io.BufferedReader):
         return super().read(_MOST_BYTES if size is None or size < 0 else size)
 
 
-def curve_so_far(root: Path, partial: Path) -> Curve:
+def curve_so_far(root: Path, partial: Path) -> dict[str, Any]:
     """Return the curve up to the last checkpoint of a training that is not finished; of a large file, no more."""
     path = partial / CHECKPOINT
     try:
         # Not all of it: the checkpoint of a large network is large, its curve is not.
         with _InPieces(open_within(root, path).detach()) as file, zipfile.ZipFile(file) as archive:
             loss, score = (_array(archive, name) for name in ("loss", "test_accuracy"))
-        return Curve(tuple(loss[:, 0].tolist()), tuple(score[:, 0].tolist()) if score.size else ())
+        return plain_curve(loss[:, 0].tolist(), score[:, 0].tolist() if score.size else ())
     except FileNotFoundError:  # none yet, or it was just taken away
-        return Curve()
+        return plain_curve()
     except OSError as problem:
         raise RunFolderError(f"{path}: cannot be read ({reason(problem)})") from None
     except Exception as problem:  # whatever a damaged file makes NumPy say
@@ -81,14 +73,13 @@ def _array(archive: zipfile.ZipFile, name: str) -> Doubles:
     return found.reshape(shape, order="F" if columns_first else "C").astype(np.float64)
 
 
-def curve_of(root: Path, folder: Path) -> Curve:
+def curve_of(root: Path, folder: Path) -> dict[str, Any]:
     """Return the curve of a finished run; a protected one keeps none."""
     found = read_curve(folder, "", lambda path: read_within(root, path, _MOST_CURVE_BYTES))
-    columns = (
-        {} if found is None else {name: tuple(value for _, value in points) for name, points in found.columns.items()}
-    )
+    points = {} if found is None else found.columns
+    columns = {name: [value for _, value in each] for name, each in points.items()}
     score = next((name for name in columns if name.startswith("test_")), "test_accuracy")
-    return Curve(columns.get("training_loss", ()), columns.get(score, ()), score.removeprefix("test_"))
+    return plain_curve(columns.get("training_loss", ()), columns.get(score, ()), score.removeprefix("test_"))
 
 
 def facts_of_run(root: Path, folder: Path) -> dict[str, Any]:

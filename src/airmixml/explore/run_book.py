@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from airmixml.errors import AirMixError, RunFolderError
 from airmixml.explore.asked import leads_into, scenario_inside
-from airmixml.explore.finished import Curve, curve_of, curve_so_far, facts_of_run
+from airmixml.explore.finished import curve_of, curve_so_far, facts_of_run, plain_curve
 from airmixml.reading import open_within, read_within
 from airmixml.scenario import Scenario
 from airmixml.storage.files import LOCK, write_text
@@ -127,10 +127,12 @@ class RunBook:
             path.exists() for path in (folder, self._partial(name), self._log(name))
         ):
             raise RunFolderError(f"{shown(name)}: no such run")
-        about = {**self._told(name), "curve": Curve().to_dict()}
+        about = {**self._told(name), "curve": plain_curve()}
         is_finished = about["state"] == "finished"
         try:
-            about["curve"] = self._curve(name, is_finished=is_finished).to_dict()
+            about["curve"] = (
+                curve_of(self.folder, folder) if is_finished else curve_so_far(self.folder, self._partial(name))
+            )
         except RunFolderError as problem:
             about["line"] = str(problem)
         if is_finished:
@@ -141,11 +143,6 @@ class RunBook:
                 if path.is_file() and not path.is_symlink() and not path.parent.is_symlink()
             ]
         return about
-
-    def _curve(self, name: str, *, is_finished: bool) -> Curve:
-        if is_finished:
-            return curve_of(self.folder, self._inside(name))
-        return curve_so_far(self.folder, self._partial(name))
 
     def file(self, name: str, place: str) -> bytes:
         """Return a file of a finished run that a page may show."""

@@ -30,15 +30,6 @@ _PICTURES: Final = {
         "Examples of slots as sent and as received, how well each class was learned or how learning went, and "
         "histograms of transmit power and of the received signal-to-noise ratio.",
     ),
-    "mixtures": (
-        "What was sent and what was received",
-        "Examples of slots: the noise-free sum of what the scheduled workers sent beside what the server received.",
-    ),
-    "power_and_snr": (
-        "Power and signal-to-noise ratio",
-        "Two histograms: transmit power of each worker and slot in dBm with its limit, and the received "
-        "signal-to-noise ratio of the slots in dB.",
-    ),
     "privacy": (
         "Epsilon by accountant and adversary",
         "Epsilon that each accountant certifies against each adversary, on a logarithmic axis; the cards give the "

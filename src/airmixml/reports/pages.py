@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from airmixml.errors import AirMixError, RunFolderError
-from airmixml.output.numbers import NONE
+from airmixml.output.numbers import NONE, plural
 from airmixml.output.page import Cards, Code, Folded, Notices, Page, Part, Section
 from airmixml.output.tables import Marked, Table
 from airmixml.reports.cards import against
@@ -138,7 +138,7 @@ def side_by_side(contents: Sequence[Content]) -> Page:
             privacy += [Cards(title=title, cards=group.cards), Notices(content.notices)]
         drawn = embed(content.drawings, MOST_BYTES // len(contents))
         pictures.append(
-            Folded(summary=f"{name}: {len(drawn)} of its pictures", parts=tuple(drawn), open=len(names) < 4)
+            Folded(summary=f"{name}: {plural(len(drawn), 'picture')}", parts=tuple(drawn), open=len(names) < 4)
         )
         again += [name, Code(shlex.join(recorded(content)))]
     asked += _beside("What was asked", names, [dict(content.asked) for content in contents])
