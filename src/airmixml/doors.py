@@ -223,7 +223,7 @@ ADVERSARIES: Final = Registry(
         "release": "airmixml.privacy.adversaries:Release",
         "server": "airmixml.privacy.adversaries:Server",
         "eavesdropper": "airmixml.privacy.adversaries:Eavesdropper",
-        "everyone": "airmixml.privacy.everyone:Everyone",
+        "everyone": "airmixml.privacy.adversaries:Everyone",
     },
 )
 """Whom a target can be against."""

@@ -13,6 +13,7 @@ from airmixml.privacy import (
     GaussianSlots,
     Release,
     Sensitivity,
+    Transmitters,
     certified_epsilon,
     state_privacy,
 )
@@ -79,7 +80,7 @@ DESIGN = Design(
     counts=(60, 20),
     sensitivity=Sensitivity(removal=1.0, replacement=1.5),
     noise_watts=4.0,
-    weakest_gain=0.5,
+    facts=(Transmitters(weakest_gain=0.5),),
 )
 NEAR = Eavesdropper(gain=0.3, own_noise_watts=3.0)
 

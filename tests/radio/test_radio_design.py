@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from airmixml import PrivacyError
-from airmixml.privacy import Eavesdropper, Sensitivity, gaussian_epsilon
+from airmixml.privacy import Eavesdropper, RanksTell, Sensitivity, gaussian_epsilon
 from airmixml.radio.draws import AirSetting, draw_slots
 from airmixml.radio.mixtures import simulate
 from airmixml.radio.privacy_target import (
@@ -221,5 +221,5 @@ def test_colluders_under_max_min_cost_the_credit() -> None:
     release = adversary_named("release", scenario)
     assert release.mechanism(design, "replace-one").sampling == "none"
     assert "no credit" in release.why(design)
-    random = replace(design, ratios_tell_ranks=False)
+    random = replace(design, facts=tuple(each for each in design.facts if not isinstance(each, RanksTell)))
     assert release.mechanism(random, "replace-one").population == 1990

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from airmixml.errors import ScenarioError
-from airmixml.privacy import ADJACENCIES, Design, Sensitivity
+from airmixml.privacy import ADJACENCIES, Design, Revealed, Sensitivity
 from airmixml.radio.privacy_target import check_privacy_target, planned_design
 from airmixml.scenario import Scenario
 from airmixml.scenario.scope import require_real_numbers, require_single_rows
@@ -193,12 +193,9 @@ class AuditSettings:
 
 def why_nothing_is_hidden(scenario: Scenario, design: Design) -> str:
     """Return why no credit is claimed for a hidden schedule; empty where it is."""
-    if design.power_tells_schedule:
-        return "received power may tell who was scheduled"
-    if design.gains_tell_schedule:
-        return "what the air does to a signal may tell who was scheduled"
-    if design.ratios_tell_ranks and scenario.privacy.colluders:
-        return "the ratios of colluding workers tell of the others' channels"
+    told = (each for each in design.facts if isinstance(each, Revealed))
+    if why := next(filter(None, (each.reveals_schedule(scenario.privacy.colluders) for each in told)), ""):
+        return why
     everybody = design.everybody_sends and design.sampling == "without-replacement"
     return "everybody sends in every slot" if everybody and scenario.mixing.policy == "equalmix" else ""
 

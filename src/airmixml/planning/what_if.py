@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from airmixml.errors import AirMixError
-from airmixml.privacy import Design
+from airmixml.privacy import Design, WorkersNoise
 from airmixml.privacy.evaluation import least_epsilon
 from airmixml.radio.integer_sums import IntegerSums, integer_sums_of
 from airmixml.radio.masking import honest_with, informed_with, masking_of
@@ -52,7 +52,7 @@ def what_ifs(scenario: Scenario, design: Design, delta: float) -> tuple[WhatIf, 
         return tuple(_with_integers(scenario, design, integers, delta))
     if masking is None:
         return ()
-    absent = math.ceil(scenario.privacy.most_absent * seats)
+    absent, brought = math.ceil(scenario.privacy.most_absent * seats), design.fact(WorkersNoise)
     assumed = min(scenario.privacy.colluders, seats - 1)
     found = []
     for colluders in sorted({assumed, *(math.ceil(share * seats) for share in _COLLUDING)}):
@@ -60,20 +60,14 @@ def what_ifs(scenario: Scenario, design: Design, delta: float) -> tuple[WhatIf, 
         hidden_watts = 1.0 / honest.inverse(masking.own_watts, masking.pair_watts)
         if masking.self_watts:  # all that is left to a worker that is called absent though it sent
             hidden_watts = min(hidden_watts, masking.own_watts + masking.self_watts)
-        changed = replace(
-            design,
-            workers_noise_watts=2.0 * honest.count * masking.own_watts,
-            hidden_noise_watts=2.0 * hidden_watts,
-        )
+        in_sum_watts = 2.0 * honest.count * masking.own_watts
+        changed = design.stating(replace(brought, in_sum_watts=in_sum_watts, alone_watts=2.0 * hidden_watts))
         as_assumed = " (as assumed)" if colluders == assumed else ""
         name = f"{colluders:,} colluders, {colluders / seats:.0%}{as_assumed}"
         found.append(WhatIf(name=name, epsilons=_epsilons(scenario, changed, delta), note=note))
     if informed := informed_with(scenario):
-        alone = replace(
-            design,
-            workers_noise_watts=2.0 * max(seats - informed[0] - absent, 1) * masking.own_watts,
-            hidden_noise_watts=2.0 * masking.own_watts,
-        )
+        in_sum_watts = 2.0 * max(seats - informed[0] - absent, 1) * masking.own_watts
+        alone = design.stating(replace(brought, in_sum_watts=in_sum_watts, alone_watts=2.0 * masking.own_watts))
         found.append(_informed(*informed, _epsilons(scenario, alone, delta)))
     for quieter_db in _QUIETER_DB:
         better = replace(design, noise_watts=design.noise_watts / db_to_ratio(quieter_db))
@@ -84,21 +78,22 @@ def what_ifs(scenario: Scenario, design: Design, delta: float) -> tuple[WhatIf, 
 
 def _with_integers(scenario: Scenario, design: Design, integers: IntegerSums, delta: float) -> Iterator[WhatIf]:
     """Yield what more colluders do to sums of integers; nobody's receiver matters there."""
-    seats, privacy = scenario.radio.scheduled, scenario.privacy
+    seats, privacy, brought = scenario.radio.scheduled, scenario.privacy, design.fact(WorkersNoise)
     assumed = min(privacy.colluders, seats - 1)
     for colluders in sorted({assumed, *(math.ceil(share * seats) for share in _COLLUDING)}):
         # The graph stays as it was drawn for those who are assumed to collude.
         left, note = integers.left_with(scenario, colluders)
         per_watt = integers.hidden_variance / left.hidden_variance
-        changed = replace(design, hidden_noise_watts=design.hidden_noise_watts / per_watt, rounding=left.rounding)
+        noise = replace(brought, alone_watts=brought.alone_watts / per_watt, rounding=left.rounding)
+        changed = design.stating(noise)
         as_assumed = " (as assumed)" if colluders == assumed else ""
         name = f"{colluders:,} colluders, {colluders / seats:.0%}{as_assumed}"
         yield WhatIf(name=name, epsilons=_epsilons(scenario, changed, delta), note=note)
     if informed := informed_with(scenario):
         alone = replace(integers, masked=False)
         share = alone.hidden_variance / integers.hidden_variance
-        changed = replace(design, hidden_noise_watts=share * design.hidden_noise_watts, rounding=alone.rounding)
-        yield _informed(*informed, _epsilons(scenario, changed, delta))
+        noise = replace(brought, alone_watts=share * brought.alone_watts, rounding=alone.rounding)
+        yield _informed(*informed, _epsilons(scenario, design.stating(noise), delta))
 
 
 def _informed(colluders: int, note: str, epsilons: dict[str, float]) -> WhatIf:

@@ -1,6 +1,6 @@
 """What an adversary may learn: bounds, accountants, adversaries, ledgers, calibration. Needs no torch."""
 
-from airmixml.privacy.adversaries import Adversary, Eavesdropper, Release, Server
+from airmixml.privacy.adversaries import Eavesdropper, Everyone, Release, Server
 from airmixml.privacy.design import Design, Sensitivity, participation_bound
 from airmixml.privacy.evaluation import (
     PrivacyStatement,
@@ -9,6 +9,20 @@ from airmixml.privacy.evaluation import (
     check_target,
     state_jointly,
     state_privacy,
+)
+from airmixml.privacy.facts import (
+    Antennas,
+    Drawn,
+    Fact,
+    GainsTell,
+    ImperfectAir,
+    IntegerNoise,
+    PowerTells,
+    RanksTell,
+    Revealed,
+    SofterShares,
+    Transmitters,
+    WorkersNoise,
 )
 from airmixml.privacy.gaussian import Ledger, gaussian_epsilon, gaussian_epsilons
 from airmixml.privacy.loose_bound import (
@@ -20,20 +34,34 @@ from airmixml.privacy.loose_bound import (
 )
 from airmixml.privacy.mechanism import ADJACENCIES, SAMPLINGS, Accountant, GaussianSlots
 from airmixml.privacy.tight_bound import subsampled_renyi_loss, tight_epsilon
+from airmixml.privacy.views import Adversary
 
 __all__ = [
     "ADJACENCIES",
     "SAMPLINGS",
     "Accountant",
     "Adversary",
+    "Antennas",
     "Design",
+    "Drawn",
     "Eavesdropper",
+    "Everyone",
+    "Fact",
+    "GainsTell",
     "GaussianSlots",
+    "ImperfectAir",
+    "IntegerNoise",
     "Ledger",
+    "PowerTells",
     "PrivacyStatement",
+    "RanksTell",
     "Release",
+    "Revealed",
     "Sensitivity",
     "Server",
+    "SofterShares",
+    "Transmitters",
+    "WorkersNoise",
     "calibrate_power",
     "certified_epsilon",
     "check_target",

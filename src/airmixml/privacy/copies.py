@@ -16,25 +16,18 @@ import numpy as np
 
 from airmixml.arrays import Doubles, Integers
 from airmixml.errors import PrivacyError
-from airmixml.privacy.adversaries import Adversary
 from airmixml.privacy.design import SCHEDULE_FAILURE, Design
 from airmixml.privacy.evaluation import PrivacyStatement, certified_epsilon, statement_of
 from airmixml.privacy.mechanism import GaussianSlots
 from airmixml.privacy.tight_bound import log_binomial, log_sum
+from airmixml.privacy.views import Adversary
 
 
 def together(design: Design, copies: int) -> Design:
     """Return the design in which one worker sends all that so many do who hold the same row."""
     factor = _times(design, copies)
-    worst = design.worst_sent_watts
-    louder = replace(
-        design.scaled(factor),
-        max_power_watts=factor * design.max_power_watts,
-        worst_sent_watts=None if worst is None else factor * worst,
-    )
-    if louder.rounding is None:
-        return louder
-    return replace(louder, rounding=louder.rounding.times(copies))  # each of them rounds
+    louder = design.scaled(factor)
+    return replace(louder, facts=tuple(each.of_copies(copies, factor) for each in louder.facts))
 
 
 def _times(design: Design, copies: int) -> float:
@@ -46,7 +39,7 @@ def _times(design: Design, copies: int) -> float:
     """
     most = float(copies) ** 2
     alike = len(set(design.received_watts)) == 1
-    if design.worst_received_watts is not None or design.max_participations or not (alike and design.schedule_failure):
+    if design.drawn is not None or design.max_participations or not (alike and design.schedule_failure):
         return most
     # Coins may schedule any number of them.
     present = np.arange((copies if design.sampling == "poisson" else min(copies, design.scheduled)) + 1)

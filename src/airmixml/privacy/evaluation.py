@@ -12,13 +12,14 @@ from typing import Any, Final
 
 from airmixml.errors import PrivacyError
 from airmixml.notebook import html_facts
-from airmixml.privacy.adversaries import Adversary
 from airmixml.privacy.design import Design
+from airmixml.privacy.facts import ImperfectAir, Transmitters, WorkersNoise
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.privacy.loose_bound import smallest_certifiable_epsilon
 from airmixml.privacy.mechanism import GaussianSlots, accountant_named, require
 from airmixml.privacy.roots import bracket_root
 from airmixml.privacy.rounded_noise import SHARE_FOR_TAILS, Rounding, settled_epsilon
+from airmixml.privacy.views import Adversary
 from airmixml.units import watts_to_dbm
 
 # Beyond this a delta is needed that no accountant resolves.
@@ -236,7 +237,7 @@ def statement_of(
         noise_watts_per_symbol=adversary.noise_watts(design),
         given=mechanism.given,
         schedule_failure=mechanism.schedule_failure,
-        gain_bound=design.gain_bound,
+        gain_bound=design.fact(ImperfectAir).gain_bound,
         gain_failure=mechanism.gain_failure,
         hidden_failure=mechanism.hidden_failure,
         colluders=adversary.colluders,
@@ -252,11 +253,12 @@ def air_in_words(design: Design, adversary: Adversary, mechanism: GaussianSlots 
     Gains are drawn without regard to data. A bound that fails with probability f makes (epsilon, delta) one of
     (epsilon, delta + f); f is stated apart, as that of a schedule is.
     """
-    if not design.impaired or design.hidden_noise_watts:  # a worker's own noise grows with its gain
+    air = design.fact(ImperfectAir)
+    if not design.says(ImperfectAir) or design.says(WorkersNoise):  # a worker's own noise grows with its gain
         return ""
-    failure = design.gain_failure if mechanism is None else mechanism.gain_failure
+    failure = air.gain_failure if mechanism is None else mechanism.gain_failure
     unless = f", except with probability {failure:g}" if failure else ""
-    received = f"nobody is received with more than {design.gain_bound:.4g} times the planned power{unless}"
+    received = f"nobody is received with more than {air.gain_bound:.4g} times the planned power{unless}"
     return f"{received}, over noise of at least {watts_to_dbm(adversary.noise_watts(design)):.4g} dBm"
 
 
@@ -337,10 +339,10 @@ def _closed_forms(
     design: Design, adversary: Adversary, accountant: str, adjacency: str, epsilon: float, delta: float
 ) -> float | None:
     """Return the largest factor that one of the adversary's views allows; None where a view has no closed form."""
-    if adversary.own_receiver and math.isfinite(design.max_power_watts):
+    if adversary.own_receiver and math.isfinite(design.fact(Transmitters).limit_watts):
         return None  # more power asked for may not be more power sent: the limit may hold down what it hears
     treats = accountant_named(accountant)
-    if design.rounding is not None:
+    if design.fact(WorkersNoise).rounding is not None:
         return None
     views = [view for view in considered_views(design, adversary, accountant, adjacency) if not treats.refusal(view)]
     factors = [treats.power_factor(view, epsilon, delta) for view in views]

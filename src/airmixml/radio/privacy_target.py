@@ -3,7 +3,7 @@
 import math
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from airmixml.arrays import Doubles
 from airmixml.doors import ADVERSARIES
@@ -11,7 +11,23 @@ from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.impairments.antennas import antenna_gain_bound
 from airmixml.impairments.frame import frame_of
 from airmixml.integers.rounding import grid_margin
-from airmixml.privacy import Adversary, Design, Sensitivity, calibrate_power, check_target
+from airmixml.privacy import (
+    Adversary,
+    Antennas,
+    Design,
+    Fact,
+    GainsTell,
+    ImperfectAir,
+    IntegerNoise,
+    PowerTells,
+    RanksTell,
+    Sensitivity,
+    SofterShares,
+    Transmitters,
+    WorkersNoise,
+    calibrate_power,
+    check_target,
+)
 from airmixml.privacy.design import slots_per_round
 from airmixml.privacy.evaluation import guess_factor, least_epsilon
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
@@ -156,7 +172,7 @@ def gain_failure(scenario: Scenario) -> float:
 def gains_tell_schedule(scenario: Scenario) -> bool:
     """Return whether what an imperfect air does to a seat may depend on who sits there; see ``privacy.adversaries``.
 
-    Powers that cannot be sent only shorten vectors (``shares_follow_workers``).
+    Powers that cannot be sent only shorten vectors (``privacy.SofterShares``).
     Which of several antennas is listened to depends on all who are scheduled, and so does everybody's fading. A peak
     limit clips the more the weaker a worker's channel, and two workers that clip differently may be farther apart than
     their samples are.
@@ -171,11 +187,6 @@ def gains_tell_schedule(scenario: Scenario) -> bool:
 
     clips = math.isfinite(scenario.air.peak_power_dbm)
     return clips or scenario.mixing.assignment == "max-min" or follows_worker(scenario)
-
-
-def shares_follow_workers(scenario: Scenario) -> bool:
-    """Return whether a worker may send more softly than planned, or not at all, by what its transmitter can."""
-    return scenario.air.power_step_db > 0.0 or math.isfinite(scenario.air.min_power_dbm)
 
 
 def adversary_named(name: str, scenario: Scenario) -> Adversary:
@@ -224,47 +235,51 @@ def planned_design(
     """
     radio, masking, integers = scenario.radio, masking_of(scenario), integer_sums_of(scenario, sensitivity)
     floor = weakest_gain(scenario) if floor is None else floor
-    hidden: dict[str, Any] = {}
+    facts: list[Fact] = []
+    if power_may_tell_schedule(scenario, received_watts, floor):
+        facts.append(PowerTells())
+    if gains_tell_schedule(scenario):
+        facts.append(GainsTell())
     if masking is not None:
-        hidden = {
-            "workers_noise_watts": 2.0 * masking.honest.count * masking.own_watts,
-            "hidden_noise_watts": 2.0 * masking.hidden_watts,
-            "hidden_by": masking.in_words,
-            "hidden_failure": min(
-                1.0, scenario.radio.slots * masking.honest.failure
-            ),  # colluders sit elsewhere in each
-        }
+        facts.append(
+            WorkersNoise(
+                in_sum_watts=2.0 * masking.honest.count * masking.own_watts,
+                alone_watts=2.0 * masking.hidden_watts,
+                by=masking.in_words,
+                failure=min(1.0, radio.slots * masking.honest.failure),  # colluders sit elsewhere in each
+            )
+        )
     elif integers is not None:
         # Powers are those of bits: noise is stated in the same proportion to them as it is to a worker's vector.
-        hidden = {
-            "hidden_noise_watts": 2.0 * (received_watts or integers.received_watts) * integers.hidden_variance,
-            "hidden_by": integers.in_words,
-            "hidden_failure": min(1.0, radio.slots * integers.honest.failure) if integers.masked else 0.0,
-            "rounding": integers.rounding,
-        }
+        facts.append(
+            IntegerNoise(
+                alone_watts=2.0 * (received_watts or integers.received_watts) * integers.hidden_variance,
+                by=integers.in_words,
+                failure=min(1.0, radio.slots * integers.honest.failure) if integers.masked else 0.0,
+                rounding=integers.rounding,
+            )
+        )
     elif scenario.privacy.arithmetic == "integers":  # of vectors that nothing is known of: nobody sends
-        hidden = {"hidden_noise_watts": assumed_noise_watts(scenario)}
+        facts.append(WorkersNoise(alone_watts=assumed_noise_watts(scenario)))
+    if scenario.mixing.assignment == "max-min":
+        facts.append(RanksTell())
+    if not scenario.air.is_ideal:
+        facts.append(ImperfectAir(gain_bound=gain_bound(scenario), gain_failure=gain_failure(scenario)))
+    if scenario.air.power_step_db > 0.0 or math.isfinite(scenario.air.min_power_dbm):
+        facts.append(SofterShares())
+    facts.append(Antennas(gain=antenna_gain_bound(scenario, _seats(scenario))))
+    facts.append(Transmitters(weakest_gain=floor, limit_watts=dbm_to_watts(radio.max_power_dbm)))
     return Design(
-        **hidden,
         workers=scenario.workers.count,
         scheduled=radio.scheduled,
         received_watts=(received_watts * gain_bound(scenario),),
-        gain_bound=gain_bound(scenario),
-        gain_failure=gain_failure(scenario),
-        impaired=not scenario.air.is_ideal,
-        antenna_gain=antenna_gain_bound(scenario, _seats(scenario)),
         counts=(radio.slots,),
         sensitivity=sensitivity,
         noise_watts=assumed_noise_watts(scenario),
-        weakest_gain=floor,
-        max_power_watts=dbm_to_watts(radio.max_power_dbm),
         max_participations=radio.max_participations,
         slots_per_round=round_length_of(scenario),
         sampling=sampling_of(scenario),
-        power_tells_schedule=power_may_tell_schedule(scenario, received_watts, floor),
-        gains_tell_schedule=gains_tell_schedule(scenario),
-        shares_follow_workers=shares_follow_workers(scenario),
-        ratios_tell_ranks=scenario.mixing.assignment == "max-min",
+        facts=tuple(facts),
     )
 
 
@@ -334,9 +349,11 @@ def private_received_watts(
     unit_watts = assumed_noise_watts(scenario) / 2.0 / sensitivity.replacement
     unit = planned_design(scenario, sensitivity, received_watts=unit_watts, floor=floor)
 
+    hidden = replace(unit, facts=tuple(each for each in unit.facts if not isinstance(each, PowerTells)))
+
     def calibrated_watts(*, told: bool) -> float:
         factor = calibrate_power(
-            replace(unit, power_tells_schedule=told),
+            hidden.stating(PowerTells()) if told else hidden,
             adversary_named(privacy.adversary, scenario),
             privacy.accountant,
             adjacency=privacy.adjacency,

@@ -16,7 +16,20 @@ from airmixml.arrays import Doubles, Integers
 from airmixml.doors import ACCOUNTANTS, ADVERSARIES
 from airmixml.errors import PrivacyError
 from airmixml.impairments.gains import never_exceeded
-from airmixml.privacy import ADJACENCIES, Design, Ledger, PrivacyStatement, state_privacy
+from airmixml.privacy import (
+    ADJACENCIES,
+    Antennas,
+    Design,
+    Drawn,
+    Fact,
+    ImperfectAir,
+    Ledger,
+    PowerTells,
+    PrivacyStatement,
+    SofterShares,
+    Transmitters,
+    state_privacy,
+)
 from airmixml.privacy.copies import together
 from airmixml.privacy.rounded_noise import SHARE_FOR_TAILS, Rounding
 from airmixml.radio.centring import plan_centring, with_centring
@@ -118,6 +131,7 @@ class Tally:
         self._planned = planned_design(
             scenario, self.sensitivity, received_watts=received_watts, floor=weakest_gain(scenario, distance_metres)
         )
+        self._gain_bound = self._planned.fact(ImperfectAir).gain_bound
         # Where channels err, what arrived at the chosen antenna does not tell what was sent, or what others received.
         self._sent_failure = 0.0 if never_exceeded(scenario) else scenario.air.gain_failure
 
@@ -147,12 +161,12 @@ class Tally:
                 if self.scenario.radio.schedule == "fixed"
                 else largest_shares(self.scenario, ratios)[:, None] ** 2
             )
-            if self._planned.shares_follow_workers and self._asked_watts is not None and not by_plan:
+            if self._planned.says(SofterShares) and self._asked_watts is not None and not by_plan:
                 # Somebody else in a seat might have sent with all of its share.
                 planned = torch.full_like(planned, self._asked_watts)
                 by_share = self._asked_watts / draws.power_scale_watts[:, None]
             strengths = draws.power_scale_watts * (by_share * peaks).amax(dim=1)
-            at_most = peaks.clamp(min=self._planned.gain_bound if self._sent_failure else 1.0)
+            at_most = peaks.clamp(min=self._gain_bound if self._sent_failure else 1.0)
             sent = draws.power_scale_watts * (by_share * at_most).amax(dim=1)
             self._add_planned(planned, sent / strengths.clamp(min=_SILENT_WATTS), peaks[draws.ratios > 0.0])
         by_coin = self.scenario.radio.schedule == "poisson"
@@ -167,7 +181,7 @@ class Tally:
             if self._sent_failure:
                 # What errs is the channel to one antenna; those of the others are not drawn, so the bound stands in.
                 at_antennas = at_antennas.clamp(min=float(self.scenario.air.antennas))
-                of_gains = squares * draws.power_scale_watts[:, None] * self._planned.gain_bound
+                of_gains = squares * draws.power_scale_watts[:, None] * self._gain_bound
             server_watts = (of_gains * at_antennas).flatten()
             self._antenna_gain = torch.maximum(self._antenna_gain, draws.antenna_gain.max())
         self._spend(_Spent(who, draws.power_watts.flatten(), received_watts.flatten(), took_part, server_watts))
@@ -293,27 +307,27 @@ class Tally:
         """
         received_watts, counts = self._strengths.kinds()
         gain_peak = float(self._gain_peak)
-        sent_bound = max(gain_peak, self._planned.gain_bound) if self._sent_failure else gain_peak
-        planned = replace(self._planned, gain_bound=gain_peak, gain_failure=0.0, sent_excess=float(self._sent_excess))
+        sent_bound = max(gain_peak, self._gain_bound) if self._sent_failure else gain_peak
+        sent = replace(self._planned.fact(Transmitters), loudness=sent_bound, failure=self._sent_failure)
+        facts: list[Fact] = [PowerTells()] if self.limited_slots else []
         if self._planned_strengths is not None and (self.before_the_draw or self._planned.sampling == "poisson"):
             planned_watts, counts = self._planned_strengths.kinds()
-            planned = self._planned
-            received_watts = tuple(planned.gain_bound * value for value in planned_watts)
-        sent = replace(
-            planned,
-            received_watts=received_watts,
-            counts=counts,
-            power_tells_schedule=planned.power_tells_schedule or self.limited_slots > 0,
-            antenna_gain=planned.antenna_gain if self.before_the_draw else float(self._antenna_gain),
-            worst_received_watts=float(self._received.max()),
-            worst_server_watts=float(self._at_server.max()) if len(self._at_server) else None,
-            antenna_failure=self._sent_failure if len(self._at_server) else 0.0,
-            sent_bound=sent_bound,
-            sent_failure=self._sent_failure,
-            worst_sent_watts=sent_bound * float(self.worker_energy_joules.max()) / self.joules_per_watt,
-            worst_participations=int(self.ledger.participations[self.ledger.received_watts.argmax()]),
-        )
-        return sent.before_the_draw() if self.before_the_draw else sent
+            received_watts = tuple(self._gain_bound * value for value in planned_watts)
+        else:
+            sent = replace(sent, excess=float(self._sent_excess))
+            facts += [] if self._planned_strengths is None else [ImperfectAir(gain_bound=gain_peak)]
+        antennas = self._planned.fact(Antennas) if self.before_the_draw else Antennas(gain=float(self._antenna_gain))
+        facts += [sent, replace(antennas, failure=self._sent_failure if len(self._at_server) else 0.0)]
+        if not self.before_the_draw:
+            facts.append(
+                Drawn(
+                    received_watts=float(self._received.max()),
+                    participations=int(self.ledger.participations[self.ledger.received_watts.argmax()]),
+                    server_watts=float(self._at_server.max()) if len(self._at_server) else None,
+                    sent_watts=sent_bound * float(self.worker_energy_joules.max()) / self.joules_per_watt,
+                )
+            )
+        return replace(self._planned, received_watts=received_watts, counts=counts).stating(*facts)
 
     @property
     def privacy(self) -> PrivacyStatement:
@@ -339,15 +353,18 @@ class Tally:
         """Return all workers with the worst row as one worker, as the slots were drawn; None where that is not told."""
         if self.rows is None or self.before_the_draw or copies != self.row_copies:
             return None
-        design = self.design
-        assert design.sent_bound is not None
+        joined = together(self.design, copies)
         sent_watts = self.rows.watts(1, self.worker_energy_joules / self.joules_per_watt)
         at_server = self.rows.watts(2, self._at_server.cpu().numpy()).max() if len(self._at_server) else None
-        return replace(
-            together(design, copies),
-            worst_received_watts=float(self.rows.watts(0, self._received.cpu().numpy()).max()),
-            worst_server_watts=None if at_server is None else float(at_server),
-            worst_sent_watts=design.sent_bound * float(sent_watts.max()),
+        loudness = joined.fact(Transmitters).loudness
+        assert loudness is not None
+        return joined.stating(
+            replace(
+                joined.fact(Drawn),
+                received_watts=float(self.rows.watts(0, self._received.cpu().numpy()).max()),
+                server_watts=None if at_server is None else float(at_server),
+                sent_watts=loudness * float(sent_watts.max()),
+            )
         )
 
     @property
