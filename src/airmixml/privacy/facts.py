@@ -59,7 +59,7 @@ class WorkersNoise(Fact):
 
 
 @dataclass(frozen=True, kw_only=True)
-class IntegerNoise(WorkersNoise):
+class SumsOfIntegers(WorkersNoise):
     """The same for workers who send integers; no receiver's noise and no hidden schedule counts there."""
 
     def watts_in_sum(self, receiver_watts: float) -> float:

@@ -13,7 +13,8 @@ from airmixml.errors import PrivacyError
 from airmixml.privacy import Design, PrivacyStatement
 from airmixml.privacy.copies import state_row
 from airmixml.radio.centring import CentringSlot, with_centring
-from airmixml.radio.privacy_target import adversary_named, slots_target
+from airmixml.radio.power_calibration import slots_target
+from airmixml.radio.system import adversary_named
 from airmixml.scenario import Scenario
 from airmixml.wording import against
 from airmixml.workers.in_words import held_by, row_name
