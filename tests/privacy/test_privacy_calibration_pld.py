@@ -10,8 +10,8 @@ from airmixml.privacy import (
     Eavesdropper,
     Release,
     Sensitivity,
-    Transmitters,
     calibrate_power,
+    facts,
     state_privacy,
 )
 
@@ -26,7 +26,7 @@ def design_of(watts: tuple[float, ...], counts: tuple[int, ...], workers: int) -
         counts=counts,
         sensitivity=Sensitivity(removal=7.0, replacement=9.0),
         noise_watts=4e-15,
-        facts=(Transmitters(weakest_gain=1e-7),),
+        facts=(facts.Transmitters(weakest_gain=1e-7),),
     )
 
 

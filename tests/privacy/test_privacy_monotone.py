@@ -14,8 +14,8 @@ from airmixml.privacy import (
     Release,
     Sensitivity,
     Server,
-    Transmitters,
     certified_epsilon,
+    facts,
     state_privacy,
 )
 
@@ -114,7 +114,7 @@ DESIGN = Design(
     counts=(60, 20),
     sensitivity=Sensitivity(removal=1.0, replacement=1.5),
     noise_watts=4.0,
-    facts=(Transmitters(weakest_gain=0.5),),
+    facts=(facts.Transmitters(weakest_gain=0.5),),
 )
 NEAR = Eavesdropper(gain=0.3, own_noise_watts=3.0)
 
@@ -154,5 +154,5 @@ def test_paper_loose_grows_with_what_helps_an_adversary(
     assert helped == base if isinstance(adversary, Server) else helped >= base
     if isinstance(adversary, Eavesdropper):
         assert epsilon(design, louder(adversary, factor)) > base
-        assert epsilon(design.stating(Transmitters(weakest_gain=0.5 / factor)), adversary) > base
-        assert epsilon(design.stating(Transmitters(weakest_gain=0.5, limit_watts=0.3)), adversary) < base
+        assert epsilon(design.stating(facts.Transmitters(weakest_gain=0.5 / factor)), adversary) > base
+        assert epsilon(design.stating(facts.Transmitters(weakest_gain=0.5, limit_watts=0.3)), adversary) < base

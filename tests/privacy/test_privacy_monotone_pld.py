@@ -13,8 +13,8 @@ from airmixml.privacy import (
     GaussianSlots,
     Release,
     Sensitivity,
-    Transmitters,
     certified_epsilon,
+    facts,
     state_privacy,
 )
 
@@ -80,7 +80,7 @@ DESIGN = Design(
     counts=(60, 20),
     sensitivity=Sensitivity(removal=1.0, replacement=1.5),
     noise_watts=4.0,
-    facts=(Transmitters(weakest_gain=0.5),),
+    facts=(facts.Transmitters(weakest_gain=0.5),),
 )
 NEAR = Eavesdropper(gain=0.3, own_noise_watts=3.0)
 

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from airmixml import PrivacyError
-from airmixml.privacy import Eavesdropper, PowerTells, RanksTell, Sensitivity, gaussian_epsilon
+from airmixml.privacy import Eavesdropper, Sensitivity, facts, gaussian_epsilon
 from airmixml.radio.draws import AirSetting, draw_slots
 from airmixml.radio.mixtures import simulate
 from airmixml.radio.power_calibration import check_privacy_target, private_received_watts
@@ -121,7 +121,7 @@ def test_the_power_limit_tells_where_it_can_bind() -> None:
     limit_watts = 10**-0.7
 
     def tells(asked: Scenario, received_watts: float) -> bool:
-        return System.of(asked, 4, 3).design(received_watts).says(PowerTells)
+        return System.of(asked, 4, 3).design(received_watts).says(facts.PowerTells)
 
     assert not tells(scenario, 0.999 * limit_watts * floor)
     assert tells(scenario, 1.001 * limit_watts * floor)
@@ -219,5 +219,5 @@ def test_colluders_under_max_min_cost_the_credit() -> None:
     release = adversary_named("release", scenario)
     assert release.mechanism(design, "replace-one").sampling == "none"
     assert "no credit" in release.why(design)
-    random = replace(design, facts=tuple(each for each in design.facts if not isinstance(each, RanksTell)))
+    random = replace(design, facts=tuple(each for each in design.facts if not isinstance(each, facts.RanksTell)))
     assert release.mechanism(random, "replace-one").population == 1990

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from airmixml.errors import ScenarioError
-from airmixml.privacy import ADJACENCIES, Design, Revealed, Sensitivity
+from airmixml.privacy import ADJACENCIES, Design, Sensitivity, facts
 from airmixml.radio.privacy_target import check_privacy_target, planned_design
 from airmixml.scenario import Scenario
 from airmixml.scenario.scope import require_real_numbers, require_single_rows
@@ -193,7 +193,7 @@ class AuditSettings:
 
 def why_nothing_is_hidden(scenario: Scenario, design: Design) -> str:
     """Return why no credit is claimed for a hidden schedule; empty where it is."""
-    told = (each for each in design.facts if isinstance(each, Revealed))
+    told = (each for each in design.facts if isinstance(each, facts.Revealed))
     if why := next(filter(None, (each.reveals_schedule(scenario.privacy.colluders) for each in told)), ""):
         return why
     everybody = design.everybody_sends and design.sampling == "without-replacement"

@@ -23,9 +23,9 @@ from airmixml.privacy import (
     Release,
     Sensitivity,
     Server,
-    WorkersNoise,
     calibrate_power,
     certified_epsilon,
+    facts,
     gaussian_epsilon,
     state_privacy,
 )
@@ -118,7 +118,7 @@ class Account:
             return float(np.median(self.tally.worker_epsilons()))
         multiplier, rounding = (
             self.design.at_server().noise_multiplier(self.adjacency),
-            self.design.fact(WorkersNoise).rounding,
+            self.design.fact(facts.WorkersNoise).rounding,
         )
         if rounding is not None:
             typical = GaussianSlots(
@@ -204,7 +204,7 @@ def account_scenario(
         "dp": f"set for epsilon = {privacy.epsilon:g} by {privacy.accountant} against {privacy.adversary}",
     }
     # Of somebody whom nothing hides from there is nothing to say.
-    names = [name for name in ADVERSARIES.names if name != Everyone.name or design.says(WorkersNoise)]
+    names = [name for name in ADVERSARIES.names if name != Everyone.name or design.says(facts.WorkersNoise)]
     adversaries = tuple(adversary_named(name, scenario) for name in names)
     _, slots_delta = slots_target(scenario)
     centring = None if tally is None else tally.centring

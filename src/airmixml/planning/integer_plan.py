@@ -9,7 +9,7 @@ import numpy as np
 
 from airmixml.arrays import Doubles
 from airmixml.errors import PrivacyError
-from airmixml.privacy import WorkersNoise
+from airmixml.privacy import facts
 from airmixml.radio.expected_noise import expected_noise
 from airmixml.radio.integer_sums import integer_sums_of
 from airmixml.radio.path_loss import path_gain
@@ -55,7 +55,7 @@ def with_integers(plan: PlanT, scenario: Scenario, input_dim: int, label_dim: in
     target = f"epsilon = {privacy.epsilon:g} by {privacy.accountant} against {privacy.adversary}"
     return _like(
         plan,
-        verdict=f"{target} is met by {design.fact(WorkersNoise).by}, whatever anybody receives",
+        verdict=f"{target} is met by {design.fact(facts.WorkersNoise).by}, whatever anybody receives",
         noise_multiplier=design.noise_multiplier(privacy.adjacency),
         received_watts=received_watts,
         power_scale_watts=received_watts * radio.scheduled**2,

@@ -23,7 +23,7 @@ from airmixml.planning.frames import FramePlan, plan_frame, signal_loss
 from airmixml.planning.integer_plan import with_integers, with_real_numbers
 from airmixml.planning.mask_plan import MaskPlan, plan_masks
 from airmixml.planning.recommend import LearningOption, Recommendation, changed_keys, recommend
-from airmixml.privacy import Design, ImperfectAir, PowerTells, Transmitters, WorkersNoise
+from airmixml.privacy import Design, facts
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import plan_centring
 from airmixml.radio.draws import AirSetting, draw_slots
@@ -282,9 +282,9 @@ def _verdict(scenario: Scenario, design: Design, limited_share: float) -> str:
     privacy = scenario.privacy
     target = f"epsilon = {privacy.epsilon:g} by {privacy.accountant} against {privacy.adversary}"
     if privacy.noise != "receiver":
-        return f"{target} is met by {design.fact(WorkersNoise).by}, whatever anybody receives"
-    sent, air = design.fact(Transmitters), design.fact(ImperfectAir)
-    if sent.weakest_gain > 0.0 and not design.says(PowerTells):
+        return f"{target} is met by {design.fact(facts.WorkersNoise).by}, whatever anybody receives"
+    sent, air = design.fact(facts.Transmitters), design.fact(facts.ImperfectAir)
+    if sent.weakest_gain > 0.0 and not design.says(facts.PowerTells):
         margin_db = 10.0 * math.log10(sent.limit_watts * sent.weakest_gain * air.gain_bound / design.received_watts[0])
         if margin_db < 1e-6:
             return f"{target} is met with less power than it allows: more would reach the limit and reveal the schedule"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from airmixml.errors import AirMixError
-from airmixml.privacy import Design, WorkersNoise
+from airmixml.privacy import Design, facts
 from airmixml.privacy.evaluation import least_epsilon
 from airmixml.radio.integer_sums import IntegerSums, integer_sums_of
 from airmixml.radio.masking import honest_with, informed_with, masking_of
@@ -52,7 +52,7 @@ def what_ifs(scenario: Scenario, design: Design, delta: float) -> tuple[WhatIf, 
         return tuple(_with_integers(scenario, design, integers, delta))
     if masking is None:
         return ()
-    absent, brought = math.ceil(scenario.privacy.most_absent * seats), design.fact(WorkersNoise)
+    absent, brought = math.ceil(scenario.privacy.most_absent * seats), design.fact(facts.WorkersNoise)
     assumed = min(scenario.privacy.colluders, seats - 1)
     found = []
     for colluders in sorted({assumed, *(math.ceil(share * seats) for share in _COLLUDING)}):
@@ -78,7 +78,7 @@ def what_ifs(scenario: Scenario, design: Design, delta: float) -> tuple[WhatIf, 
 
 def _with_integers(scenario: Scenario, design: Design, integers: IntegerSums, delta: float) -> Iterator[WhatIf]:
     """Yield what more colluders do to sums of integers; nobody's receiver matters there."""
-    seats, privacy, brought = scenario.radio.scheduled, scenario.privacy, design.fact(WorkersNoise)
+    seats, privacy, brought = scenario.radio.scheduled, scenario.privacy, design.fact(facts.WorkersNoise)
     assumed = min(privacy.colluders, seats - 1)
     for colluders in sorted({assumed, *(math.ceil(share * seats) for share in _COLLUDING)}):
         # The graph stays as it was drawn for those who are assumed to collude.

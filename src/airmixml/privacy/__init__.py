@@ -2,28 +2,7 @@
 
 from airmixml.privacy.adversaries import Eavesdropper, Everyone, Release, Server
 from airmixml.privacy.design import Design, Sensitivity, participation_bound
-from airmixml.privacy.evaluation import (
-    PrivacyStatement,
-    calibrate_power,
-    certified_epsilon,
-    check_target,
-    state_jointly,
-    state_privacy,
-)
-from airmixml.privacy.facts import (
-    Antennas,
-    Drawn,
-    Fact,
-    GainsTell,
-    ImperfectAir,
-    PowerTells,
-    RanksTell,
-    Revealed,
-    SofterShares,
-    SumsOfIntegers,
-    Transmitters,
-    WorkersNoise,
-)
+from airmixml.privacy.evaluation import calibrate_power, certified_epsilon, check_target
 from airmixml.privacy.gaussian import Ledger, gaussian_epsilon, gaussian_epsilons
 from airmixml.privacy.loose_bound import (
     power_scale_for_privacy,
@@ -33,6 +12,7 @@ from airmixml.privacy.loose_bound import (
     total_privacy_loss,
 )
 from airmixml.privacy.mechanism import ADJACENCIES, SAMPLINGS, Accountant, GaussianSlots
+from airmixml.privacy.statements import PrivacyStatement, state_jointly, state_privacy
 from airmixml.privacy.tight_bound import subsampled_renyi_loss, tight_epsilon
 from airmixml.privacy.views import Adversary
 
@@ -41,27 +21,15 @@ __all__ = [
     "SAMPLINGS",
     "Accountant",
     "Adversary",
-    "Antennas",
     "Design",
-    "Drawn",
     "Eavesdropper",
     "Everyone",
-    "Fact",
-    "GainsTell",
     "GaussianSlots",
-    "ImperfectAir",
     "Ledger",
-    "PowerTells",
     "PrivacyStatement",
-    "RanksTell",
     "Release",
-    "Revealed",
     "Sensitivity",
     "Server",
-    "SofterShares",
-    "SumsOfIntegers",
-    "Transmitters",
-    "WorkersNoise",
     "calibrate_power",
     "certified_epsilon",
     "check_target",

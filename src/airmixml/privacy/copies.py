@@ -17,8 +17,9 @@ import numpy as np
 from airmixml.arrays import Doubles, Integers
 from airmixml.errors import PrivacyError
 from airmixml.privacy.design import SCHEDULE_FAILURE, Design
-from airmixml.privacy.evaluation import PrivacyStatement, certified_epsilon, statement_of
+from airmixml.privacy.evaluation import certified_epsilon
 from airmixml.privacy.mechanism import GaussianSlots
+from airmixml.privacy.statements import PrivacyStatement, statement_of
 from airmixml.privacy.tight_bound import log_binomial, log_sum
 from airmixml.privacy.views import Adversary
 

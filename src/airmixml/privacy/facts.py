@@ -33,20 +33,15 @@ class Fact:
 class WorkersNoise(Fact):
     """Noise that workers bring. With it all powers are as planned: too large a gain raises noise and signal alike.
 
-    Attributes:
-        alone_watts: noise power per complex symbol that hides a worker from a listener who hears every worker
-            separately and without noise, as if it were received.
-        in_sum_watts: what honest workers add to the receiver's noise; 0 where gains decide how much of it arrives.
-        by: what it is, in words.
-        failure: probability with which it is less.
-        rounding: where workers send integers, what this noise leaves out, of one slot; see ``rounded_noise``.
+    Powers are per complex symbol, as if they were received. An isolating listener hears every worker alone, without
+    noise of its own.
     """
 
-    alone_watts: float = 0.0
-    in_sum_watts: float = 0.0
-    by: str = ""
-    failure: float = 0.0
-    rounding: Rounding | None = None
+    alone_watts: float = 0.0  # what hides a worker from an isolating listener
+    in_sum_watts: float = 0.0  # what honest workers add to the receiver's; 0 where gains decide how much arrives
+    by: str = ""  # what it is, in words
+    failure: float = 0.0  # probability with which it is less
+    rounding: Rounding | None = None  # of integers: what the noise leaves out, of one slot; see ``rounded_noise``
 
     def watts_in_sum(self, receiver_watts: float) -> float:
         """Return the noise in a sum on the ideal air."""
@@ -77,49 +72,36 @@ class SumsOfIntegers(WorkersNoise):
 
 @dataclass(frozen=True, kw_only=True)
 class ImperfectAir(Fact):
-    """An air that is not ideal: workers may be received with other powers than planned.
+    """An air that is not ideal: a worker may be received or heard with up to ``gain_bound`` times the planned power.
 
-    Attributes:
-        gain_bound: how many times the planned power a worker may be received or heard with, contained in
-            ``Design.received_watts``; after a run, what was drawn.
-        gain_failure: probability with which some worker is received more strongly than that.
+    ``Design.received_watts`` contains the bound; after a run it is what was drawn.
     """
 
     gain_bound: float = 1.0
-    gain_failure: float = 0.0
+    gain_failure: float = 0.0  # probability with which some worker is received more strongly
 
 
 @dataclass(frozen=True, kw_only=True)
 class Antennas(Fact):
     """Several antennas of the server, of which mixtures come from one.
 
-    Attributes:
-        gain: how many times the power of a worker in the mixtures the server has of it, at most, with all antennas;
-            infinite where nothing bounds that. Not contained in ``Design.received_watts``.
-        failure: after a run, probability with which ``Drawn.server_watts`` is exceeded all the same.
+    With all of them it has up to ``gain`` times the power of a worker in the mixtures, which is not contained in
+    ``Design.received_watts``; infinite where nothing bounds that.
     """
 
     gain: float = 1.0
-    failure: float = 0.0
+    failure: float = 0.0  # after a run, probability with which ``Drawn.server_watts`` is exceeded all the same
 
 
 @dataclass(frozen=True, kw_only=True)
 class Transmitters(Fact):
-    """What workers send, for an adversary with a receiver of its own.
+    """What workers send, for an adversary with a receiver of its own."""
 
-    Attributes:
-        weakest_gain: power gain of the weakest channel that a scheduled worker may have; 0 where fading has no floor.
-        limit_watts: the workers' power limit.
-        excess: how many times more than the received power tells a worker may have sent, where gains are below 1.
-        loudness: after a run, how many times the planned power a worker may have sent with; None: the gain bound.
-        failure: after a run, probability with which some worker exceeds that.
-    """
-
-    weakest_gain: float = 0.0
-    limit_watts: float = math.inf
-    excess: float = 1.0
-    loudness: float | None = None
-    failure: float = 0.0
+    weakest_gain: float = 0.0  # power gain of the weakest channel of a scheduled worker; 0 where fading has no floor
+    limit_watts: float = math.inf  # the workers' power limit
+    excess: float = 1.0  # how many times more was sent than the received power tells, where gains are below 1
+    loudness: float | None = None  # after a run, how many times the planned power was sent; None: the gain bound
+    failure: float = 0.0  # after a run, probability with which some worker exceeds that
 
     def of_copies(self, copies: int, factor: float) -> Self:
         """Return the fact with the power limit of all copies together."""
@@ -128,19 +110,12 @@ class Transmitters(Fact):
 
 @dataclass(frozen=True, kw_only=True)
 class Drawn(Fact):
-    """What is known only after a run, of the worker with the largest of each.
+    """What is known only after a run, of the worker with the largest of each."""
 
-    Attributes:
-        received_watts: sum over its slots of beta q^2.
-        participations: the slots of that worker.
-        server_watts: the first with all antennas of the server; None: ``Antennas.gain`` times as much.
-        sent_watts: sum over its slots of its transmit power.
-    """
-
-    received_watts: float = 0.0
-    participations: int = 0
-    server_watts: float | None = None
-    sent_watts: float = 0.0
+    received_watts: float = 0.0  # sum over its slots of beta q^2
+    participations: int = 0  # slots of that worker
+    server_watts: float | None = None  # the first with all antennas of the server; None: ``Antennas.gain`` times that
+    sent_watts: float = 0.0  # sum over its slots of its transmit power
 
     def scaled(self, factor: float) -> Self:
         """Return the fact where ``factor`` times the power is received."""

@@ -6,7 +6,7 @@ from typing import Final
 
 from airmixml.arrays import Doubles
 from airmixml.errors import ScenarioError
-from airmixml.privacy import Design, PowerTells, Sensitivity, calibrate_power, check_target
+from airmixml.privacy import Design, Sensitivity, calibrate_power, check_target, facts
 from airmixml.privacy.evaluation import guess_factor, least_epsilon
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.radio.gain_bounds import assumed_noise_watts, gains_tell_schedule
@@ -82,7 +82,7 @@ def private_received_watts(
         return system.integers.received_watts
     epsilon, delta = slots_target(scenario)
     unit_watts, unit = _unit_design(system)
-    hidden = replace(unit, facts=tuple(each for each in unit.facts if not isinstance(each, PowerTells)))
+    hidden = replace(unit, facts=tuple(each for each in unit.facts if not isinstance(each, facts.PowerTells)))
 
     def calibrated_watts(design: Design) -> float:
         factor = calibrate_power(
@@ -96,7 +96,7 @@ def private_received_watts(
         )
         return factor * unit_watts
 
-    told = hidden.stating(PowerTells())
+    told = hidden.stating(facts.PowerTells())
     if system.floor == 0.0 or gains_tell_schedule(scenario):  # no power, however low, would hide it
         return calibrated_watts(told)
     hidden_watts = calibrated_watts(hidden)

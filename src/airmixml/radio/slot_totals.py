@@ -10,7 +10,7 @@ import torch
 
 from airmixml.arrays import Doubles, Integers
 from airmixml.impairments.gains import never_exceeded
-from airmixml.privacy import ImperfectAir, Ledger, SofterShares
+from airmixml.privacy import Ledger, facts
 from airmixml.radio.centring import plan_centring
 from airmixml.radio.draws import SlotTensors
 from airmixml.radio.histograms import DecibelHistogram, SlotStrengths
@@ -83,7 +83,7 @@ class SlotTotals:
         # beta max q^2 as planned, where the power limit binds nobody; what the limit does tells the schedule anyway.
         self._asked_watts = None if scenario.mixing.power == "max" else largest_received_watts(scenario, received_watts)
         self._planned = self.system.design(received_watts)
-        self._gain_bound = self._planned.fact(ImperfectAir).gain_bound
+        self._gain_bound = self._planned.fact(facts.ImperfectAir).gain_bound
         # Where channels err, what arrived at the chosen antenna does not tell what was sent, or what others received.
         self._sent_failure = 0.0 if never_exceeded(scenario) else scenario.air.gain_failure
         if averaged is None:
@@ -141,7 +141,7 @@ class SlotTotals:
         beta = draws.power_scale_watts
         fixed = self.scenario.radio.schedule == "fixed"
         by_share = ratios.square() if fixed else largest_shares(self.scenario, ratios)[:, None] ** 2
-        if self._planned.says(SofterShares) and self._asked_watts is not None and draws.planned_ratios is None:
+        if self._planned.says(facts.SofterShares) and self._asked_watts is not None and draws.planned_ratios is None:
             # Another worker in a seat might have sent with all of its share.
             planned = torch.full_like(planned, self._asked_watts)
             by_share = self._asked_watts / beta[:, None]

@@ -13,21 +13,7 @@ from airmixml.doors import ADVERSARIES
 from airmixml.impairments.antennas import antenna_gain_bound
 from airmixml.impairments.frame import frame_of
 from airmixml.integers.rounding import grid_margin
-from airmixml.privacy import (
-    Adversary,
-    Antennas,
-    Design,
-    Fact,
-    GainsTell,
-    ImperfectAir,
-    PowerTells,
-    RanksTell,
-    Sensitivity,
-    SofterShares,
-    SumsOfIntegers,
-    Transmitters,
-    WorkersNoise,
-)
+from airmixml.privacy import Adversary, Design, Sensitivity, facts
 from airmixml.privacy.design import slots_per_round
 from airmixml.radio.gain_bounds import (
     assumed_noise_watts,
@@ -198,27 +184,27 @@ class System:
             facts=tuple(self._facts(received_watts, self.floor if floor is None else floor)),
         )
 
-    def _facts(self, received_watts: float, floor: float) -> Iterator[Fact]:
+    def _facts(self, received_watts: float, floor: float) -> Iterator[facts.Fact]:
         """Yield what each stage says of privacy: power, air, noise, ratios, transmitters, antennas."""
         scenario, radio, air = self.scenario, self.scenario.radio, self.scenario.air
         if self.power_may_tell_schedule(received_watts, floor):
-            yield PowerTells()
+            yield facts.PowerTells()
         if gains_tell_schedule(scenario):
-            yield GainsTell()
+            yield facts.GainsTell()
         yield from self._noise_of_workers(received_watts)
         if scenario.mixing.assignment == "max-min":
-            yield RanksTell()
+            yield facts.RanksTell()
         if not air.is_ideal:
-            yield ImperfectAir(gain_bound=gain_bound(scenario), gain_failure=gain_failure(scenario))
+            yield facts.ImperfectAir(gain_bound=gain_bound(scenario), gain_failure=gain_failure(scenario))
         if air.power_step_db > 0.0 or math.isfinite(air.min_power_dbm):
-            yield SofterShares()
-        yield Antennas(gain=antenna_gain_bound(scenario, seats_with_gains(scenario)))
-        yield Transmitters(weakest_gain=floor, limit_watts=dbm_to_watts(radio.max_power_dbm))
+            yield facts.SofterShares()
+        yield facts.Antennas(gain=antenna_gain_bound(scenario, seats_with_gains(scenario)))
+        yield facts.Transmitters(weakest_gain=floor, limit_watts=dbm_to_watts(radio.max_power_dbm))
 
-    def _noise_of_workers(self, received_watts: float) -> Iterator[Fact]:
+    def _noise_of_workers(self, received_watts: float) -> Iterator[facts.Fact]:
         slots, masking, integers = self.scenario.radio.slots, self.masking, self.integers
         if masking is not None:
-            yield WorkersNoise(
+            yield facts.WorkersNoise(
                 in_sum_watts=2.0 * masking.honest.count * masking.own_watts,
                 alone_watts=2.0 * masking.hidden_watts,
                 by=masking.in_words,
@@ -226,14 +212,14 @@ class System:
             )
         elif integers is not None:
             # Powers are those of bits: noise is stated in the same proportion to them as it is to a worker's vector.
-            yield SumsOfIntegers(
+            yield facts.SumsOfIntegers(
                 alone_watts=2.0 * (received_watts or integers.received_watts) * integers.hidden_variance,
                 by=integers.in_words,
                 failure=min(1.0, slots * integers.honest.failure) if integers.masked else 0.0,
                 rounding=integers.rounding,
             )
         elif self.scenario.privacy.arithmetic == "integers":  # of vectors that nothing is known of: nobody sends
-            yield WorkersNoise(alone_watts=assumed_noise_watts(self.scenario))
+            yield facts.WorkersNoise(alone_watts=assumed_noise_watts(self.scenario))
 
 
 @lru_cache(maxsize=64)

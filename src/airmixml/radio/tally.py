@@ -11,19 +11,7 @@ import numpy as np
 from airmixml.arrays import Doubles
 from airmixml.doors import ACCOUNTANTS, ADVERSARIES
 from airmixml.errors import PrivacyError
-from airmixml.privacy import (
-    ADJACENCIES,
-    Antennas,
-    Design,
-    Drawn,
-    Fact,
-    ImperfectAir,
-    Ledger,
-    PowerTells,
-    PrivacyStatement,
-    Transmitters,
-    state_privacy,
-)
+from airmixml.privacy import ADJACENCIES, Design, Ledger, PrivacyStatement, facts, state_privacy
 from airmixml.privacy.copies import together
 from airmixml.privacy.rounded_noise import SHARE_FOR_TAILS, Rounding
 from airmixml.radio.centring import with_centring
@@ -52,26 +40,26 @@ class Tally(SlotTotals):
         received_watts, counts = self._strengths.kinds()
         gain_peak = float(self._largest["gain"])
         sent_bound = max(gain_peak, self._gain_bound) if self._sent_failure else gain_peak
-        sent = replace(self._planned.fact(Transmitters), loudness=sent_bound, failure=self._sent_failure)
-        facts: list[Fact] = [PowerTells()] if self.limited_slots else []
+        sent = replace(self._planned.fact(facts.Transmitters), loudness=sent_bound, failure=self._sent_failure)
+        stated: list[facts.Fact] = [facts.PowerTells()] if self.limited_slots else []
         if self._planned_strengths is not None and (self.before_the_draw or self._planned.sampling == "poisson"):
             planned_watts, counts = self._planned_strengths.kinds()
             received_watts = tuple(self._gain_bound * value for value in planned_watts)
         else:
             sent = replace(sent, excess=float(self._largest["sent_excess"]))
-            facts += [] if self._planned_strengths is None else [ImperfectAir(gain_bound=gain_peak)]
-        gain = self._planned.fact(Antennas).gain if self.before_the_draw else float(self._largest["antenna_gain"])
-        facts += [sent, Antennas(gain=gain, failure=self._sent_failure if len(self._at_server) else 0.0)]
+            stated += [] if self._planned_strengths is None else [facts.ImperfectAir(gain_bound=gain_peak)]
+        gain = self._planned.fact(facts.Antennas).gain if self.before_the_draw else float(self._largest["antenna_gain"])
+        stated += [sent, facts.Antennas(gain=gain, failure=self._sent_failure if len(self._at_server) else 0.0)]
         if not self.before_the_draw:
-            facts.append(
-                Drawn(
+            stated.append(
+                facts.Drawn(
                     received_watts=float(self._received.max()),
                     participations=int(self.ledger.participations[self.ledger.received_watts.argmax()]),
                     server_watts=float(self._at_server.max()) if len(self._at_server) else None,
                     sent_watts=sent_bound * float(self.worker_energy_joules.max()) / self.joules_per_watt,
                 )
             )
-        return replace(self._planned, received_watts=received_watts, counts=counts).stating(*facts)
+        return replace(self._planned, received_watts=received_watts, counts=counts).stating(*stated)
 
     @property
     def privacy(self) -> PrivacyStatement:
@@ -100,11 +88,11 @@ class Tally(SlotTotals):
         joined = together(self.design, copies)
         sent_watts = self.rows.watts(1, self.worker_energy_joules / self.joules_per_watt)
         at_server = self.rows.watts(2, self._at_server.cpu().numpy()).max() if len(self._at_server) else None
-        loudness = joined.fact(Transmitters).loudness
+        loudness = joined.fact(facts.Transmitters).loudness
         assert loudness is not None
         return joined.stating(
             replace(
-                joined.fact(Drawn),
+                joined.fact(facts.Drawn),
                 received_watts=float(self.rows.watts(0, self._received.cpu().numpy()).max()),
                 server_watts=None if at_server is None else float(at_server),
                 sent_watts=loudness * float(sent_watts.max()),

@@ -17,7 +17,7 @@ from airmixml.devices import find_device, using_threads
 from airmixml.errors import ScenarioError
 from airmixml.notebook import html_facts
 from airmixml.output.numbers import duration, joules, plural
-from airmixml.privacy.evaluation import air_in_words
+from airmixml.privacy.statements import air_in_words
 from airmixml.radio.air import receive_mixtures
 from airmixml.radio.draws import (
     AirSetting,

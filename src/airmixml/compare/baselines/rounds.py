@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from airmixml.compare.adversaries import Exposure
 from airmixml.compare.methods import Outcome
 from airmixml.compare.ours import exact_accountant, state_both, with_slots
-from airmixml.privacy import Design, Drawn, PrivacyStatement, Sensitivity, state_privacy
+from airmixml.privacy import Design, PrivacyStatement, Sensitivity, facts, state_privacy
 from airmixml.radio.channel import draw_fading
 from airmixml.radio.lowest_power import check_added_power
 from airmixml.radio.masking import masking_of, noise_in_sum_watts
@@ -123,7 +123,7 @@ def plan_rounds(
         received_watts=tuple(kinds.tolist()),
         counts=tuple(counts.tolist()),
     )
-    worst = Drawn(
+    worst = facts.Drawn(
         received_watts=worst_received_watts, participations=participations, sent_watts=float(sent_watts.max())
     )
     return Rounds(

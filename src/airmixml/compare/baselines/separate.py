@@ -21,15 +21,7 @@ from airmixml.compare.ours import encoding_cost, samples_scenario, state_both
 from airmixml.data import DataSet
 from airmixml.edge.closed_form import ReceivedMoments, linear_model, solve
 from airmixml.impairments.noise_floor import true_noise_watts
-from airmixml.privacy import (
-    Design,
-    Drawn,
-    PowerTells,
-    PrivacyStatement,
-    Sensitivity,
-    Transmitters,
-    state_privacy,
-)
+from airmixml.privacy import Design, PrivacyStatement, Sensitivity, facts, state_privacy
 from airmixml.radio.privacy_target import adversary_named, assumed_noise_watts, sensitivity_of
 from airmixml.radio.weakest_channel import weakest_gain
 from airmixml.scenario import Scenario
@@ -139,12 +131,12 @@ def _state_orthogonal(
         sensitivity=sensitivity,
         noise_watts=assumed_noise_watts(scenario),
         facts=(
-            PowerTells(),
-            Transmitters(
+            facts.PowerTells(),
+            facts.Transmitters(
                 weakest_gain=weakest_gain(scenario, population.distance_metres),
                 limit_watts=dbm_to_watts(scenario.radio.max_power_dbm),
             ),
-            Drawn(received_watts=loudest, participations=1, sent_watts=float(slots.sent_watts.max())),
+            facts.Drawn(received_watts=loudest, participations=1, sent_watts=float(slots.sent_watts.max())),
         ),
     )
     adversary = adversary_named(against or scenario.privacy.adversary, scenario)
