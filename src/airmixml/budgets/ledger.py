@@ -1,6 +1,6 @@
 """A ledger that lasts: what each worker has spent over all runs and mechanisms, and what it may still spend.
 
-A mechanism is *reserved* before anything is sent: if it would pass anybody's budget, nothing is written and nothing may
+A mechanism is *reserved* before anything is sent: if it would pass a worker's budget, nothing is written and nothing may
 be sent. Afterwards the reservation becomes what was really *spent*. A process that dies in between leaves the
 reservation, which counts in full until a person says whether anything was sent (``settle``) or not (``release``).
 """
@@ -34,7 +34,7 @@ _PAIRS_SHOWN: Final = 3
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Request:
-    """A mechanism that somebody wants to run, or has run.
+    """A mechanism that is to be run, or was run.
 
     Attributes:
         about: what it is, in words.
@@ -152,7 +152,7 @@ class LedgerFile:
         itself (``Request.key``) costs nothing more: it gets the entry that it has. With ``check_only`` nothing is
         written.
         """
-        # Without a key of its own an entry gets one that nobody has: numbers come again when a copy is restored.
+        # Without a key of its own an entry gets one that no other has: numbers come again when a copy is restored.
         keyed = [replace(each, key=each.key or f"entry-{secrets.randbits(64)}") for each in requests]
         with open_rows(self.path, write=True) as rows:
             numbers = self._reserve(rows, keyed, people, already_sent=already_sent)
@@ -305,7 +305,7 @@ class LedgerFile:
         spent: Loss,
         placed: Sequence[tuple[Request, Integers | None]],
     ) -> None:
-        """Raise a PrivacyError that names the fullest worker if the requests together pass anybody's budget."""
+        """Raise a PrivacyError that names the fullest worker if the requests together pass any budget."""
         workers, after = len(spent.squared_mu), spent
         for request, who in placed:
             after = added(after, loss_to(adversary, request.losses), who)

@@ -94,7 +94,7 @@ class Loss:
         return Loss(**{name: np.broadcast_to(part, workers) for name, part in self.parts.items()})
 
     def worst(self) -> "Loss":
-        """Return a loss that nobody exceeds."""
+        """Return a loss that no worker exceeds."""
         return Loss.of(**{name: float(part.max(initial=0.0)) for name, part in self.parts.items()})
 
     @property

@@ -58,7 +58,7 @@ class Server(Adversary):
 
 @dataclass(frozen=True, kw_only=True)
 class Release(HiddenSchedule):
-    """Anybody who gets the mixtures but no word on who was scheduled when.
+    """An adversary who gets the mixtures but no word on who was scheduled when.
 
     Colluding workers know their own slots. The others are then a sample of the N - k workers who do not collude, at a
     rate of at most |N_t| / (N - k). Where ratios follow channels (max-min), a colluder's own ratio tells more than
@@ -88,10 +88,10 @@ class Release(HiddenSchedule):
 
 @dataclass(frozen=True, kw_only=True)
 class Eavesdropper(HiddenSchedule):
-    """Somebody with a receiver of their own near the workers, who knows no schedule.
+    """A receiver near the workers, without the schedule.
 
     Workers invert their channel to the server, not to the eavesdropper, so it hears each with the power that it sends,
-    the farthest from the server loudest, and with a phase of its own. When somebody else takes a worker's seat its
+    the farthest from the server loudest, and with a phase of its own. When another worker takes a seat its
     reception may therefore move by the sum of both amplitudes, twice the largest norm.
 
     Attributes:
@@ -113,7 +113,7 @@ class Eavesdropper(HiddenSchedule):
 
     @classmethod
     def of(cls, scenario: Any, power_gain: Callable[[float], float]) -> Self:
-        """Return the eavesdropper of a scenario; nobody receives more than was sent, however near it comes."""
+        """Return the eavesdropper of a scenario; it receives no more than was sent, however near it comes."""
         privacy = scenario.privacy
         gain = min(privacy.eavesdropper_antennas * power_gain(privacy.eavesdropper_distance_metres), 1.0)
         return cls(
@@ -172,7 +172,7 @@ class Everyone(Adversary):
     """Everybody who hears everything: the server, all eavesdroppers and the colluding workers together.
 
     No receiver noise, no hidden schedule and no secret position is assumed: only what workers themselves add hides
-    them. Where masks are drawn from keys, that holds as long as nobody breaks the cipher.
+    them. Where masks are drawn from keys, that holds as long as the cipher does.
     """
 
     name = "everyone"

@@ -39,12 +39,12 @@ class Sensitivity:
     def squared_move(self, adjacency: str, sampling: str) -> float:
         """Return how far apart, squared, the mixtures of neighbours are where all channels are inverted.
 
-        A removed worker falls silent, unless others are drawn without replacement: then somebody else takes its seat.
+        A removed worker falls silent, unless others are drawn without replacement: then another worker takes its seat.
         """
         if sampling == "without-replacement":
             return max(self.removal, self.replacement) if adjacency == "remove-one" else self.replacement
         if sampling == "poisson" and adjacency == "replace-one":
-            return max(self.removal, self.replacement)  # without the worker nobody is in its seat
+            return max(self.removal, self.replacement)  # without the worker its seat is empty
         return self.removal if adjacency == "remove-one" else self.replacement
 
     @property
@@ -129,7 +129,7 @@ class Design:
 
     @property
     def everybody_sends(self) -> bool:
-        """Whether all workers send in every slot, so that nobody can take the seat of one who is removed."""
+        """Whether all workers send in every slot, so that no other can take the seat of one who is removed."""
         return self.scheduled == self.workers
 
     @property

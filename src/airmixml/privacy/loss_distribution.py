@@ -2,15 +2,15 @@
 
 Let a Gaussian mechanism move by mu between the two samples that a worker may hold, and let exactly k of N workers be
 drawn in a slot, r = k / N. For replace-one neighbours the outputs are (1 - r) W + r P and (1 - r) W + r Q, where W, the
-slots without the worker, comes out of P and of Q by putting somebody else in its seat, so no two of the three are
+slots without the worker, comes out of P and of Q by putting another worker in its seat, so no two of the three are
 further apart than mu. Advanced joint convexity (Balle, Barthe and Gaboardi 2018, Thm. 2) then bounds the hockey-stick
 divergence at e^x by
 
     h(e^x) = r H_mu(1 + (e^x - 1) / r)      for x >= 0,      H_mu(e^y) = Phi(mu/2 - y/mu) - e^y Phi(-mu/2 - y/mu),
 
 and, since neighbours can be exchanged, h(e^-x) = 1 - e^-x + e^-x h(e^x). It bounds the divergence at all orders, also
-below 1, so it composes (Zhu, Dong and Wang 2022, Thm. 10 and Prop. 30). A removed worker leaves its seat to somebody
-else: (1 - r) W + r P against W, and back (Thm. 11). Coins that workers toss for themselves give the same two outputs
+below 1, so it composes (Zhu, Dong and Wang 2022, Thm. 10 and Prop. 30). A removed worker leaves its seat to
+another: (1 - r) W + r P against W, and back (Thm. 11). Coins that workers toss for themselves give the same two outputs
 for replace-one neighbours, with the worker's seat empty in W.
 """
 

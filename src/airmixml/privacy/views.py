@@ -136,7 +136,7 @@ class HiddenSchedule(Adversary):
             raise PrivacyError(f"privacy.colluders = {self.colluders}: must be fewer than the {design.workers} workers")
         seats, rounds = design.round_length * design.scheduled, design.rounds
         squared_move = self._hidden_move(design, adjacency)
-        if seats >= others:  # nobody is left to take a seat: a removed worker falls silent
+        if seats >= others:  # no other worker is left to take a seat: a removed one falls silent
             squared_move = max(squared_move, alone)
         slots = GaussianSlots(
             squared_shifts=_squared_shifts(heard, heard.received_watts, squared_move),

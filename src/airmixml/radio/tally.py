@@ -169,7 +169,7 @@ class Tally(SlotTotals):
         return self._squared_mu(Ledger.of(self.rows.copies, received_watts)) + (self.rows.copies * self._mean_mu) ** 2
 
     def squared_mu(self, adversary: str = _EXACT[0]) -> float:
-        """Return mu^2 of the worst worker against somebody who knows the schedule, the slot for the mean included.
+        """Return mu^2 of the worst worker against an adversary who knows the schedule, the slot for the mean included.
 
         All slots are one Gaussian mechanism, and so are several transmissions of the same data: their mu^2 add up.
         """
