@@ -1,7 +1,7 @@
 """A ledger that lasts: what each worker has spent over all runs and mechanisms, and what it may still spend.
 
-A mechanism is *reserved* before anything is sent: if it would pass a worker's budget, nothing is written and nothing may
-be sent. Afterwards the reservation becomes what was really *spent*. A process that dies in between leaves the
+A mechanism is *reserved* before anything is sent: if it would pass a worker's budget, nothing is written, and nothing
+may be sent. Afterwards the reservation becomes what was really *spent*. A process that dies in between leaves the
 reservation, which counts in full until a person says whether anything was sent (``settle``) or not (``release``).
 """
 
