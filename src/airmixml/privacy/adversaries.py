@@ -77,13 +77,11 @@ class Release(HiddenSchedule):
         two_steps = replace(self.mechanism(design, "remove-one"), steps=2)
         return *views, replace(two_steps, why=f"{views[0].why}; a replacement is a removal and an addition")
 
-    def _hidden_move(self, design: Design, adjacency: str) -> float:
-        move = design.sensitivity.squared_move(adjacency, "none" if design.everybody_sends else design.sampling)
+    def _moves(self, design: Design, adjacency: str) -> tuple[float, float]:
+        samplings = ("none", "none") if design.everybody_sends else (design.sampling, "without-replacement")
+        hidden, known = (design.sensitivity.squared_move(adjacency, sampling) for sampling in samplings)
         # Another worker in the seat may be softer, or silent.
-        return max(move, design.sensitivity.removal) if design.says(SofterShares) else move
-
-    def _known_move(self, design: Design, adjacency: str) -> float:
-        return design.sensitivity.squared_move(adjacency, "none" if design.everybody_sends else "without-replacement")
+        return max(hidden, design.sensitivity.removal) if design.says(SofterShares) else hidden, known
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,12 +147,9 @@ class Eavesdropper(HiddenSchedule):
         slots = super().mechanism(design, adjacency)
         return replace(slots, gain_failure=max(slots.gain_failure, design.fact(Transmitters).failure))
 
-    def _hidden_move(self, design: Design, adjacency: str) -> float:
-        return design.sensitivity.largest_move
-
-    def _known_move(self, design: Design, adjacency: str) -> float:
-        sensitivity = design.sensitivity
-        return sensitivity.replacement if adjacency == "replace-one" else sensitivity.largest_move
+    def _moves(self, design: Design, adjacency: str) -> tuple[float, float]:
+        largest = design.sensitivity.largest_move
+        return largest, design.sensitivity.replacement if adjacency == "replace-one" else largest
 
     def heard(self, design: Design) -> Design:
         """What is sent, with the gain of its channel, in its own noise."""

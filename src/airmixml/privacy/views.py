@@ -96,7 +96,7 @@ class HiddenSchedule(Adversary):
         if design.schedule_revealed(self.colluders):
             return (own,)
         heard = self.heard(design) if adjacency == "replace-one" else self.heard(design).before_the_draw()
-        return own, self._as_if_known(heard, adjacency, self._known_move(design, adjacency))
+        return own, self._as_if_known(heard, adjacency, self._moves(design, adjacency)[1])
 
     def mechanism(self, design: Design, adjacency: str) -> GaussianSlots:
         """The slots with a hidden schedule, or the worst worker's own where it is not hidden.
@@ -135,7 +135,7 @@ class HiddenSchedule(Adversary):
         if others < 1:
             raise PrivacyError(f"privacy.colluders = {self.colluders}: must be fewer than the {design.workers} workers")
         seats, rounds = design.round_length * design.scheduled, design.rounds
-        squared_move = self._hidden_move(design, adjacency)
+        squared_move, _ = self._moves(design, adjacency)
         if seats >= others:  # no other worker is left to take a seat: a removed one falls silent
             squared_move = max(squared_move, alone)
         slots = GaussianSlots(
@@ -169,12 +169,8 @@ class HiddenSchedule(Adversary):
         return f"each slot is a hidden sample of {scheduled:,} in {others:,} workers"
 
     @abstractmethod
-    def _hidden_move(self, design: Design, adjacency: str) -> float:
-        """Return how far apart, squared, neighbours are where the schedule is hidden."""
-
-    @abstractmethod
-    def _known_move(self, design: Design, adjacency: str) -> float:
-        """Return how far apart, squared, neighbours are where the schedule is taken for known."""
+    def _moves(self, design: Design, adjacency: str) -> tuple[float, float]:
+        """Return how far apart, squared, neighbours are: where the schedule is hidden, and taken for known."""
 
 
 def known_schedule(design: Design, adjacency: str, squared_move: float) -> GaussianSlots:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
@@ -61,6 +61,9 @@ class System:
         """Return the system of a scenario whose workers can move a mixture so far."""
         farthest = 0.0 if distance_metres is None else float(distance_metres.max())
         return _shared(scenario=scenario, moves=moves, farthest_metres=farthest)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {each.name: getattr(self, each.name) for each in fields(self)}  # the rest is derived again
 
     @cached_property
     def signal(self) -> Signal:
@@ -222,7 +225,7 @@ class System:
             yield facts.WorkersNoise(alone_watts=assumed_noise_watts(self.scenario))
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=8)  # a graph of masks may take 40 MB
 def _shared(**given: Any) -> System:
     return System(**given)
 
