@@ -10,9 +10,7 @@ from scipy import stats
 
 from airmixml import Scenario
 from airmixml.impairments.noise_floor import true_noise_watts
-from airmixml.radio.gain_bounds import assumed_noise_watts
-from airmixml.radio.power_calibration import private_received_watts
-from airmixml.radio.system import sensitivity_of
+from airmixml.radio.privacy_target import assumed_noise_watts, private_received_watts, sensitivity_of
 
 
 def within(decibels: float) -> Scenario:

@@ -14,10 +14,9 @@ from airmixml.data import DataSet
 from airmixml.errors import ScenarioError
 from airmixml.impairments.peaks import clipped_gaussian
 from airmixml.radio import senders, simulate_blocks
-from airmixml.radio.gain_bounds import gains_tell_schedule
 from airmixml.radio.hardware import convert_received
+from airmixml.radio.privacy_target import gains_tell_schedule, sensitivity_of
 from airmixml.radio.senders import MomentSender, make_sender, shorten
-from airmixml.radio.system import sensitivity_of
 from airmixml.radio.transmission import MixtureBlock
 from airmixml.radio.transmitters import distort, largest_product, peak_to_average_db, rounded_to_own_peak
 from airmixml.scenario import Air

@@ -20,9 +20,8 @@ from airmixml.privacy import state_privacy
 from airmixml.privacy.gaussian import gaussian_mu
 from airmixml.radio.integer_reception import receive_integers
 from airmixml.radio.integer_sums import integer_sums_of
-from airmixml.radio.power_calibration import private_received_watts
+from airmixml.radio.privacy_target import adversary_named, planned_design, private_received_watts, sensitivity_of
 from airmixml.radio.senders import SampleSender
-from airmixml.radio.system import adversary_named, planned_design, sensitivity_of
 from airmixml.streams import Secret
 from airmixml.workers import Signal
 

@@ -19,9 +19,9 @@ from airmixml import Scenario, simulate
 from airmixml.data import DataSet
 from airmixml.errors import ScenarioError
 from airmixml.radio.air import mix_samples
+from airmixml.radio.privacy_target import sensitivity_of
 from airmixml.radio.private_sums import BLOCK, add_up_products, add_up_rows, add_up_samples, softness
 from airmixml.radio.senders import Sender, make_sender
-from airmixml.radio.system import sensitivity_of
 from airmixml.streams import Secret, Streams
 from airmixml.workers import load_dataset, within_declared
 

@@ -219,7 +219,7 @@ def _cell(epsilon: float | None) -> str:
 
 
 def _assumptions(account: Account) -> list[tuple[str, str]]:
-    from airmixml.privacy.statements import air_in_words
+    from airmixml.privacy.evaluation import air_in_words
 
     design, multiplier = account.design, account.design.noise_multiplier(account.adjacency)
     rows = [

@@ -10,13 +10,14 @@ from typing import Final
 
 from airmixml.errors import PrivacyError
 from airmixml.privacy.design import Design
-from airmixml.privacy.facts import Transmitters, WorkersNoise
+from airmixml.privacy.facts import ImperfectAir, Transmitters, WorkersNoise
 from airmixml.privacy.gaussian import gaussian_mu
 from airmixml.privacy.loose_bound import smallest_certifiable_epsilon
 from airmixml.privacy.mechanism import GaussianSlots, accountant_named, require
 from airmixml.privacy.roots import bracket_root
 from airmixml.privacy.rounded_noise import SHARE_FOR_TAILS, Rounding, settled_epsilon
 from airmixml.privacy.views import Adversary
+from airmixml.units import watts_to_dbm
 
 # Beyond this a delta is needed that no accountant resolves.
 _LARGEST_STEP: Final = 300.0
@@ -106,6 +107,21 @@ def refusal(design: Design, adversary: Adversary, accountant: str, adjacency: st
     views = considered_views(design, adversary, accountant, adjacency)
     reasons = [accountant_named(accountant).refusal(view) for view in views]
     return "" if "" in reasons else reasons[0]
+
+
+def air_in_words(design: Design, adversary: Adversary, mechanism: GaussianSlots | None = None) -> str:
+    """Return what is assumed of an imperfect air: the bound on gains, how it may fail, and the noise; else nothing.
+
+    Gains are drawn without regard to data. A bound that fails with probability f makes (epsilon, delta) one of
+    (epsilon, delta + f); f is stated apart, as that of a schedule is.
+    """
+    air = design.fact(ImperfectAir)
+    if not design.says(ImperfectAir) or design.says(WorkersNoise):  # a worker's own noise grows with its gain
+        return ""
+    failure = air.gain_failure if mechanism is None else mechanism.gain_failure
+    unless = f", except with probability {failure:g}" if failure else ""
+    received = f"nobody is received with more than {air.gain_bound:.4g} times the planned power{unless}"
+    return f"{received}, over noise of at least {watts_to_dbm(adversary.noise_watts(design)):.4g} dBm"
 
 
 def check_target(

@@ -7,12 +7,11 @@ from typing import Any, Final
 
 from airmixml.notebook import html_facts
 from airmixml.privacy.design import Design
-from airmixml.privacy.evaluation import ROUNDING, least_epsilon
-from airmixml.privacy.facts import ImperfectAir, WorkersNoise
+from airmixml.privacy.evaluation import ROUNDING, air_in_words, least_epsilon
+from airmixml.privacy.facts import ImperfectAir
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.privacy.mechanism import GaussianSlots
 from airmixml.privacy.views import Adversary
-from airmixml.units import watts_to_dbm
 
 FAILURES: Final = ("schedule_failure", "gain_failure", "hidden_failure")
 """Probabilities beside delta, as statements name them."""
@@ -149,21 +148,6 @@ def statement_of(
         why="; ".join(filter(None, (mechanism.why, air_in_words(design, adversary, mechanism)))),
         target_epsilon=target_epsilon,
     )
-
-
-def air_in_words(design: Design, adversary: Adversary, mechanism: GaussianSlots | None = None) -> str:
-    """Return what is assumed of an imperfect air: the bound on gains, how it may fail, and the noise; else nothing.
-
-    Gains are drawn without regard to data. A bound that fails with probability f makes (epsilon, delta) one of
-    (epsilon, delta + f); f is stated apart, as that of a schedule is.
-    """
-    air = design.fact(ImperfectAir)
-    if not design.says(ImperfectAir) or design.says(WorkersNoise):  # a worker's own noise grows with its gain
-        return ""
-    failure = air.gain_failure if mechanism is None else mechanism.gain_failure
-    unless = f", except with probability {failure:g}" if failure else ""
-    received = f"nobody is received with more than {air.gain_bound:.4g} times the planned power{unless}"
-    return f"{received}, over noise of at least {watts_to_dbm(adversary.noise_watts(design)):.4g} dBm"
 
 
 def state_jointly(statements: Sequence[PrivacyStatement], *, gaussian: bool) -> PrivacyStatement:

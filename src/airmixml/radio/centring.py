@@ -22,9 +22,15 @@ from airmixml.impairments.frame import frame_of
 from airmixml.impairments.noise_floor import true_noise_watts
 from airmixml.privacy import PrivacyStatement
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
-from airmixml.radio.gain_bounds import assumed_noise_watts, gain_bound_of, gain_failure, prefix_bound
 from airmixml.radio.path_loss import path_gain
-from airmixml.radio.power_calibration import centring_target, composes_exactly
+from airmixml.radio.privacy_target import (
+    assumed_noise_watts,
+    centring_target,
+    composes_exactly,
+    gain_bound_of,
+    gain_failure,
+    prefix_bound,
+)
 from airmixml.radio.private_sums import add_up_rows, softness
 from airmixml.radio.rounded_sensitivity import rounded_distance
 from airmixml.scenario import Scenario, Workers

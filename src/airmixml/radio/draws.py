@@ -17,16 +17,21 @@ from airmixml.impairments.presence import truncates, within_reach
 from airmixml.radio.antenna_choice import choose_antenna
 from airmixml.radio.channel import draw_magnitude
 from airmixml.radio.impaired import control_power_within_reach, impair
-from airmixml.radio.integer_sums import IntegerSums
+from airmixml.radio.integer_sums import IntegerSums, integer_sums_of
 from airmixml.radio.lowest_power import check_added_power, check_lowest_power
 from airmixml.radio.masking import Masking, masking_of
 from airmixml.radio.path_loss import path_gain
 from airmixml.radio.power import PowerControl, control_power
-from airmixml.radio.power_calibration import asked_received_watts
+from airmixml.radio.privacy_target import (
+    asked_received_watts,
+    joules_per_watt,
+    pilot_energy,
+    sensitivity_of,
+    slot_seconds,
+)
 from airmixml.radio.ratios import assign_ratios, draw_ratios
 from airmixml.radio.scheduling import draw_schedule_of, presence_of, seats_of
 from airmixml.radio.silent_symbols import noisy_symbols
-from airmixml.radio.system import System
 from airmixml.randomness.slot_words import CPU, slot_words
 from airmixml.scenario import Air, Mixing, Privacy, Radio, Scenario, Workers
 from airmixml.streams import SLOTS_PER_CHAPTER, Secret, StreamName, Streams
@@ -65,10 +70,13 @@ class AirSetting:
     @classmethod
     def of(cls, scenario: Scenario, input_dim: int, label_dim: int, distance_metres: Doubles) -> Self:
         """Gather the setting of a scenario with its workers at the given distances; shape workers."""
-        radio, system = scenario.radio, System.of(scenario, input_dim, label_dim, distance_metres)
-        signal, masking, per_watt = system.signal, system.masking, system.joules_per_watt
-        received_watts = asked_received_watts(scenario, system.sensitivity, distance_metres)
-        radiated_share = per_watt / system.slot_seconds
+        radio = scenario.radio
+        sensitivity = sensitivity_of(scenario, input_dim, label_dim)
+        signal = Signal.of(scenario.workers, input_dim, label_dim)
+        received_watts = asked_received_watts(scenario, sensitivity, distance_metres)
+        per_watt = joules_per_watt(scenario, signal, sensitivity)
+        radiated_share = per_watt / slot_seconds(scenario, signal)
+        masking = masking_of(scenario)
         added_watts = 0.0
         if masking is not None:
             added_watts = masking.added_watts * noisy_symbols(scenario, signal.symbols) / SYMBOLS_PER_SECOND / per_watt
@@ -80,10 +88,10 @@ class AirSetting:
             signal=signal,
             private_received_watts=received_watts,
             joules_per_watt=per_watt,
-            pilot_energy=system.pilot_energy,
+            pilot_energy=pilot_energy(scenario, input_dim, label_dim),
             added_watts=added_watts,
             radiated_share=radiated_share,
-            integers=system.integers,
+            integers=integer_sums_of(scenario, sensitivity),
         )
 
 

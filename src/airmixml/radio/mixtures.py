@@ -18,7 +18,7 @@ from airmixml.progress import Progress, silent
 from airmixml.radio.centring import centre_privately
 from airmixml.radio.draws import AirSetting, check_family
 from airmixml.radio.masking import protected_graph
-from airmixml.radio.power_calibration import check_privacy_target
+from airmixml.radio.privacy_target import check_privacy_target
 from airmixml.radio.scheduling import nobody_sent
 from airmixml.radio.seats import SeatsSender, suits_seats
 from airmixml.radio.senders import Sender

@@ -1,17 +1,23 @@
 """Names that other rooms still ask for here; see ``system``, ``gain_bounds`` and ``power_calibration``."""
 
-from airmixml.impairments.frame import frame_of
 from airmixml.privacy import Sensitivity
-from airmixml.radio.gain_bounds import assumed_noise_watts, gain_bound
+from airmixml.radio.gain_bounds import (
+    assumed_noise_watts,
+    gain_bound,
+    gain_bound_of,
+    gain_failure,
+    gains_tell_schedule,
+    prefix_bound,
+)
 from airmixml.radio.power_calibration import (
     asked_received_watts,
+    centring_target,
     check_privacy_target,
     composes_exactly,
     guessed_received_watts,
     private_received_watts,
     slots_target,
 )
-from airmixml.radio.silent_symbols import silent_symbols
 from airmixml.radio.system import (
     System,
     adversary_named,
@@ -27,13 +33,19 @@ __all__ = [
     "adversary_named",
     "asked_received_watts",
     "assumed_noise_watts",
+    "centring_target",
     "check_privacy_target",
     "composes_exactly",
     "gain_bound",
+    "gain_bound_of",
+    "gain_failure",
+    "gains_tell_schedule",
     "guessed_received_watts",
     "joules_per_watt",
     "largest_received_watts",
+    "pilot_energy",
     "planned_design",
+    "prefix_bound",
     "private_received_watts",
     "round_length_of",
     "sensitivity_of",
@@ -54,8 +66,10 @@ def slot_seconds(scenario: Scenario, signal: Signal) -> float:
 
 
 def symbols_on_air(scenario: Scenario, signal: Signal) -> int:
-    """Return ``System.symbols_on_air``, of a signal that may be another than the scenario's own."""
-    integers = System.of(scenario, signal.features, signal.classes).integers
-    if integers is not None:
-        return integers.symbols
-    return frame_of(scenario.air, signal.symbols).symbols + silent_symbols(scenario, signal.symbols)
+    """Return ``System.symbols_of``."""
+    return System.of(scenario, signal.features, signal.classes).symbols_of(signal)
+
+
+def pilot_energy(scenario: Scenario, input_dim: int, label_dim: int) -> float:
+    """Return ``System.pilot_energy``."""
+    return System.of(scenario, input_dim, label_dim).pilot_energy

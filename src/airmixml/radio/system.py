@@ -128,10 +128,13 @@ class System:
     @cached_property
     def symbols_on_air(self) -> int:
         """Symbols that a slot takes: with data and without, pilots, guards; of integers one for each bit."""
+        return self.symbols_of(self.signal)
+
+    def symbols_of(self, signal: Signal) -> int:
+        """Return the same of a signal that may be another than the system's own."""
         if self.integers is not None:
             return self.integers.symbols
-        data_symbols = self.signal.symbols
-        return frame_of(self.scenario.air, data_symbols).symbols + silent_symbols(self.scenario, data_symbols)
+        return frame_of(self.scenario.air, signal.symbols).symbols + silent_symbols(self.scenario, signal.symbols)
 
     @property
     def slot_seconds(self) -> float:

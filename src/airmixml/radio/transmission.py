@@ -17,7 +17,7 @@ from airmixml.devices import find_device, using_threads
 from airmixml.errors import ScenarioError
 from airmixml.notebook import html_facts
 from airmixml.output.numbers import duration, joules, plural
-from airmixml.privacy.statements import air_in_words
+from airmixml.privacy.evaluation import air_in_words
 from airmixml.radio.air import receive_mixtures
 from airmixml.radio.draws import (
     AirSetting,
@@ -33,9 +33,9 @@ from airmixml.radio.impaired_reception import receive_impaired
 from airmixml.radio.integer_reception import receive_integers
 from airmixml.radio.integer_sums import IntegerSums
 from airmixml.radio.masking import noise_in_sum_watts
+from airmixml.radio.privacy_target import adversary_named
 from airmixml.radio.ratios import varying_share
 from airmixml.radio.senders import Sender, make_sender
-from airmixml.radio.system import adversary_named
 from airmixml.radio.tally import Tally
 from airmixml.radio.transmitters import peak_to_average_db
 from airmixml.scenario import Scenario, Speed
