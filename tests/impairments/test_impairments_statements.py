@@ -21,11 +21,9 @@ from airmixml.impairments.gains import largest_power_gain
 from airmixml.impairments.gaussian_errors import GaussianError, largest_product
 from airmixml.privacy import Design, Release, Sensitivity, facts
 from airmixml.radio.draws import AirSetting, draw_slots
-from airmixml.radio.gain_bounds import gain_bound
-from airmixml.radio.power_calibration import private_received_watts
+from airmixml.radio.privacy_target import gain_bound, planned_design, private_received_watts, sensitivity_of
 from airmixml.radio.rehearsal import placed_distances, rehearse
 from airmixml.radio.senders import make_sender, mix_in_pieces
-from airmixml.radio.system import planned_design, sensitivity_of
 from airmixml.randomness.slot_words import slot_words
 from airmixml.streams import Secret, Streams
 

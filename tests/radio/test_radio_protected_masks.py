@@ -17,7 +17,7 @@ from airmixml.radio import impaired_reception
 from airmixml.radio.draws import AirSetting
 from airmixml.radio.leftover import Leftover
 from airmixml.radio.masking import Masking, masking_of, protected_graph
-from airmixml.radio.system import planned_design
+from airmixml.radio.privacy_target import planned_design
 from airmixml.streams import Secret
 
 DIGITS = Scenario.preset("trustless-digits").with_overrides("privacy.colluders=12")
