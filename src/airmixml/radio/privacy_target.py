@@ -1,14 +1,6 @@
-"""Names that other rooms still ask for here; see ``system``, ``gain_bounds`` and ``power_calibration``."""
+"""Names that other rooms still ask for here; see ``system`` and ``power_calibration``."""
 
 from airmixml.privacy import Sensitivity
-from airmixml.radio.gain_bounds import (
-    assumed_noise_watts,
-    gain_bound,
-    gain_bound_of,
-    gain_failure,
-    gains_tell_schedule,
-    prefix_bound,
-)
 from airmixml.radio.power_calibration import (
     asked_received_watts,
     centring_target,
@@ -21,8 +13,14 @@ from airmixml.radio.power_calibration import (
 from airmixml.radio.system import (
     System,
     adversary_named,
+    assumed_noise_watts,
+    gain_bound,
+    gain_bound_of,
+    gain_failure,
+    gains_tell_schedule,
     largest_received_watts,
     planned_design,
+    prefix_bound,
     round_length_of,
     sensitivity_of,
 )
