@@ -12,8 +12,8 @@ from airmixml.arrays import Doubles
 from airmixml.doors import ACCOUNTANTS, ADVERSARIES
 from airmixml.errors import PrivacyError
 from airmixml.privacy import ADJACENCIES, Design, Ledger, PrivacyStatement, facts, state_privacy
-from airmixml.privacy.copies import together
 from airmixml.privacy.rounded_noise import SHARE_FOR_TAILS, Rounding
+from airmixml.privacy.statements import together
 from airmixml.radio.centring import with_centring
 from airmixml.radio.power_calibration import slots_target
 from airmixml.radio.row_privacy import row_statement, row_statements
