@@ -208,7 +208,7 @@ ACCOUNTANTS: Final = Registry(
         "paper-loose": "airmixml.privacy.loose_bound:PaperLoose",
         "paper-tight": "airmixml.privacy.tight_bound:PaperTight",
         "rdp": "airmixml.privacy.renyi:RdpAccountant",
-        "pld": "airmixml.privacy.pld:PldAccountant",
+        "pld": "airmixml.privacy.loss_distribution:PldAccountant",
         "gdp": "airmixml.privacy.gaussian:Gdp",
     },
 )
@@ -223,7 +223,7 @@ ADVERSARIES: Final = Registry(
         "release": "airmixml.privacy.adversaries:Release",
         "server": "airmixml.privacy.adversaries:Server",
         "eavesdropper": "airmixml.privacy.adversaries:Eavesdropper",
-        "everyone": "airmixml.privacy.everyone:Everyone",
+        "everyone": "airmixml.privacy.adversaries:Everyone",
     },
 )
 """Whom a target can be against."""

@@ -233,16 +233,16 @@ def test_processes_at_once_never_spend_more_than_there_is(ledger: LedgerFile) ->
 
 KILLED = """
 import os, signal, sys
-from airmixml.budgets import ledger as module
+from airmixml.budgets.rows import Rows
 from airmixml.budgets import LedgerFile, Loss, People, Request
 ledger, people = LedgerFile(sys.argv[1]), People(label="ten", count=10)
 big = [Request(about="x", losses={"server": Loss.of(epsilon=0.3)})]
 ledger.reserve(big, people)
-write = module.write_losses
+write = Rows.write_losses
 def killed(*arguments):
     write(*arguments)
     os.kill(os.getpid(), signal.SIGKILL)
-module.write_losses = killed
+Rows.write_losses = killed
 ledger.reserve(big, people)
 """
 

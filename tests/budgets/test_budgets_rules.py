@@ -14,8 +14,7 @@ from scipy.stats import norm
 
 from airmixml import PrivacyError
 from airmixml.budgets import Budget, Loss
-from airmixml.budgets.order import loss_to
-from airmixml.budgets.rules import add_up, take_off
+from airmixml.budgets.rules import add_up, loss_to, take_off
 
 positive = st.floats(1e-12, 1e6)
 

@@ -19,7 +19,7 @@ from airmixml.impairments.amplitudes import AmplitudeError
 from airmixml.impairments.frame import frame_of
 from airmixml.impairments.gains import largest_power_gain
 from airmixml.impairments.gaussian_errors import GaussianError, largest_product
-from airmixml.privacy import Design, Release, Sensitivity
+from airmixml.privacy import Design, Release, Sensitivity, facts
 from airmixml.radio.draws import AirSetting, draw_slots
 from airmixml.radio.privacy_target import gain_bound, planned_design, private_received_watts, sensitivity_of
 from airmixml.radio.rehearsal import placed_distances, rehearse
@@ -186,17 +186,17 @@ def test_a_statement_says_what_it_assumes_of_the_air() -> None:
     scenario = IRIS.with_overrides("air.reciprocity_nmse_db=-10", "air.noise_uncertainty_db=3")
     sensitivity = sensitivity_of(scenario, 4, 3)
     planned = planned_design(scenario, sensitivity, received_watts=1e-15)
-    assert planned.gain_failure == 1e-9
+    assert planned.fact(facts.ImperfectAir).gain_failure == 1e-9
     stated = rehearse(scenario, 4, 3).privacy
     assert stated.gain_failure == 0.0  # gains were drawn
-    assert stated.gain_bound < planned.gain_bound
+    assert stated.gain_bound < planned.fact(facts.ImperfectAir).gain_bound
     assert "over noise of at least -117 dBm" in stated.why
     assert f"more than {stated.gain_bound:.4g} times the planned power" in stated.why
     never = planned_design(IRIS.with_overrides("air.amplitude_error_db=3"), sensitivity, received_watts=1e-15)
-    assert never.gain_failure == 0.0  # uniform errors have an end
-    assert never.gain_bound == pytest.approx(10**0.3)
+    assert never.fact(facts.ImperfectAir).gain_failure == 0.0  # uniform errors have an end
+    assert never.fact(facts.ImperfectAir).gain_bound == pytest.approx(10**0.3)
     ideal = planned_design(IRIS, sensitivity, received_watts=1e-15)
-    assert (ideal.gain_bound, ideal.gain_failure, ideal.impaired) == (1.0, 0.0, False)
+    assert not ideal.says(facts.ImperfectAir)
 
 
 def test_gains_without_a_bound_are_refused_where_a_target_needs_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,9 +212,7 @@ def test_silent_workers_of_a_poisson_schedule_have_gains_that_nobody_drew() -> N
     scenario = scenario.with_overrides("mixing.power=fixed", "mixing.power_scale_watts=1e-12")
     tally = rehearse(scenario, 16, 10)
     assert tally.design.received_watts == pytest.approx((1e-12 / 30**2 * 10**0.3,))
-    worst = tally.design.worst_received_watts
-    assert worst is not None
-    assert worst < tally.design.participations * tally.design.received_watts[0]
+    assert tally.design.fact(facts.Drawn).received_watts < tally.design.participations * tally.design.received_watts[0]
 
 
 def test_a_hidden_schedule_has_credit_where_it_is_proven() -> None:
@@ -225,12 +223,12 @@ def test_a_hidden_schedule_has_credit_where_it_is_proven() -> None:
 
     pilots = "air.estimation_pilots=16"  # far workers know their channel less well
     ranks = "mixing.assignment=max-min"
-    assert not told("air.estimation_nmse_db=-10").gains_tell_schedule
-    assert told(pilots).gains_tell_schedule
-    assert not told(ranks).gains_tell_schedule
-    assert told(ranks, "air.phase_error_radians=0.1").gains_tell_schedule
+    assert not told("air.estimation_nmse_db=-10").says(facts.GainsTell)
+    assert told(pilots).says(facts.GainsTell)
+    assert not told(ranks).says(facts.GainsTell)
+    assert told(ranks, "air.phase_error_radians=0.1").says(facts.GainsTell)
     poisson = ("radio.schedule=poisson", "mixing.policy=equalmix", "privacy.accountant=pld")
-    assert not told(pilots, *poisson).gains_tell_schedule
+    assert not told(pilots, *poisson).says(facts.GainsTell)
     hidden = Release().mechanism(told("air.amplitude_error_db=1"), "replace-one")
     assert hidden.sampling == "without-replacement"
     assert hidden.squared_move == 2.0
@@ -267,19 +265,19 @@ def test_loud_transmitters_exceed_their_limit_at_an_eavesdropper() -> None:
     assert full.sent_watts[0] == pytest.approx(10**-0.7 * 10**0.3)  # 23 dBm
     tally = rehearse(loud, 4, 3)
     quiet = rehearse(IRIS.with_overrides("air.phase_error_radians=1"), 4, 3)
-    assert tally.design.worst_sent_watts is not None
-    assert tally.design.worst_sent_watts > float(tally.worker_energy_joules.max()) / tally.joules_per_watt * 1.9
-    assert quiet.design.sent_excess == pytest.approx(1.0)
+    assert (
+        tally.design.fact(facts.Drawn).sent_watts
+        > float(tally.worker_energy_joules.max()) / tally.joules_per_watt * 1.9
+    )
+    assert quiet.design.fact(facts.Transmitters).excess == pytest.approx(1.0)
     watts = float(quiet.worker_energy_joules.max()) / quiet.joules_per_watt
-    assert quiet.design.worst_sent_watts == pytest.approx(watts)
+    assert quiet.design.fact(facts.Drawn).sent_watts == pytest.approx(watts)
 
 
 def test_gains_below_one_do_not_make_what_is_sent_seem_less() -> None:
     """Slots in which all channels fade by 6 dB while the power stays: sent is four times what is received tells."""
-    design = replace(
-        planned_design(IRIS, Sensitivity(removal=1.0, replacement=1.0), received_watts=1e-12, floor=1e-9),
-        sent_excess=4.0,
-    )
+    design = planned_design(IRIS, Sensitivity(removal=1.0, replacement=1.0), received_watts=1e-12, floor=1e-9)
+    design = design.stating(replace(design.fact(facts.Transmitters), excess=4.0))
     assert design.sent_watts[0] == pytest.approx(4e-3)
 
 
@@ -296,8 +294,8 @@ def test_parts_of_a_run_merge_to_the_same_statements() -> None:
         merged.merge(part.sums())
     assert merged.design == whole.design
     merged.before_the_draw = True
-    assert merged.design.gain_bound == gain_bound(scenario)
-    assert merged.design.worst_received_watts is None
+    assert merged.design.fact(facts.ImperfectAir).gain_bound == gain_bound(scenario)
+    assert merged.design.drawn is None
 
 
 def test_what_is_drawn_for_the_air_is_secret_where_data_are_protected() -> None:
@@ -318,6 +316,5 @@ def test_an_eavesdropper_hears_no_more_than_is_stated_where_channels_err_too() -
         assert drawn.gains is not None
         off_db = 6.0 * (2.0 * drawn.gains.draws.uniforms("amplitude-error")[:, :, 0] - 1.0)
         radiated = float((drawn.power_watts * 10.0 ** (off_db / 10.0)).max())
-        assert tally.design.worst_sent_watts is not None
-        assert radiated <= tally.design.worst_sent_watts
+        assert radiated <= tally.design.fact(facts.Drawn).sent_watts
         assert radiated <= max(tally.design.sent_watts)

@@ -109,14 +109,13 @@ def longest_list(adjacency: np.ndarray, order: np.ndarray, most: int, rule: int)
 @pytest.mark.parametrize(
     ("seats", "colluders", "absent"),
     [
-        *((60, 0, 6), (60, 5, 3), (150, 0, 30), (150, 2, 2), (250, 50, 0)),
-        *((250, 3, 60), (400, 0, 0), (400, 10, 40), (400, 40, 10), (400, 100, 20)),
+        *((60, 0, 6), (60, 5, 3), (150, 0, 30), (150, 2, 2), (250, 50, 0), (250, 3, 60), (400, 100, 20)),
     ],
 )
 def test_it_holds_whoever_colludes_and_whoever_the_server_calls_absent(
     seats: int, colluders: int, absent: int, lie: str
 ) -> None:
-    """Ten settings, two lists each: the whole covariance inverted, against the bound."""
+    """Seven settings, two lists each: the whole covariance inverted, against the bound."""
     graph = draw_graph(seats, suitable_degree(seats, colluders, absent), 1)
     left, rule = who_is_left(graph, colluders, absent), most_absent_neighbours(graph, absent)
     adjacency = np.diag(np.diag(laplacian(graph))) - laplacian(graph)
@@ -133,13 +132,13 @@ def test_it_holds_whoever_colludes_and_whoever_the_server_calls_absent(
         assert left.inverse(1.0, pair) >= inverse.max()
 
 
-@pytest.mark.parametrize(("seats", "degree", "colluders"), [(40, 8, 6), (80, 12, 16), (200, 16, 10)])
+@pytest.mark.parametrize(("seats", "degree", "colluders"), [(40, 8, 6), (200, 16, 10)])
 def test_the_failure_is_at_least_that_of_many_graphs(seats: int, degree: int, colluders: int) -> None:
-    """4,000 graphs: how often some worker has more colluding neighbours than allowed for, within 4.5 errors of 5 %.
+    """2,000 graphs: how often some worker has more colluding neighbours than allowed for, within 4.5 errors of 5 %.
 
     Two fewer would be exceeded too often, and a party that takes the worst of the graphs it may have drawn is covered.
     """
-    graphs, failure = 4_000, 0.05
+    graphs, failure = 2_000, 0.05
     most = most_among(degree, colluders, seats, failure)
     found = np.empty(graphs)
     for seed in range(graphs):  # the first ones collude, chosen before the graph is drawn

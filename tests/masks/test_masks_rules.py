@@ -76,12 +76,12 @@ def test_masks_hide_as_planned_on_every_graph_that_passes_and_nearly_all_pass(
     rules = choose_rules(planned, colluders=colluders, absent=absent, **SIZES)
     wanted, passed = who_is_left(planned, colluders, absent).inverse_per_pair, 0
     assert 1.0 < rules.mask_deviation**2 < 1.5
-    for seed in range(1, 101):
+    for seed in range(1, 51):
         drawn = draw_graph(seats, degree, seed)
         if drawn.most_repeated <= rules.most_repeats and drawn.second_eigenvalue <= rules.second_eigenvalue:
             passed += 1
             assert who_is_left(drawn, colluders, absent).inverse_per_pair / rules.mask_deviation**2 <= wanted
-    assert passed >= 97
+    assert passed >= 48
     complete = choose_rules(draw_graph(12, 11, 0), colluders=1, absent=2, **SIZES)
     assert (complete.most_repeats, complete.second_eigenvalue, complete.mask_deviation) == (0, -1.0, 1.0)
 

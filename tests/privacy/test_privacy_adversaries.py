@@ -16,6 +16,7 @@ from airmixml.privacy import (
     Sensitivity,
     Server,
     certified_epsilon,
+    facts,
     gaussian_epsilon,
     state_privacy,
 )
@@ -28,7 +29,7 @@ DESIGN = Design(
     counts=(30, 10, 20),
     sensitivity=Sensitivity(removal=6.0, replacement=10.0),
     noise_watts=4.0,
-    weakest_gain=0.01,
+    facts=(facts.Transmitters(weakest_gain=0.01),),
 )
 NEAR = Eavesdropper(gain=0.02, own_noise_watts=8.0)
 
@@ -72,7 +73,7 @@ def test_the_server_sees_the_strongest_slots_that_one_worker_may_have_had(adjace
 
 
 def test_the_server_sees_the_worst_worker_s_own_slots_after_a_run() -> None:
-    after = replace(DESIGN, worst_received_watts=1.3, worst_participations=7)
+    after = DESIGN.stating(facts.Drawn(received_watts=1.3, participations=7))
     assert Server().mechanism(after, "replace-one").total == pytest.approx(10.0 * 1.3 / 2.0)
     assert Server().mechanism(after, "remove-one").total == pytest.approx(6.0 * 1.3 / 2.0)
 
@@ -114,7 +115,7 @@ def test_colluders_tell_the_server_nothing_that_it_does_not_know(adjacency: str)
 
 @pytest.mark.parametrize("adjacency", ["replace-one", "remove-one"])
 def test_power_that_tells_the_schedule_leaves_the_release_no_credit(adjacency: str) -> None:
-    told = replace(DESIGN, power_tells_schedule=True)
+    told = DESIGN.stating(facts.PowerTells())
     mechanism = Release().mechanism(told, adjacency)
     assert mechanism.sampling == "none"
     assert mechanism.total == Server().mechanism(DESIGN, adjacency).total
@@ -125,7 +126,7 @@ def test_power_that_tells_the_schedule_leaves_the_release_no_credit(adjacency: s
 
 def test_after_a_run_a_removed_worker_s_seats_may_go_to_louder_ones() -> None:
     """A replaced sample stays where it was, so what was drawn counts; a removal reckons with any worker."""
-    after = replace(DESIGN, worst_received_watts=0.01, worst_sent_watts=1.0, worst_participations=1)
+    after = DESIGN.stating(facts.Drawn(received_watts=0.01, sent_watts=1.0, participations=1))
     for adversary in (Release(), NEAR):
         removed, before = (adversary.views(design, "remove-one")[1] for design in (after, DESIGN))
         assert removed == before
@@ -135,7 +136,7 @@ def test_after_a_run_a_removed_worker_s_seats_may_go_to_louder_ones() -> None:
 
 
 def test_ratios_that_tell_ranks_leave_no_credit_only_to_those_with_colluders() -> None:
-    ranked = replace(DESIGN, ratios_tell_ranks=True)
+    ranked = DESIGN.stating(facts.RanksTell())
     assert Release().mechanism(ranked, "replace-one") == Release().mechanism(DESIGN, "replace-one")
     assert Release(colluders=1).mechanism(ranked, "replace-one").sampling == "none"
     assert replace(NEAR, colluders=1).mechanism(ranked, "replace-one").sampling == "none"
@@ -163,16 +164,16 @@ def test_twice_the_noise_of_its_own_is_half_the_squared_shift_and_the_server_s_n
 
 
 def test_nobody_sends_more_than_the_power_limit() -> None:
-    limited = replace(DESIGN, max_power_watts=15.0)
+    limited = DESIGN.stating(facts.Transmitters(weakest_gain=0.01, limit_watts=15.0))
     assert limited.sent_watts == (10.0, 15.0, 15.0)
     assert max(NEAR.mechanism(limited, "replace-one").squared_shifts) == pytest.approx(24.0 * 0.02 * 15.0 / 4.0)
 
 
 def test_without_a_weakest_channel_only_the_power_limit_bounds_what_is_sent() -> None:
-    floorless = replace(DESIGN, weakest_gain=0.0, max_power_watts=15.0)
+    floorless = DESIGN.stating(facts.Transmitters(limit_watts=15.0))
     assert floorless.sent_watts == (15.0, 15.0, 15.0)
     with pytest.raises(PrivacyError, match=r"squared shifts up to inf: must be finite"):
-        NEAR.mechanism(replace(DESIGN, weakest_gain=0.0), "replace-one")
+        NEAR.mechanism(replace(DESIGN, facts=()), "replace-one")
 
 
 def test_an_eavesdropper_that_hears_without_bound_cannot_be_certified_against() -> None:
@@ -181,7 +182,7 @@ def test_an_eavesdropper_that_hears_without_bound_cannot_be_certified_against() 
 
 
 def test_after_a_run_a_told_schedule_leaves_the_eavesdropper_the_worst_worker_s_sent_power() -> None:
-    told = replace(DESIGN, power_tells_schedule=True, worst_sent_watts=50.0, worst_participations=3)
+    told = DESIGN.stating(facts.PowerTells(), facts.Drawn(received_watts=0.4, sent_watts=50.0, participations=3))
     assert NEAR.mechanism(told, "remove-one").total == pytest.approx(6.0 * 0.02 * 50.0 / 4.0)
     assert NEAR.mechanism(told, "replace-one").total == pytest.approx(10.0 * 0.02 * 50.0 / 4.0)
 
@@ -208,7 +209,7 @@ def test_what_the_eavesdropper_is_certified_to_learn_covers_opposite_phases(phas
         counts=(1,),
         sensitivity=Sensitivity(removal=1.0, replacement=1.0),
         noise_watts=2.0,
-        weakest_gain=1.0,
+        facts=(facts.Transmitters(weakest_gain=1.0),),
     )
     mechanism = Eavesdropper(gain=1.0, own_noise_watts=2.0).mechanism(design, "replace-one")
     epsilon = certified_epsilon("pld", mechanism, delta)

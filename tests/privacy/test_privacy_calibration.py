@@ -17,6 +17,7 @@ from airmixml.privacy import (
     Server,
     calibrate_power,
     check_target,
+    facts,
 )
 
 NEAR = Eavesdropper(gain=1e-8, own_noise_watts=4e-15)
@@ -31,7 +32,7 @@ def design_of(watts: tuple[float, ...], counts: tuple[int, ...], workers: int, s
         counts=counts,
         sensitivity=SENSITIVITY,
         noise_watts=4e-15,
-        weakest_gain=1e-7,
+        facts=(facts.Transmitters(weakest_gain=1e-7),),
     )
 
 
@@ -83,7 +84,7 @@ def test_gdp_meets_every_target_of_the_server_and_no_more(
 def test_gdp_meets_every_target_where_power_tells_the_schedule(
     design: Design, adversary: Adversary, epsilon: float, delta: float
 ) -> None:
-    assert_calibrated(replace(design, power_tells_schedule=True), adversary, "gdp", "replace-one", epsilon, delta)
+    assert_calibrated(design.stating(facts.PowerTells()), adversary, "gdp", "replace-one", epsilon, delta)
 
 
 @given(
@@ -169,7 +170,7 @@ def test_paper_tight_refuses_what_its_largest_order_cannot_certify() -> None:
 
 def test_a_power_limit_that_keeps_the_target_by_itself_leaves_the_factor_unbounded() -> None:
     """At most 1e-9 W are sent, so mu^2 of the eavesdropper's 200 slots is at most 28 x 1e-17 / 2e-15 x 200 = 28."""
-    limited = replace(ONE_KIND, max_power_watts=1e-9)
+    limited = ONE_KIND.stating(facts.Transmitters(weakest_gain=1e-7, limit_watts=1e-9))
     factor = calibrate_power(limited, NEAR, "paper-loose", adjacency="replace-one", epsilon=100.0, delta=0.01)
     assert factor > 1e6
     assert spent(limited.scaled(1e9 * factor), NEAR, "paper-loose", "replace-one", 0.01) <= 100.0
@@ -178,7 +179,7 @@ def test_a_power_limit_that_keeps_the_target_by_itself_leaves_the_factor_unbound
 @given(excess=st.floats(0.01, 0.5), delta=deltas)
 @settings(max_examples=20, deadline=None)
 def test_a_power_limit_does_not_get_in_the_way_of_targets_below_it(excess: float, delta: float) -> None:
-    limited = replace(THREE_KINDS, max_power_watts=1e-7)
+    limited = THREE_KINDS.stating(facts.Transmitters(weakest_gain=1e-7, limit_watts=1e-7))
     factor = calibrate_power(
         limited, NEAR, "paper-loose", adjacency="replace-one", epsilon=math.log(1 / delta) + excess, delta=delta
     )
@@ -188,6 +189,6 @@ def test_a_power_limit_does_not_get_in_the_way_of_targets_below_it(excess: float
 
 def test_a_target_that_no_power_below_the_limit_can_miss_is_refused_where_channels_have_no_floor() -> None:
     """Without a weakest channel somebody may always send at the limit, however little is received."""
-    floorless = replace(ONE_KIND, weakest_gain=0.0, max_power_watts=1.0)
+    floorless = ONE_KIND.stating(facts.Transmitters(limit_watts=1.0))
     with pytest.raises(PrivacyError, match=r"privacy\.epsilon.* (no power keeps|certifies only)"):
         calibrate_power(floorless, NEAR, "paper-loose", adjacency="replace-one", epsilon=8.0, delta=0.01)

@@ -11,6 +11,7 @@ from airmixml.privacy import (
     Release,
     Sensitivity,
     calibrate_power,
+    facts,
     state_privacy,
 )
 
@@ -25,7 +26,7 @@ def design_of(watts: tuple[float, ...], counts: tuple[int, ...], workers: int) -
         counts=counts,
         sensitivity=Sensitivity(removal=7.0, replacement=9.0),
         noise_watts=4e-15,
-        weakest_gain=1e-7,
+        facts=(facts.Transmitters(weakest_gain=1e-7),),
     )
 
 

@@ -1,13 +1,7 @@
 import pytest
 from slots_for_tests import assert_calibrated
 
-from airmixml.privacy import (
-    Adversary,
-    Design,
-    Eavesdropper,
-    Release,
-    Sensitivity,
-)
+from airmixml.privacy import Adversary, Design, Eavesdropper, Release, Sensitivity, facts
 
 NEAR = Eavesdropper(gain=1e-8, own_noise_watts=4e-15)
 
@@ -20,7 +14,7 @@ def design_of(watts: tuple[float, ...], counts: tuple[int, ...], workers: int, s
         counts=counts,
         sensitivity=Sensitivity(removal=7.0, replacement=9.0),
         noise_watts=4e-15,
-        weakest_gain=1e-7,
+        facts=(facts.Transmitters(weakest_gain=1e-7),),
     )
 
 

@@ -15,6 +15,7 @@ from airmixml.privacy import (
     Sensitivity,
     Server,
     certified_epsilon,
+    facts,
     state_privacy,
 )
 
@@ -113,7 +114,7 @@ DESIGN = Design(
     counts=(60, 20),
     sensitivity=Sensitivity(removal=1.0, replacement=1.5),
     noise_watts=4.0,
-    weakest_gain=0.5,
+    facts=(facts.Transmitters(weakest_gain=0.5),),
 )
 NEAR = Eavesdropper(gain=0.3, own_noise_watts=3.0)
 
@@ -153,5 +154,5 @@ def test_paper_loose_grows_with_what_helps_an_adversary(
     assert helped == base if isinstance(adversary, Server) else helped >= base
     if isinstance(adversary, Eavesdropper):
         assert epsilon(design, louder(adversary, factor)) > base
-        assert epsilon(replace(design, weakest_gain=0.5 / factor), adversary) > base
-        assert epsilon(replace(design, max_power_watts=0.3), adversary) < base
+        assert epsilon(design.stating(facts.Transmitters(weakest_gain=0.5 / factor)), adversary) > base
+        assert epsilon(design.stating(facts.Transmitters(weakest_gain=0.5, limit_watts=0.3)), adversary) < base

@@ -14,6 +14,7 @@ from airmixml.privacy import (
     Release,
     Sensitivity,
     certified_epsilon,
+    facts,
     state_privacy,
 )
 
@@ -79,7 +80,7 @@ DESIGN = Design(
     counts=(60, 20),
     sensitivity=Sensitivity(removal=1.0, replacement=1.5),
     noise_watts=4.0,
-    weakest_gain=0.5,
+    facts=(facts.Transmitters(weakest_gain=0.5),),
 )
 NEAR = Eavesdropper(gain=0.3, own_noise_watts=3.0)
 

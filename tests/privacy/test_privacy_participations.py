@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from airmixml.errors import PrivacyError
-from airmixml.privacy import Design, Release, Sensitivity, Server, participation_bound
+from airmixml.privacy import Design, Release, Sensitivity, Server, facts, participation_bound
 from airmixml.privacy.design import binomial_quantile, slots_per_round
 
 PLAN = Design(
@@ -116,7 +116,7 @@ def test_a_limit_on_a_poisson_schedule_is_refused() -> None:
 
 def test_after_a_run_the_slots_that_were_had_take_the_place_of_the_bound() -> None:
     assert PLAN.participations == participation_bound(1000, 4, 1000)
-    after = replace(PLAN, worst_received_watts=9.0, worst_participations=9)
+    after = PLAN.stating(facts.Drawn(received_watts=9.0, participations=9))
     assert (after.participations, after.schedule_failure) == (9, 0.0)
     assert (PLAN.schedule_failure, replace(PLAN, max_participations=5).schedule_failure) == (1e-9, 0.0)
     again = after.with_slots(500)

@@ -13,14 +13,14 @@ from airmixml.data import DataSet
 from airmixml.errors import PrivacyError
 from airmixml.impairments.noise_floor import true_noise_watts
 from airmixml.planning.account import account_scenario
-from airmixml.privacy import Design, Sensitivity, state_privacy
-from airmixml.privacy.adversaries import Release, Server
+from airmixml.privacy import Design, Release, Sensitivity, Server, facts, state_privacy
 from airmixml.radio import simulate_blocks
 from airmixml.radio.centring import plan_centring
 from airmixml.radio.channel import draw_fading
 from airmixml.radio.draws import AirSetting, draw_slots
-from airmixml.radio.privacy_target import private_received_watts, sensitivity_of
+from airmixml.radio.power_calibration import private_received_watts
 from airmixml.radio.rehearsal import prepare_draws, rehearse
+from airmixml.radio.system import sensitivity_of
 from airmixml.radio.tally import Tally
 from airmixml.randomness.slot_words import slot_words
 from airmixml.streams import Streams
@@ -41,7 +41,9 @@ def test_without_fading_the_server_s_mu_squared_is_that_many_times_as_large() ->
     squares = [tally.squared_mu() / tally.sensitivity.squared_move("replace-one", "none") for tally in (one, four)]
     assert squares[1] == pytest.approx(4.0 * squares[0], rel=1e-9)
     assert four.ledger.received_watts == pytest.approx(4.0 * one.ledger.received_watts, rel=1e-9)
-    assert four.design.worst_received_watts == pytest.approx(one.design.worst_received_watts, rel=1e-9)
+    assert four.design.fact(facts.Drawn).received_watts == pytest.approx(
+        one.design.fact(facts.Drawn).received_watts, rel=1e-9
+    )
     assert four.design.received_watts == pytest.approx(one.design.received_watts, rel=1e-9)
 
 
@@ -63,8 +65,8 @@ def test_with_fading_the_server_has_what_every_antenna_receives() -> None:
     assert tally.ledger.received_watts == pytest.approx(expected, rel=1e-9)
     weakest = np.stack([gain.min(axis=1) for gain in gains])
     assert drawn.magnitude.numpy().min(axis=1) == pytest.approx(weakest.max(axis=0), rel=1e-12)
-    assert tally.design.worst_server_watts == pytest.approx(expected.max())
-    assert tally.design.at_server().worst_received_watts == pytest.approx(expected.max())
+    assert tally.design.fact(facts.Drawn).server_watts == pytest.approx(expected.max())
+    assert tally.design.at_server().fact(facts.Drawn).received_watts == pytest.approx(expected.max())
     # Before the draw is known the largest factor of any seat counts.
     most = float(np.max(sum(gain**2 for gain in gains) / drawn.magnitude.numpy() ** 2))
     plan = tally.design.before_the_draw()
@@ -113,18 +115,18 @@ def test_designs_keep_the_antennas_when_they_are_scaled() -> None:
         counts=(5,),
         sensitivity=Sensitivity(removal=1.0, replacement=2.0),
         noise_watts=100.0,
-        power_tells_schedule=True,
-        antenna_gain=4.0,
-        worst_received_watts=3.0,
-        worst_server_watts=7.0,
-        worst_participations=3,
+        facts=(
+            facts.PowerTells(),
+            facts.Antennas(gain=4.0),
+            facts.Drawn(received_watts=3.0, server_watts=7.0, participations=3),
+        ),
     )
     server, release = (
         state_privacy(design.scaled(2.0), adversary, "gdp", adjacency="remove-one", delta=1e-5)
         for adversary in (Server(), Release())
     )
     alone = design.scaled(2.0)
-    assert alone.worst_server_watts == 14.0
+    assert alone.fact(facts.Drawn).server_watts == 14.0
     # mu^2 = watts * removal / (noise / 2), and epsilon grows with it.
     assert Server().mechanism(alone, "remove-one").total == pytest.approx(14.0 / 50.0)
     assert Release().mechanism(alone, "remove-one").total == pytest.approx(6.0 / 50.0)

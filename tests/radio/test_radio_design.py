@@ -11,19 +11,19 @@ import torch
 from numpy.typing import NDArray
 
 from airmixml import PrivacyError
-from airmixml.privacy import Eavesdropper, Sensitivity, gaussian_epsilon
+from airmixml.privacy import Eavesdropper, Sensitivity, facts, gaussian_epsilon
 from airmixml.radio.draws import AirSetting, draw_slots
 from airmixml.radio.mixtures import simulate
 from airmixml.radio.privacy_target import (
     adversary_named,
     check_privacy_target,
     planned_design,
-    power_may_tell_schedule,
     private_received_watts,
     sensitivity_of,
 )
 from airmixml.radio.ratios import assign_max_min
 from airmixml.radio.rehearsal import rehearse
+from airmixml.radio.system import System
 from airmixml.radio.tally import Tally
 from airmixml.radio.weakest_channel import weakest_gain
 from airmixml.scenario import Scenario
@@ -125,12 +125,16 @@ def test_the_power_limit_tells_where_it_can_bind() -> None:
     floor = 10**-3.2 / 125_000
     assert weakest_gain(scenario) == pytest.approx(floor, rel=1e-12, abs=0)
     limit_watts = 10**-0.7
-    assert not power_may_tell_schedule(scenario, 0.999 * limit_watts * floor, floor)
-    assert power_may_tell_schedule(scenario, 1.001 * limit_watts * floor, floor)
-    assert power_may_tell_schedule(iris("mixing.power=max"), 0.0, floor)
+
+    def tells(asked: Scenario, received_watts: float) -> bool:
+        return System.of(asked, 4, 3).design(received_watts).says(facts.PowerTells)
+
+    assert not tells(scenario, 0.999 * limit_watts * floor)
+    assert tells(scenario, 1.001 * limit_watts * floor)
+    assert tells(iris("mixing.power=max"), 0.0)
     fixed = f"mixing.power_scale_watts={20 * limit_watts * floor}"
-    assert power_may_tell_schedule(iris("mixing.power=fixed", fixed), 0.0, floor)
-    assert not power_may_tell_schedule(iris("mixing.power=fixed", fixed, "mixing.policy=equalmix"), 0.0, floor)
+    assert tells(iris("mixing.power=fixed", fixed), 0.0)
+    assert not tells(iris("mixing.power=fixed", fixed, "mixing.policy=equalmix"), 0.0)
 
 
 def test_fading_takes_the_credit_and_the_target_is_met_without_it() -> None:
@@ -221,5 +225,5 @@ def test_colluders_under_max_min_cost_the_credit() -> None:
     release = adversary_named("release", scenario)
     assert release.mechanism(design, "replace-one").sampling == "none"
     assert "no credit" in release.why(design)
-    random = replace(design, ratios_tell_ranks=False)
+    random = replace(design, facts=tuple(each for each in design.facts if not isinstance(each, facts.RanksTell)))
     assert release.mechanism(random, "replace-one").population == 1990

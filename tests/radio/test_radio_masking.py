@@ -14,6 +14,7 @@ from airmixml import Scenario, Speed, simulate
 from airmixml.arrays import Doubles
 from airmixml.errors import AirMixError, PrivacyError, ScenarioError
 from airmixml.impairments.fading_floor import silent_share
+from airmixml.privacy import facts
 from airmixml.radio import simulate_blocks
 from airmixml.radio.draws import AirSetting, draw_slots
 from airmixml.radio.masking import masking_of
@@ -115,7 +116,7 @@ def test_energy_is_that_of_signal_noise_and_masks() -> None:
     assert masking.graph is not None
     added = masking.own_watts + masking.graph.degree * masking.pair_watts
     symbols = report.signal.symbols
-    gain = report.design.weakest_gain
+    gain = report.design.fact(facts.Transmitters).weakest_gain
     # The farthest worker: energy of what it adds in all symbols, and of its own vector, 794,000 symbols a second.
     most = (added * symbols / gain) / 794e3
     assert report.worker_energy_joules.max() == pytest.approx(most, rel=0.6)

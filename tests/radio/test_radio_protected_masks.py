@@ -12,8 +12,7 @@ import pytest
 from airmixml import PrivacyError, Scenario, simulate
 from airmixml.masks.graph import draw_graph
 from airmixml.masks.hidden_noise import who_is_left
-from airmixml.privacy import Sensitivity, Server, state_privacy
-from airmixml.privacy.everyone import Everyone
+from airmixml.privacy import Everyone, Sensitivity, Server, facts, state_privacy
 from airmixml.radio import impaired_reception
 from airmixml.radio.draws import AirSetting
 from airmixml.radio.leftover import Leftover
@@ -112,7 +111,7 @@ def test_statements_say_that_colluders_do_not_know_the_graph(arithmetic: str) ->
     for changes, assumed in ((), True), (("privacy.colluders=0",), False), (("radio.scheduled=30",), False):
         design = planned_design(asked.with_overrides(*changes), UNIT, received_watts=1e-12)
         assert (said in Everyone().why(design)) == assumed
-        assert (design.hidden_failure > 0) == assumed
+        assert (design.fact(facts.WorkersNoise).failure > 0) == assumed
 
 
 def test_so_does_the_server_s_statement_where_it_rests_on_masks() -> None:

@@ -11,8 +11,8 @@ from scipy.stats import binom, hypergeom, norm
 from airmixml import Scenario
 from airmixml.errors import PrivacyError
 from airmixml.privacy import Design, Release, Sensitivity, Server, gaussian_epsilon
-from airmixml.privacy.copies import state_row
 from airmixml.privacy.gaussian import gaussian_mu
+from airmixml.privacy.statements import state_row
 from airmixml.radio import simulate
 from airmixml.radio.draws import AirSetting, draw_blocks, shards_of
 from airmixml.radio.masking import masking_of

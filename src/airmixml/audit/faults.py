@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from airmixml.errors import ScenarioError
+from airmixml.privacy.facts import Revealed
 from airmixml.wording import did_you_mean, shown
 
 if TYPE_CHECKING:
@@ -19,12 +20,9 @@ if TYPE_CHECKING:
 
 def why_nothing_is_hidden(scenario: Scenario, design: Design) -> str:
     """Return why no credit is claimed for a hidden schedule; empty where it is."""
-    if design.power_tells_schedule:
-        return "received power may tell who was scheduled"
-    if design.gains_tell_schedule:
-        return "what the air does to a signal may tell who was scheduled"
-    if design.ratios_tell_ranks and scenario.privacy.colluders:
-        return "the ratios of colluding workers tell of the others' channels"
+    told = (each for each in design.facts if isinstance(each, Revealed))
+    if why := next(filter(None, (each.reveals_schedule(scenario.privacy.colluders) for each in told)), ""):
+        return why
     everybody = design.everybody_sends and design.sampling == "without-replacement"
     return "everybody sends in every slot" if everybody and scenario.mixing.policy == "equalmix" else ""
 

@@ -2,7 +2,7 @@
 
 Losses are kept as arrays over workers, compressed, not as a row for each: a million workers take milliseconds, and a
 run that costs everybody the same takes a few bytes. What is spent for good is added up once; reservations are added to
-that when somebody asks, so that replacing one never subtracts.
+that when a balance is asked for, so that replacing one never subtracts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A ledger that lasts: what each worker has spent over all runs and mechanisms, and what it may still spend.
 
-A mechanism is *reserved* before anything is sent: if it would pass anybody's budget, nothing is written and nothing may
-be sent. Afterwards the reservation becomes what was really *spent*. A process that dies in between leaves the
+A mechanism is *reserved* before anything is sent: if it would pass a worker's budget, nothing is written, and nothing
+may be sent. Afterwards the reservation becomes what was really *spent*. A process that dies in between leaves the
 reservation, which counts in full until a person says whether anything was sent (``settle``) or not (``release``).
 """
 
@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import json
 import secrets
-import sqlite3
 import warnings
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,35 +18,13 @@ from typing import Any, Final, Self
 import numpy as np
 
 from airmixml.arrays import Integers
-from airmixml.budgets.file import create_file, packed, transaction
-from airmixml.budgets.order import loss_to
-from airmixml.budgets.rows import (
-    RELEASED,
-    RESERVED,
-    SPENT,
-    Entry,
-    People,
-    Roll,
-    added,
-    count_workers,
-    end_entry,
-    entry_with,
-    now,
-    read_budgets,
-    read_entry,
-    read_facts,
-    read_spent,
-    set_facts,
-    spend,
-    texts_of,
-    who_of,
-    write_entry,
-    write_losses,
-)
-from airmixml.budgets.rules import PARTS, Budget, Loss, root_up
+from airmixml.budgets.file import create_file
+from airmixml.budgets.people import People, Roll
+from airmixml.budgets.rows import RELEASED, RESERVED, SPENT, Entry, Rows, added, open_rows
+from airmixml.budgets.rules import PARTS, Budget, Loss, loss_to, root_up
 from airmixml.budgets.schema import MODES, PROTECTION
 from airmixml.errors import LedgerError, NameWarning, PrivacyError, private
-from airmixml.names import normal_name, similar_names
+from airmixml.names import similar_names
 from airmixml.output.numbers import plural
 from airmixml.privacy.mechanism import ADJACENCIES
 from airmixml.wording import against, shown, shown_name
@@ -58,7 +34,7 @@ _PAIRS_SHOWN: Final = 3
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Request:
-    """A mechanism that somebody wants to run, or has run.
+    """A mechanism that is to be run, or was run.
 
     Attributes:
         about: what it is, in words.
@@ -124,26 +100,21 @@ class LedgerFile:
             raise LedgerError(f"mode = {shown(mode)}: must be one of {', '.join(MODES)}")
         if not adversaries:
             raise LedgerError("adversaries: a ledger keeps a budget against at least one")
-        ledger, nothing = cls(path), packed(np.zeros(0))
-
-        def fill(file: sqlite3.Connection) -> None:
-            set_facts(file, adjacency=adjacency, mode=mode, created_at=now())
-            if strict_names:
-                set_facts(file, strict_names=1)
-            if people is not None:
-                set_facts(file, label=people.label, count=people.count)
-            rows = [(name, budget.epsilon, budget.delta, *3 * (nothing,)) for name in dict.fromkeys(adversaries)]
-            file.executemany("INSERT INTO budgets VALUES (?, ?, ?, ?, ?, ?)", rows)
-
-        create_file(ledger.path, fill)
+        facts: dict[str, Any] = {"adjacency": adjacency, "mode": mode}
+        if strict_names:
+            facts["strict_names"] = 1
+        if people is not None:
+            facts |= {"label": people.label, "count": people.count}
+        ledger = cls(path)
+        create_file(ledger.path, lambda file: Rows(file).create(budget, adversaries, **facts))
         return ledger
 
     def facts(self) -> dict[str, Any]:
         """Return what the ledger is about: mode, adjacency, people, budgets."""
-        with transaction(self.path, write=False) as file:
-            facts = read_facts(file)
+        with open_rows(self.path, write=False) as rows:
+            facts = rows.facts()
             named = facts["people"] is not None and facts["people"].named
-            return {**facts, "workers": len(Roll.read(file).numbers) if named else count_workers(file)}
+            return {**facts, "workers": len(rows.roll().numbers) if named else rows.workers}
 
     def check_kind(self, *, mode: str, adjacency: str, protect: str = "") -> None:
         """Refuse a mechanism that the ledger cannot count: of the other mode, or for other neighbours.
@@ -163,11 +134,11 @@ class LedgerFile:
 
     def standings(self) -> list[Standing]:
         """Return what all workers have spent or reserved, against each adversary."""
-        with transaction(self.path, write=False) as file:
-            roll = self._roll(file)
+        with open_rows(self.path, write=False) as rows:
+            roll = self._roll(rows)
             found = []
-            for name, budget in read_budgets(file).items():
-                spent = read_spent(file, name, roll)
+            for name, budget in rows.budgets().items():
+                spent = rows.spent(name, roll)
                 spent = spent.of_workers(np.unique(roll.first)) if len(roll.respelt) else spent
                 found.append(Standing(adversary=name, budget=budget, spent=spent, names=tuple(roll.numbers)))
             return found
@@ -181,43 +152,40 @@ class LedgerFile:
         itself (``Request.key``) costs nothing more: it gets the entry that it has. With ``check_only`` nothing is
         written.
         """
-        # Without a key of its own an entry gets one that nobody has: numbers come again when a copy is restored.
+        # Without a key of its own an entry gets one that no other has: numbers come again when a copy is restored.
         keyed = [replace(each, key=each.key or f"entry-{secrets.randbits(64)}") for each in requests]
-        with transaction(self.path, write=True) as file:
-            numbers = self._reserve(file, keyed, people, already_sent=already_sent)
-            adversaries = list(read_budgets(file))
+        with open_rows(self.path, write=True) as rows:
+            numbers = self._reserve(rows, keyed, people, already_sent=already_sent)
+            adversaries = list(rows.budgets())
             if check_only:
-                file.execute("ROLLBACK")
-                file.execute("BEGIN")
+                rows.undo()
         if not (check_only or already_sent):
             for number, each in zip(numbers, keyed, strict=True):
                 self._own[number] = replace(each, losses={name: loss_to(name, each.losses) for name in adversaries})
         return numbers
 
-    def _reserve(
-        self, file: sqlite3.Connection, requests: Sequence[Request], people: People, *, already_sent: bool
-    ) -> list[int]:
-        strict = self._bind(file, people)
-        roll = self._roll(file)
-        names, placed = list(roll.numbers), [(each, _places(file, each.who, people, roll)) for each in requests]
-        workers = count_workers(file)
+    def _reserve(self, rows: Rows, requests: Sequence[Request], people: People, *, already_sent: bool) -> list[int]:
+        strict = self._bind(rows, people)
+        roll = self._roll(rows)
+        names, placed = list(roll.numbers), [(each, rows.places(each.who, people, roll)) for each in requests]
+        workers = rows.workers
         for request, who in placed:
             _check_shapes(request.losses, workers if who is None else len(who))
-        known = {each.key: found for each in requests if (found := entry_with(file, each.key)) is not None}
+        known = {each.key: found for each in requests if (found := rows.entry_with(each.key)) is not None}
         reserved = [number for number, state in known.values() if state == RESERVED]
         unspent = [(each, who) for each, who in placed if known.get(each.key, (0, ""))[1] != SPENT]
-        for adversary, budget in {} if already_sent or not unspent else read_budgets(file).items():
-            self._check(roll, adversary, budget, read_spent(file, adversary, roll, without=reserved), unspent)
-        self._check_names(file, similar_names(roll.new, names), strict=strict and not already_sent)
+        for adversary, budget in {} if already_sent or not unspent else rows.budgets().items():
+            self._check(roll, adversary, budget, rows.spent(adversary, roll, without=reserved), unspent)
+        self._check_names(rows, similar_names(roll.new, names), strict=strict and not already_sent)
         numbers = []
         for request, who in placed:
             number, state = known.get(request.key, (0, ""))
             if not number:
                 details = json.dumps(request.details)
-                number = write_entry(file, who, about=request.about, key=request.key, details=details)
-                write_losses(file, number, {name: loss_to(name, request.losses) for name in read_budgets(file)})
+                number = rows.write_entry(who, about=request.about, key=request.key, details=details)
+                rows.write_losses(number, {name: loss_to(name, request.losses) for name in rows.budgets()})
             if already_sent and state != SPENT:
-                spend(file, number, "")
+                rows.spend(number, "")
             numbers.append(number)
         return numbers
 
@@ -237,8 +205,8 @@ class LedgerFile:
         request = self._own.get(number)
         if request is not None and not self.path.exists():
             raise self._uncounted(number, request, losses)
-        with transaction(self.path, write=True) as file:
-            state, key, released = texts_of(file, number)
+        with open_rows(self.path, write=True) as rows:
+            state, key, released = rows.texts_of(number)
             if request is not None and key != request.key:
                 raise self._uncounted(number, request, losses)
             if (repeated or request is not None) and state == SPENT:
@@ -247,29 +215,27 @@ class LedgerFile:
             if request is not None and state == RELEASED:
                 reason = reason or f"sent after all; it was released: {released}"
             else:
-                self._require_reserved(file, number)
+                self._require_reserved(rows, number)
             if losses is not None:
-                who = who_of(file, number)
-                _check_shapes(losses, count_workers(file) if who is None else len(who))
-                write_losses(file, number, {name: loss_to(name, losses) for name in read_budgets(file)})
-            spend(file, number, reason)
+                who = rows.who_of(number)
+                _check_shapes(losses, rows.workers if who is None else len(who))
+                rows.write_losses(number, {name: loss_to(name, losses) for name in rows.budgets()})
+            rows.spend(number, reason)
         self._own.pop(number, None)
 
     def release(self, number: int, *, reason: str) -> None:
         """Give a reservation back, since nothing was sent: only a person can know that, and says why."""
         if not reason.strip():
             raise LedgerError("reason: must say why nothing of this entry was sent; give it")
-        with transaction(self.path, write=True) as file:
-            self._require_reserved(file, number)
-            end_entry(file, number, RELEASED, reason)
+        with open_rows(self.path, write=True) as rows:
+            self._require_reserved(rows, number)
+            rows.end_entry(number, RELEASED, reason)
         self._own.pop(number, None)
 
     def entries(self) -> list[Entry]:
         """Return the history, oldest first."""
-        with transaction(self.path, write=False) as file:
-            workers = count_workers(file)
-            rows = file.execute("SELECT * FROM entries ORDER BY number")
-            return [read_entry(file, row, workers) for row in rows]
+        with open_rows(self.path, write=False) as rows:
+            return rows.entries()
 
     def _uncounted(self, number: int, request: Request, losses: Mapping[str, Loss | None] | None) -> LedgerError:
         """Return what a person must count by hand: it was sent, and its reservation is gone."""
@@ -284,18 +250,18 @@ class LedgerFile:
             f"{', and the same with '.join(options) or '--mu 0'}"
         )
 
-    def _require_reserved(self, file: sqlite3.Connection, number: int) -> None:
-        state, _, _ = texts_of(file, number)
+    def _require_reserved(self, rows: Rows, number: int) -> None:
+        state, _, _ = rows.texts_of(number)
         if not state:
             raise LedgerError(f"{self.path}: has no entry {shown(number)}; `airmix ledger history` lists them")
         if state != RESERVED:
             raise LedgerError(f"{self.path}: entry {number} is {state} already; only a reserved one can change")
 
-    def _bind(self, file: sqlite3.Connection, people: People) -> bool:
+    def _bind(self, rows: Rows, people: People) -> bool:
         """Note whose losses these are; refuse other people's. Return whether names must not look alike."""
-        facts = read_facts(file)
+        facts = rows.facts()
         if facts["people"] is None:
-            set_facts(file, label=people.label, count=people.count)
+            rows.set_facts(label=people.label, count=people.count)
         elif facts["people"] != people:
             raise LedgerError(
                 f"{self.path}: is about {facts['people']}; this is about {people}: use another ledger, since losses of "
@@ -303,22 +269,22 @@ class LedgerFile:
             )
         return bool(facts["strict_names"])
 
-    def _roll(self, file: sqlite3.Connection) -> Roll:
-        roll = Roll.read(file)
+    def _roll(self, rows: Rows) -> Roll:
+        roll = rows.roll()
         if len(roll.respelt):
             twice = [shown(roll.name(int(roll.first[each]))) for each in roll.respelt[:_PAIRS_SHOWN]]
             told = f"{_few(len(roll.respelt), twice)} is in it in several spellings of one name"
             hidden = f"{plural(len(roll.respelt), 'name')} in another spelling of one that is there"
-            self._warn(file, f"{private(told, hidden)}; they count as one person")
+            self._warn(rows, f"{private(told, hidden)}; they count as one person")
         return roll
 
-    def _warn(self, file: sqlite3.Connection, text: str) -> None:
+    def _warn(self, rows: Rows, text: str) -> None:
         """Warn of names; in protection of how many alone, since a warning ends up in a log."""
         said = LedgerError(f"{self.path}: {text}")
-        protected = read_facts(file)["mode"] == PROTECTION
+        protected = rows.facts()["mode"] == PROTECTION
         warnings.warn(said.public if protected else str(said), NameWarning, stacklevel=5)
 
-    def _check_names(self, file: sqlite3.Connection, pairs: Sequence[tuple[str, str]], *, strict: bool) -> None:
+    def _check_names(self, rows: Rows, pairs: Sequence[tuple[str, str]], *, strict: bool) -> None:
         """Warn of names that look like another one's, or refuse them."""
         if not pairs:
             return
@@ -329,7 +295,7 @@ class LedgerFile:
         )
         if strict:
             raise LedgerError(f"{self.path}: {said}; nothing was sent")
-        self._warn(file, said)
+        self._warn(rows, said)
 
     def _check(
         self,
@@ -339,7 +305,7 @@ class LedgerFile:
         spent: Loss,
         placed: Sequence[tuple[Request, Integers | None]],
     ) -> None:
-        """Raise a PrivacyError that names the fullest worker if the requests together pass anybody's budget."""
+        """Raise a PrivacyError that names the fullest worker if the requests together pass any budget."""
         workers, after = len(spent.squared_mu), spent
         for request, who in placed:
             after = added(after, loss_to(adversary, request.losses), who)
@@ -401,36 +367,6 @@ def _check_shapes(losses: Mapping[str, Loss | None], workers: int) -> None:
                     f"{name} of the loss to {adversary}: has {len(part):,} numbers; must have one, or one for each "
                     f"worker that takes part ({workers:,})"
                 )
-
-
-def _places(file: sqlite3.Connection, who: Any, people: People, roll: Roll) -> Integers | None:
-    """Return the numbers of these workers, None for all of a ledger by number; names that are new get the next ones."""
-    if people.named:
-        if who is None or not len(who) or not all(isinstance(each, str) for each in who):
-            raise LedgerError("who: workers of this ledger have names; give those that take part, at least one")
-        names = [normal_name(each) for each in who]
-        if "" in names:
-            raise LedgerError(
-                f"who: the name {private(shown(who[names.index('')]), 'of one')} is empty; give every worker a name"
-            )
-        _check_once(names)
-        return roll.join(file, names)
-    if who is None:
-        return None
-    numbers, workers = np.asarray(who), people.count
-    if len(np.unique(numbers)) < numbers.size:
-        _check_once(numbers.tolist())
-    if not (numbers.dtype.kind in "iu" and len(numbers) and numbers.min() >= 0 and numbers.max() < workers):
-        raise LedgerError(f"who: workers must be numbers from 0 to {workers - 1:,} of the ledger, at least one")
-    everybody = len(numbers) == workers and bool((numbers == np.arange(workers)).all())
-    return None if everybody else numbers.astype(np.int64)
-
-
-def _check_once(who: Sequence[Any]) -> None:
-    if len(set(who)) < len(who):
-        (twice, times), *_ = Counter(who).most_common(1)
-        which = private(f"worker {shown_name(str(twice))} is named {times} times", "a worker is named twice or more")
-        raise LedgerError(f"who: {which}; name each once")
 
 
 def _few(every: int, told: Sequence[str]) -> str:

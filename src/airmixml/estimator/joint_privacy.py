@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from airmixml.privacy import PrivacyStatement, gaussian_epsilon
-from airmixml.privacy.evaluation import FAILURES
 from airmixml.privacy.rounded_noise import COMPOSED_SHARE
+from airmixml.privacy.statements import FAILURES
 
 if TYPE_CHECKING:
     from airmixml.radio import AirReport

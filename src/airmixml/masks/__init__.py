@@ -47,44 +47,15 @@ __all__ = [
 __getattr__ = import_late(
     __name__,
     {
-        "airmixml.masks.either_or": ("EitherOr",),
-        "airmixml.masks.expansion": (
-            "standard_normals",
-            "uniform_integers",
-        ),
-        "airmixml.masks.formed_masks": (
-            "edge_masks",
-            "integer_edge_masks",
-            "self_mask",
-        ),
-        "airmixml.masks.graph": (
-            "MaskGraph",
-            "draw_graph",
-        ),
-        "airmixml.masks.hidden_noise": (
-            "Honest",
-            "suitable_degree",
-            "who_is_left",
-        ),
-        "airmixml.masks.keys": (
-            "KeyPair",
-            "pair_seed",
-        ),
-        "airmixml.masks.recovery": (
-            "Answer",
-            "RecoveringWorker",
-            "Step",
-        ),
-        "airmixml.masks.recovery_server": ("RecoveryServer",),
-        "airmixml.masks.rounds": (
-            "Announcement",
-            "Reveal",
-            "Round",
-            "round_name",
-        ),
-        "airmixml.masks.rules": (
-            "Rules",
-            "choose_rules",
-        ),
+        ".either_or": ("EitherOr",),
+        ".expansion": ("standard_normals", "uniform_integers"),
+        ".formed_masks": ("edge_masks", "integer_edge_masks", "self_mask"),
+        ".graph": ("MaskGraph", "draw_graph"),
+        ".hidden_noise": ("Honest", "suitable_degree", "who_is_left"),
+        ".keys": ("KeyPair", "pair_seed"),
+        ".recovery": ("Answer", "RecoveringWorker", "Step"),
+        ".recovery_server": ("RecoveryServer",),
+        ".rounds": ("Announcement", "Reveal", "Round", "round_name"),
+        ".rules": ("Rules", "choose_rules"),
     },
 )

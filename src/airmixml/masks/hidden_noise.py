@@ -1,4 +1,4 @@
-r"""How much noise hides a worker from somebody who hears every worker separately, perfectly and without noise.
+r"""How much noise hides a worker from a listener who hears every worker separately, perfectly and without noise.
 
 Worker i sends q_i v_i + n_i + b_i + sum_j m_ij, with its own noise n_i of variance s^2 per symbol, masks m_ij = -m_ji
 of variance e^2, and a self mask b_i. Of everybody's signals the honest ones have the covariance, symbol by symbol,

@@ -3,8 +3,8 @@
 The only file that uses the package ``cryptography``.
 
 Each worker makes two X25519 key pairs for a round. Recovery may reveal the private *mask* key of a worker that is
-called absent. Its *channel* key, which hides the shares on their way, is never shared with anybody: were both one key,
-whoever learns it could read the shares of the worker's own seed as well, and so hold both of its secrets.
+called absent. Its *channel* key, which hides the shares on their way, is never shared: were both one key, a party
+that learns it could read the shares of the worker's own seed as well, and so hold both of its secrets.
 
 A seed is derived from the secret that X25519 gives both ends, with everything that must agree in the derivation
 (``_bound``): protocol version, purpose, round, identities and public keys in the order of the identities. Two ends that
@@ -30,7 +30,7 @@ try:
 except ImportError as problem:
     raise PluginError(f"masks: need the package cryptography ({problem}); pip install 'airmixml[masks]'") from None
 
-# Part of every derivation: whoever changes what is derived, or how it is expanded, changes this number.
+# Part of every derivation: a change of what is derived, or of how it is expanded, changes this number.
 PROTOCOL: Final = b"airmixml-masks/1"
 KEY_BYTES: Final = 32
 IDENTITY_BYTES: Final = 8

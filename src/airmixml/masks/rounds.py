@@ -15,7 +15,8 @@ workers take part in ``MOST_ROUNDS`` at most; the probability that statements na
 the slots in one of these rounds: twice under different masks would be two releases.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
@@ -23,9 +24,8 @@ from operator import index
 from typing import Self
 
 from airmixml.errors import ProtocolError
-from airmixml.masks.graph import MOST_ROUNDS
+from airmixml.masks.graph import MOST_ROUNDS, MaskGraph, draw_graph
 from airmixml.masks.keys import KEY_BYTES, PROTOCOL, identity_bytes, is_signed
-from airmixml.masks.round_graph import check_graph, graph_of
 from airmixml.masks.rules import Rules
 
 
@@ -91,7 +91,7 @@ class Round:
     def drawn(self, reveals: Mapping[int, Reveal]) -> Self:
         """Return the round with the graph that these nonces give; it is not checked."""
         revealed = replace(self, reveals=reveals)
-        return replace(revealed, graph=graph_of(sorted(self.announcements), self.rules.degree, revealed.seed))
+        return replace(revealed, graph=_graph_of(sorted(self.announcements), self.rules.degree, revealed.seed))
 
     @cached_property
     def transcript(self) -> bytes:
@@ -165,7 +165,7 @@ class Round:
                     "the server shows others different ones; start the round again"
                 )
         try:
-            check_graph(self.graph, identity, self.rules, self.seed)
+            _check_graph(self.graph, identity, self.rules, self.seed)
         except TypeError:
             raise ProtocolError(
                 "graph must name the neighbours of each worker by whole numbers; send it again"
@@ -214,3 +214,44 @@ class Round:
 
 def _is_key(part: object) -> bool:
     return isinstance(part, bytes) and len(part) == KEY_BYTES
+
+
+def _graph_of(identities: Sequence[int], degree: int, seed: bytes) -> dict[int, tuple[int, ...]]:
+    """Return the neighbours of each worker, in rising order, as often as they share masks; identities are sorted."""
+    seats = _drawn(len(identities), degree, seed).neighbours
+    return {identities[seat]: tuple(identities[each] for each in others) for seat, others in seats.items()}
+
+
+def _check_graph(graph: Mapping[int, Sequence[int]], identity: int, rules: Rules, seed: bytes) -> None:
+    """Refuse a graph that does not keep to the rules, or that is not the one of this seed; say to a worker why."""
+    if len(graph[identity]) != rules.degree:
+        raise ProtocolError(
+            f"graph: worker {identity} has {len(graph[identity])} masks and must have rules.degree = {rules.degree}"
+        )
+    for each, neighbours in graph.items():
+        if len(neighbours) != rules.degree:
+            raise ProtocolError(
+                f"graph is not regular: worker {each} has {len(neighbours)} masks, and others have {rules.degree}"
+            )
+        repeats = sum(times * times for times in Counter(neighbours).values()) - rules.degree
+        if repeats > rules.most_repeats:
+            raise ProtocolError(
+                f"graph: worker {each} shares its masks with too few others: they repeat by {repeats}, and "
+                f"rules.most_repeats = {rules.most_repeats}; start the round again"
+            )
+    drawn = _graph_of(sorted(graph), rules.degree, seed)
+    for each in (identity, *sorted(graph)):
+        if tuple(sorted(graph[each])) != drawn[each]:
+            raise ProtocolError(
+                f"graph: the neighbours of worker {each} are not those that all nonces give; draw the graph from them"
+            )
+    second = _drawn(len(graph), rules.degree, seed).second_eigenvalue
+    if second > rules.second_eigenvalue:
+        raise ProtocolError(
+            f"graph has the second eigenvalue {second:.4g}, and rules.second_eigenvalue = "
+            f"{rules.second_eigenvalue:.4g}; start the round again"
+        )
+
+
+def _drawn(seats: int, degree: int, seed: bytes) -> MaskGraph:
+    return draw_graph(seats, degree, int.from_bytes(seed, "big"))

@@ -2,7 +2,7 @@
 
 Over the field of the smallest prime above 2^256, so that every secret of 32 bytes is a number of it. The dealer draws a
 polynomial of degree threshold - 1 with the secret at 0; the holder in place h gets its value at h + 1 (Shamir 1979).
-Shares are not verified one by one: whoever rebuilds a secret checks it against a public key or commitment.
+Shares are not verified one by one: a secret that is rebuilt is checked against a public key or commitment.
 """
 
 import secrets

@@ -26,11 +26,12 @@ from airmixml.privacy import (
     Server,
     calibrate_power,
     certified_epsilon,
+    facts,
     gaussian_epsilon,
     state_privacy,
 )
+from airmixml.privacy.adversaries import Everyone
 from airmixml.privacy.evaluation import least_epsilon, refusal
-from airmixml.privacy.everyone import Everyone
 from airmixml.privacy.mechanism import accountant_named
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import CentringSlot, with_centring
@@ -151,7 +152,10 @@ class Account(Question):
         """Exact epsilon against the server: of the median worker, or of one with the mean slots before any is drawn."""
         if self.tally is not None:
             return float(np.median(self.tally.worker_epsilons()))
-        multiplier, rounding = self.design.at_server().noise_multiplier(self.adjacency), self.design.rounding
+        multiplier, rounding = (
+            self.design.at_server().noise_multiplier(self.adjacency),
+            self.design.fact(facts.WorkersNoise).rounding,
+        )
         if rounding is not None:
             typical = GaussianSlots(
                 squared_shifts=(self.typical_slots / multiplier**2,),
@@ -236,7 +240,7 @@ def account_scenario(
         "dp": f"set for epsilon = {privacy.epsilon:g} by {privacy.accountant} against {privacy.adversary}",
     }
     # Of somebody whom nothing hides from there is nothing to say.
-    names = [name for name in ADVERSARIES.names if name != Everyone.name or design.hidden_noise_watts]
+    names = [name for name in ADVERSARIES.names if name != Everyone.name or design.says(facts.WorkersNoise)]
     adversaries = tuple(adversary_named(name, scenario) for name in names)
     _, slots_delta = slots_target(scenario)
     centring = None if tally is None else tally.centring

@@ -29,7 +29,7 @@ from airmixml.planning.slot_designs import (
     other_designs,
     snr_db,
 )
-from airmixml.privacy import Design
+from airmixml.privacy import Design, facts
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import plan_centring
 from airmixml.radio.draws import AirSetting, draw_slots
@@ -327,11 +327,10 @@ def _verdict(scenario: Scenario, design: Design, limited_share: float) -> str:
     privacy = scenario.privacy
     target = f"epsilon = {privacy.epsilon:g} by {privacy.accountant} against {privacy.adversary}"
     if privacy.noise != "receiver":
-        return f"{target} is met by {design.hidden_by}, whatever anybody receives"
-    if design.weakest_gain > 0.0 and not design.power_tells_schedule:
-        margin_db = 10.0 * math.log10(
-            design.max_power_watts * design.weakest_gain * design.gain_bound / design.received_watts[0]
-        )
+        return f"{target} is met by {design.fact(facts.WorkersNoise).by}, whatever anybody receives"
+    sent, air = design.fact(facts.Transmitters), design.fact(facts.ImperfectAir)
+    if sent.weakest_gain > 0.0 and not design.says(facts.PowerTells):
+        margin_db = 10.0 * math.log10(sent.limit_watts * sent.weakest_gain * air.gain_bound / design.received_watts[0])
         if margin_db < 1e-6:
             return f"{target} is met with less power than it allows: more would reach the limit and reveal the schedule"
         return f"{target} is met; even the farthest worker stays {margin_db:.0f} dB below its power limit"

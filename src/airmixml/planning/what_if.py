@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Final
 
 from airmixml.errors import AirMixError
-from airmixml.privacy import Design
+from airmixml.privacy import Design, facts
 from airmixml.privacy.evaluation import least_epsilon
 from airmixml.radio.integer_sums import IntegerSums, integer_sums_of
 from airmixml.radio.masking import Masking, honest_with, informed_with, masking_of
@@ -74,27 +74,32 @@ def _noise_left(masking: Masking, scenario: Scenario, design: Design, colluders:
     if masking.self_watts:  # all that is left to a worker that is called absent though it sent
         hidden_watts = min(hidden_watts, masking.own_watts + masking.self_watts)
     own_watts = 2.0 * honest.count * masking.own_watts
-    return replace(design, workers_noise_watts=own_watts, hidden_noise_watts=2.0 * hidden_watts), note
+    return _with_noise(design, in_sum_watts=own_watts, alone_watts=2.0 * hidden_watts), note
 
 
 def _noise_alone(masking: Masking, scenario: Scenario, design: Design, colluders: int) -> Design:
     """Return the design that colluders leave who know all masks of a worker."""
     seats, absent = scenario.radio.scheduled, scenario.privacy.most_absent
     own_watts = 2.0 * max(seats - colluders - math.ceil(absent * seats), 1) * masking.own_watts
-    return replace(design, workers_noise_watts=own_watts, hidden_noise_watts=2.0 * masking.own_watts)
+    return _with_noise(design, in_sum_watts=own_watts, alone_watts=2.0 * masking.own_watts)
 
 
 def _integers_left(sums: IntegerSums, scenario: Scenario, design: Design, colluders: int) -> tuple[Design, str]:
     """Return the same for sums of integers; the graph stays as it was drawn for those who are assumed to collude."""
     left, note = sums.left_with(scenario, colluders)
-    watts = design.hidden_noise_watts / (sums.hidden_variance / left.hidden_variance)
-    return replace(design, hidden_noise_watts=watts, rounding=left.rounding), note
+    watts = design.fact(facts.WorkersNoise).alone_watts / (sums.hidden_variance / left.hidden_variance)
+    return _with_noise(design, alone_watts=watts, rounding=left.rounding), note
 
 
 def _integers_alone(sums: IntegerSums, _scenario: Scenario, design: Design, _colluders: int) -> Design:
     alone = replace(sums, masked=False)
-    watts = alone.hidden_variance / sums.hidden_variance * design.hidden_noise_watts
-    return replace(design, hidden_noise_watts=watts, rounding=alone.rounding)
+    watts = alone.hidden_variance / sums.hidden_variance * design.fact(facts.WorkersNoise).alone_watts
+    return _with_noise(design, alone_watts=watts, rounding=alone.rounding)
+
+
+def _with_noise(design: Design, **changes: Any) -> Design:
+    """Return the design with other noise of the workers."""
+    return design.stating(replace(design.fact(facts.WorkersNoise), **changes))
 
 
 def _epsilons(scenario: Scenario, design: Design, delta: float) -> dict[str, float]:

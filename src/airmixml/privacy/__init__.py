@@ -1,15 +1,8 @@
 """What an adversary may learn: bounds, accountants, adversaries, ledgers, calibration. Needs no torch."""
 
-from airmixml.privacy.adversaries import Adversary, Eavesdropper, Release, Server
+from airmixml.privacy.adversaries import Eavesdropper, Everyone, Release, Server
 from airmixml.privacy.design import Design, Sensitivity, participation_bound
-from airmixml.privacy.evaluation import (
-    PrivacyStatement,
-    calibrate_power,
-    certified_epsilon,
-    check_target,
-    state_jointly,
-    state_privacy,
-)
+from airmixml.privacy.evaluation import calibrate_power, certified_epsilon, check_target
 from airmixml.privacy.gaussian import Ledger, gaussian_epsilon, gaussian_epsilons
 from airmixml.privacy.loose_bound import (
     power_scale_for_privacy,
@@ -19,7 +12,9 @@ from airmixml.privacy.loose_bound import (
     total_privacy_loss,
 )
 from airmixml.privacy.mechanism import ADJACENCIES, SAMPLINGS, Accountant, GaussianSlots
+from airmixml.privacy.statements import PrivacyStatement, state_jointly, state_privacy
 from airmixml.privacy.tight_bound import subsampled_renyi_loss, tight_epsilon
+from airmixml.privacy.views import Adversary
 
 __all__ = [
     "ADJACENCIES",
@@ -28,6 +23,7 @@ __all__ = [
     "Adversary",
     "Design",
     "Eavesdropper",
+    "Everyone",
     "GaussianSlots",
     "Ledger",
     "PrivacyStatement",

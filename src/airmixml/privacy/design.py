@@ -4,13 +4,15 @@ import math
 from bisect import bisect_left
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 from scipy.special import betainc
 
 from airmixml.errors import PrivacyError
+from airmixml.privacy.facts import Antennas, Drawn, Fact, ImperfectAir, Revealed, Transmitters, WorkersNoise
 from airmixml.privacy.mechanism import require
-from airmixml.privacy.rounded_noise import Rounding
+
+Kind = TypeVar("Kind", bound=Fact)
 
 # No worker exceeds the number of slots that a plan without a limit assumes, except with this probability.
 SCHEDULE_FAILURE: Final = 1e-9
@@ -37,12 +39,12 @@ class Sensitivity:
     def squared_move(self, adjacency: str, sampling: str) -> float:
         """Return how far apart, squared, the mixtures of neighbours are where all channels are inverted.
 
-        A removed worker falls silent, unless others are drawn without replacement: then somebody else takes its seat.
+        A removed worker falls silent, unless others are drawn without replacement: then another worker takes its seat.
         """
         if sampling == "without-replacement":
             return max(self.removal, self.replacement) if adjacency == "remove-one" else self.replacement
         if sampling == "poisson" and adjacency == "replace-one":
-            return max(self.removal, self.replacement)  # without the worker nobody is in its seat
+            return max(self.removal, self.replacement)  # without the worker its seat is empty
         return self.removal if adjacency == "remove-one" else self.replacement
 
     @property
@@ -69,39 +71,11 @@ class Design:
         counts: how many slots are of each kind.
         sensitivity: what one worker's symbol vector can be.
         noise_watts: noise power per complex symbol at the server's receiver.
-        weakest_gain: power gain of the weakest channel that a scheduled worker may have; 0 where fading has no floor.
-        max_power_watts: the workers' power limit.
         max_participations: hard limit on the slots of one worker; 0 for none.
         slots_per_round: length of the rounds in which no worker sends twice; by default what the limit needs for these
             slots. A part of a run keeps the rounds of the whole.
         sampling: how the workers of a slot are drawn, "without-replacement" or "poisson".
-        power_tells_schedule: whether received power may depend on who was scheduled, which spoils a hidden schedule.
-        gains_tell_schedule: whether what an imperfect air does to a seat may depend on who sits there: the same.
-        shares_follow_workers: whether a worker may send more softly than planned, or not at all, by what it can send.
-        ratios_tell_ranks: whether a worker's share tells how its channel ranks among those of the slot (max-min).
-        impaired: whether the air is imperfect, so that workers may be received with other powers than planned.
-        gain_bound: how many times the planned power a worker may be received or heard with, contained in
-            ``received_watts``; after a run, what was drawn.
-        gain_failure: probability with which some worker is received more strongly than that.
-        sent_excess: how many times more than the received power tells a worker may have sent, where gains are below 1.
-        sent_bound: after a run, how many times the planned power a worker may have sent with; None: ``gain_bound``.
-        sent_failure: after a run, probability with which some worker exceeds that.
-        antenna_gain: how many times the power of a worker in the mixtures the server has of it, at most, with all of
-            its antennas; infinite where nothing bounds that. Not contained in ``received_watts``.
-        antenna_failure: after a run, probability with which ``worst_server_watts`` is exceeded all the same.
-        workers_noise_watts: power per complex symbol of what honest workers' own noise adds to the receiver's; 0 where
-            gains decide how much of it arrives.
-        hidden_noise_watts: noise power that hides a worker from somebody who hears all separately and without noise, as
-            if it were received; 0 where workers bring none. With it all powers are as planned: a gain that is too
-            large raises the noise with the signal.
-        hidden_by: what that noise is, in words.
-        hidden_failure: probability with which it is less.
-        rounding: where workers send integers, what that noise leaves out, of one slot; see ``rounded_noise``. No
-            receiver's noise and no hidden schedule counts there.
-        worst_received_watts: after a run, the largest sum over a worker's slots of beta q^2.
-        worst_server_watts: the same with all antennas of the server; None: ``antenna_gain`` times as much.
-        worst_sent_watts: after a run, the largest sum over a worker's slots of its transmit power.
-        worst_participations: after a run, the slots of the worker with the largest ``worst_received_watts``.
+        facts: what the stages of the run say besides, one of each kind; see ``facts``.
     """
 
     workers: int
@@ -110,32 +84,10 @@ class Design:
     counts: tuple[int, ...]
     sensitivity: Sensitivity
     noise_watts: float
-    weakest_gain: float = 0.0
-    max_power_watts: float = math.inf
     max_participations: int = 0
     slots_per_round: int = 0
     sampling: str = "without-replacement"
-    power_tells_schedule: bool = False
-    gains_tell_schedule: bool = False
-    shares_follow_workers: bool = False
-    ratios_tell_ranks: bool = False
-    impaired: bool = False
-    gain_bound: float = 1.0
-    gain_failure: float = 0.0
-    sent_excess: float = 1.0
-    sent_bound: float | None = None
-    sent_failure: float = 0.0
-    antenna_gain: float = 1.0
-    antenna_failure: float = 0.0
-    workers_noise_watts: float = 0.0
-    hidden_noise_watts: float = 0.0
-    hidden_by: str = ""
-    hidden_failure: float = 0.0
-    rounding: Rounding | None = None
-    worst_received_watts: float | None = None
-    worst_server_watts: float | None = None
-    worst_sent_watts: float | None = None
-    worst_participations: int | None = None
+    facts: tuple[Fact, ...] = ()
 
     def __post_init__(self) -> None:
         workers, scheduled, slots = self.workers, self.scheduled, self.slots
@@ -157,9 +109,27 @@ class Design:
             least = f"{-(-slots // longest_round)} for {slots} slots of {scheduled} among {workers} workers"
             raise PrivacyError(f"max_participations = {self.max_participations}: must be at least {least}")
 
+    def fact(self, kind: type[Kind]) -> Kind:
+        """Return what is said of this kind; the kind's defaults where nothing is."""
+        return next((each for each in self.facts if isinstance(each, kind)), kind())
+
+    def says(self, kind: type[Fact]) -> bool:
+        """Return whether a fact of this kind is listed."""
+        return any(isinstance(each, kind) for each in self.facts)
+
+    def stating(self, *facts: Fact) -> Self:
+        """Return the design with these facts, each in the place of the one of its kind, or before all others."""
+        kinds = {type(each): each for each in facts}
+        kept = tuple(kinds.pop(type(each), each) for each in self.facts)
+        return replace(self, facts=(*kinds.values(), *kept))
+
+    def schedule_revealed(self, colluders: int) -> str:
+        """Return what gives the schedule away to an adversary with so many colluders; empty where it stays hidden."""
+        return next(filter(None, (each.reveals_schedule(colluders) for each in self.facts)), "")
+
     @property
     def everybody_sends(self) -> bool:
-        """Whether all workers send in every slot, so that nobody can take the seat of one who is removed."""
+        """Whether all workers send in every slot, so that no other can take the seat of one who is removed."""
         return self.scheduled == self.workers
 
     @property
@@ -182,29 +152,34 @@ class Design:
     @property
     def sent_watts(self) -> tuple[float, ...]:
         """Bound on the transmit power of any worker in each kind of slot; a loud one exceeds its limit too."""
-        bound = self.gain_bound if self.sent_bound is None else self.sent_bound
-        gain, limit_watts = self.weakest_gain, self.max_power_watts * bound
-        return tuple(
-            min(self.sent_excess * value / gain if gain else math.inf, limit_watts) for value in self.received_watts
-        )
+        sent = self.fact(Transmitters)
+        loudness = self.fact(ImperfectAir).gain_bound if sent.loudness is None else sent.loudness
+        gain, limit_watts = sent.weakest_gain, sent.limit_watts * loudness
+        asked = (sent.excess * value / gain if gain else math.inf for value in self.received_watts)
+        return tuple(min(watts, limit_watts) for watts in asked)
+
+    @property
+    def drawn(self) -> Drawn | None:
+        """What was drawn, of a run that is over."""
+        return self.fact(Drawn) if self.says(Drawn) else None
 
     @property
     def schedule_told(self) -> bool:
         """Whether nothing may be claimed for a hidden schedule, since power or gains may tell it."""
-        return self.power_tells_schedule or self.gains_tell_schedule
+        return any(isinstance(each, Revealed) and not each.to_colluders for each in self.facts)
 
     @property
     def participations(self) -> int:
         """Slots that compose for the worst worker: those it had, the hard limit, or what chance all but rules out."""
-        if self.worst_participations is not None:
-            return self.worst_participations
+        if self.drawn is not None:
+            return self.drawn.participations
         seats = self.round_length * self.scheduled
         return self.rounds if seats >= self.workers else participation_bound(self.rounds, seats, self.workers)
 
     @property
     def schedule_failure(self) -> float:
         """Probability with which a worker is drawn more often than ``participations``."""
-        by_chance = self.worst_participations is None and self.participations < self.rounds
+        by_chance = self.drawn is None and self.participations < self.rounds
         return SCHEDULE_FAILURE if by_chance else 0.0
 
     def noise_multiplier(self, adjacency: str) -> float:
@@ -215,26 +190,26 @@ class Design:
 
     def scaled(self, factor: float) -> Self:
         """Return the design with ``factor`` times the power in every slot."""
-        worst, at_server = (
-            None if each is None else factor * each for each in (self.worst_received_watts, self.worst_server_watts)
-        )
         received_watts = tuple(factor * value for value in self.received_watts)
-        return replace(self, received_watts=received_watts, worst_received_watts=worst, worst_server_watts=at_server)
+        return replace(self, received_watts=received_watts, facts=tuple(each.scaled(factor) for each in self.facts))
 
     def at_server(self) -> Self:
         """Return the design as the server has it with all of its antennas."""
-        if self.antenna_gain == 1.0:
+        gain, drawn = self.fact(Antennas).gain, self.drawn
+        server_watts = None if drawn is None else drawn.server_watts
+        if gain == 1.0:
             return self
         if not any(self.received_watts):  # nobody sends
-            return replace(self, antenna_gain=1.0, worst_server_watts=None)
-        if math.isinf(self.antenna_gain) and self.worst_server_watts is None:
+            return self.stating(Antennas())
+        if math.isinf(gain) and server_watts is None:
             raise PrivacyError(
                 "air.antennas: fading puts no bound on what the server has of a worker with all antennas; use "
                 "air.truncation_db, by which workers in a fade stay silent, or radio.fading = none"
             )
-        all_antennas = self if math.isinf(self.antenna_gain) else self.scaled(self.antenna_gain)
-        worst = all_antennas.worst_received_watts if self.worst_server_watts is None else self.worst_server_watts
-        return replace(all_antennas, antenna_gain=1.0, worst_received_watts=worst, worst_server_watts=None)
+        heard = (self if math.isinf(gain) else self.scaled(gain)).stating(Antennas())
+        if drawn is None or server_watts is None:
+            return heard
+        return heard.stating(replace(drawn, received_watts=server_watts, server_watts=None))
 
     def in_workers_noise(self) -> Self:
         """Return the design with the noise that hides a worker in the sum: the receiver's, and that of the workers.
@@ -242,21 +217,17 @@ class Design:
         Who hears only sums learns no more than who hears everybody. On an air that is not ideal that is all there is to
         say, since a worker may be received more strongly than others' noise.
         """
-        if not self.hidden_noise_watts:
+        brought = self.fact(WorkersNoise)
+        if not brought.alone_watts:
             return self
-        in_sum = 0.0 if self.impaired or self.rounding else self.noise_watts + self.workers_noise_watts
-        failure = 0.0 if in_sum >= self.hidden_noise_watts else self.hidden_failure
-        return replace(self, noise_watts=max(in_sum, self.hidden_noise_watts), hidden_failure=failure)
+        in_sum = 0.0 if self.says(ImperfectAir) else brought.watts_in_sum(self.noise_watts)
+        failure = 0.0 if in_sum >= brought.alone_watts else brought.failure
+        heard = replace(self, noise_watts=max(in_sum, brought.alone_watts))
+        return heard.stating(replace(brought, failure=failure))
 
     def before_the_draw(self) -> Self:
         """Return the design without what is known only after a run: it holds for any schedule."""
-        return replace(
-            self,
-            worst_received_watts=None,
-            worst_server_watts=None,
-            worst_sent_watts=None,
-            worst_participations=None,
-        )
+        return replace(self, facts=tuple(each for each in self.facts if not isinstance(each, Drawn)))
 
     def with_slots(self, slots: int) -> Self:
         """Return the first slots of such a design as a plan, all of the strongest kind."""

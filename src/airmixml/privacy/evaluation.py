@@ -1,24 +1,22 @@
 """From a design to the least epsilon that an accountant certifies, and from a target back to power.
 
-An epsilon is never a bare number: a statement says whose noise, which adversary, which neighbours, which bound. A
-calibrated power is the largest that an accountant still certifies, always on the private side.
+A calibrated power is the largest that an accountant still certifies, always on the private side.
 """
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 from airmixml.errors import PrivacyError
-from airmixml.notebook import html_facts
-from airmixml.privacy.adversaries import Adversary
 from airmixml.privacy.design import Design
-from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
+from airmixml.privacy.facts import ImperfectAir, Transmitters, WorkersNoise
+from airmixml.privacy.gaussian import gaussian_mu
 from airmixml.privacy.loose_bound import smallest_certifiable_epsilon
 from airmixml.privacy.mechanism import GaussianSlots, accountant_named, require
 from airmixml.privacy.roots import bracket_root
 from airmixml.privacy.rounded_noise import SHARE_FOR_TAILS, Rounding, settled_epsilon
+from airmixml.privacy.views import Adversary
 from airmixml.units import watts_to_dbm
 
 # Beyond this a delta is needed that no accountant resolves.
@@ -27,10 +25,8 @@ _HEADROOM: Final = 1.01
 _WIDEST: Final = 1e30
 _TOLERANCE: Final = 1e-4
 _QUICK_TOLERANCE: Final = 0.02
-# What is sent is rounded a few times on its way; that must not carry it above the target.
-_ROUNDING: Final = 1e-12
-FAILURES: Final = ("schedule_failure", "gain_failure", "hidden_failure")
-"""Probabilities beside delta, as statements name them."""
+ROUNDING: Final = 1e-12
+"""What is sent is rounded a few times on its way; that must not carry it above the target."""
 
 
 @lru_cache(maxsize=4096)
@@ -113,172 +109,19 @@ def refusal(design: Design, adversary: Adversary, accountant: str, adjacency: st
     return "" if "" in reasons else reasons[0]
 
 
-@dataclass(frozen=True, kw_only=True)
-class PrivacyStatement:
-    """An (epsilon, delta) guarantee together with all that it assumes.
-
-    Attributes:
-        epsilon: privacy loss of one worker over all slots.
-        delta: probability with which that may fail.
-        adversary: who is protected against.
-        accountant: the bound that gives epsilon.
-        adjacency: what neighbouring sets of workers are: "replace-one" or "remove-one".
-        sensitivity: the bound on the squared move of what one worker sends that was used.
-        unit: whose privacy it is: one worker's. A person on several workers is protected less.
-        given: which schedule it holds for: a random one, any within the limit, or the one that was drawn.
-        schedule_failure: probability, not in delta, with which a worker is drawn more often than assumed.
-        gain_bound: how many times the planned power a worker may be received with; after a run, what was drawn.
-        gain_failure: probability, not in delta, with which some worker is received more strongly than that.
-        hidden_failure: probability, not in delta, with which less noise hides a worker than assumed, since more of
-            its neighbours collude.
-        sampling: how the hidden schedule was drawn; "none" where no credit is taken for it.
-        sampling_rate: the share of workers per slot that the bound takes credit for; 1 where it takes none.
-        compositions: slots (or rounds) that compose.
-        noise_watts_per_symbol: noise power per complex symbol that the adversary's receiver is assumed to have; half of
-            it falls on the real part that carries the signal.
-        colluders: workers that help the adversary.
-        knows: what the adversary knows, in words.
-        why: why this epsilon follows, in words.
-        target_epsilon: the epsilon that was asked for, if the power was set to meet one.
-    """
-
-    epsilon: float
-    delta: float
-    adversary: str
-    accountant: str
-    adjacency: str
-    sensitivity: float
-    sampling: str
-    sampling_rate: float
-    compositions: int
-    noise_watts_per_symbol: float
-    unit: str = "worker"
-    given: str = "a random schedule"
-    schedule_failure: float = 0.0
-    gain_bound: float = 1.0
-    gain_failure: float = 0.0
-    hidden_failure: float = 0.0
-    colluders: int = 0
-    knows: str = ""
-    why: str = ""
-    target_epsilon: float | None = None
-
-    @property
-    def failure(self) -> float:
-        """Probability with which an assumption fails that does not depend on data; it may be added to delta."""
-        return self.schedule_failure + self.gain_failure + self.hidden_failure
-
-    @property
-    def delta_in_words(self) -> str:
-        """Delta, and the failure beside it if there is one."""
-        return f"{self.delta:g}" + (f" + {self.failure:g}" if self.failure else "")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the statement as plain values for JSON."""
-        return asdict(self)
-
-    def _repr_html_(self) -> str:
-        asked = "" if self.target_epsilon is None else f" (target {self.target_epsilon:g})"
-        return html_facts(
-            f"epsilon {self.epsilon:.4g}, delta {self.delta_in_words} for a {self.unit}{asked}",
-            {
-                "against": f"{self.adversary}: knows {self.knows}" if self.knows else self.adversary,
-                "accountant": f"{self.accountant}, sensitivity {self.sensitivity:g}, {self.adjacency} neighbours",
-                "holds for": self.given,
-                "because": self.why,
-                "noise": f"{self.noise_watts_per_symbol:.3g} W per symbol at that adversary's receiver",
-            },
-        )
-
-    def __str__(self) -> str:
-        return (
-            f"(epsilon {self.epsilon:.4g}, delta {self.delta_in_words}) by {self.accountant}, "
-            f"adversary {self.adversary}, {self.adjacency} neighbours, sensitivity {self.sensitivity:g}, "
-            f"noise {self.noise_watts_per_symbol:.3g} W per symbol"
-        )
-
-
-def state_privacy(
-    design: Design,
-    adversary: Adversary,
-    accountant: str,
-    *,
-    adjacency: str,
-    delta: float,
-    target_epsilon: float | None = None,
-) -> PrivacyStatement:
-    """Return what the accountant certifies for the design against the adversary, or raise a PrivacyError."""
-    epsilon, mechanism = least_epsilon(design, adversary, accountant, adjacency=adjacency, delta=delta)
-    return statement_of(epsilon, mechanism, design, adversary, accountant, adjacency, delta, target_epsilon)
-
-
-def statement_of(
-    epsilon: float,
-    mechanism: GaussianSlots,
-    design: Design,
-    adversary: Adversary,
-    accountant: str,
-    adjacency: str,
-    delta: float,
-    target_epsilon: float | None = None,
-) -> PrivacyStatement:
-    """Return the epsilon of a mechanism with all that it assumes."""
-    return PrivacyStatement(
-        epsilon=epsilon,
-        delta=delta,
-        adversary=adversary.name,
-        accountant=accountant,
-        adjacency=adjacency,
-        sensitivity=mechanism.squared_move,
-        sampling=mechanism.sampling,
-        sampling_rate=mechanism.sampling_rate,
-        compositions=mechanism.composed,
-        noise_watts_per_symbol=adversary.noise_watts(design),
-        given=mechanism.given,
-        schedule_failure=mechanism.schedule_failure,
-        gain_bound=design.gain_bound,
-        gain_failure=mechanism.gain_failure,
-        hidden_failure=mechanism.hidden_failure,
-        colluders=adversary.colluders,
-        knows=adversary.knows,
-        why="; ".join(filter(None, (mechanism.why, air_in_words(design, adversary, mechanism)))),
-        target_epsilon=target_epsilon,
-    )
-
-
 def air_in_words(design: Design, adversary: Adversary, mechanism: GaussianSlots | None = None) -> str:
     """Return what is assumed of an imperfect air: the bound on gains, how it may fail, and the noise; else nothing.
 
     Gains are drawn without regard to data. A bound that fails with probability f makes (epsilon, delta) one of
     (epsilon, delta + f); f is stated apart, as that of a schedule is.
     """
-    if not design.impaired or design.hidden_noise_watts:  # a worker's own noise grows with its gain
+    air = design.fact(ImperfectAir)
+    if not design.says(ImperfectAir) or design.says(WorkersNoise):  # a worker's own noise grows with its gain
         return ""
-    failure = design.gain_failure if mechanism is None else mechanism.gain_failure
+    failure = air.gain_failure if mechanism is None else mechanism.gain_failure
     unless = f", except with probability {failure:g}" if failure else ""
-    received = f"nobody is received with more than {design.gain_bound:.4g} times the planned power{unless}"
+    received = f"nobody is received with more than {air.gain_bound:.4g} times the planned power{unless}"
     return f"{received}, over noise of at least {watts_to_dbm(adversary.noise_watts(design)):.4g} dBm"
-
-
-def state_jointly(statements: Sequence[PrivacyStatement], *, gaussian: bool) -> PrivacyStatement:
-    """Return what several releases of the same data reveal together, to an adversary who gets them all.
-
-    Epsilons and deltas add up (basic composition). Where all slots of each release form one Gaussian mechanism, which
-    ``gaussian`` says, exact statements compose exactly: their mu^2 add up, at the same delta. Each release is stated of
-    its own worst worker, so that the sum holds for every worker.
-    """
-    first, count = statements[0], len(statements)
-    if count == 1:
-        return first
-    exact = gaussian and {(each.accountant, each.delta) for each in statements} == {("gdp", first.delta)}
-    if exact:
-        squares = (gaussian_mu(each.epsilon, each.delta) ** 2 for each in statements)
-        epsilon, delta = gaussian_epsilon(math.sqrt(sum(squares)) * (1.0 + _ROUNDING), first.delta), first.delta
-    else:
-        epsilon, delta = sum(each.epsilon for each in statements), sum(each.delta for each in statements)
-    why = f"{count} releases of the same data together: {'their mu^2 add up' if exact else 'basic composition'}"
-    failures = {name: sum(getattr(each, name) for each in statements) for name in FAILURES}
-    return replace(first, epsilon=epsilon, delta=delta, why=why, **failures)
 
 
 def check_target(
@@ -322,25 +165,25 @@ def calibrate_power(
 
     proportions = "received_watts: all are 0; calibration scales powers, so give their proportions"
     require(any(design.received_watts), proportions)
-    factor, step = _closed_forms(design, adversary, accountant, adjacency, epsilon, delta), _ROUNDING
+    factor, step = _closed_forms(design, adversary, accountant, adjacency, epsilon, delta), ROUNDING
     if factor is None:
         guess = guess_factor(design, adversary, adjacency=adjacency, epsilon=epsilon, delta=delta)
         step = _QUICK_TOLERANCE if quickly else _TOLERANCE
         factor = _root(lambda factor: spent(factor) - epsilon, guess, step)
-    while spent(factor * (1.0 - _ROUNDING)) > epsilon:
+    while spent(factor * (1.0 - ROUNDING)) > epsilon:
         factor *= 1.0 - step
         step = min(2.0 * step, 0.5)
-    return factor * (1.0 - _ROUNDING)
+    return factor * (1.0 - ROUNDING)
 
 
 def _closed_forms(
     design: Design, adversary: Adversary, accountant: str, adjacency: str, epsilon: float, delta: float
 ) -> float | None:
     """Return the largest factor that one of the adversary's views allows; None where a view has no closed form."""
-    if adversary.own_receiver and math.isfinite(design.max_power_watts):
+    if adversary.own_receiver and math.isfinite(design.fact(Transmitters).limit_watts):
         return None  # more power asked for may not be more power sent: the limit may hold down what it hears
     treats = accountant_named(accountant)
-    if design.rounding is not None:
+    if design.fact(WorkersNoise).rounding is not None:
         return None
     views = [view for view in considered_views(design, adversary, accountant, adjacency) if not treats.refusal(view)]
     factors = [treats.power_factor(view, epsilon, delta) for view in views]

@@ -3,7 +3,7 @@
 A slot is a Gaussian mechanism with s = epsilon_t(2) = max q^2 (d_X + d_Y) / (sigma_n^2 / (2 beta)), so that
 epsilon_t(gamma) = gamma s / 2. The paper prints exp(i - 1) eps_t(i) in C_t; the theorem it takes it from (Wang, Balle
 and Kasiviswanathan 2019, Thm. 27 of the long version) has exp((i - 1) eps_t(i)), which is what stands here. It is for
-replace-one neighbours; a removed worker, whose seat goes to somebody else, is the special case in which the second
+replace-one neighbours; a removed worker, whose seat goes to another, is the special case in which the second
 sample is that other worker's.
 """
 

@@ -53,7 +53,7 @@ def check_recoverable(scenario: Scenario, masking: Masking, sending: torch.Tenso
     """Refuse slots in which more are absent than workers reveal masks of; ``sending`` is slots x seats.
 
     Workers answer a list of absent workers only if neither it nor anybody's part of it is longer than the statements
-    reckon with. Where nothing is recovered nothing can be refused.
+    assume. Where nothing is recovered nothing can be refused.
     """
     graph, rules, seats = masking.graph, rules_of(scenario, masking), sending.shape[1]
     if graph is None or rules is None:

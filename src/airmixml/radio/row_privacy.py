@@ -11,9 +11,10 @@ from airmixml.arrays import Integers
 from airmixml.doors import ADVERSARIES
 from airmixml.errors import PrivacyError
 from airmixml.privacy import Design, PrivacyStatement
-from airmixml.privacy.copies import state_row
+from airmixml.privacy.statements import state_row
 from airmixml.radio.centring import CentringSlot, with_centring
-from airmixml.radio.privacy_target import adversary_named, slots_target
+from airmixml.radio.power_calibration import slots_target
+from airmixml.radio.system import adversary_named
 from airmixml.scenario import Scenario
 from airmixml.wording import against
 from airmixml.workers.in_words import held_by, row_name
@@ -85,7 +86,7 @@ def row_statement(
     centring: CentringSlot | None = None,
     joined: Design | None = None,
 ) -> PrivacyStatement:
-    """Return what an adversary can learn of a row that so many workers hold; see ``privacy.copies``.
+    """Return what an adversary can learn of a row that so many workers hold; see ``privacy.statements``.
 
     Where a worker holds several rows, one of them moves its sum by at most ``row_amplitude``; on several workers the
     statement is for the person with all rows. ``joined`` has all copies as one worker, where the draws tell. Raises a

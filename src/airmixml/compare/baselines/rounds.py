@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from airmixml.compare.adversaries import Exposure
 from airmixml.compare.methods import Outcome
 from airmixml.compare.ours import exact_accountant, state_both, with_slots
-from airmixml.privacy import Design, PrivacyStatement, Sensitivity, state_privacy
+from airmixml.privacy import Design, PrivacyStatement, Sensitivity, facts, state_privacy
 from airmixml.radio.channel import draw_fading
 from airmixml.radio.lowest_power import check_added_power
 from airmixml.radio.masking import masking_of, noise_in_sum_watts
@@ -126,13 +126,13 @@ def plan_rounds(
         planned_design(planned, sensitivity, received_watts=asked_watts, floor=floor),
         received_watts=tuple(kinds.tolist()),
         counts=tuple(counts.tolist()),
-        worst_received_watts=worst_received_watts,
-        worst_sent_watts=float(sent_watts.max()),
-        worst_participations=participations,
+    )
+    worst = facts.Drawn(
+        received_watts=worst_received_watts, participations=participations, sent_watts=float(sent_watts.max())
     )
     return Rounds(
         scenario=planned,
-        design=design,
+        design=design.stating(worst),
         schedule=schedule,
         received_watts=received_watts,
         worker_energy_joules=energy / SYMBOLS_PER_SECOND,

@@ -21,7 +21,7 @@ from airmixml.compare.ours import encoding_cost, samples_scenario, state_both
 from airmixml.data import DataSet
 from airmixml.edge.closed_form import ReceivedMoments, linear_model, solve
 from airmixml.impairments.noise_floor import true_noise_watts
-from airmixml.privacy import Design, PrivacyStatement, Sensitivity, state_privacy
+from airmixml.privacy import Design, PrivacyStatement, Sensitivity, facts, state_privacy
 from airmixml.radio.privacy_target import adversary_named, assumed_noise_watts, sensitivity_of
 from airmixml.radio.weakest_channel import weakest_gain
 from airmixml.scenario import Scenario
@@ -130,12 +130,14 @@ def _state_orthogonal(
         counts=(population.count,),
         sensitivity=sensitivity,
         noise_watts=assumed_noise_watts(scenario),
-        weakest_gain=weakest_gain(scenario, population.distance_metres),
-        max_power_watts=dbm_to_watts(scenario.radio.max_power_dbm),
-        power_tells_schedule=True,
-        worst_received_watts=loudest,
-        worst_sent_watts=float(slots.sent_watts.max()),
-        worst_participations=1,
+        facts=(
+            facts.PowerTells(),
+            facts.Transmitters(
+                weakest_gain=weakest_gain(scenario, population.distance_metres),
+                limit_watts=dbm_to_watts(scenario.radio.max_power_dbm),
+            ),
+            facts.Drawn(received_watts=loudest, participations=1, sent_watts=float(slots.sent_watts.max())),
+        ),
     )
     adversary = adversary_named(against or scenario.privacy.adversary, scenario)
     return state_privacy(design, adversary, "gdp", adjacency=adjacency, delta=scenario.privacy.delta)

@@ -1,0 +1,163 @@
+"""Privacy facts: what each stage of a run says about a worker's privacy, and how often that fails.
+
+A stage states the facts that it knows, and a ``Design`` lists them. An adversary asks for those that it sees. A kind
+that is not listed is as its defaults say: there is nothing of it. A new mechanism adds a kind of fact, and says there
+what it reveals and what becomes of it where powers change.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+from airmixml.privacy.rounded_noise import Rounding
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fact:
+    """What one stage says; each kind can be made without arguments and then says nothing."""
+
+    def reveals_schedule(self, colluders: int) -> str:
+        """Return what tells an adversary with so many colluders who was scheduled, in words; empty: nothing does."""
+        return ""
+
+    def scaled(self, factor: float) -> Self:
+        """Return the fact where ``factor`` times the power is received."""
+        return self
+
+    def of_copies(self, copies: int, factor: float) -> Self:
+        """Return the fact where one worker sends what so many do: ``factor`` times the power, at most."""
+        return self
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkersNoise(Fact):
+    """Noise that workers bring. With it all powers are as planned: too large a gain raises noise and signal alike.
+
+    Powers are per complex symbol, as if they were received. An isolating listener hears every worker alone, without
+    noise of its own.
+    """
+
+    alone_watts: float = 0.0  # what hides a worker from an isolating listener
+    in_sum_watts: float = 0.0  # what honest workers add to the receiver's; 0 where gains decide how much arrives
+    by: str = ""  # what it is, in words
+    failure: float = 0.0  # probability with which it is less
+    rounding: Rounding | None = None  # of integers: what the noise leaves out, of one slot; see ``rounded_noise``
+
+    def watts_in_sum(self, receiver_watts: float) -> float:
+        """Return the noise in a sum on the ideal air."""
+        return receiver_watts + self.in_sum_watts
+
+    def reveals_schedule(self, colluders: int) -> str:
+        """Workers who hide each other know who sends."""
+        told = self.in_sum_watts and colluders > 0
+        return "workers who hide each other know who sends, and some of them collude" if told else ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SumsOfIntegers(WorkersNoise):
+    """The same for workers who send integers; no receiver's noise and no hidden schedule counts there."""
+
+    def watts_in_sum(self, receiver_watts: float) -> float:
+        """Return 0: a sum hides no more than what each worker brings."""
+        return 0.0
+
+    def reveals_schedule(self, colluders: int) -> str:
+        """Nothing is claimed for a hidden schedule."""
+        return "sums of integers are accounted for one by one"
+
+    def of_copies(self, copies: int, factor: float) -> Self:
+        """Return the fact where each of the copies is rounded."""
+        return self if self.rounding is None else replace(self, rounding=self.rounding.times(copies))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImperfectAir(Fact):
+    """An air that is not ideal: a worker may be received or heard with up to ``gain_bound`` times the planned power.
+
+    ``Design.received_watts`` contains the bound; after a run it is what was drawn.
+    """
+
+    gain_bound: float = 1.0
+    gain_failure: float = 0.0  # probability with which some worker is received more strongly
+
+
+@dataclass(frozen=True, kw_only=True)
+class Antennas(Fact):
+    """Several antennas of the server, of which mixtures come from one.
+
+    With all of them it has up to ``gain`` times the power of a worker in the mixtures, which is not contained in
+    ``Design.received_watts``; infinite where nothing bounds that.
+    """
+
+    gain: float = 1.0
+    failure: float = 0.0  # after a run, probability with which ``Drawn.server_watts`` is exceeded all the same
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transmitters(Fact):
+    """What workers send, for an adversary with a receiver of its own."""
+
+    weakest_gain: float = 0.0  # power gain of the weakest channel of a scheduled worker; 0 where fading has no floor
+    limit_watts: float = math.inf  # the workers' power limit
+    excess: float = 1.0  # how many times more was sent than the received power tells, where gains are below 1
+    loudness: float | None = None  # after a run, how many times the planned power was sent; None: the gain bound
+    failure: float = 0.0  # after a run, probability with which some worker exceeds that
+
+    def of_copies(self, copies: int, factor: float) -> Self:
+        """Return the fact with the power limit of all copies together."""
+        return replace(self, limit_watts=factor * self.limit_watts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drawn(Fact):
+    """What is known only after a run, of the worker with the largest of each."""
+
+    received_watts: float = 0.0  # sum over its slots of beta q^2
+    participations: int = 0  # slots of that worker
+    server_watts: float | None = None  # the first with all antennas of the server; None: ``Antennas.gain`` times that
+    sent_watts: float = 0.0  # sum over its slots of its transmit power
+
+    def scaled(self, factor: float) -> Self:
+        """Return the fact where ``factor`` times the power is received."""
+        server = None if self.server_watts is None else factor * self.server_watts
+        return replace(self, received_watts=factor * self.received_watts, server_watts=server)
+
+    def of_copies(self, copies: int, factor: float) -> Self:
+        """Return the fact where the copies send together."""
+        return replace(self, sent_watts=factor * self.sent_watts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SofterShares(Fact):
+    """A worker may send more softly than planned, or not at all, by what it can send."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Revealed(Fact):
+    """Something received may depend on who was scheduled, which spoils a hidden schedule."""
+
+    why: ClassVar[str]
+    to_colluders: ClassVar[bool] = False  # alone
+
+    def reveals_schedule(self, colluders: int) -> str:
+        """Return the reason."""
+        return self.why if colluders > 0 or not self.to_colluders else ""
+
+
+class PowerTells(Revealed):
+    """Received power depends on who was scheduled, since the power limit may bind."""
+
+    why = "received power may tell who was scheduled"
+
+
+class GainsTell(Revealed):
+    """What an imperfect air does to a seat depends on who sits there."""
+
+    why = "what the air does to a signal may tell who was scheduled"
+
+
+class RanksTell(Revealed):
+    """A worker's share tells how its channel ranks among those of the slot (max-min)."""
+
+    why = "the ratios of colluding workers tell of the others' channels"
+    to_colluders = True

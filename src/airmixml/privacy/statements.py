@@ -1,0 +1,284 @@
+"""Statements: an epsilon is never a bare number, but says whose noise, which adversary, neighbours and bound.
+
+What an adversary learns of a row of data that several workers hold is more than it learns of any one of them.
+A changed row changes what all c workers send. Where the schedule is known, or taken for known, slot t then moves by
+(sum over the copies that send in it of their shares) times one sample's move, at most: shifts add up, and mu^2 is the
+sum over slots of the squares of those sums. That is c^2 times the mu^2 of one worker where all copies send in the same
+slots, which is exact, and less where they do not. An adversary who receives every worker separately sees the copies in
+noise of some covariance S, and the triangle inequality of the norm x' S^-1 x gives the same bound. (Without masks
+copies have independent noise, and the bound is not reached.) Where the schedule is hidden, group privacy takes c steps
+from one worker to the next.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from airmixml.arrays import Doubles, Integers
+from airmixml.errors import PrivacyError
+from airmixml.notebook import html_facts
+from airmixml.privacy.design import SCHEDULE_FAILURE, Design
+from airmixml.privacy.evaluation import ROUNDING, air_in_words, certified_epsilon, least_epsilon
+from airmixml.privacy.facts import ImperfectAir
+from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
+from airmixml.privacy.mechanism import GaussianSlots
+from airmixml.privacy.tight_bound import log_binomial, log_sum
+from airmixml.privacy.views import Adversary
+
+FAILURES: Final = ("schedule_failure", "gain_failure", "hidden_failure")
+"""Probabilities beside delta, as statements name them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivacyStatement:
+    """An (epsilon, delta) guarantee together with all that it assumes.
+
+    Attributes:
+        epsilon: privacy loss of one worker over all slots.
+        delta: probability with which that may fail.
+        adversary: who is protected against.
+        accountant: the bound that gives epsilon.
+        adjacency: what neighbouring sets of workers are: "replace-one" or "remove-one".
+        sensitivity: the bound on the squared move of what one worker sends that was used.
+        unit: whose privacy it is: one worker's. A person on several workers is protected less.
+        given: which schedule it holds for: a random one, any within the limit, or the one that was drawn.
+        schedule_failure: probability, not in delta, with which a worker is drawn more often than assumed.
+        gain_bound: how many times the planned power a worker may be received with; after a run, what was drawn.
+        gain_failure: probability, not in delta, with which some worker is received more strongly than that.
+        hidden_failure: probability, not in delta, with which less noise hides a worker than assumed, since more of
+            its neighbours collude.
+        sampling: how the hidden schedule was drawn; "none" where no credit is taken for it.
+        sampling_rate: the share of workers per slot that the bound takes credit for; 1 where it takes none.
+        compositions: slots (or rounds) that compose.
+        noise_watts_per_symbol: noise power per complex symbol that the adversary's receiver is assumed to have; half of
+            it falls on the real part that carries the signal.
+        colluders: workers that help the adversary.
+        knows: what the adversary knows, in words.
+        why: why this epsilon follows, in words.
+        target_epsilon: the epsilon that was asked for, if the power was set to meet one.
+    """
+
+    epsilon: float
+    delta: float
+    adversary: str
+    accountant: str
+    adjacency: str
+    sensitivity: float
+    sampling: str
+    sampling_rate: float
+    compositions: int
+    noise_watts_per_symbol: float
+    unit: str = "worker"
+    given: str = "a random schedule"
+    schedule_failure: float = 0.0
+    gain_bound: float = 1.0
+    gain_failure: float = 0.0
+    hidden_failure: float = 0.0
+    colluders: int = 0
+    knows: str = ""
+    why: str = ""
+    target_epsilon: float | None = None
+
+    @property
+    def failure(self) -> float:
+        """Probability with which an assumption fails that does not depend on data; it may be added to delta."""
+        return self.schedule_failure + self.gain_failure + self.hidden_failure
+
+    @property
+    def delta_in_words(self) -> str:
+        """Delta, and the failure beside it if there is one."""
+        return f"{self.delta:g}" + (f" + {self.failure:g}" if self.failure else "")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the statement as plain values for JSON."""
+        return asdict(self)
+
+    def _repr_html_(self) -> str:
+        asked = "" if self.target_epsilon is None else f" (target {self.target_epsilon:g})"
+        return html_facts(
+            f"epsilon {self.epsilon:.4g}, delta {self.delta_in_words} for a {self.unit}{asked}",
+            {
+                "against": f"{self.adversary}: knows {self.knows}" if self.knows else self.adversary,
+                "accountant": f"{self.accountant}, sensitivity {self.sensitivity:g}, {self.adjacency} neighbours",
+                "holds for": self.given,
+                "because": self.why,
+                "noise": f"{self.noise_watts_per_symbol:.3g} W per symbol at that adversary's receiver",
+            },
+        )
+
+    def __str__(self) -> str:
+        return (
+            f"(epsilon {self.epsilon:.4g}, delta {self.delta_in_words}) by {self.accountant}, "
+            f"adversary {self.adversary}, {self.adjacency} neighbours, sensitivity {self.sensitivity:g}, "
+            f"noise {self.noise_watts_per_symbol:.3g} W per symbol"
+        )
+
+
+def state_privacy(
+    design: Design,
+    adversary: Adversary,
+    accountant: str,
+    *,
+    adjacency: str,
+    delta: float,
+    target_epsilon: float | None = None,
+) -> PrivacyStatement:
+    """Return what the accountant certifies for the design against the adversary, or raise a PrivacyError."""
+    epsilon, mechanism = least_epsilon(design, adversary, accountant, adjacency=adjacency, delta=delta)
+    return statement_of(epsilon, mechanism, design, adversary, accountant, adjacency, delta, target_epsilon)
+
+
+def statement_of(
+    epsilon: float,
+    mechanism: GaussianSlots,
+    design: Design,
+    adversary: Adversary,
+    accountant: str,
+    adjacency: str,
+    delta: float,
+    target_epsilon: float | None = None,
+) -> PrivacyStatement:
+    """Return the epsilon of a mechanism with all that it assumes."""
+    return PrivacyStatement(
+        epsilon=epsilon,
+        delta=delta,
+        adversary=adversary.name,
+        accountant=accountant,
+        adjacency=adjacency,
+        sensitivity=mechanism.squared_move,
+        sampling=mechanism.sampling,
+        sampling_rate=mechanism.sampling_rate,
+        compositions=mechanism.composed,
+        noise_watts_per_symbol=adversary.noise_watts(design),
+        given=mechanism.given,
+        schedule_failure=mechanism.schedule_failure,
+        gain_bound=design.fact(ImperfectAir).gain_bound,
+        gain_failure=mechanism.gain_failure,
+        hidden_failure=mechanism.hidden_failure,
+        colluders=adversary.colluders,
+        knows=adversary.knows,
+        why="; ".join(filter(None, (mechanism.why, air_in_words(design, adversary, mechanism)))),
+        target_epsilon=target_epsilon,
+    )
+
+
+def state_jointly(statements: Sequence[PrivacyStatement], *, gaussian: bool) -> PrivacyStatement:
+    """Return what several releases of the same data reveal together, to an adversary who gets them all.
+
+    Epsilons and deltas add up (basic composition). Where all slots of each release form one Gaussian mechanism, which
+    ``gaussian`` says, exact statements compose exactly: their mu^2 add up, at the same delta. Each release is stated of
+    its own worst worker, so that the sum holds for every worker.
+    """
+    first, count = statements[0], len(statements)
+    if count == 1:
+        return first
+    exact = gaussian and {(each.accountant, each.delta) for each in statements} == {("gdp", first.delta)}
+    if exact:
+        squares = (gaussian_mu(each.epsilon, each.delta) ** 2 for each in statements)
+        epsilon, delta = gaussian_epsilon(math.sqrt(sum(squares)) * (1.0 + ROUNDING), first.delta), first.delta
+    else:
+        epsilon, delta = sum(each.epsilon for each in statements), sum(each.delta for each in statements)
+    why = f"{count} releases of the same data together: {'their mu^2 add up' if exact else 'basic composition'}"
+    failures = {name: sum(getattr(each, name) for each in statements) for name in FAILURES}
+    return replace(first, epsilon=epsilon, delta=delta, why=why, **failures)
+
+
+def together(design: Design, copies: int) -> Design:
+    """Return the design in which one worker sends all that so many do who hold the same row."""
+    factor = _times(design, copies)
+    louder = design.scaled(factor)
+    return replace(louder, facts=tuple(each.of_copies(copies, factor) for each in louder.facts))
+
+
+def _times(design: Design, copies: int) -> float:
+    """Return how many times the squared shifts of a worker a row has: c^2, or less where chance keeps copies apart.
+
+    With K_t copies in slot t a row has sum_t K_t^2 squared shifts. Before a schedule is drawn that has a Chernoff
+    bound, ln P(sum > B) <= T ln E exp(x K^2) - x B for any x > 0, with a union bound over the rows: it fails with the
+    probability that is stated for the schedule of a worker, whose number of slots it takes the place of.
+    """
+    most = float(copies) ** 2
+    alike = len(set(design.received_watts)) == 1
+    if design.drawn is not None or design.max_participations or not (alike and design.schedule_failure):
+        return most
+    # Coins may schedule any number of them.
+    present = np.arange((copies if design.sampling == "poisson" else min(copies, design.scheduled)) + 1)
+    log_chances = _log_chances(present, copies, design)
+    failure = math.log(design.workers / SCHEDULE_FAILURE)
+    bounds = [
+        (design.slots * max(float(log_sum(log_chances + x * present**2.0)), 0.0) + failure) / x
+        for x in np.geomspace(1e-4, 50.0, 400).tolist()
+    ]
+    return float(min(most, min(bounds) / design.participations))
+
+
+def _log_chances(present: Integers, copies: int, design: Design) -> Doubles:
+    """Return ln of the chances that so many of the copies send in a slot."""
+    workers, scheduled = design.workers, design.scheduled
+    if design.sampling == "poisson":
+        rate = scheduled / workers
+        return np.asarray(
+            log_binomial(copies, present) + present * math.log(rate) + (copies - present) * math.log1p(-rate)
+        )
+    ways = log_binomial(copies, present) + log_binomial(workers - copies, scheduled - present)
+    return np.asarray(ways - log_sum(ways))
+
+
+def state_row(
+    design: Design,
+    adversary: Adversary,
+    copies: int,
+    *,
+    adjacency: str,
+    delta: float,
+    joined: Design | None = None,
+    whole: Design | None = None,
+    unit: str = "row",
+) -> PrivacyStatement:
+    """Return what holds for a row on so many workers, by the smallest bound there is, or raise a PrivacyError.
+
+    Args:
+        design: what is sent; one worker's part of it is that of one copy.
+        adversary: who learns of it.
+        copies: workers that hold the row.
+        adjacency: of rows: another in its place, or none on all of these workers.
+        delta: of the statement.
+        joined: all copies as one worker, where that is known better than ``together`` knows it.
+        whole: the worker with its other rows, where ``design`` has a row's part of it. Those rows tell whether the
+            worker sent, so that a hidden schedule hides a row no better than it hides any change of the worker.
+        unit: what a row is called.
+    """
+    views = [("gdp", view) for view in adversary.views(joined or together(design, copies), adjacency) if _known(view)]
+    hidden = adversary.views(design, adjacency) if whole is None else adversary.views(whole, "replace-one")
+    views += [("rdp", in_steps(view, copies)) for view in hidden if not _known(view)]
+    found: list[tuple[float, str, GaussianSlots]] = []
+    for accountant, view in views:
+        try:
+            epsilon = certified_epsilon(accountant, view, delta)
+        except PrivacyError:
+            continue
+        if math.isfinite(epsilon):
+            found.append((epsilon, accountant, view))
+    if not found:
+        raise PrivacyError(f"a row on {copies:,} workers: nothing is certified against {adversary.name}")
+    epsilon, accountant, view = min(found, key=lambda each: each[0])
+    if copies > 1:
+        how = "one by one (group privacy)" if view.steps > 1 else "whose shifts add up"
+        view = replace(view, why=f"{view.why}; {copies:,} workers hold the row, {how}")
+        unit = f"{unit} on {copies:,} workers"
+    return replace(statement_of(epsilon, view, design, adversary, accountant, adjacency, delta), unit=unit)
+
+
+def in_steps(view: GaussianSlots, copies: int) -> GaussianSlots:
+    """Return a hidden schedule with so many steps between neighbours; each removal leaves fewer workers to draw."""
+    population = view.population
+    if view.adjacency == "remove-one" and view.sampling == "without-replacement":
+        population = max(population - copies + 1, view.sampled)
+    return replace(view, steps=view.steps * copies, population=population)
+
+
+def _known(view: GaussianSlots) -> bool:
+    return view.sampling == "none" and view.steps == 1

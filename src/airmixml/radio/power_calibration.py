@@ -1,0 +1,129 @@
+"""The power that meets a scenario's privacy target, and how the target is shared between slots and a private mean."""
+
+import math
+from dataclasses import replace
+from typing import Final
+
+from airmixml.arrays import Doubles
+from airmixml.errors import ScenarioError
+from airmixml.privacy import Design, Sensitivity, calibrate_power, check_target, facts
+from airmixml.privacy.evaluation import guess_factor, least_epsilon
+from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
+from airmixml.radio.integer_sums import check_plane_power
+from airmixml.radio.system import System, adversary_named, assumed_noise_watts, gains_tell_schedule
+from airmixml.radio.weakest_channel import power_gain
+from airmixml.scenario import Scenario
+from airmixml.units import dbm_to_watts
+
+_ROUNDING_MARGIN: Final = 1.0 - 1e-12
+
+
+def slots_target(scenario: Scenario) -> tuple[float, float]:
+    """Return epsilon and delta that the slots may spend: all of them, less the share of a private mean.
+
+    A refined mean and the slots compose exactly where both are accounted for as Gaussian mechanisms: their mu^2 add up,
+    so the share is one of mu^2, and epsilon is that of the rest at the rest of delta.
+    """
+    workers, privacy = scenario.workers, scenario.privacy
+    if not workers.centre_on_air:
+        return privacy.epsilon, privacy.delta
+    rest = 1.0 - workers.centre_share
+    if composes_exactly(scenario):
+        mu = math.sqrt(rest) * gaussian_mu(privacy.epsilon, privacy.delta)
+        return gaussian_epsilon(mu, rest * privacy.delta), rest * privacy.delta
+    return rest * privacy.epsilon, rest * privacy.delta
+
+
+def centring_target(scenario: Scenario) -> tuple[float, float]:
+    """Return mu that the slot for a mean may spend, and the share of delta that is counted as its own."""
+    privacy, (slots_epsilon, slots_delta) = scenario.privacy, slots_target(scenario)
+    delta = privacy.delta - slots_delta
+    if composes_exactly(scenario):
+        return math.sqrt(scenario.workers.centre_share) * gaussian_mu(privacy.epsilon, privacy.delta), delta
+    return gaussian_mu(privacy.epsilon - slots_epsilon, delta), delta
+
+
+def composes_exactly(scenario: Scenario) -> bool:
+    """Whether the slot for a mean and all others are accounted for as one Gaussian mechanism."""
+    return scenario.workers.centre == "refined" and scenario.privacy.accountant == "gdp"
+
+
+def check_privacy_target(scenario: Scenario) -> None:
+    """Raise a PrivacyError if the scenario's accountant cannot treat its adversary, or certify its target."""
+    if not scenario.is_settled:
+        raise ScenarioError(
+            "workers.count, radio.scheduled or privacy.delta is 0: the number of rows decides it; use "
+            "airmixml.settle(scenario) to read that from the data, or scenario.settled(rows)"
+        )
+    privacy = scenario.privacy
+    silent = System.moving(scenario, Sensitivity(removal=1.0, replacement=1.0)).design(0.0)
+    adversary = adversary_named(privacy.adversary, scenario)
+    epsilon, delta = slots_target(scenario)
+    if scenario.mixing.power == "dp":
+        check_target(silent, adversary, privacy.accountant, privacy.adjacency, epsilon, delta)
+    else:
+        least_epsilon(silent, adversary, privacy.accountant, adjacency=privacy.adjacency, delta=delta)
+
+
+def private_received_watts(
+    scenario: Scenario, sensitivity: Sensitivity, distance_metres: Doubles | None = None, *, quickly: bool = False
+) -> float:
+    """Return beta max q^2 of every slot, the largest that keeps the scenario's privacy target.
+
+    With the paper's accountant this is Proposition 2. Where the power limit might bind, and so tell the schedule, the
+    power is lowered until it cannot, or until the target is met without credit for a hidden schedule. ``quickly``: a
+    few per cent less than the largest will do. Distances, shape workers, are given where they are known.
+    """
+    check_privacy_target(scenario)
+    system, privacy = System.moving(scenario, sensitivity, distance_metres), scenario.privacy
+    if system.integers is not None:  # noise follows from the target, and power from what bits need
+        check_plane_power(scenario, system.integers, system.floor)
+        return system.integers.received_watts
+    epsilon, delta = slots_target(scenario)
+    unit_watts, unit = _unit_design(system)
+    hidden = replace(unit, facts=tuple(each for each in unit.facts if not isinstance(each, facts.PowerTells)))
+
+    def calibrated_watts(design: Design) -> float:
+        factor = calibrate_power(
+            design,
+            adversary_named(privacy.adversary, scenario),
+            privacy.accountant,
+            adjacency=privacy.adjacency,
+            epsilon=epsilon,
+            delta=delta,
+            quickly=quickly,
+        )
+        return factor * unit_watts
+
+    told = hidden.stating(facts.PowerTells())
+    if system.floor == 0.0 or gains_tell_schedule(scenario):  # no power, however low, would hide it
+        return calibrated_watts(told)
+    hidden_watts = calibrated_watts(hidden)
+    if not system.power_may_tell_schedule(hidden_watts):
+        return hidden_watts
+    limit_watts = dbm_to_watts(scenario.radio.max_power_dbm)
+    # A target that the power limit alone keeps allows any power; no more is received than from the nearest place.
+    most_watts = limit_watts * power_gain(scenario, scenario.workers.min_distance_metres)
+    return min(max(_ROUNDING_MARGIN * limit_watts * system.floor, calibrated_watts(told)), most_watts)
+
+
+def asked_received_watts(scenario: Scenario, sensitivity: Sensitivity, distance_metres: Doubles | None) -> float:
+    """Return ``private_received_watts``, or 0 where the power does not follow from a privacy target."""
+    return private_received_watts(scenario, sensitivity, distance_metres) if scenario.mixing.power == "dp" else 0.0
+
+
+def guessed_received_watts(scenario: Scenario, sensitivity: Sensitivity) -> float:
+    """Return about what ``private_received_watts`` would, at once: to compare designs, never to send with."""
+    system, privacy = System.moving(scenario, sensitivity), scenario.privacy
+    if system.integers is not None:
+        return system.integers.received_watts
+    epsilon, delta = slots_target(scenario)
+    unit_watts, unit = _unit_design(system)
+    adversary = adversary_named(privacy.adversary, scenario)
+    return unit_watts * guess_factor(unit, adversary, adjacency=privacy.adjacency, epsilon=epsilon, delta=delta)
+
+
+def _unit_design(system: System) -> tuple[float, Design]:
+    """Return the received power at which a replaced sample moves a slot by the noise's deviation, and such slots."""
+    watts = assumed_noise_watts(system.scenario) / 2.0 / system.sensitivity.replacement
+    return watts, system.design(watts)

@@ -1,0 +1,322 @@
+"""What the draws of a transmission add up to: energy, power, who sent how often and how strongly, and rows likewise.
+
+No symbol is looked at, so a plan can be added up without data.
+"""
+
+from typing import Final, NamedTuple
+
+import numpy as np
+import torch
+
+from airmixml.arrays import Doubles, Integers
+from airmixml.impairments.gains import never_exceeded
+from airmixml.privacy import Ledger, facts
+from airmixml.radio.centring import plan_centring
+from airmixml.radio.draws import SlotTensors
+from airmixml.radio.histograms import DecibelHistogram, SlotStrengths
+from airmixml.radio.power import largest_shares
+from airmixml.radio.power_calibration import asked_received_watts
+from airmixml.radio.system import System, largest_received_watts
+from airmixml.scenario import Scenario
+from airmixml.sums import Sums, as_tensor
+
+_SILENT_WATTS: Final = 1e-300
+_ROW: Final = "row_of_meeting"
+_WATTS: Final = "watts_of_meeting"
+
+
+class _Spent(NamedTuple):
+    """What workers spent, slot after slot and seat after seat; each has the shape seats of all slots."""
+
+    who: torch.Tensor
+    power_watts: torch.Tensor
+    received_watts: torch.Tensor  # beta q^2
+    took_part: torch.Tensor
+    server_watts: torch.Tensor | None = None  # beta q^2 sum_a |h_a|^2 / |h|^2, where the server has several antennas
+
+
+class SlotTotals:
+    """Adds up the draws of one transmission, block by block, in constant memory.
+
+    ``received_watts`` is what ``AirSetting.private_received_watts`` has; without it that is computed again. ``holding``
+    is the row of the data that each worker holds; ``rows`` adds up what rows on several workers spend. That of a
+    ``part`` of the slots keeps what each worker spent in each slot, so that merging the parts adds it up in the
+    order of the slots: the sums are then those of all slots at once, to the last bit.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        input_dim: int,
+        label_dim: int,
+        distance_metres: Doubles | None = None,
+        *,
+        received_watts: float | None = None,
+        averaged: int | None = None,
+        holding: Integers | None = None,
+        part: bool = False,
+    ) -> None:
+        self.scenario = scenario
+        self.system = System.of(scenario, input_dim, label_dim, distance_metres)
+        self.signal, self.sensitivity = self.system.signal, self.system.sensitivity
+        self.joules_per_watt = self.system.joules_per_watt
+        # Of noise and masks, which are the same in every symbol, powers are told as radiated on average over a slot.
+        by_plan = scenario.privacy.noise != "receiver"
+        self.told_share = self.joules_per_watt / self.system.slot_seconds if by_plan else 1.0
+        self.rows = shifts_of_rows(holding, part=part)
+        self._spent: list[_Spent] | None = [] if part else None
+        self.slots = 0
+        workers = scenario.workers.count
+        # Of each worker: energy in joules, beta q^2 added up, the same with all antennas where the server has several.
+        self._energy, self._received = (torch.zeros(workers, dtype=torch.float64) for _ in range(2))
+        self._at_server = torch.zeros(workers if scenario.air.antennas > 1 else 0, dtype=torch.float64)
+        self._participations = torch.zeros(workers, dtype=torch.int64)
+        self._limited = torch.zeros((), dtype=torch.int64)
+        # The largest of any seat: transmit power, gain of all antennas, gain on the air, sent over received power.
+        starts = {"power": 0.0, "antenna_gain": 1.0, "gain": 1.0, "sent_excess": 1.0}
+        self._largest = {name: torch.tensor(start, dtype=torch.float64) for name, start in starts.items()}
+        self.power_dbm = DecibelHistogram()
+        self._strengths = SlotStrengths()
+        # Of an air that is not ideal: strengths as planned.
+        self._planned_strengths = None if scenario.air.is_ideal else SlotStrengths("planned_strengths")
+        if received_watts is None:
+            received_watts = asked_received_watts(scenario, self.sensitivity, distance_metres)
+        # beta max q^2 as planned, where the power limit binds nobody; what the limit does tells the schedule anyway.
+        self._asked_watts = None if scenario.mixing.power == "max" else largest_received_watts(scenario, received_watts)
+        self._planned = self.system.design(received_watts)
+        self._gain_bound = self._planned.fact(facts.ImperfectAir).gain_bound
+        # Where channels err, what arrived at the chosen antenna does not tell what was sent, or what others received.
+        self._sent_failure = 0.0 if never_exceeded(scenario) else scenario.air.gain_failure
+        if averaged is None:
+            averaged = input_dim - (1 if scenario.workers.constant else 0)  # the constant needs no averaging
+        self.centring = None if distance_metres is None else plan_centring(scenario, averaged, distance_metres)
+        if self.centring is not None:
+            self._energy += torch.as_tensor(self.centring.energy_joules)
+            self._count_power(torch.from_numpy(self.centring.power_watts))
+
+    def add_draws(self, draws: SlotTensors) -> None:
+        """Take consecutive slots into account."""
+        device, who = draws.ratios.device, draws.scheduled_workers.flatten()
+        for name in ("_energy", "_received", "_at_server", "_participations", "_limited"):
+            setattr(self, name, getattr(self, name).to(device))
+        self.slots += len(draws)
+        self._limited += draws.limited.sum()
+        # A worker that brings its own noise is hidden by it however softly or loudly both arrive: the plan counts.
+        ratios = draws.ratios if draws.planned_ratios is None else draws.planned_ratios
+        received_watts = ratios.square() * draws.power_scale_watts[:, None]
+        server_watts = None
+        strengths = draws.power_scale_watts * largest_shares(self.scenario, ratios) ** 2
+        took_part = torch.ones_like(who, dtype=torch.bool)
+        if draws.gains is not None:
+            # A gain may differ from piece to piece: no part of a worker's vector arrives more strongly than this.
+            peaks = draws.gains.peaks if draws.planned_ratios is None else torch.ones_like(ratios)
+            received_watts, planned_watts = received_watts * peaks, received_watts
+            strengths = self._strengths_with(draws, ratios, peaks, strengths)
+        else:
+            planned_watts = received_watts
+        if draws.gains is not None or self.scenario.radio.schedule == "poisson":
+            took_part = (draws.ratios > 0.0).flatten()
+        if draws.antenna_gain is not None:
+            at_antennas, of_gains = draws.antenna_gain, received_watts
+            if self._sent_failure:
+                # What errs is the channel to one antenna; those of the others are not drawn, so the bound stands in.
+                at_antennas = at_antennas.clamp(min=float(self.scenario.air.antennas))
+                of_gains = planned_watts * self._gain_bound
+            server_watts = (of_gains * at_antennas).flatten()
+            self._raise("antenna_gain", draws.antenna_gain)
+        self._spend(_Spent(who, draws.power_watts.flatten(), received_watts.flatten(), took_part, server_watts))
+        if self.rows is not None:
+            at_server = () if server_watts is None else (server_watts.view_as(received_watts),)
+            self.rows.add(draws.scheduled_workers, received_watts, draws.power_watts, *at_server)
+        self._count_power(draws.power_watts if self.told_share == 1.0 else self.told_share * draws.power_watts)
+        self._strengths.add(strengths)
+
+    def _strengths_with(
+        self, draws: SlotTensors, ratios: torch.Tensor, peaks: torch.Tensor, planned: torch.Tensor
+    ) -> torch.Tensor:
+        """Return beta max q^2 of slots with the gains that were drawn, and keep what was planned; shape slots.
+
+        Ratios and the peaks of gains are slots x scheduled; ``planned``, the same without gains, has the shape slots.
+        """
+        assert self._planned_strengths is not None
+        beta = draws.power_scale_watts
+        fixed = self.scenario.radio.schedule == "fixed"
+        by_share = ratios.square() if fixed else largest_shares(self.scenario, ratios)[:, None] ** 2
+        if self._planned.says(facts.SofterShares) and self._asked_watts is not None and draws.planned_ratios is None:
+            # Another worker in a seat might have sent with all of its share.
+            planned = torch.full_like(planned, self._asked_watts)
+            by_share = self._asked_watts / beta[:, None]
+        strengths = beta * (by_share * peaks).amax(dim=1)
+        at_most = peaks.clamp(min=self._gain_bound if self._sent_failure else 1.0)
+        sent = beta * (by_share * at_most).amax(dim=1)
+        self._planned_strengths.add(planned)
+        self._raise("sent_excess", sent / strengths.clamp(min=_SILENT_WATTS))
+        self._raise("gain", peaks[draws.ratios > 0.0])
+        return strengths
+
+    def _raise(self, name: str, values: torch.Tensor) -> None:
+        """Take values of any shape into account for the largest."""
+        if values.numel():
+            self._largest[name] = torch.maximum(self._largest[name].to(values.device), values.max())
+
+    def _spend(self, spent: _Spent) -> None:
+        """Add what each of these workers spent, in this order; of a part, keep it."""
+        if self._spent is not None:
+            self._spent.append(spent)
+            return
+        # Not by a histogram over all workers: the time of a block must not grow with those who are silent.
+        self._energy.index_add_(0, spent.who, spent.power_watts, alpha=self.joules_per_watt)
+        self._received.index_add_(0, spent.who, spent.received_watts)
+        self._participations.index_add_(0, spent.who, spent.took_part.long())
+        if spent.server_watts is not None:
+            self._at_server.index_add_(0, spent.who, spent.server_watts)
+
+    def _count_power(self, power_watts: torch.Tensor) -> None:
+        """Count the powers of those who do send."""
+        self._raise("power", power_watts)
+        self.power_dbm.add(power_watts * 1e3)
+        self.power_dbm.discard_zeros((power_watts == 0.0).sum())
+
+    def sums(self) -> Sums:
+        """Return what adds up over the parts of a run, for ``merge``: of a part alone."""
+        parts = zip(_Spent._fields, zip(*(self._spent or ()), strict=True), strict=True)
+        spent = {name: torch.cat(part).cpu().numpy() for name, part in parts if part[0] is not None}
+        if self.scenario.workers.count < 1 << 31:
+            spent["who"] = spent["who"].astype(np.int32)  # it is sent once for every seat of every slot
+        return {
+            **spent,
+            "slots": np.array([self.slots, self.limited_slots]),
+            "largest": np.array([float(value) for value in self._largest.values()]),
+            **self.power_dbm.sums("power_dbm"),
+            **self._strengths.sums(),
+            **({} if self._planned_strengths is None else self._planned_strengths.sums()),
+            **({} if self.rows is None else self.rows.sums()),
+        }
+
+    def merge(self, sums: Sums) -> None:
+        """Take the next part of the slots into account."""
+        who, *rest = (as_tensor(sums[name]) for name in _Spent._fields if name in sums)
+        self._spend(_Spent(who.long(), *rest))
+        slots, limited = sums["slots"].tolist()
+        self.slots += slots
+        self._limited += limited
+        for name, value in zip(self._largest, as_tensor(sums["largest"]), strict=True):
+            self._raise(name, value)
+        self.power_dbm.merge("power_dbm", sums)
+        self._strengths.merge(sums)
+        if self.rows is not None:
+            self.rows.merge(sums)
+        if self._planned_strengths is not None:
+            self._planned_strengths.merge(sums)
+
+    @property
+    def worker_energy_joules(self) -> Doubles:
+        """What each worker spent, the slot for the mean included; shape workers."""
+        return self._energy.cpu().numpy()
+
+    @property
+    def largest_power_watts(self) -> float:
+        """The largest power that any worker sent with."""
+        return float(self._largest["power"])
+
+    @property
+    def limited_slots(self) -> int:
+        """In how many slots P_max forced the power below what was asked."""
+        return int(self._limited)
+
+    @property
+    def ledger(self) -> Ledger:
+        """What each worker spent of its privacy against the server, which has all its antennas."""
+        received = self._at_server if len(self._at_server) else self._received
+        return Ledger.of(self._participations.cpu().numpy(), received.cpu().numpy())
+
+    @property
+    def energy_joules(self) -> float:
+        """Total energy, tau sum P, or less where symbols are known to be smaller than 1."""
+        return float(self.worker_energy_joules.sum())
+
+    @property
+    def air_seconds(self) -> float:
+        """How long all slots take together."""
+        centring = 0.0 if self.centring is None else self.centring.seconds
+        return centring + self.slots * self.system.slot_seconds
+
+    @property
+    def symbols_per_slot(self) -> int:
+        """Symbols that a slot takes on the air: data, pilots, guards, and those without data."""
+        return self.system.symbols_on_air
+
+    @property
+    def row_copies(self) -> int:
+        """On how many workers a row of the data lies, at most."""
+        return 1 if self.rows is None else int(self.rows.copies.max())
+
+
+class RowShifts:
+    """Adds up, block by block, what the workers with a row have beyond the sum of what each has alone.
+
+    With amplitudes a_i in a slot they have (sum a_i)^2, which is more than sum a_i^2 only where two of them meet in the
+    slot; most slots need no more than a look. That of a ``part`` of the slots keeps each meeting, so that merging the
+    parts adds up in the order of the slots.
+
+    Attributes:
+        holding: the row that each worker holds; shape workers.
+        copies: on how many workers each row lies; shape rows.
+    """
+
+    def __init__(self, holding: Integers, *, part: bool = False) -> None:
+        self.holding, self.copies = holding, np.bincount(holding)
+        self._row_of = torch.from_numpy(holding)
+        self._watts = torch.zeros(3, len(self.copies), dtype=torch.float64)  # received, sent, at all antennas; x rows
+        self._meetings: list[tuple[torch.Tensor, torch.Tensor]] | None = [] if part else None
+
+    def add(self, who: torch.Tensor, *watts: torch.Tensor) -> None:
+        """Take slots into account: who sends, with how much of each kind of watts; each is slots x scheduled."""
+        if self._row_of.device != who.device:
+            self._row_of, self._watts = self._row_of.to(who.device), self._watts.to(who.device)
+        rows, count = self._row_of[who], len(self.copies)
+        # NumPy sorts short rows twenty times faster than torch.
+        ordered = rows.sort(dim=1).values if rows.is_cuda else torch.from_numpy(np.sort(rows.int().numpy(), axis=1))
+        meet = (ordered[:, 1:] == ordered[:, :-1]).any(dim=1)
+        if not meet.any():
+            return
+        rows = rows[meet]
+        slots = torch.arange(len(rows), device=who.device)[:, None]
+        pairs, place = torch.unique((slots * count + rows).flatten(), return_inverse=True)
+        alone = torch.stack([each[meet].flatten() for each in watts])
+        shifts, squares = (torch.zeros(len(watts), len(pairs), dtype=torch.float64, device=who.device) for _ in "ab")
+        shifts.index_add_(1, place, alone.sqrt())
+        squares.index_add_(1, place, alone)
+        self._meet(pairs % count, shifts.square() - squares)
+
+    def _meet(self, row: torch.Tensor, watts: torch.Tensor) -> None:
+        if self._meetings is not None:
+            self._meetings.append((row, watts))
+        else:
+            self._watts[: len(watts)].index_add_(1, row, watts)
+
+    def sums(self) -> Sums:
+        """Return what adds up over the parts of a run, for ``merge``: of a part alone."""
+        if not self._meetings:
+            return {}
+        rows, watts = zip(*self._meetings, strict=True)
+        return {_ROW: torch.cat(rows).cpu().numpy(), _WATTS: torch.cat(watts, dim=1).cpu().numpy()}
+
+    def merge(self, sums: Sums) -> None:
+        """Take the next part of the slots into account."""
+        if _ROW in sums:
+            self._meet(as_tensor(sums[_ROW]), as_tensor(sums[_WATTS]))
+
+    def watts(self, kind: int, of_workers: Doubles) -> Doubles:
+        """Return sum over slots of (sum a_i)^2 of each row; shape rows.
+
+        ``of_workers`` is the sum over slots of a_i^2 of each worker, and ``kind`` the place of these watts in ``add``.
+        """
+        return np.asarray(np.bincount(self.holding, of_workers) + self._watts[kind].cpu().numpy())
+
+
+def shifts_of_rows(holding: Integers | None, *, part: bool = False) -> RowShifts | None:
+    """Return what adds them up where a row lies on several of the workers; ``holding`` is the row of each."""
+    if holding is None or np.bincount(holding).max() < 2:
+        return None
+    return RowShifts(holding, part=part)

@@ -1,0 +1,328 @@
+"""What a scenario means: everything that follows from it and the data's dimensions, derived once and handed on."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from functools import cached_property, lru_cache, partial
+from typing import Any
+
+import numpy as np
+
+from airmixml.arrays import Doubles
+from airmixml.doors import ADVERSARIES
+from airmixml.errors import PrivacyError
+from airmixml.impairments.antennas import antenna_gain_bound
+from airmixml.impairments.frame import frame_of
+from airmixml.integers.rounding import grid_margin
+from airmixml.privacy import Adversary, Design, Sensitivity, facts
+from airmixml.privacy.design import slots_per_round
+from airmixml.radio.integer_sums import IntegerSums, integer_sums_of
+from airmixml.radio.masking import Masking, masking_of
+from airmixml.radio.rounded_sensitivity import with_rounding
+from airmixml.radio.silent_symbols import silent_symbols
+from airmixml.radio.weakest_channel import power_gain, weakest_gain
+from airmixml.scenario import Air, Scenario
+from airmixml.units import dbm_to_watts
+from airmixml.workers import SYMBOLS_PER_SECOND, Signal, declared_bounds
+
+
+@dataclass(frozen=True, kw_only=True)
+class System:
+    """A scenario with all that follows from it; each fact is derived when it is first asked for, and kept.
+
+    Attributes:
+        scenario: what was declared.
+        dimensions: of encoded inputs and of labels; None where only privacy is asked for.
+        moves: what one worker can move, where that does not follow from the dimensions.
+        farthest_metres: distance of the farthest worker, where workers are placed; 0: that of the square's corner.
+    """
+
+    scenario: Scenario
+    dimensions: tuple[int, int] | None = None
+    moves: Sensitivity | None = None
+    farthest_metres: float = 0.0
+
+    @staticmethod
+    def of(scenario: Scenario, input_dim: int, label_dim: int, distance_metres: Doubles | None = None) -> "System":
+        """Return the system of a scenario whose encoded data have these dimensions; distances are workers'."""
+        farthest = 0.0 if distance_metres is None else float(distance_metres.max())
+        return _shared(scenario=scenario, dimensions=(input_dim, label_dim), farthest_metres=farthest)
+
+    @staticmethod
+    def moving(scenario: Scenario, moves: Sensitivity, distance_metres: Doubles | None = None) -> "System":
+        """Return the system of a scenario whose workers can move a mixture so far."""
+        farthest = 0.0 if distance_metres is None else float(distance_metres.max())
+        return _shared(scenario=scenario, moves=moves, farthest_metres=farthest)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {each.name: getattr(self, each.name) for each in fields(self)}  # the rest is derived again
+
+    @cached_property
+    def signal(self) -> Signal:
+        """What a worker sends in a slot."""
+        assert self.dimensions is not None
+        return Signal.of(self.scenario.workers, *self.dimensions)
+
+    @cached_property
+    def masking(self) -> Masking | None:
+        """What workers add to hide themselves; None where the receiver's noise does, or integers do."""
+        return masking_of(self.scenario)
+
+    @cached_property
+    def integers(self) -> IntegerSums | None:
+        """The sums that workers send integers for; None where they send real numbers."""
+        return integer_sums_of(self.scenario, self.sensitivity)
+
+    @cached_property
+    def floor(self) -> float:
+        """Power gain of the weakest channel that a sending worker may have; 0 where fading has no floor."""
+        return weakest_gain(self.scenario, np.array([self.farthest_metres]))
+
+    @cached_property
+    def sensitivity(self) -> Sensitivity:
+        """What one worker can move, by the paper's bound or by what its encoder declares."""
+        if self.moves is not None:
+            return self.moves
+        privacy, of_data = self.scenario.privacy, self._data_sensitivity
+        # A worker that falls silent takes its share of the pilots along; they are the same for any sample. Who brings
+        # its own noise is heard to take part whatever it sends.
+        removal = of_data.removal + (self.pilot_energy if privacy.noise == "receiver" else 0.0)
+        if privacy.arithmetic == "integers":
+            numbers = self.signal.symbols
+            apart = math.sqrt(of_data.replacement) + grid_margin(numbers) * math.sqrt(removal)
+            return Sensitivity(removal=removal, replacement=apart**2, numbers=numbers)
+        repeated = prefix_bound(self.scenario.air)
+        return Sensitivity(removal=repeated * removal, replacement=repeated * of_data.replacement)
+
+    @cached_property
+    def _data_sensitivity(self) -> Sensitivity:
+        scenario, signal = self.scenario, self.signal
+        if scenario.privacy.sensitivity == "paper":
+            # Label weights are at most 1.
+            return with_rounding(scenario, Sensitivity.paper(signal.features, signal.classes), signal)
+        squared_norm, squared_distance = declared_bounds(scenario.workers, signal.features)
+        sensitivity = Sensitivity(
+            removal=signal.largest_squared_norm(squared_norm),
+            replacement=signal.largest_squared_distance(squared_norm, squared_distance),
+        )
+        return with_rounding(scenario, sensitivity, signal)
+
+    @property
+    def pilot_energy(self) -> float:
+        """Energy of all pilots of a slot, where a symbol of amplitude 1 has energy 1; 0 on the ideal air.
+
+        A Poisson schedule has none: how many workers tossed heads shows in a pilot as a gain does.
+        """
+        air = self.scenario.air
+        without = air.is_ideal or self.scenario.radio.schedule == "poisson"
+        return 0.0 if without else air.pilot_share * self._data_sensitivity.removal
+
+    @cached_property
+    def symbols_on_air(self) -> int:
+        """Symbols that a slot takes: with data and without, pilots, guards; of integers one for each bit."""
+        return self.symbols_of(self.signal)
+
+    def symbols_of(self, signal: Signal) -> int:
+        """Return the same of a signal that may be another than the system's own."""
+        if self.integers is not None:
+            return self.integers.symbols
+        return frame_of(self.scenario.air, signal.symbols).symbols + silent_symbols(self.scenario, signal.symbols)
+
+    @property
+    def slot_seconds(self) -> float:
+        """How long a slot lasts: tau, or what all its symbols need where that is longer."""
+        return max(self.signal.slot_seconds(self.scenario.radio), self.symbols_on_air / SYMBOLS_PER_SECOND)
+
+    @property
+    def joules_per_watt(self) -> float:
+        """The energy that a worker spends in a slot per watt of P.
+
+        With a given slot length that is tau, the paper's count: as if every symbol had amplitude 1. Where the slot
+        lasts as long as its symbols need, it is the time of one symbol times the largest ||v||^2, what can really be
+        radiated. A cyclic prefix repeats its share of that.
+        """
+        if self.integers is not None:  # every bit is sent with full power
+            return self.integers.symbols / SYMBOLS_PER_SECOND
+        if self.scenario.radio.slot_seconds:
+            return self.slot_seconds
+        air = self.scenario.air
+        once = min(self.sensitivity.removal / prefix_bound(air), float(self.signal.symbols))
+        with_prefix = air.grid.length / air.subcarriers if air.waveform == "ofdm" else 1.0
+        return once * with_prefix / SYMBOLS_PER_SECOND
+
+    def power_may_tell_schedule(self, received_watts: float, floor: float | None = None) -> bool:
+        """Return whether the power limit can bind in a slot, which makes its noise level depend on who was scheduled.
+
+        What counts is whether it can, not whether it did: that it did not in any slot would tell of the schedule too.
+        ``received_watts`` is beta max q^2 of every slot, where the power follows from a privacy target.
+        """
+        scenario, weakest = self.scenario, self.floor if floor is None else floor
+        if scenario.mixing.power == "max" or weakest == 0.0:
+            return True
+        limit_watts = dbm_to_watts(scenario.radio.max_power_dbm)
+        return largest_received_watts(scenario, received_watts) / weakest > limit_watts
+
+    def design(self, received_watts: float, floor: float | None = None) -> Design:
+        """Return the slots, all equal, each planned to be received with beta max q^2 = ``received_watts``.
+
+        On an air that is not ideal a worker may be received more strongly than planned: the design has the bound on
+        that. ``floor`` is the power gain of the weakest channel, if other than that of the system.
+        """
+        scenario, radio = self.scenario, self.scenario.radio
+        return Design(
+            workers=scenario.workers.count,
+            scheduled=radio.scheduled,
+            received_watts=(received_watts * gain_bound(scenario),),
+            counts=(radio.slots,),
+            sensitivity=self.sensitivity,
+            noise_watts=assumed_noise_watts(scenario),
+            max_participations=radio.max_participations,
+            slots_per_round=round_length_of(scenario),
+            sampling="poisson" if radio.schedule == "poisson" else "without-replacement",
+            facts=tuple(self._facts(received_watts, self.floor if floor is None else floor)),
+        )
+
+    def _facts(self, received_watts: float, floor: float) -> Iterator[facts.Fact]:
+        """Yield what each stage says of privacy: power, air, noise, ratios, transmitters, antennas."""
+        scenario, radio, air = self.scenario, self.scenario.radio, self.scenario.air
+        if self.power_may_tell_schedule(received_watts, floor):
+            yield facts.PowerTells()
+        if gains_tell_schedule(scenario):
+            yield facts.GainsTell()
+        yield from self._noise_of_workers(received_watts)
+        if scenario.mixing.assignment == "max-min":
+            yield facts.RanksTell()
+        if not air.is_ideal:
+            yield facts.ImperfectAir(gain_bound=gain_bound(scenario), gain_failure=gain_failure(scenario))
+        if air.power_step_db > 0.0 or math.isfinite(air.min_power_dbm):
+            yield facts.SofterShares()
+        yield facts.Antennas(gain=antenna_gain_bound(scenario, _seats_with_gains(scenario)))
+        yield facts.Transmitters(weakest_gain=floor, limit_watts=dbm_to_watts(radio.max_power_dbm))
+
+    def _noise_of_workers(self, received_watts: float) -> Iterator[facts.Fact]:
+        slots, masking, integers = self.scenario.radio.slots, self.masking, self.integers
+        if masking is not None:
+            yield facts.WorkersNoise(
+                in_sum_watts=2.0 * masking.honest.count * masking.own_watts,
+                alone_watts=2.0 * masking.hidden_watts,
+                by=masking.in_words,
+                failure=min(1.0, slots * masking.honest.failure),  # colluders sit elsewhere in each
+            )
+        elif integers is not None:
+            # Powers are those of bits: noise is stated in the same proportion to them as it is to a worker's vector.
+            yield facts.SumsOfIntegers(
+                alone_watts=2.0 * (received_watts or integers.received_watts) * integers.hidden_variance,
+                by=integers.in_words,
+                failure=min(1.0, slots * integers.honest.failure) if integers.masked else 0.0,
+                rounding=integers.rounding,
+            )
+        elif self.scenario.privacy.arithmetic == "integers":  # of vectors that nothing is known of: nobody sends
+            yield facts.WorkersNoise(alone_watts=assumed_noise_watts(self.scenario))
+
+
+@lru_cache(maxsize=8)  # a graph of masks may take 40 MB
+def _shared(**given: Any) -> System:
+    return System(**given)
+
+
+def sensitivity_of(scenario: Scenario, input_dim: int, label_dim: int) -> Sensitivity:
+    """Return what one worker can move, by the paper's bound or by what its encoder declares."""
+    return System.of(scenario, input_dim, label_dim).sensitivity
+
+
+def planned_design(
+    scenario: Scenario, sensitivity: Sensitivity, *, received_watts: float, floor: float | None = None
+) -> Design:
+    """Return the scenario as equal slots; see ``System.design``."""
+    return System.moving(scenario, sensitivity).design(received_watts, floor)
+
+
+def adversary_named(name: str, scenario: Scenario) -> Adversary:
+    """Return the adversary of that name, as the scenario describes it."""
+    adversary: Adversary = ADVERSARIES.load(name).of(scenario, partial(power_gain, scenario))
+    return adversary
+
+
+def largest_received_watts(scenario: Scenario, private_received_watts: float) -> float:
+    """Return what beta max q^2 of a slot is at most, without regard to the power limit."""
+    mixing = scenario.mixing
+    if mixing.power != "fixed":
+        return private_received_watts
+    equal_share = max(mixing.prior, default=1.0 / scenario.radio.scheduled)
+    largest_share = equal_share if mixing.policy == "equalmix" else 1.0
+    return mixing.power_scale_watts * largest_share**2
+
+
+def round_length_of(scenario: Scenario) -> int:
+    """Return the length of the rounds in which no worker sends twice; 0 without a limit on participations."""
+    radio = scenario.radio
+    return slots_per_round(radio.slots, radio.max_participations) if radio.max_participations else 0
+
+
+def assumed_noise_watts(scenario: Scenario) -> float:
+    """Return the noise power per complex symbol that statements assume: the least that the receiver may have."""
+    return dbm_to_watts(scenario.radio.noise_dbm - scenario.air.noise_uncertainty_db)
+
+
+def prefix_bound(air: Air) -> float:
+    """Return how many times the energy of its symbols a worker may be received with, where OFDM has a cyclic prefix.
+
+    The prefix is the end of an OFDM symbol once more, with noise of its own, and a server may listen to it. The energy
+    of a vector can lie all in what is repeated, so that it is sent twice; without a prefix nothing is.
+    """
+    return 2.0 if air.waveform == "ofdm" and air.cyclic_prefix else 1.0
+
+
+def gain_bound(scenario: Scenario) -> float:
+    """Return what no worker's power gain exceeds, except with probability ``gain_failure``; 1 on the ideal air."""
+    return gain_bound_of(scenario, scenario.radio.slots * _seats_with_gains(scenario))
+
+
+def gain_bound_of(scenario: Scenario, seats: int) -> float:
+    """Return the same for so many seats of all slots together."""
+    if scenario.air.is_ideal or scenario.privacy.noise != "receiver":  # their own noise grows with the gain
+        return 1.0
+
+    from airmixml.impairments.gains import largest_power_gain  # here: it needs torch
+
+    bound = largest_power_gain(scenario, seats)
+    if not math.isfinite(bound):
+        raise PrivacyError(
+            "air: nothing bounds how strongly a worker may be received, so that no epsilon holds; keep workers in deep "
+            "fades silent (air.truncation_db), or estimate channels better"
+        )
+    return bound
+
+
+def _seats_with_gains(scenario: Scenario) -> int:
+    """Return the seats of a slot whose gains must be bounded: of a Poisson schedule those of silent workers too."""
+    return scenario.workers.count if scenario.radio.schedule == "poisson" else scenario.radio.scheduled
+
+
+def gain_failure(scenario: Scenario) -> float:
+    """Return the probability with which ``gain_bound`` fails: ``air.gain_failure``, or 0 where it cannot."""
+    if scenario.air.is_ideal or scenario.privacy.noise != "receiver":
+        return 0.0
+    from airmixml.impairments.gains import never_exceeded  # here: it needs torch
+
+    of_antennas = scenario.air.antennas > 1 and scenario.radio.fading != "none"
+    return scenario.air.gain_failure if of_antennas or not never_exceeded(scenario) else 0.0
+
+
+def gains_tell_schedule(scenario: Scenario) -> bool:
+    """Return whether what an imperfect air does to a seat may depend on who sits there; see ``privacy.views``.
+
+    Powers that cannot be sent only shorten vectors (``privacy.SofterShares``). Which of several antennas is listened to
+    depends on all who are scheduled, and so does everybody's fading. A peak limit clips the more the weaker a worker's
+    channel, and two workers that clip differently may be farther apart than their samples are.
+    """
+    if scenario.air.is_ideal:
+        return False
+    if scenario.air.antennas > 1 and scenario.radio.fading != "none":
+        return True
+    if scenario.radio.schedule == "poisson":
+        return False
+    from airmixml.impairments.gains import follows_worker  # here: it needs torch
+
+    clips = math.isfinite(scenario.air.peak_power_dbm)
+    return clips or scenario.mixing.assignment == "max-min" or follows_worker(scenario)

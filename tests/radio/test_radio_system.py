@@ -1,0 +1,52 @@
+"""What follows from a scenario is derived once, and the same wherever it is asked for."""
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+
+from airmixml import Scenario
+from airmixml.privacy import Sensitivity, facts
+from airmixml.radio.system import System
+
+IRIS = Scenario.preset("paper-iris")
+MASKED = Scenario.preset("trustless-iris").with_overrides("workers.count=60", "radio.scheduled=60")
+
+
+def test_the_same_scenario_is_one_system_and_another_is_another() -> None:
+    assert System.of(IRIS, 4, 3) is System.of(IRIS, 4, 3)
+    assert System.of(IRIS, 4, 3) is not System.of(IRIS.with_overrides("seed=5"), 4, 3)
+    assert System.of(IRIS, 4, 3) != System.of(IRIS, 4, 2)
+
+
+def test_facts_are_derived_once_and_not_handed_to_other_processes() -> None:
+    system = System.of(MASKED, 5, 3)
+    assert system.masking is system.masking
+    sent = pickle.loads(pickle.dumps(system))
+    assert "masking" not in vars(sent)
+    assert sent == system
+    assert sent.sensitivity == system.sensitivity
+
+
+def test_the_weakest_channel_is_that_of_the_farthest_worker() -> None:
+    """With n = 2 and -32 dB the corner, 353.55 m away, has a gain of 10^-3.2 / 125000; a kilometre has 10^-9.2."""
+    assert System.of(IRIS, 4, 3).floor == pytest.approx(10**-3.2 / 125_000)
+    assert System.of(IRIS, 4, 3, np.array([1.0, 1000.0])).floor == pytest.approx(10**-9.2)
+    assert System.of(IRIS, 4, 3, np.array([1.0, 10.0])).floor == pytest.approx(10**-3.2 / 125_000)
+
+
+def test_a_design_lists_what_each_stage_states() -> None:
+    ideal = System.of(IRIS, 4, 3).design(1e-15)
+    assert [type(each) for each in ideal.facts] == [facts.Antennas, facts.Transmitters]
+    rough = IRIS.with_overrides("air.amplitude_error_db=3", "air.power_step_db=1", "mixing.assignment=max-min")
+    stated = {type(each) for each in System.of(rough, 4, 3).design(1e-15).facts}
+    assert {facts.GainsTell, facts.RanksTell, facts.ImperfectAir, facts.SofterShares} <= stated
+    assert System.of(MASKED, 5, 3).design(1e-15).says(facts.WorkersNoise)
+
+
+def test_what_workers_can_move_may_be_given_in_place_of_dimensions() -> None:
+    moves = Sensitivity(removal=2.0, replacement=3.0)
+    design = System.moving(IRIS, moves).design(1e-15)
+    assert design.sensitivity == moves
+    assert math.isclose(design.received_watts[0], 1e-15)
