@@ -109,12 +109,12 @@ def test_an_encoder_that_forgets_to_clip(adversary: str, audited: Audited, monke
 def test_a_sender_that_weighs_labels_wrongly(audited: Audited, monkeypatch: pytest.MonkeyPatch) -> None:
     scenario = (*OPTIONS["fixed"], "workers.encoder=clip", "workers.label_weight=0.1")
     assert not audited("paper-iris", *scenario, adversary="server").caught
-    real = senders.SampleSender.__init__
+    real = senders.Samples.__init__
 
     def heavier(self: Any, *, labels: Any, **options: Any) -> None:
         real(self, labels=10.0 * labels, **options)
 
-    monkeypatch.setattr(senders.SampleSender, "__init__", heavier)
+    monkeypatch.setattr(senders.Samples, "__init__", heavier)
     assert audited("paper-iris", *scenario, adversary="server").caught
 
 

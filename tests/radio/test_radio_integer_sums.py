@@ -21,9 +21,9 @@ from airmixml.privacy.gaussian import gaussian_mu
 from airmixml.radio.integer_reception import receive_integers
 from airmixml.radio.integer_sums import integer_sums_of
 from airmixml.radio.privacy_target import adversary_named, planned_design, private_received_watts, sensitivity_of
-from airmixml.radio.senders import SampleSender
 from airmixml.streams import Secret
 from airmixml.workers import Signal
+from airmixml.workers.payloads import Samples, Table
 
 
 def digits(*overrides: str) -> Scenario:
@@ -70,9 +70,8 @@ def test_reception_forms_or_models_the_same_law(monkeypatch: pytest.MonkeyPatch)
     generator = torch.Generator().manual_seed(0)
     inputs = torch.nn.functional.normalize(torch.randn((600, 36), generator=generator), dim=1)
     labels = torch.nn.functional.one_hot(torch.arange(600) % 4, 4).float()
-    sender = SampleSender(
-        signal=Signal(features=36, classes=4), inputs=inputs, labels=labels, norm=1.0, bits_range=0.0, dither=generator
-    )
+    pool = {"inputs": inputs.numpy(), "labels": labels.numpy(), "norm": 1.0}
+    sender = Table(Samples(signal=Signal(features=36, classes=4), **pool))
     scenario = digits("workers.count=600", "workers.train_samples=600", "radio.scheduled=600", "radio.slots=200")
     target = SumTarget(
         numbers=40,
@@ -87,7 +86,7 @@ def test_reception_forms_or_models_the_same_law(monkeypatch: pytest.MonkeyPatch)
     few_bits = replace(_sums(scenario), noise=fitted(target, 13))  # rounding matters
     assert few_bits.noise.sum_variance > 1.02 * few_bits.noise.noise_variance
     index = torch.arange(600).expand(200, 600)
-    clean = sender.mix(index, torch.full((200, 600), 1 / 600))
+    clean = sender.weighted_sum(index, torch.full((200, 600), 1 / 600))
     found = {}
     for most in (1 << 40, 0):
         monkeypatch.setattr(integer_reception, "_MOST_FORMED", most)
@@ -104,11 +103,8 @@ def test_protected_data_are_rounded_one_by_one_with_secret_words(monkeypatch: py
 
     monkeypatch.setattr(integer_reception, "_MOST_FORMED", 0)
     monkeypatch.setattr(IntegerNoise, "modelled_sum", lambda *_: pytest.fail("modelled"))
-    inputs, labels = torch.zeros((1200, 61)), torch.zeros((1200, 4))
-    sender = SampleSender(
-        signal=Signal(features=61, classes=4), inputs=inputs, labels=labels, norm=1.0, bits_range=0.0,
-        dither=torch.Generator(),
-    )  # fmt: skip
+    inputs, labels = np.zeros((1200, 61), dtype=np.float32), np.zeros((1200, 4), dtype=np.float32)
+    sender = Samples(signal=Signal(features=61, classes=4), inputs=inputs, labels=labels, norm=1.0)
     sums = replace(_sums(digits()), noise=fitted(small_target(numbers=65, workers=1200, carriers=1200)))
     index, clean = torch.arange(1200)[None], torch.zeros((1, 65), dtype=torch.float64)
     twice = [

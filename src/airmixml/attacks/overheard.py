@@ -31,12 +31,13 @@ from airmixml.radio.draws import AirSetting, SlotDraws, SlotTensors, draw_slots
 from airmixml.radio.masking import Masking, masking_of
 from airmixml.radio.mixtures import Transmission
 from airmixml.radio.path_loss import path_gain
-from airmixml.radio.senders import Sender, make_sender, mix_in_pieces
+from airmixml.radio.senders import make_sender
 from airmixml.randomness.slot_words import slot_words
 from airmixml.scenario import Scenario, Speed
 from airmixml.streams import SLOTS_PER_CHAPTER, Streams
 from airmixml.units import dbm_to_watts
 from airmixml.workers import Signal, place_coordinates
+from airmixml.workers.payloads import Payload, Places
 
 _ALIKE: Final = 0.1
 
@@ -270,13 +271,13 @@ def _heard_white(arriving: _Arriving) -> NDArray[np.float64]:
     return torch.cat([turned.abs().square().mean(dim=2) for _, turned in arriving], dim=1).cpu().numpy()
 
 
-def _mix(setting: AirSetting, sender: Sender, sample_index: torch.Tensor, arriving: _Arriving) -> list[torch.Tensor]:
+def _mix(setting: AirSetting, sender: Payload, sample_index: torch.Tensor, arriving: _Arriving) -> list[torch.Tensor]:
     """Return real and imaginary part of the sum with complex weights; slots x symbols each."""
     lengths, in_slot = frame_of(setting.scenario.air, setting.signal.symbols).lengths, sample_index.shape[1]
     mixed: list[torch.Tensor] = []
     for seats, turned in arriving:
         shares = (turned.real.contiguous(), turned.imag.contiguous())
-        some = [mix_in_pieces(sender, sample_index[:, seats], part, lengths, in_slot=in_slot) for part in shares]
+        some = [sender.weighted_sum(sample_index[:, seats], part, Places(lengths), in_slot=in_slot) for part in shares]
         mixed = some if not mixed else [total + more for total, more in zip(mixed, some, strict=True)]
     return mixed
 

@@ -98,7 +98,7 @@ def draw_pairs(scenario: Scenario, features: int, classes: int, pairs: int) -> D
 def sent_of(scenario: Scenario, samples: DataSet, fault: Fault = SOUND) -> NDArray[np.float64]:
     """Return what each sample is really sent as, alone and with a share of 1; samples x symbols."""
     sender, count = fault.of(make_sender(scenario, samples, torch.device("cpu"))), samples.train_samples
-    alone = sender.mix(torch.arange(count)[:, None], torch.ones((count, 1), dtype=torch.float64))
+    alone = sender.weighted_sum(torch.arange(count)[:, None], torch.ones((count, 1), dtype=torch.float64))
     return np.asarray(alone.numpy(), dtype=np.float64)
 
 

@@ -10,7 +10,7 @@ one sample. But it is one of the whole run, and nothing in it is idealised.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -24,12 +24,13 @@ from airmixml.audit.settings import Fault
 from airmixml.audit.trials import shares_of
 from airmixml.data import DataSet
 from airmixml.radio.centring import centre_privately
-from airmixml.radio.senders import Sender, make_sender, mix_in_pieces, probed_symbols
+from airmixml.radio.senders import make_sender
 from airmixml.radio.transmission import MixtureBlock
 from airmixml.scenario import RunContext, Scenario
 from airmixml.streams import SLOTS_PER_CHAPTER, Streams
 from airmixml.units import dbm_to_watts
 from airmixml.workers import deploy
+from airmixml.workers.payloads import Payload, Places, Wrapper
 
 _LEAST_CANARIES: Final = 10
 _WORKERS_PER_CANARY: Final = 20
@@ -102,7 +103,7 @@ def run_with_canaries(
     heads, tails = np.split(dataset.train_samples + np.arange(2 * canaries), 2)
     sample_index = population.sample_index.copy()
     sample_index[who] = np.where(coins, heads, tails)
-    sender: Sender = fault.of(make_sender(scenario, held, torch.device("cpu")))
+    sender: Payload = fault.of(make_sender(scenario, held, torch.device("cpu")))
     sent = torch.from_numpy(sent_of(scenario, pairs)).float()
     if adjacency == "remove-one":
         audible = torch.ones(held.train_samples, dtype=torch.float64)
@@ -129,40 +130,27 @@ def _labels_as(dataset: DataSet, pairs: DataSet) -> NDArray[Any]:
     return dataset.code.decoded(pairs.label_code.coded(pairs.train_labels).astype(np.float64))
 
 
-@dataclass(frozen=True)
-class _WithSilence:
+class _WithSilence(Wrapper):
     """Leaves out the samples that are not audible; audible has one number, 0 or 1, for each sample of the pool."""
 
-    sender: Sender
-    audible: torch.Tensor
+    taken_for_exact = True
 
-    @property
-    def in_any_order(self) -> bool:
-        return self.sender.in_any_order
+    def __init__(self, inner: Payload, audible: torch.Tensor) -> None:
+        super().__init__(inner)
+        self._audible = audible
 
-    def mix(self, sample_index: torch.Tensor, ratios: torch.Tensor) -> torch.Tensor:
-        return self.sender.mix(sample_index, ratios * self.audible[sample_index])
-
-    def mix_in_pieces(
-        self,
-        sample_index: torch.Tensor,
-        shares: torch.Tensor,
-        lengths: Sequence[int],
-        symbols: torch.Tensor | None,
-        in_slot: int,
-        limits: torch.Tensor | None = None,
+    def weighted_sum(
+        self, index: torch.Tensor, weights: torch.Tensor, places: Places | None = None, *, in_slot: int = 0
     ) -> torch.Tensor:
-        heard = shares * self.audible[sample_index][..., None]
-        return mix_in_pieces(self.sender, sample_index, heard, lengths, symbols, in_slot=in_slot, limits=limits)
-
-    def probed_symbols(self) -> torch.Tensor:
-        return probed_symbols(self.sender, 0)
+        heard = self._audible[index]
+        weights = weights * (heard if places is None else heard[..., None])
+        return self.inner.weighted_sum(index, weights, places, in_slot=in_slot)
 
 
 def _matched_scores(
     heard: Iterator[Heard],
     scenario: Scenario,
-    sender: Sender,
+    sender: Payload,
     sample_index: NDArray[np.int64],
     column: NDArray[np.int64],
     middles: torch.Tensor,
@@ -178,7 +166,7 @@ def _matched_scores(
             continue
         shares = shares_of(columns, draws.ratios, len(moves))
         others = torch.from_numpy(np.where(columns < 0, draws.ratios, 0.0))
-        known = sender.mix(torch.from_numpy(sample_index[draws.scheduled_workers]), others)
+        known = sender.weighted_sum(torch.from_numpy(sample_index[draws.scheduled_workers]), others)
         left = (received - known).to(moves.dtype) - shares @ middles  # sums of moments come in float64
         weights = torch.from_numpy(draws.power_scale_watts / (noise_watts / 2.0))[:, None]
         scores += ((left @ moves.T).double() * shares.double() * weights).sum(dim=0)
@@ -189,7 +177,7 @@ def _impaired_scores(
     received: torch.Tensor,
     block: MixtureBlock,
     scenario: Scenario,
-    sender: Sender,
+    sender: Payload,
     sample_index: torch.Tensor,
     columns: NDArray[np.int64],
     middles: torch.Tensor,
@@ -208,7 +196,9 @@ def _impaired_scores(
     for some in gains.parts:
         turned = (ratios[:, some, None] * gains.of(some) / divisor[:, None, :]).real
         others = turned * torch.from_numpy(columns[:, some] < 0)[..., None]
-        left = left - mix_in_pieces(sender, sample_index[:, some], others, frame.lengths, in_slot=sample_index.shape[1])
+        left = left - sender.weighted_sum(
+            sample_index[:, some], others, Places(frame.lengths), in_slot=sample_index.shape[1]
+        )
     slot, seat = (torch.from_numpy(part) for part in np.nonzero(columns >= 0))
     who = torch.from_numpy(columns)[slot, seat]
     turned = (ratios[slot, seat, None] * gains.at(slot, seat) / divisor[slot]).real.expand(-1, frame.pieces)

@@ -5,7 +5,6 @@ It may be asked to inject a fault: an audit that does not catch that would not c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -15,11 +14,10 @@ from airmixml.radio.privacy_target import check_privacy_target, planned_design
 from airmixml.scenario import Scenario
 from airmixml.scenario.scope import require_real_numbers, require_single_rows
 from airmixml.wording import did_you_mean, shown
+from airmixml.workers.payloads import Payload, Places, Wrapper
 
 if TYPE_CHECKING:
     import torch
-
-    from airmixml.radio.senders import Sender
 
 _HEAR_SUMS: Final = ("release", "server")
 AUDITED: Final = (*_HEAR_SUMS, "everyone")
@@ -53,43 +51,23 @@ class Fault:
         """Return the noise power that there really is, per complex symbol."""
         return noise_watts * self.noise_factor**2
 
-    def of(self, sender: Sender) -> Sender:
+    def of(self, payload: Payload) -> Payload:
         """Return what workers really send, as loud as it arrives."""
         factor = self.sent_factor * self.gain_factor
-        return sender if factor == 1.0 else _Louder(sender, factor)
+        return payload if factor == 1.0 else _Louder(payload, factor)
 
 
-@dataclass(frozen=True)
-class _Louder:
-    sender: Sender
-    factor: float
+class _Louder(Wrapper):
+    taken_for_exact = True
 
-    @property
-    def in_any_order(self) -> bool:
-        return self.sender.in_any_order
+    def __init__(self, inner: Payload, factor: float) -> None:
+        super().__init__(inner)
+        self._factor = factor
 
-    def mix(self, sample_index: torch.Tensor, ratios: torch.Tensor) -> torch.Tensor:
-        return self.sender.mix(sample_index, ratios) * self.factor
-
-    def mix_in_pieces(
-        self,
-        sample_index: torch.Tensor,
-        shares: torch.Tensor,
-        lengths: Sequence[int],
-        symbols: torch.Tensor | None,
-        in_slot: int,
-        limits: torch.Tensor | None = None,
+    def weighted_sum(
+        self, index: torch.Tensor, weights: torch.Tensor, places: Places | None = None, *, in_slot: int = 0
     ) -> torch.Tensor:
-        from airmixml.radio.senders import mix_in_pieces
-
-        return self.factor * mix_in_pieces(
-            self.sender, sample_index, shares, lengths, symbols, in_slot=in_slot, limits=limits
-        )
-
-    def probed_symbols(self) -> torch.Tensor:
-        from airmixml.radio.senders import probed_symbols
-
-        return probed_symbols(self.sender, 0)
+        return self._factor * self.inner.weighted_sum(index, weights, places, in_slot=in_slot)
 
 
 SOUND: Final = Fault()

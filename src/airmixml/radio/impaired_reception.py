@@ -14,6 +14,7 @@ from typing import Final
 
 import torch
 
+from airmixml.impairments.converters import round_to_levels, rounding_variance
 from airmixml.impairments.expected_drift import expected_drift
 from airmixml.impairments.frame import Frame, frame_of
 from airmixml.impairments.gains import SeatGains
@@ -21,15 +22,16 @@ from airmixml.impairments.noise_floor import true_noise_watts
 from airmixml.impairments.timing import draw_offsets, expansion_softness, pilot_gain, smears
 from airmixml.radio.draws import AirSetting, SlotTensors
 from airmixml.radio.equaliser import equalise, noise_gain
-from airmixml.radio.hardware import TransmitterErrors, convert_received, kept_of_pilots
 from airmixml.radio.leftover import Leftover
 from airmixml.radio.off_time import in_runs, mix_off_time
 from airmixml.radio.recoverable import check_recoverable
-from airmixml.radio.senders import Sender, mix_in_pieces, mix_with_factors, probed_symbols
 from airmixml.radio.silent_symbols import silent_symbols
+from airmixml.radio.transmitters import TransmitterErrors, kept_of_pilots
 from airmixml.randomness.distributions import normal_pairs
 from airmixml.randomness.slot_words import SlotWords, slot_words
+from airmixml.scenario import Air
 from airmixml.streams import Streams
+from airmixml.workers.payloads import Payload, Places
 
 _DOUBT: Final = 4.0  # noise alone passes for a gain with probability exp(-4)
 _CLEARLY_LESS: Final = 0.25  # |g|^2 below which a pilot may be that of nobody
@@ -64,7 +66,7 @@ class ImpairedReception:
 
 def receive_impaired(
     setting: AirSetting,
-    sender: Sender,
+    payload: Payload,
     sample_index: torch.Tensor,
     drawn: SlotTensors,
     noise: torch.Tensor,
@@ -78,11 +80,11 @@ def receive_impaired(
     source = slot_words(Streams(scenario.seed, setting.secret), "air", device)
     deviation = torch.sqrt(true_noise_watts(scenario) / 2.0 / drawn.power_scale_watts)
     divisor = _divisor(setting, frame, drawn, deviation, slots, source)
-    probed = probed_symbols(sender, setting.signal.symbols).to(device)
+    probed = payload.probed_symbols().to(device)
     if smears(scenario.air) and not setting.signal.moments:
         probed = in_runs(probed)
     clean = across = torch.zeros(())
-    errors, masking = TransmitterErrors(setting, sender), setting.masking
+    errors, masking = TransmitterErrors(setting, payload), setting.masking
     leftover = None if masking is None else Leftover(scenario, masking)
     if masking is not None:
         check_recoverable(scenario, masking, drawn.ratios > 0.0, slots)
@@ -91,13 +93,16 @@ def receive_impaired(
         if leftover is not None:
             _add_added(leftover, drawn, gains, seats, divisor)
         samples, in_slot = sample_index[:, seats], sample_index.shape[1]
-        turned, limits = errors.add(turned, samples, drawn.power_watts[:, seats])
-        mixed = partial(mix_in_pieces, sender, samples, lengths=frame.lengths, in_slot=in_slot, limits=limits)
+        turned, sent = errors.add(turned, samples, drawn.power_watts[:, seats])
+        mixed = partial(sent.weighted_sum, samples, in_slot=in_slot)
         if smears(scenario.air):
-            on_time = partial(mix_with_factors, *mixed.args, **mixed.keywords)
+            on_time = partial(sent.weighted_sums, samples, in_slot=in_slot)
             offsets = draw_offsets(gains.draws.some(seats))
             mixed = partial(mix_off_time, on_time, offsets=offsets, air=scenario.air, frame=frame)
-        some_clean, some_across = mixed(shares=turned.real), mixed(shares=turned.imag, symbols=probed)
+        some_clean = mixed(weights=turned.real, places=Places(frame.lengths))
+        some_across = torch.zeros((len(slots), len(probed)), device=device)
+        if bool(turned.imag.any()):  # nothing arrives a quarter turn off where phases are right
+            some_across = mixed(weights=turned.imag, places=Places(frame.lengths, probed))
         clean, across = (some_clean, some_across) if seats.start == 0 else (clean + some_clean, across + some_across)
     noise_scales = [errors.with_noise(deviation[:, None] / divisor.abs(), part) for part in ("real", "imag")]
     if frame.pieces > 1:
@@ -228,3 +233,26 @@ def _normals(source: SlotWords, slots: range, per_slot: int, sequence: int) -> t
     """Return independent standard normal values; slots x per_slot, float64."""
     words = source.words(slots, -(-per_slot // 2), sequence)
     return torch.cat(normal_pairs(words), dim=1)[:, :per_slot]
+
+
+def convert_received(
+    air: Air, along: torch.Tensor, across: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | float]:
+    """Return what the server's converters make of real and imaginary parts, and the least noise they can show; slots.
+
+    Both parts are slots x symbols, of any number each. The gain is set once per slot so that ``air.adc_range`` times
+    the root mean square of what arrives is the outermost level; or its largest symbol, if that is 0, since moments have
+    symbols of 30 root mean squares and more. Phases are turned back and blocks brought to one level before. Both parts
+    go through equal converters, so that the noise which is measured on the second holds that of rounding; where it is
+    so little that all of it is rounded to zero, step^2 / 12 is left. Pilots are received with a gain of their own, at
+    which rounding does not matter. Noise is on all of it already: rounding it is post-processing, and costs no privacy.
+    """
+    if not air.adc_bits:
+        return along, across, 0.0
+    if air.adc_range:
+        square = along.double().square().mean(dim=1) + across.double().square().mean(dim=1)
+        largest = air.adc_range * square.sqrt()
+    else:
+        largest = torch.maximum(along.abs().amax(dim=1).double(), across.abs().amax(dim=1).double())
+    along, across = (round_to_levels(each, largest[:, None], air.adc_bits) for each in (along, across))
+    return along, across, rounding_variance(largest, air.adc_bits)

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from airmixml.errors import ScenarioError
 from airmixml.radio.integer_sums import IntegerSums
-from airmixml.radio.senders import PoolSender, Sender
 from airmixml.streams import Secret, Streams
+from airmixml.workers.payloads import Payload
 
 _MOST_FORMED: Final = 1 << 27  # numbers of all workers of all slots of a simulation: some seconds
 _NUMBERS_AT_ONCE: Final = 1 << 22
@@ -24,7 +24,7 @@ _PROBED_WORKERS: Final = 256
 
 def receive_integers(
     sums: IntegerSums,
-    sender: Sender,
+    payload: Payload,
     sample_index: torch.Tensor,
     clean: torch.Tensor,
     slots: range,
@@ -37,7 +37,7 @@ def receive_integers(
 
     Samples are slots x scheduled; ``clean`` is the mean without noise, slots x symbols.
     """
-    if not isinstance(sender, PoolSender):
+    if payload.taken_for_exact:
         raise ScenarioError('privacy.arithmetic = "integers": only the workers\' own vectors can be sent; use "real"')
     noise, streams = sums.noise, Streams(seed, secret)
     formed = secret is not None or all_slots * noise.workers * noise.code.numbers <= _MOST_FORMED
@@ -46,15 +46,15 @@ def receive_integers(
         generator = streams.generator("integers", slot)
         index = sample_index[place]
         if formed:
-            total = noise.sum_of(_vectors(sender, index, noise.code.numbers), generator, simulated=secret is None)
+            total = noise.sum_of(_vectors(payload, index, noise.code.numbers), generator, simulated=secret is None)
         else:
-            some = sender.vectors(index[:_PROBED_WORKERS]).cpu().numpy()
+            some = payload.vectors(index[:_PROBED_WORKERS].cpu().numpy())
             exact = noise.workers * clean[place].double().cpu().numpy()
             total = noise.modelled_sum(exact, some, generator)
         received.append(torch.from_numpy(total / noise.workers))
     return torch.stack(received).to(clean.device)
 
 
-def _vectors(sender: PoolSender, sample_index: torch.Tensor, numbers: int) -> Iterator[NDArray[np.floating]]:
+def _vectors(payload: Payload, sample_index: torch.Tensor, numbers: int) -> Iterator[NDArray[np.floating]]:
     for index in torch.split(sample_index, max(1, _NUMBERS_AT_ONCE // numbers)):
-        yield sender.vectors(index).cpu().numpy()
+        yield payload.vectors(index.cpu().numpy())

@@ -20,15 +20,15 @@ from airmixml.radio.draws import AirSetting, check_family
 from airmixml.radio.masking import protected_graph
 from airmixml.radio.privacy_target import check_privacy_target
 from airmixml.radio.scheduling import nobody_sent
-from airmixml.radio.seats import SeatsSender, suits_seats
-from airmixml.radio.senders import Sender
 from airmixml.radio.shards import Air, Gatherer, ShardStore, require_independent, simulate_shards
 from airmixml.radio.transmission import AirReport, MixtureBlock, check_finite
+from airmixml.radio.worker_partition import PartitionedPayload, suits_partition
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.streams import Secret, Streams
 from airmixml.sums import Sums, as_tensor
 from airmixml.workers import Population, Signal, deploy, load_dataset, settle
 from airmixml.workers.memory import too_many_numbers
+from airmixml.workers.payloads import Payload
 
 _EXAMPLE_SLOTS = 8
 _BYTES_PER_WORKER = 64
@@ -181,11 +181,11 @@ def gather_family(
     """
     air = open_air(scenarios, dataset, population, context)
     gatherers = [gather(each, air.dataset, range(each.radio.slots)) for each in scenarios]
-    if context.engine.here or suits_seats(air):
+    if context.engine.here or suits_partition(air):
         sender = None
         if not context.engine.here:
             require_independent(air, context)
-            sender = SeatsSender(air=air, context=context, store=None if store is None else store.parts)
+            sender = PartitionedPayload(air=air, context=context, store=None if store is None else store.parts)
         return _run_here(air, lambda number, block: gatherers[number].add(block), context, sender), gatherers
     require_independent(air, context)
     reports, first_chapter = air.new_reports(), next(air.blocks(range(1)))
@@ -257,7 +257,7 @@ def _sent(air: Air, reports: Sequence[AirReport], examples: Sequence[MixtureBloc
 
 
 def _run_here(
-    air: Air, receive: Callable[[int, MixtureBlock], None], context: RunContext, sender: Sender | None = None
+    air: Air, receive: Callable[[int, MixtureBlock], None], context: RunContext, sender: Payload | None = None
 ) -> list[Transmission]:
     reports, examples = air.new_reports(), list[MixtureBlock]()
     progress = context.progress

@@ -8,9 +8,7 @@ import torch
 
 from airmixml.scenario import Workers
 from airmixml.workers import Holdings, Signal, declared_bounds
-
-NUMBERS_AT_ONCE: Final = 1 << 25
-"""Bounds the memory: so many numbers of products or Gram matrices are formed at once."""
+from airmixml.workers.payloads import NUMBERS_AT_ONCE
 
 _SUM_MARGIN: Final = 1e-5  # what weights in float32 may be rounded up by, many times over
 _SHORTEST: Final = 1e-60
@@ -54,10 +52,6 @@ class RowSums:
         rounded = exact.float()
         # Rounded to the side that moves less.
         return cls(index=index, weights=torch.where(rounded > exact, rounded.nextafter(torch.zeros(())), rounded))
-
-    def spread(self, holding: torch.Tensor, ratios: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the rows of workers with these holdings, and the share of each row; both slots x (workers rows)."""
-        return self.index[holding].flatten(1), (ratios[..., None] * self.weights[holding]).flatten(1)
 
 
 def _squared_sum(inputs: torch.Tensor, labels: torch.Tensor, label_weight: float) -> torch.Tensor:

@@ -35,7 +35,7 @@ from airmixml.radio.integer_sums import IntegerSums
 from airmixml.radio.masking import noise_in_sum_watts
 from airmixml.radio.privacy_target import adversary_named
 from airmixml.radio.ratios import varying_share
-from airmixml.radio.senders import Sender, make_sender
+from airmixml.radio.senders import make_sender
 from airmixml.radio.tally import Tally
 from airmixml.radio.transmitters import peak_to_average_db
 from airmixml.scenario import Scenario, Speed
@@ -43,6 +43,7 @@ from airmixml.sums import Sums, as_tensor
 from airmixml.threads import in_order
 from airmixml.units import watts_to_dbm
 from airmixml.workers import Population
+from airmixml.workers.payloads import Payload
 
 _SNRS: Final = ("snr_db", "input_snr_db", "label_snr_db")
 
@@ -245,7 +246,7 @@ def simulate_blocks(
     population: Population,
     *,
     speed: Speed | None = None,
-    sender: Sender | None = None,
+    sender: Payload | None = None,
 ) -> Iterator[MixtureBlock]:
     """Run all slots of Algorithm 1 and yield their mixtures, block by block.
 
@@ -263,7 +264,7 @@ def simulate_family_blocks(
     population: Population,
     *,
     speed: Speed | None = None,
-    sender: Sender | None = None,
+    sender: Payload | None = None,
     chapters: range | None = None,
 ) -> Iterator[list[MixtureBlock]]:
     """Run scenarios of equal ``draws_key`` side by side: everything is drawn and mixed once, then sent with each power.
@@ -274,25 +275,25 @@ def simulate_family_blocks(
     speed = speed or Speed()
     device = find_device(speed.device)
     first = settings[0]
-    sender = sender or make_sender(first.scenario, dataset, device, secret=first.secret, holdings=population.holdings)
+    payload = sender or make_sender(first.scenario, dataset, device, secret=first.secret, holdings=population.holdings)
     holder = torch.from_numpy(population.sample_index).to(device)
 
     def simulate_block(slots: range) -> list[MixtureBlock]:
         draws, noise = draw_slots(first, slots, device), draw_noise(first, slots, device)
         if draws.gains is not None:
             index = holder[draws.scheduled_workers]
-            heard = receive_impaired(first, sender, index, draws, noise, slots)
+            heard = receive_impaired(first, payload, index, draws, noise, slots)
             blocks = [_as_block(each, heard.clean, heard.received, draws, slots.start) for each in settings]
             measured = [replace(block, measured_noise=heard.noise_variance, divisor=heard.divisor) for block in blocks]
             return measured if heard.snr is None else [replace(block, snr=heard.snr) for block in measured]
         index = holder[draws.scheduled_workers]
-        clean = sender.mix(index, draws.ratios)
+        clean = payload.weighted_sum(index, draws.ratios)
         powered = [draws, *(draws.powered_as(setting) for setting in settings[1:])]
         if any(setting.integers is not None for setting in settings):
             return [
                 _receive(setting, clean, noise, each, slots.start, None)
                 if setting.integers is None
-                else _receive_integers(setting, setting.integers, sender, index, clean, each, slots)
+                else _receive_integers(setting, setting.integers, payload, index, clean, each, slots)
                 for setting, each in zip(settings, powered, strict=True)
             ]
         # The last to be received may take the place of the noise: fresh memory costs as much as the sum.
@@ -303,7 +304,7 @@ def simulate_family_blocks(
         ]
 
     blocks = slots_in_blocks(first.scenario, speed.block_slots or suitable_block(first, device), chapters)
-    if device.type == "cpu" and sender.in_any_order:
+    if device.type == "cpu" and payload.in_any_order:
         yield from in_order(simulate_block, blocks, speed.threads)
         return
     for slots in blocks:
@@ -340,7 +341,7 @@ def _receive(
 def _receive_integers(
     setting: AirSetting,
     integers: IntegerSums,
-    sender: Sender,
+    payload: Payload,
     index: torch.Tensor,
     clean: torch.Tensor,
     draws: SlotTensors,
@@ -350,7 +351,7 @@ def _receive_integers(
     scenario = setting.scenario
     received = receive_integers(
         integers,
-        sender,
+        payload,
         index,
         clean,
         slots,
