@@ -14,7 +14,7 @@ from airmixml import Scenario
 from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.integers import IntegerNoise
 from airmixml.integers.fitting import SumTarget, fitted
-from airmixml.integers.uniform_masks import add_up, masked, reduce
+from airmixml.integers.rounding import reduce
 from airmixml.masks.graph import draw_graph
 from airmixml.privacy import state_privacy
 from airmixml.privacy.gaussian import gaussian_mu
@@ -24,6 +24,7 @@ from airmixml.radio.privacy_target import adversary_named, planned_design, priva
 from airmixml.streams import Secret
 from airmixml.workers import Signal
 from airmixml.workers.payloads import Samples, Table
+from integers_by_hand import add_up, masked
 
 
 def digits(*overrides: str) -> Scenario:

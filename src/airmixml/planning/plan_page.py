@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from airmixml.integers.in_words import integers_in_words
+from airmixml.integers.integer_noise import integers_in_words
 from airmixml.output.numbers import duration, joules, outputs_text, plural
 from airmixml.output.tables import TextTable
 from airmixml.scenario import Scenario
