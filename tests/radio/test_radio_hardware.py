@@ -14,10 +14,10 @@ from airmixml.data import DataSet
 from airmixml.errors import ScenarioError
 from airmixml.impairments.peaks import clipped_gaussian
 from airmixml.radio import simulate_blocks, transmitters
-from airmixml.radio.impaired_reception import convert_received
+from airmixml.radio.mixtures import MixtureBlock
 from airmixml.radio.privacy_target import gains_tell_schedule, sensitivity_of
+from airmixml.radio.reception import convert_received
 from airmixml.radio.senders import make_sender
-from airmixml.radio.transmission import MixtureBlock
 from airmixml.radio.transmitters import PeakLimited, distort, peak_to_average_db
 from airmixml.scenario import Air
 from airmixml.streams import Secret

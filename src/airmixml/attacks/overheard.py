@@ -29,9 +29,9 @@ from airmixml.impairments.gains import SeatGains
 from airmixml.radio.channel import draw_fading, draw_phase
 from airmixml.radio.draws import AirSetting, SlotDraws, SlotTensors, draw_slots
 from airmixml.radio.masking import Masking, masking_of
-from airmixml.radio.mixtures import Transmission
 from airmixml.radio.path_loss import path_gain
 from airmixml.radio.senders import make_sender
+from airmixml.radio.transmission import Transmission
 from airmixml.randomness.slot_words import slot_words
 from airmixml.scenario import Scenario, Speed
 from airmixml.streams import SLOTS_PER_CHAPTER, Streams

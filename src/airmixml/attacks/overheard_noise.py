@@ -13,7 +13,7 @@ know, and no mask is formed. A listener who knows M turns y into (2 M)^(-1/2) y,
 Nothing is lost, and a loud worker's noise, which lies along its phase, no longer drowns those a quarter turn off.
 
 The listener is granted what a server is told: self masks, and the masks of absent workers where they are recovered.
-Sums over the masks of very large slots are replaced by their mean over graphs, as in ``radio.leftover``.
+Sums over the masks of very large slots are replaced by their mean over graphs, as in ``radio.residual_noise``.
 """
 
 from typing import Final

@@ -1,7 +1,7 @@
 """How strongly a server that hears sums has one worker, where workers bring the noise and the air is not ideal.
 
 It knows every gain. Along the phase of worker i's gain it has |g_i| of what that sends, in the noise of everybody and
-in what differing gains leave of masks (``radio.leftover``): with x_j = Re(g_j conj(g_i)) / |g_i|
+in what differing gains leave of masks (``radio.residual_noise``): with x_j = Re(g_j conj(g_i)) / |g_i|
 
     s^2 sum_j x_j^2 + e^2 sum_(masks) (x_j - x_l)^2 + half of the receiver's noise.
 

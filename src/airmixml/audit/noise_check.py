@@ -23,7 +23,7 @@ from airmixml.devices import using_threads
 from airmixml.impairments.frame import frame_of
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import centre_privately
-from airmixml.radio.transmission import MixtureBlock, simulate_blocks
+from airmixml.radio.mixtures import MixtureBlock, simulate_blocks
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.streams import Streams
 from airmixml.workers import Population, deploy

@@ -24,8 +24,8 @@ from airmixml.audit.settings import Fault
 from airmixml.audit.trials import shares_of
 from airmixml.data import DataSet
 from airmixml.radio.centring import centre_privately
+from airmixml.radio.mixtures import MixtureBlock
 from airmixml.radio.senders import make_sender
-from airmixml.radio.transmission import MixtureBlock
 from airmixml.scenario import RunContext, Scenario
 from airmixml.streams import SLOTS_PER_CHAPTER, Streams
 from airmixml.units import dbm_to_watts

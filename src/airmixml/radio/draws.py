@@ -19,7 +19,7 @@ from airmixml.radio.channel import draw_magnitude
 from airmixml.radio.impaired import control_power_within_reach, impair
 from airmixml.radio.integer_sums import IntegerSums, integer_sums_of
 from airmixml.radio.lowest_power import check_added_power, check_lowest_power
-from airmixml.radio.masking import Masking, masking_of
+from airmixml.radio.masking import Masking, masking_of, noisy_symbols
 from airmixml.radio.path_loss import path_gain
 from airmixml.radio.power import PowerControl, control_power
 from airmixml.radio.privacy_target import (
@@ -31,7 +31,6 @@ from airmixml.radio.privacy_target import (
 )
 from airmixml.radio.ratios import assign_ratios, draw_ratios
 from airmixml.radio.scheduling import draw_schedule_of, presence_of, seats_of
-from airmixml.radio.silent_symbols import noisy_symbols
 from airmixml.randomness.slot_words import CPU, slot_words
 from airmixml.scenario import Air, Mixing, Privacy, Radio, Scenario, Workers
 from airmixml.streams import SLOTS_PER_CHAPTER, Secret, StreamName, Streams

@@ -6,7 +6,7 @@ from typing import Final
 import torch
 
 from airmixml.impairments.frame import Frame
-from airmixml.impairments.timing import expansion_softness, filter_blocks, polynomials, timing_filters
+from airmixml.impairments.timing import expansion_backoff, filter_blocks, polynomials, timing_filters
 from airmixml.scenario import Air
 from airmixml.workers.payloads import Places
 
@@ -31,7 +31,7 @@ def mix_off_time(
     filters = torch.from_numpy(timing_filters(air.roll_off, air.timing_offset_symbols)).to(weights.device)
     heard = None if places.symbols is None else _heard_in(places.symbols, filters.shape[1] // 2, frame)
     mixed = torch.zeros((), device=weights.device)
-    factors = expansion_softness(air.roll_off, air.timing_offset_symbols) * torch.stack(
+    factors = expansion_backoff(air.roll_off, air.timing_offset_symbols) * torch.stack(
         polynomials(offsets, len(filters)), dim=2
     )
     on_time = Places(places.lengths, None if heard is None else heard[0])

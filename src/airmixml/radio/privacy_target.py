@@ -16,9 +16,8 @@ from airmixml.privacy.design import slots_per_round
 from airmixml.privacy.evaluation import guess_factor, least_epsilon
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.radio.integer_sums import check_plane_power, integer_sums_of
-from airmixml.radio.masking import masking_of
+from airmixml.radio.masking import masking_of, noise_probes
 from airmixml.radio.rounded_sensitivity import with_rounding
-from airmixml.radio.silent_symbols import silent_symbols
 from airmixml.radio.weakest_channel import power_gain, weakest_gain
 from airmixml.scenario import Air, Scenario
 from airmixml.scenario.ofdm import Grid
@@ -109,7 +108,7 @@ def symbols_on_air(scenario: Scenario, signal: Signal) -> int:
     integers = integer_sums_of(scenario, sensitivity_of(scenario, signal.features, signal.classes))
     if integers is not None:
         return integers.symbols
-    return frame_of(scenario.air, signal.symbols).symbols + silent_symbols(scenario, signal.symbols)
+    return frame_of(scenario.air, signal.symbols).symbols + noise_probes(scenario, signal.symbols)
 
 
 def assumed_noise_watts(scenario: Scenario) -> float:

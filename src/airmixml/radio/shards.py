@@ -19,8 +19,8 @@ from airmixml.data import DataSet
 from airmixml.devices import find_device
 from airmixml.errors import RunFolderError
 from airmixml.radio.draws import AirSetting, shards_of, slots_in
+from airmixml.radio.mixtures import AirReport, MixtureBlock, check_finite, simulate_family_blocks
 from airmixml.radio.senders import make_sender
-from airmixml.radio.transmission import AirReport, MixtureBlock, check_finite, simulate_family_blocks
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.storage.results import ResultStore
 from airmixml.sums import Sums, below, taken_from

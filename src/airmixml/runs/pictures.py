@@ -26,9 +26,9 @@ from airmixml.output.numbers import plural
 from airmixml.privacy import PrivacyStatement
 from airmixml.radio import AirReport
 from airmixml.radio.histograms import DecibelHistogram
-from airmixml.radio.mixtures import Transmission
+from airmixml.radio.mixtures import MixtureBlock
 from airmixml.radio.senders import unpack_symmetric
-from airmixml.radio.transmission import MixtureBlock
+from airmixml.radio.transmission import Transmission
 from airmixml.runs.score_pictures import draw_scores, final_score
 from airmixml.shapes import is_series
 

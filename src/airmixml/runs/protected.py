@@ -6,8 +6,8 @@ from typing import Any
 from airmixml.data import DataSet
 from airmixml.edge import TrainingHistory, learn
 from airmixml.output.tables import rows_csv
-from airmixml.radio.mixtures import Transmission
 from airmixml.radio.privacy_target import composes_exactly
+from airmixml.radio.transmission import Transmission
 from airmixml.runs.model_files import save_model
 from airmixml.runs.pictures import draw_statements
 from airmixml.runs.results import ProtectedResult, versions

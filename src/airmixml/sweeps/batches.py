@@ -264,7 +264,7 @@ def run_batch(
     import torch
 
     from airmixml.edge import train_stack
-    from airmixml.radio.mixtures import simulate_family
+    from airmixml.radio.transmission import simulate_family
     from airmixml.runs.model_files import FileCheckpoint
     from airmixml.workers import load_dataset
 

@@ -178,7 +178,9 @@ class MomentsOfRows(Moments):
     rows: Integers
     row_weights: Singles
 
-    def __len__(self) -> int:
+    @property
+    def pool_size(self) -> int:
+        """How many holdings there are."""
         return len(self.rows)
 
     @property
@@ -236,7 +238,7 @@ class MomentsOfRows(Moments):
         import torch
 
         bound = self.signal.largest_squared_norm(self.norm**2)
-        return torch.full((len(self),), bound, dtype=torch.float64, device=self.device)
+        return torch.full((self.pool_size,), bound, dtype=torch.float64, device=self.device)
 
 
 def largest_product(inputs: torch.Tensor, labels: torch.Tensor, label_weight: float) -> torch.Tensor:

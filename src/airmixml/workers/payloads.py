@@ -65,8 +65,9 @@ class Payload:
     models_rounding: bool = False  # whether errors of converters are left to the receiver's noise
     taken_for_exact: bool = False  # whether no converter and no peak limit of the air changes it
 
-    def __len__(self) -> int:
-        """Return how many samples, or holdings of several rows, the pool has."""
+    @property
+    def pool_size(self) -> int:
+        """How many samples, or holdings of several rows, there are."""
         raise NotImplementedError
 
     def vectors(self, index: Integers) -> Vectors:
@@ -172,7 +173,9 @@ class PoolPayload(Payload):
     in_slot: int = 0
     models_rounding: bool = False
 
-    def __len__(self) -> int:
+    @property
+    def pool_size(self) -> int:
+        """How many samples there are."""
         return len(self.inputs)
 
 
@@ -184,8 +187,10 @@ class Wrapper(Payload):
         self.device, self.protects, self.in_slot = inner.device, inner.protects, inner.in_slot
         self.models_rounding = inner.models_rounding
 
-    def __len__(self) -> int:
-        return len(self.inner)
+    @property
+    def pool_size(self) -> int:
+        """That of the inner payload."""
+        return self.inner.pool_size
 
     def vectors(self, index: Integers) -> Vectors:
         """Return those of the inner payload, unless overridden."""
@@ -236,7 +241,7 @@ class Table(Wrapper):
         """The vector of each sample of the pool; samples x symbols."""
         import torch
 
-        return torch.from_numpy(self.inner.vectors(np.arange(len(self)))).to(self.device)
+        return torch.from_numpy(self.inner.vectors(np.arange(self.pool_size))).to(self.device)
 
     def vectors(self, index: Integers) -> Vectors:
         """Return rows of the table; workers x symbols."""
