@@ -25,6 +25,7 @@ __all__ = [
     "IMPAIRMENTS",
     "LEARNERS",
     "METHODS",
+    "PAYLOADS",
     "REGISTRIES",
     "Registry",
 ]
@@ -309,5 +310,14 @@ IMPAIRMENTS: Final = Registry(
 )
 """What an air does to a signal."""
 
-REGISTRIES: Final = (ENCODERS, DATASETS, ACCOUNTANTS, ADVERSARIES, LEARNERS, ATTACKS, METHODS, IMPAIRMENTS)
+PAYLOADS: Final = Registry(
+    "payload",
+    "airmixml.payloads",
+    "workers.sends",
+    needs=("about", "moments", "tabled", "layout", "largest_squared_norm", "largest_squared_distance", "vectors"),
+    places={"samples": "airmixml.workers.payloads:Samples", "moments": "airmixml.workers.moments:Moments"},
+)
+"""What a worker sends of its features and its label."""
+
+REGISTRIES: Final = (ENCODERS, DATASETS, ACCOUNTANTS, ADVERSARIES, LEARNERS, ATTACKS, METHODS, IMPAIRMENTS, PAYLOADS)
 """All of them."""

@@ -14,8 +14,8 @@ from airmixml.radio.transmitters import through_converters
 from airmixml.scenario import Scenario
 from airmixml.streams import Secret, Streams
 from airmixml.workers import Holdings, Signal, declared_bounds, within_declared
-from airmixml.workers.moments import Moments, MomentsOfRows, pack_symmetric, unpack_symmetric
-from airmixml.workers.payloads import Payload, Rounded, Samples, Table
+from airmixml.workers.moments import MomentsOfRows, pack_symmetric, unpack_symmetric
+from airmixml.workers.payloads import Payload, Rounded, Table
 
 __all__ = ["make_sender", "pack_symmetric", "unpack_symmetric"]
 
@@ -59,11 +59,11 @@ def make_sender(
         sums = RowSums.of(holdings, *pool, workers, signal)
         payload = MomentsOfRows(**given, rows=sums.index.numpy(), row_weights=sums.weights.numpy())
     else:
-        payload = Moments(**given) if signal.moments else Samples(**given)
+        payload = signal.kind(**given)
     if signal.bits:
         payload = Rounded(payload, _levels_end(signal, workers.bits_range), _Dither(scenario.seed, secret, device))
     payload = through_converters(scenario, payload)
-    return payload if signal.moments else Table(payload)
+    return Table(payload) if signal.kind.tabled else payload
 
 
 class _Dither:

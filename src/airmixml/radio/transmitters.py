@@ -79,7 +79,7 @@ def through_converters(scenario: Scenario, payload: Payload) -> Payload:
         return payload
     converted = Converted(payload, air.dac_bits)
     many = scenario.radio.slots * scenario.radio.scheduled * signal.symbols > _FEW_NUMBERS
-    if not (signal.moments and many) or signal.bits or payload.protects or not converted.is_fine:
+    if signal.kind.tabled or not many or signal.bits or payload.protects or not converted.is_fine:
         return converted
     payload.models_rounding = True
     return payload

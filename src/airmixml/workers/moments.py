@@ -31,7 +31,33 @@ _TILE: Final = 128
 class Moments(PoolPayload):
     """Each worker sends (svec(x x^T), w x l^T): the products of its numbers, and those with its label."""
 
+    about = "products of the input's numbers, and with the label"
+    moments, tabled = True, False
     most_rows = 1  # of the pool on one worker
+
+    @staticmethod
+    def layout(signal: Signal) -> tuple[int, int]:
+        """Return the d (d + 1) / 2 different products of two numbers, and one per class and number."""
+        return signal.features * (signal.features + 1) // 2, signal.features * signal.classes
+
+    @staticmethod
+    def largest_squared_norm(signal: Signal, squared_norm: float) -> float:
+        """Return the bound on ||(svec(x x^T), w x l^T)||^2 <= ||x||^4 + w^2 ||x||^2."""
+        return squared_norm**2 + signal.label_weight**2 * squared_norm
+
+    @staticmethod
+    def largest_squared_distance(signal: Signal, squared_norm: float, squared_distance: float) -> float:
+        """Return the bound on ||v - v'||^2.
+
+        With s = x . x' and t = l . l' the product v . v' is s^2 + w^2 s t. One-hot labels make t 0 or 1, so it
+        is least for equal labels at s = -w^2 / 2, or as near to it as two inputs can point apart. Signed labels reach
+        s t = -|s| for inputs of any sign: least at |s| = w^2 / 2, or at |s| = ||x||^2 where that is less.
+        """
+        label = signal.label_weight**2
+        farthest = squared_norm * 4.0 if signal.signed else max(squared_distance, squared_norm * 2.0)
+        lowest_product = max(-label / 2.0, squared_norm - farthest / 2.0)
+        overlap = lowest_product**2 + label * lowest_product
+        return 2.0 * Moments.largest_squared_norm(signal, squared_norm) - 2.0 * overlap
 
     def vectors(self, index: Integers) -> Vectors:
         """Return (svec(x x^T), w x l^T) of each worker; workers x symbols."""

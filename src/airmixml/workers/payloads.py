@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -162,8 +162,17 @@ class Payload:
 
 @dataclass(kw_only=True, eq=False)
 class PoolPayload(Payload):
-    """A kind of payload, made of the encoded inputs (samples x features) and labels (samples x outputs) of a pool."""
+    """A kind of payload, made of the encoded inputs (samples x features) and labels (samples x outputs) of a pool.
 
+    Attributes:
+        about: what it is, in one line.
+        moments: whether it is the products that learners in closed form solve from.
+        tabled: whether vectors are so short that those of the whole pool are laid out once.
+    """
+
+    about: ClassVar[str]
+    moments: ClassVar[bool] = False
+    tabled: ClassVar[bool] = True
     signal: Signal
     norm: float
     inputs: Singles
@@ -177,6 +186,27 @@ class PoolPayload(Payload):
     def pool_size(self) -> int:
         """How many samples there are."""
         return len(self.inputs)
+
+    @staticmethod
+    def layout(signal: Signal) -> tuple[int, int]:
+        """Return how many symbols carry the input, and how many the label."""
+        return signal.features, signal.classes
+
+    @staticmethod
+    def largest_squared_norm(signal: Signal, squared_norm: float) -> float:
+        """Return the bound on ||v||^2 for inputs with ||x||^2 <= ``squared_norm`` and labels with ||l|| <= 1.
+
+        Of samples: ||(x, w l)||^2 <= ||x||^2 + w^2.
+        """
+        return squared_norm + signal.label_weight**2
+
+    @staticmethod
+    def largest_squared_distance(signal: Signal, squared_norm: float, squared_distance: float) -> float:
+        """Return the bound on ||v - v'||^2, from bounds on ||x||^2 and on ||x - x'||^2.
+
+        Of samples: ||x - x'||^2 + 2 w^2, the labels being different at worst, or + 4 w^2 where they can be opposite.
+        """
+        return squared_distance + (4.0 if signal.signed else 2.0) * signal.label_weight**2
 
 
 class Wrapper(Payload):
@@ -218,6 +248,8 @@ class Wrapper(Payload):
 
 class Samples(PoolPayload):
     """Each worker sends (x, w l): its encoded input and its weighted label."""
+
+    about = "the encoded input and its label"
 
     def vectors(self, index: Integers) -> Vectors:
         """Return (x, w l) of each worker; workers x symbols."""
