@@ -299,7 +299,7 @@ IMPAIRMENTS: Final = Registry(
         "phase-error": "airmixml.impairments.phases:PhaseError",
         "frequency-offset": "airmixml.impairments.phases:FrequencyOffset",
         "phase-noise": "airmixml.impairments.phases:PhaseNoise",
-        "amplitude-error": "airmixml.impairments.amplitudes:AmplitudeError",
+        "amplitude-error": "airmixml.impairments.phases:AmplitudeError",
         "estimation-error": "airmixml.impairments.estimation:EstimationError",
         "reciprocity-error": "airmixml.impairments.estimation:ReciprocityError",
         "doppler": "airmixml.impairments.doppler:Doppler",

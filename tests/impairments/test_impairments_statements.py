@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 from airmixml import Scenario
 from airmixml.audit.canaries import worst_samples
 from airmixml.errors import PrivacyError
-from airmixml.impairments.amplitudes import AmplitudeError
 from airmixml.impairments.frame import frame_of
-from airmixml.impairments.gains import largest_power_gain
-from airmixml.impairments.gaussian_errors import GaussianError, largest_product
+from airmixml.impairments.gains import GaussianError, largest_power_gain, largest_product
+from airmixml.impairments.phases import AmplitudeError
 from airmixml.privacy import Design, Release, Sensitivity
 from airmixml.radio.draws import AirSetting, draw_slots
 from airmixml.radio.privacy_target import gain_bound, planned_design, private_received_watts, sensitivity_of

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from airmixml import Scenario, Speed
 from airmixml.data import DataSet
 from airmixml.errors import ScenarioError
-from airmixml.impairments.peaks import clipped_gaussian
+from airmixml.impairments.converters import clipped_gaussian
 from airmixml.radio import simulate_blocks, transmitters
 from airmixml.radio.mixtures import MixtureBlock
 from airmixml.radio.privacy_target import gains_tell_schedule, sensitivity_of

@@ -32,7 +32,7 @@ from numpy.polynomial import chebyshev
 
 from airmixml.arrays import Doubles
 from airmixml.impairments.frame import Frame
-from airmixml.impairments.gains import SeatDraws
+from airmixml.impairments.gains import Impairment, SeatDraws
 from airmixml.scenario import Scenario
 from airmixml.scenario.air import SYMBOLS_PER_SECOND, Air
 from airmixml.scenario.pulse import PULSE_ERROR, raised_cosine, ringing_symbols
@@ -168,11 +168,10 @@ def _inverse_filter(air: Air) -> Doubles:
 
 
 @dataclass(frozen=True)
-class TimingSlope:
+class TimingSlope(Impairment):
     """exp(-2 pi j f tau) with OFDM, tau uniform within the largest offset: phases that fall along the subcarriers."""
 
     about = "timing offset within the cyclic prefix of OFDM"
-    follows_worker = False
     largest_seconds: float
 
     @classmethod
@@ -187,7 +186,3 @@ class TimingSlope:
         hertz = torch.tensor(draws.frame.hertz, dtype=torch.float64, device=draws.workers.device)
         angle = -2.0 * math.pi * self.largest_seconds * draw_offsets(draws)[:, :, None] * hertz
         return torch.polar(torch.ones_like(angle), angle)
-
-    def largest_power_gain(self, failure: float) -> float:
-        """Turning adds no power."""
-        return 1.0

@@ -5,8 +5,7 @@ from typing import NamedTuple
 import torch
 
 from airmixml.impairments.gains import SeatDraws, SeatGains
-from airmixml.impairments.power_levels import has_levels, possible_power
-from airmixml.impairments.presence import present
+from airmixml.impairments.presence import has_levels, possible_power, present
 from airmixml.radio.power import PowerControl, control_power
 from airmixml.scenario import Scenario
 

@@ -19,8 +19,7 @@ import torch
 
 from airmixml.errors import ScenarioError
 from airmixml.impairments.converters import round_to_levels, rounding_variance
-from airmixml.impairments.expected_drift import expected_drift
-from airmixml.impairments.frame import Frame, frame_of
+from airmixml.impairments.frame import Frame, expected_drift, frame_of
 from airmixml.impairments.gains import SeatGains
 from airmixml.impairments.noise_floor import true_noise_watts
 from airmixml.impairments.timing import draw_offsets, equalise, expansion_backoff, noise_gain, pilot_gain, smears

@@ -21,9 +21,16 @@ import torch
 
 from airmixml.arrays import Integers
 from airmixml.data import DataSet
-from airmixml.impairments.converters import gaussian_rounding, round_to_levels, rounding_variance, steps_to_end
+from airmixml.impairments.converters import (
+    clipped_gaussian,
+    gaussian_peak,
+    gaussian_rounding,
+    peak_amplitude,
+    round_to_levels,
+    rounding_variance,
+    steps_to_end,
+)
 from airmixml.impairments.frame import Frame
-from airmixml.impairments.peaks import clipped_gaussian, gaussian_peak, peak_amplitude
 from airmixml.radio.draws import AirSetting
 from airmixml.scenario import Scenario
 from airmixml.units import ratio_to_db
