@@ -35,7 +35,7 @@ from airmixml.attacks.listener_attacks import hear_release
 from airmixml.attacks.overheard import arrivals, listener_of
 from airmixml.attacks.server_view import ServerView
 from airmixml.attacks.target import Outcome, Target
-from airmixml.radio.row_sums import RowSums
+from airmixml.radio.senders import RowSums
 from airmixml.scenario import Scenario, Speed
 from airmixml.streams import Streams
 from airmixml.workers import Holdings, Signal, within_declared

@@ -12,7 +12,7 @@ import torch
 from airmixml.arrays import Doubles, Singles
 from airmixml.impairments.frame import frame_of
 from airmixml.impairments.gains import SeatDraws
-from airmixml.radio.impaired import impair
+from airmixml.radio.draws import impair
 from airmixml.radio.path_loss import path_gain
 from airmixml.radio.reception import pilot_normals, trusted_gain
 from airmixml.randomness.slot_words import CPU, slot_words
