@@ -57,8 +57,7 @@ def make_sender(
     }
     payload: Payload
     if holdings is not None:
-        pool = (torch.from_numpy(each) for each in (inputs, labels))
-        sums = RowSums.of(holdings, *pool, workers, signal)
+        sums = RowSums.of(holdings, torch.from_numpy(inputs), torch.from_numpy(labels), workers, signal)
         payload = MomentsOfRows(**given, rows=sums.index.numpy(), row_weights=sums.weights.numpy())
     else:
         payload = signal.kind(**given)

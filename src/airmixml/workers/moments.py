@@ -212,7 +212,7 @@ class MomentsOfRows(Moments):
     @property
     def most_rows(self) -> int:  # type: ignore[override]
         """Rows of the worker that holds most."""
-        return self.rows.shape[1]
+        return int(self.rows.shape[1])
 
     def vectors(self, index: Integers) -> Vectors:
         """Return sum_r w_r (svec(x_r x_r^T), w x_r l_r^T) of each worker; float64 where data are protected."""
@@ -220,8 +220,9 @@ class MomentsOfRows(Moments):
         return np.concatenate([self._summed(index[i : i + at_once]) for i in range(0, len(index), at_once)])
 
     def _summed(self, index: Integers) -> Vectors:
-        rows, kind = self.rows[index], np.float64 if self.protects else np.float32
-        inputs, labels = self.inputs[rows].astype(kind), self.labels[rows].astype(kind)
+        rows, kind = self.rows[index], np.dtype(np.float64 if self.protects else np.float32)
+        inputs: Vectors = self.inputs[rows].astype(kind)
+        labels: Vectors = self.labels[rows].astype(kind)
         weighted = (inputs * self.row_weights[index][..., None]).transpose(0, 2, 1)
         left, right = self._pairs
         products = (weighted @ inputs)[:, left, right] * _svec_weights(left, right).astype(kind)
