@@ -15,7 +15,7 @@ from airmixml.audit.settings import SOUND, fault_named
 from airmixml.scenario import RunContext, Speed
 from airmixml.streams import Streams
 from airmixml.workers import Signal, load_dataset
-from airmixml.workers.payloads import Payload, Places
+from airmixml.workers.payloads import Payload
 
 Audited = Callable[..., Audit]
 PRIVATE = ("workers.dataset=digits", "workers.count=1300", "workers.train_samples=1300", "privacy.delta=1e-6")
@@ -87,9 +87,7 @@ def test_a_silent_canary_sends_nothing() -> None:
     class Ones(Payload):
         signal, norm = Signal(features=1, classes=0), 1.0
 
-        def weighted_sum(
-            self, index: torch.Tensor, weights: torch.Tensor, places: Places | None = None, *, in_slot: int = 0
-        ) -> torch.Tensor:
+        def weighted_sum(self, index: torch.Tensor, weights: torch.Tensor, *_: object) -> torch.Tensor:
             return (weights * (1.0 + index)).sum(dim=1, keepdim=True)
 
     quiet = _WithSilence(Ones(), torch.tensor([1.0, 0.0, 1.0], dtype=torch.float64))

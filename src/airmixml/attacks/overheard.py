@@ -273,11 +273,12 @@ def _heard_white(arriving: _Arriving) -> NDArray[np.float64]:
 
 def _mix(setting: AirSetting, sender: Payload, sample_index: torch.Tensor, arriving: _Arriving) -> list[torch.Tensor]:
     """Return real and imaginary part of the sum with complex weights; slots x symbols each."""
-    lengths, in_slot = frame_of(setting.scenario.air, setting.signal.symbols).lengths, sample_index.shape[1]
+    lengths = frame_of(setting.scenario.air, setting.signal.symbols).lengths
+    places = Places(lengths, None, sample_index.shape[1])
     mixed: list[torch.Tensor] = []
     for seats, turned in arriving:
         shares = (turned.real.contiguous(), turned.imag.contiguous())
-        some = [sender.weighted_sum(sample_index[:, seats], part, Places(lengths), in_slot=in_slot) for part in shares]
+        some = [sender.weighted_sum(sample_index[:, seats], part, places) for part in shares]
         mixed = some if not mixed else [total + more for total, more in zip(mixed, some, strict=True)]
     return mixed
 

@@ -139,12 +139,10 @@ class _WithSilence(Wrapper):
         super().__init__(inner)
         self._audible = audible
 
-    def weighted_sum(
-        self, index: torch.Tensor, weights: torch.Tensor, places: Places | None = None, *, in_slot: int = 0
-    ) -> torch.Tensor:
+    def weighted_sum(self, index: torch.Tensor, weights: torch.Tensor, places: Places | None = None) -> torch.Tensor:
         heard = self._audible[index]
         weights = weights * (heard if places is None else heard[..., None])
-        return self.inner.weighted_sum(index, weights, places, in_slot=in_slot)
+        return self.inner.weighted_sum(index, weights, places)
 
 
 def _matched_scores(
@@ -192,13 +190,11 @@ def _impaired_scores(
     assert gains is not None
     assert divisor is not None
     frame, ratios = gains.draws.frame, block.drawn.ratios
-    left = received.double()
+    left, places = received.double(), Places(frame.lengths, None, sample_index.shape[1])
     for some in gains.parts:
         turned = (ratios[:, some, None] * gains.of(some) / divisor[:, None, :]).real
         others = turned * torch.from_numpy(columns[:, some] < 0)[..., None]
-        left = left - sender.weighted_sum(
-            sample_index[:, some], others, Places(frame.lengths), in_slot=sample_index.shape[1]
-        )
+        left = left - sender.weighted_sum(sample_index[:, some], others, places)
     slot, seat = (torch.from_numpy(part) for part in np.nonzero(columns >= 0))
     who = torch.from_numpy(columns)[slot, seat]
     turned = (ratios[slot, seat, None] * gains.at(slot, seat) / divisor[slot]).real.expand(-1, frame.pieces)

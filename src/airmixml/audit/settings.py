@@ -64,10 +64,8 @@ class _Louder(Wrapper):
         super().__init__(inner)
         self._factor = factor
 
-    def weighted_sum(
-        self, index: torch.Tensor, weights: torch.Tensor, places: Places | None = None, *, in_slot: int = 0
-    ) -> torch.Tensor:
-        return self._factor * self.inner.weighted_sum(index, weights, places, in_slot=in_slot)
+    def weighted_sum(self, index: torch.Tensor, weights: torch.Tensor, places: Places | None = None) -> torch.Tensor:
+        return self._factor * self.inner.weighted_sum(index, weights, places)
 
 
 SOUND: Final = Fault()

@@ -34,7 +34,7 @@ def mix_off_time(
     factors = expansion_backoff(air.roll_off, air.timing_offset_symbols) * torch.stack(
         polynomials(offsets, len(filters)), dim=2
     )
-    on_time = Places(places.lengths, None if heard is None else heard[0])
+    on_time = places._replace(symbols=None if heard is None else heard[0])
     every = mix(weights=weights, factors=factors, places=on_time)
     for taps, one in zip(filters, every, strict=True):
         if heard is None:

@@ -142,17 +142,16 @@ def arrive(setting: AirSetting, payload: Payload, index: torch.Tensor, drawn: Sl
         turned = drawn.ratios[:, seats, None] * gains.of(seats) / divisor[:, None, :]
         if residual is not None:
             _add_residual(residual, drawn, gains, seats, divisor)
-        samples, in_slot = index[:, seats], index.shape[1]
+        samples = index[:, seats]
         turned, sent = errors.add(turned, samples, drawn.power_watts[:, seats])
-        add_up = partial(sent.weighted_sum, samples, in_slot=in_slot)
+        add_up = partial(sent.weighted_sum, samples)
         if smears(air):
-            on_time = partial(sent.weighted_sums, samples, in_slot=in_slot)
-            offsets = draw_offsets(gains.draws.some(seats))
+            on_time, offsets = partial(sent.weighted_sums, samples), draw_offsets(gains.draws.some(seats))
             add_up = partial(mix_off_time, on_time, offsets=offsets, air=air, frame=frame)
-        some = add_up(weights=turned.real, places=Places(frame.lengths))
+        some = add_up(weights=turned.real, places=Places(frame.lengths, None, index.shape[1]))
         clean = some if clean is None else clean + some
         if bool(turned.imag.any()):  # nothing arrives a quarter turn off where phases are right
-            across = across + add_up(weights=turned.imag, places=Places(frame.lengths, probed))
+            across = across + add_up(weights=turned.imag, places=Places(frame.lengths, probed, index.shape[1]))
     assert clean is not None
     imperfections = Imperfections(
         frame=frame,

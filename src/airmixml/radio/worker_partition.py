@@ -56,9 +56,7 @@ class PartitionedPayload(Payload):
     store: ResultStore | None
     in_any_order = False
 
-    def weighted_sum(
-        self, index: torch.Tensor, weights: torch.Tensor, places: Places | None = None, *, in_slot: int = 0
-    ) -> torch.Tensor:
+    def weighted_sum(self, index: torch.Tensor, weights: torch.Tensor, places: Places | None = None) -> torch.Tensor:
         """Return sum_i q_i v_i, slots x symbols, of workers with these samples and weights, slots x scheduled."""
         engine, progress = self.context.engine, self.context.progress
         samples, shares = index.cpu().numpy(), weights.cpu().numpy()

@@ -107,22 +107,19 @@ class Moments(PoolPayload):
 
         return torch.from_numpy(self.inputs).to(self.device), torch.from_numpy(self.labels).to(self.device)
 
-    def weighted_sum(
-        self, index: torch.Tensor, weights: torch.Tensor, places: Places | None = None, *, in_slot: int = 0
-    ) -> torch.Tensor:
+    def weighted_sum(self, index: torch.Tensor, weights: torch.Tensor, places: Places | None = None) -> torch.Tensor:
         """Return sum_i q_i (svec(x_i x_i^T), w x_i l_i^T), in float64; slots x symbols."""
-        in_slot = in_slot or self.in_slot or index.shape[1]
-        if places is not None:
-            together: torch.Tensor
-            (together,) = self._in_tiles(index, weights, places, in_slot)
-            return together
-        return self._exact(index, weights, in_slot)
+        if places is None:
+            return self._exact(index, weights)
+        together: torch.Tensor
+        (together,) = self._in_tiles(index, weights, places)
+        return together
 
     def weighted_sums(
-        self, index: torch.Tensor, weights: torch.Tensor, factors: torch.Tensor, places: Places, *, in_slot: int = 0
+        self, index: torch.Tensor, weights: torch.Tensor, factors: torch.Tensor, places: Places
     ) -> torch.Tensor:
         """Return sum_i w_ip f_ik v_i for each k; products are weighted once for all factors."""
-        return self._in_tiles(index, weights, places, in_slot or self.in_slot or index.shape[1], factors)
+        return self._in_tiles(index, weights, places, factors)
 
     def spread(self, index: torch.Tensor, weights: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return rows of the pool that workers hold, and the weight of each row, from weights slots x workers x any."""
@@ -135,13 +132,13 @@ class Moments(PoolPayload):
         """Return weights that leave room for what rounding adds, float64; same shape."""
         return rounding_backoff(in_slot * self.most_rows, workers_at_once * self.most_rows) * weights.double()
 
-    def _exact(self, index: torch.Tensor, weights: torch.Tensor, in_slot: int) -> torch.Tensor:
+    def _exact(self, index: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
         """Add up products with weights slots x workers, without forming any worker's own; slots x symbols."""
         import torch
 
         width = self.signal.features
         workers_at_once = self._workers_at_once(width)
-        weights = self._backed_off(weights, in_slot, workers_at_once)[:, :, None]
+        weights = self._backed_off(weights, self.workers_in_slot(index, None), workers_at_once)[:, :, None]
         slots_at_once = max(1, NUMBERS_AT_ONCE // (width * max(self.most_rows * index.shape[1], width)))
         mixed, (inputs, labels) = [], self._pool
         for first in range(0, len(index), slots_at_once):
@@ -159,12 +156,7 @@ class Moments(PoolPayload):
         return torch.cat(mixed)
 
     def _in_tiles(
-        self,
-        index: torch.Tensor,
-        weights: torch.Tensor,
-        places: Places,
-        in_slot: int,
-        factors: torch.Tensor | None = None,
+        self, index: torch.Tensor, weights: torch.Tensor, places: Places, factors: torch.Tensor | None = None
     ) -> torch.Tensor:
         """Add up products with weights of each piece; factors x slots x symbols, float64 (see ``weighted_sums``).
 
@@ -176,7 +168,7 @@ class Moments(PoolPayload):
         tiles = tiles_of(self.signal, lengths, places.symbols, self._pool[0].device)
         width = self.signal.features + max(len(tile.left) for tile in tiles)
         workers_at_once = self._workers_at_once(width)
-        weights = self._backed_off(weights, in_slot, workers_at_once)
+        weights = self._backed_off(weights, self.workers_in_slot(index, places), workers_at_once)
         if not self.protects:
             weights = weights.float()
         slots_at_once = max(1, NUMBERS_AT_ONCE // (width * min(index.shape[1], workers_at_once) * self.most_rows))
@@ -229,16 +221,14 @@ class MomentsOfRows(Moments):
         with_labels = (weighted @ labels).reshape(len(index), -1)
         return np.concatenate([products, self.signal.label_weight * with_labels], axis=1)
 
-    def weighted_sum(
-        self, index: torch.Tensor, weights: torch.Tensor, places: Places | None = None, *, in_slot: int = 0
-    ) -> torch.Tensor:
+    def weighted_sum(self, index: torch.Tensor, weights: torch.Tensor, places: Places | None = None) -> torch.Tensor:
         """Return the sum over workers and their rows; slots x symbols.
 
         Protected workers are formed one by one: added up row by row, the sum of all would be rounded, and backed off,
         by the largest number of rows that any of them holds.
         """
         add_up = self.stream if self.protects else super().weighted_sum
-        return add_up(index, weights, places, in_slot=in_slot)
+        return add_up(index, weights, places)
 
     weighted_sums = PoolPayload.weighted_sums
 

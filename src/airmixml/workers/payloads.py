@@ -40,10 +40,12 @@ class Places(NamedTuple):
     Attributes:
         lengths: symbols of each piece.
         symbols: asks for the sums of these alone, in ascending order; None: of all.
+        in_slot: how many workers send in the slot, where these are some; 0: these.
     """
 
     lengths: Sequence[int]
     symbols: torch.Tensor | None = None
+    in_slot: int = 0
 
 
 class Part(NamedTuple):
@@ -74,29 +76,25 @@ class Payload:
         """Return what workers with these samples of the pool send; workers x symbols."""
         raise NotImplementedError
 
-    def weighted_sum(
-        self, index: torch.Tensor, weights: torch.Tensor, places: Places | None = None, *, in_slot: int = 0
-    ) -> torch.Tensor:
+    def weighted_sum(self, index: torch.Tensor, weights: torch.Tensor, places: Places | None = None) -> torch.Tensor:
         """Return sum_i w_i v_i of workers with these samples; slots x symbols, or x those that ``places`` asks for.
 
         Samples are slots x workers. Weights are slots x workers and nowhere negative; or, where there are ``places``,
-        slots x workers x pieces (or x 1) of any sign. ``in_slot`` says how many send in the slot, where these are some.
-        In float64 where data are protected, or so many send that float32 would let one move the sum too far.
+        slots x workers x pieces (or x 1) of any sign. In float64 where data are protected, or so many send that float32
+        would let one move the sum too far.
         """
-        return self.stream(index, weights, places, in_slot=in_slot)
+        return self.stream(index, weights, places)
 
     def weighted_sums(
-        self, index: torch.Tensor, weights: torch.Tensor, factors: torch.Tensor, places: Places, *, in_slot: int = 0
+        self, index: torch.Tensor, weights: torch.Tensor, factors: torch.Tensor, places: Places
     ) -> torch.Tensor:
         """Return sum_i w_ip f_ik v_i for each k, factors slots x workers x any number; number x slots x symbols."""
         import torch
 
         each = (weights * factor[:, :, None] for factor in factors.unbind(dim=2))
-        return torch.stack([self.weighted_sum(index, weighted, places, in_slot=in_slot) for weighted in each])
+        return torch.stack([self.weighted_sum(index, weighted, places) for weighted in each])
 
-    def stream(
-        self, index: torch.Tensor, weights: torch.Tensor, places: Places | None = None, *, in_slot: int = 0
-    ) -> torch.Tensor:
+    def stream(self, index: torch.Tensor, weights: torch.Tensor, places: Places | None = None) -> torch.Tensor:
         """Form every worker's vector and add them up, in float64; arguments and result as of ``weighted_sum``.
 
         Slot by slot, in parts that follow from the signal alone: then blocks of any size round alike.
@@ -104,7 +102,7 @@ class Payload:
         import torch
 
         workers_at_once = max(1, min(BLOCK, NUMBERS_AT_ONCE // self.signal.symbols))
-        backoff = rounding_backoff(in_slot or self.in_slot or index.shape[1], workers_at_once)
+        backoff = rounding_backoff(self.workers_in_slot(index, places), workers_at_once)
         weights, lengths = self._in_pieces(weights, places)
         weights = backoff * weights.double()
         total = torch.zeros((len(weights), self.signal.symbols), dtype=torch.float64, device=self.device)
@@ -121,6 +119,10 @@ class Payload:
         import torch
 
         return torch.from_numpy(self.vectors(index.cpu().numpy())).to(self.device).double()
+
+    def workers_in_slot(self, index: torch.Tensor, places: Places | None) -> int:
+        """Return how many workers send in a slot of which these, slots x workers, are added up."""
+        return (places is not None and places.in_slot) or self.in_slot or index.shape[1]
 
     def _in_pieces(self, weights: torch.Tensor, places: Places | None) -> tuple[torch.Tensor, list[int]]:
         """Return weights of every piece, slots x workers x pieces, and how many symbols each has."""
@@ -295,13 +297,11 @@ class Table(Wrapper):
         lengths: torch.Tensor = torch.linalg.vector_norm(self.table, dim=1, dtype=torch.float64)
         return lengths.square()
 
-    def weighted_sum(
-        self, index: torch.Tensor, weights: torch.Tensor, places: Places | None = None, *, in_slot: int = 0
-    ) -> torch.Tensor:
+    def weighted_sum(self, index: torch.Tensor, weights: torch.Tensor, places: Places | None = None) -> torch.Tensor:
         """Return sum_i w_i v_i, piece after piece, of rows of the table; slots x symbols."""
         import torch
 
-        workers = in_slot or self.in_slot or index.shape[1]
+        workers = self.workers_in_slot(index, places)
         exact = self.protects or workers > _MOST_IN_FLOAT32
         weights, lengths = self._in_pieces(weights, places)
         if exact:
