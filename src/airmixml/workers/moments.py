@@ -73,7 +73,7 @@ class Moments(PoolPayload):
     def _pairs(self) -> tuple[Integers, ...]:
         return np.triu_indices(self.signal.features)
 
-    @property
+    @cached_property
     def parts(self) -> tuple[Part, ...]:
         """Products of inputs have the norm ||x||^2; of those with labels as many as the input has have w ||x||."""
         inputs, labels = self.signal.input_symbols, self.signal.label_symbols
@@ -196,7 +196,7 @@ class MomentsOfRows(Moments):
     rows: Integers
     row_weights: Singles
 
-    @property
+    @cached_property
     def pool_size(self) -> int:
         """How many holdings there are."""
         return len(self.rows)

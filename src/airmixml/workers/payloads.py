@@ -57,20 +57,43 @@ class Part(NamedTuple):
 
 
 class Payload:
-    """Vectors of bounded norm, and their sums."""
+    """Vectors of bounded norm, and their sums.
+
+    Attributes:
+        signal: layout and bounds.
+        norm: largest of an encoded input.
+        device: that sums are added up on.
+        protects: whether the data are real: then sums are float64, and nothing is modelled.
+        in_slot: workers of a whole slot, where they are added up in parts; 0: those that are added up at once.
+        models_rounding: whether errors of converters are left to the receiver's noise.
+        taken_for_exact: whether no converter and no peak limit of the air changes it.
+    """
 
     signal: Signal
-    norm: float  # largest of an encoded input
-    device: str | torch.device = "cpu"  # that sums are added up on
-    protects: bool = False  # whether the data are real: then sums are float64, and nothing is modelled
-    in_slot: int = 0  # workers of a whole slot, where they are added up in parts; 0: those that are added up at once
-    models_rounding: bool = False  # whether errors of converters are left to the receiver's noise
-    taken_for_exact: bool = False  # whether no converter and no peak limit of the air changes it
+    norm: float
+    device: str | torch.device
+    protects: bool
+    in_slot: int
+    models_rounding: bool
+    taken_for_exact: bool = False
 
-    @property
-    def pool_size(self) -> int:
-        """How many samples, or holdings of several rows, there are."""
-        raise NotImplementedError
+    if TYPE_CHECKING:  # kinds and tables have them; a wrapper has those of the inner payload
+
+        @property
+        def pool_size(self) -> int:
+            """Samples of the pool, or holdings of several rows."""
+
+        @property
+        def parts(self) -> tuple[Part, ...]:
+            """How the symbols are rounded where they are (``workers.bits``)."""
+
+        @property
+        def largest_symbols(self) -> torch.Tensor:
+            """The largest amplitude that each sample is sent with, or a bound on it; samples, float64."""
+
+        @property
+        def squared_lengths(self) -> torch.Tensor:
+            """||v||^2 of what each sample sends, or a bound on it; samples, float64."""
 
     def vectors(self, index: Integers) -> Vectors:
         """Return what workers with these samples of the pool send; workers x symbols."""
@@ -146,21 +169,6 @@ class Payload:
         """The norm that no vector exceeds."""
         return math.sqrt(self.signal.largest_squared_norm(self.norm**2))
 
-    @property
-    def parts(self) -> tuple[Part, ...]:
-        """How the symbols are rounded where they are (``workers.bits``)."""
-        raise NotImplementedError
-
-    @property
-    def largest_symbols(self) -> torch.Tensor:
-        """The largest amplitude that each sample of the pool is sent with, or a bound on it; samples, float64."""
-        raise NotImplementedError
-
-    @property
-    def squared_lengths(self) -> torch.Tensor:
-        """||v||^2 of what each sample of the pool sends, or a bound on it; samples, float64."""
-        raise NotImplementedError
-
 
 @dataclass(kw_only=True, eq=False)
 class PoolPayload(Payload):
@@ -184,7 +192,7 @@ class PoolPayload(Payload):
     in_slot: int = 0
     models_rounding: bool = False
 
-    @property
+    @cached_property
     def pool_size(self) -> int:
         """How many samples there are."""
         return len(self.inputs)
@@ -212,17 +220,15 @@ class PoolPayload(Payload):
 
 
 class Wrapper(Payload):
-    """Another payload with something done to its vectors."""
+    """Another payload with something done to its vectors; all else is as it was."""
 
     def __init__(self, inner: Payload) -> None:
-        self.inner, self.signal, self.norm = inner, inner.signal, inner.norm
-        self.device, self.protects, self.in_slot = inner.device, inner.protects, inner.in_slot
-        self.models_rounding = inner.models_rounding
+        self.inner = inner
 
-    @property
-    def pool_size(self) -> int:
-        """That of the inner payload."""
-        return self.inner.pool_size
+    def __getattr__(self, name: str) -> Any:
+        if name == "inner":  # of an object that is being made
+            raise AttributeError(name)
+        return getattr(self.inner, name)
 
     def vectors(self, index: Integers) -> Vectors:
         """Return those of the inner payload, unless overridden."""
@@ -231,21 +237,6 @@ class Wrapper(Payload):
     def probed_symbols(self) -> torch.Tensor:
         """Return those of the inner payload."""
         return self.inner.probed_symbols()
-
-    @property
-    def parts(self) -> tuple[Part, ...]:
-        """Those of the inner payload."""
-        return self.inner.parts
-
-    @property
-    def largest_symbols(self) -> torch.Tensor:
-        """Those of the inner payload."""
-        return self.inner.largest_symbols
-
-    @property
-    def squared_lengths(self) -> torch.Tensor:
-        """Those of the inner payload."""
-        return self.inner.squared_lengths
 
 
 class Samples(PoolPayload):
@@ -260,7 +251,7 @@ class Samples(PoolPayload):
             weight = np.nextafter(weight, np.float32(0.0))
         return np.concatenate([self.inputs[index], weight * self.labels[index]], axis=1)
 
-    @property
+    @cached_property
     def parts(self) -> tuple[Part, ...]:
         """Inputs are rounded, labels are not."""
         inputs, labels = self.signal.input_symbols, self.signal.label_symbols
