@@ -21,7 +21,7 @@ from airmixml import Scenario, Speed
 from airmixml.data import DataSet
 from airmixml.edge import learn
 from airmixml.engines import Engine
-from airmixml.radio.mixtures import simulate_family
+from airmixml.radio.transmission import simulate_family
 from airmixml.scenario import RunContext
 
 REPEATS: Final = 3

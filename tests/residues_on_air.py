@@ -21,7 +21,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from airmixml.errors import ScenarioError
-from airmixml.integers.uniform_masks import Residues, reduce
+from airmixml.integers.rounding import Residues, reduce
 from airmixml.units import db_to_ratio, ratio_to_db
 
 

@@ -25,6 +25,7 @@ __all__ = [
     "IMPAIRMENTS",
     "LEARNERS",
     "METHODS",
+    "PAYLOADS",
     "REGISTRIES",
     "Registry",
 ]
@@ -298,7 +299,7 @@ IMPAIRMENTS: Final = Registry(
         "phase-error": "airmixml.impairments.phases:PhaseError",
         "frequency-offset": "airmixml.impairments.phases:FrequencyOffset",
         "phase-noise": "airmixml.impairments.phases:PhaseNoise",
-        "amplitude-error": "airmixml.impairments.amplitudes:AmplitudeError",
+        "amplitude-error": "airmixml.impairments.phases:AmplitudeError",
         "estimation-error": "airmixml.impairments.estimation:EstimationError",
         "reciprocity-error": "airmixml.impairments.estimation:ReciprocityError",
         "doppler": "airmixml.impairments.doppler:Doppler",
@@ -309,5 +310,14 @@ IMPAIRMENTS: Final = Registry(
 )
 """What an air does to a signal."""
 
-REGISTRIES: Final = (ENCODERS, DATASETS, ACCOUNTANTS, ADVERSARIES, LEARNERS, ATTACKS, METHODS, IMPAIRMENTS)
+PAYLOADS: Final = Registry(
+    "payload",
+    "airmixml.payloads",
+    "workers.sends",
+    needs=("about", "moments", "tabled", "layout", "largest_squared_norm", "largest_squared_distance", "vectors"),
+    places={"samples": "airmixml.workers.payloads:Samples", "moments": "airmixml.workers.moments:Moments"},
+)
+"""What a worker sends of its features and its label."""
+
+REGISTRIES: Final = (ENCODERS, DATASETS, ACCOUNTANTS, ADVERSARIES, LEARNERS, ATTACKS, METHODS, IMPAIRMENTS, PAYLOADS)
 """All of them."""

@@ -12,7 +12,7 @@ from airmixml.audit import FAULTS, Audit, fault_named
 from airmixml.audit import hidden_schedule as hidden
 from airmixml.audit import known_schedule as known
 from airmixml.radio import scheduling, senders
-from airmixml.workers import encoding
+from airmixml.workers import encoding, payloads
 
 Audited = Callable[..., Audit]
 SMALL = ("privacy.sensitivity=encoder", "radio.slots=40", "mixing.policy=equalmix")
@@ -117,12 +117,12 @@ def test_an_encoder_that_forgets_to_clip(adversary: str, audited: Audited, monke
 def test_a_sender_that_weighs_labels_wrongly(audited: Audited, monkeypatch: pytest.MonkeyPatch) -> None:
     scenario = (*OPTIONS["fixed"], "workers.encoder=clip", "workers.label_weight=0.1")
     assert not audited("paper-iris", *scenario, adversary="server").caught
-    real = senders.SampleSender.__init__
+    real = payloads.Samples.__init__
 
     def heavier(self: Any, *, labels: Any, **options: Any) -> None:
         real(self, labels=10.0 * labels, **options)
 
-    monkeypatch.setattr(senders.SampleSender, "__init__", heavier)
+    monkeypatch.setattr(payloads.Samples, "__init__", heavier)
     assert audited("paper-iris", *scenario, adversary="server").caught
 
 

@@ -16,7 +16,7 @@ from airmixml.audit.audit_page import verdict_of
 from airmixml.audit.faults import SOUND
 from airmixml.audit.noise_check import NoiseCheck, NoiseMeter
 from airmixml.privacy import gaussian_epsilon
-from airmixml.radio import draws, transmission
+from airmixml.radio import draws, mixtures, reception
 from airmixml.storage.results import from_plain, to_plain
 from airmixml.streams import Streams
 
@@ -60,7 +60,7 @@ def none_in_one_slot(setting: Any, slots: range, *device: Any) -> Any:
     return REAL_DRAW(setting, slots, *device) * loud[:, None]
 
 
-REAL_RECEIVE = transmission.receive_mixtures
+REAL_RECEIVE = reception.receive_mixtures
 
 
 def half_of_it(clean: Any, noise: Any, *rest: Any) -> Any:
@@ -68,11 +68,11 @@ def half_of_it(clean: Any, noise: Any, *rest: Any) -> Any:
 
 
 BROKEN = {
-    "half the draws": (transmission, "draw_noise", scaled(0.5), "of the stated deviation"),
-    "no noise": (transmission, "draw_noise", scaled(0.0), "has 0 of the stated deviation"),
-    "half of it received": (transmission, "receive_mixtures", half_of_it, "of the stated deviation"),
-    "the same again": (transmission, "draw_noise", the_same_again, "repeats itself"),
-    "a slot without": (transmission, "draw_noise", none_in_one_slot, "is too weak in some slots or symbols"),
+    "half the draws": (mixtures, "draw_noise", scaled(0.5), "of the stated deviation"),
+    "no noise": (mixtures, "draw_noise", scaled(0.0), "has 0 of the stated deviation"),
+    "half of it received": (reception, "receive_mixtures", half_of_it, "of the stated deviation"),
+    "the same again": (mixtures, "draw_noise", the_same_again, "repeats itself"),
+    "a slot without": (mixtures, "draw_noise", none_in_one_slot, "is too weak in some slots or symbols"),
 }
 
 

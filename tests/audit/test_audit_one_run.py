@@ -10,12 +10,13 @@ import torch
 
 from airmixml import Scenario
 from airmixml.audit import Audit
-from airmixml.audit.canaries import AlteredSender
+from airmixml.audit.canaries import AlteredPayload
 from airmixml.audit.faults import SOUND, fault_named
 from airmixml.audit.one_run import OneRun, canaries_that_fit, run_with_canaries
 from airmixml.scenario import RunContext, Speed
 from airmixml.streams import Streams
-from airmixml.workers import load_dataset
+from airmixml.workers import Signal, load_dataset
+from airmixml.workers.payloads import Payload
 
 Audited = Callable[..., Audit]
 PRIVATE = ("workers.dataset=digits", "workers.count=1300", "workers.train_samples=1300", "privacy.delta=1e-6")
@@ -82,12 +83,14 @@ def test_blocks_of_any_size_give_the_same(slots: int, told: bool) -> None:
 
 
 def test_a_silent_canary_sends_nothing() -> None:
-    class Ones:
-        def mix(self, sample_index: torch.Tensor, ratios: torch.Tensor) -> torch.Tensor:
-            return (ratios * (1.0 + sample_index)).sum(dim=1, keepdim=True)
+    class Ones(Payload):
+        signal, norm = Signal(features=1, classes=0), 1.0
 
-    quiet = AlteredSender(sender=Ones(), audible=torch.tensor([1.0, 0.0, 1.0], dtype=torch.float64))
-    mixed = quiet.mix(torch.tensor([[0, 1], [1, 2]]), torch.full((2, 2), 0.5, dtype=torch.float64))
+        def weighted_sum(self, index: torch.Tensor, weights: torch.Tensor, *_: object) -> torch.Tensor:
+            return (weights * (1.0 + index)).sum(dim=1, keepdim=True)
+
+    quiet = AlteredPayload(Ones(), audible=torch.tensor([1.0, 0.0, 1.0], dtype=torch.float64))
+    mixed = quiet.weighted_sum(torch.tensor([[0, 1], [1, 2]]), torch.full((2, 2), 0.5, dtype=torch.float64))
     assert mixed.flatten().tolist() == [0.5, 1.5]
 
 

@@ -20,7 +20,7 @@ from airmixml.edge import convolutions
 from airmixml.edge.fitting import build_model, class_scores, start_network
 from airmixml.edge.stack import NetworkStack
 from airmixml.edge.training import TrainingHistory, train_model, train_seeds, train_stack
-from airmixml.radio.mixtures import simulate_family
+from airmixml.radio.transmission import simulate_family
 from airmixml.runs.model_files import FileCheckpoint
 from airmixml.scenario import Learner
 

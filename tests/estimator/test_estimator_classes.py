@@ -114,7 +114,7 @@ def test_an_absent_worker_sends_zeros(changes: dict[str, Any], adjacency: str, m
         sent.append(make_sender(*given, **how))
         return sent[-1]
 
-    monkeypatch.setattr("airmixml.radio.transmission.make_sender", watched)
+    monkeypatch.setattr("airmixml.radio.mixtures.make_sender", watched)
     monkeypatch.setattr(Secret, "__init__", lambda self: setattr(self, "_key", bytes(32)))
     given = {**GIVEN, "adjacency": adjacency, "epsilon": 30.0, **changes}
     AirMixClassifier(classes=WORDS, unknown_labels="absent", **given).fit(ROWS, with_rare())

@@ -9,8 +9,7 @@ from scipy import stats
 
 from airmixml import Scenario
 from airmixml.impairments.antennas import antenna_gain_bound, largest_fading_sum
-from airmixml.radio.antenna_choice import choose_antenna
-from airmixml.radio.channel import draw_fading
+from airmixml.radio.channel import choose_antenna, draw_fading
 from airmixml.randomness.slot_words import slot_words
 from airmixml.streams import Streams
 

@@ -7,9 +7,10 @@ import pytest
 import torch
 
 from airmixml import Scenario
-from airmixml.radio.senders import make_sender, mix_in_pieces, probed_symbols
+from airmixml.radio.senders import make_sender
 from airmixml.streams import Streams
 from airmixml.workers import load_dataset
+from airmixml.workers.payloads import Places
 
 
 @pytest.mark.parametrize("workers", [5, 200])
@@ -25,8 +26,8 @@ def test_every_symbol_has_the_shares_of_its_piece(pieces: int, workers: int) -> 
     table = np.concatenate([data.train_inputs, scenario.workers.label_weight * one_hot], axis=1)
     piece_of = np.repeat(np.arange(pieces), lengths)
     expected = np.einsum("tws,tws->ts", table[index], shares[:, :, piece_of])
-    given = torch.from_numpy(index), torch.from_numpy(shares), lengths
+    given = torch.from_numpy(index), torch.from_numpy(shares)
     for _ in range(2):  # the second time from what was kept
-        np.testing.assert_allclose(mix_in_pieces(sender, *given), expected, atol=1e-4)
-        probed = probed_symbols(sender, 74)
-        np.testing.assert_allclose(mix_in_pieces(sender, *given, probed), expected[:, probed], atol=1e-4)
+        np.testing.assert_allclose(sender.weighted_sum(*given, Places(lengths)), expected, atol=1e-4)
+        probed = sender.probed_symbols()
+        np.testing.assert_allclose(sender.weighted_sum(*given, Places(lengths, probed)), expected[:, probed], atol=1e-4)

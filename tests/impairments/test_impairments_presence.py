@@ -13,7 +13,7 @@ from hypothesis.extra.numpy import arrays
 from seats_for_tests import aired, drawn_on, gains_of, setting_of
 
 from airmixml import Scenario, ScenarioError, simulate
-from airmixml.impairments.power_levels import possible_power
+from airmixml.impairments.presence import possible_power
 from airmixml.radio.draws import AirSetting, draw_slots
 from airmixml.radio.path_loss import path_gain
 from airmixml.radio.rehearsal import placed_distances, rehearse

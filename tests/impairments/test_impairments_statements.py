@@ -15,17 +15,17 @@ from hypothesis import strategies as st
 from airmixml import Scenario
 from airmixml.audit.canaries import worst_samples
 from airmixml.errors import PrivacyError
-from airmixml.impairments.amplitudes import AmplitudeError
 from airmixml.impairments.frame import frame_of
-from airmixml.impairments.gains import largest_power_gain
-from airmixml.impairments.gaussian_errors import GaussianError, largest_product
+from airmixml.impairments.gains import GaussianError, largest_power_gain, largest_product
+from airmixml.impairments.phases import AmplitudeError
 from airmixml.privacy import Design, Release, Sensitivity, facts
 from airmixml.radio.draws import AirSetting, draw_slots
 from airmixml.radio.privacy_target import gain_bound, planned_design, private_received_watts, sensitivity_of
 from airmixml.radio.rehearsal import placed_distances, rehearse
-from airmixml.radio.senders import make_sender, mix_in_pieces
+from airmixml.radio.senders import make_sender
 from airmixml.randomness.slot_words import slot_words
 from airmixml.streams import Secret, Streams
+from airmixml.workers.payloads import Places
 
 IRIS = Scenario.preset("paper-iris")
 SMALL = IRIS.with_overrides(
@@ -61,7 +61,7 @@ def received_moves(scenario: Scenario, worker: int) -> tuple[float, float]:
     mine = (drawn.scheduled_workers == worker)[:, :, None]
 
     def mixed(index: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-        parts = (mix_in_pieces(sender, index, part, frame.lengths) for part in (weights.real, weights.imag))
+        parts = (sender.weighted_sum(index, part, Places(frame.lengths)) for part in (weights.real, weights.imag))
         return torch.complex(*(part.double() for part in parts))
 
     def watts(move: torch.Tensor) -> float:

@@ -7,7 +7,7 @@ from numpy.polynomial import chebyshev
 from scipy import integrate
 
 from airmixml.impairments.frame import frame_of
-from airmixml.impairments.timing import expansion_softness, filter_blocks, pilot_gain, polynomials, timing_filters
+from airmixml.impairments.timing import expansion_backoff, filter_blocks, pilot_gain, polynomials, timing_filters
 from airmixml.scenario import Air
 from airmixml.scenario.waveform import PULSE_ERROR, raised_cosine, ringing_symbols
 
@@ -106,7 +106,7 @@ def test_no_vector_arrives_off_time_with_more_energy_than_it_has(roll_off: float
     filters = timing_filters(roll_off, largest)
     offsets = np.random.default_rng(0).uniform(-1.0, 1.0, 200)
     taps = chebyshev.chebvander(offsets, len(filters) - 1) @ filters
-    taps = expansion_softness(roll_off, largest) * taps
+    taps = expansion_backoff(roll_off, largest) * taps
     response = np.abs(np.fft.rfft(taps, 10_007, axis=1))
     assert response.max() <= 1.0
     assert response.max() > 0.99

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from airmixml.errors import PrivacyError
 from airmixml.integers import IntegerCode, IntegerNoise
 from airmixml.integers.exact_sampler import draw_skellam
-from airmixml.integers.skellam import one_number_delta
-from airmixml.integers.uniform_masks import add_up, masked, reduce, signed, smallest_honest_group
+from airmixml.integers.rounding import reduce, signed
 from airmixml.privacy.gaussian import gaussian_mu
+from integers_by_hand import add_up, masked, one_number_delta, smallest_honest_group
 
 CYCLE = np.array([(i, (i + 1) % 12) for i in range(12)])
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from airmixml.errors import ScenarioError
-from airmixml.integers.uniform_masks import add_up
+from integers_by_hand import add_up
 from residues_on_air import (
     add_up_on_air,
     analog_gain_error,

@@ -15,15 +15,13 @@ from scipy.stats import skellam as scipy_skellam
 
 from airmixml.errors import PrivacyError
 from airmixml.integers.skellam import (
-    chances,
     mu_per_step,
-    one_number_delta,
-    renyi_bound,
     rounded_mu_per_step,
     rounded_variance_for,
     variance_for,
 )
 from airmixml.privacy.gaussian import log_gaussian_delta
+from integers_by_hand import chances, one_number_delta, renyi_bound
 
 
 def exact_chances(variance: float, largest: int) -> list[mpmath.mpf]:

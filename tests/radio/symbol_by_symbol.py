@@ -13,8 +13,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles
-from airmixml.impairments.expected_drift import expected_drift
-from airmixml.impairments.frame import Frame, frame_of
+from airmixml.impairments.frame import Frame, expected_drift, frame_of
 from airmixml.impairments.gains import draw_gains
 from airmixml.impairments.noise_floor import true_noise_watts
 from airmixml.impairments.timing import draw_offsets, smears

@@ -5,12 +5,13 @@ import torch
 from laws import same_distribution
 from scipy import stats
 
-from airmixml.radio.air import mix_samples, normalise_baseband, receive_baseband, receive_mixtures
+from airmixml.radio.air import normalise_baseband, receive_baseband, receive_mixtures
 from airmixml.radio.channel import ChannelRealisation, draw_fading, draw_phase
 from airmixml.radio.power import transmit_power
 from airmixml.randomness.slot_words import slot_words
 from airmixml.scenario import Radio
 from airmixml.streams import Streams
+from airmixml.workers.payloads import mix_samples
 
 SLOTS, SCHEDULED, SYMBOLS = 3000, 3, 5
 NOISE_WATTS = 4e-15

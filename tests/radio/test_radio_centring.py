@@ -14,8 +14,8 @@ from airmixml import Scenario, ScenarioError, simulate
 from airmixml.data import DataSet
 from airmixml.planning.account import account_scenario
 from airmixml.radio.centring import centre_privately, plan_centring
-from airmixml.radio.mixtures import simulate_family
 from airmixml.radio.rehearsal import rehearse
+from airmixml.radio.transmission import simulate_family
 from airmixml.workers import Population, encode
 
 NOISE_WATTS = 10 ** (-14.4)  # -114 dBm

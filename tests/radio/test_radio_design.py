@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from airmixml import PrivacyError
 from airmixml.privacy import Eavesdropper, Sensitivity, facts, gaussian_epsilon
 from airmixml.radio.draws import AirSetting, draw_slots
-from airmixml.radio.mixtures import simulate
 from airmixml.radio.privacy_target import (
     adversary_named,
     check_privacy_target,
@@ -25,6 +24,7 @@ from airmixml.radio.ratios import assign_max_min
 from airmixml.radio.rehearsal import rehearse
 from airmixml.radio.system import System
 from airmixml.radio.tally import Tally
+from airmixml.radio.transmission import simulate
 from airmixml.radio.weakest_channel import weakest_gain
 from airmixml.scenario import Scenario
 

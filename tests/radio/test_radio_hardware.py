@@ -12,16 +12,18 @@ from numpy.typing import NDArray
 from airmixml import Scenario, Speed
 from airmixml.data import DataSet
 from airmixml.errors import ScenarioError
-from airmixml.impairments.peaks import clipped_gaussian
-from airmixml.radio import senders, simulate_blocks
-from airmixml.radio.hardware import convert_received
+from airmixml.impairments.converters import clipped_gaussian
+from airmixml.radio import simulate_blocks, transmitters
+from airmixml.radio.mixtures import MixtureBlock
 from airmixml.radio.privacy_target import gains_tell_schedule, sensitivity_of
-from airmixml.radio.senders import MomentSender, make_sender, shorten
-from airmixml.radio.transmission import MixtureBlock
-from airmixml.radio.transmitters import distort, largest_product, peak_to_average_db, rounded_to_own_peak
+from airmixml.radio.reception import convert_received
+from airmixml.radio.senders import make_sender
+from airmixml.radio.transmitters import PeakLimited, distort, peak_to_average_db
 from airmixml.scenario import Air
 from airmixml.streams import Secret
 from airmixml.workers import Population, Signal
+from airmixml.workers.moments import largest_product
+from airmixml.workers.payloads import Payload, Places
 
 MOMENTS = (
     *("workers.sends=moments", "workers.encoder=clip", "workers.norm=unit", "privacy.sensitivity=encoder"),
@@ -113,7 +115,7 @@ def test_products_are_rounded_worker_by_worker(bits: int) -> None:
     lengths = np.linalg.norm(sent, axis=1, keepdims=True)
     sent *= np.minimum(1.0, math.sqrt(1.25) / lengths)
     expected = shares.numpy() @ sent[index.numpy()[0]]
-    assert sender.mix(index, shares).numpy() == pytest.approx(expected, abs=3e-6)
+    assert sender.weighted_sum(index, shares).numpy() == pytest.approx(expected, abs=3e-6)
 
 
 def test_errors_of_many_bits_are_the_noise_that_stands_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,7 +133,7 @@ def test_errors_of_many_bits_are_the_noise_that_stands_for_them(monkeypatch: pyt
     stated = (shares**2 * steps[index] ** 2 / 12.0).sum(axis=1).mean()
     assert float(np.mean(exact**2)) == pytest.approx(stated, rel=0.05)
     # The same numbers through the fast path, which has to be told that these are many.
-    monkeypatch.setattr(senders, "FEW_NUMBERS", 0)
+    monkeypatch.setattr(transmitters, "_FEW_NUMBERS", 0)
     population = Population(distance_metres=np.full(40, 100.0), sample_index=rng.integers(0, 400, 40))
     quiet = ("radio.noise_dbm=-200", "air.pilot_share=1")
     many = Scenario().with_overrides(
@@ -141,7 +143,6 @@ def test_errors_of_many_bits_are_the_noise_that_stands_for_them(monkeypatch: pyt
         *(f"air.dac_bits={bits}", "workers.count=40", "radio.scheduled=40", "radio.slots=300"),
     )
     sender = make_sender(many, data, torch.device("cpu"))
-    assert isinstance(sender, MomentSender)
     assert sender.models_rounding
     (block,) = simulate_blocks(many, data, population, speed=Speed(block_slots=300))
     noise = torch.cat([block.inputs - block.clean_inputs, 0.5 * (block.labels - block.clean_labels)], dim=1).double()
@@ -162,13 +163,11 @@ def test_sums_in_pieces_are_those_of_what_each_worker_sends(changes: tuple[str, 
     sent = rounded(vectors, 4) if changes else vectors
     sent = sent * np.minimum(1.0, math.sqrt(1.25) / np.linalg.norm(sent, axis=1, keepdims=True))
     expected = (np.repeat(shares, lengths, axis=1) * np.clip(sent, -limits[:, None], limits[:, None])).sum(axis=0)
-    found = senders.mix_in_pieces(
-        make_sender(scenario(*MOMENTS, *changes), data, torch.device("cpu")),
-        torch.arange(300)[None],
-        torch.from_numpy(shares)[None],
-        lengths,
-        limits=torch.from_numpy(limits)[None] if limited else None,
-    )[0].numpy()
+    sender = make_sender(scenario(*MOMENTS, *changes), data, torch.device("cpu"))
+    if limited:
+        sender = PeakLimited(sender, torch.from_numpy(limits)[None])
+    given = torch.arange(300)[None], torch.from_numpy(shares)[None], Places(lengths)
+    found = sender.weighted_sum(*given)[0].numpy()
     assert np.abs(expected).max() > 1.0
     # Numbers half-way between two levels may go to either in float32.
     assert np.linalg.norm(found - expected) < 0.005 * np.linalg.norm(expected)
@@ -181,11 +180,10 @@ def test_few_bits_and_few_numbers_are_rounded_exactly(monkeypatch: pytest.Monkey
 
     def models(bits: int, secret: Secret | None = None) -> bool:
         made = make_sender(scenario(*MOMENTS, f"air.dac_bits={bits}"), data, torch.device("cpu"), secret=secret)
-        assert isinstance(made, MomentSender)
         return made.models_rounding
 
     assert not models(16)
-    monkeypatch.setattr(senders, "FEW_NUMBERS", 0)
+    monkeypatch.setattr(transmitters, "_FEW_NUMBERS", 0)
     assert models(16)
     assert not models(5)
     assert not models(16, Secret())
@@ -199,8 +197,8 @@ def test_moments_are_clipped_in_whatever_way_they_are_added_up(changes: tuple[st
     index = torch.arange(12).reshape(4, 3)
     shares = torch.rand(4, 3, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     limits = torch.full((4, 3), 1e-5, dtype=torch.float64)
-    mixed = senders.mix_in_pieces(sender, index, shares, [18], limits=limits)
-    everything = senders.mix_in_pieces(sender, index, shares, [18])
+    mixed = PeakLimited(sender, limits).weighted_sum(index, shares, Places([18]))
+    everything = sender.weighted_sum(index, shares, Places([18]))
     assert float(mixed.abs().max()) <= 3e-5
     assert float(everything.abs().max()) > 0.05
     if not changes:
@@ -235,14 +233,7 @@ def test_rounded_vectors_move_no_more_than_stated(bits: int) -> None:
     for changes in (MOMENTS, ("workers.encoder=clip", "workers.norm=unit", "privacy.sensitivity=encoder")):
         setting = scenario(*changes, f"air.dac_bits={bits}", "air.pilot_share=1e-12")
         stated = sensitivity_of(setting, 6, 2)
-        weight = setting.workers.label_weight
-        vectors = (
-            moments_of(data, weight)
-            if setting.workers.sends == "moments"
-            else np.concatenate([data.train_inputs, weight * np.eye(2)[data.train_labels]], axis=1)
-        )
-        longest = math.sqrt(1.0 + weight**2)
-        sent = shorten(rounded_to_own_peak(torch.from_numpy(vectors.astype(np.float64)), bits), longest)
+        sent = torch.from_numpy(make_sender(setting, data, torch.device("cpu")).vectors(np.arange(400))).double()
         assert float(sent.square().sum(dim=1).max()) <= stated.removal * (1.0 + 1e-9)
         assert float(torch.cdist(sent, sent).max()) ** 2 <= stated.replacement
         exact = sensitivity_of(scenario(*changes, "air.pilot_share=1e-12"), 6, 2)
@@ -314,13 +305,18 @@ def test_data_are_not_protected_with_errors_that_follow_from_them() -> None:
         make_sender(setting, unit_data(12, 4), torch.device("cpu"), secret=Secret())
 
 
+class TwoWaveforms(Payload):
+    """100 symbols, of energy 1 and 2, and at most 1.5^2 as declared."""
+
+    signal, norm = Signal(features=98, classes=2), math.sqrt(1.25)
+    squared_lengths = torch.tensor([1.0, 2.0], dtype=torch.float64)
+
+
 @pytest.mark.parametrize("bits", [1, 2, 3, 6])
 def test_no_waveform_is_longer_after_rounding_than_declared(bits: int) -> None:
     """One bit has its levels beyond nearly all of a Gaussian waveform: alone it would send ten times the energy."""
     ofdm, length = scenario("air.waveform=ofdm", f"air.dac_bits={bits}"), torch.tensor([[1.0, 2.0]]).double()
-    found = distort(
-        *(ofdm, 100, length, torch.ones_like(length), torch.ones_like(length)), models_rounding=False, largest_norm=1.5
-    )
+    found = distort(ofdm, TwoWaveforms(), torch.tensor([[0, 1]]), torch.ones_like(length))
     assert found is not None
     sent = length * found.factor.square() + 100 * 2.0 * found.variance
     assert float(sent.max()) <= 1.5**2 * (1.0 + 1e-9)

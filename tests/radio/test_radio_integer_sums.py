@@ -14,16 +14,20 @@ from airmixml import Scenario
 from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.integers import IntegerNoise
 from airmixml.integers.fitting import SumTarget, fitted
-from airmixml.integers.uniform_masks import add_up, masked, reduce
+from airmixml.integers.rounding import reduce
 from airmixml.masks.graph import draw_graph
 from airmixml.privacy import state_privacy
 from airmixml.privacy.gaussian import gaussian_mu
-from airmixml.radio.integer_reception import receive_integers
-from airmixml.radio.integer_sums import integer_sums_of
+from airmixml.radio import reception
+from airmixml.radio.draws import AirSetting, draw_slots
+from airmixml.radio.integer_sums import IntegerSums, integer_sums_of
 from airmixml.radio.privacy_target import adversary_named, planned_design, private_received_watts, sensitivity_of
-from airmixml.radio.senders import SampleSender
+from airmixml.radio.reception import Arrival, NoiseOnIntegers
+from airmixml.radio.rehearsal import placed_distances
 from airmixml.streams import Secret
 from airmixml.workers import Signal
+from airmixml.workers.payloads import Payload, Samples, Table
+from integers_by_hand import add_up, masked
 
 
 def digits(*overrides: str) -> Scenario:
@@ -63,16 +67,29 @@ def test_a_sum_whose_every_part_is_formed_has_the_law_of_the_one_that_is_drawn()
     assert stats.chisquare(counts).pvalue > 1e-4
 
 
+def received_of(
+    scenario: Scenario,
+    sums: IntegerSums,
+    payload: Payload,
+    index: torch.Tensor,
+    clean: torch.Tensor,
+    secret: Secret | None = None,
+) -> torch.Tensor:
+    """What the server has of workers that send these integers."""
+    setting = AirSetting.of(scenario, 65, 10, placed_distances(scenario))
+    setting = replace(setting, signal=payload.signal, secret=secret)
+    arrival = Arrival(slots=range(len(index)), payload=payload, index=index, clean=clean)
+    drawn = draw_slots(setting, range(len(index)))
+    return NoiseOnIntegers(setting, sums).receive(arrival, drawn, torch.zeros(()), None).received
+
+
 def test_reception_forms_or_models_the_same_law(monkeypatch: pytest.MonkeyPatch) -> None:
     """600 workers with 40 numbers: 200 slots, every vector rounded, and rounding errors drawn as Gaussian."""
-    from airmixml.radio import integer_reception
-
     generator = torch.Generator().manual_seed(0)
     inputs = torch.nn.functional.normalize(torch.randn((600, 36), generator=generator), dim=1)
     labels = torch.nn.functional.one_hot(torch.arange(600) % 4, 4).float()
-    sender = SampleSender(
-        signal=Signal(features=36, classes=4), inputs=inputs, labels=labels, norm=1.0, bits_range=0.0, dither=generator
-    )
+    pool = {"inputs": inputs.numpy(), "labels": labels.numpy(), "norm": 1.0}
+    sender = Table(Samples(signal=Signal(features=36, classes=4), **pool))
     scenario = digits("workers.count=600", "workers.train_samples=600", "radio.scheduled=600", "radio.slots=200")
     target = SumTarget(
         numbers=40,
@@ -87,11 +104,11 @@ def test_reception_forms_or_models_the_same_law(monkeypatch: pytest.MonkeyPatch)
     few_bits = replace(_sums(scenario), noise=fitted(target, 13))  # rounding matters
     assert few_bits.noise.sum_variance > 1.02 * few_bits.noise.noise_variance
     index = torch.arange(600).expand(200, 600)
-    clean = sender.mix(index, torch.full((200, 600), 1 / 600))
+    clean = sender.weighted_sum(index, torch.full((200, 600), 1 / 600))
     found = {}
     for most in (1 << 40, 0):
-        monkeypatch.setattr(integer_reception, "_MOST_FORMED", most)
-        received = receive_integers(few_bits, sender, index, clean, range(200), all_slots=200, seed=3, secret=None)
+        monkeypatch.setattr(reception, "_MOST_FORMED", most)
+        received = received_of(scenario, few_bits, sender, index, clean)
         found[most] = ((received - clean) / math.sqrt(few_bits.mixture_variance)).flatten().numpy()
     for errors in found.values():
         assert abs(errors.mean()) < 5 / math.sqrt(errors.size)
@@ -100,20 +117,13 @@ def test_reception_forms_or_models_the_same_law(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_protected_data_are_rounded_one_by_one_with_secret_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    from airmixml.radio import integer_reception
-
-    monkeypatch.setattr(integer_reception, "_MOST_FORMED", 0)
+    monkeypatch.setattr(reception, "_MOST_FORMED", 0)
     monkeypatch.setattr(IntegerNoise, "modelled_sum", lambda *_: pytest.fail("modelled"))
-    inputs, labels = torch.zeros((1200, 61)), torch.zeros((1200, 4))
-    sender = SampleSender(
-        signal=Signal(features=61, classes=4), inputs=inputs, labels=labels, norm=1.0, bits_range=0.0,
-        dither=torch.Generator(),
-    )  # fmt: skip
+    inputs, labels = np.zeros((1200, 61), dtype=np.float32), np.zeros((1200, 4), dtype=np.float32)
+    sender = Samples(signal=Signal(features=61, classes=4), inputs=inputs, labels=labels, norm=1.0)
     sums = replace(_sums(digits()), noise=fitted(small_target(numbers=65, workers=1200, carriers=1200)))
     index, clean = torch.arange(1200)[None], torch.zeros((1, 65), dtype=torch.float64)
-    twice = [
-        receive_integers(sums, sender, index, clean, range(1), all_slots=1, seed=0, secret=Secret()) for _ in range(2)
-    ]
+    twice = [received_of(digits(), sums, sender, index, clean, secret=Secret()) for _ in range(2)]
     assert (twice[0] != twice[1]).any()
 
 

@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 from airmixml import Scenario, simulate
 from airmixml.data import DataSet
 from airmixml.errors import ScenarioError
-from airmixml.radio.air import mix_samples
 from airmixml.radio.privacy_target import sensitivity_of
-from airmixml.radio.private_sums import BLOCK, add_up_products, add_up_rows, add_up_samples, softness
-from airmixml.radio.senders import Sender, make_sender
+from airmixml.radio.senders import make_sender
 from airmixml.streams import Secret, Streams
 from airmixml.workers import load_dataset, within_declared
+from airmixml.workers.payloads import Payload, mix_samples
+from airmixml.workers.private_sums import BLOCK, add_up_products, add_up_rows, add_up_samples, rounding_backoff
 
 UNIT = [0.5, 0.5, 0.5, 0.5]  # of norm 1 to the last bit
 
@@ -42,7 +42,7 @@ def scenario_of(workers: int, *changes: str) -> Scenario:
     )
 
 
-def sender_of(scenario: Scenario, *, secret: Secret | None = None, number: float = 0.5) -> Sender:
+def sender_of(scenario: Scenario, *, secret: Secret | None = None, number: float = 0.5) -> Payload:
     dataset = DataSet(
         name="alike",
         train_inputs=np.array([[number] * 4, [-number] * 4], dtype=np.float32),
@@ -56,12 +56,12 @@ def sender_of(scenario: Scenario, *, secret: Secret | None = None, number: float
     return make_sender(scenario, dataset, torch.device("cpu"), secret=secret)
 
 
-def moved(sender: Sender, workers: int, removed: int) -> float:
+def moved(sender: Payload, workers: int, removed: int) -> float:
     """Return by how much the sum moves, over what a single worker declares, when that worker falls silent."""
     index = torch.zeros((2, workers), dtype=torch.int64)
     shares = torch.full((2, workers), 1.0 / workers, dtype=torch.float64)
     shares[1, removed] = 0.0
-    with_all, without = sender.mix(index, shares).double()
+    with_all, without = sender.weighted_sum(index, shares).double()
     return float((with_all - without).norm()) * workers
 
 
@@ -96,7 +96,7 @@ def test_sums_are_float64_where_they_protect() -> None:
         (("workers.sends=moments",), None, few, torch.float64),
     ):
         sender = sender_of(scenario_of(index.shape[1], "workers.centre=public", *changes), secret=secret)
-        assert sender.mix(index, torch.full(index.shape, 1.0 / index.shape[1])).dtype == dtype
+        assert sender.weighted_sum(index, torch.full(index.shape, 1.0 / index.shape[1])).dtype == dtype
 
 
 @pytest.mark.parametrize("workers", [10**6, pytest.param(10**7, marks=pytest.mark.long)])
@@ -104,26 +104,26 @@ def test_many_more_workers(workers: int) -> None:
     table = torch.tensor([[1.0 / 3.0, 2.0 / 3.0, 2.0 / 3.0]], dtype=torch.float64)
     index, shares = torch.zeros((1, workers), dtype=torch.int64), torch.full((1, workers), 1.0 / workers)
     shares = shares.double()
-    with_all = add_up_samples(table, index, softness(workers) * shares)
+    with_all = add_up_samples(table, index, rounding_backoff(workers) * shares)
     shares[0, 0] = 0.0
-    distance = float((with_all - add_up_samples(table, index, softness(workers) * shares)).norm()) * workers
+    distance = float((with_all - add_up_samples(table, index, rounding_backoff(workers) * shares)).norm()) * workers
     assert 1.0 - 5e-5 < distance <= float(table.norm())
-    assert 0.0 < 1.0 - softness(workers) < 2e-5
+    assert 0.0 < 1.0 - rounding_backoff(workers) < 2e-5
 
 
 def test_the_bound_by_hand() -> None:
     # 4096 additions in a block, 15 blocks, 8 other roundings; both of two sums; 60,000 times what one worker moves.
-    assert 1.0 - softness(60_000) == pytest.approx(2 * (4096 + 15 + 8) * 2.0**-53 * 60_000, rel=1e-6)
+    assert 1.0 - rounding_backoff(60_000) == pytest.approx(2 * (4096 + 15 + 8) * 2.0**-53 * 60_000, rel=1e-6)
     # It is the blocks that keep it small: without them it would be 2 % of the sensitivity at 10^7.
-    assert 1.0 - softness(10**7) < 2e-5
-    assert 1.0 - softness(10**7, block=10**7) > 0.02
-    assert softness(1) == pytest.approx(1.0, abs=1e-14)
+    assert 1.0 - rounding_backoff(10**7) < 2e-5
+    assert 1.0 - rounding_backoff(10**7, block=10**7) > 0.02
+    assert rounding_backoff(1) == pytest.approx(1.0, abs=1e-14)
 
 
 def test_more_workers_than_rounding_allows_are_refused() -> None:
-    assert softness(10**9) > 0.94
+    assert rounding_backoff(10**9) > 0.94
     with pytest.raises(ScenarioError, match=r"radio\.scheduled = 3000000000: what rounding may add"):
-        softness(3 * 10**9)
+        rounding_backoff(3 * 10**9)
 
 
 def test_parts_of_a_slot_are_softened_as_the_whole() -> None:
@@ -132,10 +132,11 @@ def test_parts_of_a_slot_are_softened_as_the_whole() -> None:
     shares = torch.full((1, 300), 1.0 / 300, dtype=torch.float64)
     for changes in ((), ("workers.sends=moments",)):
         whole = sender_of(scenario_of(300, "workers.centre=public", *changes))
-        part = replace(whole, in_slot=300)
-        parts = [part.mix(index[:, some], shares[:, some]) for some in (slice(0, 280), slice(280, 300))]
+        part = sender_of(scenario_of(300, "workers.centre=public", *changes))
+        part.in_slot = 300
+        parts = [part.weighted_sum(index[:, some], shares[:, some]) for some in (slice(0, 280), slice(280, 300))]
         assert {each.dtype for each in parts} == {torch.float64}
-        assert torch.allclose(parts[0] + parts[1], whole.mix(index, shares), rtol=1e-14, atol=0.0)
+        assert torch.allclose(parts[0] + parts[1], whole.weighted_sum(index, shares), rtol=1e-14, atol=0.0)
 
 
 @settings(max_examples=40, deadline=None)
@@ -147,7 +148,7 @@ def test_any_vectors_shares_and_order(workers: int, seed: int) -> None:
     shares = rng.dirichlet(np.full(workers, 10.0 ** rng.uniform(-2, 4)))
     order = rng.permutation(workers)
     index, weights = torch.from_numpy(order)[None], torch.from_numpy(shares)[None]
-    weights *= softness(workers)
+    weights *= rounding_backoff(workers)
     with_all = add_up_samples(torch.from_numpy(vectors), index, weights)
     silent = weights.clone()
     silent[0, rng.integers(workers)] = 0.0
@@ -180,9 +181,9 @@ def test_products(slots: int) -> None:
 
 def test_mean_of_60000_alike() -> None:
     rows, held = np.tile(np.array(UNIT, dtype=np.float32), (60_000, 1)), np.full(60_000, 1.0 / 60_000)
-    with_all = add_up_rows(softness(60_000) * held, rows)
+    with_all = add_up_rows(rounding_backoff(60_000) * held, rows)
     held[0] = 0.0
-    assert 0.9999 < np.linalg.norm(with_all - add_up_rows(softness(60_000) * held, rows)) * 60_000 <= 1.0
+    assert 0.9999 < np.linalg.norm(with_all - add_up_rows(rounding_backoff(60_000) * held, rows)) * 60_000 <= 1.0
 
 
 ABOVE = np.nextafter(np.float32(0.5), np.float32(1.0))  # four of it have a norm of 1 + 1.2e-7

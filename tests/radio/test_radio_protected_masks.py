@@ -13,11 +13,11 @@ from airmixml import PrivacyError, Scenario, simulate
 from airmixml.masks.graph import draw_graph
 from airmixml.masks.hidden_noise import who_is_left
 from airmixml.privacy import Everyone, Sensitivity, Server, facts, state_privacy
-from airmixml.radio import impaired_reception
+from airmixml.radio import reception
 from airmixml.radio.draws import AirSetting
-from airmixml.radio.leftover import Leftover
 from airmixml.radio.masking import Masking, masking_of, protected_graph
 from airmixml.radio.privacy_target import planned_design
+from airmixml.radio.residual_noise import ResidualNoise
 from airmixml.streams import Secret
 
 DIGITS = Scenario.preset("trustless-digits").with_overrides("privacy.colluders=12")
@@ -62,12 +62,12 @@ def test_masks_hide_as_much_on_the_graph_that_was_drawn() -> None:
 def test_a_protected_run_leaves_what_its_own_graph_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = list[set[int]]()
 
-    class Watched(Leftover):
+    class Watched(ResidualNoise):
         def __init__(self, scenario: Scenario, masking: Masking) -> None:
             seen.append(neighbours_of(masking))
             super().__init__(scenario, masking)
 
-    monkeypatch.setattr(impaired_reception, "Leftover", Watched)
+    monkeypatch.setattr(reception, "ResidualNoise", Watched)
     asked, secret = DIGITS.with_overrides("air.reciprocity_nmse_db=-40"), Secret()
     simulate(asked)
     simulate(asked, secret=secret)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from airmixml import Scenario, Speed, simulate
 from airmixml.data import DataSet
-from airmixml.radio.senders import MomentSender, make_sender, pack_symmetric, unpack_symmetric
-from airmixml.workers import Population
+from airmixml.radio.senders import make_sender, pack_symmetric, unpack_symmetric
+from airmixml.workers import Population, moments, payloads
 
 CPU = torch.device("cpu")
 
@@ -84,15 +84,15 @@ def sum_by_numpy(dataset: DataSet, index: np.ndarray, ratios: np.ndarray, weight
 
 
 @pytest.mark.parametrize("at_once", [1 << 25, 40, 7, 1])
-def test_moments_on_the_air_are_plain_sums_of_products(at_once: int) -> None:
+def test_moments_on_the_air_are_plain_sums_of_products(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where slots, and the workers of one slot, are cut into parts."""
     dataset, rng = made(5), np.random.default_rng(1)
     index, ratios = rng.integers(0, 30, size=(6, 9)), rng.dirichlet(np.ones(9), size=6)
     ratios[2] = 0.0  # nobody sends
     sender = make_sender(sending("workers.sends=moments"), dataset, CPU)
-    assert isinstance(sender, MomentSender)
-    sender.numbers_at_once = at_once
-    mixed = sender.mix(torch.from_numpy(index), torch.from_numpy(ratios))
+    for module in (payloads, moments):
+        monkeypatch.setattr(module, "NUMBERS_AT_ONCE", at_once)
+    mixed = sender.weighted_sum(torch.from_numpy(index), torch.from_numpy(ratios))
     assert mixed.numpy() == pytest.approx(sum_by_numpy(dataset, index, ratios, 0.25), abs=2e-7)
     assert not mixed[2].any()
 
@@ -100,21 +100,21 @@ def test_moments_on_the_air_are_plain_sums_of_products(at_once: int) -> None:
 def test_samples_on_the_air_are_plain_sums() -> None:
     dataset, rng = made(5), np.random.default_rng(2)
     index, ratios = rng.integers(0, 30, size=(6, 9)), rng.dirichlet(np.ones(9), size=6)
-    mixed = make_sender(sending(), dataset, CPU).mix(torch.from_numpy(index), torch.from_numpy(ratios))
+    mixed = make_sender(sending(), dataset, CPU).weighted_sum(torch.from_numpy(index), torch.from_numpy(ratios))
     table = np.hstack([dataset.train_inputs, 0.25 * np.eye(4)[dataset.train_labels]])
     assert mixed.numpy() == pytest.approx(np.einsum("ts,tsd->td", ratios, table[index]), abs=2e-7)
 
 
 @pytest.mark.parametrize("at_once", [1 << 25, 100])
-def test_finely_rounded_moments_are_nearly_the_exact_ones(at_once: int) -> None:
+def test_finely_rounded_moments_are_nearly_the_exact_ones(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """16 bits over at most 0.99: steps of 3e-5."""
     dataset, rng = made(5), np.random.default_rng(3)
     index, ratios = rng.integers(0, 30, size=(4, 9)), rng.dirichlet(np.ones(9), size=4)
     changes = ("workers.sends=moments", "workers.bits=16", "workers.bits_range=1000")
     sender = make_sender(sending(*changes), dataset, CPU)
-    assert isinstance(sender, MomentSender)
-    sender.numbers_at_once = at_once
-    mixed = sender.mix(torch.from_numpy(index), torch.from_numpy(ratios))
+    for module in (payloads, moments):
+        monkeypatch.setattr(module, "NUMBERS_AT_ONCE", at_once)
+    mixed = sender.weighted_sum(torch.from_numpy(index), torch.from_numpy(ratios))
     assert mixed.numpy() == pytest.approx(sum_by_numpy(dataset, index, ratios, 0.25), abs=4e-5)
 
 

@@ -90,7 +90,9 @@ def encoded(scenario: Scenario, raw: NDArray[np.float32]) -> DataSet:
 def sent(scenario: Scenario, dataset: DataSet) -> NDArray[np.float64]:
     """What a single worker puts on the air, for each sample; samples x symbols."""
     every = torch.arange(dataset.train_samples)[:, None]
-    mixed = make_sender(scenario, dataset, torch.device("cpu")).mix(every, torch.ones(every.shape, dtype=torch.float64))
+    mixed = make_sender(scenario, dataset, torch.device("cpu")).weighted_sum(
+        every, torch.ones(every.shape, dtype=torch.float64)
+    )
     return np.asarray(mixed.double().numpy())
 
 

@@ -21,9 +21,10 @@ from airmixml.data import Bounded, DataSet, LabelCode, OneHot, Signs
 from airmixml.errors import ScenarioError
 from airmixml.radio.privacy_target import sensitivity_of
 from airmixml.radio.row_privacy import row_amplitude
-from airmixml.radio.senders import make_sender, mix_in_pieces
+from airmixml.radio.senders import make_sender
 from airmixml.streams import Secret
 from airmixml.workers import Holdings, Signal, encode
+from airmixml.workers.payloads import Places
 from airmixml.workers.population import gather_rows
 
 CPU = torch.device("cpu")
@@ -61,7 +62,7 @@ def sent(scenario: Scenario, dataset: DataSet, holdings: Holdings | None = None)
     """What a single worker puts on the air, for each sample or holding; x symbols."""
     every = torch.arange(dataset.train_samples if holdings is None else len(holdings.rows))[:, None]
     sender = make_sender(scenario, dataset, CPU, holdings=holdings)
-    return np.asarray(sender.mix(every, torch.ones(every.shape, dtype=torch.float64)).double().numpy())
+    return np.asarray(sender.weighted_sum(every, torch.ones(every.shape, dtype=torch.float64)).double().numpy())
 
 
 def largest_squared_distance(vectors: NDArray[np.float64]) -> float:
@@ -234,9 +235,9 @@ def test_how_many_rows_one_worker_holds_changes_nothing_of_the_others(in_pieces:
         index = torch.arange(workers)[None]
         if in_pieces:
             lengths = [5, sender.signal.symbols - 5]
-            sums.append(mix_in_pieces(sender, index, shares[:, :, None].expand(-1, -1, 2), lengths))
+            sums.append(sender.weighted_sum(index, shares[:, :, None].expand(-1, -1, 2), Places(lengths)))
         else:
-            sums.append(sender.mix(index, shares))
+            sums.append(sender.weighted_sum(index, shares))
     assert torch.equal(*sums)
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-import airmixml.radio.mixtures as mixtures_module
+import airmixml.radio.transmission as mixtures_module
 from airmixml import RunFolderError, Scenario, ScenarioError, simulate
 from airmixml.reproduction import Reproduction, Request, reproduce
 

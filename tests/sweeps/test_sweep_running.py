@@ -223,7 +223,7 @@ def test_a_scenario_that_cannot_be_run_costs_none_that_shares_its_draws(
 
 def test_a_network_that_goes_astray_costs_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the noise of one scenario had been beyond what float32 can hold."""
-    from airmixml.radio import mixtures as module
+    from airmixml.radio import transmission as module
 
     good = scenarios_of(1)
     expected = run_sweep(cut_into_batches(good, Trainings()), tmp_path / "whole")

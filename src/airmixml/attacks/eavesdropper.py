@@ -21,7 +21,7 @@ know, and no mask is formed. A listener who knows M turns y into (2 M)^(-1/2) y,
 Nothing is lost, and a loud worker's noise, which lies along its phase, no longer drowns those a quarter turn off.
 
 The listener is granted what a server is told: self masks, and the masks of absent workers where they are recovered.
-Sums over the masks of very large slots are replaced by their mean over graphs, as in ``radio.leftover``.
+Sums over the masks of very large slots are replaced by their mean over graphs, as in ``radio.residual_noise``.
 """
 
 import math
@@ -42,14 +42,15 @@ from airmixml.impairments.gains import SeatGains
 from airmixml.radio.channel import draw_fading, draw_phase
 from airmixml.radio.draws import AirSetting, SlotDraws, SlotTensors, draw_slots
 from airmixml.radio.masking import Masking, masking_of
-from airmixml.radio.mixtures import Transmission
 from airmixml.radio.path_loss import path_gain
-from airmixml.radio.senders import Sender, make_sender, mix_in_pieces
+from airmixml.radio.senders import make_sender
+from airmixml.radio.transmission import Transmission
 from airmixml.randomness.slot_words import slot_words
 from airmixml.scenario import Scenario, Speed
 from airmixml.streams import SLOTS_PER_CHAPTER, Streams
 from airmixml.units import dbm_to_watts
 from airmixml.workers import place_coordinates
+from airmixml.workers.payloads import Payload, Places
 
 _ALIKE: Final = 0.1
 _MOST_DIFFERENCES: Final = 1 << 28
@@ -285,13 +286,14 @@ def _weigh_added(masking: Masking, drawn: SlotTensors, per_sent: torch.Tensor) -
     return added * drawn.power_scale_watts[:, None].sqrt() * planned, noise.filters()
 
 
-def _mix(setting: AirSetting, sender: Sender, sample_index: torch.Tensor, arrival: Arrival) -> list[torch.Tensor]:
+def _mix(setting: AirSetting, sender: Payload, sample_index: torch.Tensor, arrival: Arrival) -> list[torch.Tensor]:
     """Return real and imaginary part of the sum with complex weights; slots x symbols each."""
-    lengths, in_slot = frame_of(setting.scenario.air, setting.signal.symbols).lengths, sample_index.shape[1]
+    lengths = frame_of(setting.scenario.air, setting.signal.symbols).lengths
+    places = Places(lengths, None, sample_index.shape[1])
     mixed: list[torch.Tensor] = []
     for seats, turned in arrival:
         shares = (turned.real.contiguous(), turned.imag.contiguous())
-        some = [mix_in_pieces(sender, sample_index[:, seats], part, lengths, in_slot=in_slot) for part in shares]
+        some = [sender.weighted_sum(sample_index[:, seats], part, places) for part in shares]
         mixed = some if not mixed else [total + more for total, more in zip(mixed, some, strict=True)]
     return mixed
 

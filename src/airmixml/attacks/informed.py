@@ -38,7 +38,7 @@ from airmixml.attacks.sample_symbols import InnerProducts, Samples
 from airmixml.attacks.server_view import ServerView
 from airmixml.attacks.target import Outcome, Target
 from airmixml.output.numbers import NONE
-from airmixml.radio.row_sums import RowSums
+from airmixml.radio.senders import RowSums
 from airmixml.scenario import Scenario, Speed
 from airmixml.streams import Streams
 from airmixml.workers import Holdings, within_declared

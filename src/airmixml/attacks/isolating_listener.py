@@ -179,7 +179,7 @@ class _Heard:
     def hear(self, number: int) -> torch.Tensor:
         """Return what is heard of a worker, in units of what it holds; 1 x symbols. To be asked in order."""
         index = torch.from_numpy(self._view.held_index[self._workers[[number]]][None]).to(self.device)
-        sent = self._sender.mix(index, torch.ones((1, 1), dtype=torch.float64, device=self.device)).float()
+        sent = self._sender.weighted_sum(index, torch.ones((1, 1), dtype=torch.float64, device=self.device)).float()
         normals = torch.from_numpy(self._noise.standard_normal(sent.shape, dtype=np.float32)).to(self.device)
         heard: torch.Tensor = sent + float(np.sqrt(self.variance[number])) * normals
         return heard

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from airmixml.attacks.nearest_neighbours import blocks_of
 from airmixml.data import Centred, DataSet, LabelCode, OneHot
+from airmixml.radio.mixtures import MixtureBlock
 from airmixml.radio.senders import pack_symmetric, unpack_symmetric
-from airmixml.radio.transmission import MixtureBlock
 from airmixml.workers import Signal
 
 _MOST_MOMENTS: Final = 4096

@@ -14,9 +14,9 @@ from airmixml.devices import find_device, physical_memory_bytes
 from airmixml.errors import ScenarioError
 from airmixml.radio.draws import SlotDraws
 from airmixml.radio.masking import noise_in_sum_watts
-from airmixml.radio.mixtures import Transmission, transmit_family
+from airmixml.radio.mixtures import MixtureBlock
 from airmixml.radio.scheduling import seats_of
-from airmixml.radio.transmission import MixtureBlock
+from airmixml.radio.transmission import Transmission, transmit_family
 from airmixml.scenario import RunContext, Scenario
 from airmixml.scenario.consistency import require_classes
 from airmixml.streams import Streams

@@ -6,8 +6,6 @@ computed: that some picture has exactly these features is more than can be said.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -15,10 +13,11 @@ import torch
 from airmixml.arrays import Doubles, Integers, Singles
 from airmixml.audit.faults import SOUND, Fault
 from airmixml.data import Bounded, Centred, DataSet, LabelCode
-from airmixml.radio.senders import Sender, make_sender, mix_in_pieces, probed_symbols
+from airmixml.radio.senders import make_sender
 from airmixml.scenario import Scenario, Workers
 from airmixml.streams import Streams
 from airmixml.workers import Signal, declared_bounds, encoder_of, finish_encoding
+from airmixml.workers.payloads import Payload, Places, Wrapper
 
 
 def _encoded(workers: Workers, features: Singles, labels: Integers, classes: int) -> DataSet:
@@ -100,56 +99,34 @@ def draw_pairs(scenario: Scenario, features: int, classes: int, pairs: int) -> D
 def sent_of(scenario: Scenario, samples: DataSet, fault: Fault = SOUND) -> Doubles:
     """Return what each sample is really sent as, alone and with a share of 1; samples x symbols."""
     sender, count = faulty_sender(scenario, samples, fault), samples.train_samples
-    alone = sender.mix(torch.arange(count)[:, None], torch.ones((count, 1), dtype=torch.float64))
+    alone = sender.weighted_sum(torch.arange(count)[:, None], torch.ones((count, 1), dtype=torch.float64))
     return np.asarray(alone.numpy(), dtype=np.float64)
 
 
-@dataclass(frozen=True, kw_only=True)
-class AlteredSender:
-    """Sends louder than another sender, or leaves samples out.
+class AlteredPayload(Wrapper):
+    """Louder than another payload, or with samples left out.
 
     ``factor`` is on all that is sent, ``audible`` has one number, 0 or 1, for each sample of the pool.
     """
 
-    sender: Sender
-    factor: float = 1.0
-    audible: torch.Tensor | None = None
+    taken_for_exact = True
 
-    @property
-    def in_any_order(self) -> bool:
-        """Whether blocks of slots may be mixed in any order."""
-        return self.sender.in_any_order
+    def __init__(self, inner: Payload, *, factor: float = 1.0, audible: torch.Tensor | None = None) -> None:
+        super().__init__(inner)
+        self._factor, self._audible = factor, audible
 
-    def mix(self, sample_index: torch.Tensor, ratios: torch.Tensor) -> torch.Tensor:
-        """Return sum_i q_i v_i as it is really sent; slots x symbols."""
-        if self.audible is not None:
-            ratios = ratios * self.audible[sample_index]
-        return self.factor * self.sender.mix(sample_index, ratios)
-
-    def mix_in_pieces(
-        self,
-        sample_index: torch.Tensor,
-        shares: torch.Tensor,
-        lengths: Sequence[int],
-        symbols: torch.Tensor | None,
-        in_slot: int,
-        limits: torch.Tensor | None = None,
-    ) -> torch.Tensor:
-        """Return the same for shares that differ from piece to piece; see the function of that name."""
-        if self.audible is not None:
-            shares = shares * self.audible[sample_index][..., None]
-        asked = self.sender, sample_index, shares, lengths, symbols
-        return self.factor * mix_in_pieces(*asked, in_slot=in_slot, limits=limits)
-
-    def probed_symbols(self) -> torch.Tensor:
-        """Return the symbols on which a server measures noise and distortion."""
-        return probed_symbols(self.sender, 0)
+    def weighted_sum(self, index: torch.Tensor, weights: torch.Tensor, places: Places | None = None) -> torch.Tensor:
+        """Return sum_i w_i v_i as it is really sent; slots x symbols."""
+        if self._audible is not None:
+            heard = self._audible[index]
+            weights = weights * (heard if places is None else heard[..., None])
+        return self._factor * self.inner.weighted_sum(index, weights, places)
 
 
-def faulty_sender(scenario: Scenario, samples: DataSet, fault: Fault) -> Sender:
+def faulty_sender(scenario: Scenario, samples: DataSet, fault: Fault) -> Payload:
     """Return what workers with these samples really send, as loud as it arrives."""
     sender, factor = make_sender(scenario, samples, torch.device("cpu")), fault.sent_factor * fault.gain_factor
-    return sender if factor == 1.0 else AlteredSender(sender=sender, factor=factor)
+    return sender if factor == 1.0 else AlteredPayload(sender, factor=factor)
 
 
 def _body_of(workers: Workers, features: int) -> tuple[int, bool]:

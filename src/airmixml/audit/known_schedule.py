@@ -7,7 +7,7 @@ is its signal in Gaussian noise, in one of two worlds: the canary, or another sa
 On an imperfect air the adversary knows the worker's gain in every piece too, and has both quadratures of what is
 received, with the pilots, which a silent worker does not send. Where workers bring the noise, a removed one goes on
 with pilots, noise and masks, and the attack is on one quadrature: along the phase of worker i's gain there is |g_i| of
-what that sends, in the noise of everybody and in what differing gains leave of masks (``radio.leftover``). With
+what that sends, in the noise of everybody and in what differing gains leave of masks (``radio.residual_noise``). With
 x_j = Re(g_j conj(g_i)) / |g_i| that is
 
     s^2 sum_j x_j^2 + e^2 sum_(masks) (x_j - x_l)^2 + half of the receiver's noise.
@@ -177,18 +177,20 @@ def _contributions(bench: Bench, sent: _Slots) -> tuple[torch.Tensor, torch.Tens
     ratios, rows = torch.from_numpy(sent.ratios)[:, None], torch.zeros((len(sent.ratios), 1), dtype=torch.int64)
     removed = bench.adjacency == "remove-one"
     if sent.gains is None:
-        with_canary = sender.mix(rows, ratios)
-        return with_canary, torch.zeros_like(with_canary) if removed else sender.mix(rows + 1, ratios)
+        with_canary = sender.weighted_sum(rows, ratios)
+        return with_canary, torch.zeros_like(with_canary) if removed else sender.weighted_sum(rows + 1, ratios)
     frame = frame_of(scenario.air, bench.air.signal.symbols)
     gains = (ratios * sent.gains).expand(-1, frame.pieces)
     on_symbols = gains.repeat_interleave(torch.tensor(frame.lengths), dim=1)
     if scenario.privacy.noise != "receiver":
-        with_canary, other = (on_symbols.real * sender.mix(row, torch.ones_like(ratios)) for row in (rows, rows + 1))
+        with_canary, other = (
+            on_symbols.real * sender.weighted_sum(row, torch.ones_like(ratios)) for row in (rows, rows + 1)
+        )
         return with_canary, torch.zeros_like(with_canary) if removed else other
     pilots = fault.gain_factor * math.sqrt(bench.air.pilot_energy / frame.pilot_count) * gains[:, frame.pilot_pieces]
 
     def received(row: torch.Tensor) -> torch.Tensor:
-        numbers = torch.cat([on_symbols * sender.mix(row, torch.ones_like(ratios)), pilots], dim=1)
+        numbers = torch.cat([on_symbols * sender.weighted_sum(row, torch.ones_like(ratios)), pilots], dim=1)
         return torch.cat([numbers.real, numbers.imag], dim=1)
 
     with_canary = received(rows)

@@ -24,12 +24,12 @@ from airmixml.impairments.frame import frame_of
 from airmixml.privacy import Sensitivity
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import centre_privately
+from airmixml.radio.mixtures import MixtureBlock, simulate_blocks
 from airmixml.radio.privacy_target import assumed_noise_watts, planned_design
-from airmixml.radio.senders import Sender
-from airmixml.radio.transmission import MixtureBlock, simulate_blocks
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.streams import Streams
 from airmixml.workers import Population, deploy
+from airmixml.workers.payloads import Payload
 
 # Each may fail by chance, so each takes its part of the failure probability: level, quietest, repeated, shape.
 CHECKS: Final = 4
@@ -241,7 +241,7 @@ def heard_blocks(
     fault: Fault,
     speed: Speed,
     meter: NoiseMeter | None,
-    sender: Sender | None = None,
+    sender: Payload | None = None,
     progress: Progress = silent,
 ) -> Iterator[tuple[torch.Tensor, MixtureBlock]]:
     """Run all slots and yield what reaches the adversary, the weight of labels put back, and the block it is from.

@@ -19,18 +19,18 @@ import torch
 from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles, Integers
-from airmixml.audit.canaries import AlteredSender, draw_pairs, faulty_sender, sent_of
+from airmixml.audit.canaries import AlteredPayload, draw_pairs, faulty_sender, sent_of
 from airmixml.audit.faults import Fault
 from airmixml.audit.noise_check import NoiseMeter, heard_blocks
 from airmixml.audit.trials import shares_of
 from airmixml.data import DataSet
 from airmixml.radio.centring import centre_privately
-from airmixml.radio.senders import Sender, make_sender, mix_in_pieces
-from airmixml.radio.transmission import MixtureBlock
+from airmixml.radio.mixtures import MixtureBlock
 from airmixml.scenario import RunContext, Scenario
 from airmixml.streams import SLOTS_PER_CHAPTER, Streams
 from airmixml.units import dbm_to_watts
 from airmixml.workers import deploy
+from airmixml.workers.payloads import Payload, Places, Wrapper
 
 _LEAST_CANARIES: Final = 10
 _WORKERS_PER_CANARY: Final = 20
@@ -97,12 +97,12 @@ def run_with_canaries(
     heads, tails = np.split(dataset.train_samples + np.arange(2 * canaries), 2)
     sample_index = population.sample_index.copy()
     sample_index[who] = np.where(coins, heads, tails)
-    sender: Sender = faulty_sender(scenario, held, fault)
+    sender = faulty_sender(scenario, held, fault)
     sent = torch.from_numpy(sent_of(scenario, pairs)).float()
     if adjacency == "remove-one":
         audible = torch.ones(held.train_samples, dtype=torch.float64)
         audible[tails] = 0.0
-        sender = AlteredSender(sender=sender, audible=audible)
+        sender = AlteredPayload(sender, audible=audible)
         sent[canaries:] = 0.0
     middles, moves = (sent[:canaries] + sent[canaries:]) / 2.0, (sent[:canaries] - sent[canaries:]) / 2.0
     column = np.full(population.count, -1)
@@ -127,7 +127,7 @@ def _labels_as(dataset: DataSet, pairs: DataSet) -> NDArray[Any]:
 def _matched_scores(
     heard: Iterator[Heard],
     scenario: Scenario,
-    sender: Sender,
+    sender: Payload,
     sample_index: Integers,
     column: Integers,
     middles: torch.Tensor,
@@ -143,7 +143,7 @@ def _matched_scores(
             continue
         shares = shares_of(columns, draws.ratios, len(moves))
         others = torch.from_numpy(np.where(columns < 0, draws.ratios, 0.0))
-        known = sender.mix(torch.from_numpy(sample_index[draws.scheduled_workers]), others)
+        known = sender.weighted_sum(torch.from_numpy(sample_index[draws.scheduled_workers]), others)
         left = (received - known).to(moves.dtype) - shares @ middles  # sums of moments come in float64
         weights = torch.from_numpy(draws.power_scale_watts / (noise_watts / 2.0))[:, None]
         scores += ((left @ moves.T).double() * shares.double() * weights).sum(dim=0)
@@ -154,7 +154,7 @@ def _impaired_scores(
     received: torch.Tensor,
     block: MixtureBlock,
     scenario: Scenario,
-    sender: Sender,
+    sender: Payload,
     sample_index: torch.Tensor,
     columns: Integers,
     middles: torch.Tensor,
@@ -169,11 +169,11 @@ def _impaired_scores(
     assert gains is not None
     assert divisor is not None
     frame, ratios = gains.draws.frame, block.drawn.ratios
-    left = received.double()
+    left, places = received.double(), Places(frame.lengths, None, sample_index.shape[1])
     for some in gains.parts:
         turned = (ratios[:, some, None] * gains.of(some) / divisor[:, None, :]).real
         others = turned * torch.from_numpy(columns[:, some] < 0)[..., None]
-        left = left - mix_in_pieces(sender, sample_index[:, some], others, frame.lengths, in_slot=sample_index.shape[1])
+        left = left - sender.weighted_sum(sample_index[:, some], others, places)
     slot, seat = (torch.from_numpy(part) for part in np.nonzero(columns >= 0))
     who = torch.from_numpy(columns)[slot, seat]
     turned = (ratios[slot, seat, None] * gains.at(slot, seat) / divisor[slot]).real.expand(-1, frame.pieces)

@@ -27,9 +27,9 @@ from airmixml.edge.stack import NetworkStack
 from airmixml.errors import ScenarioError
 from airmixml.notebook import html_facts
 from airmixml.progress import Progress, silent
-from airmixml.radio.mixtures import Mixtures, Transmission, gather_family, simulate_family
+from airmixml.radio.mixtures import MixtureBlock
 from airmixml.radio.shards import ShardStore
-from airmixml.radio.transmission import MixtureBlock
+from airmixml.radio.transmission import Mixtures, Transmission, gather_family, simulate_family
 from airmixml.scenario import Learner, RunContext, Scenario, Speed
 from airmixml.sums import Sums
 from airmixml.workers import Population, Signal

@@ -17,7 +17,7 @@ from airmixml.scenario import Scenario
 from airmixml.wording import shown
 
 if TYPE_CHECKING:
-    from airmixml.radio.mixtures import Transmission
+    from airmixml.radio.transmission import Transmission
 
 _PROTECTION = "protection"
 

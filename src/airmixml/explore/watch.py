@@ -18,8 +18,8 @@ from airmixml.data import known_dataset
 from airmixml.errors import ScenarioError
 from airmixml.explore.asked import finite
 from airmixml.planning.known_inputs import data_dimensions
-from airmixml.radio.mixtures import Transmission, open_air
-from airmixml.radio.transmission import MixtureBlock
+from airmixml.radio.mixtures import MixtureBlock
+from airmixml.radio.transmission import Transmission, open_air
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.streams import SLOTS_PER_CHAPTER, Streams
 from airmixml.units import ratio_to_db, watts_to_dbm

@@ -11,26 +11,14 @@ from airmixml.lazy import import_late
 
 if TYPE_CHECKING:
     from airmixml.impairments.frame import Frame
-    from airmixml.impairments.gains import Impairment, SeatDraws, SeatGains
-    from airmixml.impairments.gaussian_errors import GaussianError
+    from airmixml.impairments.gains import GaussianError, Impairment, SeatDraws, SeatGains
 
-__all__ = [
-    "Frame",
-    "GaussianError",
-    "Impairment",
-    "SeatDraws",
-    "SeatGains",
-]
+__all__ = ["Frame", "GaussianError", "Impairment", "SeatDraws", "SeatGains"]
 
 __getattr__ = import_late(
     __name__,
     {
         "airmixml.impairments.frame": ("Frame",),
-        "airmixml.impairments.gains": (
-            "Impairment",
-            "SeatDraws",
-            "SeatGains",
-        ),
-        "airmixml.impairments.gaussian_errors": ("GaussianError",),
+        "airmixml.impairments.gains": ("GaussianError", "Impairment", "SeatDraws", "SeatGains"),
     },
 )

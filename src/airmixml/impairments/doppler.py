@@ -15,8 +15,7 @@ from scipy.special import j0
 
 from airmixml.arrays import Doubles
 from airmixml.impairments.fading_floor import fades, largest_ratio, weakest_fading
-from airmixml.impairments.gains import SeatDraws
-from airmixml.impairments.gaussian_errors import GaussianError
+from airmixml.impairments.gains import GaussianError, Impairment, SeatDraws
 from airmixml.scenario import Scenario
 
 _FIRST_ZERO: Final = 2.404825557695773  # of J_0
@@ -25,7 +24,7 @@ _NEGLIGIBLE: Final = 1e-9  # variance of a direction in which the gains of a blo
 
 
 @dataclass(frozen=True, kw_only=True)
-class Doppler:
+class Doppler(Impairment):
     """g(t) = h(t) / h(0), t from the start of a block, given abs(h(0)), the magnitude that was drawn for the slot.
 
     Scattered paths: h(t) = r(t) h(0) + w(t) with r(t) = J_0(2 pi f_D t) and w Gaussian with the covariance

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles
 from airmixml.errors import ScenarioError
-from airmixml.impairments.gains import SeatDraws
+from airmixml.impairments.gains import Impairment, SeatDraws
 from airmixml.scenario import Air, Scenario
 from airmixml.units import db_to_ratio
 
@@ -112,11 +112,10 @@ def _heard(air: Air, power: torch.Tensor) -> torch.Tensor:
 
 
 @dataclass(frozen=True, eq=False)
-class SilentClusters:
+class SilentClusters(Impairment):
     """g = 0 on clusters in a fade, on which a worker stays silent; else 1."""
 
     about = "clusters of subcarriers in a fade, left silent"
-    follows_worker = False
     scenario: Scenario
     echoes: Echoes
 
@@ -130,7 +129,3 @@ class SilentClusters:
         """Draw 0 or 1; slots x scheduled x pieces."""
         heard = _heard(self.scenario.air, draw_responses(self.echoes, draws).abs().square())
         return heard.double()[:, :, torch.tensor(draws.frame.clusters, device=heard.device)]
-
-    def largest_power_gain(self, failure: float) -> float:
-        """Silence adds no power."""
-        return 1.0

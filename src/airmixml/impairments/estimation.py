@@ -8,14 +8,13 @@ import torch
 
 from airmixml.impairments.echoes import Echoes, draw_responses, echoes_of
 from airmixml.impairments.fading_floor import fades, largest_ratio, weakest_fading
-from airmixml.impairments.gains import SeatDraws
-from airmixml.impairments.gaussian_errors import GaussianError
+from airmixml.impairments.gains import GaussianError, Impairment, SeatDraws
 from airmixml.scenario import Scenario
 from airmixml.units import db_to_ratio, dbm_to_watts
 
 
 @dataclass(frozen=True, kw_only=True)
-class EstimationError:
+class EstimationError(Impairment):
     """h = h_hat + e, e ~ CN(0, NMSE path_gain^2) independent of the estimate h_hat: g = h / h_hat = 1 + e / h_hat.
 
     That is the error of a minimum-mean-square estimate (Yoo and Goldsmith 2006, IEEE Trans. Inf. Theory 52(5)), new in
@@ -91,7 +90,7 @@ class EstimationError:
 
 
 @dataclass(frozen=True)
-class ReciprocityError:
+class ReciprocityError(Impairment):
     """g = 1 + r, r ~ CN(0, NMSE), new in every slot: the uplink is 1 + r times the downlink that was estimated.
 
     The air is the same both ways; the chains of amplifiers and filters before the antennas are not, and calibration
@@ -100,7 +99,6 @@ class ReciprocityError:
     """
 
     about = "difference between uplink and downlink that calibration leaves"
-    follows_worker = False
     nmse: float
 
     @classmethod

@@ -6,6 +6,11 @@ square drift of at most 0.2 rad from end to end, so an error of 0.06 rad.
 
 With OFDM a block has a pilot on every cluster of subcarriers. Between pilots, a few OFDM symbols at a time (as many as
 a piece may last) are filled cluster by cluster, so that a piece is what such a run sends on one cluster.
+
+Phases that drift apart leave less of a sum: E exp(j phi(t)) falls from the start of a block on. A pilot tells the mean
+gain there; a server built for a class of hardware knows what follows from how large drifts are (``expected_drift``):
+exp(-(2 pi s t)^2 / 2) for carrier offsets of s Hz, exp(-pi w t) for phase noise of linewidth w, J_0(2 pi f_D t) for
+workers that move.
 """
 
 import math
@@ -13,6 +18,11 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Final
 
+import numpy as np
+from scipy.special import j0
+
+from airmixml.arrays import Doubles
+from airmixml.scenario import Scenario
 from airmixml.scenario.air import Air
 from airmixml.scenario.waveform import SYMBOLS_PER_SECOND
 
@@ -160,3 +170,22 @@ def _pieces_per_block(air: Air, seconds: float) -> int:
         + (2.0 * math.pi * air.doppler_hz * seconds) ** 2
     )
     return max(1, min(_MOST_PIECES_PER_BLOCK, math.ceil(math.sqrt(squared) / _DRIFT_RADIANS)))
+
+
+def expected_drift(scenario: Scenario, frame: Frame) -> Doubles:
+    """Return the expected mean gain of each piece over that of the piece beside its pilot; shape pieces."""
+    seconds = np.array(frame.seconds)
+    at_pilot = seconds[np.array(frame.pilot_pieces)[np.array(frame.pilots)]]
+    return np.asarray(_expected(scenario, seconds) / _expected(scenario, at_pilot))
+
+
+def _expected(scenario: Scenario, seconds: Doubles) -> Doubles:
+    """Return E g so long after a resynchronisation; shape of the seconds. At least a half: noise is raised too."""
+    air = scenario.air
+    turns = 2.0 * math.pi * seconds
+    log_gain = -0.5 * (air.frequency_offset_hz * turns) ** 2 - 0.5 * air.phase_noise_hz * turns
+    scattered = 1.0
+    if scenario.radio.fading == "rician":
+        scattered = 1.0 / (1.0 + scenario.radio.rician_k)
+    moved = 1.0 - scattered + scattered * j0(air.doppler_hz * turns)
+    return np.asarray(np.maximum(np.exp(np.maximum(log_gain, -50.0)) * moved, 0.5))

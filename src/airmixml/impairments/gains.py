@@ -4,16 +4,17 @@ A worker that is to arrive with amplitude sqrt(beta) q arrives with sqrt(beta) q
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, reduce
-from typing import Any, Final, Protocol, Self
+from typing import Any, ClassVar, Final, NamedTuple, Self
 from zlib import crc32
 
 import torch
+from scipy.special import gammainccinv
 
 from airmixml.doors import IMPAIRMENTS
 from airmixml.impairments.frame import Frame
-from airmixml.impairments.gaussian_errors import GaussianError, largest_product
 from airmixml.randomness.distributions import normal_pairs, uniforms
 from airmixml.randomness.slot_words import SlotWords
 from airmixml.scenario import Scenario
@@ -23,6 +24,8 @@ _RARE, _FREQUENT = 1e-30, 1e-3  # probabilities of failure at which a bound that
 # In a bound on all gains of a run, more pieces than any slot has.
 _MOST_PIECES: Final = 1 << 20
 _GAINS_AT_ONCE: Final = 1 << 24
+_ROUNDING: Final = 1e-9
+_HALVINGS: Final = 200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,29 +84,43 @@ class SeatDraws:
         return words.reshape(len(self.slots), self.scheduled, each)
 
 
-class Impairment(Protocol):
-    """One cause for gains other than 1.
+class GaussianError(NamedTuple):
+    """abs(g) is at most mean + abs(e), with e ~ CN(0, variance) independent of all other errors."""
+
+    mean: float
+    variance: float
+
+
+class Impairment:
+    """One cause for gains other than 1; by default one that adds no power, whoever sits in a seat.
 
     Attributes:
         about: what it is, in one line.
         follows_worker: whether its gains depend on who sits in a seat, which a hidden schedule must not show.
+        key: of ``air``, whose number says how large it is; 0: there is none. Others override ``of``.
     """
 
-    about: str
-    follows_worker: bool
+    about: ClassVar[str]
+    follows_worker: Any = False
+    key: ClassVar[str] = ""
 
     @classmethod
     def of(cls, scenario: Scenario) -> Self | None:
         """Return it as the scenario's air has it; None where the air does not."""
+        size = getattr(scenario.air, cls.key)
+        return cls(size) if size else None  # type: ignore[call-arg]
 
     def gains(self, draws: SeatDraws) -> torch.Tensor:
         """Draw g; slots x scheduled x pieces (or x 1 where it is the same for all), real or complex."""
+        raise NotImplementedError
 
     def largest_power_gain(self, failure: float) -> float:
-        """Return what one abs(g)^2 exceeds with at most that probability.
+        """Return what one abs(g)^2 exceeds with at most that probability."""
+        return 1.0
 
-        An impairment may also have ``gaussian_error``, which says by how much abs(g) is off; see ``GaussianError``.
-        """
+    def gaussian_error(self) -> GaussianError | None:
+        """Return by how much abs(g) is off, where that is an independent Gaussian error."""
+        return None
 
 
 @lru_cache(maxsize=64)
@@ -203,3 +220,33 @@ def never_exceeded(scenario: Scenario) -> bool:
         impairment.largest_power_gain(_RARE) == impairment.largest_power_gain(_FREQUENT)
         for impairment in impairments_of(scenario)
     )
+
+
+def largest_product(errors: Sequence[GaussianError], failure: float) -> float:
+    """Return what the product of all (mean_k + abs(e_k))^2 exceeds with at most that probability.
+
+    Bounding each alone would let all be at their worst at once, which is far rarer than any of them is.
+    abs(e_k)^2 / variance_k is exponential, so that the sum of K of them has a gamma law and exceeds its quantile Q with
+    that probability. Elsewhere, with a_k = abs(e_k) / mean_k and v_k = variance_k / mean_k^2, the product of (1 + a_k)
+    is largest where sum_k a_k^2 / v_k = Q and a_k (1 + a_k) is in proportion to v_k (Lagrange).
+    """
+    if not errors:
+        return 1.0
+    most = float(gammainccinv(len(errors), failure))
+    variances = [error.variance / error.mean**2 for error in errors]
+
+    def moves(multiplier: float) -> list[float]:
+        # a = (sqrt(1 + 4 m v) - 1) / 2, written so that no digits are lost.
+        return [2.0 * multiplier * each / (math.sqrt(1.0 + 4.0 * multiplier * each) + 1.0) for each in variances]
+
+    def spent(multiplier: float) -> float:
+        return sum(move**2 / each for move, each in zip(moves(multiplier), variances, strict=True) if each)
+
+    low, high = 0.0, 1.0
+    while spent(high) < most and high < 1e300:
+        high *= 2.0
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if spent(middle) < most else (low, middle)
+    products = (error.mean * (1.0 + move) for error, move in zip(errors, moves(high), strict=True))
+    return math.prod(products) ** 2 * (1.0 + _ROUNDING)

@@ -1,4 +1,4 @@
-"""Phases that are off: after a resynchronisation, by a carrier frequency of one's own, by an oscillator's noise.
+"""Phases and amplitudes that are off: after a resynchronisation, by an oscillator of one's own, by its noise.
 
 A turned phase moves part of a signal to the imaginary part. It arrives with the power it was to have, so none of this
 changes what the server can learn of a worker.
@@ -6,18 +6,15 @@ changes what the server can learn of a worker.
 
 import math
 from dataclasses import dataclass
-from typing import Self
 
 import torch
 
-from airmixml.impairments.gains import SeatDraws
-from airmixml.scenario import Scenario
+from airmixml.impairments.gains import Impairment, SeatDraws
+from airmixml.units import db_to_ratio
 
 
-class Turn:
-    """A gain of magnitude 1 that is drawn anew in every slot."""
-
-    follows_worker = False
+class Turn(Impairment):
+    """A gain of magnitude 1 that is drawn anew in every slot: turning adds no power."""
 
     def gains(self, draws: SeatDraws) -> torch.Tensor:
         """Draw exp(j phi); slots x scheduled x pieces."""
@@ -28,23 +25,14 @@ class Turn:
         """Draw phi in radians; slots x scheduled x pieces."""
         raise NotImplementedError
 
-    def largest_power_gain(self, failure: float) -> float:
-        """Turning adds no power."""
-        return 1.0
-
 
 @dataclass(frozen=True)
 class PhaseError(Turn):
     """phi ~ N(0, s^2) after each resynchronisation, then constant."""
 
     about = "phase error after a resynchronisation"
+    key = "phase_error_radians"
     deviation_radians: float
-
-    @classmethod
-    def of(cls, scenario: Scenario) -> Self | None:
-        """Return it where the air has one."""
-        deviation = scenario.air.phase_error_radians
-        return cls(deviation) if deviation else None
 
     def angle(self, draws: SeatDraws) -> torch.Tensor:
         """Draw one angle per block; slots x scheduled x pieces."""
@@ -56,13 +44,8 @@ class FrequencyOffset(Turn):
     """phi = 2 pi f t, t from the last resynchronisation on, with f ~ N(0, s^2) for the slot."""
 
     about = "carrier frequency offset between resynchronisations"
+    key = "frequency_offset_hz"
     deviation_hz: float
-
-    @classmethod
-    def of(cls, scenario: Scenario) -> Self | None:
-        """Return it where the air has one."""
-        deviation = scenario.air.frequency_offset_hz
-        return cls(deviation) if deviation else None
 
     def angle(self, draws: SeatDraws) -> torch.Tensor:
         """Draw a frequency per seat; slots x scheduled x pieces."""
@@ -74,13 +57,8 @@ class PhaseNoise(Turn):
     """A Wiener process from each resynchronisation on: phi has variance 2 pi w t for a linewidth w."""
 
     about = "phase noise of an oscillator"
+    key = "phase_noise_hz"
     linewidth_hz: float
-
-    @classmethod
-    def of(cls, scenario: Scenario) -> Self | None:
-        """Return it where the air has one."""
-        linewidth = scenario.air.phase_noise_hz
-        return cls(linewidth) if linewidth else None
 
     def angle(self, draws: SeatDraws) -> torch.Tensor:
         """Draw the walk at the middle of each piece; slots x scheduled x pieces."""
@@ -92,3 +70,21 @@ class PhaseNoise(Turn):
         walk = steps.cumsum(dim=2)
         before = (walk - steps)[:, :, frame.first_pieces]
         return walk - draws.by_block(before)
+
+
+@dataclass(frozen=True)
+class AmplitudeError(Impairment):
+    """abs(g) uniform in dB, at most so many above or below; new in every slot."""
+
+    about = "error of a transmitter's amplitude"
+    key = "amplitude_error_db"
+    largest_db: float
+
+    def gains(self, draws: SeatDraws) -> torch.Tensor:
+        """Draw abs(g); slots x scheduled x 1."""
+        off_db = self.largest_db * (2.0 * draws.uniforms("amplitude-error") - 1.0)
+        return torch.exp(off_db * (math.log(10.0) / 20.0))
+
+    def largest_power_gain(self, failure: float) -> float:
+        """It never exceeds its bound."""
+        return db_to_ratio(self.largest_db)

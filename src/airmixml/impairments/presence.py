@@ -1,15 +1,20 @@
-"""Who of the scheduled workers sends at all, and from when on. Nobody's data decide it."""
+"""Who of the scheduled workers sends at all, from when on, and with which power. Nobody's data decide it.
+
+A transmitter has powers that it can send with: none below its lowest, and those between in steps. A worker that cannot
+send with the power it should takes the next lower one, or stays silent: it is never louder than planned, so its privacy
+only gains. Powers follow from distances, so how soft a seat is depends on who sits in it; a hidden schedule still
+hides, since a worker then sends a vector that is shorter, but within the same bounds.
+"""
 
 import math
 from dataclasses import dataclass
-from typing import Self
 
 import torch
 
 from airmixml.impairments.fading_floor import fades
-from airmixml.impairments.gains import SeatDraws
+from airmixml.impairments.gains import Impairment, SeatDraws
 from airmixml.scenario import Scenario
-from airmixml.units import db_to_ratio
+from airmixml.units import db_to_ratio, dbm_to_watts
 
 
 def truncates(scenario: Scenario) -> bool:
@@ -39,8 +44,31 @@ def present(scenario: Scenario, draws: SeatDraws) -> torch.Tensor:
     return draws.uniforms("absent")[:, :, 0] >= absent
 
 
+def has_levels(scenario: Scenario) -> bool:
+    """Return whether some powers cannot be sent with."""
+    return scenario.air.power_step_db > 0.0 or math.isfinite(scenario.air.min_power_dbm)
+
+
+def possible_power(scenario: Scenario, power_watts: torch.Tensor, radiated_share: float) -> torch.Tensor:
+    """Return the power that each worker sends with instead of P: the next on the grid at or below it, or 0.
+
+    The grid is P_max less whole steps of ``air.power_step_db``. What a transmitter radiates on average over a slot must
+    be at least ``air.min_power_dbm``; that is P times ``radiated_share``, since P is the power of a symbol of amplitude
+    1 and symbols may be known to be smaller. All follow from declared norms: nobody's data decide who is silent.
+    Powers are of any shape.
+    """
+    air, limit_watts = scenario.air, dbm_to_watts(scenario.radio.max_power_dbm)
+    possible = power_watts
+    if air.power_step_db:
+        step = 10.0 ** (air.power_step_db / 10.0)
+        # A hair less than a whole number of steps is rounding.
+        steps = torch.ceil(torch.log(limit_watts / power_watts) / math.log(step) - 1e-9)
+        possible = torch.minimum(limit_watts * step**-steps, power_watts)
+    return possible * (possible * radiated_share >= dbm_to_watts(air.min_power_dbm))
+
+
 @dataclass(frozen=True)
-class LateWorkers:
+class LateWorkers(Impairment):
     """With that probability a worker comes at a time u uniform over the slot, and g = 0 until the next block begins.
 
     A block begins with what its phases are aligned to and with the pilot that tells the server its mean gain, so nobody
@@ -49,13 +77,8 @@ class LateWorkers:
     """
 
     about = "workers that join late"
-    follows_worker = False
+    key = "late"
     probability: float
-
-    @classmethod
-    def of(cls, scenario: Scenario) -> Self | None:
-        """Return it where the air has some."""
-        return cls(scenario.air.late) if scenario.air.late else None
 
     def gains(self, draws: SeatDraws) -> torch.Tensor:
         """Draw g, 0 or 1; slots x scheduled x pieces."""
@@ -64,7 +87,3 @@ class LateWorkers:
         lengths = torch.tensor(frame.lengths, dtype=torch.float64, device=chance.device)
         begins = ((lengths.cumsum(dim=0) - lengths) / lengths.sum())[frame.first_pieces]
         return draws.by_block((~late | (came_at <= begins)).double())
-
-    def largest_power_gain(self, failure: float) -> float:
-        """Silence adds no power."""
-        return 1.0

@@ -14,6 +14,11 @@ A pilot stands alone amid silence and arrives with rc(tau), so what off-time wor
 The fast path expands rc(m + tau) in Chebyshev polynomials of tau / largest: sum_j c_jm T_j. Then all workers together
 are sum_j c_j * (sum_i q_i T_j(tau_i) v_i): a few weighted sums, each filtered along the symbols of a block. Terms are
 added until all of them together miss at most ``PULSE_ERROR`` of a unit symbol.
+
+A sum of many workers hears the mean pulse E rc(m + tau), whatever each of them does. A server that is built for a class
+of hardware knows within how much of a symbol its workers are on time, so it knows that mean, and solves for the symbols
+of each block (``equalise``). Pilots have told the scale already, so the mean pulse is taken relative to its middle.
+What is left is by how much the workers of a slot differ from the mean.
 """
 
 import math
@@ -27,13 +32,16 @@ from numpy.polynomial import chebyshev
 
 from airmixml.arrays import Doubles
 from airmixml.impairments.frame import Frame
-from airmixml.impairments.gains import SeatDraws
+from airmixml.impairments.gains import Impairment, SeatDraws
 from airmixml.scenario import Scenario
 from airmixml.scenario.air import Air
 from airmixml.scenario.waveform import PULSE_ERROR, SYMBOLS_PER_SECOND, raised_cosine, ringing_symbols
 
 _FINE: Final = 64  # points that decide the coefficients, which fall faster than any power
 _RUN: Final = 64
+_LONGEST_SOLVED: Final = 1024  # symbols of a block; longer ones are filtered, which differs at their ends alone
+_REACH: Final = 48
+_INVERTED_FREQUENCIES: Final = 1024
 _OFFSETS, _FREQUENCIES, _BETWEEN = 129, 4096, 1e-4  # a grid for the largest response, and what may lie between
 
 
@@ -61,7 +69,7 @@ def timing_filters(roll_off: float, largest: float) -> Doubles:
 
 
 @lru_cache(maxsize=64)
-def expansion_softness(roll_off: float, largest: float) -> float:
+def expansion_backoff(roll_off: float, largest: float) -> float:
     """Return what keeps the expansion from amplifying any vector, 1 or a few thousandths less.
 
     A sampled pulse amplifies none; terms and symbols that are left out may, by as much as they miss. Sums are
@@ -108,12 +116,62 @@ def filter_blocks(symbols: torch.Tensor, taps: torch.Tensor, frame: Frame) -> to
     return filtered.reshape(len(symbols), -1)[:, :count]
 
 
+def mean_polynomials(terms: int) -> Doubles:
+    """Return the means of T_0 to T_(terms - 1) for a uniform x between -1 and 1: 1 / (1 - j^2), or 0 for odd j."""
+    return np.array([0.0 if term % 2 else 1.0 / (1.0 - term**2) for term in range(terms)])
+
+
+def mean_pulse(air: Air) -> Doubles:
+    """Return E rc(m + tau) / E rc(tau), tau uniform; 2 W + 1 symbols around the middle."""
+    filters = timing_filters(air.roll_off, air.timing_offset_symbols)
+    pulse = mean_polynomials(len(filters)) @ filters
+    return np.asarray(pulse / pulse[len(pulse) // 2])
+
+
+def equalise(symbols: torch.Tensor, air: Air, frame: Frame) -> torch.Tensor:
+    """Return symbols without the mean of what their neighbours leave in them, block by block; slots x symbols."""
+    length, count = frame.longest_block, symbols.shape[1]
+    if length > _LONGEST_SOLVED:
+        return filter_blocks(symbols, torch.from_numpy(_inverse_filter(air)).to(symbols.device), frame)
+    whole = count // length * length
+    parts = [(symbols[:, :whole].reshape(-1, length), length), (symbols[:, whole:], count - whole)]
+    solved = [
+        (part @ torch.from_numpy(_inverse(air, size)).to(part).T).reshape(len(symbols), -1)
+        for part, size in parts
+        if size
+    ]
+    return torch.cat(solved, dim=1)
+
+
+def noise_gain(air: Air) -> float:
+    """Return by how much equalising multiplies the power of noise, away from the ends of a block."""
+    return float(np.square(_inverse_filter(air)).sum())
+
+
+@lru_cache(maxsize=16)
+def _inverse(air: Air, length: int) -> Doubles:
+    """Return the inverse of the mean pulse on a block of so many symbols with silence around it; length x length."""
+    pulse = mean_pulse(air)
+    apart = np.arange(length)[None, :] - np.arange(length)[:, None] + len(pulse) // 2
+    inside = (apart >= 0) & (apart < len(pulse))
+    return np.asarray(np.linalg.inv(np.where(inside, pulse[apart.clip(0, len(pulse) - 1)], 0.0)))
+
+
+@lru_cache(maxsize=16)
+def _inverse_filter(air: Air) -> Doubles:
+    """Return the inverse of the mean pulse in an endless block, cut off where it has died out; 2 W + 1 symbols."""
+    pulse = mean_pulse(air)
+    around = np.zeros(_INVERTED_FREQUENCIES)
+    around[np.arange(len(pulse)) - len(pulse) // 2] = pulse
+    response = np.fft.ifft(1.0 / np.fft.fft(around)).real
+    return np.asarray(response[np.arange(-_REACH, _REACH + 1)])
+
+
 @dataclass(frozen=True)
-class TimingSlope:
+class TimingSlope(Impairment):
     """exp(-2 pi j f tau) with OFDM, tau uniform within the largest offset: phases that fall along the subcarriers."""
 
     about = "timing offset within the cyclic prefix of OFDM"
-    follows_worker = False
     largest_seconds: float
 
     @classmethod
@@ -128,7 +186,3 @@ class TimingSlope:
         hertz = torch.tensor(draws.frame.hertz, dtype=torch.float64, device=draws.workers.device)
         angle = -2.0 * math.pi * self.largest_seconds * draw_offsets(draws)[:, :, None] * hertz
         return torch.polar(torch.ones_like(angle), angle)
-
-    def largest_power_gain(self, failure: float) -> float:
-        """Turning adds no power."""
-        return 1.0

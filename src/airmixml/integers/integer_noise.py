@@ -6,7 +6,7 @@ data. Replace-one: other data of the same bound, at most twice the norm away.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from airmixml.arrays import Doubles, Integers
 from airmixml.errors import PrivacyError
 from airmixml.integers.exact_sampler import draw_skellam
-from airmixml.integers.rounding import IntegerCode, measured_rounding_variance
+from airmixml.integers.rounding import IntegerCode, measured_rounding_variance, reduce, signed
 from airmixml.integers.skellam import rounded_mu_per_step, rounded_variance_for
-from airmixml.integers.uniform_masks import reduce, signed
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.privacy.rounded_noise import SHARE_FOR_TAILS, log_cut, settled_epsilon
 
@@ -174,3 +173,12 @@ def _distance(adjacency: str) -> float:
     if adjacency not in _DISTANCES:
         raise PrivacyError(f"privacy.adjacency = {adjacency}: must be one of {', '.join(_DISTANCES)}")
     return _DISTANCES[adjacency]
+
+
+def integers_in_words(facts: Mapping[str, Any]) -> str:
+    """Return how sums of integers are taken, from the facts of a report or a plan."""
+    rounding = f"rounding is {facts['rounding_share']:.1%} of the noise in the sum"
+    noise = f"Skellam noise of {facts['noise_in_steps']:,.0f} steps"
+    beyond = f" up to {facts['assumed_range']:g} times the root mean square" if facts["assumed_range"] else ""
+    wraps = f"no sum{beyond} wraps around, except with probability {facts['wrap_failure']:g}"
+    return f"modulo 2^{facts['bits']:g}: {noise}, {rounding}; {wraps}"

@@ -4,6 +4,13 @@ A vector v with ||v|| <= D is divided by a step, and u = v / step is cut off, to
 z = floor(u + r) for r uniform on that grid, in integer arithmetic: z has exactly the mean u. The norm is checked on the
 grid, with a margin for the check's own floats; a longer vector is shortened. So ||u|| <= D / step holds whatever the
 input, and skellam.py says what that is worth. The random words must be secret, like the noise.
+
+Sums are taken modulo 2^b, and so are masks: workers i and j that share an edge of a graph share a seed, from which both
+draw the same uniform word for every number; one adds it, the other subtracts it. For honest workers whose graph is
+connected, what they send is uniform over all vectors with their sum: an adversary who hears every worker, colluders
+included, learns that sum and nothing else, so no term for the masks enters epsilon. Where colluders (or absent workers,
+whose seeds were revealed) disconnect the graph, the sum of each part is learned, and the noise of the smallest part
+alone hides its members. With seeds from a key agreement the guarantee is computational.
 """
 
 import math
@@ -24,6 +31,7 @@ FINEST: Final = 2.0**29
 
 FEWEST_STEPS: Final = 0.1
 """Less than this no vector that is to be sent is long: rounding would be all there is."""
+Residues = NDArray[np.uint64]
 _NORM_MARGIN: Final = 1e-9  # more than the rounding of a sum of 10^6 squares
 
 
@@ -116,3 +124,14 @@ def measured_rounding_variance(vectors: NDArray[np.floating], step: float) -> ND
     parts = vectors / step
     parts -= np.floor(parts)
     return np.asarray((parts * (1.0 - parts)).sum(axis=0, dtype=np.float64))
+
+
+def reduce(integers: Integers | Residues, bits: int) -> Residues:
+    """Return the integers modulo 2^b; any shape."""
+    return np.asarray(integers).astype(np.uint64) & np.uint64((1 << bits) - 1)
+
+
+def signed(residues: Residues, bits: int) -> Integers:
+    """Return the representatives in [-2^(b-1), 2^(b-1)); any shape."""
+    values = residues.astype(np.int64)
+    return np.where(values >= 1 << (bits - 1), values - (1 << bits), values)

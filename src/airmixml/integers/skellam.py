@@ -25,10 +25,8 @@ d / 4 in their squared norm: where one worker rounds to is itself random. docs/p
 import math
 from typing import Final
 
-import numpy as np
 from scipy.special import erfinv, i0e
 
-from airmixml.arrays import Doubles
 from airmixml.privacy.mechanism import require
 from airmixml.privacy.roots import bracket_root
 from airmixml.privacy.rounded_noise import tilt
@@ -88,46 +86,3 @@ def variance_for(mu: float) -> float:
     while mu_per_step(variance) > mu:
         variance *= 1.0 + _ROUNDING_MARGIN
     return variance
-
-
-def renyi_bound(order: int, variance: float, *, squared_distance: float, total_distance: float) -> float:
-    """Return the bound on the Renyi divergence of Agarwal, Kairouz and Liu (2021), for comparison.
-
-    alpha D^2 / (2 V) + min(((2 alpha - 1) D^2 + 6 D_1) / (4 V^2), 3 D_1 / (2 V)), for whole orders alpha above 1, with
-    D^2 the squared Euclidean and D_1 the l1 distance of the two vectors in steps, V the variance.
-    """
-    first = order * squared_distance / (2.0 * variance)
-    second = ((2.0 * order - 1.0) * squared_distance + 6.0 * total_distance) / (4.0 * variance**2)
-    return first + min(second, 1.5 * total_distance / variance)
-
-
-def chances(variance: float, largest: int) -> Doubles:
-    """Return p_0 ... p_largest in float64, by the recurrence I_(t-1) = I_(t+1) + (2 t / V) I_t from the top down.
-
-    Right to 1e-12 relative where p_t is above 1e-250 and ``largest`` lies well beyond what is asked for.
-    """
-    found = np.zeros(largest + 1)
-    above, here = 0.0, 1e-290
-    for place in range(largest, 0, -1):
-        found[place] = here
-        above, here = here, above + 2.0 * place / variance * here
-        if here > 1e280:
-            found[place:] *= 1e-280
-            above, here = above * 1e-280, here * 1e-280
-    found[0] = here
-    return np.asarray(found / (found[0] + 2.0 * found[1:].sum()))
-
-
-def one_number_delta(variance: float, move: float, epsilon: float) -> float:
-    """Return the exact delta at ``epsilon`` where one number moves from 0 by ``move`` steps, rounded at random.
-
-    delta = sum_t max(p_t - e^epsilon q_t, 0), q_t = (1 - f) p_(t - k) + f p_(t - k - 1) for a move of k + f: a lower
-    bound on the delta of all vectors with that bound on their norm.
-    """
-    whole = math.floor(move)
-    largest = whole + 60 + math.ceil(14.0 * math.sqrt(variance))
-    half = chances(variance, largest)
-    still = np.concatenate([half[:0:-1], half, np.zeros(whole + 1)])
-    moved = np.roll(still, whole)
-    moved += (move - whole) * (np.roll(moved, 1) - moved)
-    return float(np.maximum(still - math.exp(epsilon) * moved, 0.0).sum())

@@ -13,10 +13,9 @@ from airmixml.impairments.fading_floor import silent_share
 from airmixml.planning.sizing import Sizing
 from airmixml.privacy.gaussian import gaussian_epsilon
 from airmixml.radio.expected_noise import ExpectedNoise, expected_noise
-from airmixml.radio.masking import above_thermal_db_of, mask_share_of, masking_of, most_recoverable_share
+from airmixml.radio.masking import above_thermal_db_of, mask_share_of, masking_of, most_recoverable_share, noisy_symbols
 from airmixml.radio.privacy_target import private_received_watts, slot_seconds
 from airmixml.radio.recoverable import enough_absent
-from airmixml.radio.silent_symbols import noisy_symbols
 from airmixml.scenario import Scenario
 from airmixml.units import ratio_to_db, watts_to_dbm
 from airmixml.workers import SYMBOLS_PER_SECOND

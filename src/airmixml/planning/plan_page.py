@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from airmixml.integers.in_words import integers_in_words
+from airmixml.integers.integer_noise import integers_in_words
 from airmixml.output.numbers import duration, joules, outputs_text, plural
 from airmixml.output.tables import TextTable
 from airmixml.planning.design_figures import draw_plan

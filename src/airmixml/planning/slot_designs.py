@@ -24,12 +24,11 @@ from airmixml.planning.sizing import Sizing
 from airmixml.progress import Progress
 from airmixml.radio.channel import draw_magnitude
 from airmixml.radio.expected_noise import expected_noise
-from airmixml.radio.masking import masking_of
+from airmixml.radio.masking import masking_of, noisy_symbols
 from airmixml.radio.power import control_power
 from airmixml.radio.privacy_target import private_received_watts
 from airmixml.radio.ratios import assign_ratios, draw_ratios
 from airmixml.radio.scheduling import draw_schedule
-from airmixml.radio.silent_symbols import noisy_symbols
 from airmixml.randomness.slot_words import slot_words
 from airmixml.scenario import Mixing, Scenario, Workers
 from airmixml.streams import Streams

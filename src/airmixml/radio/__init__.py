@@ -8,11 +8,11 @@ from airmixml.lazy import import_late
 from airmixml.radio.privacy_target import check_privacy_target
 
 if TYPE_CHECKING:
-    from airmixml.radio.mixtures import Mixtures, simulate
-    from airmixml.radio.transmission import AirReport, MixtureBlock, simulate_blocks
+    from airmixml.radio.mixtures import AirReport, MixtureBlock, simulate_blocks
+    from airmixml.radio.transmission import Mixtures, simulate
 
 __all__ = ["AirReport", "MixtureBlock", "Mixtures", "check_privacy_target", "simulate", "simulate_blocks"]
 
 __getattr__ = import_late(
-    __name__, {".mixtures": ("Mixtures", "simulate"), ".transmission": ("AirReport", "MixtureBlock", "simulate_blocks")}
+    __name__, {".transmission": ("Mixtures", "simulate"), ".mixtures": ("AirReport", "MixtureBlock", "simulate_blocks")}
 )

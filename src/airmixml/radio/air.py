@@ -35,17 +35,6 @@ def normalise_baseband(received: NDArray[np.complex128], power_watts: Doubles, c
     return np.asarray(received.real / received_amplitude(power_watts, channel.magnitude)[:, None])
 
 
-def mix_samples(sample_table: torch.Tensor, sample_index: torch.Tensor, ratios: torch.Tensor) -> torch.Tensor:
-    """Return sum_i q_i s_i, the mixture without noise; slots x symbols.
-
-    The table holds the symbols of each sample of the pool, samples x symbols. The index of the sample that a worker
-    holds and its ratio q are slots x scheduled.
-    """
-    return torch.nn.functional.embedding_bag(
-        sample_index, sample_table, per_sample_weights=ratios.to(sample_table.dtype), mode="sum"
-    )
-
-
 def receive_mixtures(
     clean: torch.Tensor,
     standard_noise: torch.Tensor,

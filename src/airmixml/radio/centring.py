@@ -31,12 +31,12 @@ from airmixml.radio.privacy_target import (
     gain_failure,
     prefix_bound,
 )
-from airmixml.radio.private_sums import add_up_rows, softness
 from airmixml.radio.rounded_sensitivity import rounded_distance
 from airmixml.scenario import Scenario, Workers
 from airmixml.streams import Streams
 from airmixml.units import dbm_to_watts
 from airmixml.workers import SYMBOLS_PER_SECOND, Population, declared_bounds, encode_centred, within_declared
+from airmixml.workers.private_sums import add_up_rows, rounding_backoff
 
 _LEAST_EPSILON = 1e-300  # stands for 0, of which mu is not asked
 _MEAN_NOISE_CHAPTER = 2  # chapters 0 and 1 of the stream "encoder" draw features and rounding
@@ -181,7 +181,7 @@ def centre_privately(
     inputs = within_declared(_before_centring(scenario.workers), dataset.train_inputs)
     if scenario.air.is_ideal:
         held = np.bincount(population.sample_index, minlength=dataset.train_samples) / population.count
-        summed = add_up_rows(softness(population.count) * held, inputs)
+        summed = add_up_rows(rounding_backoff(population.count) * held, inputs)
         mean = (summed + slot.noise_deviation * noise).astype(np.float32)
     else:
         from airmixml.radio.impaired_centring import impaired_mean  # here: it needs torch

@@ -1,4 +1,7 @@
-"""The channel |h| = sqrt(beta_U) d^(-n/2) |g|: path loss fixed by the distance, block fading new in each slot."""
+"""The channel |h| = sqrt(beta_U) d^(-n/2) |g|: path loss fixed by the distance, block fading new in each slot.
+
+Where the server has several antennas, a slot is received with one of them.
+"""
 
 import math
 from dataclasses import dataclass
@@ -10,7 +13,7 @@ from numpy.typing import NDArray
 from airmixml.arrays import Doubles
 from airmixml.randomness.distributions import exponentials, normal_pairs, uniforms
 from airmixml.randomness.slot_words import SlotWords
-from airmixml.scenario import Radio
+from airmixml.scenario import Radio, Scenario
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,3 +61,25 @@ def draw_magnitude(
     if radio.fading == "none":
         return magnitude
     return magnitude.mul_(draw_fading(radio, slots, scheduled_workers.shape[1], source))
+
+
+def choose_antenna(
+    scenario: Scenario, magnitude: torch.Tensor, path_gain: torch.Tensor, slots: range, source: SlotWords
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return abs(h) to the chosen antenna, and sum_a |h_a|^2 / |h|^2 over all of them; both slots x scheduled.
+
+    Chosen is the antenna whose weakest scheduled worker is strongest. ``magnitude`` is abs(h) to the first antenna, the
+    path gain that without fading; both slots x scheduled. One antenna at a time, in constant memory.
+    """
+    antennas = scenario.air.antennas
+    if scenario.radio.fading == "none":  # all antennas are alike
+        return magnitude, torch.full_like(magnitude, float(antennas))
+    chosen, weakest, together = magnitude, magnitude.amin(dim=1), magnitude.square()
+    for antenna in range(1, antennas):
+        other = path_gain * draw_fading(scenario.radio, slots, magnitude.shape[1], source, antenna)
+        together = together + other.square()
+        its_weakest = other.amin(dim=1)
+        better = its_weakest > weakest
+        chosen = torch.where(better[:, None], other, chosen)
+        weakest = torch.where(better, its_weakest, weakest)
+    return chosen, together / chosen.square()

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -13,13 +13,11 @@ from airmixml.errors import ScenarioError
 from airmixml.impairments.echoes import echoes_of, inverted_amplitude
 from airmixml.impairments.frame import frame_of
 from airmixml.impairments.gains import SeatDraws, SeatGains
-from airmixml.impairments.presence import truncates, within_reach
-from airmixml.radio.antenna_choice import choose_antenna
-from airmixml.radio.channel import draw_magnitude
-from airmixml.radio.impaired import control_power_within_reach, impair
+from airmixml.impairments.presence import has_levels, possible_power, present, truncates, within_reach
+from airmixml.radio.channel import choose_antenna, draw_magnitude
 from airmixml.radio.integer_sums import IntegerSums, integer_sums_of
 from airmixml.radio.lowest_power import check_added_power, check_lowest_power
-from airmixml.radio.masking import Masking, masking_of
+from airmixml.radio.masking import Masking, masking_of, noisy_symbols
 from airmixml.radio.path_loss import path_gain
 from airmixml.radio.power import PowerControl, control_power
 from airmixml.radio.privacy_target import (
@@ -31,7 +29,6 @@ from airmixml.radio.privacy_target import (
 )
 from airmixml.radio.ratios import assign_ratios, draw_ratios
 from airmixml.radio.scheduling import draw_schedule_of, presence_of, seats_of
-from airmixml.radio.silent_symbols import noisy_symbols
 from airmixml.randomness.slot_words import CPU, slot_words
 from airmixml.scenario import Air, Mixing, Privacy, Radio, Scenario, Workers
 from airmixml.streams import SLOTS_PER_CHAPTER, Secret, StreamName, Streams
@@ -203,12 +200,9 @@ def draw_slots(setting: AirSetting, slots: range, device: torch.device = CPU) ->
     else:
         drawn = draw_ratios(mixing, radio.scheduled, slots, ratio_words)
         ratios = assign_ratios(mixing, drawn, magnitude, slots, dealing)
-    if truncates(scenario):
-        reached = within_reach(scenario, magnitude, gain[scheduled_workers])
-        power = control_power_within_reach(scenario, setting.private_received_watts, ratios, magnitude, reached)
-        ratios = ratios * reached
-    else:
-        power = control_power(scenario, setting.private_received_watts, ratios, magnitude)
+    reached = within_reach(scenario, magnitude, gain[scheduled_workers]) if truncates(scenario) else None
+    power = control_power(scenario, setting.private_received_watts, ratios, magnitude, reached)
+    ratios = ratios if reached is None else ratios * reached
     power = _with_added(setting, power, ratios, magnitude)
     planned = SlotTensors(
         scheduled_workers=scheduled_workers,
@@ -222,6 +216,32 @@ def draw_slots(setting: AirSetting, slots: range, device: torch.device = CPU) ->
         return planned
     seats = replace(seats, magnitude=magnitude)
     return replace(planned, **impair(scenario, seats, ratios, power.power_watts, setting.radiated_share)._asdict())
+
+
+class Impaired(NamedTuple):
+    """Shares, powers and gains of consecutive slots as they happen."""
+
+    ratios: torch.Tensor  # slots x scheduled
+    power_watts: torch.Tensor  # slots x scheduled
+    gains: SeatGains
+
+
+def impair(
+    scenario: Scenario, seats: SeatDraws, ratios: torch.Tensor, power_watts: torch.Tensor, radiated_share: float
+) -> Impaired:
+    """Return what happens on the scenario's air to planned shares and powers, slots x scheduled.
+
+    Who does not send has share and power 0, and who sends with less power than planned a smaller share; the power
+    scale of the slot was set before anybody knew. ``radiated_share`` is what is radiated on average over P.
+    """
+    there = present(scenario, seats)
+    ratios, power_watts = ratios * there, power_watts * there
+    if has_levels(scenario):
+        possible = possible_power(scenario, power_watts, radiated_share)
+        kept = (possible / power_watts).nan_to_num_(nan=0.0)
+        ratios = ratios * kept.sqrt_()
+        power_watts = possible
+    return Impaired(ratios, power_watts, SeatGains(scenario=scenario, draws=seats))
 
 
 def _with_added(

@@ -2,7 +2,7 @@
 
 All are powers per complex symbol in watts, over the power of the mean gain that the server divides by: compare them
 with beta. With gains that differ by g (``impairments.gain_spread``), a share a of the workers absent, own noise s^2,
-k masks of e^2 and a self mask of b^2 per worker, what ``radio.leftover`` draws is on average
+k masks of e^2 and a self mask of b^2 per worker, what ``radio.residual_noise`` draws is on average
 
     2 N s^2 (1 + g^2) / (1 - a)     own noise
     2 N (k e^2 + b^2) g^2 / (1 - a) what errors of the gains leave of masks
@@ -55,7 +55,7 @@ def expected_noise(scenario: Scenario, signal_loss: float = 1.0) -> ExpectedNois
     seats, silent, spread, rounded_watts = scenario.radio.scheduled, 0.0, 0.0, 0.0
     if not scenario.air.is_ideal:
         from airmixml.impairments.gain_spread import gain_spread  # here: they need torch
-        from airmixml.radio.leftover import converter_watts
+        from airmixml.radio.residual_noise import converter_watts
 
         silent, spread = min(silent_share(scenario), _MOST_SILENT), gain_spread(scenario)
         if scenario.air.dac_bits:

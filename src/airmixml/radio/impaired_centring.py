@@ -12,14 +12,14 @@ import torch
 from airmixml.arrays import Doubles, Singles
 from airmixml.impairments.frame import frame_of
 from airmixml.impairments.gains import SeatDraws
-from airmixml.radio.impaired import impair
-from airmixml.radio.impaired_reception import pilot_normals, trusted_gain
+from airmixml.radio.draws import impair
 from airmixml.radio.path_loss import path_gain
-from airmixml.radio.private_sums import add_up_rows, softness
+from airmixml.radio.reception import pilot_normals, trusted_gain
 from airmixml.randomness.slot_words import CPU, slot_words
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
 from airmixml.workers import Population
+from airmixml.workers.private_sums import add_up_rows, rounding_backoff
 
 
 def impaired_mean(
@@ -53,7 +53,7 @@ def impaired_mean(
         source=source,
         in_slot=count,
     )
-    shares = torch.full((1, count), softness(count) / count, dtype=torch.float64)
+    shares = torch.full((1, count), rounding_backoff(count) / count, dtype=torch.float64)
     air = impair(scenario, seats, shares, torch.from_numpy(power_watts)[None], radiated_share)
     # sum_i g_ip / N of the workers that hold each sample; samples x pieces.
     held = np.zeros((len(inputs), frame.pieces), dtype=np.complex128)

@@ -36,6 +36,7 @@ _SEED_BYTES: Final = 32
 _HEARS_THE_SUM: Final = ("server", "release")
 _ENOUGH_IN_SUM: Final = 100.0  # times the receiver's noise, which then matters to nobody
 _HEADROOM_DB: Final = 10.0  # of the farthest worker's mean power: noise has peaks
+_MOST_PROBES: Final = 512  # which tell a variance within 6 %
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -290,3 +291,19 @@ def noise_in_sum_watts(scenario: Scenario) -> float:
     """
     masking, thermal_watts = masking_of(scenario), true_noise_watts(scenario)
     return thermal_watts if masking is None else thermal_watts + 2.0 * scenario.radio.scheduled * masking.own_watts
+
+
+def noise_probes(scenario: Scenario, data_symbols: int) -> int:
+    """Return the symbols of a slot in which workers send nothing but noise and masks: no more than data symbols.
+
+    Where gains are exact the server knows what is left of them. Elsewhere it must measure it, and not on symbols with
+    data: how far those are from what was meant, only the data themselves could tell.
+    """
+    if scenario.privacy.noise == "receiver" or scenario.air.is_ideal:
+        return 0
+    return min(_MOST_PROBES, data_symbols)
+
+
+def noisy_symbols(scenario: Scenario, data_symbols: int) -> int:
+    """Return the symbols of a slot on which workers bring noise and masks: with data and without."""
+    return data_symbols + noise_probes(scenario, data_symbols)

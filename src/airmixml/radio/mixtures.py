@@ -1,298 +1,331 @@
-"""All slots of a run: its blocks handed on as they come, or all mixtures gathered for training."""
+"""The mixtures of a run, block by block on the device: memory does not grow with the slots.
 
-from collections.abc import Callable, Sequence
+A report adds up, block by block, what they cost and gave: energy, power, SNR, privacy.
+"""
+
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from pathlib import Path
-from typing import TypeVar
+from functools import cached_property
+from typing import Any, Final, Self
 
 import numpy as np
 import torch
 
+from airmixml.arrays import Doubles, Integers
 from airmixml.data import DataSet
-from airmixml.devices import find_device, physical_memory_bytes, using_threads
+from airmixml.devices import find_device, using_threads
 from airmixml.errors import ScenarioError
 from airmixml.notebook import html_facts
-from airmixml.output.numbers import plural
-from airmixml.progress import Progress, silent
-from airmixml.radio.centring import centre_privately
-from airmixml.radio.draws import AirSetting, check_family
-from airmixml.radio.masking import protected_graph
-from airmixml.radio.privacy_target import check_privacy_target
-from airmixml.radio.scheduling import nobody_sent
-from airmixml.radio.seats import SeatsSender, suits_seats
-from airmixml.radio.senders import Sender
-from airmixml.radio.shards import Air, Gatherer, ShardStore, require_independent, simulate_shards
-from airmixml.radio.transmission import AirReport, MixtureBlock, check_finite
-from airmixml.scenario import RunContext, Scenario, Speed
-from airmixml.streams import Secret, Streams
+from airmixml.output.numbers import duration, joules, plural
+from airmixml.privacy.evaluation import air_in_words
+from airmixml.radio.draws import (
+    AirSetting,
+    SlotDraws,
+    SlotTensors,
+    draw_noise,
+    draw_slots,
+    slots_in_blocks,
+    suitable_block,
+)
+from airmixml.radio.histograms import DecibelHistogram
+from airmixml.radio.masking import noise_in_sum_watts
+from airmixml.radio.privacy_target import adversary_named
+from airmixml.radio.ratios import varying_share
+from airmixml.radio.reception import Reception, arrive, noise_on
+from airmixml.radio.senders import make_sender
+from airmixml.radio.tally import Tally
+from airmixml.radio.transmitters import peak_to_average_db
+from airmixml.scenario import Scenario, Speed
 from airmixml.sums import Sums, as_tensor
-from airmixml.workers import Population, Signal, deploy, load_dataset, settle
-from airmixml.workers.loading import too_many_numbers
+from airmixml.threads import in_order
+from airmixml.units import watts_to_dbm
+from airmixml.workers import Population
+from airmixml.workers.payloads import Payload
 
-_EXAMPLE_SLOTS = 8
-_BYTES_PER_WORKER = 64
-Gathered = TypeVar("Gathered", bound=Gatherer)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Transmission:
-    """What was sent over the air and what it cost.
-
-    Attributes:
-        dataset: what the workers hold, as they send it.
-        population: who holds which sample, and where.
-        report: energy, power, SNR and privacy of the transmission.
-        examples: the first few slots with all that went into them.
-    """
-
-    scenario: Scenario
-    dataset: DataSet
-    population: Population
-    report: AirReport
-    examples: MixtureBlock
+_SNRS: Final = ("snr_db", "input_snr_db", "label_snr_db")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mixtures(Transmission):
-    """What the edge server holds after the last slot, and what it cost.
+class MixtureBlock:
+    """What the edge server receives in consecutive slots, and what went into it.
 
     Attributes:
-        inputs: received mixtures; slots x input symbols.
-        labels: received label mixtures; slots x label symbols.
+        first_slot: number of the block's first slot.
+        inputs: received mixtures y_I / b; slots x input symbols, all four on the device.
+        labels: received label mixtures y_L / b, their weight taken off; slots x label symbols.
+        clean_inputs: the same without noise, which no receiver ever sees; slots x input symbols.
+        clean_labels: likewise; slots x label symbols.
+        drawn: schedule, channel, ratios and powers, on the device.
+        snr: received signal over noise energy, of inputs and labels; 2 x slots, on the device.
+        joules_per_watt: energy that a worker spends in a slot per watt of transmit power.
+        measured_noise: variance of noise and distortion on a symbol as the server measures it on an air that is not
+            ideal, or of noise and rounding of integers; slots, on the device. None: that of the powers.
+        divisor: mean gain that the server divided by there, complex; slots x pieces, or x 1, on the device.
     """
 
+    first_slot: int
     inputs: torch.Tensor
     labels: torch.Tensor
+    clean_inputs: torch.Tensor
+    clean_labels: torch.Tensor
+    drawn: SlotTensors
+    snr: torch.Tensor
+    joules_per_watt: float
+    measured_noise: torch.Tensor | None = None
+    divisor: torch.Tensor | None = None
 
-    def __len__(self) -> int:
-        return len(self.inputs)
-
-    def _repr_html_(self) -> str:
-        slots, inputs, labels = len(self), self.inputs.shape[1], self.labels.shape[1]
-        size = f"{plural(slots, 'slot')} x ({inputs:,} input + {labels:,} label symbols) on {self.inputs.device}"
-        about = {"data": f"{self.dataset.name}, {', '.join(self.dataset.class_names[:10])}", "received": size}
-        return html_facts(
-            f"Mixtures of {self.scenario.title}, seed {self.scenario.seed}", {**about, **self.report.facts()}
+    def head(self, slots: int) -> Self:
+        """Return copies of the first slots in the machine's memory, so that the rest of the block can be freed."""
+        few = slice(0, slots)
+        return replace(
+            self,
+            **{name: getattr(self, name)[few].clone() for name in ("inputs", "labels", "clean_inputs", "clean_labels")},
+            drawn=self.drawn.head(slots),
+            snr=self.snr[:, few].cpu().clone(),
+            measured_noise=None if self.measured_noise is None else self.measured_noise[few].cpu().clone(),
+            divisor=None if self.divisor is None else self.divisor[few].cpu().clone(),
         )
 
+    @cached_property
+    def draws(self) -> SlotDraws:
+        """Schedule, channel, ratios and powers as arrays."""
+        return self.drawn.numpy()
 
-def simulate(
-    scenario: Scenario,
-    *,
-    dataset: DataSet | None = None,
-    population: Population | None = None,
-    speed: Speed | None = None,
-    data_dir: Path | None = None,
-    progress: Progress = silent,
-    secret: Secret | None = None,
-) -> Mixtures:
-    """Run the mixup part of Algorithm 1: deploy the workers, run all slots, gather the mixtures.
+    @property
+    def input_snr(self) -> Doubles:
+        """beta |sum q i|^2 / (d_X sigma_n^2 / 2), received signal over noise energy; slots."""
+        return self.snr[0].cpu().numpy()
 
-    Args:
-        scenario: what to run.
-        dataset: the data to use instead of the one that the scenario names.
-        population: who holds which sample of ``dataset`` where, instead of a random deployment.
-        speed: device, block size and threads; they do not change the result.
-        data_dir: folder to look for MNIST in.
-        progress: told how many slots are done.
-        secret: what noise and schedule are drawn from where real data are protected, instead of the scenario's seed.
-    """
-    context = RunContext(speed=speed or Speed(), data_dir=data_dir, progress=progress, secret=secret)
-    if dataset is None:
-        scenario = settle(scenario, data_dir=data_dir, progress=progress)
-    else:
-        scenario = scenario.settled(dataset.train_samples, dataset.held_dim)
-    return simulate_family([scenario], dataset=dataset, population=population, context=context)[0]
+    @property
+    def label_snr(self) -> Doubles:
+        """The same for the labels; slots."""
+        return self.snr[1].cpu().numpy()
 
+    @property
+    def energy_joules(self) -> Doubles:
+        """Energy of each scheduled worker; slots x scheduled."""
+        return np.asarray(self.joules_per_watt * self.draws.power_watts)
 
-def simulate_family(
-    scenarios: Sequence[Scenario],
-    *,
-    dataset: DataSet | None = None,
-    population: Population | None = None,
-    context: RunContext | None = None,
-    store: ShardStore | None = None,
-) -> list[Mixtures]:
-    """Simulate scenarios that differ only in power, privacy target and learner; all else is drawn once.
+    @property
+    def slots(self) -> int:
+        """Number of slots in the block."""
+        return len(self.drawn)
 
-    Each gets the mixtures that ``simulate`` would give it alone. ``dataset`` and ``population`` are as there; device,
-    block size, threads, engine, data folder and progress are in ``context``; the ``store`` keeps the shards of an
-    engine that is not this process.
-    """
-    context = context or RunContext()
-    gather = partial(_gather_mixtures, device=context.speed.device, members=len(scenarios))
-    sent, received = gather_family(
-        scenarios, gather, dataset=dataset, population=population, context=context, store=store
-    )
-    return [
-        Mixtures(**vars(each), inputs=mixtures.inputs, labels=mixtures.labels)
-        for each, mixtures in zip(sent, received, strict=True)
-    ]
+    @property
+    def power_watts(self) -> Doubles:
+        """Transmit power P of each scheduled worker; slots x scheduled."""
+        return self.draws.power_watts
+
+    @property
+    def amplitude(self) -> Doubles:
+        """b_t = sqrt(beta_t), by which the received signal was divided; slots."""
+        return np.sqrt(self.draws.power_scale_watts)
+
+    @property
+    def ratios(self) -> Doubles:
+        """Mixing ratios q; slots x scheduled."""
+        return self.draws.ratios
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class GatheredMixtures:
-    """All mixtures of some slots: inputs (slots x input symbols) and labels (slots x label symbols) on the device."""
+class AirReport(Tally):
+    """Adds up the blocks of one transmission: their draws, and how well the mixtures were received."""
 
-    slots: range
-    inputs: torch.Tensor
-    labels: torch.Tensor
+    def __init__(
+        self,
+        scenario: Scenario,
+        dataset: DataSet,
+        *,
+        distance_metres: Doubles | None = None,
+        received_watts: float | None = None,
+        holding: Integers | None = None,
+        part: bool = False,
+    ) -> None:
+        super().__init__(
+            scenario,
+            dataset.input_dim,
+            dataset.label_dim,
+            distance_metres,
+            received_watts=received_watts,
+            averaged=None if dataset.private_mean is None else len(dataset.private_mean),
+            holding=holding,
+            part=part,
+        )
+        self.snr_db = DecibelHistogram()
+        self.input_snr_db = DecibelHistogram()
+        self.label_snr_db = DecibelHistogram()
+        # Of an air that is not ideal: largest over mean power of what samples are sent with.
+        self.peak_to_average_db: dict[str, float] | None = None
+        if not (scenario.air.is_ideal or part):
+            self.peak_to_average_db = peak_to_average_db(scenario, self.signal, dataset)
+        self._input_share = self.signal.input_symbols / self.signal.symbols
+        self._sums = torch.zeros(2, dtype=torch.float64)  # of the noise variance, and of squared shares
 
     def add(self, block: MixtureBlock) -> None:
-        """Keep the mixtures of a block."""
-        here = slice(block.first_slot - self.slots.start, block.first_slot - self.slots.start + block.slots)
-        self.inputs[here], self.labels[here] = block.inputs, block.labels
+        """Take one block into account."""
+        self.add_draws(block.drawn)
+        noise_watts = noise_in_sum_watts(self.scenario)
+        noise = noise_watts / 2.0 / block.drawn.power_scale_watts
+        if block.measured_noise is not None:
+            noise = block.measured_noise
+        sums = [noise.sum(), block.drawn.ratios.square().sum()]
+        self._sums = self._sums.to(block.snr.device) + torch.stack(sums)
+        self.input_snr_db.add(block.snr[0])
+        self.label_snr_db.add(block.snr[1])
+        share = self._input_share
+        self.snr_db.add(share * block.snr[0] + (1.0 - share) * block.snr[1])
 
     def sums(self) -> Sums:
-        """Return the mixtures and the number of their first slot."""
-        inputs, labels = self.inputs.cpu().numpy(), self.labels.cpu().numpy()
-        return {"first_slot": np.array(self.slots.start), "inputs": inputs, "labels": labels}
+        """Return what adds up over the parts of a run, for ``merge``: of a part alone."""
+        own = {"air_sums": self._sums.cpu().numpy()}
+        return super().sums() | own | {key: kept for name in _SNRS for key, kept in vars(self)[name].sums(name).items()}
 
     def merge(self, sums: Sums) -> None:
-        """Keep the mixtures of some of the slots."""
-        first = int(sums["first_slot"]) - self.slots.start
-        here = slice(first, first + len(sums["inputs"]))
-        self.inputs[here], self.labels[here] = as_tensor(sums["inputs"]), as_tensor(sums["labels"])
+        """Take the next part of the slots into account."""
+        super().merge(sums)
+        self._sums = self._sums + as_tensor(sums["air_sums"]).to(self._sums)
+        for name in _SNRS:
+            vars(self)[name].merge(name, sums)
+
+    @property
+    def noise_variance(self) -> float:
+        """Mean over the slots of the variance of the noise on an input symbol: sigma_n^2 / (2 beta), or as measured."""
+        return float(self._sums[0]) / self.slots
+
+    @property
+    def variance_share(self) -> float:
+        """How much of the variance of the N workers' samples the mixtures' own variance is; see ``varying_share``."""
+        return varying_share(
+            float(self._sums[1]) / self.slots,
+            self.scenario.radio.scheduled,
+            self.scenario.workers.count,
+            poisson=self.scenario.radio.schedule == "poisson",
+        )
+
+    def _repr_html_(self) -> str:
+        return html_facts(f"Report of {self.scenario.title}", self.facts())
+
+    def facts(self) -> dict[str, str]:
+        """Return what a reader wants to know first, by name; of a protected transmission nothing that saw no noise."""
+        radio, server = self.scenario.radio, self.privacy_against_server
+        sent_in = f"{radio.scheduled:,} at a time in {plural(self.slots, 'slot')}"
+        told = {
+            "workers": f"{self.scenario.workers.count:,}, {sent_in}",
+            "on the air": f"{self.symbols_per_slot:,} symbols per slot, {duration(self.air_seconds)} in total",
+            "privacy": str(self.privacy),
+            "against the server": f"epsilon {server.epsilon:.4g} for the worst worker, exact (gdp)",
+        }
+        if air := air_in_words(self.design, adversary_named("server", self.scenario)):
+            told["air"] = air
+        if self.before_the_draw:
+            return told
+        inputs_db, labels_db = (each.quantile_db(0.5) for each in (self.input_snr_db, self.label_snr_db))
+        return {
+            **told,
+            "energy": f"{joules(self.energy_joules)} in total",
+            "power": f"{watts_to_dbm(self.largest_power_watts):.1f} dBm largest, limit {radio.max_power_dbm:g}",
+            "SNR": f"{inputs_db:.1f} dB inputs, {labels_db:.1f} dB labels (median slot)",
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as plain values for JSON."""
+        return {
+            **super().to_dict(),
+            "snr_db": self.snr_db.quantile_db(0.5),
+            "snr_inputs_db": self.input_snr_db.quantile_db(0.5),
+            "snr_labels_db": self.label_snr_db.quantile_db(0.5),
+            **({"peak_to_average_db": self.peak_to_average_db} if self.peak_to_average_db else {}),
+        }
 
 
-def _gather_mixtures(scenario: Scenario, sent: DataSet, slots: range, *, device: str, members: int) -> GatheredMixtures:
-    signal, place = Signal.of(scenario.workers, sent.input_dim, sent.label_dim), find_device(device)
-    if len(slots) == scenario.radio.slots:
-        _check_memory(scenario, signal, place, members)
-    widths = (signal.input_symbols, signal.label_symbols)
-    inputs, labels = (torch.empty((len(slots), width), device=place) for width in widths)
-    return GatheredMixtures(slots=slots, inputs=inputs, labels=labels)
-
-
-def gather_family(
-    scenarios: Sequence[Scenario],
-    gather: Callable[[Scenario, DataSet, range], Gathered],
+def simulate_blocks(
+    scenario: Scenario,
+    dataset: DataSet,
+    population: Population,
     *,
-    dataset: DataSet | None = None,
-    population: Population | None = None,
-    context: RunContext,
-    store: ShardStore | None = None,
-) -> tuple[list[Transmission], list[Gathered]]:
-    """Run all slots of scenarios that share their draws, on the context's engine; return what each has gathered.
+    speed: Speed | None = None,
+    sender: Payload | None = None,
+) -> Iterator[MixtureBlock]:
+    """Run all slots of Algorithm 1 and yield their mixtures, block by block.
 
-    ``gather`` makes the gatherer of a scenario, of the data as they are sent and of some slots; shards that another
-    engine finished are kept in the ``store``. The other arguments are those of ``simulate_family``.
+    The same seed gives the same mixtures for any block size and number of threads; another device changes only how
+    sums are rounded. A ``sender`` sends something else than the scenario's workers would.
     """
-    air = open_air(scenarios, dataset, population, context)
-    gatherers = [gather(each, air.dataset, range(each.radio.slots)) for each in scenarios]
-    if context.engine.here or suits_seats(air):
-        sender = None
-        if not context.engine.here:
-            require_independent(air, context)
-            sender = SeatsSender(air=air, context=context, store=None if store is None else store.parts)
-        return _run_here(air, lambda number, block: gatherers[number].add(block), context, sender), gatherers
-    require_independent(air, context)
-    reports, first_chapter = air.new_reports(), next(air.blocks(range(1)))
-    examples = [block.head(_EXAMPLE_SLOTS) for block in first_chapter]
-    for shard in simulate_shards(air, gather, context=context, store=store):
-        for report, gatherer, (of_report, gathered) in zip(reports, gatherers, shard, strict=True):
-            report.merge(of_report)
-            gatherer.merge(gathered)
-    return _sent(air, reports, examples), gatherers
+    setting = AirSetting.of(scenario, dataset.input_dim, dataset.label_dim, population.distance_metres)
+    for blocks in simulate_family_blocks([setting], dataset, population, speed=speed, sender=sender):
+        yield blocks[0]
 
 
-def transmit_family(
-    scenarios: Sequence[Scenario],
-    receive: Callable[[int, MixtureBlock], None],
+def simulate_family_blocks(
+    settings: Sequence[AirSetting],
+    dataset: DataSet,
+    population: Population,
     *,
-    prepare: Callable[[DataSet], None] = lambda _: None,
-    dataset: DataSet | None = None,
-    population: Population | None = None,
-    context: RunContext,
-) -> list[Transmission]:
-    """Run all slots of scenarios that share their draws and hand each block to ``receive``; nothing else is kept.
+    speed: Speed | None = None,
+    sender: Payload | None = None,
+    chapters: range | None = None,
+) -> Iterator[list[MixtureBlock]]:
+    """Run scenarios of equal ``draws_key`` side by side: everything is drawn and mixed once, then sent with each power.
 
-    ``receive`` gets the number of the scenario and a block of its slots, in order; ``prepare`` the data as they are
-    sent, before the first slot. The other arguments are those of ``simulate_family``.
+    Yields one block per scenario, the same that the scenario would give alone. A ``sender`` sends something else than
+    the scenarios' workers would; ``chapters`` runs the slots of these chapters alone.
     """
-    air = open_air(scenarios, dataset, population, context)
-    prepare(air.dataset)
-    return _run_here(air, receive, context)
+    speed = speed or Speed()
+    device = find_device(speed.device)
+    first = settings[0]
+    payload = sender or make_sender(first.scenario, dataset, device, secret=first.secret, holdings=population.holdings)
+    holder = torch.from_numpy(population.sample_index).to(device)
+
+    def simulate_block(slots: range) -> list[MixtureBlock]:
+        draws, noise = draw_slots(first, slots, device), draw_noise(first, slots, device)
+        arrival = arrive(first, payload, holder[draws.scheduled_workers], draws, slots)
+        blocks = []
+        for number, setting in enumerate(settings):
+            powered = draws if number == 0 else draws.powered_as(setting)
+            # The last to be received may take the place of the noise: fresh memory costs as much as the sum.
+            place = noise if number == len(settings) - 1 else None
+            reception = noise_on(setting).receive(arrival, powered, noise, place)
+            blocks.append(_as_block(setting, reception, powered, slots.start))
+        return blocks
+
+    blocks = slots_in_blocks(first.scenario, speed.block_slots or suitable_block(first, device), chapters)
+    if device.type == "cpu" and payload.in_any_order:
+        yield from in_order(simulate_block, blocks, speed.threads)
+        return
+    for slots in blocks:
+        with using_threads(speed.threads):
+            received = simulate_block(slots)
+        yield received
 
 
-def open_air(
-    scenarios: Sequence[Scenario], dataset: DataSet | None, population: Population | None, context: RunContext
-) -> Air:
-    """Return all that the slots of scenarios with equal draws need; refuse what cannot be run."""
-    first, progress = scenarios[0], context.progress
-    find_device(context.speed.device)
-    for scenario in scenarios:
-        check_privacy_target(scenario)
-        if context.secret is not None and scenario.privacy.noise == "masked":
-            protected_graph(scenario, context.secret)  # refuses one that may be cut
-    check_family(scenarios)
-    streams = Streams(first.seed, context.secret)
-    if dataset is None:
-        dataset = load_dataset(
-            first.workers, streams, data_dir=context.data_dir, progress=progress, device=context.speed.device
-        )
-    _check_worker_memory(first)
-    if population is None:
-        population = deploy(first.workers, dataset, streams)
-    elif population.count != first.workers.count:
-        raise ScenarioError(f"workers.count = {first.workers.count}: must be the population's {population.count}")
-    dataset = centre_privately(scenarios, dataset, population, streams)
-    distance_metres = population.distance_metres
-    settings = [AirSetting.of(each, dataset.input_dim, dataset.label_dim, distance_metres) for each in scenarios]
-    settings = [replace(each, secret=context.secret) for each in settings]
-    return Air(settings=settings, dataset=dataset, population=population, speed=context.speed)
-
-
-def _sent(air: Air, reports: Sequence[AirReport], examples: Sequence[MixtureBlock]) -> list[Transmission]:
-    """Return what was sent, after the last slot."""
-    if not reports[0].largest_power_watts:
-        raise ScenarioError(nobody_sent(reports[0].scenario))
-    return [
-        Transmission(
-            scenario=report.scenario, dataset=air.dataset, population=air.population, report=report, examples=example
-        )
-        for example, report in zip(examples, reports, strict=True)
-    ]
-
-
-def _run_here(
-    air: Air, receive: Callable[[int, MixtureBlock], None], context: RunContext, sender: Sender | None = None
-) -> list[Transmission]:
-    reports, examples = air.new_reports(), list[MixtureBlock]()
-    progress = context.progress
-    progress("over the air", 0, air.slots)
-    for blocks in air.blocks(sender=sender):
-        # More blocks are being made on other threads meanwhile.
-        with using_threads(1 if blocks[0].slots < air.slots else air.speed.threads):
-            for number, (block, report) in enumerate(zip(blocks, reports, strict=True)):
-                receive(number, block)
-                report.add(block)
-                check_finite(report.scenario, block)
-            examples = examples or [block.head(_EXAMPLE_SLOTS) for block in blocks]
-        progress("over the air", blocks[0].first_slot + blocks[0].slots, air.slots)
-    return _sent(air, reports, examples)
-
-
-def _check_worker_memory(scenario: Scenario) -> None:
-    """Refuse more workers than fit rather than be killed half-way."""
-    physical = physical_memory_bytes()
-    if scenario.workers.count * _BYTES_PER_WORKER > physical:
+def check_finite(scenario: Scenario, block: MixtureBlock) -> None:
+    """Refuse noise that float32 cannot hold rather than train on infinities."""
+    if not torch.isfinite(block.inputs.sum() + block.labels.sum()) and not (
+        torch.isfinite(block.inputs).all() and torch.isfinite(block.labels).all()
+    ):
         raise ScenarioError(
-            f"workers.count = {scenario.workers.count}: needs more memory than the {physical / 1e9:.0f} GB of this "
-            "machine; deploy fewer workers"
+            f"radio.noise_dbm = {scenario.radio.noise_dbm:g}: drowns the signal beyond what float32 can hold; lower "
+            "the noise or the path loss, or raise the power"
         )
 
 
-def _check_memory(scenario: Scenario, signal: Signal, device: torch.device, members: int) -> None:
-    """Refuse more mixtures than fit rather than be killed half-way."""
-    # Twice: training shuffles a copy.
-    needed = 2 * 4 * members * scenario.radio.slots * signal.symbols
-    available = torch.cuda.mem_get_info(device)[1] if device.type == "cuda" else physical_memory_bytes()
-    if needed / scenario.radio.slots > available:  # not even one slot fits
-        raise too_many_numbers(scenario.workers, signal, needed, available)
-    if needed > available:
-        raise ScenarioError(
-            f"radio.slots = {scenario.radio.slots}: the mixtures need {needed / 1e9:.0f} GB of memory and {device} has "
-            f"{available / 1e9:.0f} GB; run fewer slots, or consume airmixml.simulate_blocks as a stream"
-        )
+def _as_block(setting: AirSetting, reception: Reception, draws: SlotTensors, first_slot: int) -> MixtureBlock:
+    """Return what was received, inputs and labels apart."""
+    inputs, noise_watts = setting.signal.input_symbols, noise_in_sum_watts(setting.scenario)
+    # Only with the noise on it may a sum be rounded to float32: see workers/private_sums.py.
+    received, clean = reception.received.float(), reception.clean.float()
+    parts, snr = (clean[:, :inputs], clean[:, inputs:]), reception.snr
+    if snr is None:
+        squares = [torch.linalg.vector_norm(part, dim=1).double().square() / part.shape[1] for part in parts]
+        snr = torch.stack(squares) * (draws.power_scale_watts / (noise_watts / 2.0))
+    return MixtureBlock(
+        first_slot=first_slot,
+        inputs=received[:, :inputs],
+        labels=received[:, inputs:] / setting.signal.label_weight,
+        clean_inputs=parts[0],
+        clean_labels=parts[1] / setting.signal.label_weight,
+        drawn=draws,
+        snr=snr,
+        joules_per_watt=setting.joules_per_watt,
+        measured_noise=reception.noise_variance,
+        divisor=reception.divisor,
+    )

@@ -6,8 +6,9 @@ from typing import Final
 import torch
 
 from airmixml.impairments.frame import Frame
-from airmixml.impairments.timing import expansion_softness, filter_blocks, polynomials, timing_filters
+from airmixml.impairments.timing import expansion_backoff, filter_blocks, polynomials, timing_filters
 from airmixml.scenario import Air
+from airmixml.workers.payloads import Places
 
 _RUN: Final = 8
 
@@ -15,25 +16,26 @@ _RUN: Final = 8
 def mix_off_time(
     mix: partial[torch.Tensor],
     *,
-    shares: torch.Tensor,
+    weights: torch.Tensor,
+    places: Places,
     offsets: torch.Tensor,
     air: Air,
     frame: Frame,
-    symbols: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Return sum_i q_ip sum_m rc(m + tau_i) v_i(k + m) of workers that are off time; slots x symbols.
 
-    ``mix`` adds up workers that are on time (``mix_with_factors``). Offsets, in units of the largest, are slots x
-    scheduled, shares slots x scheduled x pieces. ``symbols`` asks for some of them alone: then only those and what is
-    heard in them is added up.
+    ``mix`` adds up workers that are on time (``Payload.weighted_sums``). Offsets, in units of the largest, are slots x
+    scheduled, weights slots x scheduled x pieces. ``places`` may ask for some symbols alone: then only those and what
+    is heard in them is added up.
     """
-    filters = torch.from_numpy(timing_filters(air.roll_off, air.timing_offset_symbols)).to(shares.device)
-    heard = None if symbols is None else _heard_in(symbols, filters.shape[1] // 2, frame)
-    mixed = torch.zeros((), device=shares.device)
-    factors = expansion_softness(air.roll_off, air.timing_offset_symbols) * torch.stack(
+    filters = torch.from_numpy(timing_filters(air.roll_off, air.timing_offset_symbols)).to(weights.device)
+    heard = None if places.symbols is None else _heard_in(places.symbols, filters.shape[1] // 2, frame)
+    mixed = torch.zeros((), device=weights.device)
+    factors = expansion_backoff(air.roll_off, air.timing_offset_symbols) * torch.stack(
         polynomials(offsets, len(filters)), dim=2
     )
-    every = mix(shares=shares, factors=factors, symbols=None if heard is None else heard[0])
+    on_time = places._replace(symbols=None if heard is None else heard[0])
+    every = mix(weights=weights, factors=factors, places=on_time)
     for taps, one in zip(filters, every, strict=True):
         if heard is None:
             mixed = mixed + filter_blocks(one, taps, frame)

@@ -1,6 +1,6 @@
 """Power control: P = beta q^2 / |h|^2 (Eq. transmit_power), beta from the power limit, the privacy target, or given."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -47,13 +47,24 @@ def largest_shares(scenario: Scenario, ratios: torch.Tensor) -> torch.Tensor:
 
 
 def control_power(
-    scenario: Scenario, private_received_watts: float, ratios: torch.Tensor, magnitude: torch.Tensor
+    scenario: Scenario,
+    private_received_watts: float,
+    ratios: torch.Tensor,
+    magnitude: torch.Tensor,
+    reached: torch.Tensor | None = None,
 ) -> PowerControl:
     """Choose beta for each slot as the scenario asks, never above what P_max allows, and each worker's power.
 
     ``private_received_watts`` is the beta max q^2 that keeps the privacy target, for ``mixing.power = "dp"``; ratios q
-    and magnitude abs(h) are slots x scheduled.
+    and magnitude abs(h) are slots x scheduled. Where only some channels are good enough (``reached``), it is chosen for
+    those, and the others are silent. Where nobody is reached the scale is that of perfect channels: it must not tell
+    who was scheduled, and nothing is sent.
     """
+    if reached is not None:
+        some = (reached & (ratios > 0.0)).any(dim=1, keepdim=True)
+        shares = torch.where(some, ratios * reached, ratios)
+        power = control_power(scenario, private_received_watts, shares, torch.where(some, magnitude, 1.0))
+        return replace(power, power_watts=power.power_watts * reached, limited=power.limited & some[:, 0])
     max_power_watts = dbm_to_watts(scenario.radio.max_power_dbm)
     largest = largest_power_scale(ratios, magnitude, max_power_watts)
     if scenario.mixing.power == "max":

@@ -19,12 +19,13 @@ from airmixml.data import DataSet
 from airmixml.devices import find_device
 from airmixml.errors import RunFolderError
 from airmixml.radio.draws import AirSetting, shards_of, slots_in
-from airmixml.radio.senders import Sender, make_sender
-from airmixml.radio.transmission import AirReport, MixtureBlock, check_finite, simulate_family_blocks
+from airmixml.radio.mixtures import AirReport, MixtureBlock, check_finite, simulate_family_blocks
+from airmixml.radio.senders import make_sender
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.storage.results import ResultStore
 from airmixml.sums import Sums, below, taken_from
 from airmixml.workers import Population
+from airmixml.workers.payloads import Payload
 
 SHARDS: Final = "shards"
 """The folder in a run folder that finished shards are kept in until the run is whole."""
@@ -78,13 +79,13 @@ class Air:
             for each in self.settings
         ]
 
-    def blocks(self, chapters: range | None = None, sender: Sender | None = None) -> Iterator[list[MixtureBlock]]:
+    def blocks(self, chapters: range | None = None, sender: Payload | None = None) -> Iterator[list[MixtureBlock]]:
         """Run all slots, or those of some chapters; a block of each scenario at a time."""
         return simulate_family_blocks(
             self.settings, self.dataset, self.population, speed=self.speed, sender=sender, chapters=chapters
         )
 
-    def new_sender(self, in_slot: int = 0) -> Sender:
+    def new_payload(self, in_slot: int = 0) -> Payload:
         """Lay out what workers send; so many of them in a slot, where they are added up in parts."""
         scenario, device = self.settings[0].scenario, find_device(self.speed.device)
         return make_sender(scenario, self.dataset, device, holdings=self.population.holdings, in_slot=in_slot)
@@ -109,13 +110,13 @@ def require_independent(air: Air, context: RunContext) -> None:
 def prepare_shards(shared: tuple[Air, Gather]) -> Callable[[range], Sums]:
     """Return what simulates the slots of some chapters; what workers send is laid out once."""
     air, gather = shared
-    return partial(_simulate_shard, air, gather, air.new_sender())
+    return partial(_simulate_shard, air, gather, air.new_payload())
 
 
-def _simulate_shard(air: Air, gather: Gather, sender: Sender, chapters: range) -> Sums:
+def _simulate_shard(air: Air, gather: Gather, payload: Payload, chapters: range) -> Sums:
     reports, slots = air.new_reports(part=True), slots_in(chapters, air.slots)
     gatherers = [gather(each.scenario, air.dataset, slots) for each in air.settings]
-    for blocks in air.blocks(chapters, sender):
+    for blocks in air.blocks(chapters, payload):
         for block, report, gatherer in zip(blocks, reports, gatherers, strict=True):
             check_finite(report.scenario, block)
             report.add(block)

@@ -19,7 +19,6 @@ from airmixml.privacy.design import slots_per_round
 from airmixml.radio.integer_sums import IntegerSums, integer_sums_of
 from airmixml.radio.masking import Masking, masking_of
 from airmixml.radio.rounded_sensitivity import with_rounding
-from airmixml.radio.silent_symbols import silent_symbols
 from airmixml.radio.weakest_channel import power_gain, weakest_gain
 from airmixml.scenario import Air, Scenario
 from airmixml.units import dbm_to_watts
@@ -126,7 +125,7 @@ class System:
         """Return the same of a signal that may be another than the system's own."""
         if self.integers is not None:
             return self.integers.symbols
-        return frame_of(self.scenario.air, signal.symbols).symbols + silent_symbols(self.scenario, signal.symbols)
+        return frame_of(self.scenario.air, signal.symbols).symbols + noise_probes(self.scenario, signal.symbols)
 
     @property
     def slot_seconds(self) -> float:

@@ -1,4 +1,4 @@
-"""What a worker's own converter does to its symbols, and what is left of it in a sum over many workers.
+"""Transmitters: what their converters and peak limits make of symbols, and what is left of that in a sum over workers.
 
 A worker scales its vector v so that its largest symbol is the outermost level of its converter, and lets the amplifier
 undo that: the step is max |v_k| / (2^(b-1) - 1). A vector that rounding has lengthened is sent more softly, so that the
@@ -7,36 +7,97 @@ declared norm holds.
 To round the products of many workers one must form every one of them. Where levels lie close, the errors of a
 worker are uniform and independent of its symbols (Widrow and Kollar 2008), and the sum over workers of q_i g_i e_i
 is Gaussian of variance sum_i q_i^2 |g_i|^2 step_i^2 / 12. That is used where the root mean square of a
-worker's symbols is at least ``STEPS_PER_DEVIATION`` steps, and all symbols of a run are more than ``FEW_NUMBERS``; else
-every symbol is rounded. Samples, and the symbols of protected data, are always rounded.
+worker's symbols is at least 16 steps, and all symbols of a run are more than 2^26; else every symbol is rounded.
+Samples, and the symbols of protected data, are always rounded.
 
 With OFDM converter and amplifier see the sum of many subcarriers, which is Gaussian: both become a gain and an error
 that spreads over all symbols (Bussgang).
 """
 
 import math
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import torch
 
+from airmixml.arrays import Integers
 from airmixml.data import DataSet
-from airmixml.impairments.converters import gaussian_rounding, round_to_levels, rounding_variance
-from airmixml.impairments.peaks import clipped_gaussian, gaussian_peak, peak_amplitude
+from airmixml.impairments.converters import (
+    clipped_gaussian,
+    gaussian_peak,
+    gaussian_rounding,
+    peak_amplitude,
+    round_to_levels,
+    rounding_variance,
+    steps_to_end,
+)
+from airmixml.impairments.frame import Frame
+from airmixml.radio.draws import AirSetting
 from airmixml.scenario import Scenario
 from airmixml.units import ratio_to_db
 from airmixml.workers import Signal
+from airmixml.workers.moments import largest_product
+from airmixml.workers.payloads import Payload, Vectors, Wrapper, shorten
 
-STEPS_PER_DEVIATION: Final = 16.0
-FEW_NUMBERS: Final = 1 << 26
+_FEW_NUMBERS: Final = 1 << 26
+_STEPS_PER_DEVIATION: Final = 16.0
+_MOST_OF_THE_POOL: Final = 0.99
 _SAMPLED: Final = 4096
+
+
+class Converted(Wrapper):
+    """Vectors rounded to levels that end at the largest symbol of each, and no longer than declared."""
+
+    def __init__(self, inner: Payload, bits: int) -> None:
+        super().__init__(inner)
+        self._bits = bits
+
+    def vectors(self, index: Integers) -> Vectors:
+        """Return what leaves the workers' converters; workers x symbols."""
+        exact = torch.from_numpy(self.inner.vectors(index))
+        rounded = round_to_levels(exact, exact.abs().amax(dim=1, keepdim=True), self._bits)
+        return shorten(rounded.numpy(), self.largest_norm)
+
+    @property
+    def is_fine(self) -> bool:
+        """Whether levels lie so close that errors are noise, of nearly every sample of the pool."""
+        deviations = (self.squared_lengths / self.signal.symbols).sqrt()
+        steps = self.largest_symbols / steps_to_end(self._bits)
+        return bool((_STEPS_PER_DEVIATION * steps <= deviations).double().mean() > _MOST_OF_THE_POOL)
+
+
+class PeakLimited(Wrapper):
+    """Vectors whose symbols are clipped to amplitudes that differ from slot to slot; slots x workers."""
+
+    def __init__(self, inner: Payload, limits: torch.Tensor) -> None:
+        super().__init__(inner)
+        self._limits = limits
+
+    def sent(self, index: torch.Tensor, slot: int, some: slice) -> torch.Tensor:
+        """Return the clipped vectors of some workers of a slot; workers x symbols."""
+        limit = self._limits[slot, some, None]
+        return torch.minimum(torch.maximum(super().sent(index, slot, some), -limit), limit)
+
+
+def through_converters(scenario: Scenario, payload: Payload) -> Payload:
+    """Return the payload as it leaves the workers' converters: rounded, or with errors that are left to the noise."""
+    air, signal = scenario.air, payload.signal
+    # A worker's own noise goes through its converter with the signal; see ``residual_noise``.
+    if not air.dac_bits or air.waveform != "single-carrier" or scenario.privacy.noise != "receiver":
+        return payload
+    converted = Converted(payload, air.dac_bits)
+    many = scenario.radio.slots * scenario.radio.scheduled * signal.symbols > _FEW_NUMBERS
+    if signal.kind.tabled or not many or signal.bits or payload.protects or not converted.is_fine:
+        return converted
+    payload.models_rounding = True
+    return payload
 
 
 class Distortion(NamedTuple):
     """What transmitters do to their vectors v, besides what is computed symbol by symbol: a v + e.
 
     Attributes:
-        factor: a; slots x seats.
-        variance: that of e on the real part of every symbol; slots x seats.
+        factor: a; slots x workers.
+        variance: that of e on the real part of every symbol; slots x workers.
         circular: whether e has an imaginary part of the same variance.
     """
 
@@ -45,45 +106,23 @@ class Distortion(NamedTuple):
     circular: bool
 
 
-def rounded_to_own_peak(vectors: torch.Tensor, bits: int) -> torch.Tensor:
-    """Return vectors rounded to levels that end at the largest symbol of each; rows x symbols."""
-    return round_to_levels(vectors, vectors.abs().amax(dim=1, keepdim=True), bits)
-
-
-def largest_product(inputs: torch.Tensor, labels: torch.Tensor, label_weight: float) -> torch.Tensor:
-    """Return the largest symbol of (svec(x x^T), w x l^T) without forming it; rows, float64.
-
-    It is the square of the largest number, or sqrt(2) times its product with the next, or that with a label.
-    """
-    leading = inputs.abs().topk(min(2, inputs.shape[1]), dim=1).values.double()
-    largest, next_one = leading[:, 0], leading[:, -1]
-    of_inputs = largest * torch.maximum(largest, math.sqrt(2.0) * next_one) if leading.shape[1] > 1 else largest**2
-    return torch.maximum(of_inputs, label_weight * largest * labels.abs().amax(dim=1).double())
-
-
 def distort(
-    scenario: Scenario,
-    symbols: int,
-    squared_lengths: torch.Tensor,
-    largest_symbols: torch.Tensor,
-    power_watts: torch.Tensor,
-    *,
-    models_rounding: bool,
-    largest_norm: float,
+    scenario: Scenario, payload: Payload, samples: torch.Tensor, power_watts: torch.Tensor
 ) -> Distortion | None:
     """Return gain and error that stand for transmitters which are not computed symbol by symbol; None: there are none.
 
-    Squared lengths and largest symbols of what workers send, and their powers, are slots x seats.
+    Samples of workers and their powers are slots x workers.
     """
-    air = scenario.air
+    air, symbols = scenario.air, payload.signal.symbols
     if air.waveform == "ofdm":
-        return _distort_waveform(scenario, squared_lengths / symbols, symbols, power_watts, largest_norm)
-    if not models_rounding:
+        mean_squares = payload.squared_lengths[samples] / symbols
+        return _distort_waveform(scenario, mean_squares, symbols, power_watts, payload.largest_norm)
+    if not payload.models_rounding:
         return None
-    variance = rounding_variance(largest_symbols, air.dac_bits)
+    variance = rounding_variance(payload.largest_symbols[samples], air.dac_bits)
     # Who is longer after rounding sends more softly.
-    longer = (squared_lengths + symbols * variance).clamp(min=math.ulp(0.0)).sqrt()
-    factor = (largest_norm / longer).clamp(max=1.0)
+    longer = (payload.squared_lengths[samples] + symbols * variance).clamp(min=math.ulp(0.0)).sqrt()
+    factor = (payload.largest_norm / longer).clamp(max=1.0)
     return Distortion(factor, factor.square() * variance, circular=False)
 
 
@@ -107,6 +146,59 @@ def _distort_waveform(
         gain, clipped = clipped_gaussian(limits.square() / (mean_squares * power).clamp(min=1e-300))
         factor, error = factor * gain, error * gain.square() + power * clipped
     return Distortion(factor, error * mean_squares / 2.0, circular=True)
+
+
+class TransmitterErrors:
+    """Adds up, workers by workers, the variance that transmitters' errors have in the sum of a slot.
+
+    Errors that are computed symbol by symbol are none of these.
+    """
+
+    def __init__(self, setting: AirSetting, payload: Payload) -> None:
+        self._setting, self._payload = setting, payload
+        air, noise = setting.scenario.air, setting.scenario.privacy.noise
+        distorts = bool(air.dac_bits) or math.isfinite(air.peak_power_dbm)
+        self._exact = payload.taken_for_exact or not distorts or noise != "receiver"
+        self._variance: dict[str, torch.Tensor] = {}  # on the real and imaginary part; slots x pieces
+
+    def add(
+        self, gains: torch.Tensor, samples: torch.Tensor, power_watts: torch.Tensor
+    ) -> tuple[torch.Tensor, Payload]:
+        """Take workers into account; return their gains, and what they send, clipped where they clip it.
+
+        Gains are slots x workers x pieces, shares included; samples and powers are slots x workers.
+        """
+        scenario, payload = self._setting.scenario, self._payload
+        if self._exact:
+            return gains, payload
+        distortion = distort(scenario, payload, samples, power_watts)
+        limits = peak_amplitude(scenario, power_watts) if scenario.air.waveform == "single-carrier" else None
+        sent = payload if limits is None else PeakLimited(payload, limits)
+        if distortion is None:
+            return gains, sent
+        along, across = gains.real.square(), gains.imag.square()
+        if distortion.circular:
+            along = across = along + across
+        for part, squares in (("real", along), ("imag", across)):
+            more = (squares * distortion.variance[:, :, None]).sum(dim=1)
+            self._variance[part] = more + self._variance[part] if part in self._variance else more
+        return gains * distortion.factor[:, :, None], sent
+
+    def with_noise(self, deviation: torch.Tensor, part: Literal["real", "imag"]) -> torch.Tensor:
+        """Return the deviation of noise and errors together; slots x pieces (or x 1).
+
+        Both are Gaussian and independent, so that one draw serves.
+        """
+        return (deviation.square() + self._variance[part]).sqrt() if part in self._variance else deviation
+
+
+def kept_of_pilots(setting: AirSetting, frame: Frame, power_watts: torch.Tensor) -> torch.Tensor | float:
+    """Return what is left of the amplitude of pilots, which a peak limit clips too; slots x workers."""
+    limits = peak_amplitude(setting.scenario, power_watts)
+    if limits is None or not setting.pilot_energy:
+        return 1.0
+    amplitude = math.sqrt(setting.pilot_energy / (frame.pilot_count * setting.scenario.air.pilot_symbols))
+    return (limits / amplitude).clamp(max=1.0)
 
 
 def peak_to_average_db(scenario: Scenario, signal: Signal, dataset: DataSet) -> dict[str, float]:

@@ -19,8 +19,8 @@ from airmixml.hiding import hides_values
 from airmixml.output.tables import rows_csv
 from airmixml.progress import Progress, silent
 from airmixml.radio import check_privacy_target
-from airmixml.radio.mixtures import Transmission
 from airmixml.radio.shards import SHARDS, ShardStore
+from airmixml.radio.transmission import Transmission
 from airmixml.runs.model_files import CHECKPOINT, FileCheckpoint, save_model
 from airmixml.runs.protected import ProtectedRunner, about_data, stated_in_both_modes
 from airmixml.runs.results import (

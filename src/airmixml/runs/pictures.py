@@ -14,9 +14,9 @@ from airmixml.output.figures import BLUE, ORANGE, as_picture, new_figure, save_f
 from airmixml.output.numbers import plural
 from airmixml.radio import AirReport
 from airmixml.radio.histograms import DecibelHistogram
-from airmixml.radio.mixtures import Transmission
+from airmixml.radio.mixtures import MixtureBlock
 from airmixml.radio.senders import unpack_symmetric
-from airmixml.radio.transmission import MixtureBlock
+from airmixml.radio.transmission import Transmission
 from airmixml.runs.score_pictures import draw_learned, final_score
 from airmixml.shapes import is_series
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from rich.markup import escape
 from rich.text import Text
 
-from airmixml.integers.in_words import integers_in_words
+from airmixml.integers.integer_noise import integers_in_words
 from airmixml.output.numbers import joules, outputs_text, plural
 from airmixml.scenario import Scenario, air_in_words
 from airmixml.wording import against, if_uninformed, simulated

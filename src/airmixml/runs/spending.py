@@ -22,7 +22,6 @@ from airmixml.privacy import Design, GaussianSlots, certified_epsilon, gaussian_
 from airmixml.privacy.rounded_noise import COMPOSED_SHARE
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import CentringSlot, plan_centring
-from airmixml.radio.mixtures import Transmission
 from airmixml.radio.privacy_target import (
     adversary_named,
     asked_received_watts,
@@ -32,6 +31,7 @@ from airmixml.radio.privacy_target import (
     slots_target,
 )
 from airmixml.radio.rehearsal import placed_distances
+from airmixml.radio.transmission import Transmission
 from airmixml.radio.weakest_channel import weakest_gain
 from airmixml.runs.results import SIMULATION
 from airmixml.scenario import Scenario, Workers

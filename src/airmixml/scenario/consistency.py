@@ -74,7 +74,7 @@ def _check_signal(workers: Workers, privacy: Privacy, learner: Learner) -> None:
         )
     beyond_inputs = not encoder.keeps_inputs or workers.centre != "none"
     grown = workers.norm == "unit" or workers.constant > 0.0
-    if (beyond_inputs or grown or workers.sends == "moments" or workers.bits) and workers.clip_norm > 1.0:
+    if (beyond_inputs or grown or workers.sends != "samples" or workers.bits) and workers.clip_norm > 1.0:
         raise ScenarioError(
             f"workers.clip_norm = {workers.clip_norm:g}: must be at most 1 for centred inputs, features, inputs "
             "brought to one norm or with a constant, moments and quantised symbols, so that no symbol is sent "
@@ -86,7 +86,7 @@ def _check_signal(workers: Workers, privacy: Privacy, learner: Learner) -> None:
             f"learner.model = {shown(learner.model)}: must be one of {', '.join(closed_forms)} where "
             'workers.sends = "moments"; networks learn from samples'
         )
-    if privacy.sensitivity == "paper" and (beyond_inputs or workers.sends == "moments" or workers.bits):
+    if privacy.sensitivity == "paper" and (beyond_inputs or workers.sends != "samples" or workers.bits):
         raise ScenarioError(
             'privacy.sensitivity = "paper": d_X + d_Y bounds samples in [0, 1]; use privacy.sensitivity = '
             '"encoder" where inputs are centred or quantised, or features or moments are sent'

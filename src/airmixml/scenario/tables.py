@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from airmixml.doors import ACCOUNTANTS, ADVERSARIES, ENCODERS, LEARNERS
+from airmixml.doors import ACCOUNTANTS, ADVERSARIES, ENCODERS, LEARNERS, PAYLOADS
 from airmixml.errors import ScenarioError
 from airmixml.scenario.air import Air
 from airmixml.scenario.rules import AUTO, Choice, Items, Label, Named, Real, Text, Whole, check_fields, key
@@ -98,7 +98,7 @@ class Workers(Table):
     )
     sends: str = key(
         "samples",
-        Choice(("samples", "moments")),
+        Choice(PAYLOADS),
         "the encoded input and its label, or their products: second moments and moments with the label",
     )
     label_code: str = key(

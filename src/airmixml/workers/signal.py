@@ -7,8 +7,9 @@ worker with several rows sends the sum of their products, shortened to what a si
 """
 
 from dataclasses import asdict, dataclass
-from typing import Self
+from typing import Any, Self
 
+from airmixml.doors import PAYLOADS
 from airmixml.scenario import Radio, Workers
 from airmixml.scenario.waveform import SYMBOLS_PER_SECOND
 from airmixml.workers.encoder import FLOAT_BYTES, HARD_OPERATION, encoder_of, scales_inputs
@@ -27,6 +28,7 @@ class Signal:
         signed: whether two labels may point to opposite sides, as targets and signs do and one-hot labels do not.
         several_rows: whether what is sent may be the shortened sum of several rows' products.
         centred_labels: whether a class is sent as its one-hot vector less the mean of all, brought to norm 1.
+        payload: name of another package's payload; empty for samples and moments.
     """
 
     features: int
@@ -37,6 +39,7 @@ class Signal:
     signed: bool = False
     several_rows: bool = False
     centred_labels: bool = False
+    payload: str = ""
 
     @classmethod
     def of(cls, workers: Workers, features: int, classes: int) -> Self:
@@ -44,56 +47,47 @@ class Signal:
         return cls(
             features=features,
             classes=classes,
-            moments=workers.sends == "moments",
+            moments=bool(PAYLOADS.load(workers.sends).moments),
             label_weight=workers.label_weight,
             bits=workers.bits,
             signed=workers.task != "classification" or workers.label_code == "centred",
             centred_labels=workers.label_code == "centred",
             several_rows=workers.several_rows,
+            payload="" if workers.sends in PAYLOADS.own else workers.sends,
         )
+
+    @property
+    def kind(self) -> Any:
+        """The payload that is sent, which knows its layout and bounds."""
+        return PAYLOADS.load(self.payload or ("moments" if self.moments else "samples"))
 
     @property
     def input_symbols(self) -> int:
         """Symbols that carry the input: d, or the d (d + 1) / 2 different products of two of its numbers."""
-        return self.features * (self.features + 1) // 2 if self.moments else self.features
+        return int(self.kind.layout(self)[0])
 
     @property
     def label_symbols(self) -> int:
         """Symbols that carry the label: one per class, or one per class and number of the input."""
-        return self.features * self.classes if self.moments else self.classes
+        return int(self.kind.layout(self)[1])
 
     @property
     def symbols(self) -> int:
         """All symbols of a slot."""
-        return self.input_symbols + self.label_symbols
+        return sum(self.kind.layout(self))
 
     def largest_squared_norm(self, squared_norm: float) -> float:
-        """Return the bound on ||v||^2 of what is sent, for inputs with ||x||^2 <= ``squared_norm``.
-
-        With ||l|| <= 1: ||(x, w l)||^2 <= ||x||^2 + w^2 and ||(svec(x x^T), w x l^T)||^2 <= ||x||^4 + w^2 ||x||^2.
-        """
-        label = self.label_weight**2
-        return squared_norm**2 + label * squared_norm if self.moments else squared_norm + label
+        """Return the bound on ||v||^2 of what is sent, for inputs with ||x||^2 <= ``squared_norm``."""
+        return float(self.kind.largest_squared_norm(self, squared_norm))
 
     def largest_squared_distance(self, squared_norm: float, squared_distance: float) -> float:
-        """Return the bound on ||v - v'||^2 of what two samples send.
+        """Return the bound on ||v - v'||^2 of what two samples send, given those on ||x||^2 and on ||x - x'||^2.
 
-        Of samples: ||x - x'||^2 + 2 w^2, the labels being different at worst, or + 4 w^2 where they can be opposite. Of
-        moments: with s = x . x' and t = l . l' the product v . v' is s^2 + w^2 s t. One-hot labels make t 0 or 1, so it
-        is least for equal labels at s = -w^2 / 2, or as near to it as two inputs can point apart. Signed labels reach
-        s t = -|s| for inputs of any sign: least at |s| = w^2 / 2, or at |s| = ||x||^2 where that is less. Rounded
-        symbols and shortened sums of many short rows keep the norm alone, so two of them may point anywhere. The
-        arguments are bounds on ||x||^2 and on ||x - x'||^2.
+        Rounded symbols and shortened sums of many short rows keep the norm alone, so two of them may point anywhere.
         """
-        label = self.label_weight**2
         if self.bits or self.several_rows:
             return 4.0 * self.largest_squared_norm(squared_norm)
-        if not self.moments:
-            return squared_distance + (4.0 if self.signed else 2.0) * label
-        farthest = squared_norm * 4.0 if self.signed else max(squared_distance, squared_norm * 2.0)
-        lowest_product = max(-label / 2.0, squared_norm - farthest / 2.0)
-        overlap = lowest_product**2 + label * lowest_product
-        return 2.0 * self.largest_squared_norm(squared_norm) - 2.0 * overlap
+        return float(self.kind.largest_squared_distance(self, squared_norm, squared_distance))
 
     def slot_seconds(self, radio: Radio) -> float:
         """Return tau, or the time that the symbols need at the paper's rate where that is longer."""

@@ -1,4 +1,4 @@
-"""What is left in the sum of the noise and the masks that workers add, drawn from its exact law given their gains.
+"""Residual noise: what the noise and the masks of workers leave in a sum, drawn from its exact law given their gains.
 
 Worker i arrives with x_i of what it should: on the ideal air 1, so that masks cancel and its noise stays. In general
 
@@ -22,7 +22,14 @@ import torch
 
 from airmixml.impairments.converters import gaussian_rounding
 from airmixml.impairments.frame import Frame
-from airmixml.impairments.timing import expansion_softness, filter_blocks, polynomials, smears, timing_filters
+from airmixml.impairments.timing import (
+    expansion_backoff,
+    filter_blocks,
+    mean_polynomials,
+    polynomials,
+    smears,
+    timing_filters,
+)
 from airmixml.radio.masking import Masking
 from airmixml.scenario import Scenario
 
@@ -35,8 +42,8 @@ def converter_watts(masking: Masking, bits: int) -> float:
     return masking.added_watts * gaussian_rounding(bits, _CONVERTER_RANGE).error_variance
 
 
-class Leftover:
-    """Adds up, seats by seats, what decides the law of what is left."""
+class ResidualNoise:
+    """Adds up, workers by workers, what decides the law of what is left."""
 
     def __init__(self, scenario: Scenario, masking: Masking) -> None:
         self.masking, self.air, self._seats = masking, scenario.air, scenario.radio.scheduled
@@ -64,8 +71,8 @@ class Leftover:
         gains = arriving.real * sending[:, :, None]
         terms = torch.ones((*gains.shape[:2], 1), dtype=gains.dtype, device=gains.device)
         if offsets is not None:
-            soft = expansion_softness(self.air.roll_off, self.air.timing_offset_symbols)
-            terms = soft * torch.stack(polynomials(offsets, self.terms), dim=2)
+            backoff = expansion_backoff(self.air.roll_off, self.air.timing_offset_symbols)
+            terms = backoff * torch.stack(polynomials(offsets, self.terms), dim=2)
         products = (terms[..., :, None] * terms[..., None, :]).flatten(2)
         by_piece = gains.transpose(1, 2)
         self._add("squares", (by_piece.square() @ products).reshape(*by_piece.shape[:2], self.terms, self.terms))
@@ -119,7 +126,7 @@ class Leftover:
 
         The mean pulse relative to its middle, times what dividing by the mean gain of those who are there makes of it.
         """
-        means = torch.tensor([0.0 if term % 2 else 1.0 / (1.0 - term**2) for term in range(self.terms)]).double()
+        means = torch.from_numpy(mean_polynomials(self.terms))
         middle = torch.from_numpy(self._filters[:, self._filters.shape[1] // 2])
         present = self._sums["present"]
         there = torch.where(present > 0.0, present, 1.0)

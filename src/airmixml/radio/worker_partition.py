@@ -1,4 +1,4 @@
-"""A few slots with very many workers each: the sum over workers in parts, added up anywhere.
+"""A few slots with very many workers each: the workers are partitioned, and each part is added up anywhere.
 
 Where parts begin follows from the number of workers in a slot alone, and they are added in order, in float64: the sum
 is the same on any number of machines, and that of one process up to the rounding of sums.
@@ -17,26 +17,26 @@ from numpy.typing import NDArray
 
 from airmixml.radio.draws import shards_of, suitable_block
 from airmixml.radio.scheduling import seats_of
-from airmixml.radio.senders import Sender
 from airmixml.radio.shards import Air
 from airmixml.scenario import RunContext
 from airmixml.storage.results import ResultStore
 from airmixml.sums import as_tensor
+from airmixml.workers.payloads import Payload, Places
 
-_LEAST_SEATS: Final = 4096
+_LEAST_WORKERS: Final = 4096
 _MOST_PARTS: Final = 256
 _Part = tuple[NDArray[np.int64], NDArray[np.float64]]
 
 
-def parts_of(seats: int) -> list[slice]:
-    """Cut the seats of a slot into parts of at least 4,096 and at most 256 parts."""
-    length = _LEAST_SEATS
-    while seats > _MOST_PARTS * length:
+def parts_of(workers: int) -> list[slice]:
+    """Partition the workers of a slot into parts of at least 4,096 and at most 256 parts."""
+    length = _LEAST_WORKERS
+    while workers > _MOST_PARTS * length:
         length *= 2
-    return [slice(first, first + length) for first in range(0, seats, length)]
+    return [slice(first, first + length) for first in range(0, workers, length)]
 
 
-def suits_seats(air: Air) -> bool:
+def suits_partition(air: Air) -> bool:
     """Return whether a run has too few slots to be cut, and so many workers in each that these can be."""
     first = air.settings[0]
     if not first.scenario.air.is_ideal:  # shares differ from piece to piece there
@@ -44,23 +44,23 @@ def suits_seats(air: Air) -> bool:
     if any(each.integers is not None for each in air.settings):  # workers round before they add up
         return False
     one_block = air.slots <= (air.speed.block_slots or suitable_block(first))
-    return one_block and len(shards_of(first)) == 1 and seats_of(first.scenario) >= 2 * _LEAST_SEATS
+    return one_block and len(shards_of(first)) == 1 and seats_of(first.scenario) >= 2 * _LEAST_WORKERS
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SeatsSender:
+class PartitionedPayload(Payload):
     """Sends what the workers of the air would, part after part; parts in the store are not added up again."""
 
     air: Air
     context: RunContext
     store: ResultStore | None
-    in_any_order: bool = False
+    in_any_order = False
 
-    def mix(self, sample_index: torch.Tensor, ratios: torch.Tensor) -> torch.Tensor:
-        """Return sum_i q_i v_i, slots x symbols, of workers with these samples and shares q, slots x scheduled."""
+    def weighted_sum(self, index: torch.Tensor, weights: torch.Tensor, places: Places | None = None) -> torch.Tensor:
+        """Return sum_i q_i v_i, slots x symbols, of workers with these samples and weights, slots x scheduled."""
         engine, progress = self.context.engine, self.context.progress
-        index, shares = sample_index.cpu().numpy(), ratios.cpu().numpy()
-        parts = [(index[:, some].copy(), shares[:, some].copy()) for some in parts_of(index.shape[1])]
+        samples, shares = index.cpu().numpy(), weights.cpu().numpy()
+        parts = [(samples[:, some].copy(), shares[:, some].copy()) for some in parts_of(samples.shape[1])]
         names = [f"{_digest(part)}.npz" for part in parts]
         sums: dict[int, torch.Tensor] = {}
         for number, name in enumerate(names):
@@ -72,7 +72,7 @@ class SeatsSender:
         progress("workers added up", done, len(parts))
         device = self.air.speed.device
         finishing = engine.run(
-            prepare_seats, self.air.to_be_sent(), [parts[number] for number in missing], on_gpu=device != "cpu"
+            prepare_part, self.air.to_be_sent(), [parts[number] for number in missing], on_gpu=device != "cpu"
         )
         with closing(finishing):
             for place, found in finishing:
@@ -81,21 +81,21 @@ class SeatsSender:
                     self.store.save(names[missing[place]], {}, {"sum": found})
                 done += 1
                 progress("workers added up", done, len(parts))
-        total = torch.zeros((len(index), self.air.settings[0].signal.symbols), dtype=torch.float64)
+        total = torch.zeros((len(samples), self.air.settings[0].signal.symbols), dtype=torch.float64)
         for number in range(len(parts)):
             total += sums[number]
-        return total.to(sample_index.device, sums[0].dtype)
+        return total.to(index.device, sums[0].dtype)
 
 
-def prepare_seats(air: Air) -> Callable[[_Part], NDArray[Any]]:
+def prepare_part(air: Air) -> Callable[[_Part], NDArray[Any]]:
     """Return what adds up some workers of each slot; what they send is laid out once."""
-    sender = air.new_sender(in_slot=seats_of(air.settings[0].scenario))
-    return partial(_add_up, sender, air.speed.device)
+    payload = air.new_payload(in_slot=seats_of(air.settings[0].scenario))
+    return partial(_add_up, payload, air.speed.device)
 
 
-def _add_up(sender: Sender, device: str, part: _Part) -> NDArray[Any]:
+def _add_up(payload: Payload, device: str, part: _Part) -> NDArray[Any]:
     index, shares = (torch.from_numpy(each).to(device) for each in part)
-    return sender.mix(index, shares).cpu().numpy()
+    return payload.weighted_sum(index, shares).cpu().numpy()
 
 
 def _digest(part: _Part) -> str:

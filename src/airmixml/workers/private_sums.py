@@ -9,8 +9,8 @@ every component, |e_i| <= (m + r) u / (1 - (m + r) u) for the unit roundoff u (H
 by a vector of norm at most (m + r) u n D, and two sums differ by at most (1 + 2 (m + r) u n) D. In float64, u is 2^-53,
 and blocks of at most B = 4096 workers that are added up one after the other make m = B + n / B: this is
 1 + 6e-8 at 60,000 workers, 1 + 1e-6 at 10^6 and 1 + 1.5e-5 at 10^7. What is above 1 every worker takes off by sending
-that much more softly (``softness``). A sum stays in float64 until the noise is on it: to round it before would move it
-by as much as float32 sums do.
+that much more softly (``rounding_backoff``). A sum stays in float64 until the noise is on it: to round it before would
+move it by as much as float32 sums do.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ BLOCK: Final = 4096
 _UNIT_ROUNDOFF: Final = 2.0**-53
 # Products, square roots of shares, weights of labels and of rows: each is rounded once.
 _OTHER_ROUNDINGS: Final = 8
-_SOFTEST: Final = 0.9
+_LEAST: Final = 0.9
 
 
-def softness(workers: int, block: int = BLOCK) -> float:
+def rounding_backoff(workers: int, block: int = BLOCK) -> float:
     """Return what the shares of so many workers are multiplied with, so that rounding is covered; just below 1."""
     additions = min(workers, block) + -(-workers // block)
     factor = 1.0 - 2.0 * (additions + _OTHER_ROUNDINGS) * _UNIT_ROUNDOFF * workers
-    if factor < _SOFTEST:
+    if factor < _LEAST:
         raise ScenarioError(
             f"radio.scheduled = {workers}: what rounding may add to the sum of so many can no longer be covered; "
             "schedule fewer workers at once"

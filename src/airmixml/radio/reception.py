@@ -1,0 +1,393 @@
+"""What the server receives in a slot: the sum of what workers send, with whichever noise lies on it.
+
+``arrive`` adds up the workers: on the ideal air in one piece, with gain 1. Elsewhere all workers send a known symbol
+first in each block. It arrives as the mean gain sum_i q_i g_i with noise on it, and the server divides the block by
+that, and by what drifting phases are expected to take of it from there on. It knows no gain.
+
+A ``Noise`` is then put on the sum: one that is known beforehand (the receiver's, and on the ideal air that of the
+workers, whose masks cancel), that of integers, or one which the server must measure. That it measures where no signal
+should be: workers send real numbers in phase, so whatever arrives a quarter turn off is noise, or a signal whose phase
+is wrong. Noise and masks of the workers are in phase: those it measures on noise probes, symbols without data.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, Protocol
+
+import torch
+
+from airmixml.errors import ScenarioError
+from airmixml.impairments.converters import round_to_levels, rounding_variance
+from airmixml.impairments.frame import Frame, expected_drift, frame_of
+from airmixml.impairments.gains import SeatGains
+from airmixml.impairments.noise_floor import true_noise_watts
+from airmixml.impairments.timing import draw_offsets, equalise, expansion_backoff, noise_gain, pilot_gain, smears
+from airmixml.radio.air import receive_mixtures
+from airmixml.radio.draws import AirSetting, SlotTensors
+from airmixml.radio.integer_sums import IntegerSums
+from airmixml.radio.masking import noise_in_sum_watts, noise_probes
+from airmixml.radio.off_time import in_runs, mix_off_time
+from airmixml.radio.recoverable import check_recoverable
+from airmixml.radio.residual_noise import ResidualNoise
+from airmixml.radio.transmitters import TransmitterErrors, kept_of_pilots
+from airmixml.randomness.distributions import normal_pairs
+from airmixml.randomness.slot_words import SlotWords, slot_words
+from airmixml.scenario import Air
+from airmixml.streams import Streams
+from airmixml.workers.payloads import Payload, Places
+
+_DOUBT: Final = 4.0  # noise alone passes for a gain with probability exp(-4)
+_CLEARLY_LESS: Final = 0.25  # |g|^2 below which a pilot may be that of nobody
+_NOTHING: Final = complex(1e30)
+# Sequences of the stream "air" that no impairment draws from.
+_PILOT, _QUADRATURE, _RESIDUAL, _PROBES, _NOISE_ON_PROBES = 1, 2, 3, 4, 5
+_MOST_FORMED: Final = 1 << 27  # numbers of all workers of all slots of a simulation: some seconds
+_NUMBERS_AT_ONCE: Final = 1 << 22
+_PROBED_WORKERS: Final = 256
+
+
+@dataclass(frozen=True, kw_only=True)
+class Imperfections:
+    """What the server has of slots on an air that is not ideal, besides the sum.
+
+    Attributes:
+        frame: the pieces of a slot.
+        source: that all of it is drawn from.
+        divisor: mean gain that the server divided by, complex; slots x pieces, or x 1.
+        probed: symbols on which it measures what arrives a quarter turn off.
+        across: that, without noise; slots x probed symbols.
+        errors: what transmitters do that is not computed symbol by symbol.
+        residual: what the noise and masks of workers leave, where they bring some.
+    """
+
+    frame: Frame
+    source: SlotWords
+    divisor: torch.Tensor
+    probed: torch.Tensor
+    across: torch.Tensor
+    errors: TransmitterErrors
+    residual: ResidualNoise | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arrival:
+    """Consecutive slots before any noise: who sent what, and the sum over the mean gain, slots x symbols."""
+
+    slots: range
+    payload: Payload
+    index: torch.Tensor
+    clean: torch.Tensor
+    imperfections: Imperfections | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reception:
+    """Mixtures of consecutive slots as the server has them.
+
+    Attributes:
+        clean: without noise, which no receiver ever sees; slots x symbols.
+        received: with it; slots x symbols.
+        noise_variance: of noise and distortion on a symbol as the server measures it, or of noise and rounding of
+            integers; slots. None: that of the powers.
+        snr: signal over noise energy of inputs and labels, 2 x slots, where it does not follow from the power scale.
+        divisor: mean gain that the server divided by, complex; slots x pieces, or x 1. None: by none.
+    """
+
+    clean: torch.Tensor
+    received: torch.Tensor
+    noise_variance: torch.Tensor | None = None
+    snr: torch.Tensor | None = None
+    divisor: torch.Tensor | None = None
+
+
+class Noise(Protocol):
+    """What lies on the sum of a slot."""
+
+    def receive(
+        self, arrival: Arrival, drawn: SlotTensors, normals: torch.Tensor, place: torch.Tensor | None
+    ) -> Reception:
+        """Return the sum with the noise on it, from powers and standard normal values (slots x symbols).
+
+        In the memory of ``place`` where there is one and it fits: fresh memory costs as much as the sum.
+        """
+
+
+def noise_on(setting: AirSetting) -> Noise:
+    """Return the noise that lies on the sums of a setting."""
+    if setting.integers is not None:
+        return NoiseOnIntegers(setting, setting.integers)
+    return KnownNoise(setting) if setting.scenario.air.is_ideal else MeasuredNoise(setting)
+
+
+def arrive(setting: AirSetting, payload: Payload, index: torch.Tensor, drawn: SlotTensors, slots: range) -> Arrival:
+    """Add up what workers with these samples, slots x scheduled, send in these slots."""
+    gains = drawn.gains
+    if gains is None:
+        return Arrival(slots=slots, payload=payload, index=index, clean=payload.weighted_sum(index, drawn.ratios))
+    scenario, device = setting.scenario, index.device
+    frame, air = frame_of(scenario.air, setting.signal.symbols), scenario.air
+    source = slot_words(Streams(scenario.seed, setting.secret), "air", device)
+    divisor = _divisor(setting, frame, drawn, slots, source)
+    probed = payload.probed_symbols().to(device)
+    if smears(air) and not setting.signal.moments:
+        probed = in_runs(probed)
+    clean: torch.Tensor | None = None
+    across = torch.zeros((), device=device)
+    errors, masking = TransmitterErrors(setting, payload), setting.masking
+    residual = None if masking is None else ResidualNoise(scenario, masking)
+    if masking is not None:
+        check_recoverable(scenario, masking, drawn.ratios > 0.0, slots)
+    for seats in gains.parts:
+        turned = drawn.ratios[:, seats, None] * gains.of(seats) / divisor[:, None, :]
+        if residual is not None:
+            _add_residual(residual, drawn, gains, seats, divisor)
+        samples = index[:, seats]
+        turned, sent = errors.add(turned, samples, drawn.power_watts[:, seats])
+        add_up = partial(sent.weighted_sum, samples)
+        if smears(air):
+            on_time, offsets = partial(sent.weighted_sums, samples), draw_offsets(gains.draws.some(seats))
+            add_up = partial(mix_off_time, on_time, offsets=offsets, air=air, frame=frame)
+        some = add_up(weights=turned.real, places=Places(frame.lengths, None, index.shape[1]))
+        clean = some if clean is None else clean + some
+        if bool(turned.imag.any()):  # nothing arrives a quarter turn off where phases are right
+            across = across + add_up(weights=turned.imag, places=Places(frame.lengths, probed, index.shape[1]))
+    assert clean is not None
+    imperfections = Imperfections(
+        frame=frame,
+        source=source,
+        divisor=divisor,
+        probed=probed,
+        across=across.expand(len(slots), len(probed)),
+        errors=errors,
+        residual=residual,
+    )
+    return Arrival(slots=slots, payload=payload, index=index, clean=clean, imperfections=imperfections)
+
+
+@dataclass(frozen=True)
+class KnownNoise:
+    """The receiver's noise, and that of workers whose gains are exact: both are known, and masks cancel."""
+
+    setting: AirSetting
+
+    def receive(
+        self, arrival: Arrival, drawn: SlotTensors, normals: torch.Tensor, place: torch.Tensor | None
+    ) -> Reception:
+        """Return sum_i q_i v_i + n / sqrt(beta)."""
+        place = place if arrival.clean.dtype == normals.dtype else None
+        noise_watts = noise_in_sum_watts(self.setting.scenario)
+        received = receive_mixtures(arrival.clean, normals, drawn.power_scale_watts, noise_watts, place)
+        return Reception(clean=arrival.clean, received=received)
+
+
+@dataclass(frozen=True)
+class NoiseOnIntegers:
+    """Skellam noise of workers that send integers: the server has the mean over them modulo 2^b.
+
+    Masks cancel and the workers' Skellam numbers add up to one of their total variance, so neither is formed for each
+    worker. Rounding is, where data are protected or few; else the errors of all workers together are drawn as what they
+    nearly are, Gaussian, and that protects nobody.
+    """
+
+    setting: AirSetting
+    sums: IntegerSums
+
+    def receive(
+        self, arrival: Arrival, drawn: SlotTensors, normals: torch.Tensor, place: torch.Tensor | None
+    ) -> Reception:
+        """Return the mean over the workers of each slot, in float64."""
+        if arrival.payload.taken_for_exact:
+            raise ScenarioError(
+                'privacy.arithmetic = "integers": only the workers\' own vectors can be sent; use "real"'
+            )
+        scenario, secret = self.setting.scenario, self.setting.secret
+        noise, streams = self.sums.noise, Streams(scenario.seed, secret)
+        formed = secret is not None or scenario.radio.slots * noise.workers * noise.code.numbers <= _MOST_FORMED
+        received, vectors = [], arrival.payload.vectors
+        for slot, samples, clean in zip(arrival.slots, arrival.index.cpu().numpy(), arrival.clean, strict=True):
+            generator = streams.generator("integers", slot)
+            if formed:
+                at_once = max(1, _NUMBERS_AT_ONCE // noise.code.numbers)
+                blocks = (vectors(samples[first : first + at_once]) for first in range(0, len(samples), at_once))
+                total = noise.sum_of(blocks, generator, simulated=secret is None)
+            else:
+                exact = noise.workers * clean.double().cpu().numpy()
+                total = noise.modelled_sum(exact, vectors(samples[:_PROBED_WORKERS]), generator)
+            received.append(torch.from_numpy(total / noise.workers))
+        variance = torch.full_like(drawn.power_scale_watts, self.sums.mixture_variance)
+        return Reception(
+            clean=arrival.clean,
+            received=torch.stack(received).to(arrival.clean.device),
+            noise_variance=variance,
+            snr=_signal(arrival.clean, self.setting.signal.input_symbols) / variance,
+        )
+
+
+@dataclass(frozen=True)
+class MeasuredNoise:
+    """Noise on an imperfect air: the receiver's, errors of transmitters, and what workers' noise and masks leave."""
+
+    setting: AirSetting
+
+    def receive(
+        self, arrival: Arrival, drawn: SlotTensors, normals: torch.Tensor, place: torch.Tensor | None
+    ) -> Reception:
+        """Return the mixtures, through the server's converters and its equaliser, and the noise that it measures."""
+        air, there = self.setting.scenario.air, arrival.imperfections
+        assert there is not None
+        clean, frame, slots = arrival.clean, there.frame, arrival.slots
+        deviation = _deviation(self.setting, drawn)[:, None] / there.divisor.abs()
+        scales = [there.errors.with_noise(deviation, part) for part in ("real", "imag")]
+        if frame.pieces > 1:
+            lengths = torch.tensor(frame.lengths, device=clean.device)
+            scales = [each.expand(-1, frame.pieces).repeat_interleave(lengths, dim=1) for each in scales]
+        place = place if clean.dtype == normals.dtype else None
+        received = torch.addcmul(clean, normals.to(clean.dtype), scales[0].to(clean.dtype), out=place)
+        if there.residual is not None:
+            received = received + _left(there.residual, drawn, there, slots, _RESIDUAL).to(received.dtype)
+        probed_scale = scales[1] if frame.pieces == 1 else scales[1][:, there.probed]
+        across = there.across + probed_scale * _normals(there.source, slots, len(there.probed), _QUADRATURE)
+        received, across, least = convert_received(air, received, across)
+        variance, snr = across.square().mean(dim=1).clamp(min=least), None
+        if smears(air):
+            clean, received = (equalise(each, air, frame) for each in (clean, received))
+            variance = noise_gain(air) * variance
+        if there.residual is not None:
+            variance = self._on_probes(there.residual, drawn, there, scales[0], slots)
+            snr = _signal(clean, self.setting.signal.input_symbols) / variance
+        return Reception(clean=clean, received=received, noise_variance=variance, snr=snr, divisor=there.divisor)
+
+    def _on_probes(
+        self,
+        residual: ResidualNoise,
+        drawn: SlotTensors,
+        there: Imperfections,
+        noise_scale: torch.Tensor,
+        slots: range,
+    ) -> torch.Tensor:
+        """Return what the server measures of noise on symbols without data, spread over the slot; shape slots.
+
+        They are drawn as a slot of the same gains in which nobody has data, of which only so many symbols are sent.
+        """
+        scenario, symbols = self.setting.scenario, self.setting.signal.symbols
+        heard = noise_scale * _normals(there.source, slots, symbols, _NOISE_ON_PROBES)
+        heard = heard + _left(residual, drawn, there, slots, _PROBES)
+        if smears(scenario.air):
+            heard = equalise(heard, scenario.air, there.frame)
+        return heard[:, :: -(-symbols // noise_probes(scenario, symbols))].square().mean(dim=1)
+
+
+def _deviation(setting: AirSetting, drawn: SlotTensors) -> torch.Tensor:
+    """Return the deviation of the receiver's noise on the real part, over sqrt(beta); slots."""
+    return torch.sqrt(true_noise_watts(setting.scenario) / 2.0 / drawn.power_scale_watts)
+
+
+def _divisor(setting: AirSetting, frame: Frame, drawn: SlotTensors, slots: range, source: SlotWords) -> torch.Tensor:
+    """Return what the server divides each piece by; slots x pieces, or x 1."""
+    if setting.scenario.radio.schedule == "poisson":
+        # How many tossed heads must not be divided out, and shows in a pilot as a gain does.
+        return torch.ones((len(slots), 1), dtype=torch.complex128, device=source.device)
+    at_pilots = estimate_mean_gain(setting, frame, drawn, _deviation(setting, drawn), slots, source)
+    if frame.pieces == 1:
+        return at_pilots
+    drift = torch.from_numpy(expected_drift(setting.scenario, frame)).to(source.device)
+    return at_pilots[:, torch.tensor(frame.pilots, device=source.device)] * drift
+
+
+def _add_residual(
+    residual: ResidualNoise, drawn: SlotTensors, gains: SeatGains, seats: slice, divisor: torch.Tensor
+) -> None:
+    """Take into account how the noise and masks of some workers arrive, over the mean gain; slots x pieces."""
+    assert drawn.planned_ratios is not None
+    planned = drawn.planned_ratios[:, seats]
+    kept = (drawn.ratios[:, seats] / planned).nan_to_num(nan=0.0)  # in a fade nobody sends, as planned
+    offsets = draw_offsets(gains.draws.some(seats)) if smears(residual.air) else None
+    residual.add(kept[:, :, None] * gains.of(seats) / divisor[:, None, :], planned, kept > 0.0, offsets)
+
+
+def _signal(clean: torch.Tensor, inputs: int) -> torch.Tensor:
+    """Return the mean square of a symbol of the inputs and of the labels; 2 x slots."""
+    parts = (clean[:, :inputs], clean[:, inputs:])
+    return torch.stack([part.double().square().mean(dim=1) for part in parts])
+
+
+def _left(
+    residual: ResidualNoise, drawn: SlotTensors, there: Imperfections, slots: range, sequence: int
+) -> torch.Tensor:
+    """Return what is left of workers' noise and masks on every symbol; slots x symbols."""
+    symbols = sum(there.frame.lengths)
+    normals = _normals(there.source, slots, residual.terms * symbols, sequence)
+    return residual.receive(normals.reshape(len(slots), residual.terms, symbols), drawn.power_scale_watts, there.frame)
+
+
+def estimate_mean_gain(
+    setting: AirSetting, frame: Frame, drawn: SlotTensors, deviation: torch.Tensor, slots: range, source: SlotWords
+) -> torch.Tensor:
+    """Return what the server takes for sum_i q_i g_i for each pilot; slots x pilots, complex.
+
+    Pilots share the energy ``air.pilot_share`` of what is sent. Their noise is known; see ``trusted_gain``.
+    """
+    gains, air = drawn.gains, setting.scenario.air
+    assert gains is not None
+    mean = torch.zeros((), dtype=torch.complex128, device=source.device)
+    for seats in gains.parts:
+        beside_pilots = gains.of(seats).expand(-1, -1, frame.pieces)[:, :, frame.pilot_pieces]
+        shares = drawn.ratios[:, seats] * kept_of_pilots(setting, frame, drawn.power_watts[:, seats])
+        if smears(air):
+            backoff = expansion_backoff(air.roll_off, air.timing_offset_symbols)
+            shares = backoff * shares * pilot_gain(air, draw_offsets(gains.draws.some(seats)))
+        mean = mean + (shares[:, :, None] * beside_pilots).sum(dim=1)
+    error = deviation / math.sqrt(setting.pilot_energy / frame.pilot_count)
+    seen = mean + error[:, None] * pilot_normals(source, slots, frame.pilot_count)
+    return trusted_gain(seen, 2.0 * error.square()[:, None])
+
+
+def trusted_gain(seen: torch.Tensor, squared_error: torch.Tensor) -> torch.Tensor:
+    """Return the mean gain that the server reckons with, given that of pilots and their noise e^2; same shape.
+
+    It trusts a pilot as far as that differs from the planned gain of 1 by more than its noise:
+    1 + (g - 1) max(0, 1 - 4 e^2 / |g - 1|^2). A pilot that drowns in noise then spoils nothing. A block whose pilot
+    shows that nobody sends is divided by 1e30: it counts for nothing, and neither does its noise.
+    """
+    off = seen - 1.0
+    trusted = (1.0 - _DOUBT * squared_error / off.abs().square().clamp(min=1e-300)).clamp(min=0.0)
+    estimate = 1.0 + trusted * off
+    # Where all are in a fade, absent or late the pilot is noise, and to divide by it would make noise of any size.
+    empty = estimate.abs().square() < (_DOUBT * squared_error).clamp(max=_CLEARLY_LESS)
+    return torch.where(empty, _NOTHING, estimate)
+
+
+def pilot_normals(source: SlotWords, slots: range, blocks: int) -> torch.Tensor:
+    """Return the standard noise on the pilots of so many blocks, both quadratures; slots x blocks, complex."""
+    noise = _normals(source, slots, 2 * blocks, _PILOT).reshape(len(slots), 2, -1)
+    return torch.complex(noise[:, 0], noise[:, 1])
+
+
+def _normals(source: SlotWords, slots: range, per_slot: int, sequence: int) -> torch.Tensor:
+    """Return independent standard normal values; slots x per_slot, float64."""
+    words = source.words(slots, -(-per_slot // 2), sequence)
+    return torch.cat(normal_pairs(words), dim=1)[:, :per_slot]
+
+
+def convert_received(
+    air: Air, along: torch.Tensor, across: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | float]:
+    """Return what the server's converters make of real and imaginary parts, and the least noise they can show; slots.
+
+    Both parts are slots x symbols, of any number each. The gain is set once per slot so that ``air.adc_range`` times
+    the root mean square of what arrives is the outermost level; or its largest symbol, if that is 0, since moments have
+    symbols of 30 root mean squares and more. Phases are turned back and blocks brought to one level before. Both parts
+    go through equal converters, so that the noise which is measured on the second holds that of rounding; where it is
+    so little that all of it is rounded to zero, step^2 / 12 is left. Pilots are received with a gain of their own, at
+    which rounding does not matter. Noise is on all of it already: rounding it is post-processing, and costs no privacy.
+    """
+    if not air.adc_bits:
+        return along, across, 0.0
+    if air.adc_range:
+        square = along.double().square().mean(dim=1) + across.double().square().mean(dim=1)
+        largest = air.adc_range * square.sqrt()
+    else:
+        largest = torch.maximum(along.abs().amax(dim=1).double(), across.abs().amax(dim=1).double())
+    along, across = (round_to_levels(each, largest[:, None], air.adc_bits) for each in (along, across))
+    return along, across, rounding_variance(largest, air.adc_bits)

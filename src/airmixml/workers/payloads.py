@@ -1,0 +1,389 @@
+"""What workers send: one vector each, and the weighted sums of them that arrive on the air.
+
+``Payload.vectors`` is the reference: NumPy alone, so that a device computes what a simulation adds up. A payload that
+says no more is added up by ``stream``: a few workers at a time, each with its own vector. Kinds that are used much have
+a ``weighted_sum`` of their own: samples are a table of the pool (``Table``), moments are matrix products (``moments``).
+Whatever changes single vectors (rounding, converters, peak limits) is a ``Wrapper`` around ``vectors``, and streams.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airmixml.arrays import Integers, Singles
+from airmixml.workers.private_sums import BLOCK, add_up_samples, rounding_backoff
+from airmixml.workers.signal import Signal
+
+if TYPE_CHECKING:
+    import torch  # takes seconds to load, and a device needs the vectors alone
+
+Vectors = NDArray[np.floating]
+
+NUMBERS_AT_ONCE: Final = 1 << 25
+"""Bounds the memory: so many numbers of products or Gram matrices are formed at once."""
+
+_PROBED_EVERY: Final = 11  # prime to the width of images, so that no column is left out
+_SHORTEST: Final = 1e-300  # stands for the length of a vector of zeros
+_MOST_IN_FLOAT32: Final = 128  # workers of a simulation, which protects nobody: twice as fast
+
+
+class Places(NamedTuple):
+    """Where weights fall that differ within a slot: on pieces, one after the other.
+
+    Attributes:
+        lengths: symbols of each piece.
+        symbols: asks for the sums of these alone, in ascending order; None: of all.
+        in_slot: how many workers send in the slot, where these are some; 0: these.
+    """
+
+    lengths: Sequence[int]
+    symbols: torch.Tensor | None = None
+    in_slot: int = 0
+
+
+class Part(NamedTuple):
+    """So many symbols of a vector, and the norm of ``numbers`` of them, by which they are rounded; 0: never rounded."""
+
+    symbols: int
+    norm: float
+    numbers: int
+
+
+class Payload:
+    """Vectors of bounded norm, and their sums.
+
+    Attributes:
+        signal: layout and bounds.
+        norm: largest of an encoded input.
+        device: that sums are added up on.
+        protects: whether the data are real: then sums are float64, and nothing is modelled.
+        in_slot: workers of a whole slot, where they are added up in parts; 0: those that are added up at once.
+        models_rounding: whether errors of converters are left to the receiver's noise.
+        taken_for_exact: whether no converter and no peak limit of the air changes it.
+    """
+
+    signal: Signal
+    norm: float
+    device: str | torch.device
+    protects: bool
+    in_slot: int
+    models_rounding: bool
+    taken_for_exact: bool = False
+
+    if TYPE_CHECKING:  # kinds and tables have them; a wrapper has those of the inner payload
+
+        @property
+        def pool_size(self) -> int:
+            """Samples of the pool, or holdings of several rows."""
+
+        @property
+        def parts(self) -> tuple[Part, ...]:
+            """How the symbols are rounded where they are (``workers.bits``)."""
+
+        @property
+        def largest_symbols(self) -> torch.Tensor:
+            """The largest amplitude that each sample is sent with, or a bound on it; samples, float64."""
+
+        @property
+        def squared_lengths(self) -> torch.Tensor:
+            """||v||^2 of what each sample sends, or a bound on it; samples, float64."""
+
+    def vectors(self, index: Integers) -> Vectors:
+        """Return what workers with these samples of the pool send; workers x symbols."""
+        raise NotImplementedError
+
+    def weighted_sum(self, index: torch.Tensor, weights: torch.Tensor, places: Places | None = None) -> torch.Tensor:
+        """Return sum_i w_i v_i of workers with these samples; slots x symbols, or x those that ``places`` asks for.
+
+        Samples are slots x workers. Weights are slots x workers and nowhere negative; or, where there are ``places``,
+        slots x workers x pieces (or x 1) of any sign. In float64 where data are protected, or so many send that float32
+        would let one move the sum too far.
+        """
+        return self.stream(index, weights, places)
+
+    def weighted_sums(
+        self, index: torch.Tensor, weights: torch.Tensor, factors: torch.Tensor, places: Places
+    ) -> torch.Tensor:
+        """Return sum_i w_ip f_ik v_i for each k, factors slots x workers x any number; number x slots x symbols."""
+        import torch
+
+        each = (weights * factor[:, :, None] for factor in factors.unbind(dim=2))
+        return torch.stack([self.weighted_sum(index, weighted, places) for weighted in each])
+
+    def stream(self, index: torch.Tensor, weights: torch.Tensor, places: Places | None = None) -> torch.Tensor:
+        """Form every worker's vector and add them up, in float64; arguments and result as of ``weighted_sum``.
+
+        Slot by slot, in parts that follow from the signal alone: then blocks of any size round alike.
+        """
+        import torch
+
+        workers_at_once = max(1, min(BLOCK, NUMBERS_AT_ONCE // self.signal.symbols))
+        backoff = rounding_backoff(self.workers_in_slot(index, places), workers_at_once)
+        weights, lengths = self._in_pieces(weights, places)
+        weights = backoff * weights.double()
+        total = torch.zeros((len(weights), self.signal.symbols), dtype=torch.float64, device=self.device)
+        for slot in range(len(weights)):
+            for first in range(0, index.shape[1], workers_at_once):
+                some = slice(first, first + workers_at_once)
+                sent = self.sent(index[slot, some], slot, some)
+                pieces = zip(torch.split(sent, lengths, dim=1), weights[slot, some].unbind(dim=1), strict=True)
+                total[slot] += torch.cat([weight @ piece for piece, weight in pieces])
+        return total if places is None or places.symbols is None else total[:, places.symbols]
+
+    def sent(self, index: torch.Tensor, slot: int, some: slice) -> torch.Tensor:
+        """Return the vectors of some workers of a slot, both counted from the first added up; workers x symbols."""
+        import torch
+
+        return torch.from_numpy(self.vectors(index.cpu().numpy())).to(self.device).double()
+
+    def workers_in_slot(self, index: torch.Tensor, places: Places | None) -> int:
+        """Return how many workers send in a slot of which these, slots x workers, are added up."""
+        return (places is not None and places.in_slot) or self.in_slot or index.shape[1]
+
+    def _in_pieces(self, weights: torch.Tensor, places: Places | None) -> tuple[torch.Tensor, list[int]]:
+        """Return weights of every piece, slots x workers x pieces, and how many symbols each has."""
+        if places is None:
+            return weights[:, :, None], [self.signal.symbols]
+        return weights, list(places.lengths) if weights.shape[2] > 1 else [self.signal.symbols]
+
+    def probed_symbols(self) -> torch.Tensor:
+        """Return the symbols on which a server measures noise: every eleventh, as neighbouring pixels are alike."""
+        import torch
+
+        return torch.arange(0, self.signal.input_symbols, _PROBED_EVERY)
+
+    @property
+    def in_any_order(self) -> bool:
+        """Whether blocks of slots may be added up in any order, and several at once; rounding draws as it goes."""
+        return not self.signal.bits
+
+    @property
+    def largest_norm(self) -> float:
+        """The norm that no vector exceeds."""
+        return math.sqrt(self.signal.largest_squared_norm(self.norm**2))
+
+
+@dataclass(kw_only=True, eq=False)
+class PoolPayload(Payload):
+    """A kind of payload, made of the encoded inputs (samples x features) and labels (samples x outputs) of a pool.
+
+    Attributes:
+        about: what it is, in one line.
+        moments: whether it is the products that learners in closed form solve from.
+        tabled: whether vectors are so short that those of the whole pool are laid out once.
+    """
+
+    about: ClassVar[str]
+    moments: ClassVar[bool] = False
+    tabled: ClassVar[bool] = True
+    signal: Signal
+    norm: float
+    inputs: Singles
+    labels: Singles
+    device: str | torch.device = "cpu"
+    protects: bool = False
+    in_slot: int = 0
+    models_rounding: bool = False
+
+    @cached_property
+    def pool_size(self) -> int:
+        """How many samples there are."""
+        return len(self.inputs)
+
+    @staticmethod
+    def layout(signal: Signal) -> tuple[int, int]:
+        """Return how many symbols carry the input, and how many the label."""
+        return signal.features, signal.classes
+
+    @staticmethod
+    def largest_squared_norm(signal: Signal, squared_norm: float) -> float:
+        """Return the bound on ||v||^2 for inputs with ||x||^2 <= ``squared_norm`` and labels with ||l|| <= 1.
+
+        Of samples: ||(x, w l)||^2 <= ||x||^2 + w^2.
+        """
+        return squared_norm + signal.label_weight**2
+
+    @staticmethod
+    def largest_squared_distance(signal: Signal, squared_norm: float, squared_distance: float) -> float:
+        """Return the bound on ||v - v'||^2, from bounds on ||x||^2 and on ||x - x'||^2.
+
+        Of samples: ||x - x'||^2 + 2 w^2, the labels being different at worst, or + 4 w^2 where they can be opposite.
+        """
+        return squared_distance + (4.0 if signal.signed else 2.0) * signal.label_weight**2
+
+
+class Wrapper(Payload):
+    """Another payload with something done to its vectors; all else is as it was."""
+
+    def __init__(self, inner: Payload) -> None:
+        self.inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "inner":  # of an object that is being made
+            raise AttributeError(name)
+        return getattr(self.inner, name)
+
+    def vectors(self, index: Integers) -> Vectors:
+        """Return those of the inner payload, unless overridden."""
+        return self.inner.vectors(index)
+
+    def probed_symbols(self) -> torch.Tensor:
+        """Return those of the inner payload."""
+        return self.inner.probed_symbols()
+
+
+class Samples(PoolPayload):
+    """Each worker sends (x, w l): its encoded input and its weighted label."""
+
+    about = "the encoded input and its label"
+
+    def vectors(self, index: Integers) -> Vectors:
+        """Return (x, w l) of each worker; workers x symbols."""
+        weight = np.float32(self.signal.label_weight)
+        if float(weight) > self.signal.label_weight:  # rounded to the side that moves less
+            weight = np.nextafter(weight, np.float32(0.0))
+        return np.concatenate([self.inputs[index], weight * self.labels[index]], axis=1)
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """Inputs are rounded, labels are not."""
+        inputs, labels = self.signal.input_symbols, self.signal.label_symbols
+        return Part(inputs, self.norm, inputs), Part(labels, 0.0, labels)
+
+
+class Table(Wrapper):
+    """A payload whose vectors are no larger than the samples: all of the pool are laid out once, as a table."""
+
+    @cached_property
+    def table(self) -> torch.Tensor:
+        """The vector of each sample of the pool; samples x symbols."""
+        import torch
+
+        return torch.from_numpy(self.inner.vectors(np.arange(self.pool_size))).to(self.device)
+
+    def vectors(self, index: Integers) -> Vectors:
+        """Return rows of the table; workers x symbols."""
+        import torch
+
+        rows: Vectors = self.table[torch.from_numpy(index).to(self.device)].cpu().numpy()
+        return rows
+
+    @cached_property
+    def largest_symbols(self) -> torch.Tensor:
+        """The largest amplitude of each sample; samples."""
+        return self.table.abs().amax(dim=1).double()
+
+    @cached_property
+    def squared_lengths(self) -> torch.Tensor:
+        """||v||^2 of each sample; samples."""
+        import torch
+
+        lengths: torch.Tensor = torch.linalg.vector_norm(self.table, dim=1, dtype=torch.float64)
+        return lengths.square()
+
+    def weighted_sum(self, index: torch.Tensor, weights: torch.Tensor, places: Places | None = None) -> torch.Tensor:
+        """Return sum_i w_i v_i, piece after piece, of rows of the table; slots x symbols."""
+        import torch
+
+        workers = self.workers_in_slot(index, places)
+        exact = self.protects or workers > _MOST_IN_FLOAT32
+        weights, lengths = self._in_pieces(weights, places)
+        if exact:
+            weights = rounding_backoff(workers) * weights.double()
+        symbols = None if places is None or places.symbols is None else tuple(places.symbols.tolist())
+        add_up = add_up_samples if exact else mix_samples
+        sums = [
+            add_up(columns, index, weights[:, :, piece])
+            for piece, columns in self._columns(tuple(lengths), symbols, exact)
+        ]
+        return sums[0] if len(sums) == 1 else torch.cat(sums, dim=1)
+
+    def _columns(
+        self, lengths: tuple[int, ...], symbols: tuple[int, ...] | None, exact: bool
+    ) -> list[tuple[int, torch.Tensor]]:
+        """Return what of the table lies in each piece that has symbols, of all or of these.
+
+        It is kept, since to lay out a table for a block of slots takes longer than to add up its samples.
+        """
+        import torch
+
+        key = (lengths, symbols, exact)
+        if key not in self._kept_columns:
+            table = self.table.double() if exact else self.table
+            if symbols is not None:
+                table = table[:, torch.tensor(symbols, device=table.device)]
+                ends, asked = np.cumsum(lengths), np.array(symbols)
+                lengths = tuple(np.diff(np.searchsorted(asked, ends), prepend=0).tolist())
+            parts = torch.split(table, list(lengths), dim=1) if len(lengths) > 1 else (table,)
+            self._kept_columns[key] = [(piece, part.contiguous()) for piece, part in enumerate(parts) if part.shape[1]]
+        return self._kept_columns[key]
+
+    @cached_property
+    def _kept_columns(self) -> dict[Any, list[tuple[int, torch.Tensor]]]:
+        return {}
+
+
+class Rounded(Wrapper):
+    """Digital symbols: each is rounded to one of the levels that b bits can name, at random and right on average.
+
+    The vector may be longer after rounding. The worker then sends all of it more softly, so that the norm that it has
+    declared holds whatever the number of bits: a removal moves no more than before, and no more energy is spent. A
+    replacement may move more, since rounded vectors can point apart. ``levels_end`` is the outermost level over the
+    root mean square of a symbol; ``uniforms`` draws numbers between 0 and 1 of a shape.
+    """
+
+    def __init__(self, inner: Payload, levels_end: float, uniforms: Callable[[tuple[int, ...]], Singles]) -> None:
+        super().__init__(inner)
+        self._levels_end, self._uniforms = levels_end, uniforms
+
+    def vectors(self, index: Integers) -> Vectors:
+        """Return the levels that are sent; workers x symbols."""
+        exact, rounded, first = self.inner.vectors(index), [], 0
+        for part in self.parts:
+            symbols = exact[:, first : first + part.symbols]
+            first += part.symbols
+            if part.norm:
+                largest = min(self._levels_end * part.norm / math.sqrt(part.numbers), part.norm)
+                chance = self._uniforms(symbols.shape)
+                symbols = quantise(symbols, chance, largest=largest, bits=self.signal.bits)
+            rounded.append(symbols)
+        return shorten(np.concatenate(rounded, axis=1), self.largest_norm)
+
+
+def quantise(symbols: Vectors, chance: Singles, *, largest: float, bits: int) -> Vectors:
+    """Return symbols rounded to levels between -largest and largest, values beyond them to the outermost level.
+
+    One bit names the two levels at the ends. More bits name an odd number of equally spaced levels with zero among
+    them, 2^b - 1, so that silence stays silent. Each symbol goes up or down with the chances that keep its mean.
+    ``chance`` is uniform between 0 and 1, of the symbols' shape.
+    """
+    steps_to_end = 0.5 if bits == 1 else float(2 ** (bits - 1) - 1)
+    step = largest / steps_to_end
+    offset = 0.5 if bits == 1 else 0.0
+    places = np.floor(np.clip(symbols, -largest, largest) / step - offset + chance)
+    return np.asarray(np.clip(places + offset, -steps_to_end, steps_to_end) * step)
+
+
+def shorten(vectors: Vectors, largest_norm: float) -> Vectors:
+    """Return the rows, those longer than the norm shortened to it; rows x symbols."""
+    lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
+    factors = np.minimum(largest_norm * (1.0 - 1e-6) / np.maximum(lengths, _SHORTEST), 1.0)
+    return np.asarray(vectors * factors.astype(vectors.dtype)[:, None])
+
+
+def mix_samples(table: torch.Tensor, index: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    """Return sum_i q_i s_i in the precision of the table, the mixture without noise; slots x symbols.
+
+    The table holds the symbols of each sample of the pool, samples x symbols; samples and ratios q are slots x workers.
+    """
+    import torch
+
+    bag = torch.nn.functional.embedding_bag
+    return bag(index, table, per_sample_weights=weights.to(table.dtype), mode="sum")
