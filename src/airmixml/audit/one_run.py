@@ -26,11 +26,12 @@ from airmixml.audit.trials import shares_of
 from airmixml.data import DataSet
 from airmixml.radio.centring import centre_privately
 from airmixml.radio.mixtures import MixtureBlock
+from airmixml.radio.senders import make_sender
 from airmixml.scenario import RunContext, Scenario
 from airmixml.streams import SLOTS_PER_CHAPTER, Streams
 from airmixml.units import dbm_to_watts
 from airmixml.workers import deploy
-from airmixml.workers.payloads import Payload, Places, Wrapper
+from airmixml.workers.payloads import Payload, Places
 
 _LEAST_CANARIES: Final = 10
 _WORKERS_PER_CANARY: Final = 20

@@ -7,7 +7,6 @@ from airmixml.data import DataSet
 from airmixml.edge import Learned, TrainingHistory, learn
 from airmixml.output.tables import rows_csv
 from airmixml.radio.privacy_target import composes_exactly
-from airmixml.radio.transmission import Transmission
 from airmixml.runs.model_files import save_model
 from airmixml.runs.results import ProtectedResult, versions
 from airmixml.scenario import RunContext, Scenario, keys_in_force

@@ -169,7 +169,7 @@ class Trainings(Energies):
         import torch
 
         from airmixml.edge import train_stack
-        from airmixml.radio.mixtures import simulate_family
+        from airmixml.radio.transmission import simulate_family
         from airmixml.workers import load_dataset
 
         (part,) = batch
