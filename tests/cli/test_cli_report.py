@@ -49,13 +49,26 @@ class Marks(HTMLParser):
             self.rows[-1][-1] += self.star + data.strip()
 
 
-def test_as_a_process_with_json(run_python: Callable[..., Finished], tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def finished_run(airmix_in: Airmix, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One small run, for tests that take a copy of it."""
+    folder = tmp_path_factory.mktemp("finished")
+    assert airmix_in(*SMALL, "--out", "here", cwd=folder).returncode == 0
+    return folder / "here"
+
+
+@pytest.fixture
+def copied(finished_run: Path, tmp_path: Path) -> Callable[[str], Path]:
+    return lambda name: Path(shutil.copytree(finished_run, tmp_path / name))
+
+
+def test_as_a_process_with_json(run_python: Callable[..., Finished], airmix: Airmix, tmp_path: Path) -> None:
     done = run_python("-m", "airmixml", *SMALL, "--out", "here", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["report"] == "here/report.html"
     first = (tmp_path / "here" / "report.html").read_text(encoding="utf-8")
     assert "<code>airmix run --preset paper-iris --set radio.slots=100 --set learner.epochs=2</code>" in first
-    again = run_python("-m", "airmixml", "report", "here", "--json")
+    again = airmix("report", "here", "--json")
     assert json.loads(again.stdout) == {"report": "here/report.html", "folders": ["here"]}
     # What was asked for by name has the picture of the ledger too.
     second = (tmp_path / "here" / "report.html").read_text(encoding="utf-8")
@@ -66,19 +79,18 @@ def test_as_a_process_with_json(run_python: Callable[..., Finished], tmp_path: P
     assert not [path for path in tmp_path.rglob("*") if is_temporary(path)]
 
 
-def test_of_a_folder_without_one(airmix: Airmix, tmp_path: Path) -> None:
-    airmix(*SMALL, "--seed", "5", "--out", "here")
-    (tmp_path / "here" / "report.html").unlink()
+def test_of_a_folder_without_one(airmix: Airmix, copied: Callable[[str], Path], tmp_path: Path) -> None:
+    (copied("here") / "report.html").unlink()
     done = airmix("report", "here")
     assert (done.returncode, done.stdout) == (0, "report: here/report.html\n")
     text = (tmp_path / "here" / "report.html").read_text(encoding="utf-8")
-    assert "airmix run --preset paper-iris --set seed=5 --set radio.slots=100 --set learner.epochs=2" in text
+    assert "airmix run --preset paper-iris --set radio.slots=100 --set learner.epochs=2" in text
     assert airmix("report", "here", "--out", "elsewhere.html").stdout == "report: elsewhere.html\n"
     assert (tmp_path / "elsewhere.html").read_text(encoding="utf-8") == text
 
 
-def test_side_by_side(airmix: Airmix, tmp_path: Path) -> None:
-    airmix(*SMALL, "--out", "a")
+def test_side_by_side(airmix: Airmix, copied: Callable[[str], Path], tmp_path: Path) -> None:
+    copied("a")
     airmix(*SMALL, "--set", "learner.epochs=3", "--seed", "4", "--out", "b")
     airmix("run", "--preset", "private-iris", "--private", "--out", "c")
     done = airmix("report", "a", "b")
@@ -95,14 +107,14 @@ def test_side_by_side(airmix: Airmix, tmp_path: Path) -> None:
     assert "the scenarios are equal" in (tmp_path / "all.html").read_text(encoding="utf-8")
 
 
-def test_mistakes(refused: Refused, airmix: Airmix, tmp_path: Path) -> None:
+def test_mistakes(refused: Refused, copied: Callable[[str], Path], tmp_path: Path) -> None:
     assert "give one or more folders" in refused("report")
     assert "nowhere: there is no such folder" in refused("report", "nowhere")
     (tmp_path / "empty").mkdir()
     assert "empty: holds none of metrics.json, compare.json" in refused("report", "empty")
     (tmp_path / "file").write_text("x")
     assert "file: is no folder" in refused("report", "file")
-    airmix(*SMALL, "--out", "a")
+    copied("a")
     assert "there is no such folder" in refused("report", "a", "nowhere")
     assert "file: is there already and is no report of airmix" in refused("report", "a", "a", "--out", "file")
     assert "empty: is a folder" in refused("report", "a", "a", "--out", "empty")
@@ -128,9 +140,8 @@ def test_broken_studies(name: str, refused: Refused, tmp_path: Path) -> None:
     assert f"here/{name}: does not hold what airmix wrote" in refused("report", "here")
 
 
-def test_a_run_without_its_scenario(refused: Refused, airmix: Airmix, tmp_path: Path) -> None:
-    airmix(*SMALL, "--out", "a")
-    (tmp_path / "a" / "scenario.toml").unlink()
+def test_a_run_without_its_scenario(refused: Refused, copied: Callable[[str], Path]) -> None:
+    (copied("a") / "scenario.toml").unlink()
     assert "scenario is missing" in refused("report", "a")
 
 
@@ -169,9 +180,10 @@ def test_names_of_users_are_text(airmix: Airmix, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a folder that may not be written is another thing there")
-def test_a_full_disk(airmix: Airmix, files_up_to: Callable[[int], object], tmp_path: Path) -> None:
-    airmix(*SMALL, "--out", "here")
-    before = (tmp_path / "here" / "report.html").read_bytes()
+def test_a_full_disk(
+    airmix: Airmix, files_up_to: Callable[[int], object], copied: Callable[[str], Path], tmp_path: Path
+) -> None:
+    before = (copied("here") / "report.html").read_bytes()
     with files_up_to(1000):  # type: ignore[attr-defined]
         done = airmix("report", "here")
     assert done.returncode == 2

@@ -96,3 +96,9 @@ def test_the_demonstration_says_what_it_changes() -> None:
     scenario = PRIVATE.with_overrides("privacy.adjacency=replace-one", "privacy.epsilon=5")
     side = Side(scenario=scenario, metrics={}, final=[], best=[], mixtures=None)
     assert changes_of(side) == ["privacy.adjacency = replace-one (preset: remove-one)"]
+
+
+def test_a_single_epoch_is_a_curve_of_one_point() -> None:
+    mixtures = simulate(PAPER.with_overrides("learner.epochs=1"))
+    axis = axes_of(run_figure(mixtures, train(mixtures).history), "Learning curve")
+    assert len(axis.lines[0].get_xdata()) == 1

@@ -47,7 +47,7 @@ def draw_learned(axis: Axes, history: TrainingHistory, truth: NDArray[Any]) -> N
     percent = 100 * np.asarray(history.test_score if history.scores else history.test_accuracy)
     if history.score_name == "r2":
         _predicted_and_true(axis, history, truth)
-    elif history.class_accuracy or len(percent) == 1:
+    elif history.class_accuracy or (history.scores and len(percent) == 1):
         _bars(axis, history, truth)
     else:
         _learning_curve(axis, history, percent, truth)
