@@ -102,7 +102,7 @@ def test_over_the_air_methods_radiate_alike_and_federated_learns(work: Work) -> 
     assert federated.worker_multiply_accumulates > 100 * 2 * 650
 
 
-@pytest.mark.parametrize("name", ["mixup-features", "paper"])
+@pytest.mark.parametrize("name", ["mixup-features", pytest.param("paper", marks=pytest.mark.long)])
 def test_other_scenarios_keep_target_and_adversary(work: Work, name: str) -> None:
     outcome = run(name, work)
     own, other = outcome.privacy

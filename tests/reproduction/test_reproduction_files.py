@@ -29,7 +29,7 @@ SIZE = ("radio.slots=40", "learner.epochs=2", "learner.hidden_units=[4]")
 TINY = {
     "iris": Scenario.preset("paper-iris").with_overrides(*SIZE, "workers.count=60"),
     "mnist": Scenario.preset("digits").with_overrides(
-        *SIZE, "learner.filters=[2]", "workers.count=200", "workers.train_samples=200"
+        *SIZE, "learner.model=mlp", "workers.count=200", "workers.train_samples=200"
     ),
 }
 

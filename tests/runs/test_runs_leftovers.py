@@ -124,9 +124,7 @@ def test_digests_of_earlier_versions_are_removed_from_the_same_folder(
     assert not (tmp_path / "here.partial").exists()
 
 
-def test_a_protected_run_removes_those_beside_it(
-    private: Scenario, airmix: Callable[..., Finished], tmp_path: Path
-) -> None:
+def test_a_protected_run_removes_those_beside_it(private: Scenario, tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     digest = old_leftover(runs / "a.partial", private)
     old_leftover(runs / "b", private)  # killed after it was published
@@ -134,12 +132,10 @@ def test_a_protected_run_removes_those_beside_it(
     (runs / "b" / "seed-1.partial" / "identity.json").unlink()
     old_leftover(runs / "mine.partial", private)
     (runs / "mine.partial" / "thesis.tex").write_text("mine")
-    (tmp_path / "rows.toml").write_text(private.to_toml())
-    done = airmix("run", "rows.toml", "--private", "--out", "runs/new", "--json")
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["mode"] == "protection"
-    assert sorted(line.partition(": an earlier")[0] for line in done.stderr.splitlines()) == [
-        f"airmix: warning: runs/{name}" for name in ("a.partial", "b", "mine.partial")
+    with pytest.warns(LeftoverWarning) as told:
+        run(private, private=True, out=runs / "new", pictures=False)
+    assert sorted(str(each.message).partition(": an earlier")[0] for each in told) == [
+        str(runs / name) for name in ("a.partial", "b", "mine.partial")
     ]
     assert holding(runs, digest) == []
     assert {path.name for path in runs.iterdir()} == {"b", "mine.partial", "new"}

@@ -107,6 +107,7 @@ def test_a_cell_of_audit_is_what_airmix_audit_gives(tmp_path: Path) -> None:
     assert any("holds for each cell" in note for note in found.notes)
 
 
+@pytest.mark.long  # tests/audit injects every fault
 def test_an_injected_fault_is_caught_in_every_cell(tmp_path: Path) -> None:
     from airmixml.audit import fault_named
 
