@@ -9,7 +9,7 @@ import pytest
 
 from airmixml import Scenario
 from airmixml.audit.canaries import draw_pairs, sent_of, worst_samples
-from airmixml.radio.privacy_target import sensitivity_of
+from airmixml.radio.system import sensitivity_of
 
 MOMENTS = ("workers.sends=moments", "learner.model=lda")
 CENTRED = ("workers.encoder=clip", "workers.centre=own")

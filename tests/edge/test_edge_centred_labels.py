@@ -11,7 +11,7 @@ import torch
 from airmixml import Scenario, ScenarioError, simulate
 from airmixml.data import Centred
 from airmixml.edge.closed_form import MomentsCollector, one_hot_moments
-from airmixml.radio.privacy_target import sensitivity_of
+from airmixml.radio.system import sensitivity_of
 from airmixml.workers import Signal
 
 TABLE = Scenario.preset("private-iris").with_overrides("workers.norm=unit", "workers.label_code=centred")

@@ -10,7 +10,8 @@ from scipy import stats
 
 from airmixml import Scenario
 from airmixml.impairments.noise_floor import true_noise_watts
-from airmixml.radio.privacy_target import assumed_noise_watts, private_received_watts, sensitivity_of
+from airmixml.radio.power_calibration import private_received_watts
+from airmixml.radio.system import assumed_noise_watts, sensitivity_of
 
 
 def within(decibels: float) -> Scenario:

@@ -11,7 +11,7 @@ from airmixml.impairments.frame import frame_of
 from airmixml.impairments.gains import SeatDraws
 from airmixml.impairments.timing import TimingSlope, draw_offsets
 from airmixml.radio.centring import plan_centring
-from airmixml.radio.privacy_target import sensitivity_of
+from airmixml.radio.system import sensitivity_of
 from airmixml.randomness.slot_words import slot_words
 from airmixml.scenario import Air
 from airmixml.streams import Streams

@@ -15,7 +15,8 @@ from airmixml.planning.slot_designs import InputMoments
 from airmixml.privacy.gaussian import gaussian_mu
 from airmixml.radio.expected_noise import expected_noise
 from airmixml.radio.masking import masking_of, with_masks_settled
-from airmixml.radio.privacy_target import private_received_watts, sensitivity_of
+from airmixml.radio.power_calibration import private_received_watts
+from airmixml.radio.system import sensitivity_of
 
 DIGITS = Scenario.preset("trustless-digits")
 SYMBOLS = (65, 10)

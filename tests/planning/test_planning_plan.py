@@ -10,7 +10,8 @@ from airmixml import Scenario, simulate
 from airmixml.data.embedded import DIGITS, IRIS
 from airmixml.planning.design_figures import frontier
 from airmixml.planning.plan import InputMoments, Plan, make_plan
-from airmixml.radio.privacy_target import private_received_watts, sensitivity_of
+from airmixml.radio.power_calibration import private_received_watts
+from airmixml.radio.system import sensitivity_of
 
 IRIS_MOMENTS = InputMoments(mean=IRIS.scaled_mean, deviation=IRIS.scaled_deviation)
 

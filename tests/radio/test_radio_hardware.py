@@ -15,9 +15,9 @@ from airmixml.errors import ScenarioError
 from airmixml.impairments.converters import clipped_gaussian
 from airmixml.radio import simulate_blocks, transmitters
 from airmixml.radio.mixtures import MixtureBlock
-from airmixml.radio.privacy_target import gains_tell_schedule, sensitivity_of
 from airmixml.radio.reception import convert_received
 from airmixml.radio.senders import make_sender
+from airmixml.radio.system import gains_tell_schedule, sensitivity_of
 from airmixml.radio.transmitters import PeakLimited, distort, peak_to_average_db
 from airmixml.scenario import Air
 from airmixml.streams import Secret

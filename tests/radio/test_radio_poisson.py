@@ -12,9 +12,10 @@ from scipy import stats
 from airmixml import PrivacyError, Scenario, ScenarioError, simulate
 from airmixml.edge import train
 from airmixml.radio.draws import AirSetting, draw_blocks
-from airmixml.radio.privacy_target import private_received_watts, sensitivity_of
+from airmixml.radio.power_calibration import private_received_watts
 from airmixml.radio.rehearsal import rehearse
 from airmixml.radio.scheduling import seats_of
+from airmixml.radio.system import sensitivity_of
 from airmixml.units import dbm_to_watts
 
 

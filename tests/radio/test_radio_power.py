@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from airmixml.radio.air import received_amplitude
 from airmixml.radio.power import PowerControl, control_power, largest_power_scale, transmit_power
-from airmixml.radio.privacy_target import private_received_watts, sensitivity_of
+from airmixml.radio.power_calibration import private_received_watts
+from airmixml.radio.system import sensitivity_of
 from airmixml.scenario import Scenario
 
 MAX_POWER_WATTS = 10 ** (-0.7)  # 23 dBm

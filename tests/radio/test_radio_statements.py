@@ -9,9 +9,8 @@ import pytest
 
 from airmixml import Scenario, simulate
 from airmixml.privacy import ADJACENCIES, gaussian_epsilon
-from airmixml.radio.privacy_target import joules_per_watt, sensitivity_of
 from airmixml.radio.rehearsal import placed_distances, rehearse
-from airmixml.workers import Signal
+from airmixml.radio.system import System
 
 NOISE_WATTS = 10 ** (-14.4)
 
@@ -102,6 +101,5 @@ def test_a_given_slot_length_counts_as_the_paper_does() -> None:
 def test_energy_is_counted_by_the_largest_norm(changes: tuple[str, ...], squares: float) -> None:
     scenario = moments(*changes)
     features = 5 if scenario.workers.constant else 4
-    signal = Signal.of(scenario.workers, features, 3)
-    found = joules_per_watt(scenario, signal, sensitivity_of(scenario, features, 3))
+    found = System.of(scenario, features, 3).joules_per_watt
     assert found == pytest.approx(squares / 794_000, rel=1e-12)

@@ -19,9 +19,9 @@ from scipy.optimize import minimize
 from airmixml import Scenario
 from airmixml.data import Bounded, DataSet, LabelCode, OneHot, Signs
 from airmixml.errors import ScenarioError
-from airmixml.radio.privacy_target import sensitivity_of
 from airmixml.radio.row_privacy import row_amplitude
 from airmixml.radio.senders import make_sender
+from airmixml.radio.system import sensitivity_of
 from airmixml.streams import Secret
 from airmixml.workers import Holdings, Signal, encode
 from airmixml.workers.payloads import Places

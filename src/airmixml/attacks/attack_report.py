@@ -13,7 +13,7 @@ from airmixml.doors import ATTACKS
 from airmixml.notebook import html_lines
 from airmixml.output import numbers
 from airmixml.output.tables import TextTable
-from airmixml.radio.privacy_target import slots_target
+from airmixml.radio.power_calibration import slots_target
 from airmixml.scenario import Scenario, keys_in_force
 from airmixml.wording import NOTHING_PROMISED, against
 

@@ -31,7 +31,7 @@ from airmixml.errors import ScenarioError
 from airmixml.privacy import Sensitivity
 from airmixml.progress import Progress, silent
 from airmixml.radio.draws import AirSetting
-from airmixml.radio.privacy_target import slots_target
+from airmixml.radio.power_calibration import slots_target
 from airmixml.radio.rehearsal import placed_distances, rehearse
 from airmixml.radio.scheduling import nobody_sent
 from airmixml.radio.tally import Tally

@@ -40,7 +40,7 @@ def _hidden_schedule_only(scenario: Scenario, audited: Sequence[str]) -> str:
     if "release" not in audited:
         return "the server knows the schedule anyway; audit the release (--adversary release)"
     from airmixml.privacy import Sensitivity  # here: help texts need the names of faults
-    from airmixml.radio.privacy_target import planned_design
+    from airmixml.radio.system import planned_design
 
     # Whether a power that follows from epsilon tells the schedule depends on the data; the rest does not.
     any_sensitivity = Sensitivity(removal=1.0, replacement=1.0)

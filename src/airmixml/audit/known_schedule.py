@@ -33,7 +33,7 @@ from airmixml.output.numbers import plural
 from airmixml.radio.air import receive_mixtures
 from airmixml.radio.draws import AirSetting, SlotTensors, draw_blocks, suitable_block
 from airmixml.radio.masking import masking_of
-from airmixml.radio.privacy_target import assumed_noise_watts
+from airmixml.radio.system import assumed_noise_watts
 
 _NUMBERS_PER_BLOCK: Final = 1 << 26
 _MOST_TRIALS_PER_BLOCK: Final = 1024

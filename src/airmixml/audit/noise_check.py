@@ -25,7 +25,7 @@ from airmixml.privacy import Sensitivity
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import centre_privately
 from airmixml.radio.mixtures import MixtureBlock, simulate_blocks
-from airmixml.radio.privacy_target import assumed_noise_watts, planned_design
+from airmixml.radio.system import assumed_noise_watts, planned_design
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.streams import Streams
 from airmixml.workers import Population, deploy

@@ -6,7 +6,7 @@ from airmixml.audit.adversaries import AUDITED
 from airmixml.audit.faults import SOUND, Fault
 from airmixml.errors import ScenarioError
 from airmixml.privacy import ADJACENCIES
-from airmixml.radio.privacy_target import check_privacy_target
+from airmixml.radio.power_calibration import check_privacy_target
 from airmixml.scenario import Scenario
 from airmixml.scenario.consistency import require_real_numbers, require_single_rows
 

@@ -18,7 +18,8 @@ from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.privacy import ADJACENCIES, PrivacyStatement, state_privacy
 from airmixml.radio.centring import with_centring
 from airmixml.radio.mixtures import AirReport
-from airmixml.radio.privacy_target import adversary_named, slots_target
+from airmixml.radio.power_calibration import slots_target
+from airmixml.radio.system import adversary_named
 from airmixml.scenario import Learner, Mixing, Scenario, Speed, Workers, preset_names
 from airmixml.workers import Signal, worker_cost
 

@@ -19,9 +19,9 @@ from airmixml.planning.known_inputs import data_dimensions, input_moments, table
 from airmixml.planning.plan import Plan, make_plan
 from airmixml.planning.plan_page import planned_otherwise
 from airmixml.progress import Progress, silent
-from airmixml.radio.privacy_target import slot_seconds
+from airmixml.radio.system import System
 from airmixml.scenario import Scenario
-from airmixml.workers import Signal, settle
+from airmixml.workers import settle
 from airmixml.workers.loading import check_signal_memory
 
 Part = dict[str, Any]
@@ -78,7 +78,7 @@ def plan_part(
         alternatives=alternatives,
         progress=progress,
     )
-    seconds = scenario.radio.slots * slot_seconds(scenario, Signal.of(scenario.workers, *dimensions))
+    seconds = scenario.radio.slots * System.of(scenario, *dimensions).slot_seconds
     return {
         "part": "options" if alternatives else "plan",
         "plan": finite(plan.to_dict()),

@@ -37,14 +37,9 @@ from airmixml.progress import Progress, silent
 from airmixml.radio.centring import CentringSlot, with_centring
 from airmixml.radio.lowest_power import check_added_power
 from airmixml.radio.masking import masking_of
-from airmixml.radio.privacy_target import (
-    adversary_named,
-    planned_design,
-    private_received_watts,
-    sensitivity_of,
-    slots_target,
-)
+from airmixml.radio.power_calibration import private_received_watts, slots_target
 from airmixml.radio.row_privacy import RowPrivacy, plan_row_privacy, row_statements
+from airmixml.radio.system import adversary_named, planned_design, sensitivity_of
 from airmixml.scenario import Air, Scenario, keys_in_force
 from airmixml.scenario.air_words import titled
 from airmixml.workers.population import planned_holding

@@ -27,9 +27,10 @@ from airmixml.progress import Progress, silent
 from airmixml.radio.centring import plan_centring
 from airmixml.radio.expected_noise import expected_noise
 from airmixml.radio.path_loss import path_gain
-from airmixml.radio.privacy_target import private_received_watts, sensitivity_of
+from airmixml.radio.power_calibration import private_received_watts
 from airmixml.radio.rehearsal import placed_distances
 from airmixml.radio.senders import pack_symmetric
+from airmixml.radio.system import sensitivity_of
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
 from airmixml.units import dbm_to_watts

@@ -25,8 +25,9 @@ from airmixml.planning.sizing import Sizing, signal_loss
 from airmixml.planning.slot_designs import draw_sample_slots, energy_joules
 from airmixml.privacy import Sensitivity
 from airmixml.radio.expected_noise import expected_noise
-from airmixml.radio.privacy_target import guessed_received_watts, private_received_watts, sensitivity_of, symbols_on_air
+from airmixml.radio.power_calibration import guessed_received_watts, private_received_watts
 from airmixml.radio.ratios import varying_share
+from airmixml.radio.system import System, sensitivity_of
 from airmixml.scenario import Scenario
 from airmixml.units import dbm_to_watts
 from airmixml.workers import SYMBOLS_PER_SECOND, Signal
@@ -208,7 +209,7 @@ class DesignScorer:
         """Return how long all slots take: as long as given, and never shorter than the symbols need."""
         slot_seconds = self.scenario.radio.slot_seconds if sending.sends == self.own.sends else 0.0
         signal, _ = self._sent(sending.sends, sending.label_weight)
-        symbols = symbols_on_air(self.scenario, signal)
+        symbols = System.of(self.scenario, signal.features, signal.classes).symbols_of(signal)
         return sending.slots * max(slot_seconds, symbols / SYMBOLS_PER_SECOND)
 
     def noise(self, sending: SendingPlan, *, guess: bool = False) -> LearningNoise | None:

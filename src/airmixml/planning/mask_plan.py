@@ -14,7 +14,7 @@ from airmixml.planning.sizing import Sizing
 from airmixml.privacy.gaussian import gaussian_epsilon
 from airmixml.radio.expected_noise import ExpectedNoise, expected_noise
 from airmixml.radio.masking import above_thermal_db_of, mask_share_of, masking_of, most_recoverable_share, noisy_symbols
-from airmixml.radio.privacy_target import private_received_watts, slot_seconds
+from airmixml.radio.power_calibration import private_received_watts
 from airmixml.radio.recoverable import enough_absent
 from airmixml.scenario import Scenario
 from airmixml.units import ratio_to_db, watts_to_dbm
@@ -112,7 +112,7 @@ def plan_masks(sizing: Sizing, received_watts: float) -> MaskPlan | None:
     radio, noise, signal = scenario.radio, expected_noise(scenario, sizing.signal_loss), sizing.signal
     gains = sizing.path_gain**2
     added_joules = masking.added_watts * noisy_symbols(scenario, signal.symbols) / SYMBOLS_PER_SECOND
-    sent_watts = (received_watts * sizing.joules_per_watt + added_joules) / slot_seconds(scenario, signal)
+    sent_watts = (received_watts * sizing.joules_per_watt + added_joules) / sizing.system.slot_seconds
     power_scale_watts = received_watts * radio.scheduled**2  # of equal shares
     deviation = math.sqrt(noise.total_watts / 2.0 / power_scale_watts / radio.slots)
     move = sizing.sensitivity.squared_move(scenario.privacy.adjacency, "none")

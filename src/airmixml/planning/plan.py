@@ -36,10 +36,11 @@ from airmixml.radio.draws import AirSetting, draw_slots
 from airmixml.radio.expected_noise import expected_noise
 from airmixml.radio.integer_sums import integer_sums_of
 from airmixml.radio.power import TransmitPower, largest_shares
-from airmixml.radio.privacy_target import planned_design, private_received_watts
+from airmixml.radio.power_calibration import private_received_watts
 from airmixml.radio.rehearsal import rehearse
 from airmixml.radio.row_privacy import RowPrivacy, plan_row_privacy, row_statements
 from airmixml.radio.scheduling import nobody_sent
+from airmixml.radio.system import planned_design
 from airmixml.scenario import Air, Scenario, keys_in_force
 from airmixml.scenario.air_words import titled
 from airmixml.units import ratio_to_db, watts_to_dbm

@@ -16,8 +16,8 @@ from airmixml.impairments.frame import frame_of
 from airmixml.impairments.gains import SeatDraws, draw_gains
 from airmixml.privacy import Sensitivity
 from airmixml.radio.path_loss import path_gain
-from airmixml.radio.privacy_target import gain_bound, joules_per_watt, sensitivity_of, slot_seconds, symbols_on_air
 from airmixml.radio.rehearsal import placed_distances
+from airmixml.radio.system import System, gain_bound
 from airmixml.randomness.slot_words import slot_words
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
@@ -50,20 +50,25 @@ class Sizing:
     input_dim: int  # d_X as it leaves the encoder
     label_dim: int  # d_Y
 
-    @cached_property
+    @property
+    def system(self) -> System:
+        """All that follows from them for every command."""
+        return System.of(self.scenario, self.input_dim, self.label_dim)
+
+    @property
     def signal(self) -> Signal:
         """What a worker sends in a slot."""
-        return Signal.of(self.scenario.workers, self.input_dim, self.label_dim)
+        return self.system.signal
 
-    @cached_property
+    @property
     def sensitivity(self) -> Sensitivity:
         """How far a worker can move it."""
-        return sensitivity_of(self.scenario, self.input_dim, self.label_dim)
+        return self.system.sensitivity
 
-    @cached_property
+    @property
     def joules_per_watt(self) -> float:
         """Energy that a worker spends in a slot, over beta q^2 / abs(h)^2."""
-        return joules_per_watt(self.scenario, self.signal, self.sensitivity)
+        return self.system.joules_per_watt
 
     @cached_property
     def path_gain(self) -> Doubles:
@@ -94,9 +99,9 @@ class Sizing:
         loss_db = 10.0 * math.log10(self.signal_loss)
         return FramePlan(
             data_symbols=signal.symbols,
-            symbols=symbols_on_air(scenario, signal),
+            symbols=self.system.symbols_on_air,
             blocks=frame_of(scenario.air, signal.symbols).block_count,
-            seconds=slot_seconds(scenario, signal),
+            seconds=self.system.slot_seconds,
             signal_loss_db=loss_db,
             margin_db=10.0 * math.log10(gain_bound(scenario)),
             features=self._fitting_features() if loss_db > _MOST_LOSS_DB else 0,

@@ -26,7 +26,7 @@ from airmixml.radio.channel import draw_magnitude
 from airmixml.radio.expected_noise import expected_noise
 from airmixml.radio.masking import masking_of, noisy_symbols
 from airmixml.radio.power import control_power
-from airmixml.radio.privacy_target import private_received_watts
+from airmixml.radio.power_calibration import private_received_watts
 from airmixml.radio.ratios import assign_ratios, draw_ratios
 from airmixml.radio.scheduling import draw_schedule
 from airmixml.randomness.slot_words import slot_words

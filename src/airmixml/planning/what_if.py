@@ -15,7 +15,7 @@ from airmixml.privacy import Design, facts
 from airmixml.privacy.evaluation import least_epsilon
 from airmixml.radio.integer_sums import IntegerSums, integer_sums_of
 from airmixml.radio.masking import Masking, honest_with, informed_with, masking_of
-from airmixml.radio.privacy_target import adversary_named
+from airmixml.radio.system import adversary_named
 from airmixml.scenario import Scenario
 from airmixml.units import db_to_ratio
 

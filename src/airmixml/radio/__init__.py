@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from airmixml.lazy import import_late
-from airmixml.radio.privacy_target import check_privacy_target
+from airmixml.radio.power_calibration import check_privacy_target
 
 if TYPE_CHECKING:
     from airmixml.radio.mixtures import AirReport, MixtureBlock, simulate_blocks

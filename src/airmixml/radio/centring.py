@@ -23,15 +23,9 @@ from airmixml.impairments.noise_floor import true_noise_watts
 from airmixml.privacy import PrivacyStatement
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.radio.path_loss import path_gain
-from airmixml.radio.privacy_target import (
-    assumed_noise_watts,
-    centring_target,
-    composes_exactly,
-    gain_bound_of,
-    gain_failure,
-    prefix_bound,
-)
+from airmixml.radio.power_calibration import centring_target, composes_exactly
 from airmixml.radio.rounded_sensitivity import rounded_distance
+from airmixml.radio.system import assumed_noise_watts, gain_bound_of, gain_failure, prefix_bound
 from airmixml.scenario import Scenario, Workers
 from airmixml.streams import Streams
 from airmixml.units import dbm_to_watts

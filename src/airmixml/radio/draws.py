@@ -15,20 +15,15 @@ from airmixml.impairments.frame import frame_of
 from airmixml.impairments.gains import SeatDraws, SeatGains
 from airmixml.impairments.presence import has_levels, possible_power, present, truncates, within_reach
 from airmixml.radio.channel import choose_antenna, draw_magnitude
-from airmixml.radio.integer_sums import IntegerSums, integer_sums_of
+from airmixml.radio.integer_sums import IntegerSums
 from airmixml.radio.lowest_power import check_added_power, check_lowest_power
 from airmixml.radio.masking import Masking, masking_of, noisy_symbols
 from airmixml.radio.path_loss import path_gain
 from airmixml.radio.power import PowerControl, control_power
-from airmixml.radio.privacy_target import (
-    asked_received_watts,
-    joules_per_watt,
-    pilot_energy,
-    sensitivity_of,
-    slot_seconds,
-)
+from airmixml.radio.power_calibration import asked_received_watts
 from airmixml.radio.ratios import assign_ratios, draw_ratios
 from airmixml.radio.scheduling import draw_schedule_of, presence_of, seats_of
+from airmixml.radio.system import System
 from airmixml.randomness.slot_words import CPU, slot_words
 from airmixml.scenario import Air, Mixing, Privacy, Radio, Scenario, Workers
 from airmixml.streams import SLOTS_PER_CHAPTER, Secret, StreamName, Streams
@@ -68,12 +63,10 @@ class AirSetting:
     def of(cls, scenario: Scenario, input_dim: int, label_dim: int, distance_metres: Doubles) -> Self:
         """Gather the setting of a scenario with its workers at the given distances; shape workers."""
         radio = scenario.radio
-        sensitivity = sensitivity_of(scenario, input_dim, label_dim)
-        signal = Signal.of(scenario.workers, input_dim, label_dim)
-        received_watts = asked_received_watts(scenario, sensitivity, distance_metres)
-        per_watt = joules_per_watt(scenario, signal, sensitivity)
-        radiated_share = per_watt / slot_seconds(scenario, signal)
-        masking = masking_of(scenario)
+        system = System.of(scenario, input_dim, label_dim)
+        signal, per_watt, masking = system.signal, system.joules_per_watt, system.masking
+        received_watts = asked_received_watts(scenario, system.sensitivity, distance_metres)
+        radiated_share = per_watt / system.slot_seconds
         added_watts = 0.0
         if masking is not None:
             added_watts = masking.added_watts * noisy_symbols(scenario, signal.symbols) / SYMBOLS_PER_SECOND / per_watt
@@ -85,10 +78,10 @@ class AirSetting:
             signal=signal,
             private_received_watts=received_watts,
             joules_per_watt=per_watt,
-            pilot_energy=pilot_energy(scenario, input_dim, label_dim),
+            pilot_energy=system.pilot_energy,
             added_watts=added_watts,
             radiated_share=radiated_share,
-            integers=integer_sums_of(scenario, sensitivity),
+            integers=system.integers,
         )
 
 

@@ -29,10 +29,10 @@ from airmixml.radio.draws import (
 )
 from airmixml.radio.histograms import DecibelHistogram
 from airmixml.radio.masking import noise_in_sum_watts
-from airmixml.radio.privacy_target import adversary_named
 from airmixml.radio.ratios import varying_share
 from airmixml.radio.reception import Reception, arrive, noise_on
 from airmixml.radio.senders import make_sender
+from airmixml.radio.system import adversary_named
 from airmixml.radio.tally import Tally
 from airmixml.radio.transmitters import peak_to_average_db
 from airmixml.scenario import Scenario, Speed

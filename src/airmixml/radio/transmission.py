@@ -19,7 +19,7 @@ from airmixml.radio.centring import centre_privately
 from airmixml.radio.draws import AirSetting, check_family
 from airmixml.radio.masking import protected_graph
 from airmixml.radio.mixtures import AirReport, MixtureBlock, check_finite
-from airmixml.radio.privacy_target import check_privacy_target
+from airmixml.radio.power_calibration import check_privacy_target
 from airmixml.radio.scheduling import nobody_sent
 from airmixml.radio.shards import Air, Gatherer, ShardStore, require_independent, simulate_shards
 from airmixml.radio.worker_partition import PartitionedPayload, suits_partition

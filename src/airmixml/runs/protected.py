@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from airmixml.data import DataSet
 from airmixml.edge import Learned, TrainingHistory, learn
 from airmixml.output.tables import rows_csv
-from airmixml.radio.privacy_target import composes_exactly
+from airmixml.radio.power_calibration import composes_exactly
 from airmixml.runs.model_files import save_model
 from airmixml.runs.results import ProtectedResult, versions
 from airmixml.scenario import RunContext, Scenario, keys_in_force

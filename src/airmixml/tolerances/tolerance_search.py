@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from airmixml.errors import AirMixError, ScenarioError
 from airmixml.progress import Progress, silent
-from airmixml.radio.privacy_target import check_privacy_target
+from airmixml.radio.power_calibration import check_privacy_target
 from airmixml.scenario import AIR_PRESETS, Air, Scenario
 from airmixml.scenario.air_words import describe_air
 from airmixml.scenario.consistency import require_real_numbers

@@ -88,8 +88,8 @@ def _without_margin(scenario: Scenario, input_dim: int, label_dim: int) -> float
     """Draw all slots on the scenario's air with the power of the ideal air, and state what the gains give."""
     from airmixml.radio.draws import AirSetting, draw_blocks, suitable_block
     from airmixml.radio.masking import with_masks_settled
-    from airmixml.radio.privacy_target import sensitivity_of
     from airmixml.radio.rehearsal import placed_distances
+    from airmixml.radio.system import sensitivity_of
     from airmixml.radio.tally import Tally
 
     distance_metres = placed_distances(scenario)
@@ -110,7 +110,7 @@ def _without_margin(scenario: Scenario, input_dim: int, label_dim: int) -> float
 def _calibrated(scenario: Scenario, sensitivity: Any, distance_metres: tuple[float, ...]) -> float:
     import numpy as np
 
-    from airmixml.radio.privacy_target import asked_received_watts
+    from airmixml.radio.power_calibration import asked_received_watts
 
     return asked_received_watts(scenario, sensitivity, np.array(distance_metres))
 
