@@ -12,8 +12,8 @@ from scipy.ndimage import gaussian_filter
 from airmixml import Scenario
 from airmixml.data import DataSet
 from airmixml.data.dataset import KnownDataSet, RawData
-from airmixml.doors import DATASETS
 from airmixml.progress import Progress, silent
+from airmixml.registries import DATASETS
 
 SIDE, CLASSES = 28, 10
 CLASS_NAMES = tuple("0123456789")
@@ -68,7 +68,7 @@ def _load(_data_dir: Path | None = None, _progress: Progress = silent, *, sample
 
 
 def on_made_up_digits(scenario: Scenario, samples: int = 60_000) -> Scenario:
-    """Return the scenario with these images behind the door where it looks for its data set."""
+    """Return the scenario with these images in the registry of data sets."""
     known = KnownDataSet(
         name="made-up digits",
         about="images of MNIST's size, made up",

@@ -23,7 +23,7 @@ FOUNDATION = (
     "lazy",
     "streams",
     "devices",
-    "doors",
+    "registries",
     "notebook",
     "threads",
     "hiding",

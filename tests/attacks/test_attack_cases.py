@@ -25,9 +25,9 @@ from airmixml.attacks.label_inference import LabelInference
 from airmixml.attacks.linkage import Linkage
 from airmixml.attacks.listener_findings import Identified, ListenerFindings, Unmixing
 from airmixml.attacks.server_attacks import ServerFindings, Spread
-from airmixml.doors import ATTACKS
 from airmixml.errors import RunFolderError, ScenarioError
 from airmixml.progress import Progress
+from airmixml.registries import ATTACKS
 from airmixml.scenario import RunContext, Scenario
 from airmixml.streams import Streams
 from airmixml.wording import NOTHING_PROMISED

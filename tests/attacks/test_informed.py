@@ -24,8 +24,8 @@ from airmixml.attacks.informed import (
     server_precision,
 )
 from airmixml.attacks.isolating_listener import isolated_precision
-from airmixml.doors import ATTACKS
 from airmixml.radio.masking import masking_of
+from airmixml.registries import ATTACKS
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.workers import settle
 

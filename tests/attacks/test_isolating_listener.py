@@ -16,13 +16,13 @@ from airmixml.attacks.eavesdropper import Listener, OverheardNoise, overhear_cha
 from airmixml.attacks.isolating_listener import EVERYONE, alone, inverse_form, isolated_precision
 from airmixml.attacks.linkage import area_under_curve
 from airmixml.attacks.listener_attacks import EAVESDROPPER
-from airmixml.doors import ATTACKS
 from airmixml.masks.graph import draw_graph
 from airmixml.masks.hidden_noise import who_is_left
 from airmixml.radio.draws import AirSetting, draw_slots
 from airmixml.radio.masking import Masking, masking_of
 from airmixml.randomness.distributions import uniforms
 from airmixml.randomness.slot_words import slot_words
+from airmixml.registries import ATTACKS
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
 from airmixml.workers import place_coordinates

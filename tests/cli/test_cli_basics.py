@@ -12,7 +12,7 @@ from importlib.metadata import version
 import pytest
 
 from airmixml import Scenario
-from airmixml.doors import ACCOUNTANTS, ATTACKS, METHODS, Registry
+from airmixml.registries import ACCOUNTANTS, ATTACKS, METHODS, Registry
 
 Airmix = Callable[..., subprocess.CompletedProcess[str]]
 

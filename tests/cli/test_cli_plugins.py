@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from airmixml.doors import REGISTRIES
+from airmixml.registries import REGISTRIES
 
 Finished = subprocess.CompletedProcess[str]
 Call = Callable[..., Finished]

@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 
 from airmixml.cli.data import app
 from airmixml.data.mnist import MNIST_FILES
-from airmixml.doors import DATASETS
 from airmixml.errors import AirMixError
 from airmixml.progress import silent
+from airmixml.registries import DATASETS
 
 pytestmark = pytest.mark.usefixtures("tiny")
 

@@ -1,4 +1,4 @@
-"""docs/extending.md shows the very files of the example package, and the names that the doors have."""
+"""docs/extending.md shows the very files of the example package, and the names in the registries."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from airmixml.doors import REGISTRIES
+from airmixml.registries import REGISTRIES
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "plugin"
@@ -39,4 +39,4 @@ def test_nothing_else_is_shown() -> None:
 
 def test_the_table_lists_the_doors() -> None:
     rows = re.findall(r"^\| ([\w ]+) \| `(airmixml\.\w+)` \| `([\w.-]+)` \| (.+) \|$", TEXT, re.MULTILINE)
-    assert rows == [(door.kind, door.group, door.key, ", ".join(door.own)) for door in REGISTRIES]
+    assert rows == [(each.kind, each.group, each.key, ", ".join(each.own)) for each in REGISTRIES]

@@ -5,10 +5,10 @@ import pytest
 import torch
 from torch import nn
 
-from airmixml.doors import LEARNERS
 from airmixml.edge.adam import Adam
 from airmixml.edge.fitting import build_model, initialise
 from airmixml.errors import ScenarioError
+from airmixml.registries import LEARNERS
 from airmixml.scenario import Learner, Scenario
 
 

@@ -12,9 +12,9 @@ from dp_accounting.rdp import RdpAccountant
 from scipy.stats import norm
 from slots_for_tests import gaussian_epsilon_with_many_digits
 
-from airmixml.doors import ACCOUNTANTS
 from airmixml.errors import PluginError, PrivacyError
 from airmixml.privacy import GaussianSlots, certified_epsilon
+from airmixml.registries import ACCOUNTANTS
 
 HIDDEN = ("without-replacement", 64, 60_000)
 WHOLE_ORDERS = tuple(map(float, range(2, 41)))

@@ -17,8 +17,8 @@ from torch import nn
 
 import airmixml
 from airmixml import Scenario, export_onnx, load_model
-from airmixml.doors import ENCODERS
 from airmixml.errors import PluginError
+from airmixml.registries import ENCODERS
 from airmixml.workers import Encoder, FeatureCost, TorchEncoder
 
 onnx = pytest.importorskip("onnx")

@@ -12,8 +12,8 @@ from airmixml import DataError, Scenario, settle
 from airmixml.data import DataSet, RowFormat
 from airmixml.data.label_codes import Bounded, Centred, Signs
 from airmixml.data.scaling import declare_bounds
-from airmixml.doors import ENCODERS
 from airmixml.radio.senders import make_sender
+from airmixml.registries import ENCODERS
 from airmixml.shapes import ImageShape
 from airmixml.streams import Secret, Streams
 from airmixml.workers import RowEncoder, Signal, declared_bounds, encode, scales_inputs

@@ -16,8 +16,8 @@ from torch import nn
 
 import airmixml
 from airmixml import RunFolderError, Scenario, ScenarioError, load_model, simulate
-from airmixml.doors import ENCODERS
 from airmixml.errors import PluginError
+from airmixml.registries import ENCODERS
 from airmixml.scenario import Workers
 from airmixml.streams import Streams
 from airmixml.workers import (

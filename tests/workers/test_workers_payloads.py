@@ -11,7 +11,7 @@ import torch
 
 from airmixml import Scenario, simulate
 from airmixml.arrays import Integers
-from airmixml.doors import PAYLOADS
+from airmixml.registries import PAYLOADS
 from airmixml.workers import Signal
 from airmixml.workers.moments import Moments, MomentsOfRows
 from airmixml.workers.payloads import Payload, Places, Samples, Table, Vectors

@@ -21,11 +21,11 @@ from airmixml.attacks.claimed_epsilons import LeastEpsilons, least_epsilons
 from airmixml.attacks.target import Attack, Reader, Target
 from airmixml.data import DataSet
 from airmixml.devices import find_device, using_threads
-from airmixml.doors import ATTACKS
 from airmixml.engines import Engine
 from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.radio import check_privacy_target
+from airmixml.registries import ATTACKS
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.scenario.consistency import require_classes, require_real_numbers
 from airmixml.scenario.grid import parse_varied

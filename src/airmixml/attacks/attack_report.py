@@ -9,11 +9,11 @@ from typing import Any, Final
 
 from airmixml.attacks.grades import EXPOSED, GRADES, TOO_FEW, Findings, grade_of, naming_bound
 from airmixml.attacks.target import Outcome
-from airmixml.doors import ATTACKS
 from airmixml.notebook import html_lines
 from airmixml.output import numbers
 from airmixml.output.tables import TextTable
 from airmixml.radio.power_calibration import slots_target
+from airmixml.registries import ATTACKS
 from airmixml.scenario import Scenario, keys_in_force
 from airmixml.wording import NOTHING_PROMISED, against
 

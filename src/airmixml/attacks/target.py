@@ -43,7 +43,7 @@ class Outcome:
 
 
 class Attack(Protocol):
-    """One way to learn about workers; registered in ``airmixml.doors.ATTACKS`` or by an entry point.
+    """One way to learn about workers; registered in ``airmixml.registries.ATTACKS`` or by an entry point.
 
     Attributes:
         about: one line that says how it works.

@@ -25,7 +25,6 @@ from airmixml.audit.settings import AuditSettings
 from airmixml.audit.trials import ADDED_NOISE, KEPT_FILES, NOISE, Bench, Keeper
 from airmixml.data import DataSet
 from airmixml.devices import using_threads
-from airmixml.doors import ACCOUNTANTS
 from airmixml.engines import Engine
 from airmixml.errors import ScenarioError
 from airmixml.privacy import Sensitivity
@@ -35,6 +34,7 @@ from airmixml.radio.power_calibration import slots_target
 from airmixml.radio.rehearsal import placed_distances, rehearse
 from airmixml.radio.scheduling import nobody_sent
 from airmixml.radio.tally import Tally
+from airmixml.registries import ACCOUNTANTS
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.storage.files import write_arrays, write_text, writing_to
 from airmixml.storage.run_folder import METRICS, RUNS_FOLDER, SCENARIO, Finish, claim, identity_of

@@ -18,12 +18,12 @@ from typer import Context, Option
 from airmixml.cli import options
 from airmixml.cli.options import choices
 from airmixml.cli.terminal import console, print_json, print_line, progress_bars
-from airmixml.doors import ACCOUNTANTS, ADVERSARIES
 from airmixml.engines import Engine
 from airmixml.errors import AirMixError, ScenarioError
 from airmixml.output.numbers import plural
 from airmixml.output.tables import terminal_table
 from airmixml.planning.known_inputs import data_dimensions
+from airmixml.registries import ACCOUNTANTS, ADVERSARIES
 from airmixml.scenario.rules import Real, Rule, Whole
 from airmixml.storage.files import writing_to
 from airmixml.wording import if_uninformed

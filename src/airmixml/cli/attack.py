@@ -12,8 +12,8 @@ from airmixml.cli import options
 from airmixml.cli.finished import report_into
 from airmixml.cli.options import choices
 from airmixml.cli.terminal import console, print_json, print_line, print_report_place, progress_bars
-from airmixml.doors import ATTACKS
 from airmixml.output.tables import terminal_table
+from airmixml.registries import ATTACKS
 from airmixml.scenario import Speed
 from airmixml.scenario.grid import only_varied
 from airmixml.wording import NOTHING_PROMISED, simulated

@@ -14,9 +14,9 @@ from airmixml.cli import options
 from airmixml.cli.finished import add_report
 from airmixml.cli.options import choices
 from airmixml.cli.terminal import console, print_json, print_line, print_report_place, progress_bars
-from airmixml.doors import METHODS
 from airmixml.errors import ScenarioError
 from airmixml.output.numbers import plural
+from airmixml.registries import METHODS
 from airmixml.scenario import RunContext, Speed
 from airmixml.scenario.grid import only_varied, read_values
 from airmixml.wording import simulated

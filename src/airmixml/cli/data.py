@@ -8,9 +8,9 @@ import typer
 
 from airmixml.cli import options
 from airmixml.cli.terminal import console, print_json, print_line, progress_bars
-from airmixml.doors import DATASETS
 from airmixml.errors import PluginError, ScenarioError
 from airmixml.output.tables import terminal_table
+from airmixml.registries import DATASETS
 from airmixml.wording import did_you_mean, shown
 
 if TYPE_CHECKING:

@@ -15,11 +15,11 @@ from airmixml.budgets.schema import MOST_WORKERS
 from airmixml.cli import options
 from airmixml.cli.account import picture_path
 from airmixml.cli.terminal import console, print_json, print_line, progress_bars
-from airmixml.doors import ADVERSARIES
 from airmixml.errors import LedgerError, ScenarioError
 from airmixml.hiding import hide_values
 from airmixml.output.numbers import plural
 from airmixml.output.tables import rows_csv, terminal_table
+from airmixml.registries import ADVERSARIES
 from airmixml.storage.files import write_text, writing_to
 from airmixml.wording import did_you_mean, shown
 

@@ -9,9 +9,9 @@ from rich.markup import escape
 
 from airmixml.cli import options
 from airmixml.cli.terminal import console, print_json
-from airmixml.doors import REGISTRIES, Registry
 from airmixml.errors import AirMixError, ScenarioError
 from airmixml.output.tables import terminal_table
+from airmixml.registries import REGISTRIES, Registry
 from airmixml.scenario import AIR_PRESETS, Scenario, air_summary, preset_names, preset_summary
 from airmixml.scenario.air_words import describe_air
 from airmixml.version import __version__

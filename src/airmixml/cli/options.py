@@ -5,8 +5,8 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from airmixml.doors import Registry
 from airmixml.errors import PluginError, ScenarioError
+from airmixml.registries import Registry
 from airmixml.scenario import AIR_PRESETS, Scenario
 from airmixml.wording import did_you_mean, shown
 

@@ -18,9 +18,9 @@ from airmixml.cli.terminal import (
     progress_bars,
     report_failures,
 )
-from airmixml.doors import ATTACKS
 from airmixml.errors import ScenarioError
 from airmixml.output.numbers import plural
+from airmixml.registries import ATTACKS
 from airmixml.scenario.grid import Grid, value_text
 
 if TYPE_CHECKING:

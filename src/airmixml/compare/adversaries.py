@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from typing import Any, Final, Self
 
-from airmixml.doors import ADVERSARIES
 from airmixml.errors import PrivacyError
 from airmixml.privacy import PrivacyStatement
+from airmixml.registries import ADVERSARIES
 
 HEARING: Final = ("server", "eavesdropper", "everyone")
 _RESTS_ON: Final = {"receiver": "receiver noise", "workers": "workers' noise", "masked": "noise and masks"}

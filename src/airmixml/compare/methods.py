@@ -1,6 +1,6 @@
 """What a method of a comparison is, what it is given and gives back, and which methods are run.
 
-To add one, write a file with an object that has what ``Method`` lists, and name it in ``airmixml.doors.METHODS`` or,
+To add one, write a file with an object that has what ``Method`` lists, and name it in ``airmixml.registries`` or,
 from another package, in an entry point of the group ``airmixml.methods``.
 """
 
@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from airmixml.compare.adversaries import Exposure
 from airmixml.data import DataSet, known_dataset
 from airmixml.devices import find_device
-from airmixml.doors import METHODS
 from airmixml.errors import ScenarioError
 from airmixml.privacy import PrivacyStatement
+from airmixml.registries import METHODS
 from airmixml.scenario import RunContext, Scenario, Speed, Workers
 from airmixml.storage.results import to_plain
 from airmixml.streams import Streams

@@ -12,7 +12,6 @@ from typing import Any, Final
 from airmixml.compare.adversaries import Exposure
 from airmixml.compare.methods import Method, Outcome, Work, slow_on_a_cpu
 from airmixml.data import DataSet
-from airmixml.doors import ADVERSARIES
 from airmixml.edge import learn
 from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.privacy import ADJACENCIES, PrivacyStatement, state_privacy
@@ -20,6 +19,7 @@ from airmixml.radio.centring import with_centring
 from airmixml.radio.mixtures import AirReport
 from airmixml.radio.power_calibration import slots_target
 from airmixml.radio.system import adversary_named
+from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Learner, Mixing, Scenario, Speed, Workers, preset_names
 from airmixml.workers import Signal, worker_cost
 

@@ -1,4 +1,4 @@
-"""The door for data sets, and what a data set is as it is read and once workers can send it."""
+"""What a data set is as it is read and once workers can send it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -12,9 +12,9 @@ from airmixml.arrays import Doubles, Integers, Singles
 from airmixml.data.label_codes import LabelCode, OneHot
 from airmixml.data.labels import ABSENT
 from airmixml.data.published_files import PublishedSet
-from airmixml.doors import DATASETS
 from airmixml.errors import PluginError
 from airmixml.progress import Progress
+from airmixml.registries import DATASETS
 from airmixml.scenario.tables import OWN_FILES
 from airmixml.shapes import ImageShape
 from airmixml.wording import shown

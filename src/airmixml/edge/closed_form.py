@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from airmixml.doors import LEARNERS
 from airmixml.errors import ScenarioError
 from airmixml.radio.senders import unpack_symmetric
+from airmixml.registries import LEARNERS
 from airmixml.scenario import Learner
 from airmixml.sums import Sums, as_tensor
 from airmixml.workers import Signal

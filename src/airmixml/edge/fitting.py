@@ -12,13 +12,13 @@ from torch import nn
 
 from airmixml.data import DataSet
 from airmixml.devices import find_device, physical_memory_bytes, using_threads
-from airmixml.doors import LEARNERS
 from airmixml.edge.adam import Adam
 from airmixml.edge.scoring import LEADING, leading_score, test_scores
 from airmixml.edge.stack import NetworkStack, can_be_stacked
 from airmixml.edge.steps import make_epoch
 from airmixml.errors import AirMixError, ScenarioError
 from airmixml.progress import Progress, silent
+from airmixml.registries import LEARNERS
 from airmixml.scenario import Learner, Speed
 from airmixml.shapes import ImageShape
 from airmixml.streams import Streams

@@ -10,7 +10,6 @@ import torch
 from torch import nn
 
 from airmixml.data import DataSet
-from airmixml.doors import LEARNERS
 from airmixml.edge.calibration import probability_factor
 from airmixml.edge.closed_form import MomentsCollector, linear_model, solve
 from airmixml.edge.fitting import (
@@ -30,6 +29,7 @@ from airmixml.progress import Progress, silent
 from airmixml.radio.mixtures import MixtureBlock
 from airmixml.radio.shards import ShardStore
 from airmixml.radio.transmission import Mixtures, Transmission, gather_family, simulate_family
+from airmixml.registries import LEARNERS
 from airmixml.scenario import Learner, RunContext, Scenario, Speed
 from airmixml.sums import Sums
 from airmixml.workers import Population, Signal

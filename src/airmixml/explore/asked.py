@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from airmixml.doors import ENCODERS
 from airmixml.errors import ScenarioError
+from airmixml.registries import ENCODERS
 from airmixml.scenario import Scenario
 from airmixml.scenario.tables import OWN_FILES
 from airmixml.scenario.toml import parse_assignments, parse_toml

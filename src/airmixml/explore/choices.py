@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any, Final
 
-from airmixml.doors import DATASETS
+from airmixml.registries import DATASETS
 from airmixml.scenario import AIR_PRESETS, air_summary, preset_names, preset_summary
 from airmixml.scenario.rules import Choice
 from airmixml.scenario.tables import TABLES

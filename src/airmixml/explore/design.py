@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from airmixml.devices import using_threads
-from airmixml.doors import ACCOUNTANTS
 from airmixml.errors import AirMixError
 from airmixml.explore.asked import Asked, finite
 from airmixml.explore.choices import KEYS
@@ -20,6 +19,7 @@ from airmixml.planning.plan import Plan, make_plan
 from airmixml.planning.plan_page import planned_otherwise
 from airmixml.progress import Progress, silent
 from airmixml.radio.system import System
+from airmixml.registries import ACCOUNTANTS
 from airmixml.scenario import Scenario
 from airmixml.workers import settle
 from airmixml.workers.loading import check_signal_memory

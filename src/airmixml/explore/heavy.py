@@ -12,7 +12,6 @@ from multiprocessing.connection import Connection
 from typing import Any, Final
 
 from airmixml.data import known_dataset
-from airmixml.doors import ACCOUNTANTS
 from airmixml.edge.training import learn
 from airmixml.errors import AirMixError
 from airmixml.explore.asked import finite
@@ -27,6 +26,7 @@ from airmixml.explore.design import (
     told,
 )
 from airmixml.planning.account import Account, epsilon_curves
+from airmixml.registries import ACCOUNTANTS
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.streams import Streams
 from airmixml.workers import Signal, encoded_dim, load_dataset

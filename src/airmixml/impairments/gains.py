@@ -13,10 +13,10 @@ from zlib import crc32
 import torch
 from scipy.special import gammainccinv
 
-from airmixml.doors import IMPAIRMENTS
 from airmixml.impairments.frame import Frame
 from airmixml.randomness.distributions import normal_pairs, uniforms
 from airmixml.randomness.slot_words import SlotWords
+from airmixml.registries import IMPAIRMENTS
 from airmixml.scenario import Scenario
 
 _SEQUENCES: Final = 1 << 20

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from airmixml.doors import ACCOUNTANTS, ADVERSARIES
 from airmixml.engines import Engine
 from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.notebook import html_table
@@ -40,6 +39,7 @@ from airmixml.radio.masking import masking_of
 from airmixml.radio.power_calibration import private_received_watts, slots_target
 from airmixml.radio.row_privacy import RowPrivacy, plan_row_privacy, row_statements
 from airmixml.radio.system import adversary_named, planned_design, sensitivity_of
+from airmixml.registries import ACCOUNTANTS, ADVERSARIES
 from airmixml.scenario import Air, Scenario, keys_in_force
 from airmixml.scenario.air_words import titled
 from airmixml.workers.population import planned_holding

@@ -19,7 +19,6 @@ from typing import Final
 import numpy as np
 
 from airmixml.arrays import Doubles
-from airmixml.doors import ADVERSARIES
 from airmixml.errors import AirMixError, ScenarioError
 from airmixml.planning.sizing import Sizing, signal_loss
 from airmixml.planning.slot_designs import draw_sample_slots, energy_joules
@@ -28,6 +27,7 @@ from airmixml.radio.expected_noise import expected_noise
 from airmixml.radio.power_calibration import guessed_received_watts, private_received_watts
 from airmixml.radio.ratios import varying_share
 from airmixml.radio.system import System, sensitivity_of
+from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Scenario
 from airmixml.units import dbm_to_watts
 from airmixml.workers import SYMBOLS_PER_SECOND, Signal

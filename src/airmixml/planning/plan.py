@@ -12,7 +12,6 @@ from typing import Any, Final
 import numpy as np
 
 from airmixml.arrays import Doubles
-from airmixml.doors import ADVERSARIES
 from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.notebook import html_facts
 from airmixml.output.numbers import joules
@@ -41,6 +40,7 @@ from airmixml.radio.rehearsal import rehearse
 from airmixml.radio.row_privacy import RowPrivacy, plan_row_privacy, row_statements
 from airmixml.radio.scheduling import nobody_sent
 from airmixml.radio.system import planned_design
+from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Air, Scenario, keys_in_force
 from airmixml.scenario.air_words import titled
 from airmixml.units import ratio_to_db, watts_to_dbm

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
-from airmixml.doors import ACCOUNTANTS
 from airmixml.planning.learning_noise import DesignScorer, SendingPlan
 from airmixml.progress import Progress, silent
+from airmixml.registries import ACCOUNTANTS
 from airmixml.scenario import Scenario
 
 if TYPE_CHECKING:

@@ -17,7 +17,6 @@ import numpy as np
 import torch
 
 from airmixml.arrays import Doubles
-from airmixml.doors import ACCOUNTANTS
 from airmixml.errors import AirMixError
 from airmixml.impairments.presence import truncates, within_reach
 from airmixml.planning.sizing import Sizing
@@ -30,6 +29,7 @@ from airmixml.radio.power_calibration import private_received_watts
 from airmixml.radio.ratios import assign_ratios, draw_ratios
 from airmixml.radio.scheduling import draw_schedule
 from airmixml.randomness.slot_words import slot_words
+from airmixml.registries import ACCOUNTANTS
 from airmixml.scenario import Mixing, Scenario, Workers
 from airmixml.streams import Streams
 from airmixml.units import ratio_to_db

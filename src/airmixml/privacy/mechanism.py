@@ -1,7 +1,7 @@
 """Slots as one adversary sees them, and what an accountant is: it says what it can treat, and the epsilon of that.
 
 Slots are described apart from the accountants that evaluate them, so that each can refuse what it cannot treat. Each
-accountant lives in the file of its mathematics; ``airmixml.doors`` names ours and finds those of other packages.
+accountant lives in the file of its mathematics; ``airmixml.registries`` names ours and finds those of other packages.
 """
 
 import math
@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Final, Protocol, Self
 
 import numpy as np
 
-from airmixml.doors import ACCOUNTANTS
 from airmixml.errors import PrivacyError
 from airmixml.privacy.rounded_noise import Rounding
+from airmixml.registries import ACCOUNTANTS
 
 ADJACENCIES: Final = ("replace-one", "remove-one")
 """Neighbours: another sample on a worker, or no such worker."""

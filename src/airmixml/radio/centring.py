@@ -16,7 +16,6 @@ import numpy as np
 
 from airmixml.arrays import Doubles
 from airmixml.data import DataSet
-from airmixml.doors import ADVERSARIES
 from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.impairments.frame import frame_of
 from airmixml.impairments.noise_floor import true_noise_watts
@@ -26,6 +25,7 @@ from airmixml.radio.path_loss import path_gain
 from airmixml.radio.power_calibration import centring_target, composes_exactly
 from airmixml.radio.rounded_sensitivity import rounded_distance
 from airmixml.radio.system import assumed_noise_watts, gain_bound_of, gain_failure, prefix_bound
+from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Scenario, Workers
 from airmixml.streams import Streams
 from airmixml.units import dbm_to_watts

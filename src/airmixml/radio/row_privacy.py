@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from airmixml.arrays import Integers
-from airmixml.doors import ADVERSARIES
 from airmixml.errors import PrivacyError
 from airmixml.privacy import Design, PrivacyStatement
 from airmixml.privacy.statements import state_row
 from airmixml.radio.centring import CentringSlot, with_centring
 from airmixml.radio.power_calibration import slots_target
 from airmixml.radio.system import adversary_named
+from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Scenario
 from airmixml.wording import against
 from airmixml.workers.in_words import held_by, row_name

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from airmixml.arrays import Doubles
-from airmixml.doors import ADVERSARIES
 from airmixml.errors import PrivacyError
 from airmixml.impairments.antennas import antenna_gain_bound
 from airmixml.impairments.frame import frame_of
@@ -20,6 +19,7 @@ from airmixml.radio.integer_sums import IntegerSums, integer_sums_of
 from airmixml.radio.masking import Masking, masking_of, noise_probes
 from airmixml.radio.rounded_sensitivity import with_rounding
 from airmixml.radio.weakest_channel import power_gain, weakest_gain
+from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Air, Scenario
 from airmixml.units import dbm_to_watts
 from airmixml.workers import SYMBOLS_PER_SECOND, Signal, declared_bounds

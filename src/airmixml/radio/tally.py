@@ -9,7 +9,6 @@ from typing import Any, Final
 import numpy as np
 
 from airmixml.arrays import Doubles
-from airmixml.doors import ACCOUNTANTS, ADVERSARIES
 from airmixml.errors import PrivacyError
 from airmixml.privacy import ADJACENCIES, Design, Ledger, PrivacyStatement, facts, state_privacy
 from airmixml.privacy.rounded_noise import SHARE_FOR_TAILS, Rounding
@@ -19,6 +18,7 @@ from airmixml.radio.power_calibration import slots_target
 from airmixml.radio.row_privacy import row_statement, row_statements
 from airmixml.radio.slot_totals import SlotTotals
 from airmixml.radio.system import adversary_named
+from airmixml.registries import ACCOUNTANTS, ADVERSARIES
 from airmixml.units import watts_to_dbm
 
 _EXACT: Final = ("server", "gdp")

@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from airmixml.doors import ADVERSARIES
 from airmixml.errors import PluginError
 from airmixml.output.numbers import epsilon_text
 from airmixml.output.page import Card, Rows
 from airmixml.privacy import PrivacyStatement
+from airmixml.registries import ADVERSARIES
 from airmixml.runs.run_rows import NO_PROTECTION_ABOVE_EPSILON, PROTECTS_NOBODY
 from airmixml.scenario import Scenario
 

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from airmixml.arrays import Singles
 from airmixml.data import Bounded, DataSet, LabelCode, RowFormat, Signs
-from airmixml.doors import ENCODERS
 from airmixml.edge import build_model
 from airmixml.errors import AirMixError, RunFolderError
 from airmixml.output.numbers import plural
 from airmixml.reading import open_regular
+from airmixml.registries import ENCODERS
 from airmixml.runs.results import ProtectedResult, SeedsResult, load_result
 from airmixml.scenario import Scenario
 from airmixml.storage.files import write_bytes

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.doors import ACCOUNTANTS, ADVERSARIES
 from airmixml.output.figures import BLUE, GREEN, ORANGE, accountant_colour, finish_axis, new_figure, saved
 from airmixml.privacy import PrivacyStatement
+from airmixml.registries import ACCOUNTANTS, ADVERSARIES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

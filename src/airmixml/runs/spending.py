@@ -16,7 +16,6 @@ import numpy as np
 
 from airmixml.budgets import LedgerFile, Loss, People, Request
 from airmixml.data import RawData
-from airmixml.doors import ADVERSARIES
 from airmixml.errors import LedgerError, PrivacyError, ScenarioError
 from airmixml.privacy import Design, GaussianSlots, certified_epsilon, gaussian_epsilon
 from airmixml.privacy.rounded_noise import COMPOSED_SHARE
@@ -27,6 +26,7 @@ from airmixml.radio.rehearsal import placed_distances
 from airmixml.radio.system import adversary_named, largest_received_watts, planned_design, sensitivity_of
 from airmixml.radio.transmission import Transmission
 from airmixml.radio.weakest_channel import weakest_gain
+from airmixml.registries import ADVERSARIES
 from airmixml.runs.results import SIMULATION
 from airmixml.scenario import Scenario, Workers
 from airmixml.storage.run_folder import PROTECTION, identity_of

@@ -6,7 +6,7 @@ docs/tables.md has what each is worth.
 from dataclasses import replace
 from typing import Final
 
-from airmixml.doors import ADVERSARIES, ENCODERS
+from airmixml.registries import ADVERSARIES, ENCODERS
 from airmixml.scenario.rules import AUTO
 from airmixml.scenario.tables import Learner, Mixing, Privacy, Radio, Workers
 

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from airmixml.doors import ADVERSARIES, ENCODERS, LEARNERS
 from airmixml.errors import ScenarioError
+from airmixml.registries import ADVERSARIES, ENCODERS, LEARNERS
 from airmixml.scenario.air import Air
 from airmixml.scenario.tables import Learner, Mixing, Privacy, Radio, Workers
 from airmixml.wording import shown

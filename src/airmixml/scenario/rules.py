@@ -6,8 +6,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, Protocol
 
-from airmixml.doors import Registry
 from airmixml.errors import ScenarioError
+from airmixml.registries import Registry
 from airmixml.wording import did_you_mean, shown
 
 AUTO: Final = "auto"

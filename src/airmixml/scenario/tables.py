@@ -7,8 +7,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from airmixml.doors import ACCOUNTANTS, ADVERSARIES, ENCODERS, LEARNERS, PAYLOADS
 from airmixml.errors import ScenarioError
+from airmixml.registries import ACCOUNTANTS, ADVERSARIES, ENCODERS, LEARNERS, PAYLOADS
 from airmixml.scenario.air import Air
 from airmixml.scenario.rules import AUTO, Choice, Items, Label, Named, Real, Text, Whole, check_fields, key
 

@@ -22,9 +22,9 @@ from typing import Any, Final
 
 from filelock import BaseFileLock
 
-from airmixml.doors import ENCODERS
 from airmixml.errors import LeftoverWarning, RunFolderError
 from airmixml.reading import read_regular
+from airmixml.registries import ENCODERS
 from airmixml.scenario import Scenario
 from airmixml.storage.files import LOCK, drop_lock, is_temporary, remove_temporaries, take_lock, write_text
 from airmixml.version import __version__

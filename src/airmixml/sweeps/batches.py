@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from airmixml.data import KnownDataSet, known_dataset, warn_of_clipping
 from airmixml.devices import physical_memory_bytes
-from airmixml.doors import DATASETS
 from airmixml.engines.work import Tell
 from airmixml.errors import AirMixError
 from airmixml.progress import Progress
+from airmixml.registries import DATASETS
 from airmixml.scenario import Scenario
 from airmixml.storage.run_folder import identity_of
 from airmixml.streams import Streams

@@ -1,4 +1,4 @@
-"""The door for encoders: what an encoder computes of a sample, what it declares about the result, what it costs.
+"""What an encoder computes of a sample, what it declares about the result, what it costs.
 
 Nothing here needs NumPy, so that a scenario can be checked at once.
 """
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from airmixml.doors import ENCODERS
+from airmixml.registries import ENCODERS
 from airmixml.shapes import ImageShape
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from airmixml.arrays import Singles
 from airmixml.data import RowFormat, scale_to_unit
 from airmixml.data.embedded import are_public, public_images
-from airmixml.doors import ENCODERS
 from airmixml.errors import PluginError, ScenarioError, private
+from airmixml.registries import ENCODERS
 from airmixml.scenario import Workers
 from airmixml.shapes import ImageShape, in_words, is_series
 from airmixml.streams import Streams

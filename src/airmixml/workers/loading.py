@@ -15,9 +15,9 @@ from airmixml.data.labels import ABSENT, DeclaredClasses
 from airmixml.data.npz_file import load_npz
 from airmixml.data.scaling import declare_bounds, declare_target_bounds
 from airmixml.devices import physical_memory_bytes
-from airmixml.doors import DATASETS
 from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent
+from airmixml.registries import DATASETS
 from airmixml.scenario import Workers
 from airmixml.scenario.rules import AUTO
 from airmixml.shapes import ImageShape, declared_shape, per_input

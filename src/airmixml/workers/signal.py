@@ -9,7 +9,7 @@ worker with several rows sends the sum of their products, shortened to what a si
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
-from airmixml.doors import PAYLOADS
+from airmixml.registries import PAYLOADS
 from airmixml.scenario import Radio, Workers
 from airmixml.scenario.waveform import SYMBOLS_PER_SECOND
 from airmixml.workers.encoder import FLOAT_BYTES, HARD_OPERATION, encoder_of, scales_inputs

@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
-from airmixml.doors import ADVERSARIES, ATTACKS
+from airmixml.registries import ADVERSARIES, ATTACKS
 from airmixml.scenario import RunContext
 from airmixml.sweeps.batches import Part, Place
 from airmixml.sweeps.kinds.cells import CellKind, Metrics, fields_of, flat

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from airmixml.data import DataSet, known_dataset
-from airmixml.doors import ADVERSARIES
+from airmixml.registries import ADVERSARIES
 from airmixml.scenario import RunContext, Scenario, Workers
 from airmixml.streams import Streams
 from airmixml.sweeps.batches import Part, Place, mixture_bytes, most_in_memory

@@ -9,9 +9,9 @@ from functools import partial
 from typing import Any, ClassVar, TypeVar
 
 from airmixml.data import KnownDataSet, known_dataset
-from airmixml.doors import DATASETS
 from airmixml.errors import AirMixError, ScenarioError
 from airmixml.progress import Progress
+from airmixml.registries import DATASETS
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.storage.results import from_plain
 from airmixml.streams import Streams

@@ -1,1 +1,1 @@
-"""The encoders that come with the package; ``airmixml.doors`` names them."""
+"""The encoders that come with the package; ``airmixml.registries`` names them."""

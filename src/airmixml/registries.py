@@ -1,4 +1,4 @@
-"""The doors: every kind of thing that can be added to the package, and where each one of that kind lives.
+"""Registries: every kind of thing that can be added to the package, and where each one of that kind lives.
 
 To add one, write its file and name it here. Another package needs no change here: it declares an entry point in the
 group of the kind. Names are known without importing anything; a thing is imported when it is first asked for.

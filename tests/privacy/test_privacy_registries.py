@@ -1,4 +1,4 @@
-"""Accountants, adversaries and learners of other packages come through the same doors as ours."""
+"""Accountants, adversaries and learners of other packages are in the same registries as ours."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from airmixml import Scenario
-from airmixml.doors import ACCOUNTANTS, ADVERSARIES, LEARNERS, Registry
 from airmixml.errors import PluginError
 from airmixml.output.figures import accountant_colour
 from airmixml.planning.account import account_scenario, epsilon_curves
@@ -19,6 +18,7 @@ from airmixml.privacy import Accountant, Adversary, Design, GaussianSlots, Serve
 from airmixml.privacy.mechanism import accountant_named
 from airmixml.radio.rehearsal import rehearse
 from airmixml.radio.system import adversary_named
+from airmixml.registries import ACCOUNTANTS, ADVERSARIES, LEARNERS, Registry
 
 SCENARIO = Scenario().with_overrides(
     "workers.count=100",

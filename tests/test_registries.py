@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from airmixml.doors import ENCODERS, REGISTRIES, Registry
 from airmixml.errors import AirMixError, PluginError, ScenarioError
+from airmixml.registries import ENCODERS, REGISTRIES, Registry
 from airmixml.scenario import Scenario, Workers
 from airmixml.streams import Streams
 from airmixml.workers import declared_bounds, encode, encoded_dim, load_dataset
