@@ -217,7 +217,7 @@ def test_no_holding_moves_more_than_a_row_may(seed: int, bound: float, weight: f
 @pytest.mark.parametrize("in_pieces", [False, True])
 def test_how_many_rows_one_worker_holds_changes_nothing_of_the_others(in_pieces: bool) -> None:
     """Shares leave room for rounding: by how much must not follow from one person's number of rows."""
-    rng, workers = np.random.default_rng(3), 3000
+    rng, workers = np.random.default_rng(3), 1000
     code = Signs(2)
     sums = []
     for rows in (1, 200):
