@@ -36,6 +36,7 @@ EXHAUSTED = """
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits the address space of a process")
 def test_memory_that_really_ran_out_is_recognised() -> None:
     ran = subprocess.run([sys.executable, "-c", textwrap.dedent(EXHAUSTED)], capture_output=True, text=True, check=True)

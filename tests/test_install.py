@@ -41,6 +41,7 @@ def test_uv_is_told_what_pip_was_told(installer: ModuleType, tmp_path: Path, mon
     assert "UV_DEFAULT_INDEX" not in installer.uv_settings(installer.pip_settings())
 
 
+@pytest.mark.long
 def test_pip_takes_over_where_uv_cannot_be_had(tmp_path: Path) -> None:
     nowhere = os.environ | {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path), "PIP_CONFIG_FILE": os.devnull}
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "made"], check=True)

@@ -218,6 +218,7 @@ def airmix(folders: list[Path], *arguments: str, cwd: Path) -> Any:
     return json.loads(done.stdout)
 
 
+@pytest.mark.long
 def test_the_example_is_listed_and_accounted_for(tmp_path: Path) -> None:
     """Its metadata written by hand, so that it need not be built; without torch, so that it is quick."""
     write_package(tmp_path / "a", "example", "thermometer = airmixml_example.encoder:Thermometer")

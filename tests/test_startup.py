@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
 import typer
 
 from airmixml.cli import app as application
@@ -36,6 +37,7 @@ def test_accounts_load_only_numpy_and_special_functions() -> None:
     assert loaded(code, *preset.split()) == []
 
 
+@pytest.mark.long
 def test_an_estimator_loads_no_torch_before_it_is_fitted() -> None:
     """scikit-learn's base classes load scipy.stats, and pandas where it is installed."""
     found = loaded("from airmixml import AirMixClassifier, AirMixRegressor; AirMixClassifier()")

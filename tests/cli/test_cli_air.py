@@ -79,6 +79,7 @@ def test_the_ideal_air_is_not_mentioned(airmix: Airmix) -> None:
     assert Scenario.preset("digits").title == "digits"
 
 
+@pytest.mark.long
 def test_other_commands_take_and_name_it(airmix: Airmix) -> None:
     iris = ("--preset", "private-iris", "--air", "campus", "--json")
     for command in (("account", "--no-picture"), ("plan", "--no-picture"), ("compare", "--methods", "raw")):
@@ -133,6 +134,7 @@ def test_mistakes_elsewhere(refused: Refused) -> None:
     assert "engine" in refused(*iris, "--engine", "proceses")
 
 
+@pytest.mark.long
 def test_tolerances(airmix: Airmix, tmp_path: Path) -> None:
     asked = (
         "tolerances",

@@ -243,6 +243,7 @@ def test_no_claim_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert found["verdict"].startswith("NO CLAIM: nothing could be refuted; the best attack by the server found ")
 
 
+@pytest.mark.long
 def test_from_python(tmp_path: Path) -> None:
     scenario = Scenario.preset("private-iris")
     settings = AuditSettings(adversaries=("server",), trials=4000, canaries=0)

@@ -24,6 +24,7 @@ def printed_command(done: Finished) -> list[str]:
     return shlex.split(command)[1:]
 
 
+@pytest.mark.long
 def test_the_command_that_a_plan_prints_is_the_recommended_scenario(airmix: Airmix, tmp_path: Path) -> None:
     words = printed_command(airmix("plan", *IRIS, "--picture", "plan.svg"))
     assert words[: len(IRIS) + 1] == ["run", *IRIS]
@@ -79,6 +80,7 @@ def test_a_plan_of_masked_workers_says_what_to_expect(airmix: Airmix, tmp_path: 
     assert "--write mine.toml" in again.stderr
 
 
+@pytest.mark.long
 def test_a_plan_can_be_kept_in_a_folder(airmix: Airmix, refused: Refused, tmp_path: Path) -> None:
     done = airmix("plan", "--preset", "paper-iris", "--out", "here", "--json")
     assert done.returncode == 0, done.stderr

@@ -87,6 +87,7 @@ def test_json(with_package: Call) -> None:
     }
 
 
+@pytest.mark.long
 def test_check_reports_what_is_broken_in_one_line_each(with_package: Call) -> None:
     done = with_package("--check")
     assert (done.returncode, done.stderr) == (1, "")

@@ -62,6 +62,7 @@ def copied(finished_run: Path, tmp_path: Path) -> Callable[[str], Path]:
     return lambda name: Path(shutil.copytree(finished_run, tmp_path / name))
 
 
+@pytest.mark.long
 def test_as_a_process_with_json(run_python: Callable[..., Finished], airmix: Airmix, tmp_path: Path) -> None:
     done = run_python("-m", "airmixml", *SMALL, "--out", "here", "--json")
     assert done.returncode == 0, done.stderr
@@ -79,6 +80,7 @@ def test_as_a_process_with_json(run_python: Callable[..., Finished], airmix: Air
     assert not [path for path in tmp_path.rglob("*") if is_temporary(path)]
 
 
+@pytest.mark.long
 def test_of_a_folder_without_one(airmix: Airmix, copied: Callable[[str], Path], tmp_path: Path) -> None:
     (copied("here") / "report.html").unlink()
     done = airmix("report", "here")
@@ -89,6 +91,7 @@ def test_of_a_folder_without_one(airmix: Airmix, copied: Callable[[str], Path], 
     assert (tmp_path / "elsewhere.html").read_text(encoding="utf-8") == text
 
 
+@pytest.mark.long
 def test_side_by_side(airmix: Airmix, copied: Callable[[str], Path], tmp_path: Path) -> None:
     copied("a")
     airmix(*SMALL, "--set", "learner.epochs=3", "--seed", "4", "--out", "b")
@@ -145,6 +148,7 @@ def test_a_run_without_its_scenario(refused: Refused, copied: Callable[[str], Pa
     assert "scenario is missing" in refused("report", "a")
 
 
+@pytest.mark.long
 def test_a_report_that_fails_loses_no_run(airmix: Airmix, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> str:
         raise ValueError("no ink")

@@ -32,6 +32,7 @@ def has_gpu() -> bool:
 # --- What it prints and writes ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_fig2(airmix: Airmix, tmp_path: Path) -> None:
     done = airmix("reproduce", "fig2")
     assert (done.returncode, done.stderr) == (0, "")
@@ -47,6 +48,7 @@ def test_fig2(airmix: Airmix, tmp_path: Path) -> None:
         assert cell["measured"]["mean"] == pytest.approx((1 + cell["alpha"] / 8) / (1 + cell["alpha"]), rel=0.02)
 
 
+@pytest.mark.long
 def test_json_prints_one_object_and_the_tables_go_on_from_it(airmix: Airmix, tmp_path: Path) -> None:
     done = airmix(*ENERGIES, "--quick", "--seeds", "2", "--json")
     assert (done.returncode, done.stderr) == (0, "")

@@ -55,11 +55,13 @@ def test_no_file_takes_the_place_of_a_closed_stream(tmp_path: Path) -> None:
     assert int((tmp_path / "first").read_text()) > 2
 
 
+@pytest.mark.long
 def test_without_any_stream_the_folder_is_the_same(tmp_path: Path) -> None:
     assert shell(f"{RUN} <&- >&- 2>&-", tmp_path, AIRMIX_PROGRESS_SECONDS="1e-9").returncode == 0
     assert json.loads((tmp_path / "here" / "metrics.json").read_text(encoding="utf-8"))["run_dir"] == "here"
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no such device")
 def test_a_result_that_cannot_be_printed_is_told_and_kept(tmp_path: Path) -> None:
     done = shell(f"{RUN} >/dev/full", tmp_path)
@@ -67,6 +69,7 @@ def test_a_result_that_cannot_be_printed_is_told_and_kept(tmp_path: Path) -> Non
     assert (tmp_path / "here" / "metrics.json").is_file()
 
 
+@pytest.mark.long
 def test_a_terminal_that_does_not_know_its_width_gets_the_whole_text(tmp_path: Path) -> None:
     told = [shell("presets", tmp_path, COLUMNS=columns).stdout for columns in ("0", "80")]
     assert told[0] == told[1] != ""

@@ -41,6 +41,7 @@ def together(*epsilons: float) -> float:
     return gaussian_epsilon(sum(gaussian_mu(each, DELTA) ** 2 for each in epsilons) ** 0.5, DELTA)
 
 
+@pytest.mark.long
 def test_cells_of_a_sweep_are_counted_together_and_once(
     airmix: Airmix, refused: Callable[..., str], tmp_path: Path
 ) -> None:
@@ -88,6 +89,7 @@ def test_cells_on_other_people_are_refused(airmix: Airmix, refused: Callable[...
     assert "about 150 workers by number, rows of iris and about 178 workers by number, rows of wine" in line
 
 
+@pytest.mark.long
 def test_rows_of_a_comparison_that_are_ours_are_counted(
     airmix: Airmix, refused: Callable[..., str], tmp_path: Path
 ) -> None:
@@ -128,6 +130,7 @@ def test_a_broken_ledger_is_refused(
     assert "b.sqlite: there is no such ledger" in refused(*command)
 
 
+@pytest.mark.long
 def test_a_ledger_that_another_process_is_writing(
     airmix: Airmix, run_python: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
 ) -> None:

@@ -10,9 +10,12 @@ from collections.abc import Callable
 from contextlib import chdir
 from pathlib import Path
 
+import pytest
+
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "budgets.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.long
 def test_the_commands_do_what_is_shown(airmix: Callable[..., subprocess.CompletedProcess[str]]) -> None:
     (block,) = re.findall(r"^```console\n(.*?)^```", DOCUMENT, re.DOTALL | re.MULTILINE)
     lines = block.splitlines()

@@ -51,6 +51,7 @@ def test_plan_and_accounts_are_those_of_the_command_line(
     assert [each for each in account["refusals"] if each["accountant"] != "pld"] == parts["account"]["refusals"]
 
 
+@pytest.mark.long
 def test_heavy_parts_come_as_they_finish(client: TestClient, airmix: Callable[..., Finished], tmp_path: Path) -> None:
     """The slow accountant, curves, better designs, and a trial on real samples, from a process of its own."""
     overrides = {"radio.slots": 50, "learner.epochs": 2}

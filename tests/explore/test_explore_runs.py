@@ -47,6 +47,7 @@ def wait_for_epochs(book: RunBook, name: str, epochs: int) -> list[float]:
     return curve
 
 
+@pytest.mark.long
 def test_a_run_is_that_of_the_command_line(book: RunBook, tmp_path: Path) -> None:
     name = book.start(SHORT)
     assert name == "paper-iris-seed0"
@@ -95,6 +96,7 @@ def test_a_cancelled_run_is_resumed_where_it_was(book: RunBook, tmp_path: Path) 
     assert finished["facts"]["accuracy"] == alone.accuracy.final
 
 
+@pytest.mark.long
 def test_a_run_of_another_process_is_left_alone_and_a_killed_one_can_be_resumed(
     book: RunBook, request: pytest.FixtureRequest
 ) -> None:
@@ -117,6 +119,7 @@ def test_a_run_of_another_process_is_left_alone_and_a_killed_one_can_be_resumed(
     assert book.told(name)["state"] == "interrupted"
 
 
+@pytest.mark.long
 def test_a_run_that_fails_says_why_and_is_forgotten(book: RunBook) -> None:
     name = book.start(Scenario.preset("paper-iris").with_overrides("privacy.accountant=gdp"))
     told = wait_for(book, name, "failed")

@@ -88,6 +88,7 @@ def test_the_file_goes_with_the_explorer(start_python: Start, tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long
 def test_it_serves_whatever_is_sent_until_ctrl_c_and_prints_nothing(explorer: ExplorerProcess, tmp_path: Path) -> None:
     opener, page = explorer.enter()
     with opener.open(page) as answer:

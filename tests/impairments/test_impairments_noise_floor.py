@@ -22,6 +22,7 @@ def test_known_noise_is_the_nominal_one() -> None:
     assert true_noise_watts(within(0)) == assumed_noise_watts(within(0)) == 10.0 ** (-114 / 10 - 3)
 
 
+@pytest.mark.long
 def test_the_floor_of_a_run_is_uniform_in_decibels() -> None:
     drawn = np.array([10.0 * math.log10(true_noise_watts(within(5).with_seed(seed))) + 30.0 for seed in range(400)])
     assert stats.kstest(drawn, stats.uniform(-119.0, 10.0).cdf).pvalue > 1e-3

@@ -56,6 +56,7 @@ def test_every_text_is_escaped(html: str) -> None:
     assert "<script" not in html
 
 
+@pytest.mark.long
 def test_what_a_user_holds_is_shown(tmp_path: Path) -> None:
     scenario = PRIVATE.with_overrides('name="a & c"')
     mixtures = simulate(scenario)

@@ -113,6 +113,7 @@ def test_time_on_the_air_is_kept(against_release: Recommendation) -> None:
     assert recommend(scorer, max_air_seconds=1e-9) is None
 
 
+@pytest.mark.long
 def test_an_encoder_without_a_bound_leaves_moments_out_and_says_so() -> None:
     scenario = Scenario.preset("digits").with_overrides("learner.model=ridge", "radio.slots=500")
     scorer = DesignScorer(scenario, 64, 10, 64 * DIGITS.scaled_deviation**2)
@@ -131,6 +132,7 @@ def test_plans_of_networks_recommend_nothing() -> None:
     assert plan.best
 
 
+@pytest.mark.long
 def test_a_plan_holds_it_as_plain_values_and_draws_it(tmp_path: Path) -> None:
     scenario = digits(*SERVER, "workers.sends=moments")
     plan = make_plan(scenario, 64, 10, InputMoments(mean=0.4, deviation=0.27))

@@ -87,6 +87,7 @@ def test_epsilon_without_margin_follows_from_the_largest_gain(scenario: Scenario
     assert largest <= gaussian_epsilon(mu * 10.0 ** (1.0 / 20.0), delta) * (1.0 + 1e-9)
 
 
+@pytest.mark.long
 def test_it_is_resumed_and_files_are_valid(found: Tolerances, scenario: Scenario) -> None:
     again = find_tolerances(scenario, seeds=2, only=ONLY, quick=True, jobs=1, drop=5.0, out=found.out)
     assert again.kept == again.runs == found.runs

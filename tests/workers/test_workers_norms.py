@@ -105,7 +105,7 @@ def test_realised_norms_keep_to_the_declared_ones(encoder: str, keys: dict[str, 
         code=Centred(3) if scenario.workers.label_code == "centred" else None,
     )
     sender = make_sender(scenario, data, torch.device("cpu"), secret=Secret())
-    vectors = sender.vectors(torch.arange(len(inputs))).double().numpy()  # type: ignore[attr-defined]
+    vectors = sender.vectors(np.arange(len(inputs))).astype(np.float64)
     signal = Signal.of(scenario.workers, inputs.shape[1], 3)
     assert largest_square(vectors) <= signal.largest_squared_norm(squared_norm)
     assert largest_square_between(vectors) <= signal.largest_squared_distance(squared_norm, squared_distance)
