@@ -4,7 +4,8 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from airmixml.privacy import Adversary, Design, Release, Sensitivity, Server, facts
+from airmixml.errors import PrivacyError
+from airmixml.privacy import Adversary, Design, Eavesdropper, Release, Sensitivity, Server, facts
 
 # A removed worker moves a slot by 0.4 x 6 over half of 4 W: 1.2.
 DESIGN = Design(
@@ -87,3 +88,10 @@ def test_workers_noise_counts_where_the_receiver_s_is_less() -> None:
     integers = DESIGN.stating(facts.SumsOfIntegers(alone_watts=0.5, by="noise"))
     assert integers.in_workers_noise().noise_watts == 0.5  # no receiver's noise counts
     assert Release().mechanism(integers, "remove-one").sampling == "none"
+
+
+def test_a_draw_that_does_not_say_what_was_sent_hides_nobody_from_an_eavesdropper() -> None:
+    eavesdropper = Eavesdropper(gain=1e-3, own_noise_watts=1.0)
+    drawn = DESIGN.stating(facts.Drawn(received_watts=0.1, participations=1))
+    with pytest.raises(PrivacyError, match="shifts up to inf"):
+        eavesdropper.mechanism(drawn, "remove-one")

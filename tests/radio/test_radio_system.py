@@ -2,6 +2,7 @@
 
 import math
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from airmixml import Scenario
 from airmixml.privacy import Sensitivity, facts
 from airmixml.radio.system import System
+from airmixml.workers.encoders.inputs import Inputs
 
 IRIS = Scenario.preset("paper-iris")
 MASKED = Scenario.preset("trustless-iris").with_overrides("workers.count=60", "radio.scheduled=60")
@@ -50,3 +52,24 @@ def test_what_workers_can_move_may_be_given_in_place_of_dimensions() -> None:
     design = System.moving(IRIS, moves).design(1e-15)
     assert design.sensitivity == moves
     assert math.isclose(design.received_watts[0], 1e-15)
+
+
+def test_an_encoder_whose_class_is_written_anew_is_another_system() -> None:
+    """Its pickle, by which scenarios name it, tells the two classes not apart; what they declare differs."""
+
+    def system() -> System:
+        moments = Scenario.preset("private-iris").with_overrides("privacy.adjacency=replace-one", "workers.centre=none")
+        return System.of(replace(moments, workers=replace(moments.workers, encoder=Rewritten())), 5, 3)
+
+    found = []
+    for never_negative in (True, False):
+        Rewritten.never_negative = never_negative
+        found.append(system().sensitivity.replacement)
+    assert found[0] < found[1]
+
+
+class Rewritten(Inputs):
+    """An encoder of a user's notebook."""
+
+    def __init__(self) -> None:
+        super().__init__("inputs of bounded norm", bounds_norm=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import product
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
@@ -344,7 +344,8 @@ def epsilon_curves(
     pairs = _drawn_pairs(account)
     points = [(count, pair) for count in slots.tolist() for pair in pairs]
     curves: dict[tuple[str, str], list[float]] = {}
-    values = (engine or Engine()).run_in_order(attrgetter("epsilon_after"), account, points)
+    asked = Question(**{each.name: getattr(account, each.name) for each in fields(Question)})  # what is sent, no more
+    values = (engine or Engine()).run_in_order(attrgetter("epsilon_after"), asked, points)
     for done, ((_, (adversary, accountant)), value) in enumerate(zip(points, values, strict=True)):
         progress("epsilon against slots", done // len(pairs), len(slots))
         curves.setdefault((adversary.name, accountant), []).append(value)

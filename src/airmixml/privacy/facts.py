@@ -112,10 +112,11 @@ class Transmitters(Fact):
 class Drawn(Fact):
     """What is known only after a run, of the worker with the largest of each."""
 
-    received_watts: float = 0.0  # sum over its slots of beta q^2
+    # Not given is not known, and hides nobody.
+    received_watts: float = math.inf  # sum over its slots of beta q^2
     participations: int = 0  # slots of that worker
     server_watts: float | None = None  # the first with all antennas of the server; None: ``Antennas.gain`` times that
-    sent_watts: float = 0.0  # sum over its slots of its transmit power
+    sent_watts: float = math.inf  # sum over its slots of its transmit power
 
     def scaled(self, factor: float) -> Self:
         """Return the fact where ``factor`` times the power is received."""

@@ -19,7 +19,7 @@ from airmixml.radio.integer_sums import IntegerSums, integer_sums_of
 from airmixml.radio.masking import Masking, masking_of, noise_probes
 from airmixml.radio.rounded_sensitivity import with_rounding
 from airmixml.radio.weakest_channel import power_gain, weakest_gain
-from airmixml.registries import ADVERSARIES
+from airmixml.registries import ADVERSARIES, ENCODERS, PAYLOADS
 from airmixml.scenario import Air, Scenario
 from airmixml.units import dbm_to_watts
 from airmixml.workers import SYMBOLS_PER_SECOND, Signal, declared_bounds
@@ -219,9 +219,28 @@ class System:
             yield facts.WorkersNoise(alone_watts=assumed_noise_watts(self.scenario))
 
 
+def _shared(scenario: Scenario, **given: Any) -> System:
+    # A name may stand for another object later: an encoder's class that is written anew in a notebook.
+    objects = _Objects(ENCODERS.load(scenario.workers.encoder), PAYLOADS.load(scenario.workers.sends))
+    return _cached(objects, scenario=scenario, **given)
+
+
 @lru_cache(maxsize=8)  # a graph of masks may take 40 MB
-def _shared(**given: Any) -> System:
+def _cached(_objects: "_Objects", **given: Any) -> System:
     return System(**given)
+
+
+class _Objects:
+    """Equal where all objects are the same, whatever their own equality says."""
+
+    def __init__(self, *objects: object) -> None:
+        self._objects = objects  # held, so that no other object gets their identity
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Objects) and [*map(id, self._objects)] == [*map(id, other._objects)]
+
+    def __hash__(self) -> int:
+        return hash(tuple(map(id, self._objects)))
 
 
 def sensitivity_of(scenario: Scenario, input_dim: int, label_dim: int) -> Sensitivity:

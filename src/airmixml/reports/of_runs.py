@@ -18,6 +18,7 @@ from airmixml.reports.pictures import Curve, Drawing, drawings_in, read_curve
 from airmixml.runs.results import ProtectedResult, RunResult, SeedsResult, load_result, read_result
 from airmixml.runs.run_rows import plain_rows, row_epsilons, run_rows, run_title
 from airmixml.scenario import Scenario
+from airmixml.storage.results import corrupt_file
 from airmixml.workers.in_words import held_by, row_name
 
 _RELEASABLE: Final = (
@@ -134,23 +135,29 @@ def _drawings(found: FoundFolder, result: Any, metrics: dict[str, Any], *, drawn
     for name, (caption, about) in pictures.items():
         shows = _ledger(metrics["ledger"], about) if name == "privacy" and "ledger" in metrics else about
         place = f"figures/{name}.png"
-        drawings += drawings_in(found.path, place, caption, shows)
+        there = drawings_in(found.path, place, caption, shows)
+        drawings += there
         ledger = found.path / "ledger.npz"
-        if drawn and name == "privacy" and isinstance(result, RunResult) and ledger.is_file():
-            content = _drawn_ledger(read_regular(ledger), result)
+        if drawn and not there and name == "privacy" and isinstance(result, RunResult) and ledger.is_file():
+            content = _drawn_ledger(ledger, result)
             drawings.append(Drawing(path=found.path / place, caption=caption, shows=shows, content=content))
     return tuple(drawings)
 
 
-def _drawn_ledger(content: bytes, result: RunResult) -> bytes:
+def _drawn_ledger(path: Path, result: RunResult) -> bytes:
     """Return the picture of what each worker spent."""
     import numpy as np
 
     from airmixml.output.figures import figure_bytes
     from airmixml.runs.privacy_pictures import draw_ledger
 
-    with np.load(io.BytesIO(content)) as arrays:
-        epsilons = arrays["epsilon"]
+    try:
+        with np.load(io.BytesIO(read_regular(path)), allow_pickle=False) as arrays:
+            epsilons = arrays["epsilon"].astype(np.float64)
+        if epsilons.ndim != 1 or not len(epsilons) or np.isnan(epsilons).any():
+            raise ValueError("it must hold the epsilon of each worker")
+    except Exception as problem:  # zipfile, zlib and NumPy raise a dozen unrelated types on broken bytes
+        raise corrupt_file(path, problem, delete=f"the folder {path.parent}") from None
     stated = [each for each in result.privacy if each.adjacency == result.privacy[0].adjacency]
     return figure_bytes(draw_ledger(epsilons, stated), "png")
 

@@ -24,6 +24,8 @@ from airmixml.wording import reason
 # A page of 3 MB, base64 and words taken off.
 MOST_BYTES: Final = 2_000_000
 _MOST_ROWS: Final = 12
+_MOST_EPOCHS: Final = 10**12
+_LEAST_SPAN: Final = 1e-300
 _MOST_NAMED: Final = 8
 _COLOURS: Final = (BLUE, ORANGE, GREEN, PURPLE, "#8c564b", GREY)
 _DASHES: Final = ("", "7 4", "9 3 2 3", "2 3")
@@ -115,6 +117,8 @@ def read_curve(folder: Path, label: str, read: Read = read_regular) -> Curve | N
         rows = list(csv.DictReader(io.StringIO(read(path).decode("utf-8-sig"), newline="")))
         for name in rows[0] if rows else ():
             points = [(int(row["epoch"]), float(row[name])) for row in rows if name != "epoch" and row[name]]
+            if not all(1 <= epoch <= _MOST_EPOCHS for epoch, _ in points):
+                raise ValueError(f"epochs must be from 1 to {_MOST_EPOCHS}")
             if points:
                 columns[name] = tuple((epoch, value) for epoch, value in points if math.isfinite(value))
     except FileNotFoundError:
@@ -158,7 +162,8 @@ def _axis(curves: Sequence[Curve], name: str, *, legend: bool) -> str:
     values = [value for _, _, points in lines for _, value in points]
     low, high = (0.0, 100.0) if name == "test_accuracy" else (min(values), max(values))
     last = max(epoch for _, _, points in lines for epoch, _ in points)
-    low, high = (low, high) if high > low else (low - 1.0, high + 1.0)
+    level = max(1.0, 1e-6 * abs(low))  # on both sides of a level curve
+    low, high = (low, high) if high > low else (low - level, high + level)
 
     def x(epoch: float) -> float:
         return round(_LEFT + _INNER_WIDTH * epoch / last, 1)
@@ -196,6 +201,8 @@ def _axis(curves: Sequence[Curve], name: str, *, legend: bool) -> str:
 
 def _ticks(low: float, high: float) -> list[float]:
     """Return four to ten round numbers between two."""
+    if not _LEAST_SPAN < high - low < math.inf:
+        return []
     step = 10.0 ** math.floor(math.log10((high - low) / 4))
     step *= next(factor for factor in (5, 2, 1) if factor * step <= (high - low) / 4)
     return [step * number for number in range(math.ceil(low / step), math.floor(high / step + 1e-9) + 1)]
