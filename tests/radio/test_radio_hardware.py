@@ -9,7 +9,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from airmixml import Scenario, Speed
+from airmixml import Scenario, Speed, simulate
 from airmixml.data import DataSet
 from airmixml.errors import ScenarioError
 from airmixml.impairments.converters import clipped_gaussian
