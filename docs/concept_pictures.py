@@ -17,7 +17,7 @@ from sklearn.datasets import load_digits
 
 from airmixml.output.figures import BLUE, GREEN, GREY, ORANGE, PURPLE
 from airmixml.privacy import gaussian_epsilon
-from airmixml.privacy.roots import bracket_root
+from airmixml.privacy.gaussian import bracket_root
 
 IMAGES = Path(__file__).parent / "images"
 DELTA = 0.01

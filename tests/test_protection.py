@@ -23,7 +23,7 @@ from airmixml.data import DataSet
 from airmixml.hiding import hide_values
 from airmixml.privacy import gaussian_epsilon
 from airmixml.radio.draws import AirSetting, draw_blocks, draw_noise, draw_slots
-from airmixml.radio.rehearsal import placed_distances
+from airmixml.radio.tally import placed_distances
 from airmixml.randomness.slot_words import slot_words
 from airmixml.runs import ProtectedResult
 from airmixml.streams import Secret, Streams

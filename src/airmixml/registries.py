@@ -206,8 +206,8 @@ ACCOUNTANTS: Final = Registry(
     "privacy.accountant",
     needs=("about", "refusal", "epsilon", "quick_epsilon", "power_factor", "considers_all_views", "closed_form"),
     places={
-        "paper-loose": "airmixml.privacy.loose_bound:PaperLoose",
-        "paper-tight": "airmixml.privacy.tight_bound:PaperTight",
+        "paper-loose": "airmixml.privacy.paper_bounds:PaperLoose",
+        "paper-tight": "airmixml.privacy.paper_bounds:PaperTight",
         "rdp": "airmixml.privacy.renyi:RdpAccountant",
         "pld": "airmixml.privacy.loss_distribution:PldAccountant",
         "gdp": "airmixml.privacy.gaussian:Gdp",

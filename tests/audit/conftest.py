@@ -10,7 +10,7 @@ from airmixml.audit import Audit, Auditor, AuditSettings, fault_named
 from airmixml.audit.faults import SOUND
 from airmixml.audit.trials import Bench, Keeper
 from airmixml.radio.draws import AirSetting
-from airmixml.radio.rehearsal import placed_distances
+from airmixml.radio.tally import placed_distances
 from airmixml.scenario import RunContext
 from airmixml.streams import Streams
 from airmixml.workers import load_dataset

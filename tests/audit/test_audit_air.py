@@ -16,7 +16,7 @@ from airmixml.audit.known_schedule import known_schedule_trials
 from airmixml.audit.noise_check import check_noise
 from airmixml.audit.trials import Bench, Keeper
 from airmixml.radio.draws import AirSetting, draw_slots
-from airmixml.radio.rehearsal import placed_distances, rehearse
+from airmixml.radio.tally import placed_distances, rehearse
 from airmixml.scenario import RunContext
 from airmixml.streams import Streams
 from airmixml.workers import load_dataset

@@ -21,7 +21,7 @@ from airmixml.masks.hidden_noise import most_absent_neighbours, who_is_left
 from airmixml.privacy.gaussian import gaussian_mu
 from airmixml.radio.draws import AirSetting
 from airmixml.radio.masking import Masking, masking_of
-from airmixml.radio.rehearsal import placed_distances
+from airmixml.radio.tally import placed_distances
 from airmixml.scenario import RunContext
 
 Audited = Callable[..., Audit]

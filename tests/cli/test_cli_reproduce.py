@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from airmixml import Scenario, ScenarioError
-from airmixml.radio import rehearsal
+from airmixml.radio import tally as rehearsal
 
 Airmix = Callable[..., subprocess.CompletedProcess[str]]
 Refused = Callable[..., str]

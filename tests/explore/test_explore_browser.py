@@ -21,7 +21,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 import explore_kit as kit
-from airmixml.explore.opening import open_link
+from airmixml.explore.server import open_link
 
 pytestmark = [
     pytest.mark.long,

@@ -15,9 +15,8 @@ from seats_for_tests import aired, drawn_on, gains_of, setting_of
 from airmixml import Scenario, ScenarioError, simulate
 from airmixml.impairments.presence import possible_power
 from airmixml.radio.draws import AirSetting, draw_slots
-from airmixml.radio.path_loss import path_gain
-from airmixml.radio.rehearsal import placed_distances, rehearse
-from airmixml.radio.weakest_channel import weakest_gain
+from airmixml.radio.path_loss import path_gain, weakest_gain
+from airmixml.radio.tally import placed_distances, rehearse
 from airmixml.units import dbm_to_watts
 
 FADES = ("radio.fading=rayleigh", "air.truncation_db=-6")

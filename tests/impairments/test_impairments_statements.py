@@ -21,9 +21,9 @@ from airmixml.impairments.phases import AmplitudeError
 from airmixml.privacy import Design, Release, Sensitivity, facts
 from airmixml.radio.draws import AirSetting, draw_slots
 from airmixml.radio.power_calibration import private_received_watts
-from airmixml.radio.rehearsal import placed_distances, rehearse
 from airmixml.radio.senders import make_sender
 from airmixml.radio.system import gain_bound, planned_design, sensitivity_of
+from airmixml.radio.tally import placed_distances, rehearse
 from airmixml.randomness.slot_words import slot_words
 from airmixml.streams import Secret, Streams
 from airmixml.workers.payloads import Places

@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.errors import ProtocolError
-from airmixml.masks.either_or import EitherOr
 from airmixml.masks.keys import verifying_key
 from airmixml.masks.recovery import Answer, RecoveringWorker
-from airmixml.masks.rounds import Round, round_name
+from airmixml.masks.rounds import EitherOr, Round, round_name
 from airmixml.masks.rules import Rules
 
 RULES = Rules(

@@ -13,11 +13,10 @@ import pytest
 from round_for_tests import RULES, SEED, SLOTS, ready_round
 
 from airmixml.errors import ProtocolError
-from airmixml.masks.either_or import EitherOr
 from airmixml.masks.graph import MOST_ROUNDS
 from airmixml.masks.keys import signature, verifying_key
 from airmixml.masks.recovery import RecoveringWorker
-from airmixml.masks.rounds import Round, round_name
+from airmixml.masks.rounds import EitherOr, Round, round_name
 
 
 def test_slots_are_sent_in_one_of_the_rounds(tmp_path: Path) -> None:

@@ -314,7 +314,7 @@ def test_a_worker_agrees_to_one_list_and_answers_once() -> None:
 
 
 def test_a_restart_does_not_forget(tmp_path: Path) -> None:
-    from airmixml.masks.either_or import EitherOr
+    from airmixml.masks.rounds import EitherOr
 
     party = ready_round(memory=tmp_path)
     worker = party.workers[8]

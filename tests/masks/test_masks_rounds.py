@@ -12,11 +12,10 @@ import pytest
 from round_for_tests import RULES, SEED, SLOTS, Party, announced_round, ready_round, revealed_round
 
 from airmixml.errors import ProtocolError
-from airmixml.masks.either_or import EitherOr
 from airmixml.masks.graph import MOST_ROUNDS, draw_graph
 from airmixml.masks.keys import KeyPair, signature, verifying_key
 from airmixml.masks.recovery import RecoveringWorker, Step
-from airmixml.masks.rounds import Announcement, Reveal, Round, nonce_commitment, round_name
+from airmixml.masks.rounds import Announcement, EitherOr, Reveal, Round, nonce_commitment, round_name
 from airmixml.masks.rules import choose_rules
 
 Neighbours = dict[int, tuple[int, ...]]

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from airmixml.errors import ProtocolError
-from airmixml.masks.secret_shares import PRIME, rebuild, split
+from airmixml.masks.recovery import PRIME, rebuild, split
 
 SECRETS = some.binary(min_size=32, max_size=32)
 

@@ -13,7 +13,7 @@ from airmixml.planning.account import account_scenario
 from airmixml.planning.plan import make_plan
 from airmixml.planning.slot_designs import InputMoments
 from airmixml.runs.pictures import run_figure
-from airmixml.runs.privacy_pictures import draw_statements
+from airmixml.runs.score_pictures import draw_statements
 
 NASTY = '<script>alert("&")</script>'
 PRIVATE = Scenario.preset("private-iris")

@@ -12,7 +12,7 @@ from airmixml import Scenario
 from airmixml.planning import InputMoments
 from airmixml.planning.design_search import DesignSearch, TableDesign, _noise_variance, is_searched, search_designs
 from airmixml.planning.synthetic_tables import KINDS, TableKind, make_table
-from airmixml.radio.rehearsal import placed_distances
+from airmixml.radio.tally import placed_distances
 
 PLAIN = ("workers.centre=public", "workers.norm=clip", "workers.label_code=one-hot", "learner.model=ridge")
 TABLE = Scenario.preset("private-table").with_overrides(*PLAIN).settled(379)

@@ -9,7 +9,7 @@ from airmixml import Scenario
 from airmixml.edge import learn
 from airmixml.edge.closed_form import ReceivedMoments
 from airmixml.planning.learning_noise import LearningNoise, SlotQuality, learning_noise
-from airmixml.radio.ratios import varying_share
+from airmixml.radio.scheduling import varying_share
 from airmixml.streams import Streams
 from airmixml.workers import Signal, load_dataset
 

@@ -3,7 +3,7 @@ from collections.abc import Callable
 
 import pytest
 
-from airmixml.privacy.roots import bracket_root
+from airmixml.privacy.gaussian import bracket_root
 
 
 @pytest.mark.parametrize("root", [1e-6, 0.3, 2.0, 9.999])

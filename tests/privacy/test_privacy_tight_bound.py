@@ -7,8 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airmixml.privacy.loose_bound import slot_privacy_loss, total_privacy_loss
-from airmixml.privacy.tight_bound import log_even_moments, subsampled_renyi_loss, tight_epsilon
+from airmixml.privacy.paper_bounds import (
+    log_even_moments,
+    slot_privacy_loss,
+    subsampled_renyi_loss,
+    tight_epsilon,
+    total_privacy_loss,
+)
 
 
 @cache

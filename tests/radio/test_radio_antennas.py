@@ -19,9 +19,8 @@ from airmixml.radio.centring import plan_centring
 from airmixml.radio.channel import draw_fading
 from airmixml.radio.draws import AirSetting, draw_slots
 from airmixml.radio.power_calibration import private_received_watts
-from airmixml.radio.rehearsal import prepare_draws, rehearse
 from airmixml.radio.system import sensitivity_of
-from airmixml.radio.tally import Tally
+from airmixml.radio.tally import Tally, prepare_draws, rehearse
 from airmixml.randomness.slot_words import slot_words
 from airmixml.streams import Streams
 from airmixml.workers import Population

@@ -14,7 +14,7 @@ from airmixml import Scenario, ScenarioError, simulate
 from airmixml.data import DataSet
 from airmixml.planning.account import account_scenario
 from airmixml.radio.centring import centre_privately, plan_centring
-from airmixml.radio.rehearsal import rehearse
+from airmixml.radio.tally import rehearse
 from airmixml.radio.transmission import simulate_family
 from airmixml.workers import Population, encode
 

@@ -13,13 +13,12 @@ from numpy.typing import NDArray
 from airmixml import PrivacyError
 from airmixml.privacy import Eavesdropper, Sensitivity, facts, gaussian_epsilon
 from airmixml.radio.draws import AirSetting, draw_slots
+from airmixml.radio.path_loss import weakest_gain
 from airmixml.radio.power_calibration import check_privacy_target, private_received_watts
-from airmixml.radio.ratios import assign_max_min
-from airmixml.radio.rehearsal import rehearse
+from airmixml.radio.scheduling import assign_max_min
 from airmixml.radio.system import System, adversary_named, planned_design, sensitivity_of
-from airmixml.radio.tally import Tally
+from airmixml.radio.tally import Tally, rehearse
 from airmixml.radio.transmission import simulate
-from airmixml.radio.weakest_channel import weakest_gain
 from airmixml.scenario import Scenario
 
 NOISE_WATTS = 10 ** (-14.4)

@@ -12,8 +12,7 @@ import torch
 from airmixml import Scenario, ScenarioError, Speed, simulate
 from airmixml.data import DataSet
 from airmixml.radio.draws import check_family, draws_key
-from airmixml.radio.rehearsal import rehearse, rehearse_family
-from airmixml.radio.tally import Tally
+from airmixml.radio.tally import Tally, rehearse, rehearse_family
 from airmixml.radio.transmission import Mixtures, simulate_family
 from airmixml.scenario import RunContext
 from airmixml.scenario.toml import all_keys

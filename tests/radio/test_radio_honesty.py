@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from airmixml import Scenario, ScenarioError, simulate
-from airmixml.radio.ratios import varying_share
+from airmixml.radio.scheduling import varying_share
 from airmixml.streams import Streams
 from airmixml.workers import load_dataset
 

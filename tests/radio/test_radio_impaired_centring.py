@@ -9,7 +9,7 @@ import pytest
 
 from airmixml import Scenario, simulate
 from airmixml.radio.centring import plan_centring
-from airmixml.radio.rehearsal import placed_distances, rehearse
+from airmixml.radio.tally import placed_distances, rehearse
 
 BASE = Scenario.preset("private-iris").with_overrides("workers.centre=private", "privacy.epsilon=200")
 HALF_NOISE = 10 ** (-11.4 - 3) / 2

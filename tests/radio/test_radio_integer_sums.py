@@ -23,8 +23,8 @@ from airmixml.radio.draws import AirSetting, draw_slots
 from airmixml.radio.integer_sums import IntegerSums, integer_sums_of
 from airmixml.radio.power_calibration import private_received_watts
 from airmixml.radio.reception import Arrival, NoiseOnIntegers
-from airmixml.radio.rehearsal import placed_distances
 from airmixml.radio.system import adversary_named, planned_design, sensitivity_of
+from airmixml.radio.tally import placed_distances
 from airmixml.streams import Secret
 from airmixml.workers import Signal
 from airmixml.workers.payloads import Payload, Samples, Table

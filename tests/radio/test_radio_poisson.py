@@ -13,9 +13,9 @@ from airmixml import PrivacyError, Scenario, ScenarioError, simulate
 from airmixml.edge import train
 from airmixml.radio.draws import AirSetting, draw_blocks
 from airmixml.radio.power_calibration import private_received_watts
-from airmixml.radio.rehearsal import rehearse
 from airmixml.radio.scheduling import seats_of
 from airmixml.radio.system import sensitivity_of
+from airmixml.radio.tally import rehearse
 from airmixml.units import dbm_to_watts
 
 

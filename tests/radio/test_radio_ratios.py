@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from laws import same_distribution
 from scipy import stats
 
-from airmixml.radio.ratios import dirichlet_mix, draw_ratios, equal_mix, non_mix, uniform_prior
+from airmixml.radio.scheduling import dirichlet_mix, draw_ratios, equal_mix, non_mix, uniform_prior
 from airmixml.randomness.slot_words import SlotWords, slot_words
 from airmixml.scenario import Mixing
 from airmixml.streams import Streams

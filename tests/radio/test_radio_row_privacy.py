@@ -16,8 +16,7 @@ from airmixml.privacy.statements import state_row
 from airmixml.radio import simulate
 from airmixml.radio.draws import AirSetting, draw_blocks, shards_of
 from airmixml.radio.masking import masking_of
-from airmixml.radio.rehearsal import placed_distances, prepare_draws, rehearse
-from airmixml.radio.tally import Tally
+from airmixml.radio.tally import Tally, placed_distances, prepare_draws, rehearse
 from airmixml.scenario import preset_names, preset_summary
 from airmixml.units import dbm_to_watts
 from airmixml.workers.population import planned_holding

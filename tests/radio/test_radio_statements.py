@@ -9,8 +9,8 @@ import pytest
 
 from airmixml import Scenario, simulate
 from airmixml.privacy import ADJACENCIES, gaussian_epsilon
-from airmixml.radio.rehearsal import placed_distances, rehearse
 from airmixml.radio.system import System
+from airmixml.radio.tally import placed_distances, rehearse
 
 NOISE_WATTS = 10 ** (-14.4)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from airmixml import Scenario, simulate
-from airmixml.radio.rehearsal import rehearse_family
+from airmixml.radio.tally import rehearse_family
 
 SEEDS = 12
 TOLERANCE = 0.03

@@ -10,9 +10,8 @@ from matplotlib.figure import Figure
 from airmixml import Scenario, run, simulate, train
 from airmixml.runs.demo import Side, changes_of
 from airmixml.runs.pictures import run_figure
-from airmixml.runs.privacy_pictures import draw_ledger
 from airmixml.runs.results import SeedsResult
-from airmixml.runs.score_pictures import draw_seeds, read_curve
+from airmixml.runs.score_pictures import draw_ledger, draw_seeds, read_curve
 
 PRIVATE = Scenario.preset("private-iris")
 PAPER = Scenario.preset("paper-iris").with_overrides("radio.slots=40", "learner.epochs=3")

@@ -18,7 +18,7 @@ import torch
 
 from airmixml import RunFolderError, Scenario, ScenarioError, simulate, train
 from airmixml.radio.draws import AirSetting, draw_slots
-from airmixml.radio.rehearsal import placed_distances, rehearse
+from airmixml.radio.tally import placed_distances, rehearse
 from airmixml.sweeps import Batch, Energies, Failed, Sent, SweepResult, Trained, Trainings, cut_into_batches, run_sweep
 from airmixml.sweeps.batches import Place
 

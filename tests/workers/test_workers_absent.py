@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from airmixml import DataError, Scenario, ScenarioError, settle
-from airmixml.data.label_codes import Centred, OneHot
-from airmixml.data.labels import ABSENT
+from airmixml.data.labels import ABSENT, Centred, OneHot
 from airmixml.scenario import Workers
 from airmixml.streams import Streams
 from airmixml.workers import Signal, load_dataset

@@ -10,7 +10,7 @@ import torch
 
 from airmixml import DataError, Scenario, settle
 from airmixml.data import DataSet, RowFormat
-from airmixml.data.label_codes import Bounded, Centred, Signs
+from airmixml.data.labels import Bounded, Centred, Signs
 from airmixml.data.scaling import declare_bounds
 from airmixml.radio.senders import make_sender
 from airmixml.registries import ENCODERS

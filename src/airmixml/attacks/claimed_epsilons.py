@@ -13,8 +13,8 @@ from airmixml.errors import PrivacyError
 from airmixml.privacy import Design, state_privacy
 from airmixml.privacy.evaluation import refusal
 from airmixml.radio.power_calibration import slots_target
-from airmixml.radio.rehearsal import rehearse
 from airmixml.radio.system import adversary_named
+from airmixml.radio.tally import rehearse
 from airmixml.scenario import Scenario
 from airmixml.workers import Population, encoded_dim
 

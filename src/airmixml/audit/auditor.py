@@ -31,9 +31,8 @@ from airmixml.privacy import Sensitivity
 from airmixml.progress import Progress, silent
 from airmixml.radio.draws import AirSetting
 from airmixml.radio.power_calibration import slots_target
-from airmixml.radio.rehearsal import placed_distances, rehearse
 from airmixml.radio.scheduling import nobody_sent
-from airmixml.radio.tally import Tally
+from airmixml.radio.tally import Tally, placed_distances, rehearse
 from airmixml.registries import ACCOUNTANTS
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.storage.files import write_arrays, write_text, writing_to

@@ -34,8 +34,8 @@ from airmixml.output.numbers import plural
 from airmixml.radio.air import receive_mixtures
 from airmixml.radio.draws import AirSetting, SlotTensors, draw_blocks, draw_slots
 from airmixml.radio.path_loss import path_gain
-from airmixml.radio.rehearsal import placed_distances
 from airmixml.radio.system import round_length_of
+from airmixml.radio.tally import placed_distances
 from airmixml.scenario import Scenario
 from airmixml.streams import SLOTS_PER_CHAPTER
 

@@ -18,11 +18,10 @@ from typing import Any, Final, Self
 import numpy as np
 
 from airmixml.arrays import Integers
-from airmixml.budgets.file import create_file
+from airmixml.budgets.file import MODES, PROTECTION, create_file
 from airmixml.budgets.people import People, Roll
 from airmixml.budgets.rows import RELEASED, RESERVED, SPENT, Entry, Rows, added, open_rows
 from airmixml.budgets.rules import PARTS, Budget, Loss, loss_to, root_up
-from airmixml.budgets.schema import MODES, PROTECTION
 from airmixml.errors import LedgerError, NameWarning, PrivacyError, private
 from airmixml.names import similar_names
 from airmixml.output.numbers import plural

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from airmixml.arrays import Integers
-from airmixml.budgets.schema import MOST_WORKERS
+from airmixml.budgets.file import MOST_WORKERS
 from airmixml.errors import LedgerError, private
 from airmixml.names import normal_name
 from airmixml.wording import shown, shown_name

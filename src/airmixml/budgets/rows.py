@@ -18,10 +18,9 @@ from typing import Any, Final
 import numpy as np
 
 from airmixml.arrays import Doubles, Integers
-from airmixml.budgets.file import packed, transaction, unpacked
+from airmixml.budgets.file import UnsoundError, packed, transaction, unpacked
 from airmixml.budgets.people import People, Roll, places_of
 from airmixml.budgets.rules import PARTS, Budget, Loss
-from airmixml.budgets.schema import UnsoundError
 from airmixml.errors import PrivacyError
 from airmixml.wording import in_plain_words, shown
 

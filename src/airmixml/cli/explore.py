@@ -30,8 +30,13 @@ def explore_command(
         raise ScenarioError(f"--port = {port}: must be from 0 to 65535 (0: any free one)")
     if runs.exists() and not runs.is_dir():
         raise ScenarioError(f"--runs {runs}: is not a folder; choose another")
-    from airmixml.explore.opening import has_terminal, open_link, private_folder, when_enter_is_pressed
-    from airmixml.explore.server import serve  # here: it needs the extra `explore`
+    from airmixml.explore.server import (
+        has_terminal,
+        open_link,
+        private_folder,
+        serve,  # here: it needs the extra `explore`
+        when_enter_is_pressed,
+    )
 
     def announce(new_link: "NewLink") -> None:
         link = new_link(lambda: None if folder is None else shutil.rmtree(folder, ignore_errors=True))

@@ -10,8 +10,8 @@ from rich.markup import escape
 from typer import Argument, Option
 
 from airmixml.budgets import LedgerFile, Loss, People, Request
+from airmixml.budgets.file import MOST_WORKERS
 from airmixml.budgets.report import draw_standings, plain_entry, plain_facts, summary, worker_rows
-from airmixml.budgets.schema import MOST_WORKERS
 from airmixml.cli import options
 from airmixml.cli.account import picture_path
 from airmixml.cli.terminal import console, print_json, print_line, progress_bars

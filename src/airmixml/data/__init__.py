@@ -1,7 +1,7 @@
 """Where samples come from: named data sets, a user's own files; scaling by declared bounds."""
 
 from airmixml.data.dataset import DataSet, KnownDataSet, RawData, RowFormat, known_dataset
-from airmixml.data.label_codes import Bounded, Centred, LabelCode, OneHot, Signs
+from airmixml.data.labels import Bounded, Centred, LabelCode, OneHot, Signs
 from airmixml.data.scaling import declare_bounds, declare_target_bounds, scale_to_unit, warn_of_clipping
 
 __all__ = ["Bounded", "Centred", "DataSet", "KnownDataSet", "LabelCode", "OneHot", "RawData", "RowFormat", "Signs"]

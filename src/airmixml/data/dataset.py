@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles, Integers, Singles
-from airmixml.data.label_codes import LabelCode, OneHot
-from airmixml.data.labels import ABSENT
+from airmixml.data.labels import ABSENT, LabelCode, OneHot
 from airmixml.data.published_files import PublishedSet
 from airmixml.errors import PluginError
 from airmixml.progress import Progress

@@ -19,7 +19,7 @@ from typing import Final
 import torch
 
 from airmixml.edge.closed_form import ReceivedMoments, solve
-from airmixml.privacy.roots import bracket_root
+from airmixml.privacy.gaussian import bracket_root
 from airmixml.scenario import Learner
 
 _CAUTION: Final = 2.0  # deviations of the noise in V

@@ -149,7 +149,7 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
         """
         from airmixml.edge import train
         from airmixml.radio import simulate
-        from airmixml.radio.rehearsal import placed_distances
+        from airmixml.radio.tally import placed_distances
 
         if self.mode not in _MODES:
             raise ScenarioError(f"mode = {shown(self.mode)}: must be one of {', '.join(_MODES)}")

@@ -24,7 +24,7 @@ from airmixml.errors import AirMixError, ScenarioError
 from airmixml.wording import reason
 
 if TYPE_CHECKING:
-    from airmixml.explore.jobs import Jobs
+    from airmixml.explore.heavy import Jobs
     from airmixml.explore.run_book import RunBook
     from airmixml.explore.watch import Stage
 
@@ -48,7 +48,7 @@ class _Parts:
     @classmethod
     def of(cls, folder: Path) -> "_Parts":
         """Import it all, and compute a first design."""
-        from airmixml.explore.jobs import Jobs
+        from airmixml.explore.heavy import Jobs
         from airmixml.explore.run_book import RunBook
         from airmixml.explore.watch import Stage
 
@@ -111,7 +111,7 @@ class Explorer:
         except Exception as problem:  # then each question says so, instead of waiting without end
             self._prepared.set_exception(problem)
             return
-        from airmixml.explore import jobs
+        from airmixml.explore import heavy as jobs
 
         jobs.prepare()  # after the first answer, which it would slow down
 

@@ -27,8 +27,8 @@ from typing import Final
 
 from scipy.special import erfinv, i0e
 
+from airmixml.privacy.gaussian import bracket_root
 from airmixml.privacy.mechanism import require
-from airmixml.privacy.roots import bracket_root
 from airmixml.privacy.rounded_noise import tilt
 
 # What i0e and erfinv may be wrong by, and more.

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from airmixml.lazy import import_late
 
 if TYPE_CHECKING:
-    from airmixml.masks.either_or import EitherOr
     from airmixml.masks.expansion import standard_normals, uniform_integers
     from airmixml.masks.formed_masks import edge_masks, integer_edge_masks, self_mask
     from airmixml.masks.graph import MaskGraph, draw_graph
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from airmixml.masks.keys import KeyPair, pair_seed
     from airmixml.masks.recovery import Answer, RecoveringWorker, Step
     from airmixml.masks.recovery_server import RecoveryServer
-    from airmixml.masks.rounds import Announcement, Reveal, Round, round_name
+    from airmixml.masks.rounds import Announcement, EitherOr, Reveal, Round, round_name
     from airmixml.masks.rules import Rules, choose_rules
 
 __all__ = [
@@ -47,7 +46,6 @@ __all__ = [
 __getattr__ = import_late(
     __name__,
     {
-        ".either_or": ("EitherOr",),
         ".expansion": ("standard_normals", "uniform_integers"),
         ".formed_masks": ("edge_masks", "integer_edge_masks", "self_mask"),
         ".graph": ("MaskGraph", "draw_graph"),
@@ -55,7 +53,7 @@ __getattr__ = import_late(
         ".keys": ("KeyPair", "pair_seed"),
         ".recovery": ("Answer", "RecoveringWorker", "Step"),
         ".recovery_server": ("RecoveryServer",),
-        ".rounds": ("Announcement", "Reveal", "Round", "round_name"),
+        ".rounds": ("EitherOr", "Announcement", "Reveal", "Round", "round_name"),
         ".rules": ("Rules", "choose_rules"),
     },
 )

@@ -26,6 +26,11 @@ worker comes in steps that are Gaussian given the earlier ones, with a variance 
 steps compose to the largest total mu (Smith, Thakurta 2022). So a statement against a lying server takes the largest
 mu over all lists that pass (``rules``); the mu of the list that was used is for absences that the server did
 not choose.
+
+Secrets are shared after Shamir (1979): any ``threshold`` of the holders can rebuild a secret, fewer learn nothing about
+it. The field is that of the smallest prime above 2^256, so that every secret of 32 bytes is a number of it; the holder
+in place h gets the value of the dealer's polynomial at h + 1. A secret that is rebuilt is checked against a public key
+or commitment.
 """
 
 import secrets
@@ -34,19 +39,58 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from hashlib import sha256
 from operator import index
-from typing import NoReturn
+from typing import Final, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.errors import ProtocolError
-from airmixml.masks.either_or import EitherOr
 from airmixml.masks.expansion import uniform_integers
 from airmixml.masks.formed_masks import edge_masks, integer_edge_masks, self_mask
 from airmixml.masks.keys import KEY_BYTES, PROTOCOL, KeyPair, is_signed, opened, pair_seed, sealed, signature
-from airmixml.masks.rounds import Announcement, Reveal, Round, nonce_commitment, round_name
+from airmixml.masks.rounds import Announcement, EitherOr, Reveal, Round, nonce_commitment, round_name
 from airmixml.masks.rules import Rules
-from airmixml.masks.secret_shares import SHARE_BYTES, split
+
+PRIME: Final = (1 << 256) + 297
+SECRET_BYTES: Final = 32
+SHARE_BYTES: Final = 33
+
+
+def split(
+    secret: bytes, holders: int, threshold: int, random_below: Callable[[int], int] = secrets.randbelow
+) -> list[bytes]:
+    """Return a share for each holder, 33 bytes each, in the order of their places."""
+    if len(secret) != SECRET_BYTES:
+        raise ProtocolError(f"secret of {len(secret)} bytes must have {SECRET_BYTES}")
+    if not 1 <= threshold <= holders:
+        raise ProtocolError(f"threshold = {threshold} must be from 1 to the {holders} holders")
+    coefficients = [int.from_bytes(secret, "big"), *(random_below(PRIME) for _ in range(threshold - 1))]
+    return [_value(coefficients, place + 1).to_bytes(SHARE_BYTES, "big") for place in range(holders)]
+
+
+def rebuild(shares: Mapping[int, bytes], threshold: int) -> bytes:
+    """Return the secret from shares by the places of their holders; the first ``threshold`` places are used."""
+    if len(shares) < threshold:
+        raise ProtocolError(f"{len(shares)} shares are too few to rebuild a secret; {threshold} are needed")
+    points = {place + 1: int.from_bytes(shares[place], "big") for place in sorted(shares)[:threshold]}
+    secret = 0
+    for x, y in points.items():  # Lagrange's polynomial at 0
+        above = below = 1
+        for other in points:
+            if other != x:
+                above = above * other % PRIME
+                below = below * (other - x) % PRIME
+        secret = (secret + y * above * pow(below, -1, PRIME)) % PRIME
+    if secret >> 8 * SECRET_BYTES:
+        raise ProtocolError("shares do not fit together: a holder sent a wrong one; rebuild from others")
+    return secret.to_bytes(SECRET_BYTES, "big")
+
+
+def _value(coefficients: list[int], x: int) -> int:
+    value = 0
+    for coefficient in reversed(coefficients):
+        value = (value * x + coefficient) % PRIME
+    return value
 
 
 class Step(IntEnum):

@@ -15,9 +15,8 @@ from airmixml.errors import ProtocolError
 from airmixml.masks.expansion import uniform_integers
 from airmixml.masks.formed_masks import edge_masks, integer_edge_masks, self_mask
 from airmixml.masks.keys import KeyPair, pair_seed
-from airmixml.masks.recovery import Answer, seed_commitment
+from airmixml.masks.recovery import SHARE_BYTES, Answer, rebuild, seed_commitment
 from airmixml.masks.rounds import Round
-from airmixml.masks.secret_shares import SHARE_BYTES, rebuild
 
 
 class RecoveryServer:

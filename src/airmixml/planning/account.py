@@ -221,7 +221,7 @@ def account_scenario(
     drawn = ledger or power != "dp" or scenario.workers.centre_on_air
     tally, holding = None, planned_holding(scenario)
     if drawn:
-        from airmixml.radio.rehearsal import rehearse  # here: it needs torch
+        from airmixml.radio.tally import rehearse  # here: it needs torch
 
         tally = rehearse(scenario, input_dim, label_dim, progress=progress, engine=engine, holding=holding)
         design = tally.design

@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles
-from airmixml.data.label_codes import Centred, OneHot
+from airmixml.data.labels import Centred, OneHot
 from airmixml.edge.closed_form import MomentsCollector, solve
 from airmixml.errors import AirMixError
 from airmixml.planning.slot_designs import InputMoments
@@ -28,9 +28,9 @@ from airmixml.radio.centring import plan_centring
 from airmixml.radio.expected_noise import expected_noise
 from airmixml.radio.path_loss import path_gain
 from airmixml.radio.power_calibration import private_received_watts
-from airmixml.radio.rehearsal import placed_distances
 from airmixml.radio.senders import pack_symmetric
 from airmixml.radio.system import sensitivity_of
+from airmixml.radio.tally import placed_distances
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
 from airmixml.units import dbm_to_watts

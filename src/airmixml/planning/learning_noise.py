@@ -25,7 +25,7 @@ from airmixml.planning.slot_designs import draw_sample_slots, energy_joules
 from airmixml.privacy import Sensitivity
 from airmixml.radio.expected_noise import expected_noise
 from airmixml.radio.power_calibration import guessed_received_watts, private_received_watts
-from airmixml.radio.ratios import varying_share
+from airmixml.radio.scheduling import varying_share
 from airmixml.radio.system import System, sensitivity_of
 from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Scenario

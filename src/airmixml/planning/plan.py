@@ -36,10 +36,10 @@ from airmixml.radio.expected_noise import expected_noise
 from airmixml.radio.integer_sums import integer_sums_of
 from airmixml.radio.power import TransmitPower, largest_shares
 from airmixml.radio.power_calibration import private_received_watts
-from airmixml.radio.rehearsal import rehearse
 from airmixml.radio.row_privacy import RowPrivacy, plan_row_privacy, row_statements
 from airmixml.radio.scheduling import nobody_sent
 from airmixml.radio.system import planned_design
+from airmixml.radio.tally import rehearse
 from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Air, Scenario, keys_in_force
 from airmixml.scenario.air_words import titled

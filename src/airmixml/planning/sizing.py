@@ -16,8 +16,8 @@ from airmixml.impairments.frame import frame_of
 from airmixml.impairments.gains import SeatDraws, draw_gains
 from airmixml.privacy import Sensitivity
 from airmixml.radio.path_loss import path_gain
-from airmixml.radio.rehearsal import placed_distances
 from airmixml.radio.system import System, gain_bound
+from airmixml.radio.tally import placed_distances
 from airmixml.randomness.slot_words import slot_words
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams

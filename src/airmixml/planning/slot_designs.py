@@ -26,8 +26,7 @@ from airmixml.radio.expected_noise import expected_noise
 from airmixml.radio.masking import masking_of, noisy_symbols
 from airmixml.radio.power import control_power
 from airmixml.radio.power_calibration import private_received_watts
-from airmixml.radio.ratios import assign_ratios, draw_ratios
-from airmixml.radio.scheduling import draw_schedule
+from airmixml.radio.scheduling import assign_ratios, draw_ratios, draw_schedule
 from airmixml.randomness.slot_words import slot_words
 from airmixml.registries import ACCOUNTANTS
 from airmixml.scenario import Mixing, Scenario, Workers

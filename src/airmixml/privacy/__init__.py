@@ -4,16 +4,17 @@ from airmixml.privacy.adversaries import Eavesdropper, Everyone, Release, Server
 from airmixml.privacy.design import Design, Sensitivity, participation_bound
 from airmixml.privacy.evaluation import calibrate_power, certified_epsilon, check_target
 from airmixml.privacy.gaussian import Ledger, gaussian_epsilon, gaussian_epsilons
-from airmixml.privacy.loose_bound import (
+from airmixml.privacy.mechanism import ADJACENCIES, SAMPLINGS, Accountant, GaussianSlots
+from airmixml.privacy.paper_bounds import (
     power_scale_for_privacy,
     slot_privacy_loss,
     slot_squared_shift,
     smallest_certifiable_epsilon,
+    subsampled_renyi_loss,
+    tight_epsilon,
     total_privacy_loss,
 )
-from airmixml.privacy.mechanism import ADJACENCIES, SAMPLINGS, Accountant, GaussianSlots
 from airmixml.privacy.statements import PrivacyStatement, state_jointly, state_privacy
-from airmixml.privacy.tight_bound import subsampled_renyi_loss, tight_epsilon
 from airmixml.privacy.views import Adversary
 
 __all__ = [

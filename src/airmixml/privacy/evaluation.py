@@ -11,10 +11,9 @@ from typing import Final
 from airmixml.errors import PrivacyError
 from airmixml.privacy.design import Design
 from airmixml.privacy.facts import ImperfectAir, Transmitters, WorkersNoise
-from airmixml.privacy.gaussian import gaussian_mu
-from airmixml.privacy.loose_bound import smallest_certifiable_epsilon
+from airmixml.privacy.gaussian import bracket_root, gaussian_mu
 from airmixml.privacy.mechanism import GaussianSlots, accountant_named, require
-from airmixml.privacy.roots import bracket_root
+from airmixml.privacy.paper_bounds import smallest_certifiable_epsilon
 from airmixml.privacy.rounded_noise import SHARE_FOR_TAILS, Rounding, settled_epsilon
 from airmixml.privacy.views import Adversary
 from airmixml.units import watts_to_dbm

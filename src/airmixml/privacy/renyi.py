@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln, log_ndtr
 
 from airmixml.privacy.mechanism import Accountant, GaussianSlots
-from airmixml.privacy.tight_bound import least_over_orders, log_binomial, log_binomial_sums, log_sum, log_term_bounds
+from airmixml.privacy.paper_bounds import least_over_orders, log_binomial, log_binomial_sums, log_sum, log_term_bounds
 
 # Orders below 2 help where losses are large.
 _ORDERS: Final = np.array(

@@ -25,7 +25,7 @@ from airmixml.privacy.evaluation import ROUNDING, air_in_words, certified_epsilo
 from airmixml.privacy.facts import ImperfectAir
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.privacy.mechanism import GaussianSlots
-from airmixml.privacy.tight_bound import log_binomial, log_sum
+from airmixml.privacy.paper_bounds import log_binomial, log_sum
 from airmixml.privacy.views import Adversary
 
 FAILURES: Final = ("schedule_failure", "gain_failure", "hidden_failure")

@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Self
 from airmixml.errors import PrivacyError
 from airmixml.privacy.design import Design
 from airmixml.privacy.facts import ImperfectAir, WorkersNoise
-from airmixml.privacy.loose_bound import slot_squared_shift
 from airmixml.privacy.mechanism import GaussianSlots, require
+from airmixml.privacy.paper_bounds import slot_squared_shift
 
 
 @dataclass(frozen=True, kw_only=True)

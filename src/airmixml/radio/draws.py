@@ -21,8 +21,7 @@ from airmixml.radio.masking import Masking, masking_of, noisy_symbols
 from airmixml.radio.path_loss import path_gain
 from airmixml.radio.power import PowerControl, control_power
 from airmixml.radio.power_calibration import asked_received_watts
-from airmixml.radio.ratios import assign_ratios, draw_ratios
-from airmixml.radio.scheduling import draw_schedule_of, presence_of, seats_of
+from airmixml.radio.scheduling import assign_ratios, draw_ratios, draw_schedule_of, presence_of, seats_of
 from airmixml.radio.system import System
 from airmixml.randomness.slot_words import CPU, slot_words
 from airmixml.scenario import Air, Mixing, Privacy, Radio, Scenario, Workers

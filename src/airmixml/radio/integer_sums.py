@@ -22,7 +22,7 @@ from airmixml.masks.hidden_noise import Honest
 from airmixml.privacy import Design, Sensitivity
 from airmixml.privacy.rounded_noise import Rounding
 from airmixml.radio.masking import honest_of, honest_with
-from airmixml.radio.weakest_channel import weakest_gain
+from airmixml.radio.path_loss import weakest_gain
 from airmixml.scenario import Scenario
 from airmixml.units import db_to_ratio, dbm_to_watts, ratio_to_db, watts_to_dbm
 

@@ -5,8 +5,8 @@ import math
 from airmixml.arrays import Doubles
 from airmixml.errors import ScenarioError
 from airmixml.radio.masking import Masking
+from airmixml.radio.path_loss import weakest_gain
 from airmixml.radio.system import largest_received_watts
-from airmixml.radio.weakest_channel import weakest_gain
 from airmixml.scenario import Scenario
 from airmixml.units import dbm_to_watts, watts_to_dbm
 

@@ -23,7 +23,7 @@ from airmixml.masks.rules import (
     recovering_degree,
     share_of,
 )
-from airmixml.radio.weakest_channel import weakest_gain
+from airmixml.radio.path_loss import weakest_gain
 from airmixml.scenario import Privacy, Scenario
 from airmixml.streams import Secret, Streams
 from airmixml.units import db_to_ratio, dbm_to_watts, ratio_to_db

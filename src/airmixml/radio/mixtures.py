@@ -29,8 +29,8 @@ from airmixml.radio.draws import (
 )
 from airmixml.radio.histograms import DecibelHistogram
 from airmixml.radio.masking import noise_in_sum_watts
-from airmixml.radio.ratios import varying_share
 from airmixml.radio.reception import Reception, arrive, noise_on
+from airmixml.radio.scheduling import varying_share
 from airmixml.radio.senders import make_sender
 from airmixml.radio.system import adversary_named
 from airmixml.radio.tally import Tally

@@ -10,8 +10,8 @@ from airmixml.privacy import Design, Sensitivity, calibrate_power, check_target,
 from airmixml.privacy.evaluation import guess_factor, least_epsilon
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.radio.integer_sums import check_plane_power
+from airmixml.radio.path_loss import power_gain
 from airmixml.radio.system import System, adversary_named, assumed_noise_watts, gains_tell_schedule
-from airmixml.radio.weakest_channel import power_gain
 from airmixml.scenario import Scenario
 from airmixml.units import dbm_to_watts
 

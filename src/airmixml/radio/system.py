@@ -17,8 +17,8 @@ from airmixml.privacy import Adversary, Design, Sensitivity, facts
 from airmixml.privacy.design import slots_per_round
 from airmixml.radio.integer_sums import IntegerSums, integer_sums_of
 from airmixml.radio.masking import Masking, masking_of, noise_probes
+from airmixml.radio.path_loss import power_gain, weakest_gain
 from airmixml.radio.rounded_sensitivity import with_rounding
-from airmixml.radio.weakest_channel import power_gain, weakest_gain
 from airmixml.registries import ADVERSARIES, ENCODERS, PAYLOADS
 from airmixml.scenario import Air, Scenario
 from airmixml.units import dbm_to_watts

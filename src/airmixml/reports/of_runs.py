@@ -149,7 +149,7 @@ def _drawn_ledger(path: Path, result: RunResult) -> bytes:
     import numpy as np
 
     from airmixml.output.figures import figure_bytes
-    from airmixml.runs.privacy_pictures import draw_ledger
+    from airmixml.runs.score_pictures import draw_ledger
 
     try:
         with np.load(io.BytesIO(read_regular(path)), allow_pickle=False) as arrays:

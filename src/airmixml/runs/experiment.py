@@ -157,7 +157,7 @@ def _together(runner: "Runner", scenario: Scenario, runs: list[Any], folder: Run
 
         draw_seeds(result, folder.work, folder.work / "figures" / "seeds.png")
     elif pictures:
-        from airmixml.runs.privacy_pictures import draw_statements
+        from airmixml.runs.score_pictures import draw_statements
 
         draw_statements(result.privacy, folder.work / "figures" / "privacy.png")
     return result

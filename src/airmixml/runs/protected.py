@@ -62,7 +62,7 @@ class ProtectedRunner:
         save_model(learned.trained.model, sent.dataset, folder.work, scenario)
         statements = report.statements
         if self.pictures:
-            from airmixml.runs.privacy_pictures import draw_statements
+            from airmixml.runs.score_pictures import draw_statements
 
             draw_statements(statements, folder.work / "figures" / "privacy.png")
         metrics = {

@@ -21,11 +21,11 @@ from airmixml.privacy import Design, GaussianSlots, certified_epsilon, gaussian_
 from airmixml.privacy.rounded_noise import COMPOSED_SHARE
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import CentringSlot, plan_centring
+from airmixml.radio.path_loss import weakest_gain
 from airmixml.radio.power_calibration import asked_received_watts, slots_target
-from airmixml.radio.rehearsal import placed_distances
 from airmixml.radio.system import adversary_named, largest_received_watts, planned_design, sensitivity_of
+from airmixml.radio.tally import placed_distances
 from airmixml.radio.transmission import Transmission
-from airmixml.radio.weakest_channel import weakest_gain
 from airmixml.registries import ADVERSARIES
 from airmixml.runs.results import SIMULATION
 from airmixml.scenario import Scenario, Workers

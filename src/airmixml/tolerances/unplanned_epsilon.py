@@ -88,9 +88,8 @@ def _without_margin(scenario: Scenario, input_dim: int, label_dim: int) -> float
     """Draw all slots on the scenario's air with the power of the ideal air, and state what the gains give."""
     from airmixml.radio.draws import AirSetting, draw_blocks, suitable_block
     from airmixml.radio.masking import with_masks_settled
-    from airmixml.radio.rehearsal import placed_distances
     from airmixml.radio.system import sensitivity_of
-    from airmixml.radio.tally import Tally
+    from airmixml.radio.tally import Tally, placed_distances
 
     distance_metres = placed_distances(scenario)
     ideal = replace(scenario, air=Air())
@@ -119,7 +118,7 @@ def _needed_power(scenario: Scenario, input_dim: int, label_dim: int) -> NeededP
     """Draw the slots of the ideal air and look at the powers of those who send."""
     from airmixml.radio.draws import AirSetting, draw_blocks, suitable_block
     from airmixml.radio.histograms import DecibelHistogram
-    from airmixml.radio.rehearsal import placed_distances
+    from airmixml.radio.tally import placed_distances
 
     setting = AirSetting.of(scenario, input_dim, label_dim, placed_distances(scenario))
     told = setting.radiated_share if scenario.privacy.noise != "receiver" else 1.0  # on average over a slot

@@ -10,8 +10,7 @@ from numpy.random import Generator
 from airmixml.arrays import Integers
 from airmixml.data.csv_file import load_csv
 from airmixml.data.dataset import DataSet, RawData, RowFormat, known_dataset
-from airmixml.data.label_codes import Bounded, Centred, LabelCode, Signs
-from airmixml.data.labels import ABSENT, DeclaredClasses
+from airmixml.data.labels import ABSENT, Bounded, Centred, DeclaredClasses, LabelCode, Signs
 from airmixml.data.npz_file import load_npz
 from airmixml.data.scaling import declare_bounds, declare_target_bounds
 from airmixml.devices import physical_memory_bytes

@@ -17,11 +17,10 @@ from airmixml.privacy import Design, PrivacyStatement, Sensitivity, facts, state
 from airmixml.radio.channel import draw_fading
 from airmixml.radio.lowest_power import check_added_power
 from airmixml.radio.masking import masking_of, noise_in_sum_watts
-from airmixml.radio.path_loss import path_gain
+from airmixml.radio.path_loss import path_gain, weakest_gain
 from airmixml.radio.power_calibration import private_received_watts
 from airmixml.radio.scheduling import draw_schedule_of
 from airmixml.radio.system import adversary_named, planned_design
-from airmixml.radio.weakest_channel import weakest_gain
 from airmixml.randomness.slot_words import slot_words
 from airmixml.scenario import Mixing, Radio, Scenario
 from airmixml.streams import Streams

@@ -22,8 +22,8 @@ from airmixml.data import DataSet
 from airmixml.edge.closed_form import ReceivedMoments, linear_model, solve
 from airmixml.impairments.noise_floor import true_noise_watts
 from airmixml.privacy import Design, PrivacyStatement, Sensitivity, facts, state_privacy
+from airmixml.radio.path_loss import weakest_gain
 from airmixml.radio.system import adversary_named, assumed_noise_watts, sensitivity_of
-from airmixml.radio.weakest_channel import weakest_gain
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
 from airmixml.units import dbm_to_watts

@@ -110,7 +110,7 @@ class Energies(Kind):
 
     def run(self, batch: Batch, place: Place) -> Iterator[tuple[Part, list[Any]]]:
         """Draw all slots without any data."""
-        from airmixml.radio.rehearsal import rehearse_family
+        from airmixml.radio.tally import rehearse_family
 
         (part,) = batch
         input_dim, label_dim = dimensions(part.scenarios[0])

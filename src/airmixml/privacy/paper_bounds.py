@@ -1,0 +1,313 @@
+"""The paper's own bounds: loose (Corollary 1), the power scale that meets it (Proposition 2), tight (Prop. 1).
+
+All speak of an adversary who sees every mixture but does not know which workers were scheduled (``release``), of noise
+of power ``noise_watts`` per complex symbol at its receiver, and of neighbours that differ in the sample of one worker,
+whose place and channel stay. The theorem behind the loose bound (Wang, Balle and Kasiviswanathan 2019, Thm. 9, at order
+2) samples without replacement and holds for such *replace-one* neighbours; a sample in [0, 1]^d with a one-hot label
+moves by at most d_X + d_Y in squared norm when it is removed or replaced, so the paper's sensitivity covers both.
+
+The tight bound is the Renyi divergence of a Gaussian mechanism on a sample without replacement. A slot is one with
+s = epsilon_t(2) = max q^2 (d_X + d_Y) / (sigma_n^2 / (2 beta)), so that epsilon_t(gamma) = gamma s / 2. The paper
+prints exp(i - 1) eps_t(i) in C_t; the theorem it takes it from (the same paper, Thm. 27 of the long version) has
+exp((i - 1) eps_t(i)), which is what stands here. A removed worker, whose seat goes to another, is the special case in
+which the second sample is that other worker's.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import gammaln
+
+from airmixml.errors import PrivacyError
+from airmixml.privacy.mechanism import Accountant, GaussianSlots, require
+
+# Rounding of a few steps must not carry a calibrated epsilon above its target.
+_ROUNDING_MARGIN: Final = 1.0 - 1e-12
+
+
+def slot_squared_shift(
+    largest_ratio: ArrayLike, power_scale_watts: ArrayLike, noise_watts: float, sensitivity: float
+) -> NDArray[np.float64]:
+    """Return epsilon_t(2) = max q^2 (d_X + d_Y) / (sigma_n^2 / (2 beta)), Eq. (renyi_distance) at order 2.
+
+    Args:
+        largest_ratio: max_i q_{i,t} of each slot; shape slots.
+        power_scale_watts: beta of each slot; shape slots.
+        noise_watts: sigma_n^2, noise power per complex symbol.
+        sensitivity: bound on ||i||^2 + ||l||^2.
+    """
+    ratio = np.asarray(largest_ratio, dtype=np.float64)
+    beta = np.asarray(power_scale_watts, dtype=np.float64)
+    return np.asarray(ratio**2 * sensitivity * beta / (noise_watts / 2.0))
+
+
+def log_subsampled_renyi_term(squared_shift: ArrayLike) -> NDArray[np.float64]:
+    """Return ln min{4 (e^x - 1), 2 e^x} of Corollary 1; the two meet at x = ln 2. Stable for any x >= 0."""
+    x = np.asarray(squared_shift, dtype=np.float64)
+    below = np.minimum(x, math.log(2.0))
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.where(x < math.log(2.0), math.log(4.0) + np.log(np.expm1(below)), math.log(2.0) + x))
+
+
+def check_slots(squared_shift: ArrayLike, sampling_rate: float) -> None:
+    """Raise a PrivacyError for squared shifts below 0 and rates outside (0, 1]."""
+    values = np.asarray(squared_shift, dtype=np.float64)
+    fits = bool((np.isfinite(values) & (values >= 0.0)).all())
+    require(fits, "squared shifts: must be finite and at least 0")
+    require(0.0 < sampling_rate <= 1.0, f"sampling_rate = {sampling_rate:g}: must be above 0 and at most 1")
+
+
+def slot_privacy_loss(squared_shift: ArrayLike, sampling_rate: float) -> NDArray[np.float64]:
+    """Return ln(1 + r^2 min{4 (e^x - 1), 2 e^x}), one slot's term of Corollary 1, for x up to 10^300."""
+    check_slots(squared_shift, sampling_rate)
+    return np.asarray(np.logaddexp(0.0, 2.0 * math.log(sampling_rate) + log_subsampled_renyi_term(squared_shift)))
+
+
+def total_privacy_loss(sum_of_slot_losses: float, delta: float) -> float:
+    """Return epsilon of Corollary 1: the slots' terms plus ln(1/delta)."""
+    require(0.0 < delta < 1.0, f"delta = {delta:g}: must lie between 0 and 1")
+    return sum_of_slot_losses + math.log(1.0 / delta)
+
+
+def smallest_certifiable_epsilon(delta: float) -> float:
+    """Return ln(1/delta): the loose bound certifies only what lies above it, at any power."""
+    return math.log(1.0 / delta)
+
+
+def squared_shift_for_privacy(*, epsilon: float, delta: float, slots: int, sampling_rate: float) -> float:
+    """Return the epsilon_t(2) of every slot that makes Corollary 1 give ``epsilon``: Proposition 2, both branches.
+
+    ``sampling_rate`` is r = |N_t| / N, and all ``slots`` are alike.
+    """
+    smallest = smallest_certifiable_epsilon(delta)
+    per_slot = (epsilon - smallest) / slots
+    if not per_slot > 0.0:
+        raise PrivacyError(
+            f"privacy.epsilon = {epsilon:g}: Proposition 2 certifies only epsilon above ln(1/delta) = {smallest:.4f} "
+            f"for privacy.delta = {delta:g}; ask for more, for a larger delta, or for privacy.accountant = pld"
+        )
+    log_twice_rate_squared = math.log(2.0) + 2.0 * math.log(sampling_rate)
+    log_growth = per_slot + math.log(-math.expm1(-per_slot))  # ln(e^per_slot - 1), no overflow
+    if epsilon >= slots * math.log1p(4.0 * sampling_rate**2) + smallest:
+        return log_growth - log_twice_rate_squared
+    return math.log1p(math.exp(log_growth - log_twice_rate_squared - math.log(2.0)))
+
+
+def power_scale_for_privacy(
+    largest_ratio: ArrayLike,
+    *,
+    epsilon: float,
+    delta: float,
+    slots: int,
+    sampling_rate: float,
+    noise_watts: float,
+    sensitivity: float,
+) -> NDArray[np.float64]:
+    """Return beta of Proposition 2 for each slot (both branches), in watts.
+
+    With these beta in all ``slots`` slots, Corollary 1 gives ``epsilon``, or a hair less, never more.
+
+    Args:
+        largest_ratio: max_i q_{i,t} of each slot; shape slots.
+        epsilon: target, must exceed ln(1/delta).
+        delta: target.
+        slots: T.
+        sampling_rate: r = |N_t| / N.
+        noise_watts: sigma_n^2, noise power per complex symbol.
+        sensitivity: bound on ||i||^2 + ||l||^2, d_X + d_Y in the paper.
+    """
+    squared_shift = squared_shift_for_privacy(epsilon=epsilon, delta=delta, slots=slots, sampling_rate=sampling_rate)
+    ratio = np.asarray(largest_ratio, dtype=np.float64)
+    return np.asarray(_ROUNDING_MARGIN * (noise_watts / 2.0) * squared_shift / (ratio**2 * sensitivity))
+
+
+class PaperBound(Accountant):
+    """A bound as it is in print."""
+
+    considers_all_views = False
+
+    def refusal(self, mechanism: GaussianSlots) -> str:
+        """Refuse coins that workers toss for themselves, for which the theorem was not proven."""
+        drawn = mechanism.as_drawn().sampling != "poisson"
+        return "" if drawn else "its theorem samples without replacement; use pld or rdp"
+
+
+class PaperLoose(PaperBound):
+    """Corollary 1: order 2 of Proposition 1."""
+
+    about = "Corollary 1 of the paper: Renyi order 2 alone"
+    closed_form = True
+
+    def epsilon(self, mechanism: GaussianSlots, delta: float) -> float:
+        """Return the sum of the slots' losses plus ln(1/delta)."""
+        losses = np.asarray(mechanism.squared_shifts)
+        if mechanism.sampling != "none":
+            losses = slot_privacy_loss(losses, mechanism.sampling_rate)
+        return total_privacy_loss(float(np.dot(losses, np.asarray(mechanism.counts, dtype=np.float64))), delta)
+
+    def power_factor(self, mechanism: GaussianSlots, epsilon: float, delta: float) -> float | None:
+        """Return the factor by Proposition 2, for slots that are all alike."""
+        if len(set(mechanism.squared_shifts)) > 1:
+            return None
+        if mechanism.sampling == "none":
+            return (epsilon - smallest_certifiable_epsilon(delta)) / mechanism.total
+        allowed = squared_shift_for_privacy(
+            epsilon=epsilon, delta=delta, slots=mechanism.slots, sampling_rate=mechanism.sampling_rate
+        )
+        return allowed / mechanism.squared_shifts[0]
+
+
+DEFAULT_ORDERS: Final = tuple(range(2, 513))
+
+_MOST_KINDS: Final = 12
+_SUM_ABOVE: Final = 0.5
+_STEP: Final = 1.0 / 16.0
+_ENDS_OF_PARTS: Final = (16, 64)
+
+
+def log_binomial(total: ArrayLike, chosen: ArrayLike) -> NDArray[np.float64]:
+    """Return ln of the binomial coefficient, -inf where more are chosen than there are; arrays broadcast."""
+    n, k = np.asarray(total, dtype=np.float64), np.asarray(chosen, dtype=np.float64)
+    left = np.maximum(n - k, 0.0)
+    return np.where(k > n, -np.inf, gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(left + 1.0))
+
+
+def log_even_moments(squared_shift: float, highest: int) -> NDArray[np.float64]:
+    """Return ln C_t(x) for x = 0, 2, ..., ``highest``, with C_t(x) = sum_i (-1)^i binom(x, i) exp((i - 1) eps_t(i)).
+
+    C_t(x) is E (exp(sqrt(s) Z - s/2) - 1)^x for a standard normal Z. The alternating sum loses all digits for small s,
+    where the expectation, an integral of a positive function, does not; for large s its last terms outweigh the rest.
+    """
+    even = np.arange(0, highest + 1, 2)
+    if squared_shift <= 0.0:
+        return np.where(even == 0, 0.0, -np.inf)
+    if squared_shift >= _SUM_ABOVE:
+        index = np.arange(highest + 1)
+        terms = log_binomial(even[:, None], index) + index * (index - 1.0) * squared_shift / 2.0
+        return log_sum(terms, np.where(index % 2, -1.0, 1.0))
+    root = math.sqrt(squared_shift)
+    reach = 2.0 * math.sqrt(highest) + 40.0
+    normal = np.arange(-reach, highest * root + reach, _STEP)
+    with np.errstate(divide="ignore"):
+        log_difference = np.log(np.abs(np.expm1(root * normal - squared_shift / 2.0)))
+    log_density = -(normal**2) / 2.0 - math.log(math.sqrt(2.0 * math.pi)) + math.log(_STEP)
+    moments = np.zeros(len(even))
+    moments[1:] = log_sum(even[1:, None] * log_difference + log_density)
+    return moments
+
+
+def log_sum(terms: NDArray[np.float64], signs: ArrayLike = 1.0) -> NDArray[np.float64]:
+    """Return ln of the sum of ``signs`` e^terms over the last axis, whose largest term is finite."""
+    largest = terms.max(axis=-1, keepdims=True)
+    return np.asarray(largest[..., 0] + np.log((signs * np.exp(terms - largest)).sum(axis=-1)))
+
+
+def log_term_bounds(squared_shift: float, sampling_rate: float, highest: int) -> NDArray[np.float64]:
+    """Return ln of what binom(gamma, j) is multiplied by in Proposition 1; shape (``highest`` - 1), from j = 2 on."""
+    powers = np.arange(2, highest + 1)
+    moments = log_even_moments(squared_shift, highest + 1)
+    bounds = math.log(4.0) + 0.5 * (moments[powers // 2] + moments[(powers + 1) // 2])
+    bounds[0] = float(log_subsampled_renyi_term(squared_shift))
+    return np.asarray(bounds + powers * math.log(sampling_rate))
+
+
+def subsampled_renyi_loss(
+    squared_shift: float, sampling_rate: float, orders: Sequence[int] = DEFAULT_ORDERS
+) -> NDArray[np.float64]:
+    """Return epsilon'_t(gamma) of Proposition 1 for one slot; shape orders.
+
+    Args:
+        squared_shift: s = epsilon_t(2) of the slot.
+        sampling_rate: r = |N_t| / N.
+        orders: whole Renyi orders gamma from 2 on.
+    """
+    check_slots(squared_shift, sampling_rate)
+    gamma = np.asarray(orders, dtype=np.int64)
+    if squared_shift <= 0.0:
+        return np.zeros(len(gamma))
+    bounds = log_term_bounds(squared_shift, sampling_rate, int(gamma.max()))
+    return np.asarray(log_binomial_sums(bounds, gamma) / (gamma - 1.0))
+
+
+def log_binomial_sums(log_terms: NDArray[np.float64], orders: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return ln(1 + sum_j binom(gamma, j) e^(log_terms_j)) for each order gamma, terms from j = 2 on; shape orders."""
+    powers = np.arange(2, len(log_terms) + 2)
+    return np.logaddexp(0.0, log_sum(log_binomial(orders[:, None], powers) + log_terms))
+
+
+def least_over_orders(
+    orders: NDArray[np.float64],
+    conversion: NDArray[np.float64],
+    losses_of: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+) -> tuple[float, int]:
+    """Return the least of loss + ``conversion`` over ascending orders, and its place among them.
+
+    High orders are costly and seldom the best. Losses grow with the order, so once the loss of an order and the least
+    conversion beyond it come to more than what was found, nothing beyond it can be less.
+    """
+    epsilon, best, done = math.inf, 0, 0
+    for until in (*np.searchsorted(orders, _ENDS_OF_PARTS, side="right").tolist(), len(orders)):
+        if until <= done:
+            continue
+        losses = losses_of(orders[done:until])
+        found = losses + conversion[done:until]
+        place = int(np.argmin(found))
+        if found[place] < epsilon:
+            epsilon, best = float(found[place]), done + place
+        done = until
+        if done < len(orders) and losses[-1] + conversion[done:].min() >= epsilon:
+            break
+    return epsilon, best
+
+
+def tight_epsilon(
+    squared_shifts: Sequence[float],
+    counts: Sequence[int],
+    *,
+    sampling_rate: float,
+    delta: float,
+    orders: Sequence[int] = DEFAULT_ORDERS,
+) -> tuple[float, int]:
+    """Return epsilon of Proposition 1 and the order that gives it, for slots of several kinds.
+
+    Args:
+        squared_shifts: s of each kind of slot.
+        counts: how many slots are of that kind.
+        sampling_rate: r = |N_t| / N.
+        delta: target delta.
+        orders: whole Renyi orders to minimise over, ascending.
+    """
+    require(0.0 < delta < 1.0, f"delta = {delta:g}: must lie between 0 and 1")
+    gamma = np.asarray(orders, dtype=np.float64)
+
+    def losses_of(these: NDArray[np.float64]) -> NDArray[np.float64]:
+        of_kinds = (
+            count * subsampled_renyi_loss(squared_shift, sampling_rate, these.astype(np.int64).tolist())
+            for squared_shift, count in zip(squared_shifts, counts, strict=True)
+        )
+        return sum(of_kinds, np.zeros(len(these)))
+
+    epsilon, best = least_over_orders(gamma, math.log(1.0 / delta) / (gamma - 1.0), losses_of)
+    return epsilon, int(gamma[best])
+
+
+def gaussian_renyi_epsilon(total_squared_shift: float, delta: float, orders: Sequence[int] = DEFAULT_ORDERS) -> float:
+    """Return epsilon of known slots that sum up to mu^2: the least of gamma mu^2 / 2 + ln(1/delta) / (gamma - 1)."""
+    gamma = np.asarray(orders, dtype=np.float64)
+    return float(np.min(gamma * total_squared_shift / 2.0 + math.log(1.0 / delta) / (gamma - 1.0)))
+
+
+class PaperTight(PaperBound):
+    """Proposition 1 with C_t corrected."""
+
+    about = "Proposition 1 of the paper, C_t corrected: Renyi orders 2 to 512"
+
+    def epsilon(self, mechanism: GaussianSlots, delta: float) -> float:
+        """Return the least over the orders."""
+        if mechanism.sampling == "none":
+            return gaussian_renyi_epsilon(mechanism.total, delta)
+        slots = mechanism.coarsened(_MOST_KINDS)
+        return tight_epsilon(slots.squared_shifts, slots.counts, sampling_rate=slots.sampling_rate, delta=delta)[0]
