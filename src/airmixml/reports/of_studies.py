@@ -21,6 +21,7 @@ from airmixml.storage.results import from_plain
 from airmixml.wording import simulated
 
 _SIMULATED_SEEDS: Final = "Simulation: noise and schedule follow from the seeds, so anyone can remove them."
+_SMALL: Final = "A small version with too few slots, epochs and seeds: it says nothing about the paper."
 _INFINITE: Final = "infinite"
 _TABLES: Final = "the tables have the numbers"
 _PICTURES: Final = {  # what stands below each, and what it shows
@@ -133,6 +134,8 @@ def plan_content(found: FoundFolder) -> Content:
         results.append(("per worker", f"{joules(plain['worker_energy_joules'])} mean"))
     told = {"name", "air", "feasible", "verdict", "scenario", "best", "seconds", "run_dir"}
     rest = {name: value for name, value in plain.items() if name not in told}
+    if isinstance(rest.get("masks"), dict) and rest["masks"].get("accuracy") is not None:
+        rest["masks"] = {**rest["masks"], "accuracy": rest["masks"]["accuracy"] / 100.0}  # the one that is in per cent
     goals = [{"goal": goal, **design} for goal, design in plain.get("best", {}).items()]
     return _study(
         found,
@@ -251,14 +254,17 @@ def tolerances_content(found: FoundFolder) -> Content:
     results = [("on the ideal air", f"{plain['ideal']['mean']:.2f} %")]
     rows = []
     for each in found_sizes:
-        tolerated = "none" if each["tolerated"] is None else f"{each['tolerated']:g} {each['unit']}".strip()
-        results.append((each["name"], each["why_not"] or f"tolerated: {tolerated}"))
-        delivered = {
-            f"{air} has": None if has["size"] is None else f"{has['size']} ({'ok' if has['ok'] else 'too much'})"
-            for air, has in each["delivered"].items()
+        privacy, unit = each["privacy"], each["unit"]
+        all_tolerated = each["refused"] is None and not each["why_not"]
+        limits = {
+            "tolerated": "all" if all_tolerated else _size(each["tolerated"], unit),
+            "too much": "none" if all_tolerated else _size(each["refused"], unit),
+            "privacy": "not changed" if privacy is None else f"kept up to {_size(privacy['kept'], unit)}",
         }
-        sizes = {"key": each["key"], "tolerated": each["tolerated"], "too much": each["refused"]}
-        rows.append({"impairment": each["name"], "unit": each["unit"], **sizes, **delivered})
+        held = f"accuracy tolerates {limits['tolerated']}; privacy {limits['privacy']}"
+        results.append((each["name"], each["why_not"] or held))
+        delivered = {f"{air} has": _delivered(has, unit) for air, has in each["delivered"].items()}
+        rows.append({"impairment": each["name"], "key": each["key"], **limits, **delivered})
     only = ",".join(each["key"].removeprefix("air.") for each in found_sizes)
     words = ("--drop", f"{plain['drop']:g}", "--only", only, "--seeds", str(len(plain["seeds"])))
     return _study(
@@ -266,7 +272,10 @@ def tolerances_content(found: FoundFolder) -> Content:
         scenario,
         kind="study of tolerances",
         title=f"How bad each impairment may get: {scenario.title}",
-        more_asked=(("may fall by", f"{plain['drop']:g} points"), ("seeds", _seeds(plain))),
+        more_asked=(
+            ("may fall by", f"{plain['drop']:g} point{'' if plain['drop'] == 1.0 else 's'}"),
+            ("seeds", _seeds(plain)),
+        ),
         results=tuple(results),
         cards=_target(scenario, plain["target_epsilon"]),
         tables=(
@@ -275,6 +284,20 @@ def tolerances_content(found: FoundFolder) -> Content:
         ),
         command=command_for("tolerances", scenario, *words),
     )
+
+
+def _size(size: float | None, unit: str) -> str:
+    return "nothing" if size is None else f"{size:g} {unit}".strip()
+
+
+def _delivered(has: dict[str, Any], unit: str) -> str:
+    """Return what a class of hardware has of an impairment, and what suffers from that."""
+    if has["size"] is None:
+        return "nothing of it"
+    suffers = [] if has["tolerated"] else ["too much for accuracy"]
+    if has["target_kept"] is False:
+        suffers.append("no guarantee" if has["epsilon"] is None else f"epsilon {epsilon_text(has['epsilon'])}")
+    return f"{_size(has['size'], unit)} ({' and '.join(suffers) or 'tolerated'})"
 
 
 def reproduction_content(found: FoundFolder) -> Content:
@@ -288,12 +311,15 @@ def reproduction_content(found: FoundFolder) -> Content:
         folder=found.path,
         kind="reproduction",
         title="The paper, run again",
-        notices=(_SIMULATED_SEEDS,),
+        notices=(*((_SMALL,) if plain["quick"] else ()), _SIMULATED_SEEDS),
         asked=(("reproduced", ", ".join(plain["targets"])), ("seeds", plural(plain["seeds"], "seed"))),
-        results=tuple((verdict, plural(count, "value")) for verdict, count in verdicts.items() if verdict),
+        results=(
+            ("measured", plural(len(cells), "value")),
+            *((verdict, plural(count, "value")) for verdict, count in verdicts.items() if verdict),
+        ),
         tables=(
             *table_of("What the text claims", plain.get("claims", []), "report.json"),
-            *table_of("Printed and measured", cells, "report.json"),
+            *table_of("Measured" if plain["quick"] else "Printed and measured", cells, "report.json"),
         ),
         drawings=tuple(
             drawing
