@@ -1,4 +1,4 @@
-"""Reports of studies say what the terminal says: what is tolerated and by what, percentages once, quick ones as such."""
+"""Reports of studies say what the terminal says: what is tolerated, percentages once, quick versions as such."""
 
 from __future__ import annotations
 
