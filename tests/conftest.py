@@ -229,6 +229,7 @@ def call_airmix(*arguments: str | Path, cwd: Path, columns: int = 120) -> Finish
     command, out, err = [str(argument) for argument in arguments], io.StringIO(), io.StringIO()
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings(), chdir(cwd):
         patch.setattr(sys, "argv", ["airmix", *command])
+        patch.setenv("PYTHONSAFEPATH", "1")  # as it does itself; here it is undone
         console.width = columns  # which it reads from the environment once, when it is made
         warnings.simplefilter("error")
         for category in NOT_SHOWN:

@@ -6,7 +6,7 @@ A fault is one entry of ``FAULTS``: what it breaks, and where there is nothing t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from airmixml.errors import ScenarioError
@@ -86,7 +86,7 @@ class Fault:
     schedule_revealed: bool = False
     unmasked: bool = False
     reused_seeds: bool = False
-    why_harmless: Callable[[Scenario, Sequence[str]], str] = _always_breaks
+    why_harmless: Callable[[Scenario, Sequence[str]], str] = field(default=_always_breaks, repr=False)
 
     def heard(self, noise_watts: float) -> float:
         """Return the noise power that there really is, per complex symbol."""
