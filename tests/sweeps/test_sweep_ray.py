@@ -14,8 +14,8 @@ import pytest
 
 from airmixml import AirMixError, Scenario
 from airmixml.scenario.grid import Grid
-from airmixml.sweeps import Batch, Energies, Failed, SweepResult, Trainings, cut_into_batches, run_sweep
-from airmixml.sweeps.batches import Place
+from airmixml.sweeps import Energies, Failed, SweepResult, Trainings, cut_into_batches, run_sweep
+from airmixml.sweeps.batches import Batch, Place
 from airmixml.sweeps.grid_sweep import sweep_grid
 
 ray = pytest.importorskip("ray")

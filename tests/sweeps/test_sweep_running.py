@@ -19,8 +19,8 @@ import torch
 from airmixml import RunFolderError, Scenario, ScenarioError, simulate, train
 from airmixml.radio.draws import AirSetting, draw_slots
 from airmixml.radio.tally import placed_distances, rehearse
-from airmixml.sweeps import Batch, Energies, Failed, Sent, SweepResult, Trained, Trainings, cut_into_batches, run_sweep
-from airmixml.sweeps.batches import Place
+from airmixml.sweeps import Energies, Failed, Sent, SweepResult, Trained, Trainings, cut_into_batches, run_sweep
+from airmixml.sweeps.batches import Batch, Place
 
 SMALL = ("radio.slots=200", "learner.epochs=3")
 BASE = Scenario.preset("paper-iris").with_overrides(*SMALL)

@@ -14,7 +14,8 @@ from typing import Any, Final, Literal
 from airmixml.errors import ScenarioError
 from airmixml.output.numbers import power_of_ten
 from airmixml.scenario import Scenario
-from airmixml.sweeps import Batch, Energies, Trainings, cut_into_batches
+from airmixml.sweeps import Energies, Trainings, cut_into_batches
+from airmixml.sweeps.batches import Batch
 from airmixml.wording import did_you_mean
 
 TARGETS: Final = ("table1", "table2", "fig2", "fig3", "fig4")

@@ -1,11 +1,10 @@
 """Many runs as one piece of work: in parallel, resumable, one failing run never costs the others."""
 
 from airmixml.sweeps.batched_task import SweepResult, run_sweep
-from airmixml.sweeps.batches import Batch, Failed, Part, cut_into_batches
+from airmixml.sweeps.batches import Failed, Part, cut_into_batches
 from airmixml.sweeps.kinds.stacks import Energies, Sent, Trained, Trainings
 
 __all__ = [
-    "Batch",
     "Energies",
     "Failed",
     "Part",
