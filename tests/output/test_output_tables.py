@@ -6,7 +6,7 @@ import pytest
 from rich.box import SIMPLE
 from rich.console import Console
 
-from airmixml.output.tables import FittedTable, terminal_table
+from airmixml.output.tables import Table, terminal_table
 
 COLUMNS = ("method", "accuracy [%]", "epsilon", "against", "symbols", "air time", "energy", "wall time")
 ROWS = [
@@ -15,7 +15,7 @@ ROWS = [
 ]
 
 
-def shown(table: FittedTable, width: int) -> list[str]:
+def shown(table: Table, width: int) -> list[str]:
     console = Console(file=io.StringIO(), width=width, highlight=False)
     console.print(table)
     assert isinstance(console.file, io.StringIO)

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from airmixml import Scenario
-from airmixml.output.tables import TextTable
+from airmixml.output.tables import Table
 from airmixml.scenario.grid import Grid
 from airmixml.sweeps.grid_sweep import SIMULATION_NOTE
 from airmixml.sweeps.summary import summarise, summary_text
@@ -161,7 +161,7 @@ def test_latex_is_a_plain_tabular_in_which_everything_is_escaped(tmp_path: Path)
         assert not re.search(r"(?<!\\)[%_#]", row)
         assert not row.startswith("[")  # which would be an option of the line above
     assert "SIMULATION" in text.upper()
-    odd = TextTable(title="t", note="", columns=("a",), rows=((r"[1] \x {y} $5 ~ 50% <&>",),))
+    odd = Table(title="t", note="", columns=("a",), rows=((r"[1] \x {y} $5 ~ 50% <&>",),))
     assert odd.to_latex(booktabs=False).splitlines()[5] == (r"{[}1] \textbackslash{}x \{y\} \$5 \~{} 50\% $<$\&$>$ \\")
 
 

@@ -11,7 +11,7 @@ from airmixml.attacks.grades import EXPOSED, GRADES, TOO_FEW, Findings, grade_of
 from airmixml.attacks.target import Outcome
 from airmixml.notebook import html_lines
 from airmixml.output import numbers
-from airmixml.output.tables import TextTable
+from airmixml.output.tables import Table
 from airmixml.radio.power_calibration import slots_target
 from airmixml.registries import ATTACKS
 from airmixml.scenario import Scenario, keys_in_force
@@ -247,7 +247,7 @@ class AttackResult:
         }
 
 
-def tables_of(result: AttackResult) -> list[TextTable]:
+def tables_of(result: AttackResult) -> list[Table]:
     """Return one table for each adversary and kind of findings, with a row for each setting and attack."""
     found: dict[tuple[str, type[Findings]], list[tuple[CaseResult, Found]]] = {}
     for case in result.cases:
@@ -258,12 +258,12 @@ def tables_of(result: AttackResult) -> list[TextTable]:
     return [_table(*kind, rows) for kind, rows in found.items()]
 
 
-def _table(adversary: str, kind: type[Findings], rows: list[tuple[CaseResult, Found]]) -> TextTable:
+def _table(adversary: str, kind: type[Findings], rows: list[tuple[CaseResult, Found]]) -> Table:
     names = dict.fromkeys(each.attack for _, each in rows)
     about = "; ".join(f"{name}: {ATTACKS.load(name).about}" for name in names if adversary not in kind.titles)
     method = kind.kind in ("server", "informed") or len(names) > 1
     cells = dict.fromkeys(column for _, each in rows for column in each.findings.cells())
-    return TextTable(
+    return Table(
         title=kind.titles.get(adversary, f"{adversary}, {about}"),
         note=kind.note([each.findings for _, each in rows]),
         columns=("setting", "epsilon per worker", "per row", *(("method",) if method else ()), *cells),

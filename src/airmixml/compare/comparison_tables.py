@@ -10,7 +10,7 @@ from airmixml.compare.adversaries import HEARING
 from airmixml.compare.comparison import Comparison, Row
 from airmixml.compare.comparison_picture import draw_comparison
 from airmixml.output.numbers import NONE, epsilon_text, joules, plural, short_count
-from airmixml.output.tables import FittedTable, TextTable, rows_csv, terminal_table, write_all
+from airmixml.output.tables import Table, rows_csv, terminal_table, write_all
 from airmixml.storage.files import writing_to
 from airmixml.wording import against
 
@@ -31,16 +31,16 @@ def write_comparison(comparison: Comparison) -> list[Path]:
         return write_all(stem, texts) + draw_comparison(comparison, stem)
 
 
-def comparison_table(comparison: Comparison) -> TextTable:
+def comparison_table(comparison: Comparison) -> Table:
     """Return one line per row of the comparison, with all digits."""
     name, title = comparison.scenario.title, comparison.varied or "method"
     varied = f"{name} at several values of {title}" if comparison.varied else f"{name} and its alternatives"
     cells = [_cells(row, brief=False) for row in comparison.rows]
     rows = tuple((row.label, *texts.values()) for row, texts in zip(comparison.rows, cells, strict=True))
-    return TextTable(title=varied, note=_note(comparison), columns=(title, *cells[0]), rows=rows)
+    return Table(title=varied, note=_note(comparison), columns=(title, *cells[0]), rows=rows)
 
 
-def adversaries_table(comparison: Comparison) -> TextTable:
+def adversaries_table(comparison: Comparison) -> Table:
     """Return accuracy and epsilon of every row against each adversary, whichever of them the target is for."""
     rows = tuple(
         (row.label, f"{100 * row.accuracy:.2f} %", *_against_each(row).values())
@@ -53,7 +53,7 @@ def adversaries_table(comparison: Comparison) -> TextTable:
         "receiver noise, and knows what the server knows. inf: nothing is promised."
     )
     columns = (comparison.varied or "method", "accuracy", *HEARING, "rests on")
-    return TextTable(title="Epsilon against each adversary", note=note, columns=columns, rows=rows)
+    return Table(title="Epsilon against each adversary", note=note, columns=columns, rows=rows)
 
 
 def _against_each(row: Row) -> dict[str, str]:
@@ -63,7 +63,7 @@ def _against_each(row: Row) -> dict[str, str]:
     return {**texts, "rests on": NONE if row.exposure is None else row.exposure.rests_on}
 
 
-def brief_table(comparison: Comparison) -> FittedTable:
+def brief_table(comparison: Comparison) -> Table:
     """Return one line per row for the terminal, with fewer digits."""
     from rich.box import SIMPLE
     from rich.markup import escape
@@ -80,7 +80,7 @@ def brief_table(comparison: Comparison) -> FittedTable:
     )
 
 
-def brief_adversaries_table(comparison: Comparison) -> FittedTable:
+def brief_adversaries_table(comparison: Comparison) -> Table:
     """Return the table of epsilon against each adversary for the terminal."""
     from rich.box import SIMPLE
     from rich.markup import escape

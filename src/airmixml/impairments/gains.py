@@ -92,7 +92,7 @@ class GaussianError(NamedTuple):
 
 
 class Impairment:
-    """One cause for gains other than 1; by default one that adds no power, whoever sits in a seat.
+    """One cause for gains other than 1; by default one that adds no power, for any worker.
 
     Attributes:
         about: what it is, in one line.

@@ -149,11 +149,6 @@ class Table:
         return (left + right + 1) * shown + 1
 
 
-# Names by which other rooms know it.
-TextTable = Table
-FittedTable = Table
-
-
 class Marked(str):
     """A cell that differs from its neighbours."""
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from airmixml.integers.integer_noise import integers_in_words
 from airmixml.output.numbers import duration, joules, outputs_text, plural
-from airmixml.output.tables import TextTable
+from airmixml.output.tables import Table
 from airmixml.planning.design_figures import draw_plan
 from airmixml.scenario import Scenario
 from airmixml.storage.files import write_text
@@ -33,7 +33,7 @@ _PLAN: Final = "plan"
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlanTable(TextTable):
+class PlanTable(Table):
     """A table of a plan; ``words`` columns of it hold words, the others numbers."""
 
     note: str = ""

@@ -19,7 +19,7 @@ from airmixml.privacy.views import (
 from airmixml.units import dbm_to_watts
 
 _NOTHING_HIDES: Final = (
-    "privacy.adversary = 'everyone': nothing hides a worker from somebody who hears it alone and without noise; use "
+    "privacy.adversary = 'everyone': nothing hides a worker from a listener who hears it alone and without noise; use "
     'privacy.noise = "masked" or "workers"'
 )
 

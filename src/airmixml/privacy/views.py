@@ -111,13 +111,13 @@ class HiddenSchedule(Adversary):
         independent of schedule and data, and may be granted to the adversary: given them, a slot is
         sum_s q_s g_sp v_s(p) in Gaussian noise, with (q_s g_sp) in the place of the ratios. Shares must be dealt at
         random: then another worker in seat s changes v_s alone, and the move is at most max_s q_s max_p |g_sp| times
-        the distance of two samples, which is what a tally counts. Pilots are sum_s q_s g_sp, whoever sits there, and
+        the distance of two samples, which is what a tally counts. Pilots are sum_s q_s g_sp for any workers, and
         do not move. A worker w that can only send more softly than planned, by a factor a_w between 0 (silence) and 1
         that follows from its distance, sends a_w v_w and pilots to match. ||a v - b u||^2 is convex in a and b, so it
         is largest at a corner of [0, 1]^2: ||v - u||^2, or ||v||^2 with the pilots. Neighbours are then apart by the
         larger of a removal and a replacement, with shares as planned in the strength of a slot.
 
-        In a Poisson schedule all of these belong to workers. Whatever they are, and whoever else sends, the coin of a
+        In a Poisson schedule all of these belong to workers. Whatever they are and whichever others send, the coin of a
         worker moves a slot by q |g| ||v||, independently of all others' coins. Gains of those who stayed silent are
         never drawn; the bound on gains takes their place.
 

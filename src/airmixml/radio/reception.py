@@ -344,7 +344,7 @@ def estimate_mean_gain(
 
 
 def trusted_gain(seen: torch.Tensor, squared_error: torch.Tensor) -> torch.Tensor:
-    """Return the mean gain that the server reckons with, given that of pilots and their noise e^2; same shape.
+    """Return the mean gain that the server assumes, given that of pilots and their noise e^2; same shape.
 
     It trusts a pilot as far as that differs from the planned gain of 1 by more than its noise:
     1 + (g - 1) max(0, 1 - 4 e^2 / |g - 1|^2). A pilot that drowns in noise then spoils nothing. A block whose pilot

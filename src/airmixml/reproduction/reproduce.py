@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from airmixml.output.numbers import plural
-from airmixml.output.tables import TextTable, write_all
+from airmixml.output.tables import Table, write_all
 from airmixml.progress import Progress, silent
 from airmixml.reproduction import paper_figures
 from airmixml.reproduction.paper_cells import Request, table_notes
@@ -168,5 +168,5 @@ def _notes(target: str, dataset: str, results: Sequence[CellResult]) -> str:
     return "".join(f"- {note}\n" for note in (*table_notes(target, dataset), *reasons))
 
 
-def _write_table(stem: Path, table: TextTable) -> list[Path]:
+def _write_table(stem: Path, table: Table) -> list[Path]:
     return write_all(stem, {".md": table.to_markdown(), ".csv": table.to_csv(), ".tex": table.to_latex()})

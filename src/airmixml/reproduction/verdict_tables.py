@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from airmixml.output.numbers import plural
-from airmixml.output.tables import TextTable, rows_csv
+from airmixml.output.tables import Table, rows_csv
 from airmixml.reproduction.paper_claims import Claim
 from airmixml.reproduction.verdicts import CellResult, MixingRatios, Summary
 
 
-def results_table(title: str, results: Sequence[CellResult]) -> TextTable:
+def results_table(title: str, results: Sequence[CellResult]) -> Table:
     """Return one line per cell: print, runs, difference, verdict; for accuracies of the final and of the best epoch."""
     accuracy = results[0].cell.quantity == "accuracy"
     printed = any(result.cell.printed is not None for result in results)
@@ -29,12 +29,12 @@ def results_table(title: str, results: Sequence[CellResult]) -> TextTable:
     seeds = max((len(result.measured.seeds) for result in results if result.measured), default=0)
     spread = "mean ± standard deviation over" if seeds > 1 else "of"
     unit = "Test accuracy in percent" if accuracy else "Energy"
-    return TextTable(
+    return Table(
         title=title, note=f"{unit}, {spread} {plural(seeds, 'seed')}.", columns=tuple(columns), rows=tuple(rows)
     )
 
 
-def side_by_side(title: str, results: Sequence[CellResult]) -> TextTable:
+def side_by_side(title: str, results: Sequence[CellResult]) -> Table:
     """Return the table in the shape of the paper: in each entry print, then final and best epoch, or print and runs."""
     columns = list(dict.fromkeys(result.cell.column for result in results))
     lines: dict[tuple[str, bool], dict[str, CellResult]] = {}
@@ -47,12 +47,12 @@ def side_by_side(title: str, results: Sequence[CellResult]) -> TextTable:
     printed = "printed → " if any(result.cell.printed is not None for result in results) else ""
     accuracy = results[0].cell.quantity == "accuracy"
     shown = f"{printed}final epoch (best epoch), in percent" if accuracy else f"{printed}recomputed"
-    return TextTable(title=title, note=f"{shown}.", columns=("", *columns), rows=tuple(rows))
+    return Table(title=title, note=f"{shown}.", columns=("", *columns), rows=tuple(rows))
 
 
-def ratios_table(drawn: Sequence[MixingRatios]) -> TextTable:
+def ratios_table(drawn: Sequence[MixingRatios]) -> Table:
     """Return Fig. 2 in numbers."""
-    return TextTable(
+    return Table(
         title="Fig. 2, mixing ratios",
         note="Means over 20,000 slots of eight workers; expected: what the Dirichlet distribution says.",
         columns=("alpha", "largest ratio", "sum of squared ratios", "expected"),
@@ -63,9 +63,9 @@ def ratios_table(drawn: Sequence[MixingRatios]) -> TextTable:
     )
 
 
-def claims_table(claims: Sequence[Claim]) -> TextTable:
+def claims_table(claims: Sequence[Claim]) -> Table:
     """Return one line per claim."""
-    return TextTable(
+    return Table(
         title="What the text claims",
         note="Differences are means over paired seeds with 95 % confidence intervals.",
         columns=("place", "the paper says", "case", "verdict", "evidence"),

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from airmixml.output.numbers import plural
-from airmixml.output.tables import FittedTable, TextTable, rows_csv, terminal_table, write_all
+from airmixml.output.tables import Table, rows_csv, terminal_table, write_all
 from airmixml.scenario import keys_in_force
 from airmixml.scenario.grid import Point, value_text
 from airmixml.storage.files import write_bytes, writing_to
@@ -83,7 +83,7 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def summary_table(swept: Swept) -> TextTable:
+def summary_table(swept: Swept) -> Table:
     """Return one line per cell: its values, mean and deviation of each chosen metric, and why seeds failed."""
     failed = bool(swept.failures)
     rows = []
@@ -92,7 +92,7 @@ def summary_table(swept: Swept) -> TextTable:
         rows.append((*_texts(swept, point, cell), *(("; ".join(errors),) if failed else ())))
     spread = "mean ± standard deviation over " if len(swept.seeds) > 1 else ""
     note = f"{spread}{plural(len(swept.seeds), 'seed')} of airmix {swept.command}. "
-    return TextTable(
+    return Table(
         title=f"{swept.scenario.title}: {', '.join(swept.grid.keys)}",
         note=note + " ".join(f"{line[0].upper()}{line[1:]}." for line in swept.notes),
         columns=(*swept.grid.keys, *swept.metrics, *(("failed",) if failed else ())),
@@ -100,7 +100,7 @@ def summary_table(swept: Swept) -> TextTable:
     )
 
 
-def terminal_summary(swept: Swept) -> FittedTable:
+def terminal_summary(swept: Swept) -> Table:
     """Return the table for a terminal; metrics that have no room in it are named below."""
     from rich.box import SIMPLE
     from rich.markup import escape

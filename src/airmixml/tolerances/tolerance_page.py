@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airmixml.output.figures import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, finish_axis, save_png_and_svg
 from airmixml.output.numbers import NONE, duration, epsilon_text, plural
-from airmixml.output.tables import FittedTable, TextTable, rows_csv, terminal_table, write_all
+from airmixml.output.tables import Table, rows_csv, terminal_table, write_all
 from airmixml.storage.files import writing_to
 from airmixml.sweeps.panels import error_line, panel_grid, shared_legend
 from airmixml.tolerances.tolerance import Delivered, Tolerance, Tolerances
@@ -86,10 +86,10 @@ def notes(found: Tolerances) -> list[str]:
     return said
 
 
-def tolerances_table(found: Tolerances) -> TextTable:
+def tolerances_table(found: Tolerances) -> Table:
     """Return one line for each impairment, with all there is to say."""
     note = " ".join(f"{line[0].upper()}{line[1:]}." for line in notes(found))
-    return TextTable(
+    return Table(
         title=f"How bad each impairment may get, alone: {found.scenario.title}",
         note=f"{note} Simulation: it protects nobody's data.",
         columns=("impairment", "key", *_columns(found), *(f"{name} has" for name in _classes(found))),
@@ -100,7 +100,7 @@ def tolerances_table(found: Tolerances) -> TextTable:
     )
 
 
-def terminal_tolerances(found: Tolerances) -> FittedTable:
+def terminal_tolerances(found: Tolerances) -> Table:
     """Return the table for a terminal: what a class of hardware has is green or red."""
     from rich.box import SIMPLE
     from rich.markup import escape
