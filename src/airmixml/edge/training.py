@@ -21,6 +21,7 @@ from airmixml.edge.fitting import (
     note_scores,
     start_network,
 )
+from airmixml.edge.rounds import run_rounds
 from airmixml.edge.scoring import leading_score
 from airmixml.edge.stack import NetworkStack
 from airmixml.errors import ScenarioError
@@ -66,7 +67,8 @@ def train(
         collector = collector_for(scenario, dataset)
         for some in zip(torch.split(inputs, _SLOTS_AT_ONCE), torch.split(labels, _SLOTS_AT_ONCE), strict=True):
             collector.add(*some)
-        return solve_and_score(mixtures, collector)
+        context = RunContext(speed=speed or Speed(), progress=progress, secret=mixtures.secret)
+        return solve_and_score(mixtures, collector, context)
     learner, seed = scenario.learner, scenario.seed
     return train_model(
         learner, dataset, inputs, labels, seed=seed, speed=speed, progress=progress, checkpoint=checkpoint
@@ -145,7 +147,7 @@ def learn_family(
             kept = None if checkpoints is None else checkpoints[number]
             trained = train(received, speed=context.speed, progress=context.progress, checkpoint=kept)
         else:
-            trained = solve_and_score(received, collected[number].collector)
+            trained = solve_and_score(received, collected[number].collector, context)
         yield Learned(
             transmission=received,
             trained=trained,
@@ -184,8 +186,8 @@ def collector_for(scenario: Scenario, dataset: DataSet) -> MomentsCollector:
     return MomentsCollector(signal, constant=workers.constant * workers.clip_norm, squared_norm=squared_norm)
 
 
-def solve_and_score(transmission: Transmission, collector: MomentsCollector) -> TrainedModel:
-    """Return the classifier that the collected slots give, and its accuracy on the clean test set."""
+def solve_and_score(transmission: Transmission, collector: MomentsCollector, context: RunContext) -> TrainedModel:
+    """Return the classifier that the collected slots give, then the rounds, and its accuracy on the clean test set."""
     report, dataset = transmission.report, transmission.dataset
     if not report.signal.moments and report.variance_share == 0.0:
         raise ScenarioError(
@@ -196,26 +198,43 @@ def solve_and_score(transmission: Transmission, collector: MomentsCollector) -> 
     moments = collector.moments(report.noise_variance, report.variance_share, about_zero=by_coin)
     learner = transmission.scenario.learner
     weights, biases = solve(learner, moments)
+    if learner.rounds:
+        curve: list[float] = []
+        for solution in run_rounds(transmission, moments, weights, biases, context):
+            model = linear_model(*solution)
+            curve += _leading_score(model, dataset)
+        return TrainedModel(model=model, history=_scored(model, dataset, curve))
     model = linear_model(weights, biases)
+    history, factor = _scored(model, dataset, _leading_score(model, dataset)), 1.0
+    if not getattr(LEARNERS.load(learner.model), "gives_probabilities", False):
+        factor = probability_factor(learner, weights, biases, moments)
+        model = linear_model(factor * weights, factor * biases)
+    return TrainedModel(model=model, history=history, probability_factor=factor)
+
+
+def _leading_score(model: nn.Module, dataset: DataSet) -> list[float]:
+    """Return the task's leading score on the clean test set; empty where there is none."""
+    if not len(dataset.test_labels):
+        return []
+    outputs = class_scores(model, torch.from_numpy(dataset.test_inputs))
+    return [float(each) for each in leading_score(dataset, outputs, torch.from_numpy(dataset.test_labels))]
+
+
+def _scored(model: nn.Module, dataset: DataSet, curve: list[float]) -> TrainingHistory:
+    """Return how the score went, all scores of the last model, and the accuracy of each class."""
     history = TrainingHistory()
-    if len(dataset.test_labels):
-        truth, outputs = (
-            torch.from_numpy(dataset.test_labels),
-            class_scores(model, torch.from_numpy(dataset.test_inputs)),
-        )
-        note_scores(history, dataset, leading_score(dataset, outputs, truth).tolist(), outputs)
-        history.class_names += dataset.class_names
+    if not curve:
+        return history
+    outputs, truth = class_scores(model, torch.from_numpy(dataset.test_inputs)), torch.from_numpy(dataset.test_labels)
+    note_scores(history, dataset, curve, outputs)
+    history.class_names += dataset.class_names
     if history.test_accuracy:
         right = outputs.argmax(dim=1) == truth
         history.class_accuracy += [
             float(right[truth == label].double().mean()) if (truth == label).any() else math.nan
             for label in range(dataset.label_dim)
         ]
-    factor = 1.0
-    if not getattr(LEARNERS.load(learner.model), "gives_probabilities", False):
-        factor = probability_factor(learner, weights, biases, moments)
-        model = linear_model(factor * weights, factor * biases)
-    return TrainedModel(model=model, history=history, probability_factor=factor)
+    return history
 
 
 def train_model(

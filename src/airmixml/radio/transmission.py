@@ -1,7 +1,7 @@
 """A transmission: all slots of a run, with blocks handed on as they come, or all mixtures gathered for training."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -44,6 +44,7 @@ class Transmission:
         population: who holds which sample, and where.
         report: energy, power, SNR and privacy of the transmission.
         examples: the first few slots with all that went into them.
+        secret: what noise and schedule were drawn from where data are protected, for the rounds that may follow.
     """
 
     scenario: Scenario
@@ -51,6 +52,7 @@ class Transmission:
     population: Population
     report: AirReport
     examples: MixtureBlock
+    secret: Secret | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -250,7 +252,12 @@ def _sent(air: Air, reports: Sequence[AirReport], examples: Sequence[MixtureBloc
         raise ScenarioError(nobody_sent(reports[0].scenario))
     return [
         Transmission(
-            scenario=report.scenario, dataset=air.dataset, population=air.population, report=report, examples=example
+            scenario=report.scenario,
+            dataset=air.dataset,
+            population=air.population,
+            report=report,
+            examples=example,
+            secret=air.settings[0].secret,
         )
         for example, report in zip(examples, reports, strict=True)
     ]

@@ -7,16 +7,18 @@ from dataclasses import replace
 from typing import Final
 
 from airmixml.registries import ADVERSARIES, ENCODERS
+from airmixml.scenario.consistency import rounds_refusal
 from airmixml.scenario.rules import AUTO
 from airmixml.scenario.tables import Learner, Mixing, Privacy, Radio, Workers
 
 _FEW_INPUTS: Final = 8
 _NORM_OF_FEW: Final = 0.5
+_ROUNDS: Final = 20
 
 
 def is_chosen(workers: Workers, learner: Learner) -> bool:
     """Whether no key is left to be chosen."""
-    return AUTO not in (workers.centre, workers.norm, workers.label_code, learner.model)
+    return AUTO not in (workers.centre, workers.norm, workers.label_code, learner.model, learner.rounds)
 
 
 def choose(
@@ -46,4 +48,6 @@ def choose(
         workers = replace(workers, label_code="centred" if centred else "one-hot")
     if learner.model == AUTO:
         learner = replace(learner, model="lda" if classes else "ridge")
+    if learner.rounds == AUTO:
+        learner = replace(learner, rounds=_ROUNDS if rounds_refusal(workers, radio) == "" else 0)
     return workers, learner

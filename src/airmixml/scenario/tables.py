@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from airmixml.errors import ScenarioError
-from airmixml.registries import ACCOUNTANTS, ADVERSARIES, ENCODERS, LEARNERS, PAYLOADS
+from airmixml.registries import ACCOUNTANTS, ADVERSARIES, DESCENTS, ENCODERS, LEARNERS, PAYLOADS
 from airmixml.scenario.air import Air
 from airmixml.scenario.rules import AUTO, Choice, Items, Label, Named, Real, Text, Whole, check_fields, key
 
@@ -99,7 +99,8 @@ class Workers(Table):
     sends: str = key(
         "samples",
         Choice(PAYLOADS),
-        "the encoded input and its label, or their products: second moments and moments with the label",
+        "the encoded input and its label; their products: second moments and moments with the label; or gradients of a "
+        "model that the server broadcasts before each slot",
     )
     label_code: str = key(
         "one-hot",
@@ -324,6 +325,34 @@ class Learner(Table):
     )
     shrinkage: float = key(
         1.0, Real(low=0, high=1e6), "ridge, lda: assumed noise level, as a multiple of the known one"
+    )
+    rounds: int = key(
+        0,
+        Whole(low=0, high=10**5, auto=True),
+        "slots after the moments in which workers send gradients of the model that the server broadcast (0: none; "
+        "auto: as many as suit the data)",
+    )
+    rounds_share: float = key(
+        0.8,
+        Real(low=0, open_low=True, high=1, open_high=True),
+        "rounds: their share of the privacy loss (of mu^2); the moments have the rest",
+    )
+    gradient_clip: float = key(0.2, Real(low=1e-6, high=1e3), "rounds: norm that gradients are shortened to")
+    temperature: float = key(
+        0.0,
+        Real(low=0, high=1e6),
+        "rounds: what the scores solved from the moments are multiplied with first (0: what makes them probabilities)",
+    )
+    curvature: float = key(
+        0.0,
+        Real(low=0, high=1e6),
+        "rounds: curvature of the loss over that of least squares, which steps are divided by (0: 1 / (2 classes), or "
+        "1 for least squares)",
+    )
+    descent: str = key(
+        "preconditioned",
+        Choice(DESCENTS),
+        "rounds: how the server steps; by the inverse of the moments, or by Adam without them",
     )
     epochs: int = key(500, Whole(low=1, high=10**7), "passes over all mixtures")
     batch_size: int = key(32, Whole(low=1, high=10**8), "mixtures per training step")
