@@ -328,7 +328,7 @@ DESCENTS: Final = Registry(
     "descent",
     "airmixml.descents",
     "learner.descent",
-    needs=("about", "broadcast", "receive"),
+    needs=("about", "needs_moments", "broadcast", "receive"),
     places={
         "preconditioned": "airmixml.edge.descents:Preconditioned",
         "adam": "airmixml.edge.descents:AdamDescent",

@@ -38,10 +38,12 @@ class Descent(Protocol):
 
     Attributes:
         about: what it is, in one line.
+        needs_moments: whether slots of moments must come before its rounds.
         weights: of the model as it stands; features x outputs, float64.
     """
 
     about: ClassVar[str]
+    needs_moments: ClassVar[bool] = True
     weights: torch.Tensor
 
     def __init__(self, learner: Learner, start: Start) -> None: ...
@@ -98,6 +100,7 @@ class AdamDescent(_Stepping):
     """Steps by Adam, as federated learning does; it needs no moments."""
 
     about = "steps by Adam, without moments"
+    needs_moments = False
 
     def __init__(self, learner: Learner, start: Start) -> None:
         super().__init__(learner, start)

@@ -1,7 +1,7 @@
-"""Rounds after the moments: the server broadcasts its model, workers send clipped gradients, the server steps.
+"""Rounds: the server broadcasts its model, workers send clipped gradients, the server steps and broadcasts again.
 
-The slots before gave noisy moments, and a linear model solved from them. Most rows are then told apart well enough for
-their gradients to be far shorter than the clip, so that few rounds gain much for the noise that they are paid with.
+After slots of moments the first model is solved from them. Most rows are then told apart well enough for their
+gradients to be far shorter than the clip, so that few rounds gain much for the noise that they are paid with.
 """
 
 from collections.abc import Iterator
@@ -12,28 +12,24 @@ from airmixml.edge.calibration import probability_factor
 from airmixml.edge.closed_form import ReceivedMoments
 from airmixml.edge.descents import Descent, Start
 from airmixml.radio.rounds import RoundsOnAir
-from airmixml.radio.transmission import Transmission
 from airmixml.registries import DESCENTS, LEARNERS
-from airmixml.scenario import Learner, RunContext
+from airmixml.scenario import Learner
+
+Solution = tuple[torch.Tensor, torch.Tensor]
+"""Weights (features x outputs) and biases (outputs) of a linear model, float64."""
 
 
-def run_rounds(
-    sent: Transmission,
-    moments: ReceivedMoments | None,
-    weights: torch.Tensor,
-    biases: torch.Tensor,
-    context: RunContext,
-) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Yield weights (features x outputs) and biases of the first model as it is broadcast, and after each round."""
-    learner, classes = sent.scenario.learner, sent.dataset.task == "classification"
+def run_rounds(on_air: RoundsOnAir, first: Solution, moments: ReceivedMoments | None = None) -> Iterator[Solution]:
+    """Yield the first model as it is broadcast, and the model after each round."""
+    learner, (weights, biases) = on_air.report.scenario.learner, first
+    classes = on_air.air.dataset.task == "classification"
     if classes and moments is not None:
         factor = first_temperature(learner, moments, weights, biases)
         weights, biases = factor * weights, factor * biases
     start = Start(weights=weights, biases=biases, classes=classes, moments=moments)
     descent: Descent = DESCENTS.load(learner.descent)(learner, start)
-    on_air = RoundsOnAir(sent, speed=context.speed, secret=context.secret, progress=context.progress)
     yield descent.weights, biases
-    for _ in range(on_air.count):
+    for _ in range(len(on_air)):
         descent.receive(*on_air.send(descent.broadcast()))
         yield descent.weights, biases
 

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,15 +21,16 @@ from airmixml.edge.fitting import (
     note_scores,
     start_network,
 )
-from airmixml.edge.rounds import run_rounds
+from airmixml.edge.rounds import Solution, run_rounds
 from airmixml.edge.scoring import leading_score
 from airmixml.edge.stack import NetworkStack
 from airmixml.errors import ScenarioError
 from airmixml.notebook import html_facts
 from airmixml.progress import Progress, silent
 from airmixml.radio.mixtures import MixtureBlock
+from airmixml.radio.rounds import RoundsOnAir
 from airmixml.radio.shards import ShardStore
-from airmixml.radio.transmission import Mixtures, Transmission, gather_family, simulate_family
+from airmixml.radio.transmission import Mixtures, Transmission, gather_family, open_air, simulate_family
 from airmixml.registries import LEARNERS
 from airmixml.scenario import Learner, RunContext, Scenario, Speed
 from airmixml.sums import Sums
@@ -133,6 +134,9 @@ def learn_family(
     context, started = context or RunContext(), time.perf_counter()
     for each in scenarios:  # only to refuse data that do not suit the learner before the slots are run
         build_model(each.learner, dataset.input_dim, dataset.label_dim, dataset.image_shape)
+    if scenarios[0].workers.sends == "gradients":
+        yield from (_learn_by_rounds(each, dataset, population, context) for each in scenarios)
+        return
     sent: Sequence[Transmission]
     collected: list[_Moments] = []
     where: dict[str, Any] = {"dataset": dataset, "population": population, "context": context, "store": shards}
@@ -199,17 +203,40 @@ def solve_and_score(transmission: Transmission, collector: MomentsCollector, con
     learner = transmission.scenario.learner
     weights, biases = solve(learner, moments)
     if learner.rounds:
-        curve: list[float] = []
-        for solution in run_rounds(transmission, moments, weights, biases, context):
-            model = linear_model(*solution)
-            curve += _leading_score(model, dataset)
-        return TrainedModel(model=model, history=_scored(model, dataset, curve))
+        on_air = RoundsOnAir.after(transmission, context)
+        return _last_of(run_rounds(on_air, (weights, biases), moments), dataset)
     model = linear_model(weights, biases)
     history, factor = _scored(model, dataset, _leading_score(model, dataset)), 1.0
     if not getattr(LEARNERS.load(learner.model), "gives_probabilities", False):
         factor = probability_factor(learner, weights, biases, moments)
         model = linear_model(factor * weights, factor * biases)
     return TrainedModel(model=model, history=history, probability_factor=factor)
+
+
+def _learn_by_rounds(
+    scenario: Scenario, dataset: DataSet, population: Population | None, context: RunContext
+) -> Learned:
+    """Run slots of gradients alone, from a model of zeros on."""
+    started = time.perf_counter()
+    on_air = RoundsOnAir.alone(open_air([scenario], dataset, population, context), context)
+    held = on_air.air.dataset
+    weights = torch.zeros((held.input_dim, held.label_dim), dtype=torch.float64)
+    trained = _last_of(run_rounds(on_air, (weights, weights[0].clone())), held)
+    return Learned(
+        transmission=on_air.transmission(),
+        trained=trained,
+        over_the_air_seconds=time.perf_counter() - started,
+        training_seconds=0.0,
+    )
+
+
+def _last_of(solutions: Iterable[Solution], dataset: DataSet) -> TrainedModel:
+    """Return the last of the models, with the score of each."""
+    curve: list[float] = []
+    for solution in solutions:
+        model = linear_model(*solution)
+        curve += _leading_score(model, dataset)
+    return TrainedModel(model=model, history=_scored(model, dataset, curve))
 
 
 def _leading_score(model: nn.Module, dataset: DataSet) -> list[float]:

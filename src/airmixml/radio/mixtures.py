@@ -326,7 +326,8 @@ def _as_block(setting: AirSetting, reception: Reception, draws: SlotTensors, fir
     received, clean = reception.received.float(), reception.clean.float()
     parts, snr = (clean[:, :inputs], clean[:, inputs:]), reception.snr
     if snr is None:
-        squares = [torch.linalg.vector_norm(part, dim=1).double().square() / part.shape[1] for part in parts]
+        told = [part if part.shape[1] else clean for part in parts]  # gradients have no label of their own
+        squares = [torch.linalg.vector_norm(part, dim=1).double().square() / part.shape[1] for part in told]
         snr = torch.stack(squares) * (draws.power_scale_watts / (noise_watts / 2.0))
     return MixtureBlock(
         first_slot=first_slot,

@@ -133,7 +133,7 @@ class SlotTotals:
             self.rows.add(draws.scheduled_workers, received_watts, draws.power_watts, *at_server)
         told_share = self.told_share_of(system)
         self._count_power(draws.power_watts if told_share == 1.0 else told_share * draws.power_watts)
-        self._strengths.add(strengths)
+        self._strengths.add(strengths, of_rounds=of_rounds)
 
     def _strengths_with(
         self, draws: SlotTensors, ratios: torch.Tensor, peaks: torch.Tensor, planned: torch.Tensor, *, of_rounds: bool
@@ -154,7 +154,7 @@ class SlotTotals:
         strengths = beta * (by_share * peaks).amax(dim=1)
         at_most = peaks.clamp(min=self._gain_bound if self._sent_failure else 1.0)
         sent = beta * (by_share * at_most).amax(dim=1)
-        self._planned_strengths.add(planned)
+        self._planned_strengths.add(planned, of_rounds=of_rounds)
         self._raise("sent_excess", sent / strengths.clamp(min=_SILENT_WATTS))
         self._raise("gain", peaks[draws.ratios > 0.0])
         return strengths

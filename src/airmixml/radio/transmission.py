@@ -196,7 +196,7 @@ def gather_family(
         for report, gatherer, (of_report, gathered) in zip(reports, gatherers, shard, strict=True):
             report.merge(of_report)
             gatherer.merge(gathered)
-    return _sent(air, reports, examples), gatherers
+    return sent_over(air, reports, examples), gatherers
 
 
 def transmit_family(
@@ -246,7 +246,7 @@ def open_air(
     return Air(settings=settings, dataset=dataset, population=population, speed=context.speed)
 
 
-def _sent(air: Air, reports: Sequence[AirReport], examples: Sequence[MixtureBlock]) -> list[Transmission]:
+def sent_over(air: Air, reports: Sequence[AirReport], examples: Sequence[MixtureBlock]) -> list[Transmission]:
     """Return what was sent, after the last slot."""
     if not reports[0].largest_power_watts:
         raise ScenarioError(nobody_sent(reports[0].scenario))
@@ -278,7 +278,7 @@ def _run_here(
                 check_finite(report.scenario, block)
             examples = examples or [block.head(_EXAMPLE_SLOTS) for block in blocks]
         progress("over the air", blocks[0].first_slot + blocks[0].slots, air.slots)
-    return _sent(air, reports, examples)
+    return sent_over(air, reports, examples)
 
 
 def _check_worker_memory(scenario: Scenario) -> None:

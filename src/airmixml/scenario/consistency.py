@@ -3,7 +3,7 @@
 from typing import Final
 
 from airmixml.errors import ScenarioError
-from airmixml.registries import ADVERSARIES, ENCODERS, LEARNERS
+from airmixml.registries import ADVERSARIES, DESCENTS, ENCODERS, LEARNERS
 from airmixml.scenario.air import Air
 from airmixml.scenario.tables import Learner, Mixing, Privacy, Radio, Workers
 from airmixml.wording import shown
@@ -97,11 +97,16 @@ def _check_signal(workers: Workers, privacy: Privacy, learner: Learner) -> None:
             "brought to one norm or with a constant, moments and quantised symbols, so that no symbol is sent "
             "with more than the transmit power"
         )
-    if workers.sends == "moments" and not learner.closed_form:
+    if workers.sends in _PRODUCTS and not learner.closed_form:
         closed_forms = [name for name in LEARNERS.names if LEARNERS.load(name).closed_form]
         raise ScenarioError(
             f"learner.model = {shown(learner.model)}: must be one of {', '.join(closed_forms)} where "
-            'workers.sends = "moments"; networks learn from samples'
+            f'workers.sends = "{workers.sends}"; networks learn from samples'
+        )
+    if workers.sends == "gradients" and not learner.rounds and DESCENTS.load(learner.descent).needs_moments:
+        raise ScenarioError(
+            f'learner.descent = "{learner.descent}": needs moments, and workers.sends = "gradients" sends none; use '
+            '"adam", or workers.sends = "moments" with learner.rounds'
         )
     if privacy.sensitivity == "paper" and (beyond_inputs or workers.sends != "samples" or workers.bits):
         raise ScenarioError(
