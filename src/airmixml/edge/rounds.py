@@ -5,15 +5,17 @@ gradients to be far shorter than the clip, so that few rounds gain much for the 
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 import torch
 
-from airmixml.edge.calibration import probability_factor
 from airmixml.edge.closed_form import ReceivedMoments
 from airmixml.edge.descents import Descent, Start
 from airmixml.radio.rounds import RoundsOnAir
 from airmixml.registries import DESCENTS, LEARNERS
 from airmixml.scenario import Learner
+
+_TEMPERATURE: Final = 4.0
 
 Solution = tuple[torch.Tensor, torch.Tensor]
 """Weights (features x outputs) and biases (outputs) of a linear model, float64."""
@@ -24,9 +26,10 @@ def run_rounds(on_air: RoundsOnAir, first: Solution, moments: ReceivedMoments | 
     learner, (weights, biases) = on_air.report.scenario.learner, first
     classes = on_air.air.dataset.task == "classification"
     if classes and moments is not None:
-        factor = first_temperature(learner, moments, weights, biases)
+        factor = learner.temperature or _temperature(learner)
         weights, biases = factor * weights, factor * biases
-    start = Start(weights=weights, biases=biases, classes=classes, moments=moments)
+    norm = on_air.report.scenario.workers.clip_norm
+    start = Start(weights=weights, biases=biases, norm=norm, classes=classes, moments=moments)
     descent: Descent = DESCENTS.load(learner.descent)(learner, start)
     yield descent.weights, biases
     for _ in range(len(on_air)):
@@ -34,10 +37,6 @@ def run_rounds(on_air: RoundsOnAir, first: Solution, moments: ReceivedMoments | 
         yield descent.weights, biases
 
 
-def first_temperature(learner: Learner, moments: ReceivedMoments, weights: torch.Tensor, biases: torch.Tensor) -> float:
-    """Return what scores solved from moments are multiplied with: as asked, or what makes them probabilities."""
-    if learner.temperature:
-        return learner.temperature
-    if getattr(LEARNERS.load(learner.model), "gives_probabilities", False):
-        return 1.0
-    return probability_factor(learner, weights, biases, moments)
+def _temperature(learner: Learner) -> float:
+    """Return what scores of least squares are multiplied with, which are near 0 and 1; discriminants need nothing."""
+    return 1.0 if getattr(LEARNERS.load(learner.model), "gives_probabilities", False) else _TEMPERATURE

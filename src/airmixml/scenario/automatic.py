@@ -28,7 +28,7 @@ def choose(
 
     The centre is refined over the air where that can be, else the middle of the bounds. Rows of many inputs are brought
     to one norm; of few inputs too much would be lost by that. Classes are sent centred where the server can restore
-    them; they are learnt by discriminants, and all else by least squares.
+    them; they are learnt by discriminants, and all else, and what rounds start from, by least squares.
     """
     if workers.norm == AUTO:
         few = 0 < inputs < _FEW_INPUTS
@@ -46,8 +46,8 @@ def choose(
         restored = workers.sends == "moments" and workers.constant > 0.0 and not workers.bits
         centred = classes and restored and not workers.several_rows
         workers = replace(workers, label_code="centred" if centred else "one-hot")
-    if learner.model == AUTO:
-        learner = replace(learner, model="lda" if classes else "ridge")
     if learner.rounds == AUTO:
         learner = replace(learner, rounds=_ROUNDS if rounds_refusal(workers, radio) == "" else 0)
+    if learner.model == AUTO:
+        learner = replace(learner, model="lda" if classes and not learner.rounds else "ridge")
     return workers, learner

@@ -333,21 +333,23 @@ class Learner(Table):
         "auto: as many as suit the data)",
     )
     rounds_share: float = key(
-        0.8,
+        0.9,
         Real(low=0, open_low=True, high=1, open_high=True),
         "rounds: their share of the privacy loss (of mu^2); the moments have the rest",
     )
-    gradient_clip: float = key(0.2, Real(low=1e-6, high=1e3), "rounds: norm that gradients are shortened to")
+    gradient_clip: float = key(
+        0.2, Real(low=1e-6, high=1e3), "rounds: norm that gradients are shortened to, in units of workers.clip_norm"
+    )
     temperature: float = key(
         0.0,
         Real(low=0, high=1e6),
-        "rounds: what the scores solved from the moments are multiplied with first (0: what makes them probabilities)",
+        "rounds: what the scores solved from the moments are multiplied with first (0: 4, or 1 if lda solved them)",
     )
-    curvature: float = key(
+    rounds_step: float = key(
         0.0,
-        Real(low=0, high=1e6),
-        "rounds: curvature of the loss over that of least squares, which steps are divided by (0: 1 / (2 classes), or "
-        "1 for least squares)",
+        Real(low=0, high=1e9),
+        "rounds: how far all steps together can move the model (0: min(24 d^(1/4), 10 R) for classes, else R "
+        "gradient_clip)",
     )
     descent: str = key(
         "preconditioned",
