@@ -4,6 +4,7 @@ A descent is made of what is known before the first round, is asked for a ``Broa
 workers' clipped gradients with its noise. Other packages add their own through the group ``airmixml.descents``.
 """
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar, Final, Protocol
 
@@ -108,7 +109,7 @@ def _all_steps(learner: Learner, start: Start) -> float:
     """Return M for inputs of norm 1: chosen for classes; for numbers, what makes each round a step of Newton's."""
     if not start.classes:
         return learner.rounds * learner.gradient_clip
-    return min(_STEPS * len(start.weights) ** 0.25, _STEPS_PER_ROUND * learner.rounds)
+    return min(_STEPS * math.sqrt(math.sqrt(len(start.weights))), _STEPS_PER_ROUND * learner.rounds)
 
 
 class AdamDescent(_Stepping):

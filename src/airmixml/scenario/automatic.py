@@ -46,7 +46,7 @@ def choose(
         restored = workers.sends == "moments" and workers.constant > 0.0 and not workers.bits
         centred = classes and restored and not workers.several_rows
         workers = replace(workers, label_code="centred" if centred else "one-hot")
-    if learner.rounds == AUTO:
+    if str(learner.rounds) == AUTO:
         learner = replace(learner, rounds=_ROUNDS if rounds_refusal(workers, radio) == "" else 0)
     if learner.model == AUTO:
         learner = replace(learner, model="lda" if classes and not learner.rounds else "ridge")

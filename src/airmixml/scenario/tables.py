@@ -367,5 +367,12 @@ class Learner(Table):
         """Whether it is solved from moments that are added up while slots arrive, not trained on all mixtures."""
         return self.model == AUTO or bool(LEARNERS.load(self.model).closed_form)
 
+    @property
+    def in_words(self) -> str:
+        """What is learnt, and how."""
+        if not self.closed_form:
+            return f"{self.model}, {self.epochs:,} epochs"
+        return f"{self.model}, " + (f"then {self.rounds:,} rounds of gradients" if self.rounds else "closed form")
+
 
 TABLES: dict[str, type[Any]] = {kind.__name__.lower(): kind for kind in (Workers, Radio, Air, Mixing, Privacy, Learner)}
