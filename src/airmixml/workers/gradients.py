@@ -59,7 +59,7 @@ class Broadcast:
 
     def errors(self, inputs: Vectors, labels: Vectors) -> Doubles:
         """Return e of rows with these inputs (rows x features) and labels (rows x outputs); rows x outputs."""
-        scores = inputs.astype(np.float64) @ self.weights + self.biases
+        scores = (inputs @ self.weights.astype(inputs.dtype)).astype(np.float64) + self.biases
         if not self.classes:
             return np.asarray(scores - labels)
         powers = np.exp(scores - scores.max(axis=1, keepdims=True))
@@ -135,20 +135,14 @@ class Gradients(PoolPayload):
     def _shares(self) -> tuple[Doubles, Doubles]:
         """Errors of each row of the pool, rows x outputs, and what each holding multiplies its rows with; pool."""
         told = self._told
-        at_once = max(1, NUMBERS_AT_ONCE // self.inputs.shape[1])
-        parts = range(0, len(self.inputs), at_once)
-        errors = np.concatenate(
-            [told.errors(self.inputs[i : i + at_once], self.one_hot[i : i + at_once]) for i in parts]
-        )
-        lengths = self._lengths(errors)
-        most = self.rows_bound * told.clip
+        errors = told.errors(self.inputs, self.one_hot)
+        lengths, most = self._lengths(errors), self.rows_bound * told.clip
         return errors, self.unit / self.rows_bound * np.minimum(1.0, most / np.maximum(lengths, _SHORTEST))
 
     def _lengths(self, errors: Doubles) -> Doubles:
         """Return ||sum_r x_r e_r^T|| of each holding, without forming it: from products of rows; pool."""
         if self.rows is None:
-            squares = np.einsum("ij,ij->i", self.inputs, self.inputs, dtype=np.float64)
-            return np.asarray(np.sqrt(squares * (errors**2).sum(axis=1)))
+            return np.asarray(np.sqrt(self._squared_norms * (errors**2).sum(axis=1)))
         assert self.present is not None
         most, found = self.rows.shape[1], []
         at_once = max(1, NUMBERS_AT_ONCE // (most * (most + self.inputs.shape[1])))
@@ -158,6 +152,10 @@ class Gradients(PoolPayload):
             alike = (inputs @ inputs.transpose(0, 2, 1)) * (errors[rows] @ errors[rows].transpose(0, 2, 1))
             found.append(alike.sum(axis=(1, 2)))
         return np.asarray(np.sqrt(np.maximum(np.concatenate(found), 0.0)))
+
+    @cached_property
+    def _squared_norms(self) -> Doubles:
+        return np.asarray(np.einsum("ij,ij->i", self.inputs, self.inputs, dtype=np.float64))
 
     def _held(self, index: Integers) -> tuple[Integers, Doubles]:
         """Return the rows of workers with these holdings, and what each row is multiplied with; workers x rows."""
