@@ -266,6 +266,12 @@ class SlotTotals:
         return self.system.symbols_on_air
 
     @property
+    def uplink_symbols(self) -> int:
+        """Symbols of all slots on the air, those of rounds included."""
+        of_rounds = self.rounds * self.system.of_rounds.symbols_on_air if self.rounds else 0
+        return (self.slots - self.rounds) * self.symbols_per_slot + of_rounds
+
+    @property
     def row_copies(self) -> int:
         """On how many workers a row of the data lies, at most."""
         return 1 if self.rows is None else int(self.rows.copies.max())
