@@ -22,7 +22,7 @@ from airmixml.scenario import Learner
 from airmixml.streams import Streams
 from airmixml.workers import load_dataset
 
-ONE_STEP = Learner(rounds=1)
+ONE_STEP = Learner(rounds=1, rounds_step=0.2)  # in units of the clip, 0.2: a step of Newton's
 TABLE = Scenario.preset("private-table").settled(379, 30)
 
 
@@ -85,14 +85,14 @@ def test_a_rehearsal_states_what_a_run_states_and_both_keep_the_target(changes: 
 
 
 def test_a_report_counts_the_rounds() -> None:
-    one_slot, scenario = TABLE.with_overrides("workers.centre=public"), rounds("workers.centre=public")
+    one_slot, scenario = (rounds("workers.centre=public", f"learner.rounds={each}") for each in (0, 5))
     before, after = (learnt(each).transmission.report for each in (one_slot, scenario))
     told = after.to_dict()
     assert told["slots"] == 6
     # 31 inputs with the constant times 2 classes; downlink in 32 bits, with biases and clip.
     assert told["rounds"] == {
         "count": 5,
-        "share": scenario.learner.rounds_share,
+        "share": 0.9,
         "clip": scenario.learner.gradient_clip,
         "symbols_per_round": 62,
         "seconds_per_round": pytest.approx(62 / 794e3),

@@ -67,7 +67,7 @@ REAL_NUMBERS: dict[str, tuple[Any, ...]] = {
     "privacy.eavesdropper_distance_metres": (0, 9.9e-4, 1.1e6),
     "learner.shrinkage": (-0.1, 1.1e6),
     "learner.learning_rate": (0, -1e-3, 1000.1),
-    "learner.rounds_share": (0, 1, -0.1, 1.1),
+    "learner.rounds_share": (1, -0.1, 1.1),
     "learner.gradient_clip": (0, 9e-7, 1000.1),
     "learner.temperature": (-0.1, 1.1e6),
     "learner.rounds_step": (-0.1, 1.1e9),

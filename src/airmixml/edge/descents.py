@@ -16,6 +16,7 @@ from airmixml.workers.gradients import Broadcast
 
 _ADAM_FLOOR: Final = 1e-8
 _STEPS: Final = 24.0
+_NEWTON_STEPS: Final = 8.0
 _STEPS_PER_ROUND: Final = 10.0
 
 
@@ -106,9 +107,9 @@ class Preconditioned(_Stepping):
 
 
 def _all_steps(learner: Learner, start: Start) -> float:
-    """Return M for inputs of norm 1: chosen for classes; for numbers, what makes each round a step of Newton's."""
+    """Return M for inputs of norm 1; for numbers, what eight steps of Newton's amount to."""
     if not start.classes:
-        return learner.rounds * learner.gradient_clip
+        return _NEWTON_STEPS * learner.gradient_clip
     return min(_STEPS * math.sqrt(math.sqrt(len(start.weights))), _STEPS_PER_ROUND * learner.rounds)
 
 

@@ -167,7 +167,7 @@ def draws_key(scenario: Scenario) -> DrawsKey:
 
     On an air that is not ideal, and of integers, power and target decide them too.
     """
-    rounds = (scenario.learner.rounds, scenario.learner.rounds_share) if scenario.learner.rounds else (0, 0.0)
+    rounds = (scenario.learner.rounds, scenario.rounds_share) if scenario.learner.rounds else (0, 0.0)
     if not scenario.air.is_ideal:
         return scenario.seed, scenario.workers, scenario.radio, scenario.air, scenario.mixing, scenario.privacy, rounds
     blank = Mixing()

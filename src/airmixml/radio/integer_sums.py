@@ -164,7 +164,7 @@ def _slots_and_share(scenario: Scenario, numbers: int) -> tuple[int, float, int]
     if not learner.rounds:
         return slots, 1.0, 0
     in_rounds = scenario.workers.sends == "gradients"
-    share = learner.rounds_share if in_rounds else 1.0 - learner.rounds_share
+    share = scenario.rounds_share if in_rounds else 1.0 - scenario.rounds_share
     most = numbers**2 if in_rounds else numbers
     return learner.rounds if in_rounds else slots, _FOR_COARSER_STEPS * share, most * (slots + learner.rounds)
 

@@ -77,7 +77,7 @@ class System:
         """
         if not self.rounds:
             return 1.0
-        share = self.scenario.learner.rounds_share
+        share = self.scenario.rounds_share
         if self.integers is not None and self.of_rounds.integers is not None:
             return self.integers.hidden_variance / self.of_rounds.integers.hidden_variance
         return share / self.rounds / ((1.0 - share) / self.scenario.radio.slots)

@@ -219,7 +219,7 @@ class Tally(SlotTotals):
         signal = of_rounds.signal
         return {
             "count": self.system.rounds,
-            "share": learner.rounds_share,
+            "share": self.scenario.rounds_share,
             "clip": learner.gradient_clip,
             "symbols_per_round": of_rounds.symbols_on_air,
             "seconds_per_round": of_rounds.slot_seconds,

@@ -333,9 +333,9 @@ class Learner(Table):
         "auto: as many as suit the data)",
     )
     rounds_share: float = key(
-        0.9,
-        Real(low=0, open_low=True, high=1, open_high=True),
-        "rounds: their share of the privacy loss (of mu^2); the moments have the rest",
+        0.0,
+        Real(low=0, high=1, open_high=True),
+        "rounds: their share of the privacy loss (of mu^2), the moments have the rest (0: 0.9 for classes, else 0.5)",
     )
     gradient_clip: float = key(
         0.2, Real(low=1e-6, high=1e3), "rounds: norm that gradients are shortened to, in units of workers.clip_norm"
@@ -348,7 +348,7 @@ class Learner(Table):
     rounds_step: float = key(
         0.0,
         Real(low=0, high=1e9),
-        "rounds: how far all steps together can move the model (0: min(24 d^(1/4), 10 R) for classes, else R "
+        "rounds: how far all steps together can move the model (0: min(24 d^(1/4), 10 R) for classes, else 8 "
         "gradient_clip)",
     )
     descent: str = key(
