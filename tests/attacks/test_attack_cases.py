@@ -21,9 +21,8 @@ from airmixml.attacks import AttackResult, PlainFindings, attack, choose_parts, 
 from airmixml.attacks.attack_cases import PartStore, attack_each, load_attacks
 from airmixml.attacks.attack_report import CaseResult, Found, attack_csv, attack_markdown, epsilon_text, tables_of
 from airmixml.attacks.grades import GRADES, Findings, can_tell, grade_of, naming_bound
-from airmixml.attacks.label_inference import LabelInference
-from airmixml.attacks.linkage import Linkage
-from airmixml.attacks.listener_findings import Identified, ListenerFindings, Unmixing
+from airmixml.attacks.inference import Identified, LabelInference, Linkage
+from airmixml.attacks.listener_findings import ListenerFindings, Unmixing
 from airmixml.attacks.server_attacks import ServerFindings, Spread
 from airmixml.errors import RunFolderError, ScenarioError
 from airmixml.progress import Progress

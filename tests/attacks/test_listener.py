@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from airmixml.attacks.eavesdropper import overhear
-from airmixml.attacks.identification import PublicSamples, candidates_of
-from airmixml.attacks.listener_attacks import EAVESDROPPER, RELEASE
+from airmixml.attacks.listener_attacks import EAVESDROPPER, RELEASE, PublicSamples, candidates_of
 from airmixml.attacks.server_view import watch
 from airmixml.attacks.target import Outcome, Target
 from airmixml.scenario import Scenario

@@ -13,7 +13,7 @@ D = A |v - v'| are distinguished with probability Phi(D / 2), and a sample from 
 
 Of the release the schedule is hidden, unless all send in each slot. To sum over all schedules is out of reach: there
 the others of a slot are Gaussian with the mean and covariance of the samples that are really held
-(``gaussian_background``).
+(``likelihood``).
 """
 
 from collections.abc import Callable
@@ -28,11 +28,10 @@ from scipy.special import ndtri
 from scipy.stats import binom
 
 from airmixml.attacks.eavesdropper import arrivals, listener_of
-from airmixml.attacks.gaussian_background import background_of
 from airmixml.attacks.grades import Findings, level_of
+from airmixml.attacks.inference import FALSE_POSITIVES, hit_rate
 from airmixml.attacks.isolating_listener import alone, isolated_precision
-from airmixml.attacks.likelihood import score
-from airmixml.attacks.linkage import FALSE_POSITIVES, hit_rate
+from airmixml.attacks.likelihood import background_of, score
 from airmixml.attacks.receptions import hear_release
 from airmixml.attacks.sample_symbols import InnerProducts, Samples
 from airmixml.attacks.server_view import ServerView

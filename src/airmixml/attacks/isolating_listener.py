@@ -21,11 +21,10 @@ import torch
 from numpy.typing import NDArray
 
 from airmixml.attacks.eavesdropper import unrounded
-from airmixml.attacks.identification import PublicSamples, candidates_of, identified, pictures_of
-from airmixml.attacks.linkage import Scores, link
+from airmixml.attacks.inference import Scores, identified, link
+from airmixml.attacks.listener_attacks import PublicSamples, candidates_of, pictures_of
 from airmixml.attacks.listener_findings import ListenerFindings, Unmixing
-from airmixml.attacks.nearest_neighbours import blocks_of
-from airmixml.attacks.sample_symbols import InnerProducts, Layout, Moments, Samples, Symbols
+from airmixml.attacks.sample_symbols import InnerProducts, Layout, Moments, Samples, Symbols, blocks_of
 from airmixml.attacks.server_view import SEVERAL_ROWS, ServerView
 from airmixml.attacks.target import Outcome, Target
 from airmixml.errors import PrivacyError

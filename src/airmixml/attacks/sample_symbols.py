@@ -16,14 +16,20 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from airmixml.attacks.nearest_neighbours import blocks_of
 from airmixml.data import Centred, DataSet, LabelCode, OneHot
 from airmixml.radio.mixtures import MixtureBlock
 from airmixml.radio.senders import pack_symmetric, unpack_symmetric
 from airmixml.workers import Signal
 
+NUMBERS_AT_ONCE: Final = 1 << 24
 _MOST_MOMENTS: Final = 4096
 _SAMPLES_AT_ONCE: Final = 4096
+
+
+def blocks_of(rows: int, numbers_each: int, numbers_at_once: int = NUMBERS_AT_ONCE) -> list[slice]:
+    """Return the rows in blocks of at most so many numbers; where there are none, one block without rows."""
+    at_once = max(1, numbers_at_once // max(1, numbers_each))
+    return [slice(first, first + at_once) for first in range(0, max(1, rows), at_once)]
 
 
 class Layout:

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from airmixml.attacks.grades import EXPOSED, LEAK, Findings, can_tell, level_of
-from airmixml.attacks.label_inference import LabelInference, infer_labels
-from airmixml.attacks.nearest_neighbours import blocks_of
+from airmixml.attacks.inference import LabelInference, infer_labels
 from airmixml.attacks.reconstruction import Reconstruction, reconstruct, reconstruction_refusal
+from airmixml.attacks.sample_symbols import blocks_of
 from airmixml.attacks.target import Decoder, Outcome, Reader, Target
 from airmixml.data import DataSet
 from airmixml.output.numbers import NONE, plural
