@@ -68,42 +68,31 @@ class Group:
     @property
     def grade(self) -> str:
         """The worst grade of all."""
-        return max((self._grade(each.findings) for each in self.found), key=GRADES.index)
-
-    def _grade(self, findings: Findings) -> str:
-        return grade_of(findings.level, self.bound, too_few=bool(findings.too_few()))
+        findings = [each.findings for each in self.found]
+        grades = (grade_of(each.level, self.bound, too_few=bool(each.too_few())) for each in findings)
+        return max(grades, key=GRADES.index)
 
     def in_words(self, who: str) -> str:
         """Return what that adversary learns."""
         best = self.best.findings
-        if self.grade == "hidden":
-            return f"{who} {best.nothing()}"
         if self.grade == TOO_FEW:
             return f"{who} has {best.too_few()}"
-        return f"{who} {_joined(best.learned())}"
+        return f"{who} {best.nothing() if self.grade == 'hidden' else _joined(best.learned())}"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CaseResult:
-    """What each attack, by its name, found in one setting.
+    """What each attack, by its name, found in one setting."""
 
-    Attributes:
-        label: what tables and pictures call it.
-        claimed: least epsilon of a worker against each adversary; None for no claim.
-        claimed_per_row: the same of a row, with all its copies; empty where every row is a worker of its own.
-        copies: the most workers that hold the same row.
-        left_out: attacks that do not fit, and why.
-        held: different samples that workers hold, among which one is named.
-    """
-
-    label: str
+    label: str  # what tables and pictures call it
     scenario: Scenario
-    claimed: dict[str, float | None]
+    claimed: dict[str, float | None]  # least epsilon of a worker against each adversary; None for no claim
     found: dict[str, Found]
-    left_out: dict[str, str]
-    held: int
+    left_out: dict[str, str]  # attacks that do not fit, and why
+    held: int  # different samples that workers hold, among which one is named
+    # the epsilons of a row, with all its copies; empty where every row is a worker of its own
     claimed_per_row: dict[str, float | None] = field(default_factory=dict)
-    copies: int = 1
+    copies: int = 1  # the most workers that hold the same row
 
     @property
     def groups(self) -> list[Group]:
@@ -217,10 +206,7 @@ class CaseResult:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AttackResult:
-    """Everything that one command found: a result for each setting, time, device and folder of the results.
-
-    ``to_dict`` is its ``metrics.json``.
-    """
+    """Everything that one command found, setting by setting; ``to_dict`` is its ``metrics.json``."""
 
     cases: list[CaseResult]
     seconds: float

@@ -58,17 +58,11 @@ _MOST_DIFFERENCES: Final = 1 << 28
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Listener:
-    """An eavesdropper at its place.
+    """An eavesdropper at its place."""
 
-    Attributes:
-        beside_worker: the worker that it stands next to.
-        power_gain: from each worker, all antennas together, without fading, at most 1; shape workers.
-        noise_watts: noise power per complex symbol.
-    """
-
-    beside_worker: int
-    power_gain: NDArray[np.float64]
-    noise_watts: float
+    beside_worker: int  # the worker that it stands next to
+    power_gain: NDArray[np.float64]  # from each worker, all antennas together, without fading, at most 1; workers
+    noise_watts: float  # per complex symbol
 
     @classmethod
     def of(cls, scenario: Scenario, places_metres: NDArray[np.float64]) -> Self:
@@ -86,10 +80,7 @@ class Listener:
 
     @classmethod
     def at(cls, scenario: Scenario, places_metres: NDArray[np.float64], place_metres: NDArray[np.float64]) -> Self:
-        """Place the scenario's eavesdropper anywhere, in metres from the server to the east and to the north; shape 2.
-
-        The workers stand at ``places_metres``; workers x 2.
-        """
+        """Place the scenario's eavesdropper anywhere, in metres east and north of the server; shape 2."""
         privacy, radio = scenario.privacy, scenario.radio
         distance_metres = np.hypot(*(places_metres - place_metres).T)
         beside = int(distance_metres.argmin())
@@ -160,23 +151,14 @@ def _heard_alike(view: ServerView, heard_watts: NDArray[np.float64]) -> bool:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Arrival:
-    """How the workers of some slots arrive at a listener.
+    """How the workers of some slots arrive at a listener."""
 
-    Attributes:
-        slots: numbers of the slots.
-        draws: what they drew.
-        weights: complex gains of what workers hold, in units of the noise, before those of an imperfect air.
-        gains: of that air; None where it is ideal.
-        filters: that whiten what workers add; None where they add nothing.
-        heard_watts: power with which each scheduled worker is heard in units of the noise power; slots x scheduled.
-    """
-
-    slots: range
+    slots: range  # their numbers
     draws: SlotDraws
-    weights: torch.Tensor
-    gains: SeatGains | None
-    filters: torch.Tensor | None
-    heard_watts: NDArray[np.float64]
+    weights: torch.Tensor  # complex gains of what workers hold, in units of the noise, before those of the air
+    gains: SeatGains | None  # of an imperfect air; None where it is ideal
+    filters: torch.Tensor | None  # that whiten what workers add; None where they add nothing
+    heard_watts: NDArray[np.float64]  # power of each scheduled worker over that of the noise; slots x scheduled
 
     def __iter__(self) -> Iterator[tuple[slice, torch.Tensor]]:
         """Yield seats, and the complex weights with which they arrive; slots x seats x pieces, or x 1."""
@@ -226,13 +208,9 @@ def arrivals(
             weights = added.to(device)
             white = [turned.abs().square().mean(dim=2) for _, turned in _by_seats(weights, drawn.gains, filters)]
             heard_watts = torch.cat(white, dim=1).cpu().numpy()
+        of_air = drawn.gains
         yield Arrival(
-            slots=numbers,
-            draws=draws,
-            weights=weights,
-            gains=drawn.gains,
-            filters=filters,
-            heard_watts=heard_watts,
+            slots=numbers, draws=draws, weights=weights, gains=of_air, filters=filters, heard_watts=heard_watts
         )
 
 

@@ -28,7 +28,7 @@ from scipy.special import ndtri
 from scipy.stats import binom
 
 from airmixml.attacks.eavesdropper import arrivals, listener_of
-from airmixml.attacks.grades import Findings, level_of
+from airmixml.attacks.grades import Findings
 from airmixml.attacks.inference import FALSE_POSITIVES, hit_rate
 from airmixml.attacks.isolating_listener import alone, isolated_precision
 from airmixml.attacks.likelihood import background_of, score
@@ -90,26 +90,15 @@ def listener_precision(view: ServerView, member: NDArray[np.int64], targets: int
 
 @dataclass(frozen=True, kw_only=True)
 class Informed:
-    """How often targets of one kind were found.
-
-    Attributes:
-        attacked: how many of them were attacked.
-        trials: of all of them together, each with noise of its own.
-        copies: the most workers that hold one of them.
-        candidates: samples among which the right one is looked for.
-        named: share of the trials in which it was named.
-        hits: share in which it was detected, at 1 % false alarms.
-        mu_median: distance of present and absent in standard deviations of the noise, of the median target. None where
-            the schedule is hidden.
-        mu_largest: the same of the one that stands out most.
-    """
+    """How often targets of one kind were found."""
 
     attacked: int
-    trials: int
-    copies: int
-    candidates: int
-    named: float
-    hits: float
+    trials: int  # of all of them together, each with noise of its own
+    copies: int  # the most workers that hold one of them
+    candidates: int  # samples among which the right one is looked for
+    named: float  # share of the trials in which it was named
+    hits: float  # share in which it was detected, at 1 % false alarms
+    # distance of present and absent in standard deviations of the noise; None where the schedule is hidden
     mu_median: float | None = None
     mu_largest: float | None = None
 
@@ -161,11 +150,6 @@ class InformedFindings(Findings):
         return {whom: found for whom, found in every.items() if found is not None}
 
     @property
-    def level(self) -> str:
-        """From 5 % on it is a leak; from a half on everything is exposed."""
-        return level_of(max(found.share for found in self.of.values()))
-
-    @property
     def strength(self) -> tuple[float, ...]:
         """The largest share."""
         return (max(found.share for found in self.of.values()),)
@@ -203,15 +187,10 @@ class InformedFindings(Findings):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Targets:
-    """Vectors that are looked for.
+    """Vectors that are looked for."""
 
-    Attributes:
-        member: which of them each worker sends, -1 for none; shape workers.
-        candidates: numbers of the candidates in ``Candidates``, the right one last; targets x candidates.
-    """
-
-    member: NDArray[np.int64]
-    candidates: NDArray[np.int64]
+    member: NDArray[np.int64]  # which of them each worker sends, -1 for none; shape workers
+    candidates: NDArray[np.int64]  # numbers in ``Candidates``, the right one last; targets x candidates
 
     def __len__(self) -> int:
         return len(self.candidates)

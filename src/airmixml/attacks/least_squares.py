@@ -76,15 +76,9 @@ def solve_least_squares(
     Elsewhere there is but one solution as a rule, and steps are made in units of how well each worker was heard: one
     on the border may be heard ten thousand times worse than another, and would take hundreds of iterations.
 
-    Args:
-        matrix: A.
-        mixtures: Y, rows weighted as those of A; slots x columns.
-        ridge: shape columns.
-        start: where to begin; zero by default.
-        free: which entries may move, all by default; workers x columns.
-        iterations: at most so many.
-        tolerance: a column stops when its gradient is that much smaller than that of zero; what rounding leaves of it
-            has no curvature to follow where slots are fewer than workers.
+    Rows of Y (slots x columns) are weighted as those of A; ``free`` says which entries may move (workers x columns). A
+    column stops when its gradient is by ``tolerance`` smaller than that of zero; what rounding leaves of it has no
+    curvature to follow where slots are fewer than workers.
     """
     # Received powers span 60 orders of magnitude and float32 squares 38: every column is brought to about 1.
     strength = min(max(float(matrix.heard.max(initial=0.0)), _WEAKEST), 1.0 / _WEAKEST)
@@ -148,13 +142,7 @@ def solve_within_bounds(
 
     In each round the entries that sit at a bound and would leave it are held there, the others are moved by conjugate
     gradients, and what goes beyond a bound is brought back to it (Bertsekas 1982, projected Newton).
-
-    Args:
-        matrix, mixtures: A and Y as above.
-        lower, upper: least and largest value of each column; shape columns.
-        start: where to begin, such as the solution without bounds; workers x columns.
-        rounds: how often the held entries are chosen anew.
-        iterations: of conjugate gradients in each round, at most.
+    Bounds have the shape of the columns; a good start is the solution without them.
     """
     found, taken = start.clamp(lower, upper), 0
     none = torch.zeros_like(lower)

@@ -31,18 +31,12 @@ _COLUMNS_ON_GPU: Final = 1024
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Reconstruction:
-    """What the server makes of all workers with a method of ``RECONSTRUCTIONS``, and how long that took.
-
-    Attributes:
-        inputs: encoded inputs; workers x inputs.
-        labels: shares of the classes; workers x classes.
-        iterations: products with A and its transpose, at most, over the blocks of columns.
-    """
+    """What the server makes of all workers with a method of ``RECONSTRUCTIONS``, and how long that took."""
 
     method: str
-    inputs: NDArray[np.float32]
-    labels: NDArray[np.float32]
-    iterations: int
+    inputs: NDArray[np.float32]  # encoded; workers x inputs
+    labels: NDArray[np.float32]  # shares of the classes; workers x classes
+    iterations: int  # products with A and its transpose, at most, over the blocks of columns
     seconds: float
 
 

@@ -49,27 +49,7 @@ class Spread:
 
 @dataclass(frozen=True, kw_only=True)
 class ServerFindings(Findings):
-    """What a reconstruction shows of the workers, over all of them.
-
-    Attributes:
-        psnr_db: likeness to the original.
-        ssim: the same for images, else None.
-        recognised: workers whose class a reader trained on public samples reads from the reconstruction.
-        recognised_share: the same as a share of all workers.
-        guessing: how often always naming the most frequent class is right.
-        beyond_guessing: which part of what guessing leaves open was read.
-        p_value: of so many recognised by guessing.
-        explained: part of how the samples differ from the mean of all the others' that was found out; 1 is everything.
-        copied: workers whose sample was recovered with a tenth of the error of the public mean, or less.
-        copied_share: the same as a share of all workers.
-        copied_p_value: of so many copies or more, were each as likely as one of the wrong worker.
-        labels: classes inferred from the label symbols instead.
-        labels_beyond_guessing: which part of what guessing leaves open they give away.
-        image_shape: shape of a sample that is an image or a series.
-        reader_accuracy: how often the reader reads clean samples.
-        iterations: of the solver.
-        solver_seconds: how long it took.
-    """
+    """What a reconstruction shows of the workers, over all of them."""
 
     kind: ClassVar[str] = "server"
     titles: ClassVar[dict[str, str]] = {"server": "The server, who knows the schedule"}
@@ -79,21 +59,21 @@ class ServerFindings(Findings):
         "read": "class read from the recovered sample",
     }
 
-    psnr_db: Spread
-    ssim: Spread | None
-    recognised: int
+    psnr_db: Spread  # likeness to the original
+    ssim: Spread | None  # the same for images
+    recognised: int  # workers whose class a reader trained on public samples reads from the reconstruction
     recognised_share: float
-    guessing: float
-    beyond_guessing: float
-    p_value: float
-    explained: float
-    copied: int
+    guessing: float  # how often always naming the most frequent class is right
+    beyond_guessing: float  # which part of what guessing leaves open was read
+    p_value: float  # of so many recognised by guessing
+    explained: float  # part of how samples differ from the mean of all the others' that was found out; 1 is everything
+    copied: int  # workers whose sample was recovered with a tenth of the error of the public mean, or less
     copied_share: float
-    copied_p_value: float
-    labels: LabelInference
-    labels_beyond_guessing: float
+    copied_p_value: float  # of so many copies or more, were each as likely as one of the wrong worker
+    labels: LabelInference  # classes inferred from the label symbols instead
+    labels_beyond_guessing: float  # which part of what guessing leaves open they give away
     image_shape: ImageShape
-    reader_accuracy: float
+    reader_accuracy: float  # how often the reader reads clean samples
     iterations: int
     solver_seconds: float
 

@@ -34,27 +34,18 @@ SEVERAL_ROWS: Final = "workers hold several rows each: what one sends is no samp
 class ServerView:
     """All slots as the server sees them.
 
-    Attributes:
-        transmission: what was sent, with the data as they are sent and who holds which.
-        layout: which numbers of a worker are looked at.
-        received: mixtures of those numbers; slots x numbers, on the device.
-        symbols: all symbols of the first slots, as sent; slots x symbols.
-        released: mixtures of inputs in the open; slots x inputs, or of moments those of each class's workers in the
-            same slots, slot after slot: (slots classes) x inputs.
-        labels: mixtures of labels; slots x classes, none of moments, which send no label by itself.
-        matrix: shares, each slot weighted by 1 / (noise variance).
-        draws: schedule, ratios and powers, block by block. On an air that is not ideal ratios are those with which
-            workers were really received: Re(q g / d), where the server divided by d, in the mean over the slot.
+    On an air that is not ideal the ratios of ``draws`` are those with which workers were really received: Re(q g / d),
+    where the server divided by d, in the mean over the slot.
     """
 
-    transmission: Transmission
-    layout: Layout
-    received: torch.Tensor
-    symbols: torch.Tensor
-    released: torch.Tensor
-    labels: torch.Tensor
-    matrix: MixingMatrix
-    draws: list[SlotDraws]
+    transmission: Transmission  # what was sent, with the data as they are sent and who holds which
+    layout: Layout  # which numbers of a worker are looked at
+    received: torch.Tensor  # mixtures of those numbers; slots x numbers, on the device
+    symbols: torch.Tensor  # all symbols of the first slots, as sent; slots x symbols
+    released: torch.Tensor  # mixtures of inputs; slots x inputs, or of moments those of each class: (slots classes) x
+    labels: torch.Tensor  # mixtures of labels; slots x classes, none of moments, which send no label by itself
+    matrix: MixingMatrix  # shares, each slot weighted by 1 / (noise variance)
+    draws: list[SlotDraws]  # schedule, ratios and powers, block by block
 
     @property
     def scenario(self) -> Scenario:
@@ -92,13 +83,10 @@ def watch(scenario: Scenario, *, context: RunContext | None = None) -> ServerVie
     held_dim = dataset.held_dim or dataset.input_dim
     signal = Signal.of(scenario.workers, encoded_dim(scenario.workers, held_dim), dataset.label_dim)
     _check_memory(scenario, signal, device)
-    layouts: list[Layout] = []
-    received: list[torch.Tensor] = []
-    whole: list[torch.Tensor] = []
+    layouts, draws = list[Layout](), list[SlotDraws]()
+    received, whole = list[torch.Tensor](), list[torch.Tensor]()
+    cleared, measured = list[NDArray[np.float64]](), list[NDArray[np.float64]]()
     kept = slots_kept(_SLOTS_BY_CLASS, signal.symbols)
-    draws: list[SlotDraws] = []
-    cleared: list[NDArray[np.float64]] = []
-    measured: list[NDArray[np.float64]] = []
 
     def prepare(sent: DataSet) -> None:
         layouts.append(layout_of(signal, sent, device))

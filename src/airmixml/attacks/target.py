@@ -43,17 +43,11 @@ class Outcome:
 
 
 class Attack(Protocol):
-    """One way to learn about workers; registered in ``airmixml.registries.ATTACKS`` or by an entry point.
+    """One way to learn about workers; registered in ``airmixml.registries.ATTACKS`` or by an entry point."""
 
-    Attributes:
-        about: one line that says how it works.
-        adversary: who can do it; its claimed epsilon stands beside what was found.
-        findings: class of what it finds, to read back what was kept.
-    """
-
-    about: str
-    adversary: str
-    findings: type[Findings]
+    about: str  # one line that says how it works
+    adversary: str  # who can do it; its claimed epsilon stands beside what was found
+    findings: type[Findings]  # class of what it finds, to read back what was kept
 
     def refusal(self, scenario: Scenario) -> str:
         """Return why the attack does not fit the scenario; empty if it does."""

@@ -112,15 +112,10 @@ def correlations(mixtures: torch.Tensor, whitening: torch.Tensor, candidates: to
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Unmixed:
-    """What was found in the mixtures.
+    """What was found in the mixtures."""
 
-    Attributes:
-        estimates: what the slots of each group share, in an unknown scale; groups x d, real.
-        group_of_slot: group of each slot, -1 for those that were like no other; slots.
-    """
-
-    estimates: torch.Tensor
-    group_of_slot: NDArray[np.int64]
+    estimates: torch.Tensor  # what the slots of each group share, in an unknown scale; groups x d, real
+    group_of_slot: NDArray[np.int64]  # -1 for those that were like no other; slots
 
 
 def unmix(mixtures: torch.Tensor, *, seed: int = 0) -> Unmixed:

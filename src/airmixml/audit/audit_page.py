@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from airmixml.arrays import Doubles
-from airmixml.audit.adversaries import AUDITED
 from airmixml.audit.bounds import binomial_upper
 from airmixml.audit.claims_and_bounds import Audit, AuditResult, why_far_below
 from airmixml.audit.faults import Fault
 from airmixml.audit.noise_check import NoiseCheck
+from airmixml.audit.settings import AUDITED
 from airmixml.output.figures import BLUE, GREEN, RED, new_figure, save_figure
 from airmixml.output.numbers import epsilon_text
 

@@ -14,14 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.attacks.claimed_epsilons import Claim, claims_of
-from airmixml.audit.adversaries import AUDITED
 from airmixml.audit.audit_page import audit_markdown, draw_audit, verdict_of
 from airmixml.audit.canaries import draw_pairs, sent_of, worst_samples
 from airmixml.audit.claims_and_bounds import Audit, AuditResult, why_far_below
 from airmixml.audit.isolating_listener import check_added_noise
 from airmixml.audit.noise_check import CHECKS, NoiseCheck, NoiseMeter, check_noise, runs_needed, stated_noise_watts
 from airmixml.audit.one_run import OneRun, canaries_that_fit, run_with_canaries
-from airmixml.audit.settings import AuditSettings
+from airmixml.audit.settings import AUDITED, AuditSettings
 from airmixml.audit.trials import ADDED_NOISE, KEPT_FILES, NOISE, Bench, Keeper
 from airmixml.data import DataSet
 from airmixml.devices import using_threads

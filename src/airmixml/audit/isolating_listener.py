@@ -104,10 +104,9 @@ class _Scored:
         formed = slot.formed
         if formed is None or self.fault.unmasked:
             return np.zeros(size)
-        if not self.alone:
-            return formed.in_score(number, first, size)
-        recovers = self.masking.self_watts > 0.0
-        return formed.self_mask(number, first, size) if recovers else formed.of_worker(number, first, size)
+        if self.alone and self.masking.self_watts > 0.0:  # masks are recovered
+            return formed.self_mask(number, first, size)
+        return formed.added({formed.seat: 1.0} if self.alone else formed.weights, number, first, size)
 
 
 def heard_slots(bench: Bench, worker: int, *, alone: bool = False) -> tuple[HeardSlot, ...]:
@@ -206,8 +205,9 @@ def _standardised(bench: Bench, heard: HeardSlot, slot: int, symbols: int) -> Do
     rest, count = rest * math.sqrt(others), others + 1
     masks = others_masks = np.zeros(symbols)
     if not fault.unmasked:
-        masks = heard.formed.of_worker(_FIRST_CHECKED_SLOT + slot, 0, symbols)
-        others_masks = heard.formed.of_others(_FIRST_CHECKED_SLOT + slot, 0, symbols)
+        every, seat, where = heard.formed.weights, heard.formed.seat, (_FIRST_CHECKED_SLOT + slot, 0, symbols)
+        masks = heard.formed.added({seat: 1.0}, *where)
+        others_masks = heard.formed.added({other: 1.0 for other in every if other != seat}, *where)
     everybody = own + rest + masks + others_masks
     masked_watts = len(listening.masks) * masking.pair_watts + (1.0 - 1.0 / count) * masking.own_watts
     apart = own + masks - everybody / count

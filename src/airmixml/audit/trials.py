@@ -33,18 +33,13 @@ KEPT_FILES: Final = (_TRIALS, NOISE, ADDED_NOISE)
 
 
 class Keeper:
-    """Keeps what is finished as long as the process lives; with a folder also there, trials every few seconds.
-
-    Attributes:
-        checks: what noise is like, once it was measured; by the file that it is kept in.
-        resumed_blocks: blocks of trials that an interrupted audit had finished.
-    """
+    """Keeps what is finished as long as the process lives; with a folder also there, trials every few seconds."""
 
     def __init__(self, folder: Path | None = None, every_seconds: float = 2.0) -> None:
         self._store, self._every_seconds = None if folder is None else ResultStore(folder), every_seconds
         self._saved_at = time.monotonic()
         self._blocks: dict[str, Blocks] = {}
-        self.checks: dict[str, NoiseCheck] = {}
+        self.checks: dict[str, NoiseCheck] = {}  # once noise was measured; by the file that it is kept in
         if self._store is not None:
             self._blocks = self._store.load(_TRIALS, _kept_blocks) or {}
             for name in (NOISE, ADDED_NOISE):
