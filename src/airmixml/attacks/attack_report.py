@@ -1,7 +1,5 @@
 """What attacks found in each setting: its grade, a verdict in words that need no table, tables, CSV and JSON."""
 
-import csv
-import io
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -11,7 +9,7 @@ from airmixml.attacks.grades import EXPOSED, GRADES, TOO_FEW, Findings, grade_of
 from airmixml.attacks.target import Outcome
 from airmixml.notebook import html_lines
 from airmixml.output import numbers
-from airmixml.output.tables import Table
+from airmixml.output.tables import Table, rows_csv
 from airmixml.radio.power_calibration import slots_target
 from airmixml.registries import ATTACKS
 from airmixml.scenario import Scenario, keys_in_force
@@ -288,13 +286,9 @@ def attack_markdown(result: AttackResult) -> str:
 
 def attack_csv(result: AttackResult) -> str:
     """Return all numbers, one line per setting and attack, for other programs."""
-    text = io.StringIO()
     rows = [_flat(case, each) for case in result.cases for each in case.found.values()]
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    writer = csv.DictWriter(text, names, restval="", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
+    names = dict.fromkeys(name for row in rows for name in row)
+    return rows_csv([{name: row.get(name, "") for name in names} for row in rows])
 
 
 def _flat(case: CaseResult, found: Found) -> dict[str, Any]:

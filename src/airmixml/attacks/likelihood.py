@@ -22,7 +22,7 @@ first.
 
 import math
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -48,23 +48,10 @@ _MOST_PUBLIC: Final = 5000
 _SAMPLES_AT_ONCE: Final = 4096
 
 
-class Background(Protocol):
-    """The filter S^-1 for every slot of a reception."""
-
-    slots: int
-    device: torch.device
-
-    def prepare(self, inputs: NDArray[np.float32], labels: NDArray[np.int64]) -> Any:
-        """Return candidates with these encoded inputs and classes."""
-
-    def products(self, candidates: Any, slots: slice) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return b = v^H S^-1 y and c = v^T S^-1 v; candidates x slots each, or c of all slots: candidates x 1."""
-
-
 def background_of(
     received: Received, signal: Signal, label_code: LabelCode, inputs: NDArray[np.float32], labels: NDArray[np.int64]
-) -> Background:
-    """Learn the background from public samples: encoded inputs (samples x features) and classes."""
+) -> "Background":
+    """Learn the filter S^-1 for every slot from public samples: encoded inputs (samples x features) and classes."""
     if signal.moments and signal.symbols > MOST_EXPLICIT:
         return ProductBackground(received, signal, label_code, inputs[:_MOST_PUBLIC], labels[:_MOST_PUBLIC])
     return SymbolBackground(received, Moments(signal) if signal.moments else Layout(signal), inputs, labels)
@@ -118,7 +105,7 @@ class SymbolBackground:
         return torch.cat(parts) @ self._directions
 
     def products(self, candidates: torch.Tensor, slots: slice) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return b and c."""
+        """Return b = v^H S^-1 y and c = v^T S^-1 v; candidates x slots each, c of all slots: candidates x 1."""
         weights = self._weights[:1] if self._alike else self._weights[slots]
         return times(candidates, self._filtered[slots].T), candidates.square() @ weights.T
 
@@ -190,6 +177,9 @@ class ProductBackground:
             return heard
         mean = torch.as_tensor(self._heard_mean)
         return heard - kernel.mean(dim=1, keepdim=True) - mean[slots]
+
+
+Background = SymbolBackground | ProductBackground
 
 
 def log_ratios(b: torch.Tensor, c: torch.Tensor, level: float) -> torch.Tensor:

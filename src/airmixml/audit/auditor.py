@@ -150,7 +150,7 @@ class Auditor:
         adjacency = "replace-one" if hidden_fixed else self.adjacency
         told = told or fault.schedule_revealed
         name = f"one run, schedule {'known' if told else 'hidden'}, {adjacency}"
-        if kept := self._keeper.load(name, [canaries]):
+        if kept := self._keeper.load(name):
             return OneRun(scores=kept[0][0], coins=kept[0][1] > 0.5, adjacency=adjacency), why
         meter = NoiseMeter(symbols, stated_noise_watts(scenario))
         run = run_with_canaries(

@@ -35,9 +35,9 @@ from airmixml.audit.canaries import sent_of, worst_samples
 from airmixml.audit.faults import Fault
 from airmixml.audit.isolating_filter import FormedMasks, Listening, draw_honest, listen
 from airmixml.audit.noise_check import NoiseCheck, NoiseMeter
-from airmixml.audit.trials import Bench, Trials, noise_source
+from airmixml.audit.trials import Bench, Trials, noise_source, seats_of_worker
 from airmixml.output.numbers import plural
-from airmixml.radio.draws import AirSetting, draw_blocks, suitable_block
+from airmixml.radio.draws import AirSetting
 from airmixml.radio.masking import Masking, masking_of
 from airmixml.streams import Streams
 
@@ -158,12 +158,10 @@ def isolating_trials(bench: Bench, worker: int, *, alone: bool = False) -> Trial
 def _seats_of_worker(setting: AirSetting, worker: int) -> list[tuple[float, int]]:
     """Return sqrt(beta) q as planned, and the seat, of each slot that the worker sends in."""
     found = list[tuple[float, int]]()
-    for drawn in draw_blocks(setting, suitable_block(setting)):
-        draws, planned = drawn.numpy(), drawn.planned_ratios
-        assert planned is not None
-        slot, seat = np.nonzero((draws.scheduled_workers == worker) & (draws.ratios > 0.0))
+    for drawn, draws, slot, seat in seats_of_worker(setting, worker):
+        assert drawn.planned_ratios is not None
         # What a worker sends more softly than planned it sends with softer noise and masks.
-        amplitudes = np.sqrt(draws.power_scale_watts[slot]) * planned.numpy()[slot, seat]
+        amplitudes = np.sqrt(draws.power_scale_watts[slot]) * drawn.planned_ratios.numpy()[slot, seat]
         found += zip(amplitudes.tolist(), seat.tolist(), strict=True)
     return found
 

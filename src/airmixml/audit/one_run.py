@@ -74,15 +74,8 @@ def run_with_canaries(
 ) -> OneRun:
     """Run all slots once on the real data, encoded, and return the score of every canary.
 
-    Args:
-        scenario: what to run.
-        dataset: the real data, encoded.
-        canaries: how many workers are canaries.
-        meter: told of the noise of every slot.
-        adjacency: "replace-one" for two samples a canary, "remove-one" for one that is sent or not.
-        told: whether the adversary knows schedule, ratios and everybody else's samples, or only the mixtures.
-        fault: injected into the mechanism.
-        context: block size, threads and progress.
+    By "replace-one" a canary has two samples, by "remove-one" one that is sent or not. ``told``: the adversary knows
+    schedule, ratios and everybody else's samples, and not only the mixtures. The meter is told of the noise.
     """
     population = deploy(scenario.workers, dataset.train_samples, Streams(scenario.seed))
     dataset = centre_privately([scenario], dataset, population)

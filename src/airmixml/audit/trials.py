@@ -4,7 +4,7 @@ An attack is a function that takes a ``Bench`` and returns ``Bench.run`` of what
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,9 +18,9 @@ from airmixml.arrays import Doubles, Integers
 from airmixml.audit.faults import Fault
 from airmixml.audit.noise_check import NoiseCheck
 from airmixml.devices import using_threads
-from airmixml.radio.draws import AirSetting
+from airmixml.radio.draws import AirSetting, SlotDraws, SlotTensors, draw_blocks, suitable_block
 from airmixml.scenario import RunContext
-from airmixml.storage.results import ResultStore, corrupt_file, from_plain, to_plain
+from airmixml.storage.results import ResultStore, from_plain, to_plain
 from airmixml.streams import Streams
 
 Blocks = list[Doubles]
@@ -47,13 +47,9 @@ class Keeper:
                     self.checks[name] = check
         self.resumed_blocks = sum(map(len, self._blocks.values()))
 
-    def load(self, name: str, sizes: Sequence[int]) -> Blocks:
-        """Return the finished blocks of that name in order; a block is 2 x the size that it must have."""
-        kept = list(self._blocks.get(name, []))
-        if self._store is not None and [each.shape for each in kept] != [(2, size) for size in sizes[: len(kept)]]:
-            problem = ValueError(f"{name} must be blocks of 2 x {sizes[0]} numbers, the last one of 2 x {sizes[-1]}")
-            raise corrupt_file(self._store.folder / _TRIALS, problem)
-        return kept
+    def load(self, name: str) -> Blocks:
+        """Return the finished blocks of that name in order."""
+        return list(self._blocks.get(name, []))
 
     def save(self, name: str, blocks: Blocks) -> None:
         """Keep the finished blocks; on the disk a few seconds later."""
@@ -74,15 +70,8 @@ class Keeper:
 
 
 def _kept_blocks(counts: dict[str, int], arrays: dict[str, NDArray[Any]]) -> dict[str, Blocks]:
-    """Return the blocks of each name; a ValueError says what is odd about them."""
-    blocks = {name: [arrays.pop(f"{name}/{number}") for number in range(count)] for name, count in counts.items()}
-    if arrays:
-        raise ValueError(f"{', '.join(sorted(arrays))}: more blocks than were counted")
-    for name, every in blocks.items():
-        numbers = every and all(each.dtype == np.float64 and not np.isnan(each).any() for each in every)
-        if not numbers or not all(each.ndim == 2 and len(each) == 2 for each in every):
-            raise ValueError(f"{name} must be blocks of 2 x trials numbers")
-    return blocks
+    """Return the blocks of each name."""
+    return {name: [arrays[f"{name}/{number}"] for number in range(count)] for name, count in counts.items()}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -129,7 +118,7 @@ class Bench:
         The last block may have fewer trials than the others. ``how``, ``normal`` and ``shift`` are those of ``Trials``.
         """
         sizes = [min(per_block, self.trials - first) for first in range(0, self.trials, per_block)]
-        done = self.keeper.load(name, sizes)
+        done = self.keeper.load(name)
         self.context.progress(name, len(done), len(sizes))
         engine = self.context.engine
         shared = score_block, self.context.speed.threads if engine.here else 1
@@ -151,6 +140,13 @@ def prepare_blocks(shared: tuple[ScoreBlock, int]) -> Callable[[tuple[int, int]]
             return score_block(*block)
 
     return score
+
+
+def seats_of_worker(air: AirSetting, worker: int) -> Iterator[tuple[SlotTensors, SlotDraws, Integers, Integers]]:
+    """Yield, block by block as a run of that seed draws them, slots, and in which of them and where a worker sends."""
+    for drawn in draw_blocks(air, suitable_block(air)):
+        draws = drawn.numpy()
+        yield drawn, draws, *np.nonzero((draws.scheduled_workers == worker) & (draws.ratios > 0.0))
 
 
 def noise_source(seed: int, chapter: int) -> torch.Generator:
