@@ -25,7 +25,7 @@ from airmixml.attacks.likelihood import (
 )
 from airmixml.attacks.receptions import Amplitudes, Received, strongest_workers
 from airmixml.attacks.sample_symbols import Layout, Moments
-from airmixml.attacks.server_view import rows_of_classes, slots_kept
+from airmixml.attacks.target import rows_of_classes, slots_kept
 from airmixml.attacks.unmixing import nearest_sample, whitening_of
 from airmixml.data import OneHot
 from airmixml.workers import Signal

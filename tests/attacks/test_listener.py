@@ -12,8 +12,7 @@ import pytest
 
 from airmixml.attacks.eavesdropper import overhear
 from airmixml.attacks.listener_attacks import EAVESDROPPER, RELEASE, PublicSamples, candidates_of
-from airmixml.attacks.server_view import watch
-from airmixml.attacks.target import Outcome, Target
+from airmixml.attacks.target import Outcome, Target, watch
 from airmixml.scenario import Scenario
 
 DIGITS = Scenario.preset("digits").with_overrides("workers.count=200", "radio.slots=300")

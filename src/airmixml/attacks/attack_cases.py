@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from airmixml.arrays import Integers
 from airmixml.attacks.attack_figure import draw_attack
 from airmixml.attacks.attack_report import AttackResult, CaseResult, Found, attack_csv, attack_markdown
 from airmixml.attacks.claimed_epsilons import LeastEpsilons, least_epsilons
@@ -213,7 +213,7 @@ def attack_each(cases: Sequence[Case], parts: Sequence[str], *, folder: Path, co
         results = []
         for number, case in enumerate(cases):
             claims = _file(number, "claims")
-            claimed: LeastEpsilons | None = store.load(claims, lambda plain, _: _read_claims(plain))
+            claimed: LeastEpsilons | None = store.load(claims, lambda plain, _: from_plain(LeastEpsilons, plain))
             if claimed is None:
                 own = case.scenario.privacy.adversary
                 adversaries = dict.fromkeys((*_ADVERSARIES, own, *(ATTACKS.load(name).adversary for name in parts)))
@@ -238,14 +238,7 @@ def _file(number: int, name: str) -> str:
     return f"{number + 1:02d}-{name}.npz"
 
 
-def _read_claims(plain: Any) -> LeastEpsilons | None:
-    with suppress(ValueError):
-        known: LeastEpsilons = from_plain(LeastEpsilons, plain)
-        return known
-    return None
-
-
-Shared = tuple[list[Scenario], NDArray[np.int64]]
+Shared = tuple[list[Scenario], Integers]
 """The settings, and the ``examples`` of ``Target``."""
 
 
@@ -312,7 +305,7 @@ def prepare_attacks(shared: tuple[Shared, RunContext]) -> Callable[[Part], Found
     return attacked
 
 
-def _choose_examples(held_in_cases: Sequence[NDArray[np.int64]], dataset: DataSet) -> NDArray[np.int64]:
+def _choose_examples(held_in_cases: Sequence[Integers], dataset: DataSet) -> Integers:
     """Return samples that some worker holds in every case, class after class; rows of the pool."""
     held = reduce(np.intersect1d, held_in_cases)
     if not len(held):

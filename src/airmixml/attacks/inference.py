@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom, hypergeom, rankdata
 
+from airmixml.arrays import Doubles, Integers
 from airmixml.errors import ScenarioError
 
 FALSE_POSITIVES: Final = 0.01
@@ -28,8 +29,8 @@ _ALIKE: Final = 1.001
 class Scores:
     """Scores of samples that are held, and of decoys that nobody holds: likelihood ratios in logs, or correlations."""
 
-    held: NDArray[np.float64]
-    decoys: NDArray[np.float64]
+    held: Doubles
+    decoys: Doubles
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +49,7 @@ class Linkage:
     method: str  # what the candidates were scored by, "likelihood" or "likeness"
 
 
-def link(scores: Scores, nearest: NDArray[np.int64], dominating: NDArray[np.int64], *, method: str) -> Linkage:
+def link(scores: Scores, nearest: Integers, dominating: Integers, *, method: str) -> Linkage:
     """Judge scores of candidates that workers hold and of decoys, and the likeliest held candidate of each mixture.
 
     ``dominating`` is the one with the largest share of each mixture, by its number among the held candidates, -1 where
@@ -74,16 +75,14 @@ def link(scores: Scores, nearest: NDArray[np.int64], dominating: NDArray[np.int6
     )
 
 
-def area_under_curve(private_scores: NDArray[np.float64], public_scores: NDArray[np.float64]) -> float:
+def area_under_curve(private_scores: Doubles, public_scores: Doubles) -> float:
     """Return P(private > public) + P(private = public) / 2 over all pairs, from ranks (Mann and Whitney)."""
     members, decoys = len(private_scores), len(public_scores)
     ranks = rankdata(np.concatenate([private_scores, public_scores]))
     return float((ranks[:members].sum() - members * (members + 1) / 2.0) / (members * decoys))
 
 
-def hit_rate(
-    private_scores: NDArray[np.float64], public_scores: NDArray[np.float64], false_positive_rate: float
-) -> float:
+def hit_rate(private_scores: Doubles, public_scores: Doubles, false_positive_rate: float) -> float:
     """Return the share of private scores above a threshold that no more than that share of the decoys passes."""
     passing = int(false_positive_rate * len(public_scores))
     threshold = np.sort(public_scores)[::-1][passing]
@@ -99,7 +98,7 @@ class Identified:
     p_value: float
 
 
-def identified(named: NDArray[np.int64], right: NDArray[np.int64], among: int) -> Identified:
+def identified(named: Integers, right: Integers, among: int) -> Identified:
     """Return how many names are right; rows of the pool each, guessed among so many."""
     count = int((named == right).sum())
     p_value = float(binom.sf(count - 1, len(right), 1.0 / among))
@@ -115,7 +114,7 @@ def better_of(*found: Identified) -> Identified:
     return replace(best, p_value=min(1.0, len(found) * best.p_value))
 
 
-def count_loudest(scores: NDArray[np.float64], strength: NDArray[np.float64], most: int) -> Identified:
+def count_loudest(scores: Doubles, strength: Doubles, most: int) -> Identified:
     """Return how many of the loudest candidates have as many first places; at most a twentieth are looked at.
 
     The p-value is hypergeometric. Where all are equally strong nobody is loudest, and none are looked at.
@@ -129,7 +128,7 @@ def count_loudest(scores: NDArray[np.float64], strength: NDArray[np.float64], mo
     return Identified(looked_at=count, identified=found, p_value=p_value)
 
 
-def places_among(candidates: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:
+def places_among(candidates: Integers, rows: Integers) -> Integers:
     """Return the places of rows of the pool among candidates in ascending order, -1 for others; shape of the rows."""
     place = np.searchsorted(candidates, rows).clip(max=len(candidates) - 1)
     return np.where(candidates[place] == rows, place, -1)
@@ -145,7 +144,7 @@ class LabelInference:
     p_value: float  # of so many right ones or more, were each right with the baseline's probability
 
 
-def infer_labels(estimates: NDArray[np.floating], labels: NDArray[np.int64]) -> LabelInference:
+def infer_labels(estimates: NDArray[np.floating], labels: Integers) -> LabelInference:
     """Infer each label as the class of the largest estimate (rows x classes, in any positive scale).
 
     True labels are -1 where nobody sent, which does not count. Without a schedule the label part of a slot is taken
@@ -164,11 +163,8 @@ def infer_labels(estimates: NDArray[np.floating], labels: NDArray[np.int64]) -> 
 
 
 def infer_shares(
-    received_labels: NDArray[np.floating],
-    *,
-    slot_weights: NDArray[np.float64] | None = None,
-    known_scale: bool = True,
-) -> NDArray[np.float64] | None:
+    received_labels: NDArray[np.floating], *, slot_weights: Doubles | None = None, known_scale: bool = True
+) -> Doubles | None:
     """Estimate the shares of the classes among all workers from the mean of the received labels; shape classes.
 
     A slot's expectation over schedule and noise (slots x classes) is a times the shares, with a = 1 at the server and
@@ -203,7 +199,7 @@ class ClassShares:
     prior_distance: float
 
     @classmethod
-    def of(cls, shares: NDArray[np.float64], worker_labels: NDArray[np.int64]) -> Self:
+    def of(cls, shares: Doubles, worker_labels: Integers) -> Self:
         """Compare with the labels of all workers."""
         truth = np.bincount(worker_labels, minlength=len(shares)) / len(worker_labels)
         equal = np.full(len(shares), 1.0 / len(shares))

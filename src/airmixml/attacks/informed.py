@@ -22,11 +22,11 @@ from typing import ClassVar, Final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from scipy.special import ndtri
 from scipy.stats import binom
 
+from airmixml.arrays import Doubles, Integers
 from airmixml.attacks.eavesdropper import arrivals, listener_of
 from airmixml.attacks.grades import Findings
 from airmixml.attacks.inference import FALSE_POSITIVES, hit_rate
@@ -34,8 +34,7 @@ from airmixml.attacks.isolating_listener import alone, isolated_precision
 from airmixml.attacks.likelihood import background_of, score
 from airmixml.attacks.receptions import hear_release
 from airmixml.attacks.sample_symbols import InnerProducts, Samples
-from airmixml.attacks.server_view import ServerView
-from airmixml.attacks.target import Outcome, Target
+from airmixml.attacks.target import Outcome, ServerView, Target
 from airmixml.output.numbers import NONE
 from airmixml.radio.senders import RowSums
 from airmixml.scenario import Scenario, Speed
@@ -56,11 +55,11 @@ _NOTE: Final = (
     "one; *copies*: the most workers that hold one row. The epsilon per row covers a row with all its copies."
 )
 
-Precision = Callable[[ServerView, NDArray[np.int64], int, Speed], NDArray[np.float64]]
+Precision = Callable[[ServerView, Integers, int, Speed], Doubles]
 """A^2 of vectors, each sent by the workers whose entry is its number (-1: by none); shape targets."""
 
 
-def server_precision(view: ServerView, member: NDArray[np.int64], targets: int, _speed: Speed) -> NDArray[np.float64]:
+def server_precision(view: ServerView, member: Integers, targets: int, _speed: Speed) -> Doubles:
     """Return what the server knows of vectors: the shares of their workers add up, slot by slot."""
     found, first = np.zeros(targets), 0
     for draws in view.draws:
@@ -72,7 +71,7 @@ def server_precision(view: ServerView, member: NDArray[np.int64], targets: int, 
     return found
 
 
-def listener_precision(view: ServerView, member: NDArray[np.int64], targets: int, speed: Speed) -> NDArray[np.float64]:
+def listener_precision(view: ServerView, member: Integers, targets: int, speed: Speed) -> Doubles:
     """Return the same of the eavesdropper, who knows all phases: complex amplitudes add up."""
     found = torch.zeros(targets, dtype=torch.float64)
     for arrival in arrivals(view.transmission, listener_of(view), speed=speed):
@@ -189,14 +188,14 @@ class InformedFindings(Findings):
 class Targets:
     """Vectors that are looked for."""
 
-    member: NDArray[np.int64]  # which of them each worker sends, -1 for none; shape workers
-    candidates: NDArray[np.int64]  # numbers in ``Candidates``, the right one last; targets x candidates
+    member: Integers  # which of them each worker sends, -1 for none; shape workers
+    candidates: Integers  # numbers in ``Candidates``, the right one last; targets x candidates
 
     def __len__(self) -> int:
         return len(self.candidates)
 
     @property
-    def copies(self) -> NDArray[np.int64]:
+    def copies(self) -> Integers:
         """How many workers send each; shape targets."""
         return np.bincount(self.member[self.member >= 0], minlength=len(self))
 
@@ -222,7 +221,7 @@ class Candidates:
         workers = generator.permutation(count)[:_TARGETS]
         items = held[workers] if len(np.unique(held)) == count else generator.permutation(np.unique(held))[:_TARGETS]
         self.targets: dict[str, Targets] = {}
-        self.precisions: dict[bytes, NDArray[np.float64]] = {}  # of members, as far as they are known
+        self.precisions: dict[bytes, Doubles] = {}  # of members, as far as they are known
         self._rows: RowSums | None = None
         if population.holdings is None:
             self.targets["worker"] = self._among_rows(alone(workers, count), held[workers])
@@ -237,7 +236,7 @@ class Candidates:
                 holdings, torch.from_numpy(self.data.train_inputs), codes, self._workers, self._signal
             )
 
-    def gram(self, some: NDArray[np.int64]) -> NDArray[np.float64]:
+    def gram(self, some: Integers) -> Doubles:
         """Return the products <v_c, v_c'> of candidates; candidates x candidates."""
         rows, weights = some[:, None], np.ones((len(some), 1))
         if self._rows is not None:
@@ -250,26 +249,24 @@ class Candidates:
         np.add.at(sums, (np.arange(len(some))[:, None], place.reshape(rows.shape)), weights)
         return np.asarray(sums @ inner.between(exact, exact).numpy() @ sums.T)
 
-    def _among_rows(self, member: NDArray[np.int64], rows: NDArray[np.int64]) -> Targets:
+    def _among_rows(self, member: Integers, rows: Integers) -> Targets:
         """Decoys are public samples; where there are few, others of the pool too."""
         pool = np.arange(len(self.data.train_inputs))
         enough = len(self._public) >= _DECOYS
         return self._among(member, rows, lambda row: self._public if enough else pool[pool != row])
 
-    def _among_people(self, member: NDArray[np.int64], people: NDArray[np.int64], holdings: Holdings) -> Targets:
+    def _among_people(self, member: Integers, people: Integers, holdings: Holdings) -> Targets:
         """Decoys are what other people hold."""
         every = np.arange(len(holdings.rows))
         return self._among(member, people, lambda person: every[every != person])
 
-    def _among(
-        self, member: NDArray[np.int64], right: NDArray[np.int64], others: Callable[[int], NDArray[np.int64]]
-    ) -> Targets:
+    def _among(self, member: Integers, right: Integers, others: Callable[[int], Integers]) -> Targets:
         """Draw decoys for each target from the others that it has."""
         most, choice = min(_DECOYS, len(others(int(right[0])))), self._generator.choice
         found = [[*choice(others(one), most, replace=False), one] for one in right.tolist()]
         return Targets(member=member, candidates=np.array(found, dtype=np.int64))
 
-    def _changed_rows(self, holdings: Holdings, people: NDArray[np.int64]) -> tuple[Holdings, NDArray[np.int64]]:
+    def _changed_rows(self, holdings: Holdings, people: Integers) -> tuple[Holdings, Integers]:
         """Return the holdings and, after them, those of people with decoys in the place of one row; their numbers."""
         own = [self._generator.choice(np.flatnonzero(holdings.present[person])) for person in people.tolist()]
         taken = holdings.rows[people, own]
@@ -285,14 +282,12 @@ class Candidates:
         return joined, np.concatenate([numbers, people[:, None]], axis=1)
 
 
-def _holders(held: NDArray[np.int64], items: NDArray[np.int64]) -> NDArray[np.int64]:
+def _holders(held: Integers, items: Integers) -> Integers:
     """Return which of the items each worker holds, -1 for none; shape workers."""
     return alone(items, int(max(held.max(), items.max())) + 1)[held]
 
 
-def play(
-    gram: NDArray[np.float64], precision: float, trials: int, generator: np.random.Generator
-) -> tuple[float, float, float]:
+def play(gram: Doubles, precision: float, trials: int, generator: np.random.Generator) -> tuple[float, float, float]:
     """Look the last of the candidates up, and say whether it is there, in so many draws of the noise.
 
     Returns how often it is named, how often it is detected, and its distance mu from silence.

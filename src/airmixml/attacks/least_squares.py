@@ -10,9 +10,9 @@ from typing import Final, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
+from airmixml.arrays import Doubles
 from airmixml.radio.draws import SlotDraws
 
 _TINY: Final = 1e-30
@@ -29,17 +29,17 @@ class MixingMatrix:
         collect: returns A^T Y, workers x columns, for mixtures Y of shape slots x columns.
     """
 
-    def __init__(self, shares: csr_array, weights: NDArray[np.float64], device: torch.device) -> None:
+    def __init__(self, shares: csr_array, weights: Doubles, device: torch.device) -> None:
         self.slots, self.workers = map(int, shares.shape)
         self.weights = weights
         weighted = csr_array(shares.multiply(np.sqrt(weights)[:, None]))
         squares = weighted.copy()
         squares.data **= 2
-        self.heard: NDArray[np.float64] = np.asarray(squares.sum(axis=0)).ravel()
+        self.heard: Doubles = np.asarray(squares.sum(axis=0)).ravel()
         self.mix, self.collect = _product(weighted, device), _product(csr_array(weighted.T), device)
 
     @classmethod
-    def of(cls, draws: Sequence[SlotDraws], workers: int, weights: NDArray[np.float64], device: torch.device) -> Self:
+    def of(cls, draws: Sequence[SlotDraws], workers: int, weights: Doubles, device: torch.device) -> Self:
         """Return the matrix of consecutive draws; a seat that nobody took leaves no entry."""
         scheduled = np.concatenate([each.scheduled_workers for each in draws])
         ratios = np.concatenate([each.ratios for each in draws])
@@ -94,7 +94,11 @@ def solve_least_squares(
     gradient = target.clone() if start is None else target - normal(found)
     if free is not None:
         gradient *= free
-    units = _units(matrix, ridge, strength, target.device)
+    units = torch.ones((1, 1), device=target.device)
+    if matrix.slots >= matrix.workers:  # a weak ridge would take long to bring back what other units let stray
+        heard = torch.from_numpy(matrix.heard / strength).float().to(target.device)[:, None]
+        diagonal = heard + ridge if bool((ridge > 0.0).any()) else heard
+        units = torch.where(diagonal > 0.0, 1.0 / diagonal.clamp_min(_TINY), 1.0)
     scaled = gradient * units
     direction = scaled
     squares = (gradient * scaled).sum(dim=0)
@@ -117,15 +121,6 @@ def solve_least_squares(
         moving &= squares > enough
         taken += 1
     return found * size, taken
-
-
-def _units(matrix: MixingMatrix, ridge: torch.Tensor, strength: float, device: torch.device) -> torch.Tensor:
-    """Return 1 / diagonal of the normal equations where slots are enough, else 1; broadcasts to the samples."""
-    if matrix.slots < matrix.workers:  # a weak ridge would take long to bring back what other units let stray
-        return torch.ones((1, 1), device=device)
-    heard = torch.from_numpy(matrix.heard / strength).float().to(device)[:, None]
-    diagonal = heard + ridge if bool((ridge > 0.0).any()) else heard
-    return torch.where(diagonal > 0.0, 1.0 / diagonal.clamp_min(_TINY), 1.0)
 
 
 def solve_within_bounds(

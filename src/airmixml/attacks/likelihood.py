@@ -26,8 +26,8 @@ from typing import Any, Final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from airmixml.arrays import Integers, Singles
 from airmixml.attacks.inference import Scores
 from airmixml.attacks.receptions import Amplitudes, Received
 from airmixml.attacks.sample_symbols import (
@@ -49,7 +49,7 @@ _SAMPLES_AT_ONCE: Final = 4096
 
 
 def background_of(
-    received: Received, signal: Signal, label_code: LabelCode, inputs: NDArray[np.float32], labels: NDArray[np.int64]
+    received: Received, signal: Signal, label_code: LabelCode, inputs: Singles, labels: Integers
 ) -> "Background":
     """Learn the filter S^-1 for every slot from public samples: encoded inputs (samples x features) and classes."""
     if signal.moments and signal.symbols > MOST_EXPLICIT:
@@ -72,9 +72,7 @@ def background_power(received: Received, symbols_energy: float) -> torch.Tensor:
 class SymbolBackground:
     """The background of few symbols, slot by slot: C = U diag(p) U^T."""
 
-    def __init__(
-        self, received: Received, layout: Layout, inputs: NDArray[np.float32], labels: NDArray[np.int64]
-    ) -> None:
+    def __init__(self, received: Received, layout: Layout, inputs: Singles, labels: Integers) -> None:
         """Learn from public samples, and filter what was received."""
         from sklearn.covariance import ledoit_wolf
 
@@ -96,7 +94,7 @@ class SymbolBackground:
         turned = (received.symbols - self._mean) @ self._directions.to(received.symbols.dtype)
         self._filtered = turned * self._weights
 
-    def prepare(self, inputs: NDArray[np.float32], labels: NDArray[np.int64]) -> torch.Tensor:
+    def prepare(self, inputs: Singles, labels: Integers) -> torch.Tensor:
         """Return v less its mean, along U; candidates x symbols."""
         parts = [
             torch.from_numpy(self._layout.numbers_of(inputs[some], labels[some])).float().to(self.device) - self._mean
@@ -118,12 +116,7 @@ class ProductBackground:
     """
 
     def __init__(
-        self,
-        received: Received,
-        signal: Signal,
-        label_code: LabelCode,
-        inputs: NDArray[np.float32],
-        labels: NDArray[np.int64],
+        self, received: Received, signal: Signal, label_code: LabelCode, inputs: Singles, labels: Integers
     ) -> None:
         """Learn from public samples, and take what was received apart."""
         self.slots, self.device = len(received.symbols), received.symbols.device
@@ -144,7 +137,7 @@ class ProductBackground:
         self._heard_mean = heard.mean(dim=0) - self._mean if self._centred else 0.0
         self._solved = times(self._half.T, times(self._half, self._heard_about_mean(heard, kernel)))
 
-    def prepare(self, inputs: NDArray[np.float32], labels: NDArray[np.int64]) -> Samples:
+    def prepare(self, inputs: Singles, labels: Integers) -> Samples:
         """Return the candidates on the device."""
         return self._inner.prepare(inputs, labels)
 
@@ -226,7 +219,8 @@ def score(
     totals = [torch.zeros((levels, len(part)), dtype=torch.float64, device=background.device) for part in everybody]
     for slots in blocks_of(background.slots, len(held) + len(decoys), numbers_at_once):
         products = [background.products(part, slots) for part in everybody]
-        noisier = _noisier(*products[1])
+        b, c = products[1]
+        noisier = (b.abs().square() / c.clamp_min(1e-30)).mean(dim=0).clamp_min(1.0)
         for number, (b, c) in enumerate(products):
             by_level = log_ratios_by_level(b / noisier, c / noisier, amplitudes)
             together = averaged(by_level, amplitudes)
@@ -235,9 +229,3 @@ def score(
                 each(slots, together)
     found = [averaged(total, amplitudes) if amplitudes.alike else total[0] for total in totals]
     return Scores(held=found[0].cpu().numpy(), decoys=found[1].cpu().numpy())
-
-
-def _noisier(b: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
-    """Return mean |b|^2 / c over decoys, at least 1; slots."""
-    squares = b.abs().square() / c.clamp_min(1e-30)
-    return squares.mean(dim=0).clamp_min(1.0)

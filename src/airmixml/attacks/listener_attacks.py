@@ -11,8 +11,8 @@ from typing import ClassVar, Final, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from airmixml.arrays import Integers, Singles
 from airmixml.attacks.eavesdropper import align_phase, overhear
 from airmixml.attacks.inference import (
     ClassShares,
@@ -29,8 +29,7 @@ from airmixml.attacks.inference import (
 from airmixml.attacks.likelihood import averaged, background_of, log_ratios_by_level, score
 from airmixml.attacks.listener_findings import ListenerFindings, Unmixing
 from airmixml.attacks.receptions import Received, hear_release
-from airmixml.attacks.server_view import SEVERAL_ROWS, ServerView
-from airmixml.attacks.target import Outcome, Target
+from airmixml.attacks.target import SEVERAL_ROWS, Outcome, ServerView, Target
 from airmixml.attacks.unmixing import Unmixed, nearest_sample, score_neighbours, unit_length, unmix, whitening_of
 from airmixml.data import DataSet
 from airmixml.scenario import Scenario, Speed
@@ -48,13 +47,13 @@ _TINY: Final = 1e-30
 class PublicSamples:
     """Samples that nobody's secret is in: some to learn from how samples vary, others (``decoys``) to compare with."""
 
-    inputs: NDArray[np.float32]  # encoded; samples x features
-    labels: NDArray[np.int64]
-    decoys: NDArray[np.float32]
-    decoy_labels: NDArray[np.int64]
+    inputs: Singles  # encoded; samples x features
+    labels: Integers
+    decoys: Singles
+    decoy_labels: Integers
 
     @classmethod
-    def of(cls, sent: DataSet, everyone: NDArray[np.int64], enough: int) -> Self:
+    def of(cls, sent: DataSet, everyone: Integers, enough: int) -> Self:
         """Take decoys from the pool, where it leaves enough that nobody holds, or else every other public sample."""
         inputs, labels = sent.test_inputs, sent.test_labels
         free = np.setdiff1d(np.arange(sent.train_samples), everyone)
@@ -66,7 +65,7 @@ class PublicSamples:
         return cls(inputs=inputs, labels=labels, decoys=decoys, decoy_labels=decoy_labels)
 
 
-def candidates_of(everyone: NDArray[np.int64], seed: int, most: int) -> NDArray[np.int64]:
+def candidates_of(everyone: Integers, seed: int, most: int) -> Integers:
     """Return some of the samples that are held; rows of the pool."""
     order = Streams(seed).generator("eavesdropper", _CANDIDATES_CHAPTER).permutation(len(everyone))
     return np.sort(everyone[order[:most]])
@@ -76,10 +75,10 @@ def look_up(
     received: Received,
     view: ServerView,
     public: PublicSamples,
-    candidates: NDArray[np.int64],
+    candidates: Integers,
     most_decoys: int,
-    mixtures: NDArray[np.int64],
-) -> tuple[Scores, NDArray[np.int64], NDArray[np.int64]]:
+    mixtures: Integers,
+) -> tuple[Scores, Integers, Integers]:
     """Score candidates (rows of the pool), and look the sample of some mixtures up among all that are held.
 
     Returns the scores, the place of each mixture's likeliest candidate, and the rows of the pool named in some.
@@ -92,7 +91,7 @@ def look_up(
     nearest: list[torch.Tensor] = []
     everyone_scored = len(candidates) == len(everyone)
 
-    def likeliest(found: torch.Tensor, rows: NDArray[np.int64]) -> torch.Tensor:
+    def likeliest(found: torch.Tensor, rows: Integers) -> torch.Tensor:
         """Return the place of the largest ratio (samples x slots), or of each class its own; classes x slots."""
         if classes == 1:
             return found.argmax(dim=0, keepdim=True)
@@ -152,7 +151,9 @@ class ListenerAttack:
         promise = _promise(received).masked_fill(torch.from_numpy(dominating < 0).to(device), -torch.inf)
         order = promise.argsort(descending=True)[: self.slots_compared]
         chosen, looked_at = mixtures[order], order.cpu().numpy()
-        clearest = _first_of_each(looked_at, dominating)[:_EXAMPLES]
+        sent_in = looked_at[dominating[looked_at] >= 0]
+        _, first_of_each = np.unique(dominating[sent_in], return_index=True)  # the first slot that a sample dominates
+        clearest = sent_in[np.sort(first_of_each)][:_EXAMPLES]
         nearby = np.flatnonzero(strongest == received.beside)
 
         most = max(self.candidates, self.pairs_compared // len(received.symbols))
@@ -163,14 +164,14 @@ class ListenerAttack:
         np.add.at(by_sample, held_index, received.strength)
         strength = by_sample[candidates]
 
-        def inputs_of(rows: NDArray[np.int64]) -> torch.Tensor:
+        def inputs_of(rows: Integers) -> torch.Tensor:
             return torch.from_numpy(sent.train_inputs[rows]).to(device)
 
         everything, decoys = inputs_of(everyone), torch.from_numpy(public.decoys).to(device)
         # Few mixtures do not tell what mixtures have in common; public samples do, about.
         whitening = whitening_of(chosen if len(chosen) >= _FEW_SLOTS else decoys)
 
-        def named(by_likelihood: NDArray[np.int64], rows: NDArray[np.int64]) -> Identified:
+        def named(by_likelihood: Integers, rows: Integers) -> Identified:
             by_neighbour = everyone[nearest_sample(mixtures[rows], everything, whitening)]
             return better_of(
                 *(identified(names, dominating[rows], len(everyone)) for names in (by_likelihood, by_neighbour))
@@ -231,14 +232,7 @@ def _promise(received: Received) -> torch.Tensor:
     return away if received.noise_energy is None else away / torch.from_numpy(received.noise_energy).to(away)
 
 
-def _first_of_each(slots: NDArray[np.int64], dominating: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return of every sample the first slot that it dominates, in the order given, none for nobody; slots."""
-    sent = slots[dominating[slots] >= 0]
-    _, first = np.unique(dominating[sent], return_index=True)
-    return np.asarray(sent[np.sort(first)])
-
-
-def _dominating_groups(unmixed: Unmixed, dominating: NDArray[np.int64]) -> NDArray[np.int64]:
+def _dominating_groups(unmixed: Unmixed, dominating: Integers) -> Integers:
     """Return the sample that dominates most slots of each group; shape groups."""
     joined = unmixed.group_of_slot >= 0
     pairs, counts = np.unique(
@@ -250,7 +244,7 @@ def _dominating_groups(unmixed: Unmixed, dominating: NDArray[np.int64]) -> NDArr
     return found
 
 
-def pictures_of(target: Target, received: torch.Tensor, rows: NDArray[np.int64]) -> dict[str, NDArray[np.float32]]:
+def pictures_of(target: Target, received: torch.Tensor, rows: Integers) -> dict[str, Singles]:
     """Return received samples (samples x inputs, real or complex), decoded, beside what the rows of the pool hold.
 
     They are shown without their phase, and with mean and spread of the originals: the scale that fits best would show

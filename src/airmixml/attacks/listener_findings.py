@@ -81,8 +81,10 @@ class ListenerFindings(Findings):
             each and _beyond_chance(each) >= EXPOSED * max(each.looked_at, 1) for each in looked_for
         ):
             return "exposed"
-        anybody = any(map(_beyond_chance, (*looked_for, self.unmixing)))
-        return "leaks" if anybody or self._hits >= LEAK or self._renamed >= LEAK else ""
+        linkage, anybody = self.linkage, any(map(_beyond_chance, (*looked_for, self.unmixing)))
+        by_luck = linkage.reidentified_p_value >= _NAMED_BY_CHANCE
+        renamed = 0.0 if by_luck else linkage.reidentified - linkage.reidentified_chance
+        return "leaks" if anybody or self._hits >= LEAK or renamed >= LEAK else ""
 
     @property
     def strength(self) -> tuple[float, ...]:
@@ -95,13 +97,6 @@ class ListenerFindings(Findings):
         linkage, alarms = self.linkage, self.linkage.false_positive_rate
         sure = abs(linkage.auc - 0.5) > _BEYOND_DOUBT * linkage.auc_chance_deviation
         return (linkage.hit_rate - alarms) / (1.0 - alarms) if sure else 0.0
-
-    @property
-    def _renamed(self) -> float:
-        """Share of slots whose sample is named among the candidates, beyond chance."""
-        linkage = self.linkage
-        named = linkage.reidentified_p_value < _NAMED_BY_CHANCE
-        return linkage.reidentified - linkage.reidentified_chance if named else 0.0
 
     def cells(self) -> dict[str, str]:
         """Return membership, workers named, and the error of the class shares."""

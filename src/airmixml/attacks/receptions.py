@@ -7,9 +7,9 @@ from typing import Final, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from airmixml.attacks.server_view import ServerView
+from airmixml.arrays import Doubles, Integers
+from airmixml.attacks.target import ServerView
 from airmixml.scenario import Speed
 
 _TINY: Final = 1e-30
@@ -28,7 +28,7 @@ class Amplitudes:
     alike: bool  # whether a worker has the same amplitude in all its slots
 
     @classmethod
-    def of(cls, squared: NDArray[np.float64], workers: int, *, alike: bool) -> Self:
+    def of(cls, squared: Doubles, workers: int, *, alike: bool) -> Self:
         """Sum up squared amplitudes, 0 for those who do not send (slots x scheduled), of a run of so many workers."""
         sent = np.sort(squared[squared > 0.0])
         if not len(sent):
@@ -56,15 +56,15 @@ class Received:
     """
 
     symbols: torch.Tensor  # slots x symbols, real where phases were turned to be in line, or else complex
-    noise: NDArray[np.float64]  # variance of the noise on a symbol, E |n|^2; slots
+    noise: Doubles  # variance of the noise on a symbol, E |n|^2; slots
     total_power: float | None  # sum of the squared amplitudes in a slot; None where only the energy tells it
     amplitudes: Amplitudes  # of a worker that sends
-    strength: NDArray[np.float64]  # of all that each worker sent, over the noise: truth, which is not known; workers
+    strength: Doubles  # of all that each worker sent, over the noise: truth, which is not known; workers
     mixtures: torch.Tensor  # of inputs; rows x inputs, real or complex. Rows are slots, or slots and classes
-    labels: NDArray[np.float64]  # mixtures of labels; rows x classes, no column where no label is sent by itself
-    strongest_worker: NDArray[np.int64]  # in each mixture, -1 for nobody; rows
-    noise_energy: NDArray[np.float64] | None = None  # expected ||noise||^2 of each mixture, where slots differ; rows
-    label_weights: NDArray[np.float64] | None = None  # how well the labels of each slot were received; None: all alike
+    labels: Doubles  # mixtures of labels; rows x classes, no column where no label is sent by itself
+    strongest_worker: Integers  # in each mixture, -1 for nobody; rows
+    noise_energy: Doubles | None = None  # expected ||noise||^2 of each mixture, where slots differ; rows
+    label_weights: Doubles | None = None  # how well the labels of each slot were received; None: all alike
     known_scale: bool = True  # whether mixtures come in the scale in which they were sent
     beside: int | None = None  # the worker that the adversary stands beside
 
@@ -103,9 +103,7 @@ def hear_release(view: ServerView, _speed: Speed | None = None) -> Received:
     )
 
 
-def strongest_workers(
-    scheduled: NDArray[np.int64], strength: NDArray[np.float64], labels: NDArray[np.int64], classes: int
-) -> NDArray[np.int64]:
+def strongest_workers(scheduled: Integers, strength: Doubles, labels: Integers, classes: int) -> Integers:
     """Return whose strength (slots x scheduled) is largest in each slot, -1 where all are 0; (slots classes).
 
     More than one class says that the workers of each class, by ``labels`` of all workers, are a mixture of their own.

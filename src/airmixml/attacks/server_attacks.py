@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
 
+from airmixml.arrays import Doubles, Integers, Singles
 from airmixml.attacks.grades import EXPOSED, LEAK, Findings, can_tell, level_of
 from airmixml.attacks.inference import LabelInference, infer_labels
 from airmixml.attacks.reconstruction import Reconstruction, reconstruct, reconstruction_refusal
@@ -41,7 +42,7 @@ class Spread:
     largest: float
 
     @classmethod
-    def of(cls, values: NDArray[np.float64]) -> Self:
+    def of(cls, values: Doubles) -> Self:
         """Return the spread of the values."""
         low, median, high = np.quantile(values, (0.05, 0.5, 0.95)).tolist()
         return cls(median=median, low=low, high=high, largest=float(values.max()))
@@ -159,7 +160,7 @@ class ServerFindings(Findings):
 
 
 def recognise(
-    reconstruction: Reconstruction, held: DataSet, held_index: NDArray[np.int64], decoder: Decoder, reader: Reader
+    reconstruction: Reconstruction, held: DataSet, held_index: Integers, decoder: Decoder, reader: Reader
 ) -> tuple[ServerFindings, dict[str, NDArray[Any]]]:
     """Compare what was recovered with what the workers hold, not encoded: rows ``held_index`` of the pool.
 
@@ -201,18 +202,15 @@ def recognise(
     return findings, by_worker if ssim is None else {**by_worker, "ssim": ssim.astype(np.float32)}
 
 
-def peak_signal_to_noise_db(originals: NDArray[np.float32], recovered: NDArray[np.float32]) -> NDArray[np.float64]:
+def peak_signal_to_noise_db(originals: Singles, recovered: Singles) -> Doubles:
     """Return -10 log10 of each sample's mean squared error, for values in [0, 1]; shape samples."""
     errors = np.square(originals - recovered).mean(axis=1, dtype=np.float64)
     return np.asarray(-10.0 * np.log10(np.maximum(errors, _SMALLEST_ERROR)))
 
 
 def structural_similarity(
-    originals: NDArray[np.float32],
-    recovered: NDArray[np.float32],
-    image_shape: Shape,
-    images_at_once: int = 4096,
-) -> NDArray[np.float64]:
+    originals: Singles, recovered: Singles, image_shape: Shape, images_at_once: int = 4096
+) -> Doubles:
     """Return the SSIM of each pair of images (Wang et al. 2004, as scikit-image has it); shape samples.
 
     The images are laid one below the other, so that scikit-image is called once for thousands of them. Windows that
@@ -235,17 +233,13 @@ def structural_similarity(
     return found
 
 
-def count_copies(
-    originals: NDArray[np.float32], recovered: NDArray[np.float32], public_mean: NDArray[np.float32]
-) -> int:
+def count_copies(originals: Singles, recovered: Singles, public_mean: Singles) -> int:
     """Return how many samples were recovered with at most a tenth of the error that the public mean has."""
     gain_db = peak_signal_to_noise_db(originals, recovered) - peak_signal_to_noise_db(originals, public_mean[None])
     return int(np.sum(gain_db >= _COPY_DB))
 
 
-def explained_share(
-    originals: NDArray[np.float32], recovered: NDArray[np.float32], public_mean: NDArray[np.float32]
-) -> float:
+def explained_share(originals: Singles, recovered: Singles, public_mean: Singles) -> float:
     """Return 1 - squared error / that of guessing every sample as the mean of all the others; at most 1.
 
     What is the same for all workers, such as their mean, is about nobody. One alone is guessed as the public mean.

@@ -18,10 +18,10 @@ from typing import Final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from airmixml.arrays import Doubles, Integers
 from airmixml.attacks.eavesdropper import align_phase
 from airmixml.attacks.inference import Scores
 from airmixml.attacks.sample_symbols import NUMBERS_AT_ONCE, blocks_of
@@ -76,7 +76,7 @@ def score_neighbours(
     decoys: torch.Tensor,
     whitening: torch.Tensor,
     numbers_at_once: int = NUMBERS_AT_ONCE,
-) -> tuple[Scores, NDArray[np.int64]]:
+) -> tuple[Scores, Integers]:
     """Return every candidate's correlation with its nearest mixture, and the held candidate nearest to each mixture.
 
     Correlations are of whitened vectors at the best scale and phase, for the attacker knows neither.
@@ -93,7 +93,7 @@ def score_neighbours(
     return Scores(held=scores[: len(held)], decoys=scores[len(held) :]), torch.cat(nearest).cpu().numpy()
 
 
-def nearest_sample(mixtures: torch.Tensor, samples: torch.Tensor, whitening: torch.Tensor) -> NDArray[np.int64]:
+def nearest_sample(mixtures: torch.Tensor, samples: torch.Tensor, whitening: torch.Tensor) -> Integers:
     """Return the row of ``samples`` that correlates most with each mixture, both whitened; shape mixtures."""
     theirs = whiten(samples, whitening)
     kind = torch.complex64 if mixtures.is_complex() else theirs.dtype
@@ -115,7 +115,7 @@ class Unmixed:
     """What was found in the mixtures."""
 
     estimates: torch.Tensor  # what the slots of each group share, in an unknown scale; groups x d, real
-    group_of_slot: NDArray[np.int64]  # -1 for those that were like no other; slots
+    group_of_slot: Integers  # -1 for those that were like no other; slots
 
 
 def unmix(mixtures: torch.Tensor, *, seed: int = 0) -> Unmixed:
@@ -157,7 +157,7 @@ def joining_threshold(whitened: torch.Tensor, seed: int) -> float:
 
 def _find_links(
     whitened: torch.Tensor, threshold: float, numbers_at_once: int = NUMBERS_AT_ONCE
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+) -> tuple[Integers, Integers, Doubles]:
     """Return the pairs of slots whose correlation exceeds the threshold, and that; three arrays as long as links."""
     parts = in_parts(whitened)
     pairs, values = [], []
@@ -175,7 +175,7 @@ def _find_links(
     return rows, columns, np.concatenate(values)
 
 
-def _join(whitened: torch.Tensor, threshold: float) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def _join(whitened: torch.Tensor, threshold: float) -> tuple[Integers, Doubles]:
     """Return the group of each slot, -1 for slots alone, and the correlation that it takes to join it; slots each.
 
     Groups are the connected components of slots whose correlation exceeds the threshold. Slots of one sample are all
@@ -203,15 +203,13 @@ def _join(whitened: torch.Tensor, threshold: float) -> tuple[NDArray[np.int64], 
     return group_of_slot, np.sqrt(-np.expm1(-level_of_slot))
 
 
-def _components(nodes: int, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.int64]:
+def _components(nodes: int, rows: Integers, columns: Integers) -> Integers:
     """Return the number of the connected component of each node, given the links' two ends; nodes."""
     graph = coo_array((np.ones(len(rows), dtype=bool), (rows, columns)), shape=(nodes, nodes))
     return np.asarray(connected_components(graph, directed=False)[1], dtype=np.int64)
 
 
-def _grow(
-    whitened: torch.Tensor, group_of_slot: NDArray[np.int64], correlation_needed: NDArray[np.float64]
-) -> NDArray[np.int64]:
+def _grow(whitened: torch.Tensor, group_of_slot: Integers, correlation_needed: Doubles) -> Integers:
     """Return the groups once what they share has drawn in more slots, and groups that share the same; slots.
 
     Two noisy slots of a sample may be too unlike to be joined when each is like the mean of ten others.
@@ -239,7 +237,7 @@ def _grow(
     return group_of_slot
 
 
-def _closest_groups(whitened: torch.Tensor, shared: torch.Tensor) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def _closest_groups(whitened: torch.Tensor, shared: torch.Tensor) -> tuple[Doubles, Integers]:
     """Return the largest correlation of each slot with a group's direction, and the group; slots each."""
     found = []
     for some in blocks_of(len(whitened), len(shared)):
@@ -249,9 +247,7 @@ def _closest_groups(whitened: torch.Tensor, shared: torch.Tensor) -> tuple[NDArr
     return likeness.astype(np.float64), groups
 
 
-def _shared_directions(
-    whitened: torch.Tensor, group_of_slot: NDArray[np.int64]
-) -> tuple[torch.Tensor, torch.Tensor, NDArray[np.int64]]:
+def _shared_directions(whitened: torch.Tensor, group_of_slot: Integers) -> tuple[torch.Tensor, torch.Tensor, Integers]:
     """Return the direction whose multiples fit the slots of each group best, the weight of each slot, and which slots.
 
     Shares and phases differ from slot to slot, so each slot is c_t x plus a rest: by turns c_t is the slot's product
@@ -269,7 +265,7 @@ def _shared_directions(
     return shared, weights, grouped
 
 
-def _solve_groups(mixtures: torch.Tensor, whitened: torch.Tensor, group_of_slot: NDArray[np.int64]) -> torch.Tensor:
+def _solve_groups(mixtures: torch.Tensor, whitened: torch.Tensor, group_of_slot: Integers) -> torch.Tensor:
     """Return the real vector that the slots of each group share; groups x d.
 
     The weights come from whitened slots, where what others sent is smallest, and add up the slots as received.

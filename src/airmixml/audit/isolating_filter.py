@@ -186,12 +186,8 @@ def _agreed(seed: int, own: int, other: int, round_id: bytes, number: int) -> by
     """Return the seed of a mask that a worker shares with another, from its own private and the other's public key."""
     from airmixml.masks.keys import KeyPair, pair_seed  # here: it needs the extra "masks"
 
-    pair, far = (KeyPair(_private_key(seed, seat)) for seat in (own, other))
+    pair, far = (KeyPair(sha256(b"audit %d worker %d" % (seed, seat)).digest()) for seat in (own, other))
     return pair_seed(pair, own, _public_key(far.private), other, round_id, number)
-
-
-def _private_key(seed: int, seat: int) -> bytes:
-    return sha256(b"audit %d worker %d" % (seed, seat)).digest()
 
 
 @lru_cache(maxsize=1 << 14)

@@ -37,7 +37,6 @@ from airmixml.audit.isolating_filter import FormedMasks, Listening, draw_honest,
 from airmixml.audit.noise_check import NoiseCheck, NoiseMeter
 from airmixml.audit.trials import Bench, Trials, noise_source, seats_of_worker
 from airmixml.output.numbers import plural
-from airmixml.radio.draws import AirSetting
 from airmixml.radio.masking import Masking, masking_of
 from airmixml.streams import Streams
 
@@ -114,19 +113,24 @@ def heard_slots(bench: Bench, worker: int, *, alone: bool = False) -> tuple[Hear
     scenario, fault = bench.air.scenario, bench.fault
     masking = masking_of(scenario)
     assert masking is not None
-    drawn, generator = _seats_of_worker(bench.air, worker), Streams(scenario.seed).generator("audit", _COLLUDERS)
-    most_masks, found = 0 if alone else _MOST_MASKS // max(1, len(drawn)), dict[int, tuple[Listening, FormedMasks]]()
+    seats, generator = list[tuple[float, int]](), Streams(scenario.seed).generator("audit", _COLLUDERS)
+    for drawn, draws, slot, seat in seats_of_worker(bench.air, worker):
+        assert drawn.planned_ratios is not None
+        # What a worker sends more softly than planned it sends with softer noise and masks.
+        amplitudes = np.sqrt(draws.power_scale_watts[slot]) * drawn.planned_ratios.numpy()[slot, seat]
+        seats += zip(amplitudes.tolist(), seat.tolist(), strict=True)
+    most_masks, found = 0 if alone else _MOST_MASKS // max(1, len(seats)), dict[int, tuple[Listening, FormedMasks]]()
     slots = []
-    for amplitude, seat in drawn:
-        if seat not in found:
-            honest = draw_honest(scenario, masking, seat, generator)
-            listening = listen(masking, seat, honest, most_masks)
-            round_id = (_ROUND_ALONE if alone else _ROUND) + b" seat %d" % seat
+    for amplitude, own in seats:
+        if own not in found:
+            honest = draw_honest(scenario, masking, own, generator)
+            listening = listen(masking, own, honest, most_masks)
+            round_id = (_ROUND_ALONE if alone else _ROUND) + b" seat %d" % own
             formed = FormedMasks.of(
                 listening, masking, seed=scenario.seed, round_id=round_id, reused=fault.reused_seeds
             )
-            found[seat] = listening, formed
-        listening, formed = found[seat]
+            found[own] = listening, formed
+        listening, formed = found[own]
         slots.append(
             HeardSlot(amplitude=amplitude, listening=listening, formed=formed if masking.graph is not None else None)
         )
@@ -153,17 +157,6 @@ def isolating_trials(bench: Bench, worker: int, *, alone: bool = False) -> Trial
     )
     name = "one worker heard alone" if alone else "all workers heard"
     return bench.run(name, min(_TRIALS_PER_BLOCK, bench.trials), scored, how=_in_words(slots, masking), normal=True)
-
-
-def _seats_of_worker(setting: AirSetting, worker: int) -> list[tuple[float, int]]:
-    """Return sqrt(beta) q as planned, and the seat, of each slot that the worker sends in."""
-    found = list[tuple[float, int]]()
-    for drawn, draws, slot, seat in seats_of_worker(setting, worker):
-        assert drawn.planned_ratios is not None
-        # What a worker sends more softly than planned it sends with softer noise and masks.
-        amplitudes = np.sqrt(draws.power_scale_watts[slot]) * drawn.planned_ratios.numpy()[slot, seat]
-        found += zip(amplitudes.tolist(), seat.tolist(), strict=True)
-    return found
 
 
 def _in_words(slots: tuple[HeardSlot, ...], masking: Masking) -> str:

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles, Integers
 from airmixml.audit.faults import Fault
@@ -41,7 +40,15 @@ class Keeper:
         self._blocks: dict[str, Blocks] = {}
         self.checks: dict[str, NoiseCheck] = {}  # once noise was measured; by the file that it is kept in
         if self._store is not None:
-            self._blocks = self._store.load(_TRIALS, _kept_blocks) or {}
+            self._blocks = (
+                self._store.load(
+                    _TRIALS,
+                    lambda counts, arrays: {
+                        name: [arrays[f"{name}/{number}"] for number in range(count)] for name, count in counts.items()
+                    },
+                )
+                or {}
+            )
             for name in (NOISE, ADDED_NOISE):
                 if check := self._store.load(name, lambda values, _: from_plain(NoiseCheck, values)):
                     self.checks[name] = check
@@ -67,11 +74,6 @@ class Keeper:
         if self._store is not None:
             self._store.save(name, to_plain(check))
         return check
-
-
-def _kept_blocks(counts: dict[str, int], arrays: dict[str, NDArray[Any]]) -> dict[str, Blocks]:
-    """Return the blocks of each name."""
-    return {name: [arrays[f"{name}/{number}"] for number in range(count)] for name, count in counts.items()}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
