@@ -116,6 +116,11 @@ def level_of(share: float, *, anybody: bool = False) -> str:
     return "exposed" if share >= EXPOSED else "leaks" if share >= LEAK or anybody else ""
 
 
+def beyond_guessing(share: float, guessing: float) -> float:
+    """Return which part of what guessing leaves open was found out: 0 is guessing, 1 is everything."""
+    return (share - guessing) / (1.0 - guessing) if guessing < 1.0 else 0.0
+
+
 def naming_bound(epsilon: float | None, delta: float, adjacency: str, candidates: int) -> float:
     """Return what a claim leaves of naming which of M equally likely samples a worker holds: a probability.
 

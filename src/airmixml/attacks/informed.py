@@ -28,7 +28,7 @@ from scipy.stats import binom
 
 from airmixml.arrays import Doubles, Integers
 from airmixml.attacks.eavesdropper import arrivals, listener_of
-from airmixml.attacks.grades import Findings
+from airmixml.attacks.grades import Findings, beyond_guessing
 from airmixml.attacks.inference import FALSE_POSITIVES, hit_rate
 from airmixml.attacks.isolating_listener import alone, isolated_precision
 from airmixml.attacks.likelihood import background_of, score
@@ -113,7 +113,7 @@ class Informed:
 
     def _beyond(self, rate: float, chance: float) -> float:
         by_chance = float(binom.sf(round(rate * self.trials) - 1, self.trials, chance))
-        return (rate - chance) / (1.0 - chance) if by_chance < _CHANCE_ALONE else 0.0
+        return beyond_guessing(rate, chance) if by_chance < _CHANCE_ALONE else 0.0
 
     @property
     def mu(self) -> str:

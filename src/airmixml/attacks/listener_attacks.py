@@ -7,10 +7,11 @@ the purest slots, those that look least like the mean of all.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from airmixml.arrays import Integers, Singles
 from airmixml.attacks.eavesdropper import align_phase, overhear
@@ -108,7 +109,7 @@ def look_up(
     held = background.prepare(sent.train_inputs[candidates], sent.train_labels[candidates])
     scores = score(background, held, decoys, amplitudes, note)
     if not everyone_scored and len(wanted):
-        every = background.prepare(sent.train_inputs[everyone], sent.train_labels[everyone])
+        every: Any = background.prepare(sent.train_inputs[everyone], sent.train_labels[everyone])
         for slot in wanted.tolist():
             b, c = background.products(every, slice(slot, slot + 1))
             ratios[slot] = averaged(log_ratios_by_level(b, c, amplitudes), amplitudes)[:, 0]
@@ -207,7 +208,7 @@ class ListenerAttack:
             image_shape=target.held.image_shape,
             beside_worker=received.beside,
         )
-        arrays = {
+        arrays: dict[str, NDArray[Any]] = {
             **pictures_of(target, mixtures[clearest], dominating[clearest]),
             "held_rows": candidates,
             "held_scores": scores.held,

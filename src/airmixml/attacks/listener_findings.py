@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
-from airmixml.attacks.grades import EXPOSED, LEAK, Findings, can_tell
+from airmixml.attacks.grades import EXPOSED, LEAK, Findings, beyond_guessing, can_tell
 from airmixml.attacks.inference import ClassShares, Identified, LabelInference, Linkage
 from airmixml.output.numbers import NONE, plural
 from airmixml.shapes import ImageShape
@@ -96,7 +96,7 @@ class ListenerFindings(Findings):
         """Share of held samples that are told from others, beyond chance; 0 where that may be chance."""
         linkage, alarms = self.linkage, self.linkage.false_positive_rate
         sure = abs(linkage.auc - 0.5) > _BEYOND_DOUBT * linkage.auc_chance_deviation
-        return (linkage.hit_rate - alarms) / (1.0 - alarms) if sure else 0.0
+        return beyond_guessing(linkage.hit_rate, alarms) if sure else 0.0
 
     def cells(self) -> dict[str, str]:
         """Return membership, workers named, and the error of the class shares."""

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from airmixml.arrays import Doubles, Integers, Singles
-from airmixml.attacks.grades import EXPOSED, LEAK, Findings, can_tell, level_of
+from airmixml.attacks.grades import EXPOSED, LEAK, Findings, beyond_guessing, can_tell, level_of
 from airmixml.attacks.inference import LabelInference, infer_labels
 from airmixml.attacks.reconstruction import Reconstruction, reconstruct, reconstruction_refusal
 from airmixml.attacks.sample_symbols import blocks_of
@@ -250,11 +250,6 @@ def explained_share(originals: Singles, recovered: Singles, public_mean: Singles
     guess = (truth.sum(axis=0) - truth) / others if others else public_mean[None]
     left_open = float(np.square(truth - guess).sum())
     return 1.0 - float(np.square(truth - recovered).sum()) / left_open if left_open else 0.0
-
-
-def beyond_guessing(share: float, guessing: float) -> float:
-    """Return which part of what guessing leaves open was found out: 0 is guessing, 1 is everything."""
-    return (share - guessing) / (1.0 - guessing) if guessing < 1.0 else 0.0
 
 
 @dataclass(frozen=True)

@@ -106,8 +106,8 @@ class Auditor:
             noise = self._noise_check(worst, in_sums=whom.hears_sums)
 
         def claims(adjacency: str) -> list[Claim]:
-            asked: dict[str, Any] = {"adjacency": adjacency, "delta": self.delta}
-            return claims_of(self.scenario, whom.claimed(design), adversary, ACCOUNTANTS.names, **asked)
+            stated, delta = whom.claimed(design), self.delta
+            return claims_of(self.scenario, stated, adversary, ACCOUNTANTS.names, adjacency=adjacency, delta=delta)
 
         other = "" if one_run is None or one_run.adjacency == self.adjacency else one_run.adjacency
         found = Audit(

@@ -248,17 +248,14 @@ def heard_blocks(
             if fault.noise_factor != 1.0:
                 received = clean + (received - clean) * fault.noise_factor
             if meter is not None:
-                gain = 1.0 if block.divisor is None else on_symbols(scenario, block.divisor.abs(), received.shape[1])
+                gain: torch.Tensor | float = 1.0
+                if block.divisor is not None:
+                    frame = frame_of(scenario.air, received.shape[1])
+                    lengths = torch.tensor(frame.lengths, device=received.device)
+                    gain = block.divisor.abs().expand(-1, frame.pieces).repeat_interleave(lengths, dim=1)
                 meter.add(received * gain, clean * gain, block.draws.power_scale_watts)
             yield received, block
         progress("one run", block.first_slot + block.slots, slots)
-
-
-def on_symbols(scenario: Scenario, values: torch.Tensor, symbols: int) -> torch.Tensor:
-    """Return values of pieces (slots x pieces, or x 1) as values of each symbol; slots x symbols."""
-    frame = frame_of(scenario.air, symbols)
-    lengths = torch.tensor(frame.lengths, device=values.device)
-    return values.expand(-1, frame.pieces).repeat_interleave(lengths, dim=1)
 
 
 def runs_needed(scenario: Scenario, symbols: int) -> int:

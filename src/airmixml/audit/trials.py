@@ -148,7 +148,8 @@ def seats_of_worker(air: AirSetting, worker: int) -> Iterator[tuple[SlotTensors,
     """Yield, block by block as a run of that seed draws them, slots, and in which of them and where a worker sends."""
     for drawn in draw_blocks(air, suitable_block(air)):
         draws = drawn.numpy()
-        yield drawn, draws, *np.nonzero((draws.scheduled_workers == worker) & (draws.ratios > 0.0))
+        slot, seat = np.nonzero((draws.scheduled_workers == worker) & (draws.ratios > 0.0))
+        yield drawn, draws, slot, seat
 
 
 def noise_source(seed: int, chapter: int) -> torch.Generator:
