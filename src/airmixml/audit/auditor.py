@@ -216,17 +216,8 @@ def audit(
 ) -> AuditResult:
     """Audit a scenario, write its folder, and return what was found (the folder's ``metrics.json``).
 
-    Args:
-        scenario: what to audit.
-        settings: adversaries, neighbours, trials, canaries, confidence and fault.
-        out: folder to make (default: a free name below ``runs``).
-        force: replace ``out`` where it exists.
-        speed: threads and block size.
-        data_dir: folder to look for MNIST in.
-        progress: told how far each stage is.
-        engine: "local" for this machine, or "ray" for trials and schedule to be drawn on a Ray cluster.
-        jobs: blocks of trials at a time (default: one, in this process, or all that a Ray cluster takes).
-        finish: called with the complete folder (a ``RunFolder``) before it gets its name, to add files to it.
+    Settings say as whom, which neighbours, how many trials and canaries, with which confidence and which fault. The
+    other arguments are those of ``airmixml.attacks.attack``; blocks of trials and the schedule run on the engine.
     """
     chosen = Engine.of(engine, jobs)
     settings, scenario = settings or AuditSettings(), settle(scenario, data_dir=data_dir, progress=progress)
