@@ -18,17 +18,17 @@ import numpy as np
 import pytest
 
 from airmixml.attacks import AttackResult, PlainFindings, attack, choose_parts, read_cases
-from airmixml.attacks.attack_cases import PartStore, attack_each, load_attacks
+from airmixml.attacks.attack_cases import attack_each
 from airmixml.attacks.attack_report import CaseResult, Found, attack_csv, attack_markdown, epsilon_text, tables_of
 from airmixml.attacks.grades import GRADES, Findings, can_tell, grade_of, naming_bound
-from airmixml.attacks.label_inference import LabelInference
-from airmixml.attacks.linkage import Linkage
-from airmixml.attacks.listener_findings import Identified, ListenerFindings, Unmixing
+from airmixml.attacks.inference import Identified, LabelInference, Linkage
+from airmixml.attacks.listener_findings import ListenerFindings, Unmixing
 from airmixml.attacks.server_attacks import ServerFindings, Spread
 from airmixml.errors import RunFolderError, ScenarioError
 from airmixml.progress import Progress
 from airmixml.registries import ATTACKS
 from airmixml.scenario import RunContext, Scenario
+from airmixml.storage.results import ResultStore
 from airmixml.streams import Streams
 from airmixml.wording import NOTHING_PROMISED
 from airmixml.workers import deploy, load_dataset
@@ -461,7 +461,7 @@ def test_values_of_each_worker_and_examples_that_all_settings_share(whole: tuple
 
 def test_examples_are_held_in_every_setting(tmp_path: Path) -> None:
     cases = read_cases(DIGITS, "workers.count=30,80", None)
-    attack_each(cases, load_attacks(("everyone",)), store=PartStore(tmp_path), context=RunContext())
+    attack_each(cases, ("everyone",), folder=tmp_path, context=RunContext())
     pools = [set(deploy(case.scenario.workers, 1300, Streams(0)).sample_index.tolist()) for case in cases]
     inputs = load_dataset(DIGITS.workers, Streams(0)).train_inputs
     shown = []
@@ -518,7 +518,7 @@ def test_an_interrupted_attack_resumes_with_what_is_missing(tmp_path: Path) -> N
     (parts / "01-release.npz").write_bytes(damaged)
     (parts / "01-eavesdropper.npz").write_bytes((parts / "01-eavesdropper.npz").read_bytes()[:500])
     # A third is whole, but holds something else.
-    PartStore(parts).save(1, "release", {"linkage": 7, "seconds": 1.0}, {})
+    ResultStore(parts).save("02-release.npz", {"linkage": 7, "seconds": 1.0}, {})
     before = {path.name: path.stat().st_ino for path in parts.iterdir()}
 
     found = attack(cases, names, out=tmp_path / "here", pictures=False)
@@ -526,7 +526,7 @@ def test_an_interrupted_attack_resumes_with_what_is_missing(tmp_path: Path) -> N
     made = {name for name, inode in after.items() if before.get(name) != inode}
     again = {"01-release.npz", "01-eavesdropper.npz", "02-release.npz"}
     assert made == again | {"02-informed-server.npz", "01-claims.npz", "02-claims.npz"}
-    whole = attack_each(cases, load_attacks(names), store=PartStore(tmp_path / "whole"), context=RunContext())
+    whole = attack_each(cases, names, folder=tmp_path / "whole", context=RunContext())
     assert without_seconds(found.to_dict()["cases"]) == without_seconds([case.to_dict() for case in whole])
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["here", "whole"]
 
@@ -612,24 +612,6 @@ def test_every_attack_of_ours_says_what_it_does() -> None:
         assert each.about
         named = {"server": getattr(each, "method", ""), "informed": f"informed-{each.adversary}"}
         assert name == named.get(each.findings.kind, each.adversary)
-
-
-def test_parts_come_back_as_they_were_kept(tmp_path: Path) -> None:
-    store = PartStore(tmp_path / "parts")
-    figures, array = {"text": "ε", "none": None, "list": [1, 2.5]}, np.arange(6.0).reshape(2, 3)
-    assert store.load(0, "prior") is None
-    store.save(0, "prior", figures, {"a": array})
-    back = store.load(0, "prior")
-    assert back is not None
-    assert back[0] == figures
-    assert list(back[1]) == ["a"]
-    np.testing.assert_array_equal(back[1]["a"], array)
-    assert store.load(1, "prior") is None
-    with pytest.raises(ValueError, match="not JSON compliant"):
-        store.save(0, "prior", {"x": float("nan")}, {})
-    kept = store.load(0, "prior")
-    assert kept is not None
-    assert kept[0] == figures
 
 
 @pytest.mark.parametrize("writes_before", [0, 3])

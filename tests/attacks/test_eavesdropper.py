@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airmixml.attacks.eavesdropper import Listener, align_phase, overhear, overhear_chapters
-from airmixml.attacks.server_view import watch
+from airmixml.attacks.target import watch
 from airmixml.errors import ScenarioError
 from airmixml.radio.draws import AirSetting, draw_slots
 from airmixml.randomness.distributions import uniforms

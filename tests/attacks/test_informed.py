@@ -12,7 +12,7 @@ import pytest
 from scipy.special import ndtr
 
 from airmixml.attacks import Case, Target, attack, isolating_listener, watch
-from airmixml.attacks.attack_cases import PartStore, attack_each, load_attacks
+from airmixml.attacks.attack_cases import attack_each
 from airmixml.attacks.eavesdropper import listener_of, overhear_chapters
 from airmixml.attacks.grades import naming_bound
 from airmixml.attacks.informed import (
@@ -35,9 +35,8 @@ MIXED = Scenario.preset("paper-iris").with_overrides("workers.count=60", "radio.
 
 def attacked(scenario: Scenario, names: list[str], folder: Path) -> dict[str, Any]:
     """What the attacks find in one setting, without pictures."""
-    attacks, context = load_attacks(names), RunContext(speed=Speed(threads=1))
     case = Case(label=scenario.name, scenario=settle(scenario))
-    (found,) = attack_each([case], attacks, store=PartStore(folder), context=context)
+    (found,) = attack_each([case], names, folder=folder, context=RunContext(speed=Speed(threads=1)))
     return found.to_dict()
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from airmixml.attacks.label_inference import ClassShares, infer_labels, infer_shares
+from airmixml.attacks.inference import ClassShares, infer_labels, infer_shares
 from airmixml.errors import ScenarioError
 
 SHARES = np.array([0.5, 0.3, 0.2])

@@ -12,14 +12,21 @@ from scipy.integrate import quad
 from scipy.special import i0
 from scipy.stats import hypergeom, multivariate_normal
 
-from airmixml.attacks.gaussian_background import ProductBackground, SymbolBackground, background_of, background_power
-from airmixml.attacks.identification import better_of, count_loudest, places_among
-from airmixml.attacks.likelihood import averaged, log_ratios, log_ratios_by_level, score
-from airmixml.attacks.listener_findings import Identified
-from airmixml.attacks.nearest_neighbours import nearest_sample, whitening_of
+from airmixml.attacks.inference import Identified, better_of, count_loudest, places_among
+from airmixml.attacks.likelihood import (
+    ProductBackground,
+    SymbolBackground,
+    averaged,
+    background_of,
+    background_power,
+    log_ratios,
+    log_ratios_by_level,
+    score,
+)
 from airmixml.attacks.receptions import Amplitudes, Received, strongest_workers
 from airmixml.attacks.sample_symbols import Layout, Moments
-from airmixml.attacks.server_view import rows_of_classes, slots_kept
+from airmixml.attacks.target import rows_of_classes, slots_kept
+from airmixml.attacks.unmixing import nearest_sample, whitening_of
 from airmixml.data import OneHot
 from airmixml.workers import Signal
 

@@ -11,10 +11,8 @@ import numpy as np
 import pytest
 
 from airmixml.attacks.eavesdropper import overhear
-from airmixml.attacks.identification import PublicSamples, candidates_of
-from airmixml.attacks.listener_attacks import EAVESDROPPER, RELEASE
-from airmixml.attacks.server_view import watch
-from airmixml.attacks.target import Outcome, Target
+from airmixml.attacks.listener_attacks import EAVESDROPPER, RELEASE, PublicSamples, candidates_of
+from airmixml.attacks.target import Outcome, Target, watch
 from airmixml.scenario import Scenario
 
 DIGITS = Scenario.preset("digits").with_overrides("workers.count=200", "radio.slots=300")

@@ -9,8 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airmixml.attacks.linkage import Linkage, link
-from airmixml.attacks.nearest_neighbours import score_neighbours, unit_length, whitening_of
+from airmixml.attacks.inference import Linkage, link
+from airmixml.attacks.unmixing import score_neighbours, unit_length, whitening_of
 
 
 def samples_of(count: int, d: int, seed: int) -> torch.Tensor:

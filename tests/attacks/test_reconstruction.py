@@ -11,7 +11,7 @@ from sklearn.covariance import LedoitWolf
 
 from airmixml.attacks.reconstruction import RECONSTRUCTIONS, Reconstruction, reconstruct, reconstruction_refusal
 from airmixml.attacks.server_attacks import peak_signal_to_noise_db
-from airmixml.attacks.server_view import ServerView, watch
+from airmixml.attacks.target import ServerView, watch
 from airmixml.errors import ScenarioError
 from airmixml.scenario import Scenario
 from airmixml.units import dbm_to_watts

@@ -10,9 +10,9 @@ import pytest
 from skimage.metrics import peak_signal_noise_ratio
 from skimage.metrics import structural_similarity as skimage_similarity
 
+from airmixml.attacks.grades import beyond_guessing
 from airmixml.attacks.reconstruction import Reconstruction
 from airmixml.attacks.server_attacks import (
-    beyond_guessing,
     count_copies,
     explained_share,
     peak_signal_to_noise_db,

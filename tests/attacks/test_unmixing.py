@@ -11,8 +11,7 @@ import torch
 from scipy.stats import beta
 
 from airmixml.attacks import unmixing
-from airmixml.attacks.nearest_neighbours import whiten, whitening_of
-from airmixml.attacks.unmixing import joining_threshold, unmix
+from airmixml.attacks.unmixing import joining_threshold, unmix, whiten, whitening_of
 
 WORKERS, SLOTS, D = 400, 2000, 100
 

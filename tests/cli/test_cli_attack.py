@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from airmixml.attacks import Case, choose_parts
-from airmixml.attacks.attack_cases import PartStore, attack_each, load_attacks
+from airmixml.attacks.attack_cases import attack_each
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.workers import settle
 
@@ -224,8 +224,8 @@ def test_data_of_ones_own(
     names = choose_parts(None, [scenario])
     case = attack_each(
         [Case(label=scenario.name, scenario=scenario)],
-        load_attacks(names),
-        store=PartStore(in_tmp / "parts"),
+        names,
+        folder=in_tmp / "parts",
         context=RunContext(speed=Speed(threads=1)),
     )[0].to_dict()
     # Nobody hides at full power, unless there is one slot for forty.

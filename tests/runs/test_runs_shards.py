@@ -17,7 +17,7 @@ import torch
 
 import airmixml
 from airmixml import Scenario, ScenarioError, Speed
-from airmixml.attacks.attack_cases import PartStore, attack_each, load_attacks, read_cases
+from airmixml.attacks.attack_cases import attack_each, read_cases
 from airmixml.audit.auditor import audit_scenario
 from airmixml.audit.settings import AuditSettings
 from airmixml.audit.trials import Keeper
@@ -110,7 +110,6 @@ def test_an_audit_in_blocks_is_the_audit(backwards: Engine) -> None:
 def test_attacks_side_by_side_are_the_attacks(backwards: Engine, tmp_path: Path) -> None:
     scenario = Scenario.preset("paper-iris").with_overrides("workers.count=40", "radio.slots=80", "radio.scheduled=4")
     cases = read_cases(scenario, "privacy.epsilon=max,100", None)
-    attacks = load_attacks(("prior", "release"))
     stages: list[int] = []
 
     def note(stage: str, done: int, _total: int) -> None:
@@ -119,7 +118,7 @@ def test_attacks_side_by_side_are_the_attacks(backwards: Engine, tmp_path: Path)
 
     def found(engine: Engine, name: str) -> Any:
         context = RunContext(speed=Speed(threads=1), engine=engine, progress=note)
-        results = attack_each(cases, attacks, store=PartStore(tmp_path / name), context=context)
+        results = attack_each(cases, ("prior", "release"), folder=tmp_path / name, context=context)
         return json.loads(json.dumps([case.to_dict() for case in results]), object_hook=_without_seconds)
 
     assert found(Engine(), "here") == found(backwards, "there")

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 from airmixml import RunFolderError, Scenario
-from airmixml.attacks.attack_cases import PartStore
 from airmixml.audit.noise_check import NoiseCheck
 from airmixml.audit.trials import Keeper
 from airmixml.compare import compare_methods, load_methods
@@ -183,17 +182,6 @@ def test_an_odd_result_of_a_comparison(change: dict[str, Any], tmp_path: Path) -
         compare_methods(IRIS, load_methods("raw"), out=tmp_path)
 
 
-@pytest.mark.parametrize(
-    "figures", [None, 7, "text", [1.0], {"explained": math.nan}, {"a": {"b": [math.inf]}}], ids=str
-)
-def test_an_odd_part_of_an_attack(figures: Any, tmp_path: Path) -> None:
-    ResultStore(tmp_path).save("01-prior.npz", figures, {"a": np.zeros(3)})
-    with told(tmp_path / "01-prior.npz"):
-        PartStore(tmp_path).load(0, "prior")
-    PartStore(tmp_path).save(0, "prior", {"explained": 0.5}, {})
-    assert PartStore(tmp_path).load(0, "prior") is not None
-
-
 GOOD = np.arange(8.0).reshape(2, 4)
 
 
@@ -203,16 +191,7 @@ GOOD = np.arange(8.0).reshape(2, 4)
         (None, {}),
         ([1], {"a/0": GOOD}),
         ({"a": 2}, {"a/0": GOOD}),
-        ({"a": 1}, {"a/0": GOOD, "a/1": GOOD}),
         ({"a": "1"}, {"a/0": GOOD}),
-        ({"a": 0}, {}),
-        ({"a": 1}, {"a/0": GOOD.astype(np.float32)}),
-        ({"a": 1}, {"a/0": GOOD.ravel()}),
-        ({"a": 1}, {"a/0": GOOD.T}),
-        ({"a": 1}, {"a/0": np.full((2, 4), np.nan)}),
-        ({"a": 1}, {"a/0": GOOD[:1]}),
-        ({"a": 1}, {"a/0": np.array(1.0)}),
-        ({}, {"a/0": GOOD}),
     ],
 )
 def test_odd_trials_of_an_audit(counts: Any, arrays: Arrays, tmp_path: Path) -> None:
@@ -221,39 +200,11 @@ def test_odd_trials_of_an_audit(counts: Any, arrays: Arrays, tmp_path: Path) -> 
         Keeper(tmp_path)
 
 
-@pytest.mark.parametrize("sizes", [[3], [4], [4, 4], [4, 2], [5, 3]])
-def test_trials_of_an_audit_of_the_wrong_size(sizes: list[int], tmp_path: Path) -> None:
-    Keeper(tmp_path, every_seconds=0.0).save("a", [GOOD, GOOD[:, :3]])
-    with told(tmp_path / "trials.npz"):
-        Keeper(tmp_path).load("a", sizes)
-
-
 NOISE = NoiseCheck(runs=1, slots=3, slots_left_out=0, numbers=21, deviation=1.1, shape_p_value=None, failure=1e-6)
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
-        {"runs": 1},
-        *(
-            {**to_plain(NOISE), name: value}
-            for name, value in [
-                ("runs", -1),
-                ("slots", -1),
-                ("slots_left_out", -1),
-                ("numbers", -5),
-                ("deviation", -1.0),
-                ("upper", -0.1),
-                ("quietest_p_value", 1.1),
-                ("repeated_p_value", -1e-9),
-                ("shape_p_value", 2.0),
-                ("failure", -1e-6),
-            ]
-        ),
-    ],
-)
-def test_an_odd_noise_check_of_an_audit(values: dict[str, Any], tmp_path: Path) -> None:
-    ResultStore(tmp_path).save("noise.json", values)
+def test_an_odd_noise_check_of_an_audit(tmp_path: Path) -> None:
+    ResultStore(tmp_path).save("noise.json", {"runs": 1})
     with told(tmp_path / "noise.json"):
         Keeper(tmp_path)
 
@@ -267,11 +218,11 @@ def test_trials_of_an_audit_come_back(tmp_path: Path) -> None:
     again = Keeper(tmp_path)
     assert again.resumed_blocks == 3
     assert again.checks == {"noise.json": NOISE}
-    first, last = again.load("known", [4, 3])
+    first, last = again.load("known")
     np.testing.assert_array_equal(first, GOOD)
     np.testing.assert_array_equal(last, 2 * GOOD[:, :3])
-    np.testing.assert_array_equal(again.load("a/b", [4]), [3 * GOOD])
-    assert again.load("other", [4]) == []
+    np.testing.assert_array_equal(again.load("a/b"), [3 * GOOD])
+    assert again.load("other") == []
     np.savez(tmp_path / "trials.npz", **{"known/0": GOOD})  # as it was before: not there
     assert Keeper(tmp_path).resumed_blocks == 0
 

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from airmixml.attacks.attack_report import AttackResult
     from airmixml.attacks.grades import PlainFindings
     from airmixml.attacks.reconstruction import reconstruct
-    from airmixml.attacks.server_view import watch
-    from airmixml.attacks.target import Attack, Outcome, Target
+    from airmixml.attacks.target import Attack, Outcome, Target, watch
 
 __all__ = [
     "Attack",
@@ -41,7 +40,6 @@ __getattr__ = import_late(
         "airmixml.attacks.grades": ("PlainFindings",),
         "airmixml.attacks.reconstruction": ("reconstruct",),
         "airmixml.attacks.attack_report": ("AttackResult",),
-        "airmixml.attacks.server_view": ("watch",),
-        "airmixml.attacks.target": ("Attack", "Outcome", "Target"),
+        "airmixml.attacks.target": ("Attack", "Outcome", "Target", "watch"),
     },
 )

@@ -5,7 +5,7 @@ Tables, pictures and figures are files of one folder; an interrupted command res
 
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import reduce
@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from airmixml.arrays import Integers
 from airmixml.attacks.attack_figure import draw_attack
 from airmixml.attacks.attack_report import AttackResult, CaseResult, Found, attack_csv, attack_markdown
 from airmixml.attacks.claimed_epsilons import LeastEpsilons, least_epsilons
-from airmixml.attacks.target import Attack, Reader, Target
+from airmixml.attacks.target import Reader, Target
 from airmixml.data import DataSet
 from airmixml.devices import find_device, using_threads
 from airmixml.engines import Engine
@@ -32,6 +32,7 @@ from airmixml.scenario.grid import parse_varied
 from airmixml.storage.files import write_text, writing_to
 from airmixml.storage.results import Arrays, ResultStore, from_plain
 from airmixml.storage.run_folder import METRICS, RUNS_FOLDER, SCENARIO, Finish, claim, identity_of
+from airmixml.storage.study import Study
 from airmixml.streams import Streams
 from airmixml.wording import did_you_mean, shown, shown_name
 from airmixml.workers import deploy, load_dataset, settle
@@ -153,17 +154,17 @@ def attack(
     if isinstance(cases, Scenario):
         cases = [Case(label=cases.name, scenario=cases)]
     cases = [replace(case, scenario=settle(case.scenario, data_dir=data_dir, progress=progress)) for case in cases]
-    attacks = load_attacks(parts or choose_parts(None, (case.scenario for case in cases)))
-    check_attackable(cases, attacks)
+    parts = parts or choose_parts(None, (case.scenario for case in cases))
+    check_attackable(cases, parts)
     first = cases[0].scenario
     attacked = [[case.label, case.scenario.to_json()] for case in cases]
-    identity = {**identity_of(first), "attacked": attacked, "parts": list(attacks)}
+    identity = {**identity_of(first), "attacked": attacked, "parts": list(parts)}
     started = time.perf_counter()
     with (
         writing_to(out or RUNS_FOLDER),
         claim(out, f"attack-{first.name}-seed{first.seed}", identity, force=force) as folder,
     ):
-        results = attack_each(cases, attacks, store=PartStore(folder.work / "parts"), context=context)
+        results = attack_each(cases, parts, folder=folder.work / "parts", context=context)
         seconds = time.perf_counter() - started
         result = AttackResult(cases=results, seconds=seconds, device=context.speed.device, run_dir=folder.final)
         write_text(folder.work / SCENARIO, first.to_toml())
@@ -176,85 +177,48 @@ def attack(
     return result
 
 
-def load_attacks(parts: Sequence[str]) -> dict[str, Attack]:
-    """Return attacks by name."""
-    return {name: ATTACKS.load(name) for name in parts}
-
-
-def check_attackable(cases: Sequence[Case], attacks: Mapping[str, Attack]) -> None:
+def check_attackable(cases: Sequence[Case], parts: Sequence[str]) -> None:
     """Refuse a target that cannot be certified, and a setting that none of the attacks fits."""
     for case in cases:
         require_classes(case.scenario.workers, "an attack", single_rows=False)
         require_real_numbers(case.scenario.privacy, "an attack")
         check_privacy_target(case.scenario)
-        refusals = {name: each.refusal(case.scenario) for name, each in attacks.items()}
+        refusals = _refusals(case, parts)
         if all(refusals.values()):  # what was not attacked must not look hidden
             why = "; ".join(f"{name} ({why})" for name, why in refusals.items())
             others = ", ".join(ATTACKS.names)
             raise ScenarioError(f"--attacks: none fits {case.label}: {why}; choose others of {others}")
 
 
-class PartStore:
-    """Finished attacks and claims of each case, kept so that an interrupted command resumes with what is missing."""
-
-    def __init__(self, folder: Path) -> None:
-        self._store = ResultStore(folder)
-
-    def load(self, case: int, name: str) -> tuple[dict[str, Any], Arrays] | None:
-        """Return figures and arrays of a finished part; None where there is none, or a damaged one."""
-        return self._store.load(f"{case + 1:02d}-{name}.npz", _checked)
-
-    def save(self, case: int, name: str, figures: dict[str, Any], arrays: Arrays) -> None:
-        """Keep a finished part."""
-        self._store.save(f"{case + 1:02d}-{name}.npz", *_checked(figures, arrays))
-
-    def found(self, case: int, name: str, attack: Attack) -> Found | None:
-        """Return what an attack found; None where that is not kept, or not what the attack finds nowadays."""
-        figures, arrays = self.load(case, name) or ({}, {})
-        try:
-            seconds = float(figures["seconds"])
-            findings = attack.findings.from_dict({key: value for key, value in figures.items() if key != "seconds"})
-        except (TypeError, KeyError, ValueError, AttributeError):
-            return None
-        return Found(attack=name, adversary=attack.adversary, findings=findings, arrays=arrays, seconds=seconds)
-
-    def claims(self, case: int) -> LeastEpsilons | None:
-        """Return what is claimed of a case; None where that is not kept."""
-        kept = self.load(case, "claims")
-        with suppress(ValueError):
-            if kept is not None:
-                known: LeastEpsilons = from_plain(LeastEpsilons, kept[0])
-                return known
-        return None
+def _refusals(case: Case, parts: Iterable[str]) -> dict[str, str]:
+    """Return why each attack does not fit a setting, empty where it does."""
+    return {name: ATTACKS.load(name).refusal(case.scenario) for name in parts}
 
 
-def _checked(figures: dict[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Arrays]:
-    """Return both; refuse figures that are no result."""
-    if not isinstance(figures, dict):
-        raise ValueError("figures must have names")
-    json.dumps(figures, allow_nan=False)  # raises for NaN and infinite ones
-    return figures, arrays
-
-
-def attack_each(
-    cases: Sequence[Case], attacks: Mapping[str, Attack], *, store: PartStore, context: RunContext
-) -> list[CaseResult]:
-    """Run the attacks that the store does not hold yet on each case, and return what was found."""
-    first = cases[0].scenario
+def attack_each(cases: Sequence[Case], parts: Sequence[str], *, folder: Path, context: RunContext) -> list[CaseResult]:
+    """Run the attacks of these names that the folder does not hold yet on each case, and return what was found."""
+    first, store = cases[0].scenario, ResultStore(folder)
     with using_threads(context.speed.threads):
         dataset = load_dataset(first.workers, Streams(first.seed), data_dir=context.data_dir, progress=context.progress)
         deployed = [deploy(case.scenario.workers, dataset, Streams(case.scenario.seed)) for case in cases]
         held = [np.unique(population.sample_index) for population in deployed]
-        refused = [{name: each.refusal(case.scenario) for name, each in attacks.items()} for case in cases]
-        found = _found_in_each(cases, attacks, refused, _choose_examples(held, dataset), store=store, context=context)
+        refused = [_refusals(case, parts) for case in cases]
+        every = [(number, name) for number in range(len(cases)) for name in parts]
+        shared = [case.scenario for case in cases], _choose_examples(held, dataset)
+        found = Study(
+            cells=[(number, name) for number, name in every if not refused[number][name]],
+            task=_AttackTask(shared, store, context, len(every)),
+            reducer=lambda found, _kept: found,
+        ).run()
         results = []
         for number, case in enumerate(cases):
-            claimed = store.claims(number)
+            claims = _file(number, "claims")
+            claimed: LeastEpsilons | None = store.load(claims, lambda plain, _: from_plain(LeastEpsilons, plain))
             if claimed is None:
                 own = case.scenario.privacy.adversary
-                adversaries = dict.fromkeys((*_ADVERSARIES, own, *(each.adversary for each in attacks.values())))
+                adversaries = dict.fromkeys((*_ADVERSARIES, own, *(ATTACKS.load(name).adversary for name in parts)))
                 claimed = least_epsilons(case.scenario, dataset, deployed[number], adversaries)
-                store.save(number, "claims", asdict(claimed), {})
+                store.save(claims, asdict(claimed))
             results.append(
                 CaseResult(
                     label=case.label,
@@ -263,56 +227,67 @@ def attack_each(
                     claimed=claimed.worker,
                     claimed_per_row=claimed.row,
                     copies=claimed.copies,
-                    found={name: found[number, name] for name in attacks if (number, name) in found},
+                    found={name: found[number, name] for name in parts if (number, name) in found},
                     left_out={name: why for name, why in refused[number].items() if why},
                 )
             )
     return results
 
 
-def _found_in_each(
-    cases: Sequence[Case],
-    attacks: Mapping[str, Attack],
-    refused: list[dict[str, str]],
-    examples: NDArray[np.int64],
-    *,
-    store: PartStore,
-    context: RunContext,
-) -> dict[Part, Found]:
-    """Return what attacks that fit find, by case and name; those that the store lacks run on the context's engine."""
-    every = [(number, name) for number in range(len(cases)) for name in attacks]
-    wanted = [(number, name) for number, name in every if not refused[number][name]]
-    kept = {(number, name): store.found(number, name, attacks[name]) for number, name in wanted}
-    found = {part: known for part, known in kept.items() if known is not None}
-    missing = [part for part in wanted if part not in found]
-    done, on_gpu = len(every) - len(missing), context.speed.device != "cpu"
-    context.progress("attacks", done, len(every))
-    inside = context
-    if not context.engine.here:  # each process runs the slots of its setting for itself
-        speed = context.speed if on_gpu else replace(context.speed, threads=1)
-        inside = RunContext(speed=speed, data_dir=context.data_dir)
-    settings = Settings(scenarios=[case.scenario for case in cases], examples=examples, context=inside)
-    with closing(context.engine.run(prepare_attacks, settings, missing, on_gpu=on_gpu)) as finishing:
-        for number, known in finishing:
-            part = missing[number]
-            store.save(*part, known.to_dict(), known.arrays)
-            found[part], done = known, done + 1
-            context.progress("attacks", done, len(every))
-    return found
+def _file(number: int, name: str) -> str:
+    return f"{number + 1:02d}-{name}.npz"
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Settings:
-    """What all parts share; ``examples`` are those of ``Target``."""
+Shared = tuple[list[Scenario], Integers]
+"""The settings, and the ``examples`` of ``Target``."""
 
-    scenarios: Sequence[Scenario]
-    examples: NDArray[np.int64]
+
+@dataclass(frozen=True)
+class _AttackTask:
+    """Runs attacks on the context's engine, and keeps what each of them found in a file."""
+
+    shared: Shared
+    store: ResultStore
     context: RunContext
+    total: int
+
+    def load(self, part: Part) -> Found | None:
+        """Return what an attack found; None where that is not kept, or not what the attack finds nowadays."""
+        number, name = part
+        attack = ATTACKS.load(name)
+
+        def read(figures: Any, arrays: Arrays) -> Found | None:
+            with suppress(TypeError, KeyError, ValueError, AttributeError):
+                seconds = float(figures.pop("seconds"))
+                known = {"findings": attack.findings.from_dict(figures), "arrays": arrays}
+                return Found(attack=name, adversary=attack.adversary, seconds=seconds, **known)
+            return None
+
+        return self.store.load(_file(number, name), read)
+
+    def save(self, part: Part, found: Found) -> bool:
+        """Keep what an attack found."""
+        self.store.save(_file(*part), found.to_dict(), found.arrays)
+        return True
+
+    def run(self, unfinished: Iterable[Part], finished: Callable[[Part, Found], None]) -> None:
+        """Run what is left; in other processes each runs the slots of its setting for itself."""
+        missing, inside = list(unfinished), self.context
+        kept, on_gpu, progress = self.total - len(missing), inside.speed.device != "cpu", inside.progress
+        progress("attacks", kept, self.total)
+        if not inside.engine.here:
+            speed = inside.speed if on_gpu else replace(inside.speed, threads=1)
+            inside = RunContext(speed=speed, data_dir=inside.data_dir)
+        shared = self.shared, inside
+        with closing(self.context.engine.run(prepare_attacks, shared, missing, on_gpu=on_gpu)) as finishing:
+            for done, (number, found) in enumerate(finishing, start=kept + 1):
+                finished(missing[number], found)
+                progress("attacks", done, self.total)
 
 
-def prepare_attacks(settings: Settings) -> Callable[[Part], Found]:
+def prepare_attacks(shared: tuple[Shared, RunContext]) -> Callable[[Part], Found]:
     """Return what attacks a setting; the last setting is kept, since parts of one setting follow each other."""
-    context = settings.context
+    (scenarios, examples), context = shared
     readers: dict[Any, Reader] = {}
     targets: dict[int, Target] = {}
 
@@ -320,8 +295,7 @@ def prepare_attacks(settings: Settings) -> Callable[[Part], Found]:
         number, name = part
         if number not in targets:
             targets.clear()
-            scenario = settings.scenarios[number]
-            targets[number] = Target(scenario=scenario, examples=settings.examples, context=context, readers=readers)
+            targets[number] = Target(scenarios[number], examples, context, readers)
         attack, started = ATTACKS.load(name), time.perf_counter()
         with using_threads(context.speed.threads):
             outcome = attack.run(targets[number])
@@ -331,7 +305,7 @@ def prepare_attacks(settings: Settings) -> Callable[[Part], Found]:
     return attacked
 
 
-def _choose_examples(held_in_cases: Sequence[NDArray[np.int64]], dataset: DataSet) -> NDArray[np.int64]:
+def _choose_examples(held_in_cases: Sequence[Integers], dataset: DataSet) -> Integers:
     """Return samples that some worker holds in every case, class after class; rows of the pool."""
     held = reduce(np.intersect1d, held_in_cases)
     if not len(held):

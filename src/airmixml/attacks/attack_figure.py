@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from airmixml.arrays import Singles
 from airmixml.attacks.attack_report import LISTENERS, AttackResult, CaseResult, Found, epsilon_text
 from airmixml.attacks.grades import TOO_FEW
 from airmixml.output.figures import as_picture, new_figure, save_png_and_svg
@@ -53,8 +53,8 @@ class _Cell:
     The samples are to be like ``truth``, which is drawn of data that are no images; both samples x inputs.
     """
 
-    samples: NDArray[np.float32]
-    truth: NDArray[np.float32]
+    samples: Singles
+    truth: Singles
     text: str
     grade: str = ""
 
@@ -177,7 +177,7 @@ def _draw_cell(axis: Axes, cell: _Cell | None, places: int, image_shape: ImageSh
         axis.spines[:].set_color("#dddddd")
 
 
-def _strip(samples: Iterable[NDArray[np.float32]], places: int, shape: Shape) -> NDArray[np.float32]:
+def _strip(samples: Iterable[Singles], places: int, shape: Shape) -> Singles:
     """Return the images side by side, with paper between them and where there are too few."""
     _, height, width = planes(shape)
     coloured = as_picture(np.zeros(math.prod(shape), dtype=np.float32), shape).shape[2:]

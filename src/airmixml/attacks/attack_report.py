@@ -1,7 +1,5 @@
 """What attacks found in each setting: its grade, a verdict in words that need no table, tables, CSV and JSON."""
 
-import csv
-import io
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -11,7 +9,7 @@ from airmixml.attacks.grades import EXPOSED, GRADES, TOO_FEW, Findings, grade_of
 from airmixml.attacks.target import Outcome
 from airmixml.notebook import html_lines
 from airmixml.output import numbers
-from airmixml.output.tables import Table
+from airmixml.output.tables import Table, rows_csv
 from airmixml.radio.power_calibration import slots_target
 from airmixml.registries import ATTACKS
 from airmixml.scenario import Scenario, keys_in_force
@@ -68,42 +66,31 @@ class Group:
     @property
     def grade(self) -> str:
         """The worst grade of all."""
-        return max((self._grade(each.findings) for each in self.found), key=GRADES.index)
-
-    def _grade(self, findings: Findings) -> str:
-        return grade_of(findings.level, self.bound, too_few=bool(findings.too_few()))
+        findings = [each.findings for each in self.found]
+        grades = (grade_of(each.level, self.bound, too_few=bool(each.too_few())) for each in findings)
+        return max(grades, key=GRADES.index)
 
     def in_words(self, who: str) -> str:
         """Return what that adversary learns."""
         best = self.best.findings
-        if self.grade == "hidden":
-            return f"{who} {best.nothing()}"
         if self.grade == TOO_FEW:
             return f"{who} has {best.too_few()}"
-        return f"{who} {_joined(best.learned())}"
+        return f"{who} {best.nothing() if self.grade == 'hidden' else _joined(best.learned())}"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CaseResult:
-    """What each attack, by its name, found in one setting.
+    """What each attack, by its name, found in one setting."""
 
-    Attributes:
-        label: what tables and pictures call it.
-        claimed: least epsilon of a worker against each adversary; None for no claim.
-        claimed_per_row: the same of a row, with all its copies; empty where every row is a worker of its own.
-        copies: the most workers that hold the same row.
-        left_out: attacks that do not fit, and why.
-        held: different samples that workers hold, among which one is named.
-    """
-
-    label: str
+    label: str  # what tables and pictures call it
     scenario: Scenario
-    claimed: dict[str, float | None]
+    claimed: dict[str, float | None]  # least epsilon of a worker against each adversary; None for no claim
     found: dict[str, Found]
-    left_out: dict[str, str]
-    held: int
+    left_out: dict[str, str]  # attacks that do not fit, and why
+    held: int  # different samples that workers hold, among which one is named
+    # the epsilons of a row, with all its copies; empty where every row is a worker of its own
     claimed_per_row: dict[str, float | None] = field(default_factory=dict)
-    copies: int = 1
+    copies: int = 1  # the most workers that hold the same row
 
     @property
     def groups(self) -> list[Group]:
@@ -217,10 +204,7 @@ class CaseResult:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AttackResult:
-    """Everything that one command found: a result for each setting, time, device and folder of the results.
-
-    ``to_dict`` is its ``metrics.json``.
-    """
+    """Everything that one command found, setting by setting; ``to_dict`` is its ``metrics.json``."""
 
     cases: list[CaseResult]
     seconds: float
@@ -302,13 +286,9 @@ def attack_markdown(result: AttackResult) -> str:
 
 def attack_csv(result: AttackResult) -> str:
     """Return all numbers, one line per setting and attack, for other programs."""
-    text = io.StringIO()
     rows = [_flat(case, each) for case in result.cases for each in case.found.values()]
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    writer = csv.DictWriter(text, names, restval="", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
+    names = dict.fromkeys(name for row in rows for name in row)
+    return rows_csv([{name: row.get(name, "") for name in names} for row in rows])
 
 
 def _flat(case: CaseResult, found: Found) -> dict[str, Any]:

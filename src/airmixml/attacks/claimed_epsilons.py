@@ -3,8 +3,7 @@
 import math
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -26,10 +25,6 @@ class Claim:
     accountant: str
     epsilon: float | None
     why: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return asdict(self)
 
 
 def claims_of(

@@ -31,10 +31,10 @@ from typing import Final, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from airmixml.arrays import Doubles
 from airmixml.attacks.receptions import Amplitudes, Received, strongest_workers
-from airmixml.attacks.server_view import ServerView, rows_of_classes, slots_kept
+from airmixml.attacks.target import ServerView, rows_of_classes, slots_kept
 from airmixml.devices import find_device, using_threads
 from airmixml.errors import ScenarioError
 from airmixml.impairments.frame import frame_of
@@ -58,20 +58,14 @@ _MOST_DIFFERENCES: Final = 1 << 28
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Listener:
-    """An eavesdropper at its place.
+    """An eavesdropper at its place."""
 
-    Attributes:
-        beside_worker: the worker that it stands next to.
-        power_gain: from each worker, all antennas together, without fading, at most 1; shape workers.
-        noise_watts: noise power per complex symbol.
-    """
-
-    beside_worker: int
-    power_gain: NDArray[np.float64]
-    noise_watts: float
+    beside_worker: int  # the worker that it stands next to
+    power_gain: Doubles  # from each worker, all antennas together, without fading, at most 1; workers
+    noise_watts: float  # per complex symbol
 
     @classmethod
-    def of(cls, scenario: Scenario, places_metres: NDArray[np.float64]) -> Self:
+    def of(cls, scenario: Scenario, places_metres: Doubles) -> Self:
         """Place the scenario's eavesdropper beyond the worker farthest from the server, on the line from the server.
 
         Its antennas are combined in favour of every worker at once, which is more than it can do: each then hears
@@ -85,11 +79,8 @@ class Listener:
         return replace(cls.at(scenario, places_metres, place_metres), beside_worker=beside)
 
     @classmethod
-    def at(cls, scenario: Scenario, places_metres: NDArray[np.float64], place_metres: NDArray[np.float64]) -> Self:
-        """Place the scenario's eavesdropper anywhere, in metres from the server to the east and to the north; shape 2.
-
-        The workers stand at ``places_metres``; workers x 2.
-        """
+    def at(cls, scenario: Scenario, places_metres: Doubles, place_metres: Doubles) -> Self:
+        """Place the scenario's eavesdropper anywhere, in metres east and north of the server; shape 2."""
         privacy, radio = scenario.privacy, scenario.radio
         distance_metres = np.hypot(*(places_metres - place_metres).T)
         beside = int(distance_metres.argmin())
@@ -148,7 +139,7 @@ def overhear(view: ServerView, speed: Speed | None = None, most_slots: int = 20_
     )
 
 
-def _heard_alike(view: ServerView, heard_watts: NDArray[np.float64]) -> bool:
+def _heard_alike(view: ServerView, heard_watts: Doubles) -> bool:
     """Return whether the scenario lets a worker sound alike in all slots: equal shares of a power that stays."""
     scenario, first = view.scenario, view.draws[0]
     steady = scenario.radio.fading == "none" and scenario.air.is_ideal
@@ -160,23 +151,14 @@ def _heard_alike(view: ServerView, heard_watts: NDArray[np.float64]) -> bool:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Arrival:
-    """How the workers of some slots arrive at a listener.
+    """How the workers of some slots arrive at a listener."""
 
-    Attributes:
-        slots: numbers of the slots.
-        draws: what they drew.
-        weights: complex gains of what workers hold, in units of the noise, before those of an imperfect air.
-        gains: of that air; None where it is ideal.
-        filters: that whiten what workers add; None where they add nothing.
-        heard_watts: power with which each scheduled worker is heard in units of the noise power; slots x scheduled.
-    """
-
-    slots: range
+    slots: range  # their numbers
     draws: SlotDraws
-    weights: torch.Tensor
-    gains: SeatGains | None
-    filters: torch.Tensor | None
-    heard_watts: NDArray[np.float64]
+    weights: torch.Tensor  # complex gains of what workers hold, in units of the noise, before those of the air
+    gains: SeatGains | None  # of an imperfect air; None where it is ideal
+    filters: torch.Tensor | None  # that whiten what workers add; None where they add nothing
+    heard_watts: Doubles  # power of each scheduled worker over that of the noise; slots x scheduled
 
     def __iter__(self) -> Iterator[tuple[slice, torch.Tensor]]:
         """Yield seats, and the complex weights with which they arrive; slots x seats x pieces, or x 1."""
@@ -226,19 +208,15 @@ def arrivals(
             weights = added.to(device)
             white = [turned.abs().square().mean(dim=2) for _, turned in _by_seats(weights, drawn.gains, filters)]
             heard_watts = torch.cat(white, dim=1).cpu().numpy()
+        of_air = drawn.gains
         yield Arrival(
-            slots=numbers,
-            draws=draws,
-            weights=weights,
-            gains=drawn.gains,
-            filters=filters,
-            heard_watts=heard_watts,
+            slots=numbers, draws=draws, weights=weights, gains=of_air, filters=filters, heard_watts=heard_watts
         )
 
 
 def overhear_chapters(
     sent: Transmission, listener: Listener, slots: int | None = None, speed: Speed | None = None
-) -> Iterator[tuple[torch.Tensor, SlotDraws, NDArray[np.float64]]]:
+) -> Iterator[tuple[torch.Tensor, SlotDraws, Doubles]]:
     """Yield, chapter by chapter of the run's own draws, what a listener receives in the first slots, or in all.
 
     Yields y / sigma (slots x symbols, complex), the draws, and the power with which each scheduled worker is heard in

@@ -24,20 +24,14 @@ EXPOSED: Final = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class Findings(ABC):
-    """Figures of one attack on one setting: a dataclass of numbers, texts and other such dataclasses.
+    """Figures of one attack on one setting: a dataclass of numbers, texts and other such dataclasses."""
 
-    Attributes:
-        kind: "server" for reconstructions, "listener" for attacks without a schedule, "informed" where the adversary
-            knows all samples but one, "other" for attacks of other packages.
-        titles: of the table of such findings, by adversary; "" for one table of all adversaries.
-        explanation: stands above the table.
-        legend: what columns of the table mean, in a few words.
-    """
-
+    # "server" for reconstructions, "listener" for attacks without a schedule, "informed" where the adversary knows all
+    # samples but one, "other" for attacks of other packages
     kind: ClassVar[str] = "other"
-    titles: ClassVar[dict[str, str]] = {}
-    explanation: ClassVar[str] = ""
-    legend: ClassVar[dict[str, str]] = {}
+    titles: ClassVar[dict[str, str]] = {}  # of the table, by adversary; "" for one table of all adversaries
+    explanation: ClassVar[str] = ""  # stands above the table
+    legend: ClassVar[dict[str, str]] = {}  # what columns of the table mean, in a few words
 
     @classmethod
     def note(cls, _found: Sequence[Self]) -> str:
@@ -46,13 +40,13 @@ class Findings(ABC):
 
     @property
     @abstractmethod
-    def level(self) -> str:
-        """How much was found: "exposed", "leaks", or empty for nothing beyond chance."""
+    def strength(self) -> tuple[float, ...]:
+        """Larger for the better of two attacks of this kind; first which part of what guessing leaves open it found."""
 
     @property
-    @abstractmethod
-    def strength(self) -> tuple[float, ...]:
-        """Larger for the better of two attacks of this kind."""
+    def level(self) -> str:
+        """How much was found: "exposed", "leaks", or empty for nothing beyond chance."""
+        return level_of(self.strength[0])
 
     @abstractmethod
     def cells(self) -> dict[str, str]:
@@ -75,10 +69,7 @@ class Findings(ABC):
         return "cannot identify any sample"
 
     def too_few(self) -> str:
-        """Return what there was too little of to tell a finding from a guess, in words; empty where there was enough.
-
-        Asked only where nothing was found beyond chance.
-        """
+        """Return what there was too little of to tell a finding from a guess; asked where none was beyond chance."""
         return ""
 
     def to_dict(self) -> dict[str, Any]:
@@ -95,24 +86,12 @@ class Findings(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class PlainFindings(Findings):
-    """Findings of an attack that needs no class of its own.
+    """Findings of an attack that needs no class of its own."""
 
-    Attributes:
-        share: part of what guessing leaves open that was learned: 0 is guessing, 1 is everything.
-        words: what the adversary does, such as "names the class of 30 of 40 workers".
-        columns: texts of the attack's table, by column.
-        figures: numbers for JSON and CSV.
-    """
-
-    share: float
-    words: str
-    columns: dict[str, str]
-    figures: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def level(self) -> str:
-        """From 5 % on it is a leak; from a half on everything is exposed."""
-        return level_of(self.share)
+    share: float  # part of what guessing leaves open that was learned: 0 is guessing, 1 is everything
+    words: str  # what the adversary does, such as "names the class of 30 of 40 workers"
+    columns: dict[str, str]  # texts of the attack's table, by column
+    figures: dict[str, float] = field(default_factory=dict)  # numbers for JSON and CSV
 
     @property
     def strength(self) -> tuple[float, ...]:
@@ -133,8 +112,13 @@ class PlainFindings(Findings):
 
 
 def level_of(share: float, *, anybody: bool = False) -> str:
-    """Return the level of what was learned; finding anybody beyond chance is a leak, however many others there are."""
+    """Return the level: from 5 % on a leak, from a half on exposed; anybody found beyond chance is a leak too."""
     return "exposed" if share >= EXPOSED else "leaks" if share >= LEAK or anybody else ""
+
+
+def beyond_guessing(share: float, guessing: float) -> float:
+    """Return which part of what guessing leaves open was found out: 0 is guessing, 1 is everything."""
+    return (share - guessing) / (1.0 - guessing) if guessing < 1.0 else 0.0
 
 
 def naming_bound(epsilon: float | None, delta: float, adjacency: str, candidates: int) -> float:

@@ -13,7 +13,7 @@ D = A |v - v'| are distinguished with probability Phi(D / 2), and a sample from 
 
 Of the release the schedule is hidden, unless all send in each slot. To sum over all schedules is out of reach: there
 the others of a slot are Gaussian with the mean and covariance of the samples that are really held
-(``gaussian_background``).
+(``likelihood``).
 """
 
 from collections.abc import Callable
@@ -22,21 +22,19 @@ from typing import ClassVar, Final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from scipy.special import ndtri
 from scipy.stats import binom
 
+from airmixml.arrays import Doubles, Integers
 from airmixml.attacks.eavesdropper import arrivals, listener_of
-from airmixml.attacks.gaussian_background import background_of
-from airmixml.attacks.grades import Findings, level_of
+from airmixml.attacks.grades import Findings, beyond_guessing
+from airmixml.attacks.inference import FALSE_POSITIVES, hit_rate
 from airmixml.attacks.isolating_listener import alone, isolated_precision
-from airmixml.attacks.likelihood import score
-from airmixml.attacks.linkage import FALSE_POSITIVES, hit_rate
+from airmixml.attacks.likelihood import background_of, score
 from airmixml.attacks.receptions import hear_release
 from airmixml.attacks.sample_symbols import InnerProducts, Samples
-from airmixml.attacks.server_view import ServerView
-from airmixml.attacks.target import Outcome, Target
+from airmixml.attacks.target import Outcome, ServerView, Target
 from airmixml.output.numbers import NONE
 from airmixml.radio.senders import RowSums
 from airmixml.scenario import Scenario, Speed
@@ -57,11 +55,11 @@ _NOTE: Final = (
     "one; *copies*: the most workers that hold one row. The epsilon per row covers a row with all its copies."
 )
 
-Precision = Callable[[ServerView, NDArray[np.int64], int, Speed], NDArray[np.float64]]
+Precision = Callable[[ServerView, Integers, int, Speed], Doubles]
 """A^2 of vectors, each sent by the workers whose entry is its number (-1: by none); shape targets."""
 
 
-def server_precision(view: ServerView, member: NDArray[np.int64], targets: int, _speed: Speed) -> NDArray[np.float64]:
+def server_precision(view: ServerView, member: Integers, targets: int, _speed: Speed) -> Doubles:
     """Return what the server knows of vectors: the shares of their workers add up, slot by slot."""
     found, first = np.zeros(targets), 0
     for draws in view.draws:
@@ -73,7 +71,7 @@ def server_precision(view: ServerView, member: NDArray[np.int64], targets: int, 
     return found
 
 
-def listener_precision(view: ServerView, member: NDArray[np.int64], targets: int, speed: Speed) -> NDArray[np.float64]:
+def listener_precision(view: ServerView, member: Integers, targets: int, speed: Speed) -> Doubles:
     """Return the same of the eavesdropper, who knows all phases: complex amplitudes add up."""
     found = torch.zeros(targets, dtype=torch.float64)
     for arrival in arrivals(view.transmission, listener_of(view), speed=speed):
@@ -91,26 +89,15 @@ def listener_precision(view: ServerView, member: NDArray[np.int64], targets: int
 
 @dataclass(frozen=True, kw_only=True)
 class Informed:
-    """How often targets of one kind were found.
-
-    Attributes:
-        attacked: how many of them were attacked.
-        trials: of all of them together, each with noise of its own.
-        copies: the most workers that hold one of them.
-        candidates: samples among which the right one is looked for.
-        named: share of the trials in which it was named.
-        hits: share in which it was detected, at 1 % false alarms.
-        mu_median: distance of present and absent in standard deviations of the noise, of the median target. None where
-            the schedule is hidden.
-        mu_largest: the same of the one that stands out most.
-    """
+    """How often targets of one kind were found."""
 
     attacked: int
-    trials: int
-    copies: int
-    candidates: int
-    named: float
-    hits: float
+    trials: int  # of all of them together, each with noise of its own
+    copies: int  # the most workers that hold one of them
+    candidates: int  # samples among which the right one is looked for
+    named: float  # share of the trials in which it was named
+    hits: float  # share in which it was detected, at 1 % false alarms
+    # distance of present and absent in standard deviations of the noise; None where the schedule is hidden
     mu_median: float | None = None
     mu_largest: float | None = None
 
@@ -126,7 +113,7 @@ class Informed:
 
     def _beyond(self, rate: float, chance: float) -> float:
         by_chance = float(binom.sf(round(rate * self.trials) - 1, self.trials, chance))
-        return (rate - chance) / (1.0 - chance) if by_chance < _CHANCE_ALONE else 0.0
+        return beyond_guessing(rate, chance) if by_chance < _CHANCE_ALONE else 0.0
 
     @property
     def mu(self) -> str:
@@ -160,11 +147,6 @@ class InformedFindings(Findings):
         """Findings by whom they are of."""
         every = {"worker": self.worker, "row": self.row, "person": self.person}
         return {whom: found for whom, found in every.items() if found is not None}
-
-    @property
-    def level(self) -> str:
-        """From 5 % on it is a leak; from a half on everything is exposed."""
-        return level_of(max(found.share for found in self.of.values()))
 
     @property
     def strength(self) -> tuple[float, ...]:
@@ -204,21 +186,16 @@ class InformedFindings(Findings):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Targets:
-    """Vectors that are looked for.
+    """Vectors that are looked for."""
 
-    Attributes:
-        member: which of them each worker sends, -1 for none; shape workers.
-        candidates: numbers of the candidates in ``Candidates``, the right one last; targets x candidates.
-    """
-
-    member: NDArray[np.int64]
-    candidates: NDArray[np.int64]
+    member: Integers  # which of them each worker sends, -1 for none; shape workers
+    candidates: Integers  # numbers in ``Candidates``, the right one last; targets x candidates
 
     def __len__(self) -> int:
         return len(self.candidates)
 
     @property
-    def copies(self) -> NDArray[np.int64]:
+    def copies(self) -> Integers:
         """How many workers send each; shape targets."""
         return np.bincount(self.member[self.member >= 0], minlength=len(self))
 
@@ -244,7 +221,7 @@ class Candidates:
         workers = generator.permutation(count)[:_TARGETS]
         items = held[workers] if len(np.unique(held)) == count else generator.permutation(np.unique(held))[:_TARGETS]
         self.targets: dict[str, Targets] = {}
-        self.precisions: dict[bytes, NDArray[np.float64]] = {}  # of members, as far as they are known
+        self.precisions: dict[bytes, Doubles] = {}  # of members, as far as they are known
         self._rows: RowSums | None = None
         if population.holdings is None:
             self.targets["worker"] = self._among_rows(alone(workers, count), held[workers])
@@ -259,7 +236,7 @@ class Candidates:
                 holdings, torch.from_numpy(self.data.train_inputs), codes, self._workers, self._signal
             )
 
-    def gram(self, some: NDArray[np.int64]) -> NDArray[np.float64]:
+    def gram(self, some: Integers) -> Doubles:
         """Return the products <v_c, v_c'> of candidates; candidates x candidates."""
         rows, weights = some[:, None], np.ones((len(some), 1))
         if self._rows is not None:
@@ -272,26 +249,24 @@ class Candidates:
         np.add.at(sums, (np.arange(len(some))[:, None], place.reshape(rows.shape)), weights)
         return np.asarray(sums @ inner.between(exact, exact).numpy() @ sums.T)
 
-    def _among_rows(self, member: NDArray[np.int64], rows: NDArray[np.int64]) -> Targets:
+    def _among_rows(self, member: Integers, rows: Integers) -> Targets:
         """Decoys are public samples; where there are few, others of the pool too."""
         pool = np.arange(len(self.data.train_inputs))
         enough = len(self._public) >= _DECOYS
         return self._among(member, rows, lambda row: self._public if enough else pool[pool != row])
 
-    def _among_people(self, member: NDArray[np.int64], people: NDArray[np.int64], holdings: Holdings) -> Targets:
+    def _among_people(self, member: Integers, people: Integers, holdings: Holdings) -> Targets:
         """Decoys are what other people hold."""
         every = np.arange(len(holdings.rows))
         return self._among(member, people, lambda person: every[every != person])
 
-    def _among(
-        self, member: NDArray[np.int64], right: NDArray[np.int64], others: Callable[[int], NDArray[np.int64]]
-    ) -> Targets:
+    def _among(self, member: Integers, right: Integers, others: Callable[[int], Integers]) -> Targets:
         """Draw decoys for each target from the others that it has."""
         most, choice = min(_DECOYS, len(others(int(right[0])))), self._generator.choice
         found = [[*choice(others(one), most, replace=False), one] for one in right.tolist()]
         return Targets(member=member, candidates=np.array(found, dtype=np.int64))
 
-    def _changed_rows(self, holdings: Holdings, people: NDArray[np.int64]) -> tuple[Holdings, NDArray[np.int64]]:
+    def _changed_rows(self, holdings: Holdings, people: Integers) -> tuple[Holdings, Integers]:
         """Return the holdings and, after them, those of people with decoys in the place of one row; their numbers."""
         own = [self._generator.choice(np.flatnonzero(holdings.present[person])) for person in people.tolist()]
         taken = holdings.rows[people, own]
@@ -307,14 +282,12 @@ class Candidates:
         return joined, np.concatenate([numbers, people[:, None]], axis=1)
 
 
-def _holders(held: NDArray[np.int64], items: NDArray[np.int64]) -> NDArray[np.int64]:
+def _holders(held: Integers, items: Integers) -> Integers:
     """Return which of the items each worker holds, -1 for none; shape workers."""
     return alone(items, int(max(held.max(), items.max())) + 1)[held]
 
 
-def play(
-    gram: NDArray[np.float64], precision: float, trials: int, generator: np.random.Generator
-) -> tuple[float, float, float]:
+def play(gram: Doubles, precision: float, trials: int, generator: np.random.Generator) -> tuple[float, float, float]:
     """Look the last of the candidates up, and say whether it is there, in so many draws of the noise.
 
     Returns how often it is named, how often it is detected, and its distance mu from silence.

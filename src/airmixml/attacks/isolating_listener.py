@@ -20,14 +20,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from airmixml.arrays import Doubles, Integers
 from airmixml.attacks.eavesdropper import unrounded
-from airmixml.attacks.identification import PublicSamples, candidates_of, identified, pictures_of
-from airmixml.attacks.linkage import Scores, link
+from airmixml.attacks.inference import Scores, identified, link
+from airmixml.attacks.listener_attacks import PublicSamples, candidates_of, pictures_of
 from airmixml.attacks.listener_findings import ListenerFindings, Unmixing
-from airmixml.attacks.nearest_neighbours import blocks_of
-from airmixml.attacks.sample_symbols import InnerProducts, Layout, Moments, Samples, Symbols
-from airmixml.attacks.server_view import SEVERAL_ROWS, ServerView
-from airmixml.attacks.target import Outcome, Target
+from airmixml.attacks.sample_symbols import InnerProducts, Layout, Moments, Samples, Symbols, blocks_of
+from airmixml.attacks.target import SEVERAL_ROWS, Outcome, ServerView, Target
 from airmixml.errors import PrivacyError
 from airmixml.radio.draws import AirSetting, draw_blocks, suitable_block
 from airmixml.radio.masking import Masking, masking_of
@@ -53,16 +52,14 @@ _LEAST_PRECISION: Final = 1e-20  # of a worker that never sends
 _FOR_NOBODY: Final = np.zeros(0, dtype=np.int64)
 
 
-def alone(workers: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+def alone(workers: Integers, count: int) -> Integers:
     """Return for each of ``count`` workers its place among these, -1 for others: every one a target of its own."""
     member = np.full(count, -1)
     member[workers] = np.arange(len(workers))
     return member
 
 
-def isolated_precision(
-    view: ServerView, member: NDArray[np.int64], targets: int, _speed: Speed | None = None
-) -> NDArray[np.float64]:
+def isolated_precision(view: ServerView, member: Integers, targets: int, _speed: Speed | None = None) -> Doubles:
     """Return 1 / (variance of the noise on a symbol of v) for vectors that one or several workers send; shape targets.
 
     ``member`` says which of them each worker sends, -1 for others. Infinite where nothing hides a worker.
@@ -97,9 +94,7 @@ def isolated_precision(
     return found
 
 
-def _inverse_of_patterns(
-    scenario: Scenario, masking: Masking, patterns: list[tuple[NDArray[np.int64], NDArray[np.float64]]]
-) -> NDArray[np.float64]:
+def _inverse_of_patterns(scenario: Scenario, masking: Masking, patterns: list[tuple[Integers, Doubles]]) -> Doubles:
     """Return x' S^-1 x, in 1 / watts, of vectors given by their seats and shares, each as if its seats were honest."""
     count = masking.honest.count if masking.graph is None else masking.graph.seats
     found, alike = np.empty(len(patterns)), dict[bytes, list[int]]()
@@ -120,7 +115,7 @@ def _inverse_of_patterns(
     return found
 
 
-def inverse_form(masking: Masking, honest: NDArray[np.bool_], vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+def inverse_form(masking: Masking, honest: NDArray[np.bool_], vectors: Doubles) -> Doubles:
     """Return x' S^-1 x for vectors over the seats that are 0 where a seat is not honest (seats x columns); columns.
 
     1 is an eigenvector of S with eigenvalue s^2, so what of x lies along it adds (1'x)^2 / (|H| s^2). What is left has
@@ -143,9 +138,7 @@ def inverse_form(masking: Masking, honest: NDArray[np.bool_], vectors: NDArray[n
     return np.asarray(along + (away * solved).sum(axis=0))
 
 
-def _solved(
-    masking: Masking, adjacency: Any, degrees: NDArray[np.float64], target: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _solved(masking: Masking, adjacency: Any, degrees: Doubles, target: Doubles) -> Doubles:
     """Return S^-1 x by conjugate gradients, all columns at once; shape of the target, whose columns add up to 0."""
     diagonal = (masking.own_watts / masking.pair_watts + degrees)[:, None]
     found, left = np.zeros_like(target), target.copy()
@@ -166,7 +159,7 @@ def _solved(
 class _Heard:
     """What is heard of one worker after the other."""
 
-    def __init__(self, view: ServerView, workers: NDArray[np.int64]) -> None:
+    def __init__(self, view: ServerView, workers: Integers) -> None:
         scenario, dataset = view.scenario, view.dataset
         self.device, self._view, self._workers = view.received.device, view, workers
         self._sender = make_sender(unrounded(scenario), dataset, self.device)
@@ -184,7 +177,7 @@ class _Heard:
         heard: torch.Tensor = sent + float(np.sqrt(self.variance[number])) * normals
         return heard
 
-    def log_ratios(self, number: int, heard: torch.Tensor, some: Samples) -> NDArray[np.float64]:
+    def log_ratios(self, number: int, heard: torch.Tensor, some: Samples) -> Doubles:
         """Return the logarithms of samples' likelihood ratios; shape samples."""
         symbols, found = Symbols(heard, self.signal), []
         for rows in blocks_of(len(some), 1, _SAMPLES_AT_ONCE):
@@ -208,7 +201,10 @@ class EveryoneAttack:
         """Attack; examples are what is heard of the workers who hold them, decoded."""
         progress, view, held = target.context.progress, target.view, target.held
         sent, held_index, everyone = view.dataset, view.held_index, np.unique(view.held_index)
-        workers, few = _choose(view, target.examples), len(target.examples)
+        first, few = view.holders_of(target.examples), len(target.examples)
+        generator = Streams(target.scenario.seed).generator("eavesdropper", _CHAPTER)
+        others = generator.permutation(np.setdiff1d(np.arange(len(held_index)), first))
+        workers = np.concatenate([first, others[: max(0, _WORKERS_HEARD - few)]])
         public = PublicSamples.of(sent, everyone, _DECOYS)
         heard_of = _Heard(view, workers)
         decoys = heard_of.inner.prepare(public.decoys[:_DECOYS], public.decoy_labels[:_DECOYS])
@@ -238,14 +234,6 @@ class EveryoneAttack:
         pictures = pictures_of(target, torch.from_numpy(np.concatenate(seen)), target.examples)
         kept = {"held_rows": held_index[workers], "held_scores": scores.held, "decoy_scores": scores.decoys}
         return Outcome(findings=findings, arrays={**pictures, **kept, "held_variance": heard_of.variance})
-
-
-def _choose(view: ServerView, examples: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the workers who hold the examples, then others; shape at most a hundred, or the examples."""
-    first = view.holders_of(examples)
-    generator = Streams(view.scenario.seed).generator("eavesdropper", _CHAPTER)
-    others = generator.permutation(np.setdiff1d(np.arange(len(view.held_index)), first))
-    return np.concatenate([first, others[: max(0, _WORKERS_HEARD - len(first))]])
 
 
 EVERYONE: Final = EveryoneAttack()

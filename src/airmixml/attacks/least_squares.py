@@ -10,9 +10,9 @@ from typing import Final, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 
+from airmixml.arrays import Doubles
 from airmixml.radio.draws import SlotDraws
 
 _TINY: Final = 1e-30
@@ -29,17 +29,17 @@ class MixingMatrix:
         collect: returns A^T Y, workers x columns, for mixtures Y of shape slots x columns.
     """
 
-    def __init__(self, shares: csr_array, weights: NDArray[np.float64], device: torch.device) -> None:
+    def __init__(self, shares: csr_array, weights: Doubles, device: torch.device) -> None:
         self.slots, self.workers = map(int, shares.shape)
         self.weights = weights
         weighted = csr_array(shares.multiply(np.sqrt(weights)[:, None]))
         squares = weighted.copy()
         squares.data **= 2
-        self.heard: NDArray[np.float64] = np.asarray(squares.sum(axis=0)).ravel()
+        self.heard: Doubles = np.asarray(squares.sum(axis=0)).ravel()
         self.mix, self.collect = _product(weighted, device), _product(csr_array(weighted.T), device)
 
     @classmethod
-    def of(cls, draws: Sequence[SlotDraws], workers: int, weights: NDArray[np.float64], device: torch.device) -> Self:
+    def of(cls, draws: Sequence[SlotDraws], workers: int, weights: Doubles, device: torch.device) -> Self:
         """Return the matrix of consecutive draws; a seat that nobody took leaves no entry."""
         scheduled = np.concatenate([each.scheduled_workers for each in draws])
         ratios = np.concatenate([each.ratios for each in draws])
@@ -76,15 +76,9 @@ def solve_least_squares(
     Elsewhere there is but one solution as a rule, and steps are made in units of how well each worker was heard: one
     on the border may be heard ten thousand times worse than another, and would take hundreds of iterations.
 
-    Args:
-        matrix: A.
-        mixtures: Y, rows weighted as those of A; slots x columns.
-        ridge: shape columns.
-        start: where to begin; zero by default.
-        free: which entries may move, all by default; workers x columns.
-        iterations: at most so many.
-        tolerance: a column stops when its gradient is that much smaller than that of zero; what rounding leaves of it
-            has no curvature to follow where slots are fewer than workers.
+    Rows of Y (slots x columns) are weighted as those of A; ``free`` says which entries may move (workers x columns). A
+    column stops when its gradient is by ``tolerance`` smaller than that of zero; what rounding leaves of it has no
+    curvature to follow where slots are fewer than workers.
     """
     # Received powers span 60 orders of magnitude and float32 squares 38: every column is brought to about 1.
     strength = min(max(float(matrix.heard.max(initial=0.0)), _WEAKEST), 1.0 / _WEAKEST)
@@ -100,7 +94,11 @@ def solve_least_squares(
     gradient = target.clone() if start is None else target - normal(found)
     if free is not None:
         gradient *= free
-    units = _units(matrix, ridge, strength, target.device)
+    units = torch.ones((1, 1), device=target.device)
+    if matrix.slots >= matrix.workers:  # a weak ridge would take long to bring back what other units let stray
+        heard = torch.from_numpy(matrix.heard / strength).float().to(target.device)[:, None]
+        diagonal = heard + ridge if bool((ridge > 0.0).any()) else heard
+        units = torch.where(diagonal > 0.0, 1.0 / diagonal.clamp_min(_TINY), 1.0)
     scaled = gradient * units
     direction = scaled
     squares = (gradient * scaled).sum(dim=0)
@@ -125,15 +123,6 @@ def solve_least_squares(
     return found * size, taken
 
 
-def _units(matrix: MixingMatrix, ridge: torch.Tensor, strength: float, device: torch.device) -> torch.Tensor:
-    """Return 1 / diagonal of the normal equations where slots are enough, else 1; broadcasts to the samples."""
-    if matrix.slots < matrix.workers:  # a weak ridge would take long to bring back what other units let stray
-        return torch.ones((1, 1), device=device)
-    heard = torch.from_numpy(matrix.heard / strength).float().to(device)[:, None]
-    diagonal = heard + ridge if bool((ridge > 0.0).any()) else heard
-    return torch.where(diagonal > 0.0, 1.0 / diagonal.clamp_min(_TINY), 1.0)
-
-
 def solve_within_bounds(
     matrix: MixingMatrix,
     mixtures: torch.Tensor,
@@ -148,13 +137,7 @@ def solve_within_bounds(
 
     In each round the entries that sit at a bound and would leave it are held there, the others are moved by conjugate
     gradients, and what goes beyond a bound is brought back to it (Bertsekas 1982, projected Newton).
-
-    Args:
-        matrix, mixtures: A and Y as above.
-        lower, upper: least and largest value of each column; shape columns.
-        start: where to begin, such as the solution without bounds; workers x columns.
-        rounds: how often the held entries are chosen anew.
-        iterations: of conjugate gradients in each round, at most.
+    Bounds have the shape of the columns; a good start is the solution without them.
     """
     found, taken = start.clamp(lower, upper), 0
     none = torch.zeros_like(lower)

@@ -1,7 +1,15 @@
 """The likelihood ratio of a known sample: how much likelier a reception is if one worker sent it than if none did.
 
-Everything else in a reception is Gaussian with covariance S (``gaussian_background``). A worker that sends v with
-amplitude a moves its mean by a v. With b = v^H S^-1 y and c = v^T S^-1 v the ratio is
+A slot is the sum of many workers' v. To an adversary who tests one sample the rest is nearly Gaussian, with covariance
+
+    S = g C + s^2 I,
+
+C the second moments of what is sent (about its mean where phases are in line, so that the mean is known), g the sum of
+the squared amplitudes and s^2 the noise. Few symbols have C as a matrix. Half a million products x x^T have not: there
+C has the rank of the public samples, and by Woodbury S^-1 needs only products of two samples' symbols,
+v . v' = (x . x')^2 + w^2 (x . x') (l . l').
+
+A worker that sends v with amplitude a moves the mean by a v. With b = v^H S^-1 y and c = v^T S^-1 v the ratio is
 
     exp(a b - a^2 c / 2)                    of real y, whose phases are in line;
     exp(-a^2 c) I_0(2 a |b|)                of complex y and a phase that may be any, over which is averaged.
@@ -14,14 +22,157 @@ first.
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
+import numpy as np
 import torch
 
-from airmixml.attacks.gaussian_background import Background
-from airmixml.attacks.linkage import Scores
-from airmixml.attacks.nearest_neighbours import NUMBERS_AT_ONCE, blocks_of
-from airmixml.attacks.receptions import Amplitudes
+from airmixml.arrays import Integers, Singles
+from airmixml.attacks.inference import Scores
+from airmixml.attacks.receptions import Amplitudes, Received
+from airmixml.attacks.sample_symbols import (
+    NUMBERS_AT_ONCE,
+    InnerProducts,
+    Layout,
+    Moments,
+    Samples,
+    Symbols,
+    blocks_of,
+    times,
+)
+from airmixml.data import LabelCode
+from airmixml.workers import Signal
+
+MOST_EXPLICIT: Final = 1024
+_MOST_PUBLIC: Final = 5000
+_SAMPLES_AT_ONCE: Final = 4096
+
+
+def background_of(
+    received: Received, signal: Signal, label_code: LabelCode, inputs: Singles, labels: Integers
+) -> "Background":
+    """Learn the filter S^-1 for every slot from public samples: encoded inputs (samples x features) and classes."""
+    if signal.moments and signal.symbols > MOST_EXPLICIT:
+        return ProductBackground(received, signal, label_code, inputs[:_MOST_PUBLIC], labels[:_MOST_PUBLIC])
+    return SymbolBackground(received, Moments(signal) if signal.moments else Layout(signal), inputs, labels)
+
+
+def background_power(received: Received, symbols_energy: float) -> torch.Tensor:
+    """Return g of each slot: as known, or from its energy, E ||y||^2 = g E ||v||^2 + s^2 symbols; slots."""
+    noise = torch.from_numpy(received.noise)
+    if received.total_power is not None:
+        return torch.full_like(noise, received.total_power)
+    symbols = received.symbols.shape[1]
+    energy = torch.cat(
+        [received.symbols[some].abs().double().square().sum(dim=1).cpu() for some in blocks_of(len(noise), symbols)]
+    )
+    return ((energy - symbols * noise) / max(symbols_energy, 1e-30)).clamp_min(0.0)
+
+
+class SymbolBackground:
+    """The background of few symbols, slot by slot: C = U diag(p) U^T."""
+
+    def __init__(self, received: Received, layout: Layout, inputs: Singles, labels: Integers) -> None:
+        """Learn from public samples, and filter what was received."""
+        from sklearn.covariance import ledoit_wolf
+
+        self.slots, self.device, self._layout = len(received.symbols), received.symbols.device, layout
+        public = layout.numbers_of(inputs, labels)
+        # Where nobody turned the phases, sums have no mean.
+        mean = np.zeros(public.shape[1]) if received.symbols.is_complex() else public.mean(axis=0)
+        # With few public samples C is drawn towards a multiple of I (Ledoit and Wolf 2004).
+        about = public - mean
+        covariance = ledoit_wolf(about, assume_centered=True)[0] if len(about) > 1 else about.T @ about
+        powers, directions = np.linalg.eigh(covariance)
+        kind: dict[str, Any] = {"dtype": torch.float32, "device": self.device}
+        self._directions, self._mean = torch.tensor(directions, **kind), torch.tensor(mean, **kind)
+        gain = background_power(received, float(powers.clip(0.0).sum()))
+        noise = torch.from_numpy(received.noise)
+        scale = noise[:, None] + gain[:, None] * torch.from_numpy(powers.clip(0.0))
+        self._weights = (1.0 / scale).to(**kind)
+        self._alike = bool((self._weights == self._weights[:1]).all())
+        turned = (received.symbols - self._mean) @ self._directions.to(received.symbols.dtype)
+        self._filtered = turned * self._weights
+
+    def prepare(self, inputs: Singles, labels: Integers) -> torch.Tensor:
+        """Return v less its mean, along U; candidates x symbols."""
+        parts = [
+            torch.from_numpy(self._layout.numbers_of(inputs[some], labels[some])).float().to(self.device) - self._mean
+            for some in blocks_of(len(inputs), 1, _SAMPLES_AT_ONCE)
+        ]
+        return torch.cat(parts) @ self._directions
+
+    def products(self, candidates: torch.Tensor, slots: slice) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return b = v^H S^-1 y and c = v^T S^-1 v; candidates x slots each, c of all slots: candidates x 1."""
+        weights = self._weights[:1] if self._alike else self._weights[slots]
+        return times(candidates, self._filtered[slots].T), candidates.square() @ weights.T
+
+
+class ProductBackground:
+    """The background of many products, the same in all slots but for what is received.
+
+    S^-1 = (I - V^T (n s^2 / g I + K)^-1 V) / s^2 with the n public samples' v as rows of V and K = V V^T. About their
+    mean m, every product with a v is that less the mean over public samples.
+    """
+
+    def __init__(
+        self, received: Received, signal: Signal, label_code: LabelCode, inputs: Singles, labels: Integers
+    ) -> None:
+        """Learn from public samples, and take what was received apart."""
+        self.slots, self.device = len(received.symbols), received.symbols.device
+        self._inner, self._symbols = InnerProducts(signal, label_code, self.device), Symbols(received.symbols, signal)
+        self._centred = not received.symbols.is_complex()
+        self._public = self.prepare(inputs, labels)
+        kernel = self._inner.between(self._public, self._public)
+        self._means: torch.Tensor | float = kernel.mean(dim=0) if self._centred else 0.0
+        self._mean: torch.Tensor | float = kernel.mean() if self._centred else 0.0
+        centred = self._about_mean(kernel)
+        self._noise = float(received.noise.mean())
+        gain = float(background_power(received, float(centred.diagonal().mean())).mean())
+        ridge = self._noise * len(kernel) / max(gain, 1e-30)
+        lower = torch.linalg.cholesky(centred.double() + ridge * torch.eye(len(kernel), device=self.device))
+        identity = torch.eye(len(kernel), dtype=torch.float64, device=self.device)
+        self._half = torch.linalg.solve_triangular(lower, identity, upper=False).float()  # L^-1
+        heard = self._symbols.times(self._public)
+        self._heard_mean = heard.mean(dim=0) - self._mean if self._centred else 0.0
+        self._solved = times(self._half.T, times(self._half, self._heard_about_mean(heard, kernel)))
+
+    def prepare(self, inputs: Singles, labels: Integers) -> Samples:
+        """Return the candidates on the device."""
+        return self._inner.prepare(inputs, labels)
+
+    def products(self, candidates: Samples, slots: slice) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return b and c, some candidates at a time."""
+        parts = [
+            self._products(candidates.some(some), slots) for some in blocks_of(len(candidates), 1, _SAMPLES_AT_ONCE)
+        ]
+        b, c = (torch.cat(part) for part in zip(*parts, strict=True))
+        return b, c
+
+    def _products(self, some: Samples, slots: slice) -> tuple[torch.Tensor, torch.Tensor]:
+        kernel = self._inner.between(some, self._public)
+        about = self._about_mean(kernel)
+        heard = self._heard_about_mean(self._symbols.times(some, slots), kernel, slots)
+        b = heard - times(about, self._solved[:, slots])
+        own = self._inner.energy(some)
+        if self._centred:
+            own = own - 2.0 * kernel.mean(dim=1) + self._mean
+        c = own - (about @ self._half.T).square().sum(dim=1)
+        return b / self._noise, c.clamp_min(1e-9)[:, None] / self._noise
+
+    def _about_mean(self, kernel: torch.Tensor) -> torch.Tensor:
+        """Return (v - m) . (v' - m); samples x public."""
+        return kernel - kernel.mean(dim=1, keepdim=True) - self._means + self._mean if self._centred else kernel
+
+    def _heard_about_mean(self, heard: torch.Tensor, kernel: torch.Tensor, slots: slice = slice(None)) -> torch.Tensor:
+        """Return (v - m) . (y - m), given v . y and the products with public samples; samples x slots."""
+        if not self._centred:
+            return heard
+        mean = torch.as_tensor(self._heard_mean)
+        return heard - kernel.mean(dim=1, keepdim=True) - mean[slots]
+
+
+Background = SymbolBackground | ProductBackground
 
 
 def log_ratios(b: torch.Tensor, c: torch.Tensor, level: float) -> torch.Tensor:
@@ -68,7 +219,8 @@ def score(
     totals = [torch.zeros((levels, len(part)), dtype=torch.float64, device=background.device) for part in everybody]
     for slots in blocks_of(background.slots, len(held) + len(decoys), numbers_at_once):
         products = [background.products(part, slots) for part in everybody]
-        noisier = _noisier(*products[1])
+        b, c = products[1]
+        noisier = (b.abs().square() / c.clamp_min(1e-30)).mean(dim=0).clamp_min(1.0)
         for number, (b, c) in enumerate(products):
             by_level = log_ratios_by_level(b / noisier, c / noisier, amplitudes)
             together = averaged(by_level, amplitudes)
@@ -77,9 +229,3 @@ def score(
                 each(slots, together)
     found = [averaged(total, amplitudes) if amplitudes.alike else total[0] for total in totals]
     return Scores(held=found[0].cpu().numpy(), decoys=found[1].cpu().numpy())
-
-
-def _noisier(b: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
-    """Return mean |b|^2 / c over decoys, at least 1; slots."""
-    squares = b.abs().square() / c.clamp_min(1e-30)
-    return squares.mean(dim=0).clamp_min(1.0)

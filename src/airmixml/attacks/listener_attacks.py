@@ -7,36 +7,115 @@ the purest slots, those that look least like the mean of all.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from airmixml.attacks.eavesdropper import overhear
-from airmixml.attacks.identification import (
-    Identification,
-    PublicSamples,
+from airmixml.arrays import Integers, Singles
+from airmixml.attacks.eavesdropper import align_phase, overhear
+from airmixml.attacks.inference import (
+    ClassShares,
+    Identified,
+    Scores,
     better_of,
-    candidates_of,
     count_loudest,
     identified,
-    pictures_of,
+    infer_labels,
+    infer_shares,
+    link,
     places_among,
 )
-from airmixml.attacks.label_inference import ClassShares, LabelInference, infer_labels, infer_shares
-from airmixml.attacks.linkage import link
-from airmixml.attacks.listener_findings import Identified, ListenerFindings, Unmixing
-from airmixml.attacks.nearest_neighbours import nearest_sample, score_neighbours, unit_length, whitening_of
+from airmixml.attacks.likelihood import averaged, background_of, log_ratios_by_level, score
+from airmixml.attacks.listener_findings import ListenerFindings, Unmixing
 from airmixml.attacks.receptions import Received, hear_release
-from airmixml.attacks.server_view import SEVERAL_ROWS, ServerView
-from airmixml.attacks.target import Outcome, Target
-from airmixml.attacks.unmixing import Unmixed, unmix
+from airmixml.attacks.target import SEVERAL_ROWS, Outcome, ServerView, Target
+from airmixml.attacks.unmixing import Unmixed, nearest_sample, score_neighbours, unit_length, unmix, whitening_of
+from airmixml.data import DataSet
 from airmixml.scenario import Scenario, Speed
+from airmixml.streams import Streams
+from airmixml.workers import input_range
 
 _EXAMPLES: Final = 10
 _HUNDRED: Final = 100
 _FEW_SLOTS: Final = 50
+_CANDIDATES_CHAPTER: Final = 10**9  # far beyond the chapters of slots
+_TINY: Final = 1e-30
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PublicSamples:
+    """Samples that nobody's secret is in: some to learn from how samples vary, others (``decoys``) to compare with."""
+
+    inputs: Singles  # encoded; samples x features
+    labels: Integers
+    decoys: Singles
+    decoy_labels: Integers
+
+    @classmethod
+    def of(cls, sent: DataSet, everyone: Integers, enough: int) -> Self:
+        """Take decoys from the pool, where it leaves enough that nobody holds, or else every other public sample."""
+        inputs, labels = sent.test_inputs, sent.test_labels
+        free = np.setdiff1d(np.arange(sent.train_samples), everyone)
+        decoys, decoy_labels = sent.train_inputs[free], sent.train_labels[free]
+        if len(free) < enough:
+            decoys, decoy_labels = inputs, labels
+            if len(inputs) > 1:  # a decoy that was learned from would be part of the background
+                inputs, labels, decoys, decoy_labels = inputs[::2], labels[::2], inputs[1::2], labels[1::2]
+        return cls(inputs=inputs, labels=labels, decoys=decoys, decoy_labels=decoy_labels)
+
+
+def candidates_of(everyone: Integers, seed: int, most: int) -> Integers:
+    """Return some of the samples that are held; rows of the pool."""
+    order = Streams(seed).generator("eavesdropper", _CANDIDATES_CHAPTER).permutation(len(everyone))
+    return np.sort(everyone[order[:most]])
+
+
+def look_up(
+    received: Received,
+    view: ServerView,
+    public: PublicSamples,
+    candidates: Integers,
+    most_decoys: int,
+    mixtures: Integers,
+) -> tuple[Scores, Integers, Integers]:
+    """Score candidates (rows of the pool), and look the sample of some mixtures up among all that are held.
+
+    Returns the scores, the place of each mixture's likeliest candidate, and the rows of the pool named in some.
+    """
+    sent, classes, amplitudes = view.dataset, received.classes, received.amplitudes
+    everyone, wanted = np.unique(view.held_index), np.unique(mixtures // classes)
+    background = background_of(received, view.signal, sent.label_code, public.inputs, public.labels)
+    decoys = background.prepare(public.decoys[:most_decoys], public.decoy_labels[:most_decoys])
+    ratios: dict[int, torch.Tensor] = {}
+    nearest: list[torch.Tensor] = []
+    everyone_scored = len(candidates) == len(everyone)
+
+    def likeliest(found: torch.Tensor, rows: Integers) -> torch.Tensor:
+        """Return the place of the largest ratio (samples x slots), or of each class its own; classes x slots."""
+        if classes == 1:
+            return found.argmax(dim=0, keepdim=True)
+        labels = torch.from_numpy(sent.train_labels[rows]).to(found.device)
+        others = (found.masked_fill((labels != each)[:, None], -torch.inf) for each in range(classes))
+        return torch.stack([each.argmax(dim=0) for each in others])
+
+    def note(slots: slice, found: torch.Tensor) -> None:
+        nearest.append(likeliest(found, candidates).T.flatten())
+        for slot in range(slots.start, slots.start + found.shape[1]):
+            if everyone_scored and slot in wanted:
+                ratios[slot] = found[:, slot - slots.start]
+
+    held = background.prepare(sent.train_inputs[candidates], sent.train_labels[candidates])
+    scores = score(background, held, decoys, amplitudes, note)
+    if not everyone_scored and len(wanted):
+        every: Any = background.prepare(sent.train_inputs[everyone], sent.train_labels[everyone])
+        for slot in wanted.tolist():
+            b, c = background.products(every, slice(slot, slot + 1))
+            ratios[slot] = averaged(log_ratios_by_level(b, c, amplitudes), amplitudes)[:, 0]
+    places = {slot: likeliest(found[:, None], everyone)[:, 0] for slot, found in ratios.items()}
+    named = [everyone[int(places[row // classes][row % classes])] for row in mixtures.tolist()]
+    return scores, torch.cat(nearest).cpu().numpy(), np.array(named, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -73,22 +152,27 @@ class ListenerAttack:
         promise = _promise(received).masked_fill(torch.from_numpy(dominating < 0).to(device), -torch.inf)
         order = promise.argsort(descending=True)[: self.slots_compared]
         chosen, looked_at = mixtures[order], order.cpu().numpy()
-        clearest = _first_of_each(looked_at, dominating)[:_EXAMPLES]
+        sent_in = looked_at[dominating[looked_at] >= 0]
+        _, first_of_each = np.unique(dominating[sent_in], return_index=True)  # the first slot that a sample dominates
+        clearest = sent_in[np.sort(first_of_each)][:_EXAMPLES]
         nearby = np.flatnonzero(strongest == received.beside)
 
         most = max(self.candidates, self.pairs_compared // len(received.symbols))
         candidates = candidates_of(everyone, seed, most)
-        identification = Identification(received, view, public, everyone, candidates=candidates, most=most)
-        found = identification.look_up(np.concatenate([clearest, nearby]))
+        clear = np.concatenate([clearest, nearby])
+        scores, likeliest, names = look_up(received, view, public, candidates, most, clear)
+        by_sample = np.zeros(sent.train_samples)
+        np.add.at(by_sample, held_index, received.strength)
+        strength = by_sample[candidates]
 
-        def inputs_of(rows: NDArray[np.int64]) -> torch.Tensor:
+        def inputs_of(rows: Integers) -> torch.Tensor:
             return torch.from_numpy(sent.train_inputs[rows]).to(device)
 
         everything, decoys = inputs_of(everyone), torch.from_numpy(public.decoys).to(device)
         # Few mixtures do not tell what mixtures have in common; public samples do, about.
         whitening = whitening_of(chosen if len(chosen) >= _FEW_SLOTS else decoys)
 
-        def named(by_likelihood: NDArray[np.int64], rows: NDArray[np.int64]) -> Identified:
+        def named(by_likelihood: Integers, rows: Integers) -> Identified:
             by_neighbour = everyone[nearest_sample(mixtures[rows], everything, whitening)]
             return better_of(
                 *(identified(names, dominating[rows], len(everyone)) for names in (by_likelihood, by_neighbour))
@@ -97,31 +181,39 @@ class ListenerAttack:
         unmixing = Unmixing()
         if len(mixtures) >= _FEW_SLOTS:
             unmixed = unmix(chosen[: self.slots_unmixed], seed=seed)
-            names = everyone[nearest_sample(unmixed.estimates, everything, whitening)]
-            groups = identified(names, _dominating_groups(unmixed, dominating[looked_at]), len(everyone))
-            unmixing = Unmixing(estimates=len(names), identified=groups.identified, p_value=groups.p_value)
+            shared = everyone[nearest_sample(unmixed.estimates, everything, whitening)]
+            groups = identified(shared, _dominating_groups(unmixed, dominating[looked_at]), len(everyone))
+            unmixing = Unmixing(estimates=len(shared), identified=groups.identified, p_value=groups.p_value)
         few = candidates_of(everyone, seed, self.candidates)
         neighbours, nearest = score_neighbours(chosen, inputs_of(few), decoys[: self.candidates], whitening)
         linkages = (
-            link(found.scores, found.nearest, places_among(candidates, dominating), method="likelihood"),
+            link(scores, likeliest, places_among(candidates, dominating), method="likelihood"),
             link(neighbours, nearest, places_among(few, dominating[looked_at]), method="likeness"),
         )
-        slot_labels, shares = _labels_and_shares(received, sent.train_labels[held_index])
+        slot_labels = shares = None
+        if received.labels.shape[1]:
+            labels = sent.train_labels[held_index]
+            slot_labels = infer_labels(received.labels, np.where(strongest >= 0, labels[strongest], -1))
+            found = infer_shares(received.labels, slot_weights=received.label_weights, known_scale=received.known_scale)
+            shares = None if found is None else ClassShares.of(found, labels)
         findings = ListenerFindings(
             linkage=max(linkages, key=lambda each: each.auc),
             unmixing=unmixing,
             slot_labels=slot_labels,
             shares=shares,
-            clearest_slots=named(found.named[: len(clearest)], clearest),
-            beside=None if received.beside is None else named(found.named[len(clearest) :], nearby),
-            loudest=count_loudest(found.scores.held, identification.strength, _EXAMPLES),
-            loudest_hundred=count_loudest(found.scores.held, identification.strength, _HUNDRED),
+            clearest_slots=named(names[: len(clearest)], clearest),
+            beside=None if received.beside is None else named(names[len(clearest) :], nearby),
+            loudest=count_loudest(scores.held, strength, _EXAMPLES),
+            loudest_hundred=count_loudest(scores.held, strength, _HUNDRED),
             image_shape=target.held.image_shape,
             beside_worker=received.beside,
         )
-        arrays = {
+        arrays: dict[str, NDArray[Any]] = {
             **pictures_of(target, mixtures[clearest], dominating[clearest]),
-            **identification.arrays(found.scores),
+            "held_rows": candidates,
+            "held_scores": scores.held,
+            "held_strength": strength,
+            "decoy_scores": scores.decoys,
             "likeness_rows": few,
             "likeness_held": neighbours.held,
             "likeness_decoys": neighbours.decoys,
@@ -141,26 +233,7 @@ def _promise(received: Received) -> torch.Tensor:
     return away if received.noise_energy is None else away / torch.from_numpy(received.noise_energy).to(away)
 
 
-def _first_of_each(slots: NDArray[np.int64], dominating: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return of every sample the first slot that it dominates, in the order given, none for nobody; slots."""
-    sent = slots[dominating[slots] >= 0]
-    _, first = np.unique(dominating[sent], return_index=True)
-    return np.asarray(sent[np.sort(first)])
-
-
-def _labels_and_shares(
-    received: Received, worker_labels: NDArray[np.int64]
-) -> tuple[LabelInference | None, ClassShares | None]:
-    """Return the labels of the slots and the classes of the population; None where no labels are sent, or too few."""
-    if not received.labels.shape[1]:
-        return None, None
-    strongest = received.strongest_worker
-    slot_labels = infer_labels(received.labels, np.where(strongest >= 0, worker_labels[strongest], -1))
-    shares = infer_shares(received.labels, slot_weights=received.label_weights, known_scale=received.known_scale)
-    return slot_labels, None if shares is None else ClassShares.of(shares, worker_labels)
-
-
-def _dominating_groups(unmixed: Unmixed, dominating: NDArray[np.int64]) -> NDArray[np.int64]:
+def _dominating_groups(unmixed: Unmixed, dominating: Integers) -> Integers:
     """Return the sample that dominates most slots of each group; shape groups."""
     joined = unmixed.group_of_slot >= 0
     pairs, counts = np.unique(
@@ -170,6 +243,22 @@ def _dominating_groups(unmixed: Unmixed, dominating: NDArray[np.int64]) -> NDArr
     found = np.full(len(unmixed.estimates), -1)
     found[pairs[0, order]] = pairs[1, order]
     return found
+
+
+def pictures_of(target: Target, received: torch.Tensor, rows: Integers) -> dict[str, Singles]:
+    """Return received samples (samples x inputs, real or complex), decoded, beside what the rows of the pool hold.
+
+    They are shown without their phase, and with mean and spread of the originals: the scale that fits best would show
+    noise as an empty page. The sum of a signed sample does not tell its sign; the truth does.
+    """
+    truth = torch.from_numpy(target.view.dataset.train_inputs[rows]).to(received.device)
+    single = align_phase(received) if received.is_complex() else received
+    if input_range(target.scenario.workers)[0] < 0.0:
+        single = single * torch.where((single * truth).sum(dim=1, keepdim=True) < 0.0, -1.0, 1.0)
+    ours, theirs = (each - each.mean(dim=1, keepdim=True) for each in (single, truth))
+    factor = (theirs.square().sum(dim=1) / ours.square().sum(dim=1).clamp_min(_TINY)).sqrt()
+    bright = factor[:, None] * ours + truth.mean(dim=1, keepdim=True)
+    return {"originals": target.held.train_inputs[rows], "examples": target.decoder.decode(bright.cpu().numpy())}
 
 
 RELEASE: Final = ListenerAttack(

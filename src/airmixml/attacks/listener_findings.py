@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
-from airmixml.attacks.grades import EXPOSED, LEAK, Findings, can_tell
-from airmixml.attacks.label_inference import ClassShares, LabelInference
-from airmixml.attacks.linkage import Linkage
+from airmixml.attacks.grades import EXPOSED, LEAK, Findings, beyond_guessing, can_tell
+from airmixml.attacks.inference import ClassShares, Identified, LabelInference, Linkage
 from airmixml.output.numbers import NONE, plural
 from airmixml.shapes import ImageShape
 
@@ -22,15 +21,6 @@ _NOTE: Final = (
     "population (total variation), which privacy of one worker does not hide. In the picture, received samples are "
     "shown as bright as the original, and the right way round."
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Identified:
-    """Slots whose strongest worker's sample was looked up among all that are held; ``p_value`` is by guessing."""
-
-    looked_at: int
-    identified: int
-    p_value: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,20 +43,7 @@ def _out_of(found: Identified | None) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class ListenerFindings(Findings):
-    """What was found without a schedule, in figures.
-
-    Attributes:
-        linkage: known samples told from samples that nobody holds.
-        unmixing: samples unmixed.
-        slot_labels: class of the worker that dominates a slot; None where no label is sent by itself.
-        shares: classes of the population; None where too little was received.
-        clearest_slots: of those the samples that were named.
-        beside: slots in which the worker nearby was loudest; None where no worker is nearby.
-        loudest: of the ten candidates received most strongly those that score among the first ten.
-        loudest_hundred: the same of a hundred; none are looked at where all are received alike.
-        image_shape: shape of a sample that is an image or a series.
-        beside_worker: the worker nearby, of an eavesdropper; None for the release.
-    """
+    """What was found without a schedule, in figures."""
 
     kind: ClassVar[str] = "listener"
     titles: ClassVar[dict[str, str]] = {
@@ -85,16 +62,16 @@ class ListenerFindings(Findings):
         "classes": "error of the class shares of all workers",
     }
 
-    linkage: Linkage
+    linkage: Linkage  # known samples told from samples that nobody holds
     unmixing: Unmixing
-    slot_labels: LabelInference | None = None
-    shares: ClassShares | None = None
+    slot_labels: LabelInference | None = None  # of the worker that dominates a slot, where a label is sent by itself
+    shares: ClassShares | None = None  # classes of the population; None where too little was received
     clearest_slots: Identified
-    beside: Identified | None = None
-    loudest: Identified | None = None
-    loudest_hundred: Identified | None = None
+    beside: Identified | None = None  # slots in which the worker nearby was loudest; None where no worker is nearby
+    loudest: Identified | None = None  # of the ten received most strongly those that score among the first ten
+    loudest_hundred: Identified | None = None  # none are looked at where all are received alike
     image_shape: ImageShape = None
-    beside_worker: int | None = None
+    beside_worker: int | None = None  # the worker nearby, of an eavesdropper; None for the release
 
     @property
     def level(self) -> str:
@@ -104,8 +81,10 @@ class ListenerFindings(Findings):
             each and _beyond_chance(each) >= EXPOSED * max(each.looked_at, 1) for each in looked_for
         ):
             return "exposed"
-        anybody = any(map(_beyond_chance, (*looked_for, self.unmixing)))
-        return "leaks" if anybody or self._hits >= LEAK or self._renamed >= LEAK else ""
+        linkage, anybody = self.linkage, any(map(_beyond_chance, (*looked_for, self.unmixing)))
+        by_luck = linkage.reidentified_p_value >= _NAMED_BY_CHANCE
+        renamed = 0.0 if by_luck else linkage.reidentified - linkage.reidentified_chance
+        return "leaks" if anybody or self._hits >= LEAK or renamed >= LEAK else ""
 
     @property
     def strength(self) -> tuple[float, ...]:
@@ -117,14 +96,7 @@ class ListenerFindings(Findings):
         """Share of held samples that are told from others, beyond chance; 0 where that may be chance."""
         linkage, alarms = self.linkage, self.linkage.false_positive_rate
         sure = abs(linkage.auc - 0.5) > _BEYOND_DOUBT * linkage.auc_chance_deviation
-        return (linkage.hit_rate - alarms) / (1.0 - alarms) if sure else 0.0
-
-    @property
-    def _renamed(self) -> float:
-        """Share of slots whose sample is named among the candidates, beyond chance."""
-        linkage = self.linkage
-        named = linkage.reidentified_p_value < _NAMED_BY_CHANCE
-        return linkage.reidentified - linkage.reidentified_chance if named else 0.0
+        return beyond_guessing(linkage.hit_rate, alarms) if sure else 0.0
 
     def cells(self) -> dict[str, str]:
         """Return membership, workers named, and the error of the class shares."""

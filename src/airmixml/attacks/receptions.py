@@ -7,9 +7,9 @@ from typing import Final, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from airmixml.attacks.server_view import ServerView
+from airmixml.arrays import Doubles, Integers
+from airmixml.attacks.target import ServerView
 from airmixml.scenario import Speed
 
 _TINY: Final = 1e-30
@@ -20,22 +20,15 @@ _ALIKE: Final = 1.1
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Amplitudes:
-    """How strongly a worker that sends is received. Places and ratios of others are unknown, their distribution is not.
+    """How strongly a worker that sends is received: places and ratios are unknown, their distribution is not."""
 
-    Attributes:
-        taking_part: probability that a worker sends in a slot.
-        levels: amplitudes, in units of what is sent; shape levels.
-        shares: how many of those who send are received with each; shape levels.
-        alike: whether a worker has the same amplitude in all its slots.
-    """
-
-    taking_part: float
-    levels: tuple[float, ...]
-    shares: tuple[float, ...]
-    alike: bool
+    taking_part: float  # probability that a worker sends in a slot
+    levels: tuple[float, ...]  # amplitudes, in units of what is sent
+    shares: tuple[float, ...]  # how many of those who send are received with each level
+    alike: bool  # whether a worker has the same amplitude in all its slots
 
     @classmethod
-    def of(cls, squared: NDArray[np.float64], workers: int, *, alike: bool) -> Self:
+    def of(cls, squared: Doubles, workers: int, *, alike: bool) -> Self:
         """Sum up squared amplitudes, 0 for those who do not send (slots x scheduled), of a run of so many workers."""
         sent = np.sort(squared[squared > 0.0])
         if not len(sent):
@@ -60,33 +53,20 @@ class Received:
     there are classes, for the products of inputs and label are, class by class, mixtures of the inputs of that class's
     workers.
 
-    Attributes:
-        symbols: slots x symbols, real where phases were turned to be in line, or else complex.
-        noise: variance of the noise on a symbol, E |n|^2; slots.
-        total_power: sum of the squared amplitudes of all who send in a slot; None where only the energy tells it.
-        amplitudes: of a worker that sends.
-        strength: of all that each worker sent, over the noise; truth, which the adversary does not know; workers.
-        mixtures: of inputs; rows x inputs, real or complex. Rows are slots, or slots and classes.
-        labels: mixtures of labels; rows x classes, or no column where no label is sent by itself.
-        strongest_worker: who is strongest in each, -1 for nobody; rows.
-        noise_energy: expected ||noise||^2 of each mixture, where slots differ in it; rows.
-        label_weights: how well the labels of each slot were received; rows. None: all alike.
-        known_scale: whether mixtures come in the scale in which they were sent.
-        beside: the worker that the adversary stands beside; None for none.
     """
 
-    symbols: torch.Tensor
-    noise: NDArray[np.float64]
-    total_power: float | None
-    amplitudes: Amplitudes
-    strength: NDArray[np.float64]
-    mixtures: torch.Tensor
-    labels: NDArray[np.float64]
-    strongest_worker: NDArray[np.int64]
-    noise_energy: NDArray[np.float64] | None = None
-    label_weights: NDArray[np.float64] | None = None
-    known_scale: bool = True
-    beside: int | None = None
+    symbols: torch.Tensor  # slots x symbols, real where phases were turned to be in line, or else complex
+    noise: Doubles  # variance of the noise on a symbol, E |n|^2; slots
+    total_power: float | None  # sum of the squared amplitudes in a slot; None where only the energy tells it
+    amplitudes: Amplitudes  # of a worker that sends
+    strength: Doubles  # of all that each worker sent, over the noise: truth, which is not known; workers
+    mixtures: torch.Tensor  # of inputs; rows x inputs, real or complex. Rows are slots, or slots and classes
+    labels: Doubles  # mixtures of labels; rows x classes, no column where no label is sent by itself
+    strongest_worker: Integers  # in each mixture, -1 for nobody; rows
+    noise_energy: Doubles | None = None  # expected ||noise||^2 of each mixture, where slots differ; rows
+    label_weights: Doubles | None = None  # how well the labels of each slot were received; None: all alike
+    known_scale: bool = True  # whether mixtures come in the scale in which they were sent
+    beside: int | None = None  # the worker that the adversary stands beside
 
     @property
     def classes(self) -> int:
@@ -123,9 +103,7 @@ def hear_release(view: ServerView, _speed: Speed | None = None) -> Received:
     )
 
 
-def strongest_workers(
-    scheduled: NDArray[np.int64], strength: NDArray[np.float64], labels: NDArray[np.int64], classes: int
-) -> NDArray[np.int64]:
+def strongest_workers(scheduled: Integers, strength: Doubles, labels: Integers, classes: int) -> Integers:
     """Return whose strength (slots x scheduled) is largest in each slot, -1 where all are 0; (slots classes).
 
     More than one class says that the workers of each class, by ``labels`` of all workers, are a mixture of their own.

@@ -14,10 +14,10 @@ from typing import Final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from airmixml.arrays import Doubles, Singles
 from airmixml.attacks.least_squares import solve_least_squares, solve_within_bounds
-from airmixml.attacks.server_view import SEVERAL_ROWS, ServerView
+from airmixml.attacks.target import SEVERAL_ROWS, ServerView
 from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.scenario import Workers
@@ -31,18 +31,12 @@ _COLUMNS_ON_GPU: Final = 1024
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Reconstruction:
-    """What the server makes of all workers with a method of ``RECONSTRUCTIONS``, and how long that took.
-
-    Attributes:
-        inputs: encoded inputs; workers x inputs.
-        labels: shares of the classes; workers x classes.
-        iterations: products with A and its transpose, at most, over the blocks of columns.
-    """
+    """What the server makes of all workers with a method of ``RECONSTRUCTIONS``, and how long that took."""
 
     method: str
-    inputs: NDArray[np.float32]
-    labels: NDArray[np.float32]
-    iterations: int
+    inputs: Singles  # encoded; workers x inputs
+    labels: Singles  # shares of the classes; workers x classes
+    iterations: int  # products with A and its transpose, at most, over the blocks of columns
     seconds: float
 
 
@@ -93,7 +87,7 @@ def reconstruct(
 
 
 def _without_prior(
-    view: ServerView, mean: NDArray[np.float64], method: str, width: int, progress: Progress
+    view: ServerView, mean: Doubles, method: str, width: int, progress: Progress
 ) -> tuple[torch.Tensor, int]:
     """Solve for every number by itself; returns workers x numbers, and the most iterations of a block."""
     matrix, device = view.matrix, view.received.device
@@ -123,7 +117,7 @@ def _without_prior(
 
 
 def _with_prior(
-    view: ServerView, public: NDArray[np.float64], width: int, nothing_to_learn: float, progress: Progress
+    view: ServerView, public: Doubles, width: int, nothing_to_learn: float, progress: Progress
 ) -> tuple[torch.Tensor, int]:
     """Solve along the principal directions of public samples, each with the ridge that its variance asks for.
 
@@ -147,9 +141,7 @@ def _with_prior(
     return found, most
 
 
-def _principal_directions(
-    public: NDArray[np.float64],
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+def _principal_directions(public: Doubles) -> tuple[Doubles, Doubles, Doubles]:
     """Return mean, variances (ascending) and directions of public samples, shrunk where these are few.
 
     One sample says nothing of how samples vary: all variances are 0 then.

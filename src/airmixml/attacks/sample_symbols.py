@@ -14,16 +14,22 @@ from typing import Final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from airmixml.attacks.nearest_neighbours import blocks_of
+from airmixml.arrays import Doubles, Integers, Singles
 from airmixml.data import Centred, DataSet, LabelCode, OneHot
 from airmixml.radio.mixtures import MixtureBlock
 from airmixml.radio.senders import pack_symmetric, unpack_symmetric
 from airmixml.workers import Signal
 
+NUMBERS_AT_ONCE: Final = 1 << 24
 _MOST_MOMENTS: Final = 4096
 _SAMPLES_AT_ONCE: Final = 4096
+
+
+def blocks_of(rows: int, numbers_each: int, numbers_at_once: int = NUMBERS_AT_ONCE) -> list[slice]:
+    """Return the rows in blocks of at most so many numbers; where there are none, one block without rows."""
+    at_once = max(1, numbers_at_once // max(1, numbers_each))
+    return [slice(first, first + at_once) for first in range(0, max(1, rows), at_once)]
 
 
 class Layout:
@@ -37,11 +43,11 @@ class Layout:
         """Return the mixtures of the numbers; slots x numbers."""
         return torch.cat([block.inputs, self._signal.label_weight * block.labels], dim=1)
 
-    def numbers_of(self, inputs: NDArray[np.float32], labels: NDArray[np.int64]) -> NDArray[np.float64]:
+    def numbers_of(self, inputs: Singles, labels: Integers) -> Doubles:
         """Return the numbers of samples with these encoded inputs and classes; samples x numbers."""
         return np.asarray(np.concatenate([inputs, np.eye(self._signal.classes)[labels]], axis=1) * self._scale)
 
-    def read(self, numbers: torch.Tensor) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    def read(self, numbers: torch.Tensor) -> tuple[Singles, Singles]:
         """Return encoded inputs (samples x inputs) and shares of the classes (samples x classes)."""
         found = numbers.cpu().numpy()
         found /= self._scale.astype(np.float32)
@@ -64,7 +70,7 @@ def numbers_in(signal: Signal) -> int:
 class Moments(Layout):
     """(svec(x x^T), w x l^T), all of it."""
 
-    def numbers_of(self, inputs: NDArray[np.float32], labels: NDArray[np.int64]) -> NDArray[np.float64]:
+    def numbers_of(self, inputs: Singles, labels: Integers) -> Doubles:
         """Return the products of samples; samples x numbers."""
         samples = torch.from_numpy(inputs).double()
         code = Centred if self._signal.centred_labels else OneHot
@@ -73,7 +79,7 @@ class Moments(Layout):
         with_labels = self._signal.label_weight * (samples[:, :, None] * one_hot[:, None, :]).flatten(1)
         return np.asarray(torch.cat([products, with_labels], dim=1).numpy())
 
-    def read(self, numbers: torch.Tensor) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    def read(self, numbers: torch.Tensor) -> tuple[Singles, Singles]:
         """Return the leading direction of x x^T, which way round the products with the label tell, and l along it."""
         parts = [self._read(numbers[some]) for some in blocks_of(len(numbers), 1, _SAMPLES_AT_ONCE)]
         inputs, labels = (torch.cat(each).cpu().numpy() for each in zip(*parts, strict=True))
@@ -159,7 +165,7 @@ class InnerProducts:
     def __init__(self, signal: Signal, label_code: LabelCode, device: torch.device) -> None:
         self._signal, self._label_code, self._device = signal, label_code, device
 
-    def prepare(self, inputs: NDArray[np.float32], labels: NDArray[np.int64]) -> Samples:
+    def prepare(self, inputs: Singles, labels: Integers) -> Samples:
         """Return samples on the device, from encoded inputs (samples x features) and classes."""
         codes = self._label_code.coded(labels).astype(np.float32)
         return Samples(inputs=torch.from_numpy(inputs).to(self._device), codes=torch.from_numpy(codes).to(self._device))

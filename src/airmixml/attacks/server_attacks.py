@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from airmixml.attacks.grades import EXPOSED, LEAK, Findings, can_tell, level_of
-from airmixml.attacks.label_inference import LabelInference, infer_labels
-from airmixml.attacks.nearest_neighbours import blocks_of
+from airmixml.arrays import Doubles, Integers, Singles
+from airmixml.attacks.grades import EXPOSED, LEAK, Findings, beyond_guessing, can_tell, level_of
+from airmixml.attacks.inference import LabelInference, infer_labels
 from airmixml.attacks.reconstruction import Reconstruction, reconstruct, reconstruction_refusal
+from airmixml.attacks.sample_symbols import blocks_of
 from airmixml.attacks.target import Decoder, Outcome, Reader, Target
 from airmixml.data import DataSet
 from airmixml.output.numbers import NONE, plural
@@ -41,7 +42,7 @@ class Spread:
     largest: float
 
     @classmethod
-    def of(cls, values: NDArray[np.float64]) -> Self:
+    def of(cls, values: Doubles) -> Self:
         """Return the spread of the values."""
         low, median, high = np.quantile(values, (0.05, 0.5, 0.95)).tolist()
         return cls(median=median, low=low, high=high, largest=float(values.max()))
@@ -49,27 +50,7 @@ class Spread:
 
 @dataclass(frozen=True, kw_only=True)
 class ServerFindings(Findings):
-    """What a reconstruction shows of the workers, over all of them.
-
-    Attributes:
-        psnr_db: likeness to the original.
-        ssim: the same for images, else None.
-        recognised: workers whose class a reader trained on public samples reads from the reconstruction.
-        recognised_share: the same as a share of all workers.
-        guessing: how often always naming the most frequent class is right.
-        beyond_guessing: which part of what guessing leaves open was read.
-        p_value: of so many recognised by guessing.
-        explained: part of how the samples differ from the mean of all the others' that was found out; 1 is everything.
-        copied: workers whose sample was recovered with a tenth of the error of the public mean, or less.
-        copied_share: the same as a share of all workers.
-        copied_p_value: of so many copies or more, were each as likely as one of the wrong worker.
-        labels: classes inferred from the label symbols instead.
-        labels_beyond_guessing: which part of what guessing leaves open they give away.
-        image_shape: shape of a sample that is an image or a series.
-        reader_accuracy: how often the reader reads clean samples.
-        iterations: of the solver.
-        solver_seconds: how long it took.
-    """
+    """What a reconstruction shows of the workers, over all of them."""
 
     kind: ClassVar[str] = "server"
     titles: ClassVar[dict[str, str]] = {"server": "The server, who knows the schedule"}
@@ -79,21 +60,21 @@ class ServerFindings(Findings):
         "read": "class read from the recovered sample",
     }
 
-    psnr_db: Spread
-    ssim: Spread | None
-    recognised: int
+    psnr_db: Spread  # likeness to the original
+    ssim: Spread | None  # the same for images
+    recognised: int  # workers whose class a reader trained on public samples reads from the reconstruction
     recognised_share: float
-    guessing: float
-    beyond_guessing: float
-    p_value: float
-    explained: float
-    copied: int
+    guessing: float  # how often always naming the most frequent class is right
+    beyond_guessing: float  # which part of what guessing leaves open was read
+    p_value: float  # of so many recognised by guessing
+    explained: float  # part of how samples differ from the mean of all the others' that was found out; 1 is everything
+    copied: int  # workers whose sample was recovered with a tenth of the error of the public mean, or less
     copied_share: float
-    copied_p_value: float
-    labels: LabelInference
-    labels_beyond_guessing: float
+    copied_p_value: float  # of so many copies or more, were each as likely as one of the wrong worker
+    labels: LabelInference  # classes inferred from the label symbols instead
+    labels_beyond_guessing: float  # which part of what guessing leaves open they give away
     image_shape: ImageShape
-    reader_accuracy: float
+    reader_accuracy: float  # how often the reader reads clean samples
     iterations: int
     solver_seconds: float
 
@@ -179,7 +160,7 @@ class ServerFindings(Findings):
 
 
 def recognise(
-    reconstruction: Reconstruction, held: DataSet, held_index: NDArray[np.int64], decoder: Decoder, reader: Reader
+    reconstruction: Reconstruction, held: DataSet, held_index: Integers, decoder: Decoder, reader: Reader
 ) -> tuple[ServerFindings, dict[str, NDArray[Any]]]:
     """Compare what was recovered with what the workers hold, not encoded: rows ``held_index`` of the pool.
 
@@ -221,18 +202,15 @@ def recognise(
     return findings, by_worker if ssim is None else {**by_worker, "ssim": ssim.astype(np.float32)}
 
 
-def peak_signal_to_noise_db(originals: NDArray[np.float32], recovered: NDArray[np.float32]) -> NDArray[np.float64]:
+def peak_signal_to_noise_db(originals: Singles, recovered: Singles) -> Doubles:
     """Return -10 log10 of each sample's mean squared error, for values in [0, 1]; shape samples."""
     errors = np.square(originals - recovered).mean(axis=1, dtype=np.float64)
     return np.asarray(-10.0 * np.log10(np.maximum(errors, _SMALLEST_ERROR)))
 
 
 def structural_similarity(
-    originals: NDArray[np.float32],
-    recovered: NDArray[np.float32],
-    image_shape: Shape,
-    images_at_once: int = 4096,
-) -> NDArray[np.float64]:
+    originals: Singles, recovered: Singles, image_shape: Shape, images_at_once: int = 4096
+) -> Doubles:
     """Return the SSIM of each pair of images (Wang et al. 2004, as scikit-image has it); shape samples.
 
     The images are laid one below the other, so that scikit-image is called once for thousands of them. Windows that
@@ -255,17 +233,13 @@ def structural_similarity(
     return found
 
 
-def count_copies(
-    originals: NDArray[np.float32], recovered: NDArray[np.float32], public_mean: NDArray[np.float32]
-) -> int:
+def count_copies(originals: Singles, recovered: Singles, public_mean: Singles) -> int:
     """Return how many samples were recovered with at most a tenth of the error that the public mean has."""
     gain_db = peak_signal_to_noise_db(originals, recovered) - peak_signal_to_noise_db(originals, public_mean[None])
     return int(np.sum(gain_db >= _COPY_DB))
 
 
-def explained_share(
-    originals: NDArray[np.float32], recovered: NDArray[np.float32], public_mean: NDArray[np.float32]
-) -> float:
+def explained_share(originals: Singles, recovered: Singles, public_mean: Singles) -> float:
     """Return 1 - squared error / that of guessing every sample as the mean of all the others; at most 1.
 
     What is the same for all workers, such as their mean, is about nobody. One alone is guessed as the public mean.
@@ -276,11 +250,6 @@ def explained_share(
     guess = (truth.sum(axis=0) - truth) / others if others else public_mean[None]
     left_open = float(np.square(truth - guess).sum())
     return 1.0 - float(np.square(truth - recovered).sum()) / left_open if left_open else 0.0
-
-
-def beyond_guessing(share: float, guessing: float) -> float:
-    """Return which part of what guessing leaves open was found out: 0 is guessing, 1 is everything."""
-    return (share - guessing) / (1.0 - guessing) if guessing < 1.0 else 0.0
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """What an attack is, and what it is given: one setting, whose parts are made once, when the first attack asks.
 
-An attacker knows samples of the same kind that are nobody's secret (the data set's test part). From them it learns how
-samples vary, how to turn an encoder's features back into samples, and how to read their class.
+The edge server holds, after the last slot, every mixture, and who went into it with which share (``watch``). Attackers
+know samples of the same kind that are nobody's secret (the data set's test part). From them they learn how samples
+vary, how to turn an encoder's features back into samples, and how to read their class.
 """
 
 from __future__ import annotations
@@ -14,21 +15,174 @@ from pathlib import Path
 from typing import Any, Final, Protocol, Self
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
+from airmixml.arrays import Doubles, Integers, Singles
 from airmixml.attacks.grades import Findings
-from airmixml.attacks.server_view import ServerView, watch
+from airmixml.attacks.least_squares import MixingMatrix
+from airmixml.attacks.sample_symbols import Layout, layout_of, numbers_in
 from airmixml.data import DataSet
+from airmixml.devices import find_device, physical_memory_bytes
+from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent
+from airmixml.radio.draws import SlotDraws
+from airmixml.radio.masking import noise_in_sum_watts
+from airmixml.radio.mixtures import MixtureBlock
+from airmixml.radio.scheduling import seats_of
+from airmixml.radio.transmission import Transmission, transmit_family
 from airmixml.scenario import RunContext, Scenario, Workers
+from airmixml.scenario.consistency import require_classes
 from airmixml.streams import Streams
-from airmixml.workers import load_dataset, sends_inputs_unchanged
+from airmixml.workers import Signal, encoded_dim, load_dataset, sends_inputs_unchanged
 
+NUMBERS_KEPT: Final = 1 << 24
+_COPIES: Final = 7  # of the table of all workers, from the first block solved for to the last picture compared
+_BYTES_PER_SHARE: Final = 60
+_SLOTS_BY_CLASS: Final = 2000
+SEVERAL_ROWS: Final = "workers hold several rows each: what one sends is no sample"
+"""Why most attacks do not fit such workers."""
 _RIDGE: Final = 1e-3
 _HIDDEN_UNITS: Final = 256
 _READER_EPOCHS: Final = 12
 _READER_NOISE: Final = (0.15, 0.4)
 _FEW_SAMPLES: Final = 2000
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ServerView:
+    """All slots as the server sees them.
+
+    On an air that is not ideal the ratios of ``draws`` are those with which workers were really received: Re(q g / d),
+    where the server divided by d, in the mean over the slot.
+    """
+
+    transmission: Transmission  # what was sent, with the data as they are sent and who holds which
+    layout: Layout  # which numbers of a worker are looked at
+    received: torch.Tensor  # mixtures of those numbers; slots x numbers, on the device
+    symbols: torch.Tensor  # all symbols of the first slots, as sent; slots x symbols
+    released: torch.Tensor  # mixtures of inputs; slots x inputs, or of moments those of each class: (slots classes) x
+    labels: torch.Tensor  # mixtures of labels; slots x classes, none of moments, which send no label by itself
+    matrix: MixingMatrix  # shares, each slot weighted by 1 / (noise variance)
+    draws: list[SlotDraws]  # schedule, ratios and powers, block by block
+
+    @property
+    def scenario(self) -> Scenario:
+        """What was run."""
+        return self.transmission.scenario
+
+    @property
+    def signal(self) -> Signal:
+        """What a worker sends."""
+        return Signal.of(self.scenario.workers, self.dataset.input_dim, self.dataset.label_dim)
+
+    @property
+    def dataset(self) -> DataSet:
+        """The data as they are sent."""
+        return self.transmission.dataset
+
+    def holders_of(self, rows: Integers) -> Integers:
+        """Return the first worker that holds each of these rows of the pool; shape rows."""
+        order = np.argsort(self.held_index, kind="stable")
+        return np.asarray(order[np.searchsorted(self.held_index, rows, sorter=order)])
+
+    @property
+    def held_index(self) -> Integers:
+        """Row of the training pool that each worker holds; shape workers."""
+        return self.transmission.population.sample_index
+
+
+def watch(scenario: Scenario, *, context: RunContext | None = None) -> ServerView:
+    """Run all slots of the scenario in a context (device, threads, progress), and return what the server then holds."""
+    context = context or RunContext()
+    require_classes(scenario.workers, "an attack", single_rows=False)
+    device, streams = find_device(context.speed.device), Streams(scenario.seed)
+    dataset = load_dataset(scenario.workers, streams, data_dir=context.data_dir, progress=context.progress)
+    # A constant is appended only once a private mean is known, so its place counts already here.
+    held_dim = dataset.held_dim or dataset.input_dim
+    signal = Signal.of(scenario.workers, encoded_dim(scenario.workers, held_dim), dataset.label_dim)
+    _check_memory(scenario, signal, device)
+    layouts, draws = list[Layout](), list[SlotDraws]()
+    received, whole = list[torch.Tensor](), list[torch.Tensor]()
+    cleared, measured = list[Doubles](), list[Doubles]()
+    kept = slots_kept(_SLOTS_BY_CLASS, signal.symbols)
+
+    def prepare(sent: DataSet) -> None:
+        layouts.append(layout_of(signal, sent, device))
+
+    def receive(_number: int, block: MixtureBlock) -> None:
+        received.append(layouts[0].received(block))
+        if signal.moments and block.first_slot < kept:
+            symbols = torch.cat([block.inputs, signal.label_weight * block.labels], dim=1)
+            whole.append(symbols[: kept - block.first_slot].float())
+        draws.append(_as_heard(block))
+        if block.divisor is not None:  # what the mean gain was divided out of, noise and all
+            cleared.append(block.divisor.abs().square().mean(dim=1).cpu().numpy())
+        if block.measured_noise is not None:
+            measured.append(block.measured_noise.cpu().numpy())
+
+    (transmission,) = transmit_family([scenario], receive, prepare=prepare, dataset=dataset, context=context)
+    weights = np.concatenate([each.power_scale_watts for each in draws]) * 2.0 / noise_in_sum_watts(scenario)
+    if cleared and scenario.privacy.noise == "receiver":
+        weights *= np.concatenate(cleared)
+    elif measured:  # masks that errors of the gains leave are in it
+        weights = 1.0 / np.concatenate(measured)
+    weights[~np.isfinite(weights)] = 0.0  # a slot of a Poisson schedule in which nobody sent
+    everything = torch.cat(received)
+    labels = everything[:, signal.features :] / signal.label_weight
+    symbols, released = everything, everything[:, : signal.features]
+    if signal.moments:
+        symbols = torch.cat(whole)
+        with_labels = symbols[:, signal.input_symbols :] / signal.label_weight
+        released = rows_of_classes(with_labels, signal.features, signal.classes)
+    return ServerView(
+        transmission=transmission,
+        layout=layouts[0],
+        received=everything,
+        symbols=symbols,
+        released=released,
+        labels=labels[:, :0] if signal.moments else labels,
+        matrix=MixingMatrix.of(draws, scenario.workers.count, weights, device),
+        draws=draws,
+    )
+
+
+def _as_heard(block: MixtureBlock) -> SlotDraws:
+    """Return the draws of a block, with the shares that workers have in what the server made of its reception."""
+    gains, divisor = block.drawn.gains, block.divisor
+    if gains is None or divisor is None:
+        return block.draws
+    frame, shares = gains.draws.frame, []
+    lengths = torch.tensor(frame.lengths, dtype=torch.float64, device=divisor.device)
+    part_of_slot = lengths / lengths.sum()
+    for some in gains.parts:
+        turned = (gains.of(some) / divisor[:, None, :]).real.expand(-1, -1, frame.pieces)
+        shares.append(block.drawn.ratios[:, some] * (turned @ part_of_slot))
+    return replace(block.draws, ratios=torch.cat(shares, dim=1).cpu().numpy())
+
+
+def _check_memory(scenario: Scenario, signal: Signal, device: torch.device) -> None:
+    """Refuse what does not fit rather than be killed half-way."""
+    slots, workers, numbers = scenario.radio.slots, scenario.workers.count, numbers_in(signal)
+    on_device = 4 * numbers * (2 * slots + _COPIES * workers) + _BYTES_PER_SHARE * slots * seats_of(scenario)
+    needs = [(on_device, torch.cuda.mem_get_info(device)[0], str(device))] if device.type == "cuda" else []
+    on_host = on_device if device.type == "cpu" else 4 * numbers * _COPIES * workers
+    for needed, available, place in [*needs, (on_host, physical_memory_bytes(), "this machine")]:
+        if needed > available:
+            raise ScenarioError(
+                f"radio.slots = {slots}: to attack all {workers} workers at once needs {needed / 1e9:.0f} GB of memory "
+                f"and {place} has {available / 1e9:.0f} GB; attack a run of fewer slots or workers"
+            )
+
+
+def slots_kept(slots: int, symbols: int) -> int:
+    """Return how many slots of so many symbols are looked at, since all are kept in memory; at least one."""
+    return max(1, min(slots, NUMBERS_KEPT // symbols))
+
+
+def rows_of_classes(labels: torch.Tensor, features: int, classes: int) -> torch.Tensor:
+    """Return products with labels (slots x features classes) as mixtures of each class; (slots classes) x features."""
+    return labels.reshape(-1, features, classes).transpose(1, 2).reshape(-1, features)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -43,17 +197,11 @@ class Outcome:
 
 
 class Attack(Protocol):
-    """One way to learn about workers; registered in ``airmixml.registries.ATTACKS`` or by an entry point.
+    """One way to learn about workers; registered in ``airmixml.registries.ATTACKS`` or by an entry point."""
 
-    Attributes:
-        about: one line that says how it works.
-        adversary: who can do it; its claimed epsilon stands beside what was found.
-        findings: class of what it finds, to read back what was kept.
-    """
-
-    about: str
-    adversary: str
-    findings: type[Findings]
+    about: str  # one line that says how it works
+    adversary: str  # who can do it; its claimed epsilon stands beside what was found
+    findings: type[Findings]  # class of what it finds, to read back what was kept
 
     def refusal(self, scenario: Scenario) -> str:
         """Return why the attack does not fit the scenario; empty if it does."""
@@ -70,7 +218,7 @@ class Target:
     """
 
     scenario: Scenario
-    examples: NDArray[np.int64]
+    examples: Integers
     context: RunContext = field(default_factory=RunContext)
     readers: dict[Any, Reader] = field(default_factory=dict)
 
@@ -115,11 +263,11 @@ class Decoder:
     Weights are features x inputs, None where nothing was encoded; the offset has the shape of a sample.
     """
 
-    weights: NDArray[np.float32] | None
-    offset: NDArray[np.float32]
+    weights: Singles | None
+    offset: Singles
 
     @classmethod
-    def learn(cls, workers: Workers, encoded: NDArray[np.float32], held: NDArray[np.float32]) -> Self:
+    def learn(cls, workers: Workers, encoded: Singles, held: Singles) -> Self:
         """Learn from public samples, encoded (samples x features) and as they are held (samples x inputs)."""
         if sends_inputs_unchanged(workers):
             return cls(weights=None, offset=np.zeros(held.shape[1], dtype=np.float32))
@@ -129,7 +277,7 @@ class Decoder:
         model = Ridge(alpha=_RIDGE * spread * len(encoded) / encoded.shape[1]).fit(encoded, held)
         return cls(weights=model.coef_.T.astype(np.float32), offset=model.intercept_.astype(np.float32))
 
-    def decode(self, encoded: NDArray[np.float32]) -> NDArray[np.float32]:
+    def decode(self, encoded: Singles) -> Singles:
         """Return samples in [0, 1]; samples x inputs."""
         samples = encoded if self.weights is None else encoded @ self.weights + self.offset
         return np.asarray(np.clip(samples, 0.0, 1.0), dtype=np.float32)
@@ -141,7 +289,7 @@ class Reader:
     Its ``accuracy`` is that on clean samples that it was not trained on; a recovered sample is read no better.
     """
 
-    def __init__(self, inputs: NDArray[np.float32], labels: NDArray[np.int64], seed: int) -> None:
+    def __init__(self, inputs: Singles, labels: Integers, seed: int) -> None:
         """Learn from public samples; samples x inputs in [0, 1], and their classes."""
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.neural_network import MLPClassifier
@@ -171,6 +319,6 @@ class Reader:
             self._model.fit(np.concatenate(copies), np.tile(labels[train], len(copies)))
         self.accuracy = float((self.read(inputs[check]) == labels[check]).mean())
 
-    def read(self, samples: NDArray[np.float32]) -> NDArray[np.int64]:
+    def read(self, samples: Singles) -> Integers:
         """Return the class that each sample looks like; shape samples."""
         return np.asarray(self._model.predict(samples), dtype=np.int64)

@@ -1,8 +1,15 @@
-"""Unmixing without a schedule: mixtures that share a dominating sample are found by their likeness and joined.
+"""Attacks without a model: nearest neighbours of whitened mixtures, and unmixing those that share a sample.
 
-As the attacks on InstaHide do (Carlini et al. 2021, "Is private learning possible with instance encoding?"), but with
-the likeness of the mixtures themselves: slots are joined whose whitened mixtures are more alike than any two unrelated
-slots would be, and what each group shares is solved for. Noise that hides a sample in one slot averages out in a group.
+Two images, and two mixtures even more, are alike for being images: they share a mean and a few large components. An
+attacker who knows no more than the mixtures takes both down to the size of the rest with their second moments, so that
+what is left of one sample points nowhere else. Where few workers send and hardly any noise is on them, the rest of a
+slot is far from Gaussian, and a slot that one sample dominates is told by its nearest neighbour better than by a
+likelihood ratio (``likelihood``).
+
+Mixtures that share a dominating sample are joined as the attacks on InstaHide do (Carlini et al. 2021, "Is private
+learning possible with instance encoding?"), but by the likeness of the mixtures themselves: slots are joined whose
+whitened mixtures are more alike than any two unrelated slots would be, and what each group shares is solved for. Noise
+that hides a sample in one slot averages out in a group.
 """
 
 import math
@@ -11,14 +18,16 @@ from typing import Final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from airmixml.arrays import Doubles, Integers
 from airmixml.attacks.eavesdropper import align_phase
-from airmixml.attacks.nearest_neighbours import NUMBERS_AT_ONCE, blocks_of, in_parts, unit_length, whiten, whitening_of
+from airmixml.attacks.inference import Scores
+from airmixml.attacks.sample_symbols import NUMBERS_AT_ONCE, blocks_of
 
 FALSE_LINKS: Final = 0.01
+_LEAST_SHARE: Final = 1e-3
 _PAIRS_LOOKED_AT: Final = 1 << 18
 _TAIL: Final = (0.95, 0.995)
 _RAISE: Final = 1.25
@@ -26,17 +35,87 @@ _ROUNDS: Final = 20
 _POWER_ITERATIONS: Final = 12
 
 
+def in_parts(mixtures: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Return the mixtures, or their real and imaginary parts where they are complex; each slots x d, real."""
+    return (mixtures.real, mixtures.imag) if mixtures.is_complex() else (mixtures,)
+
+
+def unit_length(rows: torch.Tensor) -> torch.Tensor:
+    """Return rows scaled to length 1, rows of zeros as they are; same shape, real or complex."""
+    lengths: torch.Tensor = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
+    return rows / lengths.clamp_min(1e-30)
+
+
+def whiten(mixtures: torch.Tensor, whitening: torch.Tensor) -> torch.Tensor:
+    """Return the mixtures whitened and scaled to length 1; slots x directions, real or complex."""
+    parts = [part @ whitening for part in in_parts(mixtures)]
+    return unit_length(torch.complex(*parts) if mixtures.is_complex() else parts[0])
+
+
+def whitening_of(mixtures: torch.Tensor) -> torch.Tensor:
+    """Return V diag(w)^(-1/2) of the mixtures' second moments; d x directions.
+
+    The mean, which is the largest component of samples that are never negative, in any scale and phase, becomes one
+    direction among many. Directions with less than a thousandth of the second component's power are left out, for
+    they hold rounding or nothing. Every slot (slots x d, real or complex) counts alike, however loud it was.
+    """
+    symbols = mixtures.shape[1]
+    moments = torch.zeros((symbols, symbols), dtype=torch.float64, device=mixtures.device)
+    for part in in_parts(unit_length(mixtures)):
+        moments += (part.T @ part).double()
+    power: torch.Tensor
+    power, directions = torch.linalg.eigh(moments / len(mixtures))  # ascending
+    kept = power > _LEAST_SHARE * power[-2:][0].clamp_min(1e-30)
+    whitening: torch.Tensor = directions[:, kept] / power[kept].sqrt()
+    return whitening.to(mixtures.real.dtype)
+
+
+def score_neighbours(
+    mixtures: torch.Tensor,
+    held: torch.Tensor,
+    decoys: torch.Tensor,
+    whitening: torch.Tensor,
+    numbers_at_once: int = NUMBERS_AT_ONCE,
+) -> tuple[Scores, Integers]:
+    """Return every candidate's correlation with its nearest mixture, and the held candidate nearest to each mixture.
+
+    Correlations are of whitened vectors at the best scale and phase, for the attacker knows neither.
+    Mixtures are slots x d, real or complex; candidates are samples x d, and the whitening d x directions.
+    """
+    candidates = whiten(torch.cat([held, decoys]).to(mixtures.real.dtype), whitening)
+    best = torch.full((len(candidates),), -torch.inf, dtype=candidates.dtype, device=mixtures.device)
+    nearest = []
+    for some in blocks_of(len(mixtures), len(candidates), numbers_at_once):
+        likeness = correlations(mixtures[some], whitening, candidates)
+        best = torch.maximum(best, likeness.amax(dim=0))
+        nearest.append(likeness[:, : len(held)].argmax(dim=1))
+    scores = best.double().cpu().numpy()
+    return Scores(held=scores[: len(held)], decoys=scores[len(held) :]), torch.cat(nearest).cpu().numpy()
+
+
+def nearest_sample(mixtures: torch.Tensor, samples: torch.Tensor, whitening: torch.Tensor) -> Integers:
+    """Return the row of ``samples`` that correlates most with each mixture, both whitened; shape mixtures."""
+    theirs = whiten(samples, whitening)
+    kind = torch.complex64 if mixtures.is_complex() else theirs.dtype
+    found = [
+        correlations(mixtures[some].to(kind), whitening, theirs).argmax(dim=1)
+        for some in blocks_of(len(mixtures), len(theirs))
+    ]
+    return np.asarray(torch.cat(found).cpu().numpy())
+
+
+def correlations(mixtures: torch.Tensor, whitening: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor:
+    """Return correlations with unit candidates (candidates x directions), at the best phase; slots x candidates."""
+    products = [part @ candidates.T for part in in_parts(whiten(mixtures, whitening))]
+    return torch.hypot(*products) if len(products) == 2 else products[0]
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Unmixed:
-    """What was found in the mixtures.
+    """What was found in the mixtures."""
 
-    Attributes:
-        estimates: what the slots of each group share, in an unknown scale; groups x d, real.
-        group_of_slot: group of each slot, -1 for those that were like no other; slots.
-    """
-
-    estimates: torch.Tensor
-    group_of_slot: NDArray[np.int64]
+    estimates: torch.Tensor  # what the slots of each group share, in an unknown scale; groups x d, real
+    group_of_slot: Integers  # -1 for those that were like no other; slots
 
 
 def unmix(mixtures: torch.Tensor, *, seed: int = 0) -> Unmixed:
@@ -78,7 +157,7 @@ def joining_threshold(whitened: torch.Tensor, seed: int) -> float:
 
 def _find_links(
     whitened: torch.Tensor, threshold: float, numbers_at_once: int = NUMBERS_AT_ONCE
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+) -> tuple[Integers, Integers, Doubles]:
     """Return the pairs of slots whose correlation exceeds the threshold, and that; three arrays as long as links."""
     parts = in_parts(whitened)
     pairs, values = [], []
@@ -96,7 +175,7 @@ def _find_links(
     return rows, columns, np.concatenate(values)
 
 
-def _join(whitened: torch.Tensor, threshold: float) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def _join(whitened: torch.Tensor, threshold: float) -> tuple[Integers, Doubles]:
     """Return the group of each slot, -1 for slots alone, and the correlation that it takes to join it; slots each.
 
     Groups are the connected components of slots whose correlation exceeds the threshold. Slots of one sample are all
@@ -124,15 +203,13 @@ def _join(whitened: torch.Tensor, threshold: float) -> tuple[NDArray[np.int64], 
     return group_of_slot, np.sqrt(-np.expm1(-level_of_slot))
 
 
-def _components(nodes: int, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.int64]:
+def _components(nodes: int, rows: Integers, columns: Integers) -> Integers:
     """Return the number of the connected component of each node, given the links' two ends; nodes."""
     graph = coo_array((np.ones(len(rows), dtype=bool), (rows, columns)), shape=(nodes, nodes))
     return np.asarray(connected_components(graph, directed=False)[1], dtype=np.int64)
 
 
-def _grow(
-    whitened: torch.Tensor, group_of_slot: NDArray[np.int64], correlation_needed: NDArray[np.float64]
-) -> NDArray[np.int64]:
+def _grow(whitened: torch.Tensor, group_of_slot: Integers, correlation_needed: Doubles) -> Integers:
     """Return the groups once what they share has drawn in more slots, and groups that share the same; slots.
 
     Two noisy slots of a sample may be too unlike to be joined when each is like the mean of ten others.
@@ -160,7 +237,7 @@ def _grow(
     return group_of_slot
 
 
-def _closest_groups(whitened: torch.Tensor, shared: torch.Tensor) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def _closest_groups(whitened: torch.Tensor, shared: torch.Tensor) -> tuple[Doubles, Integers]:
     """Return the largest correlation of each slot with a group's direction, and the group; slots each."""
     found = []
     for some in blocks_of(len(whitened), len(shared)):
@@ -170,9 +247,7 @@ def _closest_groups(whitened: torch.Tensor, shared: torch.Tensor) -> tuple[NDArr
     return likeness.astype(np.float64), groups
 
 
-def _shared_directions(
-    whitened: torch.Tensor, group_of_slot: NDArray[np.int64]
-) -> tuple[torch.Tensor, torch.Tensor, NDArray[np.int64]]:
+def _shared_directions(whitened: torch.Tensor, group_of_slot: Integers) -> tuple[torch.Tensor, torch.Tensor, Integers]:
     """Return the direction whose multiples fit the slots of each group best, the weight of each slot, and which slots.
 
     Shares and phases differ from slot to slot, so each slot is c_t x plus a rest: by turns c_t is the slot's product
@@ -190,7 +265,7 @@ def _shared_directions(
     return shared, weights, grouped
 
 
-def _solve_groups(mixtures: torch.Tensor, whitened: torch.Tensor, group_of_slot: NDArray[np.int64]) -> torch.Tensor:
+def _solve_groups(mixtures: torch.Tensor, whitened: torch.Tensor, group_of_slot: Integers) -> torch.Tensor:
     """Return the real vector that the slots of each group share; groups x d.
 
     The weights come from whitened slots, where what others sent is smallest, and add up the slots as received.

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from airmixml.arrays import Doubles
-from airmixml.audit.adversaries import AUDITED
 from airmixml.audit.bounds import binomial_upper
 from airmixml.audit.claims_and_bounds import Audit, AuditResult, why_far_below
 from airmixml.audit.faults import Fault
 from airmixml.audit.noise_check import NoiseCheck
+from airmixml.audit.settings import AUDITED
 from airmixml.output.figures import BLUE, GREEN, RED, new_figure, save_figure
 from airmixml.output.numbers import epsilon_text
 
@@ -185,7 +184,10 @@ def _rates(axis: Axes, audit: Audit) -> None:
     few_alarms, few_hits = np.maximum(alarms[~counted], least), np.maximum(hits[~counted], least)
     few = f"fewer than {_COUNTED} false alarms"
     axis.plot(few_alarms, few_hits, color=colour, linewidth=1, linestyle=(0, (1, 2)), label=few)
-    low, high = _band(hits, len(scores_in), 1.0 - audit.confidence)
+    counts, failure = np.rint(hits * len(scores_in)).astype(np.int64), (1.0 - audit.confidence) / 2.0
+    # Clopper and Pearson's limits of each hit rate by itself.
+    high = binomial_upper(counts, len(scores_in), failure)
+    low = 1.0 - binomial_upper(len(scores_in) - counts, len(scores_in), failure)
     band = f"{100 * audit.confidence:g} % band of the hits"
     axis.fill_between(
         np.maximum(alarms, least), np.maximum(low, least), high, color=colour, alpha=0.2, label=band, lw=0
@@ -197,9 +199,3 @@ def _rates(axis: Axes, audit: Audit) -> None:
     axis.set_title(f"{len(scores_in) + len(scores_out):,} trials", fontsize=10.5, loc="left")
     axis.grid(alpha=0.25)
     axis.legend(fontsize=8, loc="lower right")
-
-
-def _band(hits: Doubles, trials: int, failure: float) -> tuple[Doubles, Doubles]:
-    """Return Clopper and Pearson's limits of each hit rate by itself; shape thresholds each."""
-    counts = np.rint(hits * trials).astype(np.int64)
-    return 1.0 - binomial_upper(trials - counts, trials, failure / 2.0), binomial_upper(counts, trials, failure / 2.0)

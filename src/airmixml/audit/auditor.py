@@ -14,14 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.attacks.claimed_epsilons import Claim, claims_of
-from airmixml.audit.adversaries import AUDITED
 from airmixml.audit.audit_page import audit_markdown, draw_audit, verdict_of
 from airmixml.audit.canaries import draw_pairs, sent_of, worst_samples
 from airmixml.audit.claims_and_bounds import Audit, AuditResult, why_far_below
 from airmixml.audit.isolating_listener import check_added_noise
 from airmixml.audit.noise_check import CHECKS, NoiseCheck, NoiseMeter, check_noise, runs_needed, stated_noise_watts
 from airmixml.audit.one_run import OneRun, canaries_that_fit, run_with_canaries
-from airmixml.audit.settings import AuditSettings
+from airmixml.audit.settings import AUDITED, AuditSettings
 from airmixml.audit.trials import ADDED_NOISE, KEPT_FILES, NOISE, Bench, Keeper
 from airmixml.data import DataSet
 from airmixml.devices import using_threads
@@ -107,8 +106,8 @@ class Auditor:
             noise = self._noise_check(worst, in_sums=whom.hears_sums)
 
         def claims(adjacency: str) -> list[Claim]:
-            asked: dict[str, Any] = {"adjacency": adjacency, "delta": self.delta}
-            return claims_of(self.scenario, whom.claimed(design), adversary, ACCOUNTANTS.names, **asked)
+            stated, delta = whom.claimed(design), self.delta
+            return claims_of(self.scenario, stated, adversary, ACCOUNTANTS.names, adjacency=adjacency, delta=delta)
 
         other = "" if one_run is None or one_run.adjacency == self.adjacency else one_run.adjacency
         found = Audit(
@@ -151,7 +150,7 @@ class Auditor:
         adjacency = "replace-one" if hidden_fixed else self.adjacency
         told = told or fault.schedule_revealed
         name = f"one run, schedule {'known' if told else 'hidden'}, {adjacency}"
-        if kept := self._keeper.load(name, [canaries]):
+        if kept := self._keeper.load(name):
             return OneRun(scores=kept[0][0], coins=kept[0][1] > 0.5, adjacency=adjacency), why
         meter = NoiseMeter(symbols, stated_noise_watts(scenario))
         run = run_with_canaries(
@@ -217,17 +216,8 @@ def audit(
 ) -> AuditResult:
     """Audit a scenario, write its folder, and return what was found (the folder's ``metrics.json``).
 
-    Args:
-        scenario: what to audit.
-        settings: adversaries, neighbours, trials, canaries, confidence and fault.
-        out: folder to make (default: a free name below ``runs``).
-        force: replace ``out`` where it exists.
-        speed: threads and block size.
-        data_dir: folder to look for MNIST in.
-        progress: told how far each stage is.
-        engine: "local" for this machine, or "ray" for trials and schedule to be drawn on a Ray cluster.
-        jobs: blocks of trials at a time (default: one, in this process, or all that a Ray cluster takes).
-        finish: called with the complete folder (a ``RunFolder``) before it gets its name, to add files to it.
+    Settings say as whom, which neighbours, how many trials and canaries, with which confidence and which fault. The
+    other arguments are those of ``airmixml.attacks.attack``; blocks of trials and the schedule run on the engine.
     """
     chosen = Engine.of(engine, jobs)
     settings, scenario = settings or AuditSettings(), settle(scenario, data_dir=data_dir, progress=progress)

@@ -40,34 +40,21 @@ class LowerBound:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Audit:
-    """What is claimed against an adversary, what attacks as that adversary brought, and what follows from it.
-
-    Attributes:
-        delta: of claims and bounds.
-        confidence: with which all lower bounds on all adversaries of one command hold together.
-        failure: probability with which a bound on this adversary may be wrong, its part of what the confidence leaves.
-        claims: of every accountant, for these neighbours.
-        other_claims: the same for the other neighbours, where a bound is about those.
-        alone: trials of a second attack, which listens to the audited worker alone.
-        one_run: the run with many canaries, if there was one.
-        left_out: why there was none.
-        noise_check: what the noise of a real run, or that which workers add, is like.
-        notes: what a reader should know, in words.
-    """
+    """What is claimed against an adversary, what attacks as that adversary brought, and what follows from it."""
 
     adversary: str
     adjacency: str
-    delta: float
-    confidence: float
-    failure: float
-    claims: list[Claim]
-    other_claims: list[Claim]
+    delta: float  # of claims and bounds
+    confidence: float  # with which all lower bounds on all adversaries of one command hold together
+    failure: float  # probability with which a bound on this adversary may be wrong, its part of what that leaves
+    claims: list[Claim]  # of every accountant, for these neighbours
+    other_claims: list[Claim]  # the same for the other neighbours, where a bound is about those
     trials: Trials
-    alone: Trials | None
-    one_run: OneRun | None
-    left_out: str
-    noise_check: NoiseCheck
-    notes: list[str] = field(default_factory=list)
+    alone: Trials | None  # of a second attack, which listens to the audited worker alone
+    one_run: OneRun | None  # the run with many canaries, if there was one
+    left_out: str  # why there was none
+    noise_check: NoiseCheck  # what the noise of a real run, or that which workers add, is like
+    notes: list[str] = field(default_factory=list)  # what a reader should know, in words
 
     @cached_property
     def bounds(self) -> list[LowerBound]:
@@ -113,8 +100,8 @@ class Audit:
             "epsilon_claimed": None if sharpest is None else sharpest.epsilon,
             "accountant": None if sharpest is None else sharpest.accountant,
             "caught": self.caught,
-            "claims": [claim.to_dict() for claim in self.claims],
-            "other_claims": [claim.to_dict() for claim in self.other_claims],
+            "claims": [asdict(claim) for claim in self.claims],
+            "other_claims": [asdict(claim) for claim in self.other_claims],
             "bounds": [asdict(bound) for bound in self.bounds],
             "trials": self.trials.to_dict(),
             "notes": self.notes,
@@ -192,17 +179,13 @@ def _beside(claim: Claim | None) -> tuple[str, str]:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AuditResult:
-    """Everything that one command found, one audit for each adversary; ``to_dict`` is its ``metrics.json``.
-
-    The verdict is one line that a manager understands; resumed are the blocks of trials that an interrupted audit had
-    finished.
-    """
+    """Everything that one command found, one audit for each adversary; ``to_dict`` is its ``metrics.json``."""
 
     scenario: Scenario
     fault: Fault
     audits: list[Audit]
-    verdict: str
-    resumed_blocks: int
+    verdict: str  # one line that a manager understands
+    resumed_blocks: int  # of trials, that an interrupted audit had finished
     seconds: float
     run_dir: Path
 

@@ -64,28 +64,19 @@ def _receiver_noise_only(scenario: Scenario, _audited: Sequence[str]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """What is wrong with the mechanism; the claims stay those of the sound one.
+    """What is wrong with the mechanism; the claims stay those of the sound one."""
 
-    Attributes:
-        name: as the command line spells it; empty for the sound mechanism.
-        about: what is wrong, in words.
-        noise_factor: deviation over the stated one of the noise that hides workers: the receiver's, or their own.
-        sent_factor: what a worker sends over what its encoder declares.
-        gain_factor: amplitude with which a worker is received over what the statement assumes.
-        schedule_revealed: whether the release adversary is told who was scheduled.
-        unmasked: whether workers send without masks.
-        reused_seeds: whether all slots, and all runs, have the same masks.
-        why_harmless: returns why the fault breaks nothing in a scenario, attacked as these adversaries; else empty.
-    """
-
-    name: str = ""
-    about: str = ""
-    noise_factor: float = 1.0
-    sent_factor: float = 1.0
-    gain_factor: float = 1.0
-    schedule_revealed: bool = False
-    unmasked: bool = False
-    reused_seeds: bool = False
+    name: str = ""  # as the command line spells it; empty for the sound mechanism
+    about: str = ""  # what is wrong, in words
+    noise_factor: float = (
+        1.0  # deviation over the stated one of the noise that hides workers: the receiver's, or theirs
+    )
+    sent_factor: float = 1.0  # what a worker sends over what its encoder declares
+    gain_factor: float = 1.0  # amplitude with which a worker is received over what the statement assumes
+    schedule_revealed: bool = False  # whether the release adversary is told who was scheduled
+    unmasked: bool = False  # whether workers send without masks
+    reused_seeds: bool = False  # whether all slots, and all runs, have the same masks
+    # why the fault breaks nothing in a scenario, attacked as these adversaries; else empty
     why_harmless: Callable[[Scenario, Sequence[str]], str] = field(default=_always_breaks, repr=False)
 
     def heard(self, noise_watts: float) -> float:

@@ -75,7 +75,9 @@ def moves_of(setting: AirSetting, classes: int, adjacency: str, fault: Fault = S
     scenario, radio = setting.scenario, setting.scenario.radio
     samples = sent_of(scenario, worst_samples(scenario, setting.signal.features, classes), fault)
     if not scenario.air.is_ideal:
-        samples = _with_pilots(setting, samples, fault)
+        count = frame_of(scenario.air, setting.signal.symbols).pilot_count
+        pilot = fault.gain_factor * math.sqrt(setting.pilot_energy / count)
+        samples = np.concatenate([samples, np.full((len(samples), count), pilot)], axis=1)
     canary, other, third = samples
     silence, _in_plane = np.zeros_like(canary), partial(_moves_in_plane, setting)
     everybody = radio.scheduled == scenario.workers.count
@@ -115,13 +117,6 @@ def _moves_in_plane(setting: AirSetting, first: Doubles, second: Doubles, about:
         axes.append(rest / max(across, _SHORTEST))
         moves = Moves(with_canary=np.array([length, 0.0]), without=np.array([along, across]), about=about)
     return moves if setting.scenario.air.is_ideal else replace(moves, in_pieces=_in_pieces(setting, axes))
-
-
-def _with_pilots(setting: AirSetting, samples: Doubles, fault: Fault) -> Doubles:
-    """Return what is sent of each sample with the pilots after it; samples x numbers."""
-    count = frame_of(setting.scenario.air, setting.signal.symbols).pilot_count
-    pilot = fault.gain_factor * math.sqrt(setting.pilot_energy / count)
-    return np.concatenate([samples, np.full((len(samples), count), pilot)], axis=1)
 
 
 def _in_pieces(setting: AirSetting, axes: list[Doubles]) -> Doubles:

@@ -137,7 +137,7 @@ class FormedMasks:
     """What masks add to the score of an adversary, and to what the audited worker sends."""
 
     seeds: Seeds  # of all masks with ends of different weight, as both ends have them
-    weights: dict[int, float]  # of the seats in them
+    weights: dict[int, float]  # of the seats in them, as the score has them; in 1 / watts
     seat: int  # of the audited worker
     self_seed: bytes  # of its self mask
     masking: Masking  # how strong masks are
@@ -162,18 +162,6 @@ class FormedMasks:
             reused=reused,
         )
 
-    def in_score(self, slot: int, first: int, count: int) -> Doubles:
-        """Return sum_j w_j sum_l m_jl of each symbol, in 1 / sqrt(watts); shape count."""
-        return self._added(self.weights, slot, first, count)
-
-    def of_worker(self, slot: int, first: int, count: int) -> Doubles:
-        """Return sum_l m_il of the audited worker, in sqrt(watts); shape count."""
-        return self._added({self.seat: 1.0}, slot, first, count)
-
-    def of_others(self, slot: int, first: int, count: int) -> Doubles:
-        """Return what all others add of these masks, in sqrt(watts); shape count."""
-        return self._added({seat: 1.0 for seat in self.weights if seat != self.seat}, slot, first, count)
-
     def self_mask(self, slot: int, first: int, count: int) -> Doubles:
         """Return the self mask of the audited worker, in sqrt(watts); shape count."""
         from airmixml.masks.formed_masks import self_mask  # here: it needs the extra "masks"
@@ -182,7 +170,8 @@ class FormedMasks:
         deviation = float(np.sqrt(self.masking.self_watts))
         return np.broadcast_to(self_mask(self.self_seed, deviation, slot, first, made), (count,))
 
-    def _added(self, weights: dict[int, float], slot: int, first: int, count: int) -> Doubles:
+    def added(self, weights: dict[int, float], slot: int, first: int, count: int) -> Doubles:
+        """Return sum_j w_j sum_l m_jl of each symbol, in sqrt(watts) times the weights' unit; shape count."""
         from airmixml.masks.formed_masks import edge_masks  # here: it needs the extra "masks"
 
         slot, first, made = (0, 0, 1) if self.reused else (slot, first, count)
@@ -197,12 +186,8 @@ def _agreed(seed: int, own: int, other: int, round_id: bytes, number: int) -> by
     """Return the seed of a mask that a worker shares with another, from its own private and the other's public key."""
     from airmixml.masks.keys import KeyPair, pair_seed  # here: it needs the extra "masks"
 
-    pair, far = (KeyPair(_private_key(seed, seat)) for seat in (own, other))
+    pair, far = (KeyPair(sha256(b"audit %d worker %d" % (seed, seat)).digest()) for seat in (own, other))
     return pair_seed(pair, own, _public_key(far.private), other, round_id, number)
-
-
-def _private_key(seed: int, seat: int) -> bytes:
-    return sha256(b"audit %d worker %d" % (seed, seat)).digest()
 
 
 @lru_cache(maxsize=1 << 14)

@@ -35,9 +35,8 @@ from airmixml.audit.canaries import sent_of, worst_samples
 from airmixml.audit.faults import Fault
 from airmixml.audit.isolating_filter import FormedMasks, Listening, draw_honest, listen
 from airmixml.audit.noise_check import NoiseCheck, NoiseMeter
-from airmixml.audit.trials import Bench, Trials, noise_source
+from airmixml.audit.trials import Bench, Trials, noise_source, seats_of_worker
 from airmixml.output.numbers import plural
-from airmixml.radio.draws import AirSetting, draw_blocks, suitable_block
 from airmixml.radio.masking import Masking, masking_of
 from airmixml.streams import Streams
 
@@ -104,10 +103,9 @@ class _Scored:
         formed = slot.formed
         if formed is None or self.fault.unmasked:
             return np.zeros(size)
-        if not self.alone:
-            return formed.in_score(number, first, size)
-        recovers = self.masking.self_watts > 0.0
-        return formed.self_mask(number, first, size) if recovers else formed.of_worker(number, first, size)
+        if self.alone and self.masking.self_watts > 0.0:  # masks are recovered
+            return formed.self_mask(number, first, size)
+        return formed.added({formed.seat: 1.0} if self.alone else formed.weights, number, first, size)
 
 
 def heard_slots(bench: Bench, worker: int, *, alone: bool = False) -> tuple[HeardSlot, ...]:
@@ -115,19 +113,24 @@ def heard_slots(bench: Bench, worker: int, *, alone: bool = False) -> tuple[Hear
     scenario, fault = bench.air.scenario, bench.fault
     masking = masking_of(scenario)
     assert masking is not None
-    drawn, generator = _seats_of_worker(bench.air, worker), Streams(scenario.seed).generator("audit", _COLLUDERS)
-    most_masks, found = 0 if alone else _MOST_MASKS // max(1, len(drawn)), dict[int, tuple[Listening, FormedMasks]]()
+    seats, generator = list[tuple[float, int]](), Streams(scenario.seed).generator("audit", _COLLUDERS)
+    for drawn, draws, slot, seat in seats_of_worker(bench.air, worker):
+        assert drawn.planned_ratios is not None
+        # What a worker sends more softly than planned it sends with softer noise and masks.
+        amplitudes = np.sqrt(draws.power_scale_watts[slot]) * drawn.planned_ratios.numpy()[slot, seat]
+        seats += zip(amplitudes.tolist(), seat.tolist(), strict=True)
+    most_masks, found = 0 if alone else _MOST_MASKS // max(1, len(seats)), dict[int, tuple[Listening, FormedMasks]]()
     slots = []
-    for amplitude, seat in drawn:
-        if seat not in found:
-            honest = draw_honest(scenario, masking, seat, generator)
-            listening = listen(masking, seat, honest, most_masks)
-            round_id = (_ROUND_ALONE if alone else _ROUND) + b" seat %d" % seat
+    for amplitude, own in seats:
+        if own not in found:
+            honest = draw_honest(scenario, masking, own, generator)
+            listening = listen(masking, own, honest, most_masks)
+            round_id = (_ROUND_ALONE if alone else _ROUND) + b" seat %d" % own
             formed = FormedMasks.of(
                 listening, masking, seed=scenario.seed, round_id=round_id, reused=fault.reused_seeds
             )
-            found[seat] = listening, formed
-        listening, formed = found[seat]
+            found[own] = listening, formed
+        listening, formed = found[own]
         slots.append(
             HeardSlot(amplitude=amplitude, listening=listening, formed=formed if masking.graph is not None else None)
         )
@@ -154,19 +157,6 @@ def isolating_trials(bench: Bench, worker: int, *, alone: bool = False) -> Trial
     )
     name = "one worker heard alone" if alone else "all workers heard"
     return bench.run(name, min(_TRIALS_PER_BLOCK, bench.trials), scored, how=_in_words(slots, masking), normal=True)
-
-
-def _seats_of_worker(setting: AirSetting, worker: int) -> list[tuple[float, int]]:
-    """Return sqrt(beta) q as planned, and the seat, of each slot that the worker sends in."""
-    found = list[tuple[float, int]]()
-    for drawn in draw_blocks(setting, suitable_block(setting)):
-        draws, planned = drawn.numpy(), drawn.planned_ratios
-        assert planned is not None
-        slot, seat = np.nonzero((draws.scheduled_workers == worker) & (draws.ratios > 0.0))
-        # What a worker sends more softly than planned it sends with softer noise and masks.
-        amplitudes = np.sqrt(draws.power_scale_watts[slot]) * planned.numpy()[slot, seat]
-        found += zip(amplitudes.tolist(), seat.tolist(), strict=True)
-    return found
 
 
 def _in_words(slots: tuple[HeardSlot, ...], masking: Masking) -> str:
@@ -206,8 +196,9 @@ def _standardised(bench: Bench, heard: HeardSlot, slot: int, symbols: int) -> Do
     rest, count = rest * math.sqrt(others), others + 1
     masks = others_masks = np.zeros(symbols)
     if not fault.unmasked:
-        masks = heard.formed.of_worker(_FIRST_CHECKED_SLOT + slot, 0, symbols)
-        others_masks = heard.formed.of_others(_FIRST_CHECKED_SLOT + slot, 0, symbols)
+        every, seat, where = heard.formed.weights, heard.formed.seat, (_FIRST_CHECKED_SLOT + slot, 0, symbols)
+        masks = heard.formed.added({seat: 1.0}, *where)
+        others_masks = heard.formed.added({other: 1.0 for other in every if other != seat}, *where)
     everybody = own + rest + masks + others_masks
     masked_watts = len(listening.masks) * masking.pair_watts + (1.0 - 1.0 / count) * masking.own_watts
     apart = own + masks - everybody / count

@@ -18,8 +18,9 @@ attack on sums does not come near anyway.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 import torch
@@ -27,11 +28,11 @@ import torch
 from airmixml.arrays import Doubles
 from airmixml.audit.canaries import faulty_sender, worst_samples
 from airmixml.audit.noise_check import stated_noise_watts
-from airmixml.audit.trials import Bench, Trials, noise_source
+from airmixml.audit.trials import Bench, Trials, noise_source, seats_of_worker
 from airmixml.impairments.frame import frame_of
 from airmixml.output.numbers import plural
 from airmixml.radio.air import receive_mixtures
-from airmixml.radio.draws import AirSetting, SlotTensors, draw_blocks, suitable_block
+from airmixml.radio.draws import AirSetting, SlotTensors
 from airmixml.radio.masking import masking_of
 from airmixml.radio.system import assumed_noise_watts
 
@@ -79,9 +80,7 @@ def known_schedule_trials(bench: Bench, worker: int, most_numbers_per_trial: int
     """
     scenario, trials, fault = bench.air.scenario, bench.trials, bench.fault
     noise_watts = stated_noise_watts(scenario)
-    slots_of_worker = _slots_of_worker(bench, worker)
-    beta = slots_of_worker.power_scale_watts
-    with_canary, without = _contributions(bench, slots_of_worker)
+    beta, with_canary, without = _contributions(bench, worker)
     amplitude = torch.from_numpy(np.sqrt(beta / (noise_watts / 2.0)))[:, None]
     moved = (with_canary - without).double() * amplitude
     shift = float(moved.norm())
@@ -113,31 +112,6 @@ def known_schedule_trials(bench: Bench, worker: int, most_numbers_per_trial: int
     return bench.run("schedule known", per_block, scored, how=how, normal=True, shift=shift)
 
 
-class _Slots(NamedTuple):
-    """The slots that a worker sends in."""
-
-    ratios: Doubles  # its shares; slots
-    power_scale_watts: Doubles  # beta; slots
-    gains: (
-        torch.Tensor | None
-    )  # on an air that is not ideal, over the noise where workers bring it; slots x pieces, or 1
-
-
-def _slots_of_worker(bench: Bench, worker: int) -> _Slots:
-    """Return share, beta and gains of the worker in each slot it sends in, drawn as a run of that seed draws them."""
-    ratios, beta, gains = [], [], list[torch.Tensor]()
-    for drawn in draw_blocks(bench.air, suitable_block(bench.air)):
-        draws = drawn.numpy()
-        slot, seat = np.nonzero((draws.scheduled_workers == worker) & (draws.ratios > 0.0))
-        ratios.append(draws.ratios[slot, seat])
-        beta.append(draws.power_scale_watts[slot])
-        if drawn.gains is not None and len(slot):
-            where = torch.from_numpy(slot), torch.from_numpy(seat)
-            masked = drawn.planned_ratios is not None
-            gains.append(_gains_over_noise(bench.air, drawn, *where) if masked else drawn.gains.at(*where))
-    return _Slots(np.concatenate(ratios), np.concatenate(beta), torch.cat(gains) if gains else None)
-
-
 def _gains_over_noise(setting: AirSetting, drawn: SlotTensors, slot: torch.Tensor, seat: torch.Tensor) -> torch.Tensor:
     """Return |g| of seats, given by slot and seat (shape seats), over the noise deviation relative to the stated one.
 
@@ -165,33 +139,40 @@ def _gains_over_noise(setting: AirSetting, drawn: SlotTensors, slot: torch.Tenso
     return own.abs() * torch.sqrt(stated_noise_watts(setting.scenario) / noise_watts) + 0.0j
 
 
-def _contributions(bench: Bench, sent: _Slots) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return what the worker adds to its slots with the canary and without; slots x numbers.
+def _contributions(bench: Bench, worker: int) -> tuple[Doubles, torch.Tensor, torch.Tensor]:
+    """Return beta of the slots that the worker sends in, and what it adds to them with the canary and without.
 
-    Numbers are its symbols; on an air that is not ideal symbols and pilots, their real parts before the imaginary ones.
+    Slots x numbers, which are its symbols; on an air that is not ideal symbols and pilots, their real parts before the
+    imaginary ones. Gains are over the noise where workers bring it.
     """
-    scenario = bench.air.scenario
-    canaries = worst_samples(scenario, bench.air.signal.features, bench.classes)
-    fault = bench.fault
-    sender = faulty_sender(scenario, canaries, fault)
-    ratios, rows = torch.from_numpy(sent.ratios)[:, None], torch.zeros((len(sent.ratios), 1), dtype=torch.int64)
-    removed = bench.adjacency == "remove-one"
-    if sent.gains is None:
-        with_canary = sender.weighted_sum(rows, ratios)
-        return with_canary, torch.zeros_like(with_canary) if removed else sender.weighted_sum(rows + 1, ratios)
+    shares, betas, of_air = list[Doubles](), list[Doubles](), list[torch.Tensor]()
+    for drawn, draws, slot, seat in seats_of_worker(bench.air, worker):
+        shares.append(draws.ratios[slot, seat])
+        betas.append(draws.power_scale_watts[slot])
+        if drawn.gains is not None and len(slot):
+            where = torch.from_numpy(slot), torch.from_numpy(seat)
+            masked = drawn.planned_ratios is not None
+            of_air.append(_gains_over_noise(bench.air, drawn, *where) if masked else drawn.gains.at(*where))
+    beta, ratios = np.concatenate(betas), torch.from_numpy(np.concatenate(shares))[:, None]
+    scenario, fault, removed = bench.air.scenario, bench.fault, bench.adjacency == "remove-one"
+    sender = faulty_sender(scenario, worst_samples(scenario, bench.air.signal.features, bench.classes), fault)
+    rows, whole = torch.zeros((len(beta), 1), dtype=torch.int64), torch.ones_like(ratios)
+
+    def in_both_worlds(received: Callable[[torch.Tensor], torch.Tensor]) -> tuple[Doubles, torch.Tensor, torch.Tensor]:
+        with_canary = received(rows)
+        return beta, with_canary, torch.zeros_like(with_canary) if removed else received(rows + 1)
+
+    if not of_air:
+        return in_both_worlds(lambda row: sender.weighted_sum(row, ratios))
     frame = frame_of(scenario.air, bench.air.signal.symbols)
-    gains = (ratios * sent.gains).expand(-1, frame.pieces)
+    gains = (ratios * torch.cat(of_air)).expand(-1, frame.pieces)
     on_symbols = gains.repeat_interleave(torch.tensor(frame.lengths), dim=1)
     if scenario.privacy.noise != "receiver":
-        with_canary, other = (
-            on_symbols.real * sender.weighted_sum(row, torch.ones_like(ratios)) for row in (rows, rows + 1)
-        )
-        return with_canary, torch.zeros_like(with_canary) if removed else other
+        return in_both_worlds(lambda row: on_symbols.real * sender.weighted_sum(row, whole))
     pilots = fault.gain_factor * math.sqrt(bench.air.pilot_energy / frame.pilot_count) * gains[:, frame.pilot_pieces]
 
-    def received(row: torch.Tensor) -> torch.Tensor:
-        numbers = torch.cat([on_symbols * sender.weighted_sum(row, torch.ones_like(ratios)), pilots], dim=1)
+    def with_pilots(row: torch.Tensor) -> torch.Tensor:
+        numbers = torch.cat([on_symbols * sender.weighted_sum(row, whole), pilots], dim=1)
         return torch.cat([numbers.real, numbers.imag], dim=1)
 
-    with_canary = received(rows)
-    return with_canary, torch.zeros_like(with_canary) if removed else received(rows + 1)
+    return in_both_worlds(with_pilots)

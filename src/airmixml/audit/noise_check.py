@@ -67,16 +67,6 @@ class NoiseCheck:
     failure: float  # below which a p-value is a fault
     of: str = "the noise of a real run"  # what was measured, in words
 
-    def __post_init__(self) -> None:
-        for name in ("runs", "slots", "slots_left_out", "numbers", "deviation", "upper"):
-            value = getattr(self, name)
-            if value is not None and not value >= 0.0:
-                raise ValueError(f"{name} = {value:g}: must be at least 0")
-        for name in ("quietest_p_value", "repeated_p_value", "shape_p_value", "failure"):
-            value = getattr(self, name)
-            if value is not None and not 0.0 <= value <= 1.0:
-                raise ValueError(f"{name} = {value:g}: must be at least 0 and at most 1")
-
     @property
     def short(self) -> bool:
         """Whether there is less noise than stated."""
@@ -258,17 +248,14 @@ def heard_blocks(
             if fault.noise_factor != 1.0:
                 received = clean + (received - clean) * fault.noise_factor
             if meter is not None:
-                gain = 1.0 if block.divisor is None else on_symbols(scenario, block.divisor.abs(), received.shape[1])
+                gain: torch.Tensor | float = 1.0
+                if block.divisor is not None:
+                    frame = frame_of(scenario.air, received.shape[1])
+                    lengths = torch.tensor(frame.lengths, device=received.device)
+                    gain = block.divisor.abs().expand(-1, frame.pieces).repeat_interleave(lengths, dim=1)
                 meter.add(received * gain, clean * gain, block.draws.power_scale_watts)
             yield received, block
         progress("one run", block.first_slot + block.slots, slots)
-
-
-def on_symbols(scenario: Scenario, values: torch.Tensor, symbols: int) -> torch.Tensor:
-    """Return values of pieces (slots x pieces, or x 1) as values of each symbol; slots x symbols."""
-    frame = frame_of(scenario.air, symbols)
-    lengths = torch.tensor(frame.lengths, device=values.device)
-    return values.expand(-1, frame.pieces).repeat_interleave(lengths, dim=1)
 
 
 def runs_needed(scenario: Scenario, symbols: int) -> int:

@@ -74,15 +74,8 @@ def run_with_canaries(
 ) -> OneRun:
     """Run all slots once on the real data, encoded, and return the score of every canary.
 
-    Args:
-        scenario: what to run.
-        dataset: the real data, encoded.
-        canaries: how many workers are canaries.
-        meter: told of the noise of every slot.
-        adjacency: "replace-one" for two samples a canary, "remove-one" for one that is sent or not.
-        told: whether the adversary knows schedule, ratios and everybody else's samples, or only the mixtures.
-        fault: injected into the mechanism.
-        context: block size, threads and progress.
+    By "replace-one" a canary has two samples, by "remove-one" one that is sent or not. ``told``: the adversary knows
+    schedule, ratios and everybody else's samples, and not only the mixtures. The meter is told of the noise.
     """
     population = deploy(scenario.workers, dataset.train_samples, Streams(scenario.seed))
     dataset = centre_privately([scenario], dataset, population)
@@ -90,10 +83,13 @@ def run_with_canaries(
     who = rng.permutation(population.count)[:canaries]
     coins = rng.random(canaries) < 0.5
     pairs = draw_pairs(scenario, dataset.input_dim, dataset.label_dim, canaries)
+    labels: NDArray[Any] = pairs.train_labels
+    if dataset.code is not None:  # as the data set has its own
+        labels = dataset.code.decoded(pairs.label_code.coded(labels).astype(np.float64))
     held = replace(
         dataset,
         train_inputs=np.concatenate([dataset.train_inputs, pairs.train_inputs]),
-        train_labels=np.concatenate([dataset.train_labels, _labels_as(dataset, pairs)]),
+        train_labels=np.concatenate([dataset.train_labels, labels]),
     )
     heads, tails = np.split(dataset.train_samples + np.arange(2 * canaries), 2)
     sample_index = population.sample_index.copy()
@@ -116,13 +112,6 @@ def run_with_canaries(
     else:
         scores = _blind_scores(heard, scenario, moves, one_sided=adjacency == "remove-one")
     return OneRun(scores=scores.numpy(), coins=coins, adjacency=adjacency)
-
-
-def _labels_as(dataset: DataSet, pairs: DataSet) -> NDArray[Any]:
-    """Return the labels of the canaries as the data set has its own."""
-    if dataset.code is None:
-        return pairs.train_labels
-    return dataset.code.decoded(pairs.label_code.coded(pairs.train_labels).astype(np.float64))
 
 
 def _matched_scores(

@@ -1,36 +1,104 @@
-"""What an audit is asked for; what makes no sense is refused in one line, before any data are loaded."""
+"""What an audit is asked for: as whom a scenario is attacked, with which trials, and which fault.
+
+What makes no sense is refused in one line, before any data are loaded. An adversary is one class here, in ``AUDITED``:
+what it is told, which trials it makes, and what is claimed against it.
+"""
+
+from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Final
 
-from airmixml.audit.adversaries import AUDITED
-from airmixml.audit.faults import SOUND, Fault
+from airmixml.audit.faults import SOUND, Fault, nothing_to_reveal, why_nothing_is_hidden
 from airmixml.errors import ScenarioError
-from airmixml.privacy import ADJACENCIES
+from airmixml.privacy import ADJACENCIES, Design
 from airmixml.radio.power_calibration import check_privacy_target
 from airmixml.scenario import Scenario
 from airmixml.scenario.consistency import require_real_numbers, require_single_rows
 
+if TYPE_CHECKING:
+    from airmixml.audit.trials import Bench, Trials
+
+
+class Server:
+    """Hears sums, and knows the schedule."""
+
+    name: ClassVar[str] = "server"
+    title: ClassVar[str] = "Server: knows the schedule"
+    attack: ClassVar[str] = "by the server"
+    hears_sums: ClassVar[bool] = True
+
+    def why_told(self, _scenario: Scenario, _design: Design, _fault: Fault) -> str:
+        """Return why the adversary knows the schedule; empty where that is hidden from it."""
+        return "the schedule is known"
+
+    def trials(self, bench: Bench, worker: int, *, told: bool) -> tuple[Trials, Trials | None]:
+        """Return scores of the best attack on a worker, and of a second one if there is any."""
+        from airmixml.audit.hidden_schedule import hidden_schedule_trials  # here: they need torch
+        from airmixml.audit.known_schedule import known_schedule_trials
+
+        return known_schedule_trials(bench, worker) if told else hidden_schedule_trials(bench), None
+
+    def claimed(self, design: Design) -> Design:
+        """Return what claims are about: here the schedule that was drawn."""
+        return design
+
+
+class Release(Server):
+    """Sees the mixtures alone, unless they tell the schedule too."""
+
+    name = "release"
+    title = "Release: sees only the mixtures"
+    attack = "on the release"
+
+    def why_told(self, scenario: Scenario, design: Design, fault: Fault) -> str:
+        """Return why nothing hides the schedule; refuse what is not audited."""
+        why = why_nothing_is_hidden(scenario, design)
+        if not why and not scenario.air.is_ideal and scenario.privacy.noise != "receiver":
+            raise ScenarioError(
+                "adversary = 'release': a hidden schedule on an imperfect air is not audited where workers bring "
+                "noise; audit server or everyone"
+            )
+        if fault.schedule_revealed and why:
+            raise ScenarioError(f"fault = {fault.name!r}: {nothing_to_reveal(why)}")
+        return why
+
+    def claimed(self, design: Design) -> Design:
+        """Return a random schedule where it is hidden: trials have other schedules than the one that was drawn."""
+        return design if design.schedule_told else design.before_the_draw()
+
+
+class Everyone(Server):
+    """The isolating listener: hears every worker separately."""
+
+    name = "everyone"
+    title = "Everyone: hears each worker alone"
+    attack = "by everyone together"
+    hears_sums = False
+
+    def trials(self, bench: Bench, worker: int, *, told: bool) -> tuple[Trials, Trials | None]:
+        """Return scores of an attack that listens to all workers, and of one that listens to the audited one alone."""
+        from airmixml.audit.isolating_listener import isolating_trials  # here: it needs torch
+
+        return isolating_trials(bench, worker), isolating_trials(bench, worker, alone=True)
+
+
+AUDITED: Final[dict[str, Server]] = {whom.name: whom for whom in (Release(), Server(), Everyone())}
+"""As whom an audit attacks, by name; an adversary that does not hear sums needs noise that workers bring."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class AuditSettings:
-    """How a scenario is audited.
+    """How a scenario is audited."""
 
-    Attributes:
-        adversaries: as whom to attack, of "release", "server" and "everyone"; empty for the first two, and for everyone
-            too where workers bring noise.
-        adjacency: which neighbours; empty for the scenario's own.
-        trials: of which half have the canary.
-        canaries: workers that are canaries in one real run; 0 for no such run.
-        confidence: with which all lower bounds on all these adversaries hold together.
-        fault: injected into the mechanism; claims are those of the sound one.
-    """
-
-    adversaries: tuple[str, ...] = ()
-    adjacency: str = ""
-    trials: int = 10_000
-    canaries: int = 1000
-    confidence: float = 0.95
-    fault: Fault = SOUND
+    adversaries: tuple[
+        str, ...
+    ] = ()  # of AUDITED; empty for release and server, and everyone where workers bring noise
+    adjacency: str = ""  # which neighbours; empty for the scenario's own
+    trials: int = 10_000  # of which half have the canary
+    canaries: int = 1000  # workers that are canaries in one real run; 0 for no such run
+    confidence: float = 0.95  # with which all lower bounds on all these adversaries hold together
+    fault: Fault = SOUND  # injected into the mechanism; claims are those of the sound one
 
     def neighbours(self, scenario: Scenario) -> str:
         """Return which neighbours are audited."""
@@ -51,12 +119,12 @@ class AuditSettings:
             raise ScenarioError(f"adversary = {isolating[0]!r}: {what}")
         if self.adjacency not in ("", *ADJACENCIES):
             raise ScenarioError(f"adjacency = {self.adjacency!r}: must be one of {', '.join(ADJACENCIES)}")
-        if not 100 <= self.trials <= 10**8:
-            allowed = "at least 100, half of them with the canary, and at most 10^8"
-            raise ScenarioError(f"trials = {self.trials}: must be {allowed}")
-        if not 0 <= self.canaries <= 10**6:
-            allowed = "at least 0 (no run with many canaries) and at most 10^6"
-            raise ScenarioError(f"canaries = {self.canaries}: must be {allowed}")
+        for name, least, most, allowed in (
+            ("trials", 100, 10**8, "at least 100, half of them with the canary, and at most 10^8"),
+            ("canaries", 0, 10**6, "at least 0 (no run with many canaries) and at most 10^6"),
+        ):
+            if not least <= getattr(self, name) <= most:
+                raise ScenarioError(f"{name} = {getattr(self, name)}: must be {allowed}")
         if not 0.5 <= self.confidence < 1.0:
             raise ScenarioError(f"confidence = {self.confidence:g}: must be at least 0.5 and below 1, such as 0.95")
         require_real_numbers(scenario.privacy, "an audit")

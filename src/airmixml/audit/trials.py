@@ -4,7 +4,7 @@ An attack is a function that takes a ``Bench`` and returns ``Bench.run`` of what
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,15 +12,14 @@ from typing import Any, Final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles, Integers
 from airmixml.audit.faults import Fault
 from airmixml.audit.noise_check import NoiseCheck
 from airmixml.devices import using_threads
-from airmixml.radio.draws import AirSetting
+from airmixml.radio.draws import AirSetting, SlotDraws, SlotTensors, draw_blocks, suitable_block
 from airmixml.scenario import RunContext
-from airmixml.storage.results import ResultStore, corrupt_file, from_plain, to_plain
+from airmixml.storage.results import ResultStore, from_plain, to_plain
 from airmixml.streams import Streams
 
 Blocks = list[Doubles]
@@ -33,32 +32,31 @@ KEPT_FILES: Final = (_TRIALS, NOISE, ADDED_NOISE)
 
 
 class Keeper:
-    """Keeps what is finished as long as the process lives; with a folder also there, trials every few seconds.
-
-    Attributes:
-        checks: what noise is like, once it was measured; by the file that it is kept in.
-        resumed_blocks: blocks of trials that an interrupted audit had finished.
-    """
+    """Keeps what is finished as long as the process lives; with a folder also there, trials every few seconds."""
 
     def __init__(self, folder: Path | None = None, every_seconds: float = 2.0) -> None:
         self._store, self._every_seconds = None if folder is None else ResultStore(folder), every_seconds
         self._saved_at = time.monotonic()
         self._blocks: dict[str, Blocks] = {}
-        self.checks: dict[str, NoiseCheck] = {}
+        self.checks: dict[str, NoiseCheck] = {}  # once noise was measured; by the file that it is kept in
         if self._store is not None:
-            self._blocks = self._store.load(_TRIALS, _kept_blocks) or {}
+            self._blocks = (
+                self._store.load(
+                    _TRIALS,
+                    lambda counts, arrays: {
+                        name: [arrays[f"{name}/{number}"] for number in range(count)] for name, count in counts.items()
+                    },
+                )
+                or {}
+            )
             for name in (NOISE, ADDED_NOISE):
                 if check := self._store.load(name, lambda values, _: from_plain(NoiseCheck, values)):
                     self.checks[name] = check
         self.resumed_blocks = sum(map(len, self._blocks.values()))
 
-    def load(self, name: str, sizes: Sequence[int]) -> Blocks:
-        """Return the finished blocks of that name in order; a block is 2 x the size that it must have."""
-        kept = list(self._blocks.get(name, []))
-        if self._store is not None and [each.shape for each in kept] != [(2, size) for size in sizes[: len(kept)]]:
-            problem = ValueError(f"{name} must be blocks of 2 x {sizes[0]} numbers, the last one of 2 x {sizes[-1]}")
-            raise corrupt_file(self._store.folder / _TRIALS, problem)
-        return kept
+    def load(self, name: str) -> Blocks:
+        """Return the finished blocks of that name in order."""
+        return list(self._blocks.get(name, []))
 
     def save(self, name: str, blocks: Blocks) -> None:
         """Keep the finished blocks; on the disk a few seconds later."""
@@ -76,18 +74,6 @@ class Keeper:
         if self._store is not None:
             self._store.save(name, to_plain(check))
         return check
-
-
-def _kept_blocks(counts: dict[str, int], arrays: dict[str, NDArray[Any]]) -> dict[str, Blocks]:
-    """Return the blocks of each name; a ValueError says what is odd about them."""
-    blocks = {name: [arrays.pop(f"{name}/{number}") for number in range(count)] for name, count in counts.items()}
-    if arrays:
-        raise ValueError(f"{', '.join(sorted(arrays))}: more blocks than were counted")
-    for name, every in blocks.items():
-        numbers = every and all(each.dtype == np.float64 and not np.isnan(each).any() for each in every)
-        if not numbers or not all(each.ndim == 2 and len(each) == 2 for each in every):
-            raise ValueError(f"{name} must be blocks of 2 x trials numbers")
-    return blocks
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -134,7 +120,7 @@ class Bench:
         The last block may have fewer trials than the others. ``how``, ``normal`` and ``shift`` are those of ``Trials``.
         """
         sizes = [min(per_block, self.trials - first) for first in range(0, self.trials, per_block)]
-        done = self.keeper.load(name, sizes)
+        done = self.keeper.load(name)
         self.context.progress(name, len(done), len(sizes))
         engine = self.context.engine
         shared = score_block, self.context.speed.threads if engine.here else 1
@@ -156,6 +142,14 @@ def prepare_blocks(shared: tuple[ScoreBlock, int]) -> Callable[[tuple[int, int]]
             return score_block(*block)
 
     return score
+
+
+def seats_of_worker(air: AirSetting, worker: int) -> Iterator[tuple[SlotTensors, SlotDraws, Integers, Integers]]:
+    """Yield, block by block as a run of that seed draws them, slots, and in which of them and where a worker sends."""
+    for drawn in draw_blocks(air, suitable_block(air)):
+        draws = drawn.numpy()
+        slot, seat = np.nonzero((draws.scheduled_workers == worker) & (draws.ratios > 0.0))
+        yield drawn, draws, slot, seat
 
 
 def noise_source(seed: int, chapter: int) -> torch.Generator:

@@ -64,17 +64,16 @@ class AttackCells(CellKind):
 
     def measure(self, parts: Sequence[Part], context: RunContext, place: Place) -> Iterator[Metrics]:
         """Attack one cell."""
-        from airmixml.attacks.attack_cases import Case, PartStore, attack_each, check_attackable, load_attacks
+        from airmixml.attacks.attack_cases import Case, attack_each, check_attackable
 
         (part,) = parts
         (scenario,) = part.scenarios
-        attacks = load_attacks(list(self.attacks))
         case = Case(label=scenario.name, scenario=scenario)
-        check_attackable([case], attacks)
+        check_attackable([case], self.attacks)
         began = time.perf_counter()
         with ExitStack() as stack:
             folder = place.beginnings(part) or Path(stack.enter_context(TemporaryDirectory()))
-            (found,) = attack_each([case], attacks, store=PartStore(folder), context=context)
+            (found,) = attack_each([case], self.attacks, folder=folder, context=context)
         yield {**attack_metrics(found), "seconds": time.perf_counter() - began}
 
 
