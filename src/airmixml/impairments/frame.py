@@ -163,13 +163,9 @@ def _ofdm_frame(air: Air, symbols: int, *, held: bool) -> Frame:
 
 
 def _pieces_per_block(air: Air, seconds: float) -> int:
-    """Return how many pieces keep the drift within each small; drifts of independent causes add up in squares."""
-    squared = (
-        (2.0 * math.pi * air.frequency_offset_hz * seconds) ** 2
-        + 2.0 * math.pi * air.phase_noise_hz * seconds
-        + (2.0 * math.pi * air.doppler_hz * seconds) ** 2
-    )
-    return max(1, min(_MOST_PIECES_PER_BLOCK, math.ceil(math.sqrt(squared) / _DRIFT_RADIANS)))
+    """Return how many pieces keep the drift within each small."""
+    needed = math.ceil(math.sqrt(air.squared_drift(seconds)) / _DRIFT_RADIANS)
+    return max(1, min(_MOST_PIECES_PER_BLOCK, needed))
 
 
 def expected_drift(scenario: Scenario, frame: Frame) -> Doubles:
