@@ -46,19 +46,12 @@ _TAIL: Final = 1e-15
 
 @dataclass(frozen=True, kw_only=True)
 class LossDistribution:
-    """A privacy loss on a grid, rounded to the private side.
+    """A privacy loss on a grid, rounded to the private side."""
 
-    Attributes:
-        step: between two losses.
-        lowest: the first loss, in steps.
-        masses: probability of each loss; shape losses.
-        infinite_mass: probability of a loss beyond all bounds.
-    """
-
-    step: float
-    lowest: int
-    masses: NDArray[np.float64]
-    infinite_mass: float
+    step: float  # between two losses
+    lowest: int  # the first loss, in steps
+    masses: NDArray[np.float64]  # probability of each loss; shape losses
+    infinite_mass: float  # probability of a loss beyond all bounds
 
     @property
     def losses(self) -> NDArray[np.float64]:
