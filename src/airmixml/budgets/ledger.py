@@ -32,25 +32,17 @@ _PAIRS_SHOWN: Final = 3
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Request:
-    """A mechanism that is to be run, or was run.
+    """A mechanism that is to be run, or was run."""
 
-    Attributes:
-        about: what it is, in words.
-        losses: adversary to what each of its workers loses to it; of the shape of ``who``, or 1.
-        who: numbers, or names, of the workers that take part, each once; None for all of a ledger by number.
-        delta: at which an epsilon that would still fit is named.
-        workers_each: on how many workers of the mechanism each of ``who`` is; None for one.
-        key: of work that repeats itself exactly when it is done again; empty where it does not.
-        details: plain values for the history.
-    """
-
-    about: str
+    about: str  #: what it is, in words
+    #: Adversary to what each of its workers loses to it; of the shape of ``who``, or 1.
     losses: Mapping[str, Loss | None]
+    #: Numbers, or names, of the workers that take part, each once; None for all of a ledger by number.
     who: Integers | tuple[str, ...] | None = None
-    delta: float = 0.0
-    workers_each: Integers | None = None
-    key: str = ""
-    details: dict[str, Any] = field(default_factory=dict)
+    delta: float = 0.0  #: at which an epsilon that would still fit is named
+    workers_each: Integers | None = None  #: on how many workers of the mechanism each of ``who`` is; None for one
+    key: str = ""  #: of work that repeats itself exactly when it is done again; empty where it does not
+    details: dict[str, Any] = field(default_factory=dict)  #: plain values for the history
 
 
 @dataclass(frozen=True, kw_only=True)

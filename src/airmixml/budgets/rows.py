@@ -33,15 +33,10 @@ _NOBODY: Final = packed(np.zeros(0, dtype=np.int64)).hex()
 
 @dataclass(frozen=True, kw_only=True)
 class People:
-    """Whose losses a ledger keeps.
+    """Whose losses a ledger keeps."""
 
-    Attributes:
-        label: what the numbers or names are of: a data set, a file, a column of names.
-        count: how many there are, numbered from 0; 0 where they have names, of which new ones may come.
-    """
-
-    label: str
-    count: int = 0
+    label: str  #: what the numbers or names are of: a data set, a file, a column of names
+    count: int = 0  #: how many there are, numbered from 0; 0 where they have names, of which new ones may come
 
     def __post_init__(self) -> None:
         if not 0 <= self.count <= MOST_WORKERS:

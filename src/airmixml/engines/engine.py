@@ -27,14 +27,10 @@ Prepare = Callable[[Any], Callable[[Item], Result]]
 
 @dataclass(frozen=True, kw_only=True)
 class Engine:
-    """Runs parts of a command that need nothing of each other.
+    """Runs parts of a command that need nothing of each other."""
 
-    Attributes:
-        name: "local" for this machine, "ray" for a Ray cluster.
-        jobs: parts at a time; 1 on this machine is this process, 0 as many as there are cores, or as a cluster takes.
-    """
-
-    name: Engines = "local"
+    name: Engines = "local"  #: "local" for this machine, "ray" for a Ray cluster
+    #: Parts at a time; 1 on this machine is this process, 0 as many as there are cores, or as a cluster takes.
     jobs: int = 1
 
     @classmethod

@@ -32,23 +32,14 @@ _MOST_PIECES_PER_BLOCK: Final = 64
 
 @dataclass(frozen=True, kw_only=True)
 class Frame:
-    """The data symbols of a slot in pieces, in the order they are sent.
+    """The data symbols of a slot in pieces, in the order they are sent."""
 
-    Attributes:
-        lengths: data symbols of each piece.
-        blocks: the block of each piece.
-        seconds: middle of each piece, counted from the resynchronisation at the start of its block.
-        overhead_symbols: pilots, guards and the like of the whole slot.
-        clusters: the cluster of subcarriers of each piece; all 0 on a single carrier.
-        hertz: middle of each piece in frequency, from the carrier; all 0 on a single carrier.
-    """
-
-    lengths: tuple[int, ...]
-    blocks: tuple[int, ...]
-    seconds: tuple[float, ...]
-    overhead_symbols: int
-    clusters: tuple[int, ...] = ()
-    hertz: tuple[float, ...] = ()
+    lengths: tuple[int, ...]  #: data symbols of each piece
+    blocks: tuple[int, ...]  #: the block of each piece
+    seconds: tuple[float, ...]  #: middle of each piece, counted from the resynchronisation at the start of its block
+    overhead_symbols: int  #: pilots, guards and the like of the whole slot
+    clusters: tuple[int, ...] = ()  #: the cluster of subcarriers of each piece; all 0 on a single carrier
+    hertz: tuple[float, ...] = ()  #: middle of each piece in frequency, from the carrier; all 0 on a single carrier
 
     @property
     def pieces(self) -> int:

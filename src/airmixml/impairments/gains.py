@@ -92,16 +92,12 @@ class GaussianError(NamedTuple):
 
 
 class Impairment:
-    """One cause for gains other than 1; by default one that adds no power, for any worker.
+    """One cause for gains other than 1; by default one that adds no power, for any worker."""
 
-    Attributes:
-        about: what it is, in one line.
-        follows_worker: whether its gains depend on who sits in a seat, which a hidden schedule must not show.
-        key: of ``air``, whose number says how large it is; 0: there is none. Others override ``of``.
-    """
-
-    about: ClassVar[str]
+    about: ClassVar[str]  #: what it is, in one line
+    #: Whether its gains depend on who sits in a seat, which a hidden schedule must not show.
     follows_worker: Any = False
+    #: Of ``air``, whose number says how large it is; 0: there is none. Others override ``of``.
     key: ClassVar[str] = ""
 
     @classmethod

@@ -34,53 +34,35 @@ FAILURES: Final = ("schedule_failure", "gain_failure", "hidden_failure")
 
 @dataclass(frozen=True, kw_only=True)
 class PrivacyStatement:
-    """An (epsilon, delta) guarantee together with all that it assumes.
+    """An (epsilon, delta) guarantee together with all that it assumes."""
 
-    Attributes:
-        epsilon: privacy loss of one worker over all slots.
-        delta: probability with which that may fail.
-        adversary: who is protected against.
-        accountant: the bound that gives epsilon.
-        adjacency: what neighbouring sets of workers are: "replace-one" or "remove-one".
-        sensitivity: the bound on the squared move of what one worker sends that was used.
-        unit: whose privacy it is: one worker's. A person on several workers is protected less.
-        given: which schedule it holds for: a random one, any within the limit, or the one that was drawn.
-        schedule_failure: probability, not in delta, with which a worker is drawn more often than assumed.
-        gain_bound: how many times the planned power a worker may be received with; after a run, what was drawn.
-        gain_failure: probability, not in delta, with which some worker is received more strongly than that.
-        hidden_failure: probability, not in delta, with which less noise hides a worker than assumed, since more of
-            its neighbours collude.
-        sampling: how the hidden schedule was drawn; "none" where no credit is taken for it.
-        sampling_rate: the share of workers per slot that the bound takes credit for; 1 where it takes none.
-        compositions: slots (or rounds) that compose.
-        noise_watts_per_symbol: noise power per complex symbol that the adversary's receiver is assumed to have; half of
-            it falls on the real part that carries the signal.
-        colluders: workers that help the adversary.
-        knows: what the adversary knows, in words.
-        why: why this epsilon follows, in words.
-        target_epsilon: the epsilon that was asked for, if the power was set to meet one.
-    """
-
-    epsilon: float
-    delta: float
-    adversary: str
-    accountant: str
-    adjacency: str
-    sensitivity: float
-    sampling: str
-    sampling_rate: float
-    compositions: int
+    epsilon: float  #: privacy loss of one worker over all slots
+    delta: float  #: probability with which that may fail
+    adversary: str  #: who is protected against
+    accountant: str  #: the bound that gives epsilon
+    adjacency: str  #: what neighbouring sets of workers are: "replace-one" or "remove-one"
+    sensitivity: float  #: the bound on the squared move of what one worker sends that was used
+    sampling: str  #: how the hidden schedule was drawn; "none" where no credit is taken for it
+    sampling_rate: float  #: the share of workers per slot that the bound takes credit for; 1 where it takes none
+    compositions: int  #: slots (or rounds) that compose
+    #: Noise power per complex symbol that the adversary's receiver is assumed to have; half of it falls on the real
+    #: part that carries the signal.
     noise_watts_per_symbol: float
+    #: Whose privacy it is: one worker's. A person on several workers is protected less.
     unit: str = "worker"
+    #: Which schedule it holds for: a random one, any within the limit, or the one that was drawn.
     given: str = "a random schedule"
-    schedule_failure: float = 0.0
+    schedule_failure: float = 0.0  #: probability, not in delta, with which a worker is drawn more often than assumed
+    #: How many times the planned power a worker may be received with; after a run, what was drawn.
     gain_bound: float = 1.0
-    gain_failure: float = 0.0
+    gain_failure: float = 0.0  #: probability, not in delta, with which some worker is received more strongly than that
+    #: Probability, not in delta, with which less noise hides a worker than assumed, since more of its neighbours
+    #: collude.
     hidden_failure: float = 0.0
-    colluders: int = 0
-    knows: str = ""
-    why: str = ""
-    target_epsilon: float | None = None
+    colluders: int = 0  #: workers that help the adversary
+    knows: str = ""  #: what the adversary knows, in words
+    why: str = ""  #: why this epsilon follows, in words
+    target_epsilon: float | None = None  #: the epsilon that was asked for, if the power was set to meet one
 
     @property
     def failure(self) -> float:
