@@ -16,19 +16,8 @@ from typing import Any, Final
 from airmixml.errors import PluginError
 from airmixml.wording import did_you_mean, reason, shown
 
-__all__ = [
-    "ACCOUNTANTS",
-    "ADVERSARIES",
-    "ATTACKS",
-    "DATASETS",
-    "ENCODERS",
-    "IMPAIRMENTS",
-    "LEARNERS",
-    "METHODS",
-    "PAYLOADS",
-    "REGISTRIES",
-    "Registry",
-]
+__all__ = ["ACCOUNTANTS", "ADVERSARIES", "ATTACKS", "DATASETS", "ENCODERS", "IMPAIRMENTS", "LEARNERS", "METHODS"]
+__all__ += ["PAYLOADS", "REGISTRIES", "Registry"]
 
 _GIVEN: Final = "object"  # the word before the name of an object that was given in Python
 

@@ -17,31 +17,10 @@ if TYPE_CHECKING:
     from airmixml.masks.rounds import Announcement, EitherOr, Reveal, Round, round_name
     from airmixml.masks.rules import Rules, choose_rules
 
-__all__ = [
-    "Announcement",
-    "Answer",
-    "EitherOr",
-    "Honest",
-    "KeyPair",
-    "MaskGraph",
-    "RecoveringWorker",
-    "RecoveryServer",
-    "Reveal",
-    "Round",
-    "Rules",
-    "Step",
-    "choose_rules",
-    "draw_graph",
-    "edge_masks",
-    "integer_edge_masks",
-    "pair_seed",
-    "round_name",
-    "self_mask",
-    "standard_normals",
-    "suitable_degree",
-    "uniform_integers",
-    "who_is_left",
-]
+__all__ = ["Announcement", "Answer", "EitherOr", "Honest", "KeyPair", "MaskGraph", "RecoveringWorker"]
+__all__ += ["RecoveryServer", "Reveal", "Round", "Rules", "Step", "choose_rules", "draw_graph", "edge_masks"]
+__all__ += ["integer_edge_masks", "pair_seed", "round_name", "self_mask", "standard_normals", "suitable_degree"]
+__all__ += ["uniform_integers", "who_is_left"]
 
 __getattr__ = import_late(
     __name__,
