@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from round_for_tests import RULES, Party, ready_round, revealed_round, sent_symbols
 
 from airmixml.errors import ProtocolError
-from airmixml.masks.formed_masks import edge_masks, self_mask
+from airmixml.masks.expansion import edge_masks, self_mask
 from airmixml.masks.graph import draw_graph
 from airmixml.masks.keys import KeyPair, pair_seed, signature
 from airmixml.masks.recovery import Answer, Step

@@ -176,14 +176,14 @@ class FormedMasks:
 
     def self_mask(self, slot: int, first: int, count: int) -> Doubles:
         """Return the self mask of the audited worker, in sqrt(watts); shape count."""
-        from airmixml.masks.formed_masks import self_mask  # here: it needs the extra "masks"
+        from airmixml.masks.expansion import self_mask  # here: it needs the extra "masks"
 
         slot, first, made = (0, 0, 1) if self.reused else (slot, first, count)
         deviation = float(np.sqrt(self.masking.self_watts))
         return np.broadcast_to(self_mask(self.self_seed, deviation, slot, first, made), (count,))
 
     def _added(self, weights: dict[int, float], slot: int, first: int, count: int) -> Doubles:
-        from airmixml.masks.formed_masks import edge_masks  # here: it needs the extra "masks"
+        from airmixml.masks.expansion import edge_masks  # here: it needs the extra "masks"
 
         slot, first, made = (0, 0, 1) if self.reused else (slot, first, count)
         total, deviation = np.zeros(made), float(np.sqrt(self.masking.pair_watts))

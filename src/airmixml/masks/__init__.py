@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from airmixml.lazy import import_late
 
 if TYPE_CHECKING:
-    from airmixml.masks.expansion import standard_normals, uniform_integers
-    from airmixml.masks.formed_masks import edge_masks, integer_edge_masks, self_mask
+    from airmixml.masks.expansion import edge_masks, integer_edge_masks, self_mask, standard_normals, uniform_integers
     from airmixml.masks.graph import MaskGraph, draw_graph
     from airmixml.masks.hidden_noise import Honest, suitable_degree, who_is_left
     from airmixml.masks.keys import KeyPair, pair_seed
@@ -25,8 +24,7 @@ __all__ += ["uniform_integers", "who_is_left"]
 __getattr__ = import_late(
     __name__,
     {
-        ".expansion": ("standard_normals", "uniform_integers"),
-        ".formed_masks": ("edge_masks", "integer_edge_masks", "self_mask"),
+        ".expansion": ("edge_masks", "integer_edge_masks", "self_mask", "standard_normals", "uniform_integers"),
         ".graph": ("MaskGraph", "draw_graph"),
         ".hidden_noise": ("Honest", "suitable_degree", "who_is_left"),
         ".keys": ("KeyPair", "pair_seed"),

@@ -45,8 +45,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.errors import ProtocolError
-from airmixml.masks.expansion import uniform_integers
-from airmixml.masks.formed_masks import edge_masks, integer_edge_masks, self_mask
+from airmixml.masks.expansion import edge_masks, integer_edge_masks, self_mask, uniform_integers
 from airmixml.masks.keys import KEY_BYTES, PROTOCOL, KeyPair, is_signed, opened, pair_seed, sealed, signature
 from airmixml.masks.rounds import Announcement, EitherOr, Reveal, Round, nonce_commitment, round_name
 from airmixml.masks.rules import Rules

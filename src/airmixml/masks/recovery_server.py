@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.errors import ProtocolError
-from airmixml.masks.expansion import uniform_integers
-from airmixml.masks.formed_masks import edge_masks, integer_edge_masks, self_mask
+from airmixml.masks.expansion import edge_masks, integer_edge_masks, self_mask, uniform_integers
 from airmixml.masks.keys import KeyPair, pair_seed
 from airmixml.masks.recovery import SHARE_BYTES, Answer, rebuild, seed_commitment
 from airmixml.masks.rounds import Round
