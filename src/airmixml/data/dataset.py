@@ -58,7 +58,7 @@ class KnownDataSet:
     name: str
     about: str  #: what an input is, in one line
     train_samples: int  #: samples there are to draw the pool from
-    test_samples: int  #: size of the own test set; 0 where the data set has none and is split at random
+    test_samples: int = 0  #: size of the own test set; 0 where the data set has none and is split at random
     input_dim: int  #: d_X, numbers in an input
     label_dim: int  #: d_Y, number of classes
     lower: tuple[float, ...]  #: lower bound of each input, or a single one for all

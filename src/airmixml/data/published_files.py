@@ -78,11 +78,7 @@ def possible_names(file: PublishedFile) -> tuple[str, ...]:
 
 
 def read_from_folder(folder: Path, file: PublishedFile) -> tuple[Path, bytes] | None:
-    """Return path and checked content of a file, or None if it is not there under any of its names.
-
-    Raises:
-        BrokenFileError: the first name that is there holds something else than the published file.
-    """
+    """Return path and checked content of a file, None if it is not there; a BrokenFileError if another file is."""
     for name in possible_names(file):
         path = folder / name
         try:

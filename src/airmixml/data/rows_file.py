@@ -34,13 +34,8 @@ def read_rows(
 ) -> RowsFile:
     """Read the rows of a file; complaints name the file, the row (a header is row 1) and the column.
 
-    Args:
-        path: a CSV file with a header, or an NPZ file with the array ``inputs``.
-        row_format: what a row looks like. Columns are found by their names where the run has names; else all columns
-            but those of the label and of ``keep`` are taken in their order.
-        label_column: where a CSV file may have the class of a row (``labels`` in an NPZ file).
-        with_labels: whether the classes are wanted.
-        keep: columns of a CSV file to copy.
+    Columns of a CSV file are found by their names where the run has names; else all but the label's and those to
+    ``keep``, which are copied, are taken in their order. An NPZ file has the arrays ``inputs`` and ``labels``.
     """
     if path.suffix.lower() == ".npz":
         return _read_npz(path, row_format, with_labels=with_labels, keep=keep)

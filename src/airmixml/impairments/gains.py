@@ -161,11 +161,6 @@ class SeatGains:
                 found[here] = self.of(part)[slot[here], seat[here] - part.start].expand(-1, width)
         return found
 
-    def in_piece(self, piece: int) -> torch.Tensor:
-        """Return g of every seat in one piece; slots x scheduled, complex128."""
-        every = (self.of(seats) for seats in self.parts)
-        return torch.cat([some[:, :, piece if some.shape[2] > 1 else 0] for some in every], dim=1)
-
     @cached_property
     def peaks(self) -> torch.Tensor:
         """The largest abs(g)^2 of each seat in any piece; slots x scheduled."""

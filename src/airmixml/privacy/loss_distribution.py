@@ -146,7 +146,7 @@ def _range_of_sum(parts: Sequence[tuple[LossDistribution, int]]) -> tuple[int, i
 
 
 def _variance(masses: NDArray[np.float64]) -> float:
-    """Return the variance of the place of a mass; shape losses."""
+    """Return the variance of the place of a mass."""
     places = np.arange(len(masses)) - float(np.arange(len(masses)) @ masses) / float(masses.sum())
     return float(places**2 @ masses)
 

@@ -222,16 +222,10 @@ def state_row(
 ) -> PrivacyStatement:
     """Return what holds for a row on so many workers, by the smallest bound there is, or raise a PrivacyError.
 
-    Args:
-        design: what is sent; one worker's part of it is that of one copy.
-        adversary: who learns of it.
-        copies: workers that hold the row.
-        adjacency: of rows: another in its place, or none on all of these workers.
-        delta: of the statement.
-        joined: all copies as one worker, where that is known better than ``together`` knows it.
-        whole: the worker with its other rows, where ``design`` has a row's part of it. Those rows tell whether the
-            worker sent, so that a hidden schedule hides a row no better than it hides any change of the worker.
-        unit: what a row is called.
+    One worker's part of ``design`` is that of one copy. Neighbours have another row in its place, or none on all of
+    these workers. ``joined`` has all copies as one worker, where that is known better than ``together`` knows it.
+    ``whole`` is the worker with its other rows, where ``design`` has a row's part of it: those rows tell whether the
+    worker sent, so that a hidden schedule hides a row no better than it hides any change of the worker.
     """
     views = [("gdp", view) for view in adversary.views(joined or together(design, copies), adjacency) if _known(view)]
     hidden = adversary.views(design, adjacency) if whole is None else adversary.views(whole, "replace-one")

@@ -34,9 +34,7 @@ _NOT_IN_JSON: Final = ("inf", "-inf", "nan")
 class ResultStore:
     """Results in a folder, one file each: ``NAME.json``, or ``NAME.npz`` where they have arrays.
 
-    Args:
-        folder: made when the first result is saved.
-        identity: what a result must have been saved with to be loaded again, beyond its name.
+    The folder is made with the first of them. Only what was saved with the same ``identity`` is loaded again.
     """
 
     def __init__(self, folder: Path, identity: str = "") -> None:
