@@ -46,7 +46,7 @@ from numpy.typing import NDArray
 
 from airmixml.errors import ProtocolError
 from airmixml.masks.expansion import edge_masks, integer_edge_masks, self_mask, uniform_integers
-from airmixml.masks.keys import KEY_BYTES, PROTOCOL, KeyPair, is_signed, opened, pair_seed, sealed, signature
+from airmixml.masks.keys import KEY_BYTES, PROTOCOL, KeyPair, is_signed, opened, sealed, signature
 from airmixml.masks.rounds import Announcement, EitherOr, Reveal, Round, nonce_commitment, round_name
 from airmixml.masks.rules import Rules
 
@@ -208,12 +208,7 @@ class RecoveringWorker:
         joined.check(self.identity)
         self._round = joined = announced.drawn(joined.reveals)  # the worker's own numbers, whatever equals them
         neighbours = sorted(joined.graph[self.identity])
-        for other in dict.fromkeys(neighbours):
-            key = joined.announcements[other].mask_key
-            self._edge_seeds[other] = tuple(
-                pair_seed(self._mask_keys, self.identity, key, other, joined.digest, number)
-                for number in range(joined.masks_between(self.identity, other))
-            )
+        self._edge_seeds = joined.edge_seeds(self._mask_keys, self.identity, set(neighbours))
         key_shares = split(self._mask_keys.private, len(neighbours), self._rules.threshold)
         seed_shares = split(self._own_seed, len(neighbours), self._rules.threshold)
         self.step = Step.JOINED
