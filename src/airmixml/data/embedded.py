@@ -22,24 +22,24 @@ from airmixml.progress import Progress, silent
 from airmixml.shapes import Shape
 
 
-def load_iris(_data_dir: Path | None = None, _progress: Progress = silent) -> RawData:
-    """Return the 150 Iris flowers."""
-    return _read_embedded("iris", "iris.csv", skipped_lines=1, class_names=("setosa", "versicolor", "virginica"))
-
-
-def load_digits(_data_dir: Path | None = None, _progress: Progress = silent) -> RawData:
-    """Return the 1797 digits of 8x8 pixels."""
-    return _read_embedded("digits", "digits.csv.gz", skipped_lines=0, class_names=tuple("0123456789"))
-
-
-def _read_embedded(name: str, file_name: str, *, skipped_lines: int, class_names: tuple[str, ...]) -> RawData:
+def _read_file(
+    name: str,
+    skipped_lines: int,
+    class_names: tuple[str, ...],
+    _data_dir: Path | None = None,
+    _progress: Progress = silent,
+) -> RawData:
     """Return the samples in a file of scikit-learn, which takes longer to import than an Iris run takes."""
     found = find_spec("sklearn")
     folder = Path(found.origin).parent / "datasets" / "data" if found and found.origin else Path()
-    if not (folder / file_name).is_file():
-        return load_embedded(name)
-    rows = np.loadtxt(folder / file_name, delimiter=",", skiprows=skipped_lines)
+    if not (folder / name).is_file():
+        return load_embedded(name.partition(".")[0])
+    rows = np.loadtxt(folder / name, delimiter=",", skiprows=skipped_lines)
     return RawData(inputs=rows[:, :-1], labels=rows[:, -1].astype(np.int64), class_names=class_names)
+
+
+load_iris: Final = partial(_read_file, "iris.csv", 1, ("setosa", "versicolor", "virginica"))
+load_digits: Final = partial(_read_file, "digits.csv.gz", 0, tuple("0123456789"))
 
 
 def load_embedded(name: str, _data_dir: Path | None = None, _progress: Progress = silent) -> RawData:

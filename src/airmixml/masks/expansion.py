@@ -70,7 +70,8 @@ def standard_normals(seed: bytes, slot: int, first: int, count: int) -> NDArray[
     values = np.empty(count)
     written = 0
     for block, skipped, taken in _pieces(first, count):
-        normals = _box_muller(keystream(seed, nonce, block * _BLOCK_BYTES, _whole_blocks(skipped + taken)))
+        blocks = -(-(skipped + taken) // _NORMALS_PER_BLOCK)
+        normals = _box_muller(keystream(seed, nonce, block * _BLOCK_BYTES, blocks * _BLOCK_BYTES))
         values[written : written + taken] = normals[skipped : skipped + taken]
         written += taken
     return values
@@ -124,10 +125,6 @@ def _nonce(use: Use, slot: int) -> bytes:
     if not 0 <= slot < 1 << 64:
         raise ProtocolError(f"slot = {slot} must be from 0 to 2^64 - 1")
     return use.to_bytes(4, "little") + slot.to_bytes(8, "little")
-
-
-def _whole_blocks(normals: int) -> int:
-    return -(-normals // _NORMALS_PER_BLOCK) * _BLOCK_BYTES
 
 
 def _pieces(first: int, count: int) -> Iterator[tuple[int, int, int]]:

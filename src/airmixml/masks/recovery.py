@@ -278,10 +278,11 @@ class RecoveringWorker:
         absent = self._round.check_absent(absent)
         if self.identity in absent:
             raise ProtocolError(f"list calls worker {self.identity} absent: it hands out nothing in this round")
-        self._memory.agree("list of absent workers", self._round.digest, self._round.list_digest(absent))
+        statement = self._round.list_statement(absent)
+        self._memory.agree("list of absent workers", self._round.digest, sha256(statement).digest())
         self.step = Step.AGREED
         self._agreed = absent
-        return signature(self._signing_key, self._round.list_statement(absent))
+        return signature(self._signing_key, statement)
 
     def answer(self, signatures: Mapping[int, bytes]) -> Answer:
         """Return the shares that belong to the agreed list, once a quorum of workers has signed it."""

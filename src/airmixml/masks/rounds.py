@@ -260,10 +260,6 @@ class Round:
                 )
         return named
 
-    def list_digest(self, absent: Collection[int]) -> bytes:
-        """Name a list of absent workers of this round; 32 bytes."""
-        return sha256(self.list_statement(absent)).digest()
-
     def list_statement(self, absent: Collection[int]) -> bytes:
         """Return what workers sign."""
         return PROTOCOL + b" absent\0" + self.digest + b"".join(map(identity_bytes, sorted(absent)))

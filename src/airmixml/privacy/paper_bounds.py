@@ -272,12 +272,6 @@ def tight_epsilon(
     return epsilon, int(gamma[best])
 
 
-def gaussian_renyi_epsilon(total_squared_shift: float, delta: float, orders: Sequence[int] = DEFAULT_ORDERS) -> float:
-    """Return epsilon of known slots that sum up to mu^2: the least of gamma mu^2 / 2 + ln(1/delta) / (gamma - 1)."""
-    gamma = np.asarray(orders, dtype=np.float64)
-    return float(np.min(gamma * total_squared_shift / 2.0 + math.log(1.0 / delta) / (gamma - 1.0)))
-
-
 class PaperTight(PaperBound):
     """Proposition 1 with C_t corrected."""
 
@@ -286,6 +280,7 @@ class PaperTight(PaperBound):
     def epsilon(self, mechanism: GaussianSlots, delta: float) -> float:
         """Return the least over the orders."""
         if mechanism.sampling == "none":
-            return gaussian_renyi_epsilon(mechanism.total, delta)
+            gamma = np.asarray(DEFAULT_ORDERS, dtype=np.float64)  # each loses gamma mu^2 / 2
+            return float(np.min(gamma * mechanism.total / 2.0 + math.log(1.0 / delta) / (gamma - 1.0)))
         slots = mechanism.coarsened(_MOST_KINDS)
         return tight_epsilon(slots.squared_shifts, slots.counts, sampling_rate=slots.sampling_rate, delta=delta)[0]
