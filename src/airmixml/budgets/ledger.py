@@ -105,10 +105,7 @@ class LedgerFile:
             return {**rows.facts(), "workers": rows.workers}
 
     def check_kind(self, *, mode: str, adjacency: str, protect: str = "") -> None:
-        """Refuse a mechanism that the ledger cannot count: of the other mode, or for other neighbours.
-
-        ``protect`` says how a simulation would become protection; empty where it cannot.
-        """
+        """Refuse a mechanism of the other mode, which ``protect`` says how to change, or one for other neighbours."""
         facts = self.facts()
         if facts["mode"] != mode:
             wanted = f"create one with{'' if mode == 'simulation' else 'out'} --simulation"

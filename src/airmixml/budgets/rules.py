@@ -157,10 +157,7 @@ class Budget:
         return int(worst[int(self.epsilons(spent.of_workers(worst)).argmax())])
 
     def epsilon_left(self, spent: Loss, *, delta: float, gaussian: bool = True, times: int = 1) -> float:
-        """Return the largest epsilon at ``delta`` that one worker may still spend ``times`` times; 0 where none.
-
-        ``gaussian`` says that it is that of a Gaussian mechanism.
-        """
+        """Return the largest epsilon at ``delta`` that one worker may still spend ``times`` times; 0 where none."""
         epsilon, lost = float(spent.epsilon.max()), float(spent.delta.max())
         if gaussian:
             left = self.squared_mu_left(epsilon, lost) - float(spent.squared_mu.max())

@@ -63,10 +63,7 @@ def load_csv(
     worker_column: str = "",
     declared: DeclaredClasses | None = None,
 ) -> RawData:
-    """Read inputs and labels; no feature columns means all but the labels and the worker.
-
-    Without ``declared`` classes they are those that the rows hold.
-    """
+    """Read inputs and labels; by default of all columns but labels and worker, with the classes that the rows hold."""
     label_names = tuple(label_columns or (label_column,))
 
     def choose(names: tuple[str, ...]) -> Wanted:
@@ -146,10 +143,7 @@ def _outputs(table: CsvTable, place: int, task: str) -> Doubles:
 def read_table(
     path: Path, choose: Callable[[tuple[str, ...]], Wanted], *, one_row: str = "sample", needed: str
 ) -> CsvTable:
-    """Read the columns that ``choose`` picks from the header; complaints name file, row and column.
-
-    ``one_row`` is what a row is, and ``needed`` what the user should name, both for complaints.
-    """
+    """Read the columns that ``choose`` picks from the header; complaints name file, row and column."""
     try:
         with open_lines(path) as lines:
             rows = numbered_rows(lines, str(path))

@@ -58,10 +58,7 @@ def parse_declared(asked: str) -> tuple[str, Declared]:
 def first_scenario(
     path: Path, *, label: str = "", declared: dict[str, Declared] | None = None, regression: bool = False
 ) -> FirstScenario:
-    """Return a commented scenario for the file; ``label`` names the column that is to be learnt.
-
-    Without it that is a column with a usual name, or the last.
-    """
+    """Return a commented scenario for the file; ``label`` is what to learn, by default a usual name or the last."""
     if path.suffix.lower() == ".csv":
         return _of_table(path, label, declared or {}, regression)
     if path.suffix.lower() == ".npz":

@@ -138,10 +138,7 @@ def check_outputs(labels: Doubles, task: str, source: str) -> Doubles:
 
 
 def number_holders(holders: Sequence[str] | NDArray[Any], source: str) -> tuple[Integers, tuple[str, ...]]:
-    """Return the number of the worker that holds each row, from any names, in sorted order, and the names as text.
-
-    Spellings that ``normal_name`` makes one are one worker.
-    """
+    """Return who holds each row, numbered by sorted names as ``normal_name`` spells them, and these names."""
     given = np.asarray(holders)
     if given.dtype == object:  # numbers and texts side by side have no order
         given = np.array([_name(each) for each in given.tolist()])

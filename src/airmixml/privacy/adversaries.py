@@ -135,10 +135,7 @@ class Eavesdropper(HiddenSchedule):
         return (self.mechanism(design, adjacency),) if design.says(WorkersNoise) else super().views(design, adjacency)
 
     def mechanism(self, design: Design, adjacency: str) -> GaussianSlots:
-        """As for any adversary without a schedule; it hears what was sent, which gains do not always tell.
-
-        Where workers bring noise of their own it learns no more than an isolating listener.
-        """
+        """As without a schedule, of what was sent; where workers bring noise, what an isolating listener learns."""
         if design.says(WorkersNoise):
             return Everyone().mechanism(design, adjacency)
         slots = super().mechanism(design, adjacency)

@@ -172,10 +172,7 @@ def _power(values: NDArray[np.complex128], exponent: int) -> NDArray[np.complex1
 def slot_losses(
     adjacency: str, squared_shift: float, sampling_rate: float, step: float
 ) -> tuple[LossDistribution, ...]:
-    """Return the losses of one slot: with a worker against without it, and the other way round.
-
-    One serves for both where the neighbours can be exchanged (replace-one).
-    """
+    """Return the losses of one slot, with a worker against without it and back; one serves both for replace-one."""
     mu = math.sqrt(squared_shift)
     loss = np.asarray(step * np.arange(max(1, math.ceil(largest_loss(mu, sampling_rate) / step)) + 1))
     sampled = _sampled_profile(mu, sampling_rate, loss)

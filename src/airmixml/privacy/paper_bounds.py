@@ -75,10 +75,7 @@ def smallest_certifiable_epsilon(delta: float) -> float:
 
 
 def squared_shift_for_privacy(*, epsilon: float, delta: float, slots: int, sampling_rate: float) -> float:
-    """Return the epsilon_t(2) of every slot that makes Corollary 1 give ``epsilon``: Proposition 2, both branches.
-
-    ``sampling_rate`` is r = |N_t| / N, and all ``slots`` are alike.
-    """
+    """Return epsilon_t(2) of ``slots`` alike for which Corollary 1 gives ``epsilon``: Proposition 2, both branches."""
     smallest = smallest_certifiable_epsilon(delta)
     per_slot = (epsilon - smallest) / slots
     if not per_slot > 0.0:

@@ -100,10 +100,7 @@ class Scenario:
         return self.with_overrides(f"air.preset={name}")
 
     def with_bounds(self, path: str | Path) -> Scenario:
-        """Return a copy with the bounds of a file that has a line ``COLUMN = [lower, upper]`` for each input column.
-
-        Columns that the file does not name are no inputs then.
-        """
+        """Return a copy with the bounds of a file of lines ``COLUMN = [lower, upper]``; other columns are no inputs."""
         bounds = parse_toml(read_scenario_file(Path(path), kind="file of bounds"), source=str(path))
         listed = [name for name in self.workers.feature_columns if name in bounds]
         return replace(self, workers=replace(self.workers, **bounded_columns(bounds, listed)))

@@ -55,10 +55,7 @@ class ResultStore:
         write_bytes(self.folder / name, content.getvalue())
 
     def load(self, name: str, read: Callable[[Any, dict[str, NDArray[Any]]], Result]) -> Result | None:
-        """Return what ``read`` makes of the values and arrays; None where there are none, or damaged or other ones.
-
-        Whatever ``read`` raises says that the content is odd.
-        """
+        """Return what ``read`` makes of values and arrays; None where there are none, or damaged or other ones."""
         path, made_by = self.folder / name, [self._identity, name]
         try:
             about, arrays = _content(path)
