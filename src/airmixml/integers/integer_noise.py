@@ -153,10 +153,7 @@ class IntegerNoise:
 def variance_for_target(
     code: IntegerCode, *, epsilon: float, delta: float, distance: float = 1.0, sums: int = 1
 ) -> float:
-    """Return the least variance of the honest workers' noise in a sum, in squared steps, that keeps a target.
-
-    ``distance`` is how far apart neighbours are, in units of the largest norm.
-    """
+    """Return the least variance of honest noise in a sum, in squared steps, for neighbours so many norms apart."""
     aim = epsilon * (1.0 - 4.0 * _MARGIN)
     mu = gaussian_mu(aim, delta * (1.0 - SHARE_FOR_TAILS)) / math.sqrt(sums)
     cut = log_cut(sums * code.numbers, aim, delta)
