@@ -8,21 +8,9 @@ notebook tells nothing about a row.
 import re
 from typing import Final, Self
 
-__all__ = [
-    "AirMixError",
-    "AirMixWarning",
-    "BoundsWarning",
-    "DataError",
-    "LedgerError",
-    "LeftoverWarning",
-    "NameWarning",
-    "PluginError",
-    "PrivacyError",
-    "ProtocolError",
-    "RunFolderError",
-    "ScenarioError",
-    "private",
-]
+__all__ = ["AirMixError", "AirMixWarning", "BoundsWarning", "DataError", "LedgerError", "LeftoverWarning"]
+__all__ += ["NameWarning", "PluginError", "PrivacyError", "ProtocolError", "RunFolderError", "ScenarioError"]
+__all__ += ["private"]
 
 # Around what is private, and before what stands instead: characters that no message has otherwise.
 _BEGIN, _INSTEAD, _END = "\ue000", "\ue001", "\ue002"

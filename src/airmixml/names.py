@@ -17,10 +17,7 @@ _PADDING: Final = re.compile(r"(?<!\d)(?<!\d[.,])0+(?=\d)")
 
 
 def normal_name(text: str) -> str:
-    """Return the spelling under which a name is kept.
-
-    Unicode's composed form (NFC), without invisible characters and with single blanks between words alone.
-    """
+    """Return the spelling under which a name is kept: NFC, nothing invisible, and single blanks between words alone."""
     if not (text.isascii() and text.isprintable()):
         seen = "".join(each for each in text if each.isspace() or unicodedata.category(each) not in ("Cc", "Cf"))
         text = unicodedata.normalize("NFC", _UNSEEN.sub("", seen))

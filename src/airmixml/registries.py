@@ -26,10 +26,8 @@ __all__ = [
     "IMPAIRMENTS",
     "LEARNERS",
     "METHODS",
-    "PAYLOADS",
-    "REGISTRIES",
-    "Registry",
 ]
+__all__ += ["PAYLOADS", "REGISTRIES", "Registry"]
 
 _GIVEN: Final = "object"  # the word before the name of an object that was given in Python
 
@@ -80,12 +78,7 @@ class Registry:
         The name holds a digest of its pickle: a copy of it, here or in another process, has the same name.
         """
         thing = thing() if isinstance(thing, type) else thing
-        missing = [attribute for attribute in self.needs if not hasattr(thing, attribute)]
-        if missing:
-            raise PluginError(
-                f"{self.key} = {shown(thing)}: has no {', '.join(missing)}: must have {', '.join(self.needs)}; see "
-                "docs/extending.md"
-            )
+        self._check(thing, f"{self.key} = {shown(thing)}")
         try:
             mark = hashlib.sha256(pickle.dumps(thing)).hexdigest()[:12]
         except Exception:  # whatever somebody else's object does; it can then be used in this process alone
@@ -139,13 +132,14 @@ class Registry:
                 f"{self.kind} {shown(name)} of {package}: cannot be loaded ({type(problem).__name__}: "
                 f"{reason(problem)}); mend or uninstall that package"
             ) from problem
-        missing = [attribute for attribute in self.needs if not hasattr(thing, attribute)]
-        if missing:
-            raise PluginError(
-                f"{self.kind} {shown(name)} of {package}: has no {', '.join(missing)}: must have "
-                f"{', '.join(self.needs)}; see docs/extending.md"
-            )
+        self._check(thing, f"{self.kind} {shown(name)} of {package}")
         return thing
+
+    def _check(self, thing: Any, named: str) -> None:
+        missing = ", ".join(attribute for attribute in self.needs if not hasattr(thing, attribute))
+        if missing:
+            needed = f"must have {', '.join(self.needs)}; see docs/extending.md"
+            raise PluginError(f"{named}: has no {missing}: {needed}")
 
 
 def _package(point: EntryPoint) -> str:

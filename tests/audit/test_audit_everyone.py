@@ -15,7 +15,7 @@ from airmixml.audit import Audit, AuditSettings, fault_named, noise_check
 from airmixml.audit.isolating_filter import FormedMasks, Listening, draw_honest, listen
 from airmixml.audit.isolating_listener import check_added_noise, isolating_trials
 from airmixml.audit.trials import Bench, Keeper
-from airmixml.masks import formed_masks
+from airmixml.masks import expansion
 from airmixml.masks.graph import draw_graph
 from airmixml.masks.hidden_noise import most_absent_neighbours, who_is_left
 from airmixml.privacy.gaussian import gaussian_mu
@@ -183,20 +183,20 @@ def test_colluders_and_absent_workers_are_counted_with(audited: Audited) -> None
 
 
 def test_masks_that_are_too_weak_in_the_real_code(audited: Audited, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = formed_masks.standard_normals
+    real = expansion.standard_normals
 
     def weaker(*arguments: Any) -> NDArray[np.float64]:
         return 0.1 * real(*arguments)
 
-    monkeypatch.setattr(formed_masks, "standard_normals", weaker)
+    monkeypatch.setattr(expansion, "standard_normals", weaker)
     audit = audited("trustless-iris", *FEWER, adversary="everyone", trials=4000)
     assert "too weak" in audit.noise_check.why_not or audit.noise_check.short
     assert audit.caught
 
 
 def test_masks_that_are_alike_in_all_slots_in_the_real_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    bench, real = bench_of(), formed_masks.standard_normals
-    monkeypatch.setattr(formed_masks, "standard_normals", lambda seed, _slot, *rest: real(seed, 0, *rest))
+    bench, real = bench_of(), expansion.standard_normals
+    monkeypatch.setattr(expansion, "standard_normals", lambda seed, _slot, *rest: real(seed, 0, *rest))
     check = check_added_noise(bench, 0, 1e-6)
     assert "repeats itself" in check.why_not
 

@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ import pytest
 from airmixml import PrivacyError
 from airmixml.budgets import LedgerFile, Loss, People, Request
 from airmixml.budgets.file import packed
-from airmixml.budgets.report import plain_entry, plain_facts, worker_rows
+from airmixml.budgets.report import plain_facts, worker_rows
 from airmixml.errors import AirMixError, LedgerError
 
 PEOPLE = {"names": People(label="column patient"), "numbers": People(label="rows of five", count=5)}
@@ -71,7 +72,7 @@ def every_answer(ledger: LedgerFile, kind: str) -> dict[str, object]:
     commands: dict[str, Callable[[], object]] = {
         "facts": lambda: plain_facts(ledger),
         "standings": lambda: worker_rows(ledger),
-        "entries": lambda: [plain_entry(each) for each in ledger.entries()],
+        "entries": lambda: [asdict(each) for each in ledger.entries()],
         "kind": lambda: ledger.check_kind(mode="protection", adjacency="remove-one"),
         "check": lambda: ledger.reserve(
             [request(Loss.of(epsilon=0.795), who=WHO[kind])], PEOPLE[kind], check_only=True

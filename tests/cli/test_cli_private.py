@@ -151,7 +151,7 @@ def changed(*changes: str) -> tuple[str, ...]:
         (("privacy.sensitivity=paper",), 'privacy.sensitivity = "paper": d_X + d_Y bounds samples in [0, 1]'),
         (("workers.encoder=gradients",), 'workers.encoder = "gradients": needs images'),
         (("workers.holding=dealt",), "workers.count = 2000: must be at most the 100 samples of the pool"),
-        (("workers.centre=private", "radio.fading=rician"), "radio.fading = 'rician': must be \"none\""),
+        (("workers.centre=private", "radio.fading=rician"), 'radio.fading = "rician": must be "none"'),
         (
             ("workers.dataset=digits", "workers.input_upper=16"),
             'workers.centre = "public": its constants are means of scikit-learn',
@@ -164,4 +164,4 @@ def test_mistakes_in_one_line(refused: Refused, changes: tuple[str, ...], line: 
 
 def test_features_are_not_centred_without_an_encoder(refused: Refused) -> None:
     line = refused("run", "--preset", "paper-iris", *changed("workers.centre=own"))
-    assert "workers.centre = 'own': needs an encoder that bounds the norm of what is sent" in line
+    assert 'workers.centre = "own": needs an encoder that bounds the norm of what is sent' in line

@@ -152,7 +152,7 @@ def test_target_bounds_must_be_declared_and_make_sense(tmp_path: Path) -> None:
     for changes, complaint in (
         ((), "workers.target_lower and workers.target_upper: must be declared"),
         (("workers.target_lower=0",), "must be declared"),
-        (("workers.target_lower=9", "workers.target_upper=5"), "workers.target_upper = 5: must be above"),
+        (("workers.target_lower=9", "workers.target_upper=5"), "workers.target_upper = 5 for target 1: must be above"),
         (("workers.target_lower=0,1", "workers.target_upper=5"), "has 2 values: must have 1"),
     ):
         with pytest.raises((DataError, ScenarioError), match=complaint):

@@ -14,8 +14,15 @@ from scipy import stats
 
 from airmixml.errors import ProtocolError
 from airmixml.masks import expansion
-from airmixml.masks.expansion import Use, keystream, standard_normals, uniform_integers
-from airmixml.masks.formed_masks import edge_masks, integer_edge_masks, self_mask
+from airmixml.masks.expansion import (
+    Use,
+    edge_masks,
+    integer_edge_masks,
+    keystream,
+    self_mask,
+    standard_normals,
+    uniform_integers,
+)
 
 SEED = bytes(range(32))
 PINNED_NORMALS = ["0x1.02949ee88ecbfp+0", "0x1.64d6c00373d77p+0", "0x1.3370179cd2602p-2", "-0x1.f4e6aad015689p-3"]

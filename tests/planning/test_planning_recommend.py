@@ -120,7 +120,7 @@ def test_an_encoder_without_a_bound_leaves_moments_out_and_says_so() -> None:
     found = recommend(scorer)
     assert found is not None
     assert found.best.sending.sends == "samples"
-    assert found.note.startswith("moments were not considered: workers.sends = 'moments': needs an encoder")
+    assert found.note.startswith('moments were not considered: workers.sends = "moments": needs an encoder')
     assert scenario.with_overrides(*found.overrides).mixing.power == "dp"
 
 

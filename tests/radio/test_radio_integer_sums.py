@@ -193,7 +193,7 @@ def test_too_few_bits_are_refused_with_the_least_that_do() -> None:
     [
         ('privacy.noise="receiver"', r'privacy\.noise = "receiver"'),
         ('air.preset="campus"', "needs the ideal air"),
-        ('mixing.policy="dirmix"', r"mixing\.policy = 'dirmix': must be 'equalmix'"),
+        ('mixing.policy="dirmix"', r'mixing\.policy = "dirmix": must be "equalmix"'),
         ("workers.bits=4", r"workers\.bits = 4: must be 0"),
         ('privacy.accountant="pld"', r"privacy\.accountant"),
         ("privacy.modulus_bits=1", "modulus_bits = 1: must be 2 to 62"),

@@ -227,10 +227,10 @@ def test_keys_that_contradict_each_other_are_refused(refused: Any) -> None:
     ("changes", "start"),
     [
         (("workers.features=3",), 'workers.features = 3: must be 0 for workers.encoder = "scale"'),
-        (("workers.centre=own",), "workers.centre = 'own': needs an encoder"),
-        (("workers.norm=unit",), "workers.norm = 'unit': needs an encoder"),
+        (("workers.centre=own",), 'workers.centre = "own": needs an encoder'),
+        (("workers.norm=unit",), 'workers.norm = "unit": needs an encoder'),
         (("workers.constant=0.5",), "workers.constant = 0.5: needs an encoder"),
-        (("workers.sends=moments", "learner.model=lda"), "workers.sends = 'moments': needs an encoder"),
+        (("workers.sends=moments", "learner.model=lda"), 'workers.sends = "moments": needs an encoder'),
         (("workers.bits=4",), "workers.bits = 4: needs an encoder"),
         (
             ("workers.encoder=clip", "workers.clip_norm=2", "workers.norm=unit"),

@@ -164,7 +164,7 @@ class FormedMasks:
 
     def self_mask(self, slot: int, first: int, count: int) -> Doubles:
         """Return the self mask of the audited worker, in sqrt(watts); shape count."""
-        from airmixml.masks.formed_masks import self_mask  # here: it needs the extra "masks"
+        from airmixml.masks.expansion import self_mask  # here: it needs the extra "masks"
 
         slot, first, made = (0, 0, 1) if self.reused else (slot, first, count)
         deviation = float(np.sqrt(self.masking.self_watts))
@@ -172,7 +172,7 @@ class FormedMasks:
 
     def added(self, weights: dict[int, float], slot: int, first: int, count: int) -> Doubles:
         """Return sum_j w_j sum_l m_jl of each symbol, in sqrt(watts) times the weights' unit; shape count."""
-        from airmixml.masks.formed_masks import edge_masks  # here: it needs the extra "masks"
+        from airmixml.masks.expansion import edge_masks  # here: it needs the extra "masks"
 
         slot, first, made = (0, 0, 1) if self.reused else (slot, first, count)
         total, deviation = np.zeros(made), float(np.sqrt(self.masking.pair_watts))

@@ -19,8 +19,7 @@ import numpy as np
 
 from airmixml.arrays import Integers
 from airmixml.budgets.file import MODES, PROTECTION, create_file
-from airmixml.budgets.people import People, Roll
-from airmixml.budgets.rows import RELEASED, RESERVED, SPENT, Entry, Rows, added, open_rows
+from airmixml.budgets.rows import RELEASED, RESERVED, SPENT, Entry, People, Rows, added, open_rows
 from airmixml.budgets.rules import PARTS, Budget, Loss, loss_to, root_up
 from airmixml.errors import LedgerError, NameWarning, PrivacyError, private
 from airmixml.names import similar_names
@@ -33,25 +32,17 @@ _PAIRS_SHOWN: Final = 3
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Request:
-    """A mechanism that is to be run, or was run.
+    """A mechanism that is to be run, or was run."""
 
-    Attributes:
-        about: what it is, in words.
-        losses: adversary to what each of its workers loses to it; of the shape of ``who``, or 1.
-        who: numbers, or names, of the workers that take part, each once; None for all of a ledger by number.
-        delta: at which an epsilon that would still fit is named.
-        workers_each: on how many workers of the mechanism each of ``who`` is; None for one.
-        key: of work that repeats itself exactly when it is done again; empty where it does not.
-        details: plain values for the history.
-    """
-
-    about: str
+    about: str  #: what it is, in words
+    #: Adversary to what each of its workers loses to it; of the shape of ``who``, or 1.
     losses: Mapping[str, Loss | None]
+    #: Numbers, or names, of the workers that take part, each once; None for all of a ledger by number.
     who: Integers | tuple[str, ...] | None = None
-    delta: float = 0.0
-    workers_each: Integers | None = None
-    key: str = ""
-    details: dict[str, Any] = field(default_factory=dict)
+    delta: float = 0.0  #: at which an epsilon that would still fit is named
+    workers_each: Integers | None = None  #: on how many workers of the mechanism each of ``who`` is; None for one
+    key: str = ""  #: of work that repeats itself exactly when it is done again; empty where it does not
+    details: dict[str, Any] = field(default_factory=dict)  #: plain values for the history
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,15 +102,10 @@ class LedgerFile:
     def facts(self) -> dict[str, Any]:
         """Return what the ledger is about: mode, adjacency, people, budgets."""
         with open_rows(self.path, write=False) as rows:
-            facts = rows.facts()
-            named = facts["people"] is not None and facts["people"].named
-            return {**facts, "workers": len(rows.roll().numbers) if named else rows.workers}
+            return {**rows.facts(), "workers": rows.workers}
 
     def check_kind(self, *, mode: str, adjacency: str, protect: str = "") -> None:
-        """Refuse a mechanism that the ledger cannot count: of the other mode, or for other neighbours.
-
-        ``protect`` says how a simulation would become protection; empty where it cannot.
-        """
+        """Refuse a mechanism of the other mode, which ``protect`` says how to change, or one for other neighbours."""
         facts = self.facts()
         if facts["mode"] != mode:
             wanted = f"create one with{'' if mode == 'simulation' else 'out'} --simulation"
@@ -134,13 +120,10 @@ class LedgerFile:
     def standings(self) -> list[Standing]:
         """Return what all workers have spent or reserved, against each adversary."""
         with open_rows(self.path, write=False) as rows:
-            roll = self._roll(rows)
-            found = []
-            for name, budget in rows.budgets().items():
-                spent = rows.spent(name, roll)
-                spent = spent.of_workers(np.unique(roll.first)) if len(roll.respelt) else spent
-                found.append(Standing(adversary=name, budget=budget, spent=spent, names=tuple(roll.numbers)))
-            return found
+            return [
+                Standing(adversary=name, budget=budget, spent=rows.spent(name), names=tuple(rows.names))
+                for name, budget in rows.budgets().items()
+            ]
 
     def reserve(
         self, requests: Sequence[Request], people: People, *, already_sent: bool = False, check_only: bool = False
@@ -165,8 +148,8 @@ class LedgerFile:
 
     def _reserve(self, rows: Rows, requests: Sequence[Request], people: People, *, already_sent: bool) -> list[int]:
         strict = self._bind(rows, people)
-        roll = self._roll(rows)
-        names, placed = list(roll.numbers), [(each, rows.places(each.who, people, roll)) for each in requests]
+        known_names = list(rows.names)
+        placed = [(each, rows.places(each.who, people)) for each in requests]
         workers = rows.workers
         for request, who in placed:
             _check_shapes(request.losses, workers if who is None else len(who))
@@ -174,8 +157,9 @@ class LedgerFile:
         reserved = [number for number, state in known.values() if state == RESERVED]
         unspent = [(each, who) for each, who in placed if known.get(each.key, (0, ""))[1] != SPENT]
         for adversary, budget in {} if already_sent or not unspent else rows.budgets().items():
-            self._check(roll, adversary, budget, rows.spent(adversary, roll, without=reserved), unspent)
-        self._check_names(rows, similar_names(roll.new, names), strict=strict and not already_sent)
+            self._check(rows, adversary, budget, rows.spent(adversary, without=reserved), unspent)
+        new_names = list(rows.names)[len(known_names) :]
+        self._check_names(rows, similar_names(new_names, known_names), strict=strict and not already_sent)
         numbers = []
         for request, who in placed:
             number, state = known.get(request.key, (0, ""))
@@ -268,37 +252,24 @@ class LedgerFile:
             )
         return bool(facts["strict_names"])
 
-    def _roll(self, rows: Rows) -> Roll:
-        roll = rows.roll()
-        if len(roll.respelt):
-            twice = [shown(roll.name(int(roll.first[each]))) for each in roll.respelt[:_PAIRS_SHOWN]]
-            told = f"{_few(len(roll.respelt), twice)} is in it in several spellings of one name"
-            hidden = f"{plural(len(roll.respelt), 'name')} in another spelling of one that is there"
-            self._warn(rows, f"{private(told, hidden)}; they count as one person")
-        return roll
-
-    def _warn(self, rows: Rows, text: str) -> None:
-        """Warn of names; in protection of how many alone, since a warning ends up in a log."""
-        said = LedgerError(f"{self.path}: {text}")
-        protected = rows.facts()["mode"] == PROTECTION
-        warnings.warn(said.public if protected else str(said), NameWarning, stacklevel=5)
-
     def _check_names(self, rows: Rows, pairs: Sequence[tuple[str, str]], *, strict: bool) -> None:
-        """Warn of names that look like another one's, or refuse them."""
+        """Warn of names that look like another one's, or refuse them; a log has no names that are protected."""
         if not pairs:
             return
-        told = _few(len(pairs), [f"{shown(one)} and {shown(other)}" for one, other in pairs[:_PAIRS_SHOWN]])
-        said = (
-            f"{private(told, plural(len(pairs), 'pair') + ' of names')} look like one person, and each name has a "
-            "budget of its own; spell a name always the same"
+        told = ", ".join(f"{shown(one)} and {shown(other)}" for one, other in pairs[:_PAIRS_SHOWN])
+        more = f" (and {len(pairs) - _PAIRS_SHOWN:,} more)" if len(pairs) > _PAIRS_SHOWN else ""
+        said = LedgerError(
+            f"{self.path}: {private(told + more, plural(len(pairs), 'pair') + ' of names')} look like one person, and "
+            f"each name has a budget of its own; spell a name always the same{'; nothing was sent' if strict else ''}"
         )
         if strict:
-            raise LedgerError(f"{self.path}: {said}; nothing was sent")
-        self._warn(rows, said)
+            raise said
+        protected = rows.facts()["mode"] == PROTECTION
+        warnings.warn(said.public if protected else str(said), NameWarning, stacklevel=4)
 
     def _check(
         self,
-        roll: Roll,
+        rows: Rows,
         adversary: str,
         budget: Budget,
         spent: Loss,
@@ -321,7 +292,7 @@ class LedgerFile:
         near = "just above " if f"{total:.6g}" == f"{budget.epsilon:.6g}" else ""
         left = _advice(budget, adversary, spent.of_workers([fullest]), own.of_workers([fullest]), placed, fullest)
         raise PrivacyError(
-            f"{self.path}: {private(f'worker {shown_name(roll.name(fullest))}', 'a worker')} would pass its budget "
+            f"{self.path}: {private(f'worker {shown_name(rows.name_of(fullest))}', 'a worker')} would pass its budget "
             f"{against(adversary)}{others}: spent epsilon = {before:.4g}, this adds {adds:.4g}, together "
             f"{near}{total:.6g} of {budget.epsilon:g} at delta = {budget.delta:g}; nothing was sent; {left}"
         )
@@ -366,8 +337,3 @@ def _check_shapes(losses: Mapping[str, Loss | None], workers: int) -> None:
                     f"{name} of the loss to {adversary}: has {len(part):,} numbers; must have one, or one for each "
                     f"worker that takes part ({workers:,})"
                 )
-
-
-def _few(every: int, told: Sequence[str]) -> str:
-    more = every - len(told)
-    return ", ".join(told) + (f" (and {more:,} more)" if more else "")

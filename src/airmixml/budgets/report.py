@@ -10,7 +10,6 @@ import numpy as np
 
 from airmixml.arrays import Doubles
 from airmixml.budgets.ledger import LedgerFile, Standing
-from airmixml.budgets.rows import Entry
 from airmixml.output.figures import BLUE, ORANGE, finish_axis, new_figure, save_figure
 from airmixml.wording import against
 
@@ -84,8 +83,3 @@ def plain_facts(ledger: LedgerFile) -> dict[str, Any]:
     facts = ledger.facts()
     people = None if facts["people"] is None else str(facts["people"])
     return {**facts, "people": people, "budgets": {name: asdict(each) for name, each in facts["budgets"].items()}}
-
-
-def plain_entry(entry: Entry) -> dict[str, Any]:
-    """Return a line of the history as plain values."""
-    return asdict(entry)

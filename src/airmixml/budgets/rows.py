@@ -1,4 +1,4 @@
-"""What the rows of a ledger say: its entries, and what each worker has lost by them.
+"""What the rows of a ledger say: whose losses it keeps, its entries, and what each worker has lost by them.
 
 What no ledger can hold is an ``UnsoundError``.
 """
@@ -8,26 +8,47 @@ from __future__ import annotations
 import json
 import math
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from airmixml.arrays import Doubles, Integers
-from airmixml.budgets.file import UnsoundError, packed, transaction, unpacked
-from airmixml.budgets.people import People, Roll, places_of
+from airmixml.budgets.file import MOST_WORKERS, UnsoundError, packed, transaction, unpacked
 from airmixml.budgets.rules import PARTS, Budget, Loss
-from airmixml.errors import PrivacyError
-from airmixml.wording import in_plain_words, shown
+from airmixml.errors import LedgerError, PrivacyError, private
+from airmixml.names import normal_name
+from airmixml.wording import in_plain_words, shown, shown_name
 
 RESERVED, SPENT, RELEASED = "reserved", "spent", "released"
 _COLUMNS: Final = ("squared_mu", "spent_epsilon", "spent_delta")  # of the table budgets, in the order of PARTS
 _NOBODY: Final = packed(np.zeros(0, dtype=np.int64)).hex()
-_UP: Final = 1.0 + 2.0**-40  # roundings of a square root, a sum over a few spellings, and a square
+
+
+@dataclass(frozen=True, kw_only=True)
+class People:
+    """Whose losses a ledger keeps."""
+
+    label: str  #: what the numbers or names are of: a data set, a file, a column of names
+    count: int = 0  #: how many there are, numbered from 0; 0 where they have names, of which new ones may come
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.count <= MOST_WORKERS:
+            raise LedgerError(f"count = {shown(self.count)} of people: must be from 0 (names) to {MOST_WORKERS:,}")
+
+    @property
+    def named(self) -> bool:
+        """Whether they have names."""
+        return not self.count
+
+    def __str__(self) -> str:
+        return f"workers by name, {self.label}" if self.named else f"{self.count:,} workers by number, {self.label}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,13 +128,43 @@ class Rows:
         row = self._file.execute(query, (number,)).fetchone() if known else None
         return ("", "", "") if row is None else (row["state"], row["key"], row["reason"])
 
-    def roll(self) -> Roll:
-        """Return the names that the ledger holds."""
-        return Roll.read(self._file)
+    @cached_property
+    def names(self) -> dict[str, int]:
+        """The number of each worker that has a name, as ``normal_name`` spells it."""
+        rows = self._file.execute("SELECT number, name FROM workers ORDER BY number").fetchall()
+        numbers = {normal_name(name): number for number, name in rows}
+        if len(numbers) < len(rows):  # airmixml 0.1 kept names as they were typed
+            raise LedgerError("names: a person is in the ledger in several spellings of one name; begin another ledger")
+        return numbers
 
-    def places(self, who: Any, people: People, roll: Roll) -> Integers | None:
-        """Return the numbers of these workers; None for all of a ledger by number."""
-        return places_of(self._file, who, people, roll)
+    def name_of(self, number: int) -> str:
+        """Return what a worker is called; its number where it has no name."""
+        return next((name for name, each in self.names.items() if each == number), str(number))
+
+    def places(self, who: Any, people: People) -> Integers | None:
+        """Return the numbers of these workers, None for all of a ledger by number; new names get the next ones."""
+        if people.named:
+            if who is None or not len(who) or not all(isinstance(each, str) for each in who):
+                raise LedgerError("who: workers of this ledger have names; give those that take part, at least one")
+            names = [normal_name(each) for each in who]
+            if "" in names:
+                which = private(shown(who[names.index("")]), "of one")
+                raise LedgerError(f"who: the name {which} is empty; give every worker a name")
+            _check_once(names)
+            new = [name for name in names if name not in self.names]
+            added = dict(zip(new, range(len(self.names), len(self.names) + len(new)), strict=True))
+            self._file.executemany("INSERT INTO workers (name, number) VALUES (?, ?)", added.items())
+            self.names.update(added)
+            return np.array([self.names[name] for name in names], dtype=np.int64)
+        if who is None:
+            return None
+        numbers, workers = np.asarray(who), people.count
+        if len(np.unique(numbers)) < numbers.size:
+            _check_once(numbers.tolist())
+        if not (numbers.dtype.kind in "iu" and len(numbers) and numbers.min() >= 0 and numbers.max() < workers):
+            raise LedgerError(f"who: workers must be numbers from 0 to {workers - 1:,} of the ledger, at least one")
+        everybody = len(numbers) == workers and bool((numbers == np.arange(workers)).all())
+        return None if everybody else numbers.astype(np.int64)
 
     def write_entry(self, who: Integers | None, **texts: str) -> int:
         """Write a new reservation and return its number."""
@@ -160,24 +211,14 @@ class Rows:
             self._file.execute(f"UPDATE budgets SET {columns} WHERE adversary = ?", values)
         self.end_entry(number, SPENT, reason)
 
-    def spent(self, adversary: str, roll: Roll, without: Sequence[int] = ()) -> Loss:
-        """Return what each worker has spent, with all that is reserved but for the entries that are left out.
-
-        What a person lost under several spellings stands under the first, and nothing under the others.
-        """
+    def spent(self, adversary: str, without: Sequence[int] = ()) -> Loss:
+        """Return what each worker has spent, with all that is reserved but for the entries that are left out."""
         workers = self.workers
         total = self._spent_for_good(adversary, workers)
         for row in self._losses("state = 'reserved' AND adversary = ?", adversary):
             if row["entry"] not in without:
                 total = added(total, _loss(row, workers), _who(row, workers))
-        if not len(roll.respelt):
-            return total
-        together = Loss.nothing(workers)
-        for row in self._losses("state != 'released' AND adversary = ?", adversary):
-            if row["entry"] not in without:
-                together += _of_people(_loss(row, workers), _who(row, workers), roll.first)
-        several = np.isin(roll.first, roll.first[roll.respelt])
-        return Loss(**{name: np.where(several, together.parts[name], total.parts[name]) for name in PARTS})
+        return total
 
     def who_of(self, number: int) -> Integers | None:
         """Return the workers of an entry; None for all."""
@@ -231,18 +272,11 @@ def _finite(text: str) -> float | None:
     return float(text) if math.isfinite(float(text)) else None
 
 
-def _of_people(loss: Loss, who: Integers | None, first: Integers) -> Loss:
-    """Return what each person loses who is on a worker under each of several spellings: at worst the shifts add up."""
-    workers = len(first)
-    who = np.arange(workers) if who is None else who
-    loss = loss.spread(len(who))
-
-    def of_each(values: Doubles) -> Doubles:
-        return np.asarray(np.bincount(first[who], values, minlength=workers) * _UP, dtype=np.float64)
-
-    return Loss(
-        squared_mu=of_each(np.sqrt(loss.squared_mu)) ** 2, epsilon=of_each(loss.epsilon), delta=of_each(loss.delta)
-    )
+def _check_once(who: Sequence[Any]) -> None:
+    if len(set(who)) < len(who):
+        (twice, times), *_ = Counter(who).most_common(1)
+        which = private(f"worker {shown_name(str(twice))} is named {times} times", "a worker is named twice or more")
+        raise LedgerError(f"who: {which}; name each once")
 
 
 def added(spent: Loss, loss: Loss, who: Integers | None) -> Loss:

@@ -48,17 +48,11 @@ def root_up(square: ArrayLike) -> Doubles:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Loss:
-    """What workers lose to one adversary; each has the shape workers, or 1 where it is the same for all.
+    """What workers lose to one adversary; each has the shape workers, or 1 where it is the same for all."""
 
-    Attributes:
-        squared_mu: mu^2 of all that is Gaussian.
-        epsilon: of all else, added up.
-        delta: of all else, added up, with the probabilities that a statement fails for another reason.
-    """
-
-    squared_mu: Doubles
-    epsilon: Doubles
-    delta: Doubles
+    squared_mu: Doubles  #: mu^2 of all that is Gaussian
+    epsilon: Doubles  #: of all else, added up
+    delta: Doubles  #: of all else, added up, with the probabilities that a statement fails for another reason
 
     def __post_init__(self) -> None:
         shapes = {name: part.shape for name, part in self.parts.items()}
@@ -163,10 +157,7 @@ class Budget:
         return int(worst[int(self.epsilons(spent.of_workers(worst)).argmax())])
 
     def epsilon_left(self, spent: Loss, *, delta: float, gaussian: bool = True, times: int = 1) -> float:
-        """Return the largest epsilon at ``delta`` that one worker may still spend ``times`` times; 0 where none.
-
-        ``gaussian`` says that it is that of a Gaussian mechanism.
-        """
+        """Return the largest epsilon at ``delta`` that one worker may still spend ``times`` times; 0 where none."""
         epsilon, lost = float(spent.epsilon.max()), float(spent.delta.max())
         if gaussian:
             left = self.squared_mu_left(epsilon, lost) - float(spent.squared_mu.max())

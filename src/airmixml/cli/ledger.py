@@ -1,6 +1,7 @@
 """``airmix ledger``: budgets that last over runs and mechanisms."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +12,7 @@ from typer import Argument, Option
 
 from airmixml.budgets import LedgerFile, Loss, People, Request
 from airmixml.budgets.file import MOST_WORKERS
-from airmixml.budgets.report import draw_standings, plain_entry, plain_facts, summary, worker_rows
+from airmixml.budgets.report import draw_standings, plain_facts, summary, worker_rows
 from airmixml.cli import options
 from airmixml.cli.account import picture_path
 from airmixml.cli.terminal import console, print_json, print_line, progress_bars
@@ -138,7 +139,7 @@ def show_history(ledger: Ledger, as_json: options.AsJson = False) -> None:
     """List what was reserved, spent and released, oldest first."""
     entries = LedgerFile(ledger).entries()
     if as_json:
-        print_json({"ledger": str(ledger), "entries": [plain_entry(each) for each in entries]})
+        print_json({"ledger": str(ledger), "entries": [asdict(each) for each in entries]})
         return
     rows = [
         (
@@ -315,7 +316,7 @@ def export(
     if out.suffix.lower() == ".csv":
         text = rows_csv(rows)
     else:
-        entries = [plain_entry(each) for each in file.entries()]
+        entries = [asdict(each) for each in file.entries()]
         whole = {**plain_facts(file), "workers": rows, "entries": entries}
         text = json.dumps(whole, indent=1, allow_nan=False) + "\n"
     with writing_to(out):

@@ -1,18 +1,56 @@
-"""A user's own samples in a CSV file: inputs, labels, and who holds each row."""
+"""Tables in CSV files with a header row; a user's own samples in one: inputs, labels, and who holds each row."""
 
-from collections.abc import Sequence
+import csv
+import math
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from airmixml.arrays import Doubles
-from airmixml.data.csv_table import CsvTable, Wanted, finite_numbers, read_table
+from airmixml.arrays import Doubles, Integers
 from airmixml.data.dataset import RawData
 from airmixml.data.labels import DeclaredClasses, check_outputs, number_classes, number_holders, read_yes_and_no
 from airmixml.errors import DataError, private
-from airmixml.wording import did_you_mean, shown
+from airmixml.reading import open_lines
+from airmixml.wording import did_you_mean, reason, shown
+
+_MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?", "-"})
+_ADVICE = "inputs must be numbers: correct it, or leave the column out by listing the others in workers.feature_columns"
+
+
+class Wanted(NamedTuple):
+    """Places of the columns to read, counted from 0."""
+
+    numbers: tuple[int, ...]  # columns of finite numbers
+    texts: tuple[int, ...]  # columns that are taken as they are written
+    advice: str  # what to do about a value that is no number
+
+
+@dataclass(frozen=True, eq=False)
+class CsvTable:
+    """The columns that were asked for."""
+
+    path: Path
+    names: tuple[str, ...]  # what the header calls all columns
+    wanted: Wanted
+    numbers: Doubles  # rows x columns of numbers
+    texts: dict[int, list[str]]  # of each column of texts, by its place
+    row_numbers: Integers  # where each row stands in the file; the header is row 1
+
+    def where(self, row: int, place: int) -> str:
+        """Return where a value stands, as complaints begin; the row is private."""
+        return _where(self.path, int(self.row_numbers[row]), self.names[place])
+
+    def filled(self, place: int, what: str) -> list[str]:
+        """Return a column of texts without blanks around them; refuse a missing one."""
+        texts = [text.strip() for text in self.texts[place]]
+        for row, text in enumerate(texts):
+            if text.lower() in ("", "nan"):
+                raise DataError(f"{self.where(row, place)}: the {what} is missing; fill it in or remove the row")
+        return texts
 
 
 def load_csv(
@@ -25,13 +63,14 @@ def load_csv(
     worker_column: str = "",
     declared: DeclaredClasses | None = None,
 ) -> RawData:
-    """Read inputs and labels; no feature columns means all but the labels and the worker.
+    """Read inputs and labels; by default of all columns but labels and worker, with the classes that the rows hold."""
+    label_names = tuple(label_columns or (label_column,))
 
-    Without ``declared`` classes they are those that the rows hold.
-    """
-    asked = _Asked(tuple(feature_columns), tuple(label_columns or (label_column,)), worker_column, str(path))
-    table = read_table(path, asked.places, needed="workers.dataset must name a CSV file")
-    labels = [table.names.index(name.strip()) for name in asked.labels]
+    def choose(names: tuple[str, ...]) -> Wanted:
+        return _samples_in(names, str(path), feature_columns, label_names, worker_column)
+
+    table = read_table(path, choose, needed="workers.dataset must name a CSV file")
+    labels = table.wanted.texts[: len(label_names)]
     numbered: dict[str, Any] = {}
     if task == "classification":
         there = declared is None  # else a missing label is one that is not among them
@@ -42,65 +81,47 @@ def load_csv(
         numbered["labels"] = check_outputs(outputs, task, str(path))
         numbered["class_names"] = tuple(table.names[place] for place in labels)
     if worker_column:
-        holders = table.filled(table.names.index(worker_column.strip()), "worker")
+        holders = table.filled(table.wanted.texts[-1], "worker")
         numbered["holders"], numbered["holder_names"] = number_holders(holders, str(path))
-    features = tuple(table.names[place] for place in asked.places(table.names).numbers)
+    features = tuple(table.names[place] for place in table.wanted.numbers)
     return RawData(name=path.name, inputs=table.numbers, feature_names=features, **numbered)
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """Columns as the scenario names them."""
+def _samples_in(
+    names: tuple[str, ...], source: str, features: Sequence[str], labels: Sequence[str], worker: str
+) -> Wanted:
+    """Find the columns of samples in the header: inputs as numbers; labels, and at last the worker, as texts."""
 
-    features: tuple[str, ...]
-    labels: tuple[str, ...]
-    worker: str
-    source: str
-
-    def places(self, names: tuple[str, ...]) -> Wanted:
-        """Find the columns in the header."""
-        key = "workers.label_column" if len(self.labels) == 1 else "workers.label_columns"
-        others = [self._find(name, key, names) for name in self.labels]
-        if self.worker:
-            others.append(self._find(self.worker, "workers.worker_column", names))
-        if len(set(others)) != len(others):
-            raise DataError(
-                f"{self.source}: {key} and workers.worker_column name a column twice; name each column once"
-            )
-        features = [self._find(name, "workers.feature_columns", names) for name in self.features]
-        features = features or [place for place in range(len(names)) if place not in others]
-        self._check(features, others, names)
-        advice = "inputs must be numbers: correct it, or leave the column out by listing the others in "
-        return Wanted(numbers=tuple(features), texts=tuple(others), advice=f"{advice}workers.feature_columns")
-
-    def _find(self, name: str, key: str, names: tuple[str, ...]) -> int:
+    def find(name: str, key: str) -> int:
         if name.strip() not in names:
             near = private(did_you_mean(name, list(map(shown, names)), after=" ").removeprefix("; "))
-            raise DataError(
-                f"{self.source}: row 1 names no column {shown(name)}; {near}{key} must name columns as the header row "
-                "does"
-            )
+            missing = f"row 1 names no column {shown(name)}; {near}{key} must name columns as the header row does"
+            raise DataError(f"{source}: {missing}")
         return names.index(name.strip())
 
-    def _check(self, features: Sequence[int], others: Sequence[int], names: Sequence[str]) -> None:
-        if not features:
-            label = shown(names[others[0]])
-            raise DataError(f"{self.source}: the only column is the label {label}; add at least one input column")
-        for place in features:
-            if place in others:
-                role = "the label" if place in others[: len(self.labels)] else "the worker"
-                raise DataError(
-                    f"{self.source}: column {shown(names[place])} is {role}, so it cannot be an input too; "
-                    "take it out of workers.feature_columns"
-                )
-            if not names[place]:
-                raise DataError(
-                    f"{self.source}: row 1, column {place + 1} has no name; name it, or list the inputs in "
-                    "workers.feature_columns"
-                )
-        if len(set(features)) != len(features):
-            twice = next(names[place] for place in features if list(features).count(place) > 1)
-            raise DataError(f"workers.feature_columns names {shown(twice)} twice; name each input column once")
+    key = "workers.label_column" if len(labels) == 1 else "workers.label_columns"
+    others = [find(name, key) for name in labels]
+    others += [find(worker, "workers.worker_column")] if worker else []
+    if len(set(others)) != len(others):
+        raise DataError(f"{source}: {key} and workers.worker_column name a column twice; name each column once")
+    inputs = [find(name, "workers.feature_columns") for name in features]
+    inputs = inputs or [place for place in range(len(names)) if place not in others]
+    if not inputs:
+        label = shown(names[others[0]])
+        raise DataError(f"{source}: the only column is the label {label}; add at least one input column")
+    for place in inputs:
+        if place in others:
+            role = "the label" if place in others[: len(labels)] else "the worker"
+            raise DataError(
+                f"{source}: column {shown(names[place])} is {role}, so it cannot be an input too; "
+                "take it out of workers.feature_columns"
+            )
+        if not names[place]:
+            mend = "name it, or list the inputs in workers.feature_columns"
+            raise DataError(f"{source}: row 1, column {place + 1} has no name; {mend}")
+        if inputs.count(place) > 1:
+            raise DataError(f"workers.feature_columns names {shown(names[place])} twice; name each input column once")
+    return Wanted(tuple(inputs), tuple(others), _ADVICE)
 
 
 def _outputs(table: CsvTable, place: int, task: str) -> Doubles:
@@ -117,3 +138,99 @@ def _outputs(table: CsvTable, place: int, task: str) -> Doubles:
             f'workers.task = "{task}" needs it; correct it or use another task'
         )
     return np.asarray(numbers, dtype=np.float64)
+
+
+def read_table(
+    path: Path, choose: Callable[[tuple[str, ...]], Wanted], *, one_row: str = "sample", needed: str
+) -> CsvTable:
+    """Read the columns that ``choose`` picks from the header; complaints name file, row and column."""
+    try:
+        with open_lines(path) as lines:
+            rows = numbered_rows(lines, str(path))
+            first = next(rows, None)
+            if first is None:
+                raise DataError(f"{path}: is empty; give a header row and one row per {one_row}")
+            names = _checked_header(first[1], path)
+            return _read_rows(rows, names, choose(names), path)
+    except OSError as problem:
+        raise DataError(f"{path}: cannot be read ({reason(problem)}); {needed}") from None
+    except UnicodeDecodeError:
+        raise DataError(f"{path}: not UTF-8 text; save it as CSV in UTF-8") from None
+
+
+def numbered_rows(lines: Iterable[str], source: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the rows that are not blank with their numbers in the file."""
+    # strict: a quotation mark in the wrong place is an error; else it would swallow the rows up to the next.
+    reader = csv.reader(lines, skipinitialspace=True, strict=True)
+    row_number = 0
+    try:
+        for row in reader:
+            row_number += 1
+            if row:
+                yield row_number, row
+    except csv.Error as problem:
+        where = private(f" row {row_number + 1}:")
+        raise DataError(f"{source}:{where} not valid CSV: {reason(problem)}") from None
+
+
+def finite_numbers(texts: Sequence[str]) -> list[float] | None:
+    """Return the texts as finite numbers, or None if one of them is not."""
+    if "_" in "".join(texts):  # Python reads 1_000 as a number, nobody else does
+        return None
+    try:
+        numbers = list(map(float, texts))
+    except ValueError:
+        return None
+    # The sum is finite if all are; the second look is for large numbers whose sum overflows.
+    if math.isfinite(sum(numbers)) or all(math.isfinite(number) for number in numbers):
+        return numbers
+    return None
+
+
+def _checked_header(header: Sequence[str], path: Path) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in header)
+    places: dict[str, int] = {}
+    for place, name in enumerate(names):
+        if name in places:
+            raise DataError(
+                f"{path}: row 1: columns {places[name] + 1} and {place + 1} are both called "
+                f"{private(shown(name), 'the same')}; give each column a name of its own"
+            )
+        places[name] = place
+    if len(names) == 1 and any(separator in names[0] for separator in ";\t"):
+        only = private(f" {shown(names[0])}")
+        raise DataError(f"{path}: row 1 is a single column{only}; separate the columns by commas")
+    return names
+
+
+def _read_rows(rows: Iterable[tuple[int, list[str]]], names: tuple[str, ...], wanted: Wanted, path: Path) -> CsvTable:
+    # One flat array of doubles: lists of lists of strings would take ten times the memory.
+    values, row_numbers = array("d"), array("q")
+    texts: dict[int, list[str]] = {place: [] for place in wanted.texts}
+    for row_number, row in rows:
+        if len(row) != len(names):
+            raise DataError(
+                f"{path}: {private(f'row {row_number}: has {len(row)} values', 'a row has more or fewer values')}, but "
+                f"the header names {len(names)} columns; give one value per column"
+            )
+        numbers = finite_numbers([row[place] for place in wanted.numbers])
+        if numbers is None:
+            place = next(place for place in wanted.numbers if finite_numbers([row[place]]) is None)
+            raise _no_number(row[place], _where(path, row_number, names[place]), wanted.advice)
+        values.extend(numbers)
+        row_numbers.append(row_number)
+        for place, column in texts.items():
+            column.append(row[place])
+    table = np.frombuffer(values, dtype=np.float64).reshape(len(row_numbers), len(wanted.numbers))
+    return CsvTable(path, names, wanted, table, texts, np.frombuffer(row_numbers, dtype=np.int64))
+
+
+def _no_number(text: str, where: str, advice: str) -> DataError:
+    if text.strip().lower() in _MISSING:
+        written = private(f" ({shown(text)})")
+        return DataError(f"{where}: {private('the', 'a')} value is missing{written}; fill it in or remove the row")
+    return DataError(f"{where}: {private(shown(text), 'a value')} is not a finite number; {advice}")
+
+
+def _where(path: Path, row_number: int, column: str) -> str:
+    return f"{path}: {private(f'row {row_number}, ')}column {shown(column)}"

@@ -21,39 +21,27 @@ from airmixml.wording import shown
 
 @dataclass(frozen=True, kw_only=True)
 class RawData:
-    """Samples as their source has them: inputs and targets in their own units, classes already as numbers.
+    """Samples as their source has them: inputs and targets in their own units, classes already as numbers."""
 
-    Attributes:
-        inputs: samples x features, of any real type.
-        labels: samples, each 0 .. classes - 1; other tasks: samples x targets, or samples x labels of 0 and 1.
-        class_names: one per class, in the order of the label numbers; other tasks: one per target or label.
-        name: what messages call the data set.
-        image_shape: shape of an input that is an image or a series (``airmixml.shapes``), else None.
-        lower: public lower bound of each feature, or one for all; empty where none is known.
-        upper: public upper bounds, likewise.
-        test_inputs: inputs of the source's own test set, where it has one.
-        test_labels: labels of the source's own test set, where it has one.
-        feature_names: what the header calls the features, in their order; empty where there is no header.
-        holders: number of the worker that holds each sample, 0 .. workers - 1, where the source says so; samples.
-        holder_names: what the source calls these workers, in the order of their numbers.
-        target_lower: public lower bound of each target of a regression, or one for all; empty where none is known.
-        target_upper: public upper bounds, likewise.
-    """
-
-    inputs: NDArray[Any]
+    inputs: NDArray[Any]  #: samples x features, of any real type
+    #: Samples, each 0 .. classes - 1; other tasks: samples x targets, or samples x labels of 0 and 1.
     labels: NDArray[Any]
+    #: One per class, in the order of the label numbers; other tasks: one per target or label.
     class_names: tuple[str, ...]
-    name: str = ""
-    image_shape: ImageShape = None
-    lower: tuple[float, ...] = ()
-    upper: tuple[float, ...] = ()
-    test_inputs: NDArray[Any] | None = None
-    test_labels: NDArray[Any] | None = None
+    name: str = ""  #: what messages call the data set
+    image_shape: ImageShape = None  #: shape of an input that is an image or a series (``airmixml.shapes``), else None
+    lower: tuple[float, ...] = ()  #: public lower bound of each feature, or one for all; empty where none is known
+    upper: tuple[float, ...] = ()  #: public upper bounds, likewise
+    test_inputs: NDArray[Any] | None = None  #: inputs of the source's own test set, where it has one
+    test_labels: NDArray[Any] | None = None  #: labels of the source's own test set, where it has one
+    #: What the header calls the features, in their order; empty where there is no header.
     feature_names: tuple[str, ...] = ()
+    #: Number of the worker that holds each sample, 0 .. workers - 1, where the source says so; samples.
     holders: Integers | None = None
-    holder_names: tuple[str, ...] = ()
+    holder_names: tuple[str, ...] = ()  #: what the source calls these workers, in the order of their numbers
+    #: Public lower bound of each target of a regression, or one for all; empty where none is known.
     target_lower: tuple[float, ...] = ()
-    target_upper: tuple[float, ...] = ()
+    target_upper: tuple[float, ...] = ()  #: public upper bounds, likewise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,34 +53,22 @@ class KnownDataSet:
 
     For planning only: ``scaled_mean`` is the root mean square, over the inputs, of their means over the public samples
     scaled to [0, 1], ``scaled_deviation`` that of their standard deviations.
-
-    Attributes:
-        about: what an input is, in one line.
-        train_samples: samples there are to draw the pool from.
-        test_samples: size of the own test set; 0 where the data set has none and is split at random.
-        input_dim: d_X, numbers in an input.
-        label_dim: d_Y, number of classes.
-        lower: lower bound of each input, or a single one for all.
-        upper: upper bounds, likewise.
-        load: of the user's data folder, or None; downloads are reported.
-        published: its files and where they are fetched; None where it comes with a package.
-        image_shape: shape of an input that is an image or a series (``airmixml.shapes``), else None.
-        task: what its labels are, as ``workers.task`` names it; ``label_dim`` then counts targets or labels.
     """
 
     name: str
-    about: str
-    train_samples: int
-    test_samples: int
-    input_dim: int
-    label_dim: int
-    lower: tuple[float, ...]
-    upper: tuple[float, ...]
+    about: str  #: what an input is, in one line
+    train_samples: int  #: samples there are to draw the pool from
+    test_samples: int = 0  #: size of the own test set; 0 where the data set has none and is split at random
+    input_dim: int  #: d_X, numbers in an input
+    label_dim: int  #: d_Y, number of classes
+    lower: tuple[float, ...]  #: lower bound of each input, or a single one for all
+    upper: tuple[float, ...]  #: upper bounds, likewise
     scaled_mean: float
     scaled_deviation: float
-    load: Callable[[Path | None, Progress], RawData]
-    image_shape: ImageShape = None
-    published: PublishedSet | None = None
+    load: Callable[[Path | None, Progress], RawData]  #: of the user's data folder, or None; downloads are reported
+    image_shape: ImageShape = None  #: shape of an input that is an image or a series (``airmixml.shapes``), else None
+    published: PublishedSet | None = None  #: its files and where they are fetched; None where it comes with a package
+    #: What its labels are, as ``workers.task`` names it; ``label_dim`` then counts targets or labels.
     task: str = "classification"
 
     def read(self, data_dir: Path | None, progress: Progress) -> RawData:
@@ -117,21 +93,14 @@ def known_dataset(name: str) -> KnownDataSet | None:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RowFormat:
-    """A row as its source has it, before it is scaled and encoded; all of it is declared, nothing is measured.
+    """A row as its source has it, before it is scaled and encoded; all of it is declared, nothing is measured."""
 
-    Attributes:
-        width: numbers in a row.
-        lower: declared lower bound of each number; None where rows are taken as they are.
-        upper: declared upper bounds, likewise.
-        feature_names: what the header calls the numbers, in their order; empty where there is no header.
-        image_shape: the shape of a row where it is an image, else None.
-    """
-
-    width: int
-    lower: Doubles | None
-    upper: Doubles | None
+    width: int  #: numbers in a row
+    lower: Doubles | None  #: declared lower bound of each number; None where rows are taken as they are
+    upper: Doubles | None  #: declared upper bounds, likewise
+    #: What the header calls the numbers, in their order; empty where there is no header.
     feature_names: tuple[str, ...] = ()
-    image_shape: ImageShape = None
+    image_shape: ImageShape = None  #: the shape of a row where it is an image, else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,39 +109,27 @@ class DataSet:
 
     A sample whose class was not declared is ``ABSENT``: its worker sends zeros, as one that is not there would. Under
     remove-one neighbours that is the neighbour itself; a replacement moves more than from a sample to zeros.
-
-    Attributes:
-        train_inputs: pool samples x input_dim; zeros where a sample is absent.
-        train_labels: pool samples, each 0 .. classes - 1 or ``ABSENT``; other tasks: pool samples x outputs.
-        test_inputs: test samples x input_dim.
-        test_labels: test samples, likewise.
-        class_names: one per class, in the order of the label numbers; other tasks: one per target or label.
-        image_shape: shape of an input that is an image or a series (``airmixml.shapes``), else None.
-        clipped_values: how many input values lay outside the declared bounds and were clipped.
-        clipped_samples: how many samples of the pool the encoder shortened to its norm.
-        held_dim: numbers in an input before it was encoded; 0 where that is not known.
-        private_mean: what was subtracted from the inputs, where that was estimated over the air.
-        row_format: what the rows were before; None where that is not known.
-        code: how labels are sent; None: as one-hot vectors.
-        holders: who holds each sample of the pool, 0 .. workers - 1, where that is given; pool samples.
-        test_holders: number of workers whose samples the test set is, those with a label of no declared class included;
-            0 where it is that of the labels.
     """
 
     name: str
-    train_inputs: Singles
+    train_inputs: Singles  #: pool samples x input_dim; zeros where a sample is absent
+    #: Pool samples, each 0 .. classes - 1 or ``ABSENT``; other tasks: pool samples x outputs.
     train_labels: NDArray[Any]
-    test_inputs: Singles
-    test_labels: NDArray[Any]
+    test_inputs: Singles  #: test samples x input_dim
+    test_labels: NDArray[Any]  #: test samples, likewise
+    #: One per class, in the order of the label numbers; other tasks: one per target or label.
     class_names: tuple[str, ...]
-    image_shape: ImageShape
-    clipped_values: int
-    clipped_samples: int = 0
-    held_dim: int = 0
-    private_mean: Singles | None = None
-    row_format: RowFormat | None = None
-    code: LabelCode | None = None
+    image_shape: ImageShape  #: shape of an input that is an image or a series (``airmixml.shapes``), else None
+    clipped_values: int  #: how many input values lay outside the declared bounds and were clipped
+    clipped_samples: int = 0  #: how many samples of the pool the encoder shortened to its norm
+    held_dim: int = 0  #: numbers in an input before it was encoded; 0 where that is not known
+    private_mean: Singles | None = None  #: what was subtracted from the inputs, where that was estimated over the air
+    row_format: RowFormat | None = None  #: what the rows were before; None where that is not known
+    code: LabelCode | None = None  #: how labels are sent; None: as one-hot vectors
+    #: Who holds each sample of the pool, 0 .. workers - 1, where that is given; pool samples.
     holders: Integers | None = None
+    #: Number of workers whose samples the test set is, those with a label of no declared class included; 0 where it is
+    #: that of the labels.
     test_holders: int = 0
 
     def __post_init__(self) -> None:

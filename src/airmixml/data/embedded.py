@@ -22,24 +22,24 @@ from airmixml.progress import Progress, silent
 from airmixml.shapes import Shape
 
 
-def load_iris(_data_dir: Path | None = None, _progress: Progress = silent) -> RawData:
-    """Return the 150 Iris flowers."""
-    return _read_embedded("iris", "iris.csv", skipped_lines=1, class_names=("setosa", "versicolor", "virginica"))
-
-
-def load_digits(_data_dir: Path | None = None, _progress: Progress = silent) -> RawData:
-    """Return the 1797 digits of 8x8 pixels."""
-    return _read_embedded("digits", "digits.csv.gz", skipped_lines=0, class_names=tuple("0123456789"))
-
-
-def _read_embedded(name: str, file_name: str, *, skipped_lines: int, class_names: tuple[str, ...]) -> RawData:
+def _read_file(
+    name: str,
+    skipped_lines: int,
+    class_names: tuple[str, ...],
+    _data_dir: Path | None = None,
+    _progress: Progress = silent,
+) -> RawData:
     """Return the samples in a file of scikit-learn, which takes longer to import than an Iris run takes."""
     found = find_spec("sklearn")
     folder = Path(found.origin).parent / "datasets" / "data" if found and found.origin else Path()
-    if not (folder / file_name).is_file():
-        return load_embedded(name)
-    rows = np.loadtxt(folder / file_name, delimiter=",", skiprows=skipped_lines)
+    if not (folder / name).is_file():
+        return load_embedded(name.partition(".")[0])
+    rows = np.loadtxt(folder / name, delimiter=",", skiprows=skipped_lines)
     return RawData(inputs=rows[:, :-1], labels=rows[:, -1].astype(np.int64), class_names=class_names)
+
+
+load_iris: Final = partial(_read_file, "iris.csv", 1, ("setosa", "versicolor", "virginica"))
+load_digits: Final = partial(_read_file, "digits.csv.gz", 0, tuple("0123456789"))
 
 
 def load_embedded(name: str, _data_dir: Path | None = None, _progress: Progress = silent) -> RawData:
@@ -59,7 +59,6 @@ IRIS: Final = KnownDataSet(
     name="iris",
     about="sepal length, sepal width, petal length, petal width in cm",
     train_samples=150,
-    test_samples=0,
     input_dim=4,
     label_dim=3,
     lower=(4.3, 2.0, 1.0, 0.1),
@@ -73,7 +72,6 @@ DIGITS: Final = KnownDataSet(
     name="digits",
     about="handwritten digits, 8x8 pixels",
     train_samples=1797,
-    test_samples=0,
     input_dim=64,
     label_dim=10,
     lower=(0.0,),
@@ -111,7 +109,6 @@ BREAST_CANCER: Final = KnownDataSet(
     name="breast-cancer",
     about="30 measures of the cell nuclei in a sample of breast tissue: mean, standard error and worst of 10 each",
     train_samples=569,
-    test_samples=0,
     input_dim=30,
     label_dim=2,
     lower=(0.0,) * 30,
@@ -130,7 +127,6 @@ WINE: Final = KnownDataSet(
     name="wine",
     about="13 chemical measures of wines from three growers, alcohol in per cent by volume first",
     train_samples=178,
-    test_samples=0,
     input_dim=13,
     label_dim=3,
     lower=(10.0, *(0.0,) * 12),
@@ -159,7 +155,6 @@ DIABETES: Final = KnownDataSet(
     name="diabetes",
     about="age, sex, body-mass index, blood pressure and six blood values of patients; target: progression in a year",
     train_samples=442,
-    test_samples=0,
     input_dim=10,
     label_dim=1,
     lower=(0.0, 1.0, 10.0, 40.0, 50.0, 0.0, 0.0, 0.0, 2.0, 40.0),

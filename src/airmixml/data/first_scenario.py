@@ -5,14 +5,14 @@ shapes and types are used; bytes have bounds of their own. Of the labels the cla
 data to check: that is the only thing taken from the rows.
 """
 
-import csv
 import json
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from airmixml.data.csv_table import numbered_rows
+from airmixml.data.csv_file import finite_numbers, numbered_rows
 from airmixml.data.labels import number_classes
 from airmixml.data.npz_file import read_header, read_labels
 from airmixml.errors import DataError, ScenarioError
@@ -58,10 +58,7 @@ def parse_declared(asked: str) -> tuple[str, Declared]:
 def first_scenario(
     path: Path, *, label: str = "", declared: dict[str, Declared] | None = None, regression: bool = False
 ) -> FirstScenario:
-    """Return a commented scenario for the file; ``label`` names the column that is to be learnt.
-
-    Without it that is a column with a usual name, or the last.
-    """
+    """Return a commented scenario for the file; ``label`` is what to learn, by default a usual name or the last."""
     if path.suffix.lower() == ".csv":
         return _of_table(path, label, declared or {}, regression)
     if path.suffix.lower() == ".npz":
@@ -72,14 +69,9 @@ def first_scenario(
 
 
 def _of_table(path: Path, label: str, declared: dict[str, Declared], regression: bool) -> FirstScenario:
-    names, first = _first_rows(path)
-    label = label or next((name for name in names if name.lower() in _USUAL_LABELS), names[-1])
-    for name in (label, *declared):
-        if name not in names:
-            raise ScenarioError(
-                f"{path}: row 1 names no column {shown(name)}{did_you_mean(name, list(map(shown, names)))}"
-            )
-    inputs = [name for name, text in zip(names, first, strict=True) if name != label and _is_number(text)]
+    names, first, label, labels = _read_texts(path, label)
+    _check_names(declared, names, path)
+    inputs = [name for name, text in zip(names, first, strict=True) if name != label and finite_numbers([text])]
     left_out = [name for name in names if name != label and name not in inputs]
     if not inputs:
         raise DataError(f"{path}: no column but {shown(label)} holds numbers; inputs must be numbers")
@@ -93,7 +85,7 @@ def _of_table(path: Path, label: str, declared: dict[str, Declared], regression:
         *(f"    {_quoted(name)}," for name in inputs),
         "]",
         *(f"# left out, since its first value is no number: {_quoted(name)}" for name in left_out),
-        *([] if regression else _class_lines(_labels_in(path, names.index(label)), path)),
+        *([] if regression else _class_lines(labels, path)),
         *_regression_lines(regression, declared.get(label)),
         *_BOUNDS_EXPLAINED,
         "[workers.bounds]",
@@ -166,14 +158,6 @@ def _class_lines(labels: list[str], path: Path) -> list[str]:
     return [*lines, f"classes = [{', '.join(map(_quoted, names))}]  # add those that no row has"]
 
 
-def _labels_in(path: Path, place: int) -> list[str]:
-    """Return the label of each row of a CSV file that has one in that column."""
-    with path.open(encoding="utf-8-sig", newline="") as lines:
-        rows = numbered_rows(lines, str(path))
-        next(rows)
-        return [row[place].strip() for _, row in rows if len(row) > place and row[place].strip()]
-
-
 def _regression_lines(regression: bool, known: Declared | None) -> list[str]:
     if not regression:
         return []
@@ -187,28 +171,33 @@ def _regression_lines(regression: bool, known: Declared | None) -> list[str]:
     ]
 
 
-def _first_rows(path: Path) -> tuple[list[str], list[str]]:
-    """Return the names of the columns, and the first row as texts, of which only the kind is used."""
+def _read_texts(path: Path, label: str) -> tuple[list[str], list[str], str, list[str]]:
+    """Return names of columns, first row as texts, of which the kinds are used, and name and texts of the label."""
     try:
         with open_lines(path) as lines:
-            rows = [row for row, _ in zip(csv.reader(lines, skipinitialspace=True), range(2), strict=False)]
+            rows = numbered_rows(lines, str(path))
+            names, first = ([text.strip() for text in next(rows, (0, []))[1]] for _ in range(2))
+            if not first or len(names) < 2 or not all(names) or len(set(names)) < len(names):
+                needed = "a header with a name of its own for each of at least 2 columns, and rows"
+                raise DataError(f"{path}: must have {needed}")
+            if len(first) != len(names):
+                raise DataError(f"{path}: row 2 has {len(first)} values, but the header names {len(names)} columns")
+            label = label or next((name for name in names if name.lower() in _USUAL_LABELS), names[-1])
+            _check_names((label,), names, path)
+            place = names.index(label)
+            others = (row[place].strip() for _, row in rows if len(row) > place)
+            return names, first, label, [text for text in (first[place], *others) if text]
     except OSError as problem:
         raise DataError(f"{path}: cannot be read ({reason(problem)}); give a CSV or NPZ file") from None
-    except (UnicodeDecodeError, csv.Error):
+    except UnicodeDecodeError:
         raise DataError(f"{path}: not CSV text in UTF-8; save it as such") from None
-    names = [name.strip() for name in rows[0]] if rows else []
-    if len(rows) < 2 or len(names) < 2 or not all(names) or len(set(names)) < len(names):
-        raise DataError(f"{path}: must have a header with a name of its own for each of at least 2 columns, and rows")
-    if len(rows[1]) != len(names):
-        raise DataError(f"{path}: row 2 has {len(rows[1])} values, but the header names {len(names)} columns")
-    return names, rows[1]
 
 
-def _is_number(text: str) -> bool:
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False
+def _check_names(asked: Iterable[str], names: list[str], path: Path) -> None:
+    for name in asked:
+        if name not in names:
+            near = did_you_mean(name, list(map(shown, names)))
+            raise ScenarioError(f"{path}: row 1 names no column {shown(name)}{near}")
 
 
 def _folder_name(stem: str) -> str:

@@ -32,19 +32,12 @@ ABSENT: Final = -1
 
 @dataclass(frozen=True, kw_only=True)
 class DeclaredClasses:
-    """Classes that are known without the data, and what becomes of a label that is not among them.
+    """Classes that are known without the data, and what becomes of a label that is not among them."""
 
-    Attributes:
-        names: of the classes, in the order of their numbers.
-        absent: whether the row of another label counts as absent; else it is refused.
-        key: what messages call the declaration.
-        rule: how such rows are made absent, in words.
-    """
-
-    names: tuple[Any, ...]
-    absent: bool = False
-    key: str = "workers.classes"
-    rule: str = 'workers.unknown_labels = "absent"'
+    names: tuple[Any, ...]  # of the classes, in the order of their numbers
+    absent: bool = False  # whether the row of another label counts as absent; else it is refused
+    key: str = "workers.classes"  # what messages call the declaration
+    rule: str = 'workers.unknown_labels = "absent"'  # how such rows are made absent, in words
 
     def numbers(self, labels: Sequence[Any], source: str, read: Callable[[Any], Any] = lambda label: label) -> Integers:
         """Return the class number of each label; ``read`` makes of names and labels what is compared."""
@@ -145,10 +138,7 @@ def check_outputs(labels: Doubles, task: str, source: str) -> Doubles:
 
 
 def number_holders(holders: Sequence[str] | NDArray[Any], source: str) -> tuple[Integers, tuple[str, ...]]:
-    """Return the number of the worker that holds each row, from any names, in sorted order, and the names as text.
-
-    Spellings that ``normal_name`` makes one are one worker.
-    """
+    """Return who holds each row, numbered by sorted names as ``normal_name`` spells them, and these names."""
     given = np.asarray(holders)
     if given.dtype == object:  # numbers and texts side by side have no order
         given = np.array([_name(each) for each in given.tolist()])

@@ -120,10 +120,7 @@ def laid_out(inputs: NDArray[Any], layout: str, path: Path) -> tuple[NDArray[Any
 def read_arrays(
     path: Path, worker_array: str = "", *, with_labels: bool = True, key: str = "workers.dataset"
 ) -> tuple[NDArray[Any], NDArray[Any], str, NDArray[Any] | None]:
-    """Return inputs, labels (none without ``with_labels``), their layout ("" for none) and who holds each sample.
-
-    ``key`` is what the user set to the path.
-    """
+    """Return inputs, labels (none without ``with_labels``), their layout ("" for none) and who holds each sample."""
     with _opened(path, key) as archive:
         layout = str(_member(archive, "layout", path)) if "layout" in archive else ""
         holders = _member(archive, worker_array, path) if worker_array else None

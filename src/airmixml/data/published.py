@@ -92,30 +92,29 @@ def fetch(
 
 
 def _files_there(published: PublishedSet, folder: Path, replace_broken: bool) -> dict[PublishedFile, ObtainedFile]:
-    found = {file: _already_there(published, folder, file, replace_broken) for file in published.files}
-    return {file: entry for file, entry in found.items() if entry is not None}
+    there = {}
+    for file in published.files:
+        try:
+            found = _unbroken(folder, file) if replace_broken else read_from_folder(folder, file)
+        except BrokenFileError as problem:
+            hint = f"remove it and fetch it anew (`airmix data fetch {published.name}`)"
+            raise DataError(f"{problem}; {hint}") from None
+        if found is not None:
+            there[file] = ObtainedFile(file, found[0], ALREADY_THERE, found[1])
+    return there
 
 
-def _already_there(
-    published: PublishedSet, folder: Path, file: PublishedFile, replace_broken: bool
-) -> ObtainedFile | None:
+def _unbroken(folder: Path, file: PublishedFile) -> tuple[Path, bytes] | None:
+    """Return the file as ``read_from_folder`` does, without those of its names that hold something else."""
     while True:
         try:
-            found = read_from_folder(folder, file)
+            return read_from_folder(folder, file)
         except BrokenFileError as problem:
-            if not replace_broken:
-                hint = f"remove it and fetch it anew (`airmix data fetch {published.name}`)"
-                raise DataError(f"{problem}; {hint}") from None
-            _remove(problem.path)
-            continue  # the same file may be there under another of its names
-        return None if found is None else ObtainedFile(file, found[0], ALREADY_THERE, found[1])
-
-
-def _remove(path: Path) -> None:
-    try:
-        path.unlink(missing_ok=True)
-    except OSError as problem:
-        raise DataError(f"{path}: broken, and cannot be removed ({problem.strerror}); remove it") from None
+            try:
+                problem.path.unlink(missing_ok=True)
+            except OSError as refused:
+                reason = refused.strerror
+                raise DataError(f"{problem.path}: broken, and cannot be removed ({reason}); remove it") from None
 
 
 def _fetch(

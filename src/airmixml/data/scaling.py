@@ -32,19 +32,8 @@ def declare_bounds(
             "--bounds (`airmix init` begins one); bounds measured on private samples would leak them, so write down "
             "what you know beforehand"
         )
-    lower_bounds = _one_per_feature(lower_name, lower, features)
-    upper_bounds = _one_per_feature(upper_name, upper, features)
-    # Overflow gives an infinite width, which is refused below with the rest.
-    with np.errstate(over="ignore", invalid="ignore"):
-        width = upper_bounds - lower_bounds
-    wrong = np.flatnonzero(~((width > 0) & np.isfinite(width)))
-    if wrong.size:
-        place = int(wrong[0])
-        raise ScenarioError(
-            f"{upper_name} = {upper_bounds[place]:g} for input {place + 1}: must be above {lower_name} = "
-            f"{lower_bounds[place]:g}, at a finite distance; correct the two"
-        )
-    widest = float(width.max(initial=0.0))
+    lower_bounds, upper_bounds = _one_for_each("input", (lower, upper), features, (lower_name, upper_name))
+    widest = float((upper_bounds - lower_bounds).max(initial=0.0))
     if widest > _ABSURD_WIDTH:
         warnings.warn(
             f"{upper_name}: an input may vary by {widest:.3g}; if its values vary by much less than that, nothing is "
@@ -64,14 +53,8 @@ def declare_target_bounds(
             f"{names[0]} and {names[1]}: must be declared for a regression, one value for all targets or one for each "
             f"of the {targets}, such as 0 and 120 for an age; bounds measured on private samples would leak them"
         )
-    for name, values in zip(names, (lower, upper), strict=True):
-        if len(values) not in (1, targets):
-            raise ScenarioError(f"{name} has {len(values)} values: must have 1, or {targets}, one for each target")
-    bounds = [np.broadcast_to(np.asarray(values, dtype=np.float64), (targets,)).tolist() for values in (lower, upper)]
-    for low, high in zip(*bounds, strict=True):
-        if not (low < high and np.isfinite(high - low)):
-            raise ScenarioError(f"{names[1]} = {high:g}: must be above {names[0]} = {low:g}, at a finite distance")
-    return tuple(bounds[0]), tuple(bounds[1])
+    lower_bounds, upper_bounds = _one_for_each("target", (lower, upper), targets, names)
+    return tuple(lower_bounds.tolist()), tuple(upper_bounds.tolist())
 
 
 def warn_of_clipping(clipped: int, values: int, name: str = "workers.input_lower and workers.input_upper") -> None:
@@ -85,12 +68,25 @@ def warn_of_clipping(clipped: int, values: int, name: str = "workers.input_lower
         )
 
 
-def _one_per_feature(name: str, values: Sequence[float], features: int) -> Doubles:
-    if len(values) not in (1, features):
+def _one_for_each(
+    what: str, given: tuple[Sequence[float], Sequence[float]], count: int, names: tuple[str, str]
+) -> tuple[Doubles, Doubles]:
+    """Return both bounds of each input or target; refuse any that leave no room between them."""
+    for name, values in zip(names, given, strict=True):
+        if len(values) not in (1, count):
+            each = f"must have 1, which serves all {what}s, or {count}, one for each {what}"
+            raise ScenarioError(f"{name} has {len(values)} values: {each}")
+    lower, upper = (np.array(np.broadcast_to(np.asarray(values, dtype=np.float64), (count,))) for values in given)
+    with np.errstate(over="ignore", invalid="ignore"):  # overflow gives an infinite width, which is refused as well
+        width = upper - lower
+    wrong = np.flatnonzero(~((width > 0) & np.isfinite(width)))
+    if wrong.size:
+        place = int(wrong[0])
         raise ScenarioError(
-            f"{name} has {len(values)} values: must have 1, which serves all inputs, or {features}, one for each input"
+            f"{names[1]} = {upper[place]:g} for {what} {place + 1}: must be above {names[0]} = {lower[place]:g}, at a "
+            "finite distance; correct the two"
         )
-    return np.array(np.broadcast_to(np.asarray(values, dtype=np.float64), (features,)))
+    return lower, upper
 
 
 _VALUES_PER_BLOCK = 1 << 20

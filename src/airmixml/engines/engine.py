@@ -27,14 +27,10 @@ Prepare = Callable[[Any], Callable[[Item], Result]]
 
 @dataclass(frozen=True, kw_only=True)
 class Engine:
-    """Runs parts of a command that need nothing of each other.
+    """Runs parts of a command that need nothing of each other."""
 
-    Attributes:
-        name: "local" for this machine, "ray" for a Ray cluster.
-        jobs: parts at a time; 1 on this machine is this process, 0 as many as there are cores, or as a cluster takes.
-    """
-
-    name: Engines = "local"
+    name: Engines = "local"  #: "local" for this machine, "ray" for a Ray cluster
+    #: Parts at a time; 1 on this machine is this process, 0 as many as there are cores, or as a cluster takes.
     jobs: int = 1
 
     @classmethod
@@ -75,14 +71,9 @@ class Engine:
     ) -> Generator[tuple[int, Result], None, None]:
         """Yield the number and the result of each item, in the order in which they are finished.
 
-        Args:
-            prepare: makes of ``shared`` what makes results of items; called once in every process, so it must be a
-                function of a module.
-            shared: what all items need; sent to each process, or node of a cluster, once.
-            items: what is sent for each result.
-            on_gpu: whether an item needs a GPU.
-            in_order: whether results wait for those of earlier items; then few items begin before the oldest
-                unfinished one is finished, so that few results wait.
+        ``prepare``, a function of a module, makes of ``shared`` what makes results of items; it is called once in every
+        process, or node of a cluster. With ``in_order`` results wait for those of earlier items: then few items begin
+        before the oldest unfinished one is finished, so that few results wait.
         """
         numbered = list(enumerate(items))
         finishing = self.each(_Numbered(prepare), shared, numbered, on_gpu=lambda _: on_gpu, in_order=in_order)
@@ -105,14 +96,9 @@ class Engine:
     ) -> Generator[tuple[Item, Any], None, None]:
         """Yield each item with its result, or ``Lost`` where its process died; ``run`` explains other arguments.
 
-        Args:
-            prepare: makes of ``shared`` what is called with an item and something to tell how far it is.
-            shared: what all items need.
-            items: what is sent for each result.
-            told: gets an item and what its work tells; a cluster tells nothing before the result.
-            left_behind: returns what to run instead of an item whose process died.
-            on_gpu: whether an item needs a GPU.
-            in_order: whether results wait for those of earlier items.
+        ``prepare`` makes of ``shared`` what is called with an item and something to tell how far it is. ``told`` gets
+        an item and what its work tells; a cluster tells nothing before the result. ``left_behind`` returns what to run
+        instead of an item whose process died.
         """
         if not items:
             return

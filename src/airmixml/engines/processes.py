@@ -159,7 +159,7 @@ def _serve(connection: Connection, prepare: Prepare, shared: Any) -> None:
         while True:
             item = connection.recv()
             if work is None:
-                made = attempt(lambda each, _: prepare(each), shared, _ignore)
+                made = attempt(lambda each, _: prepare(each), shared, lambda _message: None)
                 if isinstance(made, Raised):
                     connection.send((True, made))
                     continue
@@ -167,10 +167,6 @@ def _serve(connection: Connection, prepare: Prepare, shared: Any) -> None:
             connection.send((True, attempt(work, item, lambda message: connection.send((False, message)))))
     except (EOFError, OSError):
         os._exit(1)
-
-
-def _ignore(_message: Any) -> None:
-    pass
 
 
 def _end_with_parent() -> None:

@@ -13,7 +13,7 @@ A worker with share q sends sqrt(beta) q / abs(H_c) on cluster c and needs the m
 channel counts as 1 / sqrt(mean_c 1 / abs(H_c)^2), the harmonic mean. On clusters in a fade below ``truncation_db`` it
 stays silent, which costs no power, and what arrives there is divided by the pilot of that cluster.
 
-Clusters are so narrow (``ofdm_consistency``) that a worker can tell H within them from its estimates at their middles.
+Clusters are so narrow (``scenario.consistency``) that a worker can tell H within them from estimates at their middles.
 """
 
 import math

@@ -17,10 +17,7 @@ def fades(scenario: Scenario) -> bool:
 
 
 def weakest_fading(scenario: Scenario) -> float:
-    """Return the least power of a sending worker's channel over its mean: 1 without fading, 0 where there is no floor.
-
-    ``air.truncation_db`` is that floor: below it a worker stays silent.
-    """
+    """Return the least power of a sender's channel over its mean, 1 without fading, 0 without ``air.truncation_db``."""
     if not fades(scenario):
         return 1.0
     return db_to_ratio(scenario.air.truncation_db)

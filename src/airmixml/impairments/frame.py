@@ -32,23 +32,14 @@ _MOST_PIECES_PER_BLOCK: Final = 64
 
 @dataclass(frozen=True, kw_only=True)
 class Frame:
-    """The data symbols of a slot in pieces, in the order they are sent.
+    """The data symbols of a slot in pieces, in the order they are sent."""
 
-    Attributes:
-        lengths: data symbols of each piece.
-        blocks: the block of each piece.
-        seconds: middle of each piece, counted from the resynchronisation at the start of its block.
-        overhead_symbols: pilots, guards and the like of the whole slot.
-        clusters: the cluster of subcarriers of each piece; all 0 on a single carrier.
-        hertz: middle of each piece in frequency, from the carrier; all 0 on a single carrier.
-    """
-
-    lengths: tuple[int, ...]
-    blocks: tuple[int, ...]
-    seconds: tuple[float, ...]
-    overhead_symbols: int
-    clusters: tuple[int, ...] = ()
-    hertz: tuple[float, ...] = ()
+    lengths: tuple[int, ...]  #: data symbols of each piece
+    blocks: tuple[int, ...]  #: the block of each piece
+    seconds: tuple[float, ...]  #: middle of each piece, counted from the resynchronisation at the start of its block
+    overhead_symbols: int  #: pilots, guards and the like of the whole slot
+    clusters: tuple[int, ...] = ()  #: the cluster of subcarriers of each piece; all 0 on a single carrier
+    hertz: tuple[float, ...] = ()  #: middle of each piece in frequency, from the carrier; all 0 on a single carrier
 
     @property
     def pieces(self) -> int:
@@ -163,13 +154,9 @@ def _ofdm_frame(air: Air, symbols: int, *, held: bool) -> Frame:
 
 
 def _pieces_per_block(air: Air, seconds: float) -> int:
-    """Return how many pieces keep the drift within each small; drifts of independent causes add up in squares."""
-    squared = (
-        (2.0 * math.pi * air.frequency_offset_hz * seconds) ** 2
-        + 2.0 * math.pi * air.phase_noise_hz * seconds
-        + (2.0 * math.pi * air.doppler_hz * seconds) ** 2
-    )
-    return max(1, min(_MOST_PIECES_PER_BLOCK, math.ceil(math.sqrt(squared) / _DRIFT_RADIANS)))
+    """Return how many pieces keep the drift within each small."""
+    needed = math.ceil(math.sqrt(air.squared_drift(seconds)) / _DRIFT_RADIANS)
+    return max(1, min(_MOST_PIECES_PER_BLOCK, needed))
 
 
 def expected_drift(scenario: Scenario, frame: Frame) -> Doubles:

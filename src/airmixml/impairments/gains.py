@@ -92,16 +92,12 @@ class GaussianError(NamedTuple):
 
 
 class Impairment:
-    """One cause for gains other than 1; by default one that adds no power, for any worker.
+    """One cause for gains other than 1; by default one that adds no power, for any worker."""
 
-    Attributes:
-        about: what it is, in one line.
-        follows_worker: whether its gains depend on who sits in a seat, which a hidden schedule must not show.
-        key: of ``air``, whose number says how large it is; 0: there is none. Others override ``of``.
-    """
-
-    about: ClassVar[str]
+    about: ClassVar[str]  #: what it is, in one line
+    #: Whether its gains depend on who sits in a seat, which a hidden schedule must not show.
     follows_worker: Any = False
+    #: Of ``air``, whose number says how large it is; 0: there is none. Others override ``of``.
     key: ClassVar[str] = ""
 
     @classmethod
@@ -164,11 +160,6 @@ class SeatGains:
             if bool(here.any()):
                 found[here] = self.of(part)[slot[here], seat[here] - part.start].expand(-1, width)
         return found
-
-    def in_piece(self, piece: int) -> torch.Tensor:
-        """Return g of every seat in one piece; slots x scheduled, complex128."""
-        every = (self.of(seats) for seats in self.parts)
-        return torch.cat([some[:, :, piece if some.shape[2] > 1 else 0] for some in every], dim=1)
 
     @cached_property
     def peaks(self) -> torch.Tensor:

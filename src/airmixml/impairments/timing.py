@@ -32,7 +32,8 @@ from numpy.polynomial import chebyshev
 
 from airmixml.arrays import Doubles
 from airmixml.impairments.frame import Frame
-from airmixml.impairments.gains import Impairment, SeatDraws
+from airmixml.impairments.gains import SeatDraws
+from airmixml.impairments.phases import Turn
 from airmixml.scenario import Scenario
 from airmixml.scenario.air import Air
 from airmixml.scenario.waveform import PULSE_ERROR, SYMBOLS_PER_SECOND, raised_cosine, ringing_symbols
@@ -168,7 +169,7 @@ def _inverse_filter(air: Air) -> Doubles:
 
 
 @dataclass(frozen=True)
-class TimingSlope(Impairment):
+class TimingSlope(Turn):
     """exp(-2 pi j f tau) with OFDM, tau uniform within the largest offset: phases that fall along the subcarriers."""
 
     about = "timing offset within the cyclic prefix of OFDM"
@@ -181,8 +182,7 @@ class TimingSlope(Impairment):
         largest = air.timing_offset_symbols if air.waveform == "ofdm" else 0.0
         return cls(largest / SYMBOLS_PER_SECOND) if largest else None
 
-    def gains(self, draws: SeatDraws) -> torch.Tensor:
+    def angle(self, draws: SeatDraws) -> torch.Tensor:
         """Draw one tau per seat; slots x scheduled x pieces."""
         hertz = torch.tensor(draws.frame.hertz, dtype=torch.float64, device=draws.workers.device)
-        angle = -2.0 * math.pi * self.largest_seconds * draw_offsets(draws)[:, :, None] * hertz
-        return torch.polar(torch.ones_like(angle), angle)
+        return -2.0 * math.pi * self.largest_seconds * draw_offsets(draws)[:, :, None] * hertz

@@ -27,33 +27,19 @@ _MOST_ROUNDS: Final = 200
 
 @dataclass(frozen=True, kw_only=True)
 class SumTarget:
-    """What sums of integers are to keep.
+    """What sums of integers are to keep."""
 
-    Attributes:
-        numbers: d, numbers of a vector.
-        norm: D, the largest norm of a vector.
-        workers: N, vectors of a sum.
-        carriers: workers whose noise hides a worker.
-        epsilon: of all sums that a worker takes part in.
-        delta: of the same.
-        distance: how far apart neighbours are, in units of the norm.
-        participations: sums that a worker takes part in, at most.
-        sums: all sums.
-        share: of the loss (of mu^2) that these sums may have, where others of the same run have the rest.
-        rounded: numbers that are rounded in all sums of a run together; 0: those of these sums.
-    """
-
-    numbers: int
-    norm: float
-    workers: int
-    carriers: int
-    epsilon: float
-    delta: float
-    distance: float = 1.0
-    participations: int = 1
-    sums: int = 1
-    share: float = 1.0
-    rounded: int = 0
+    numbers: int  # d, numbers of a vector
+    norm: float  # D, the largest norm of a vector
+    workers: int  # N, vectors of a sum
+    carriers: int  # workers whose noise hides a worker
+    epsilon: float  # of all sums that a worker takes part in
+    delta: float  # of the same
+    distance: float = 1.0  # how far apart neighbours are, in units of the norm
+    participations: int = 1  # sums that a worker takes part in, at most
+    sums: int = 1  # all sums
+    share: float = 1.0  # of the loss (of mu^2) that these sums may have, where others of the same run have the rest
+    rounded: int = 0  # numbers that are rounded in all sums of a run together; 0: those of these sums
 
     @property
     def gaussian_variance(self) -> float:

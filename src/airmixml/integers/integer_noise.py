@@ -160,10 +160,9 @@ def variance_for_target(
     share: float = 1.0,
     rounded: int = 0,
 ) -> float:
-    """Return the least variance of the honest workers' noise in a sum, in squared steps, that keeps a target.
+    """Return the least variance of honest noise in a sum, in squared steps, for neighbours so many norms apart.
 
-    ``distance`` is how far apart neighbours are, in units of the largest norm; ``share`` and ``rounded`` are those of
-    ``SumTarget``.
+    ``share`` and ``rounded`` are those of ``SumTarget``.
     """
     aim = epsilon * (1.0 - 4.0 * _MARGIN)
     mu = gaussian_mu(aim, delta * (1.0 - SHARE_FOR_TAILS)) * math.sqrt(share / sums)

@@ -37,19 +37,12 @@ _NORM_MARGIN: Final = 1e-9  # more than the rounding of a sum of 10^6 squares
 
 @dataclass(frozen=True, kw_only=True)
 class IntegerCode:
-    """How vectors become integers.
+    """How vectors become integers."""
 
-    Attributes:
-        numbers: d, numbers of a vector.
-        norm: D, the largest Euclidean norm of a vector.
-        step: what 1 stands for.
-        bits: b; sums are taken modulo 2^b.
-    """
-
-    numbers: int
-    norm: float
-    step: float
-    bits: int
+    numbers: int  #: d, numbers of a vector
+    norm: float  #: D, the largest Euclidean norm of a vector
+    step: float  #: what 1 stands for
+    bits: int  #: b; sums are taken modulo 2^b
 
     def __post_init__(self) -> None:
         if not 2 <= self.bits <= LARGEST_BITS:

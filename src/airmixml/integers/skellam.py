@@ -50,24 +50,18 @@ def rounded_mu_per_step(variance: float, log_cut: float) -> float:
 
 def rounded_variance_for(mu: float, log_cut: float) -> float:
     """Return the least variance with which ``rounded_mu_per_step`` is at most ``mu``, rounded up."""
-    variance = variance_for(mu)
+    variance = enough = variance_for(mu)
+    while rounded_mu_per_step(enough, log_cut) > mu:
+        enough *= 4.0
     _, log_variance = bracket_root(
         lambda place: max(mu - rounded_mu_per_step(math.exp(place), log_cut), -1e300),
         math.log(variance),
-        math.log(_enough_to_tilt(mu, log_cut)),
+        math.log(enough),
         tolerance=1e-12,
     )
     variance = max(variance, math.exp(log_variance))
     while rounded_mu_per_step(variance, log_cut) > mu:
         variance *= 1.0 + _ROUNDING_MARGIN
-    return variance
-
-
-def _enough_to_tilt(mu: float, log_cut: float) -> float:
-    """Return a variance that is enough."""
-    variance = variance_for(mu)
-    while rounded_mu_per_step(variance, log_cut) > mu:
-        variance *= 4.0
     return variance
 
 

@@ -1,4 +1,4 @@
-"""A seed turned into numbers: ChaCha20 (RFC 8439) to normal values or integers, with the same bits on every machine.
+"""A seed turned into masks: ChaCha20 (RFC 8439) to normal values or integers, with the same bits on every machine.
 
 The masks of two workers cancel only if both ends compute the same bits. Libraries for logarithm, sine and cosine differ
 in the last digit between systems, so nothing here calls them: only IEEE 754's own operations are used (+, -, x, / and
@@ -8,12 +8,16 @@ pass of its own, so no compiler can fuse two of them. Tests pin the bits; changi
 Symbols are addressed, not drawn in turn: any block of a slot can be made alone. A key stream has a nonce of 96 bits, 4
 bytes for what it is used for and 8 for the slot, little end first; the 32-bit block counter limits a slot to 2^35
 normal values.
+
+On the edge between workers i and j the one with the smaller number adds the mask, the other subtracts it: m_ij = -m_ji,
+bit for bit. Two workers may share several masks, each with a seed of its own. Deviations are per real symbol. With b
+bits, masks are uniform modulo 2^b and hide perfectly.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import IntEnum
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,7 +70,8 @@ def standard_normals(seed: bytes, slot: int, first: int, count: int) -> NDArray[
     values = np.empty(count)
     written = 0
     for block, skipped, taken in _pieces(first, count):
-        normals = _box_muller(keystream(seed, nonce, block * _BLOCK_BYTES, _whole_blocks(skipped + taken)))
+        blocks = -(-(skipped + taken) // _NORMALS_PER_BLOCK)
+        normals = _box_muller(keystream(seed, nonce, block * _BLOCK_BYTES, blocks * _BLOCK_BYTES))
         values[written : written + taken] = normals[skipped : skipped + taken]
         written += taken
     return values
@@ -85,14 +90,41 @@ def uniform_integers(seed: bytes, slot: int, first: int, count: int, bits: int) 
     return words & np.uint64((1 << bits) - 1)
 
 
+def self_mask(seed: bytes, deviation: float, slot: int, first: int, count: int) -> NDArray[np.float64]:
+    """Return b_i of a worker with this seed; shape count."""
+    return deviation * standard_normals(seed, slot, first, count)
+
+
+def edge_masks(
+    own: int, seeds: Mapping[int, Sequence[bytes]], deviation: float, slot: int, first: int, count: int
+) -> NDArray[np.float64]:
+    """Return sum_j m_ij over the edges of worker ``own``, whose seeds are given by the other end; shape count."""
+    return _over_edges(own, seeds, np.zeros(count), lambda seed: self_mask(seed, deviation, slot, first, count))
+
+
+def integer_edge_masks(
+    own: int, seeds: Mapping[int, Sequence[bytes]], bits: int, slot: int, first: int, count: int
+) -> NDArray[np.uint64]:
+    """Return sum_j m_ij modulo 2^bits over the edges of worker ``own``; shape count."""
+    total = np.zeros(count, dtype=np.uint64)  # modulo 2^64, so modulo 2^bits too
+    total = _over_edges(own, seeds, total, lambda seed: uniform_integers(seed, slot, first, count, bits))
+    return total & np.uint64((1 << bits) - 1)
+
+
+def _over_edges(
+    own: int, seeds: Mapping[int, Sequence[bytes]], total: NDArray[Any], mask: Callable[[bytes], NDArray[Any]]
+) -> NDArray[Any]:
+    """Return the total with the masks of all edges, those of smaller numbers with the opposite sign; same shape."""
+    for other in sorted(seeds):
+        for seed in seeds[other]:
+            total = total + mask(seed) if own < other else total - mask(seed)
+    return total
+
+
 def _nonce(use: Use, slot: int) -> bytes:
     if not 0 <= slot < 1 << 64:
         raise ProtocolError(f"slot = {slot} must be from 0 to 2^64 - 1")
     return use.to_bytes(4, "little") + slot.to_bytes(8, "little")
-
-
-def _whole_blocks(normals: int) -> int:
-    return -(-normals // _NORMALS_PER_BLOCK) * _BLOCK_BYTES
 
 
 def _pieces(first: int, count: int) -> Iterator[tuple[int, int, int]]:

@@ -27,13 +27,10 @@ class MaskGraph:
     """Everybody with everybody, or some random cycles through all seats, each of which gives a seat two neighbours.
 
     Two seats that are neighbours in several cycles share as many independent masks.
-
-    Attributes:
-        seats: n, workers that send in a slot.
-        successors: the next seat in each cycle; cycles x seats. Empty: everybody with everybody.
     """
 
-    seats: int
+    seats: int  #: n, workers that send in a slot
+    #: The next seat in each cycle; cycles x seats. Empty: everybody with everybody.
     successors: NDArray[np.int64]
 
     @property

@@ -42,21 +42,15 @@ _LEAST_GAP_SHARE: Final = 0.05  # a drawn graph's a_2, and the bound on it, diff
 
 @dataclass(frozen=True, kw_only=True)
 class Honest:
-    """Who is left of a slot's workers when colluders, and absent ones whose masks are revealed, are taken out.
+    """Who is left of a slot's workers when colluders, and absent ones whose masks are revealed, are taken out."""
 
-    Attributes:
-        count: how many.
-        neighbours: how many of each one's masks are shared with others of them, at least.
-        gap: l_2, a lower bound on the second smallest eigenvalue of their graph's Laplacian; at most 0: it may be cut.
-        repeats: r, a bound on sum_j A_ij^2 / d_i.
-        failure: probability with which a worker has fewer neighbours than that, in any of the graphs that a party could
-            have by stopping rounds.
-    """
-
-    count: int
-    neighbours: int
+    count: int  #: how many
+    neighbours: int  #: how many of each one's masks are shared with others of them, at least
+    #: L_2, a lower bound on the second smallest eigenvalue of their graph's Laplacian; at most 0: it may be cut.
     gap: float
-    repeats: float
+    repeats: float  #: r, a bound on sum_j A_ij^2 / d_i
+    #: Probability with which a worker has fewer neighbours than that, in any of the graphs that a party could have by
+    #: stopping rounds.
     failure: float
 
     @property

@@ -89,10 +89,7 @@ def chacha20(key: bytes, first_block: int, nonce: bytes, count: int) -> bytearra
 def pair_seed(
     own: KeyPair, own_identity: int, other_public: bytes, other_identity: int, round_id: bytes, number: int = 0
 ) -> bytes:
-    """Return the seed that the two ends of an edge expand their mask from, 32 bytes; both ends get the same.
-
-    Two workers may share several masks: ``number`` counts them from 0.
-    """
+    """Return the seed, 32 bytes, of mask ``number`` (from 0 on) between two workers; both ends get the same."""
     return _agreed("mask", own, own_identity, other_public, other_identity, round_id, number)
 
 
@@ -161,10 +158,7 @@ def _agreed(
 
 
 def _bound(purpose: Purpose, public_keys: dict[int, bytes], number: int) -> bytes:
-    """Return the ``info`` of HKDF; all fields behind the purpose have a fixed length, so it can be read in one way.
-
-    A pair's first mask goes without a number.
-    """
+    """Return the ``info`` of HKDF, to be read in one way: lengths are fixed, and a pair's first mask has no number."""
     ends = b"".join(identity_bytes(identity) + public_keys[identity] for identity in sorted(public_keys))
     return PROTOCOL + b" " + purpose.encode() + b"\0" + ends + (number.to_bytes(8, "big") if number else b"")
 

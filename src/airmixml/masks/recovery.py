@@ -45,9 +45,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.errors import ProtocolError
-from airmixml.masks.expansion import uniform_integers
-from airmixml.masks.formed_masks import edge_masks, integer_edge_masks, self_mask
-from airmixml.masks.keys import KEY_BYTES, PROTOCOL, KeyPair, is_signed, opened, pair_seed, sealed, signature
+from airmixml.masks.expansion import edge_masks, integer_edge_masks, self_mask, uniform_integers
+from airmixml.masks.keys import KEY_BYTES, PROTOCOL, KeyPair, is_signed, opened, sealed, signature
 from airmixml.masks.rounds import Announcement, EitherOr, Reveal, Round, nonce_commitment, round_name
 from airmixml.masks.rules import Rules
 
@@ -209,12 +208,7 @@ class RecoveringWorker:
         joined.check(self.identity)
         self._round = joined = announced.drawn(joined.reveals)  # the worker's own numbers, whatever equals them
         neighbours = sorted(joined.graph[self.identity])
-        for other in dict.fromkeys(neighbours):
-            key = joined.announcements[other].mask_key
-            self._edge_seeds[other] = tuple(
-                pair_seed(self._mask_keys, self.identity, key, other, joined.digest, number)
-                for number in range(joined.masks_between(self.identity, other))
-            )
+        self._edge_seeds = joined.edge_seeds(self._mask_keys, self.identity, set(neighbours))
         key_shares = split(self._mask_keys.private, len(neighbours), self._rules.threshold)
         seed_shares = split(self._own_seed, len(neighbours), self._rules.threshold)
         self.step = Step.JOINED
@@ -284,10 +278,11 @@ class RecoveringWorker:
         absent = self._round.check_absent(absent)
         if self.identity in absent:
             raise ProtocolError(f"list calls worker {self.identity} absent: it hands out nothing in this round")
-        self._memory.agree("list of absent workers", self._round.digest, self._round.list_digest(absent))
+        statement = self._round.list_statement(absent)
+        self._memory.agree("list of absent workers", self._round.digest, sha256(statement).digest())
         self.step = Step.AGREED
         self._agreed = absent
-        return signature(self._signing_key, self._round.list_statement(absent))
+        return signature(self._signing_key, statement)
 
     def answer(self, signatures: Mapping[int, bytes]) -> Answer:
         """Return the shares that belong to the agreed list, once a quorum of workers has signed it."""

@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.errors import ProtocolError
-from airmixml.masks.expansion import uniform_integers
-from airmixml.masks.formed_masks import edge_masks, integer_edge_masks, self_mask
-from airmixml.masks.keys import KeyPair, pair_seed
+from airmixml.masks.expansion import edge_masks, integer_edge_masks, self_mask, uniform_integers
+from airmixml.masks.keys import KeyPair
 from airmixml.masks.recovery import SHARE_BYTES, Answer, rebuild, seed_commitment
 from airmixml.masks.rounds import Round
 
@@ -82,18 +81,11 @@ class RecoveryServer:
     @cached_property
     def _left_seeds(self) -> dict[int, dict[int, tuple[bytes, ...]]]:
         """The seeds of the masks between absent and present workers."""
-        announced, seeds = self._round.announcements, {}
+        seeds = {}
         for owner in self._needed:
             if owner in self._absent:
-                key = self._rebuilt(owner, lambda private: KeyPair(private).public, "mask_key")
-                others = set(self._round.graph[owner]) - self._absent
-                seeds[owner] = {
-                    other: tuple(
-                        pair_seed(KeyPair(key), owner, announced[other].mask_key, other, self._round.digest, number)
-                        for number in range(self._round.masks_between(owner, other))
-                    )
-                    for other in sorted(others)
-                }
+                key = KeyPair(self._rebuilt(owner, lambda private: KeyPair(private).public, "mask_key"))
+                seeds[owner] = self._round.edge_seeds(key, owner, set(self._round.graph[owner]) - self._absent)
         return seeds
 
     def _rebuilt(self, owner: int, published: Callable[[bytes], bytes], field: str) -> bytes:

@@ -32,7 +32,7 @@ from typing import Self
 
 from airmixml.errors import ProtocolError
 from airmixml.masks.graph import MOST_ROUNDS, MaskGraph, draw_graph
-from airmixml.masks.keys import KEY_BYTES, PROTOCOL, identity_bytes, is_signed
+from airmixml.masks.keys import KEY_BYTES, PROTOCOL, KeyPair, identity_bytes, is_signed, pair_seed
 from airmixml.masks.rules import Rules
 from airmixml.reading import read_regular
 
@@ -221,9 +221,16 @@ class Round:
                 "graph must name the neighbours of each worker by whole numbers; send it again"
             ) from None
 
-    def masks_between(self, one: int, other: int) -> int:
-        """Return how many masks two workers share."""
-        return self.graph[one].count(other)
+    def edge_seeds(self, keys: KeyPair, own: int, others: Collection[int]) -> dict[int, tuple[bytes, ...]]:
+        """Return the seeds of the masks that worker ``own``, whose mask keys these are, shares with each of others."""
+        shared = Counter(self.graph[own])
+        return {
+            other: tuple(
+                pair_seed(keys, own, self.announcements[other].mask_key, other, self.digest, number)
+                for number in range(shared[other])
+            )
+            for other in sorted(others)
+        }
 
     def check_absent(self, absent: Iterable[int]) -> frozenset[int]:
         """Return the absent workers; refuse a list with too many, of all or around any worker that is present."""
@@ -252,10 +259,6 @@ class Round:
                     f"neighbours of worker {identity}, more than {most}; name that worker as well, or start a new round"
                 )
         return named
-
-    def list_digest(self, absent: Collection[int]) -> bytes:
-        """Name a list of absent workers of this round; 32 bytes."""
-        return sha256(self.list_statement(absent)).digest()
 
     def list_statement(self, absent: Collection[int]) -> bytes:
         """Return what workers sign."""

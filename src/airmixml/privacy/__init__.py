@@ -17,33 +17,8 @@ from airmixml.privacy.paper_bounds import (
 from airmixml.privacy.statements import PrivacyStatement, state_jointly, state_privacy
 from airmixml.privacy.views import Adversary
 
-__all__ = [
-    "ADJACENCIES",
-    "SAMPLINGS",
-    "Accountant",
-    "Adversary",
-    "Design",
-    "Eavesdropper",
-    "Everyone",
-    "GaussianSlots",
-    "Ledger",
-    "PrivacyStatement",
-    "Release",
-    "Sensitivity",
-    "Server",
-    "calibrate_power",
-    "certified_epsilon",
-    "check_target",
-    "gaussian_epsilon",
-    "gaussian_epsilons",
-    "participation_bound",
-    "power_scale_for_privacy",
-    "slot_privacy_loss",
-    "slot_squared_shift",
-    "smallest_certifiable_epsilon",
-    "state_jointly",
-    "state_privacy",
-    "subsampled_renyi_loss",
-    "tight_epsilon",
-    "total_privacy_loss",
-]
+__all__ = ["ADJACENCIES", "SAMPLINGS", "Accountant", "Adversary", "Design", "Eavesdropper", "Everyone"]
+__all__ += ["GaussianSlots", "Ledger", "PrivacyStatement", "Release", "Sensitivity", "Server", "calibrate_power"]
+__all__ += ["certified_epsilon", "check_target", "gaussian_epsilon", "gaussian_epsilons", "participation_bound"]
+__all__ += ["power_scale_for_privacy", "slot_privacy_loss", "slot_squared_shift", "smallest_certifiable_epsilon"]
+__all__ += ["state_jointly", "state_privacy", "subsampled_renyi_loss", "tight_epsilon", "total_privacy_loss"]

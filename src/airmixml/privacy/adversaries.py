@@ -91,18 +91,15 @@ class Eavesdropper(HiddenSchedule):
     Workers invert their channel to the server, not to the eavesdropper, so it hears each with the power that it sends,
     the farthest from the server loudest, and with a phase of its own. When another worker takes a seat its
     reception may therefore move by the sum of both amplitudes, twice the largest norm.
-
-    Attributes:
-        gain: power gain of its best channel, all antennas together; None if fading leaves it without a bound.
-        own_noise_watts: noise power per complex symbol at each of its antennas.
     """
 
     name = "eavesdropper"
     about = "somebody with a receiver near the workers, who does not know who was scheduled when"
     receives = "its own reception of every slot"
     own_receiver = True
+    #: Power gain of its best channel, all antennas together; None if fading leaves it without a bound.
     gain: float | None
-    own_noise_watts: float
+    own_noise_watts: float  #: noise power per complex symbol at each of its antennas
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -138,10 +135,7 @@ class Eavesdropper(HiddenSchedule):
         return (self.mechanism(design, adjacency),) if design.says(WorkersNoise) else super().views(design, adjacency)
 
     def mechanism(self, design: Design, adjacency: str) -> GaussianSlots:
-        """As for any adversary without a schedule; it hears what was sent, which gains do not always tell.
-
-        Where workers bring noise of their own it learns no more than an isolating listener.
-        """
+        """As without a schedule, of what was sent; where workers bring noise, what an isolating listener learns."""
         if design.says(WorkersNoise):
             return Everyone().mechanism(design, adjacency)
         slots = super().mechanism(design, adjacency)

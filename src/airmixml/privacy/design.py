@@ -20,17 +20,11 @@ SCHEDULE_FAILURE: Final = 1e-9
 
 @dataclass(frozen=True, kw_only=True)
 class Sensitivity:
-    """Bounds on what a worker sends, before its share and power are applied.
+    """Bounds on what a worker sends, before its share and power are applied."""
 
-    Attributes:
-        removal: bound on ||x||^2, the move when a worker falls silent.
-        replacement: bound on ||x - x'||^2, the move when another sample takes the place of the worker's own.
-        numbers: how many numbers that is; 0 where nothing depends on it.
-    """
-
-    removal: float
-    replacement: float
-    numbers: int = 0
+    removal: float  #: bound on ||x||^2, the move when a worker falls silent
+    replacement: float  #: bound on ||x - x'||^2, the move when another sample takes the place of the worker's own
+    numbers: int = 0  #: how many numbers that is; 0 where nothing depends on it
 
     def __post_init__(self) -> None:
         if not (0.0 < self.removal < math.inf and 0.0 < self.replacement < math.inf):
@@ -61,33 +55,22 @@ class Sensitivity:
 
 @dataclass(frozen=True, kw_only=True)
 class Design:
-    """The slots of a run, of a plan, or of a run that is over.
+    """The slots of a run, of a plan, or of a run that is over."""
 
-    Attributes:
-        workers: N.
-        scheduled: |N_t|, workers per slot.
-        received_watts: beta max q^2 of each kind of slot: how strongly the worker with the largest share is received,
-            for a symbol vector of norm 1.
-        counts: how many slots are of each kind.
-        sensitivity: what one worker's symbol vector can be.
-        noise_watts: noise power per complex symbol at the server's receiver.
-        max_participations: hard limit on the slots of one worker; 0 for none.
-        slots_per_round: length of the rounds in which no worker sends twice; by default what the limit needs for these
-            slots. A part of a run keeps the rounds of the whole.
-        sampling: how the workers of a slot are drawn, "without-replacement" or "poisson".
-        facts: what the stages of the run say besides, one of each kind; see ``facts``.
-    """
-
-    workers: int
-    scheduled: int
+    workers: int  #: N
+    scheduled: int  #: |N_t|, workers per slot
+    #: beta max q^2 of each kind of slot: how strongly the worker with the largest share is received, for a symbol
+    #: vector of norm 1.
     received_watts: tuple[float, ...]
-    counts: tuple[int, ...]
-    sensitivity: Sensitivity
-    noise_watts: float
-    max_participations: int = 0
+    counts: tuple[int, ...]  #: how many slots are of each kind
+    sensitivity: Sensitivity  #: what one worker's symbol vector can be
+    noise_watts: float  #: noise power per complex symbol at the server's receiver
+    max_participations: int = 0  #: hard limit on the slots of one worker; 0 for none
+    #: Length of the rounds in which no worker sends twice; by default what the limit needs for these slots. A part of a
+    #: run keeps the rounds of the whole.
     slots_per_round: int = 0
-    sampling: str = "without-replacement"
-    facts: tuple[Fact, ...] = ()
+    sampling: str = "without-replacement"  #: how the workers of a slot are drawn, "without-replacement" or "poisson"
+    facts: tuple[Fact, ...] = ()  #: what the stages of the run say besides, one of each kind; see ``facts``
 
     def __post_init__(self) -> None:
         workers, scheduled, slots = self.workers, self.scheduled, self.slots

@@ -99,9 +99,7 @@ def total_variation(mu: ArrayLike) -> NDArray[np.float64]:
 def gaussian_epsilon(mu: float, delta: float) -> float:
     """Return the smallest epsilon of the Gaussian mechanism mu at ``delta``, rounded to the private side.
 
-    Args:
-        mu: shift of the mean over the deviation of the noise, all slots together.
-        delta: probability of failure allowed.
+    ``mu`` is the shift of the mean over the deviation of the noise, all slots together.
     """
     _check(mu, delta)
     if total_variation(mu) <= delta:
@@ -206,14 +204,7 @@ class Ledger:
         power_scale_watts: NDArray[np.float64],
         sending: NDArray[np.bool_] | None = None,
     ) -> None:
-        """Take slots into account.
-
-        Args:
-            scheduled_workers: who sent; slots x scheduled.
-            ratios: q; slots x scheduled.
-            power_scale_watts: beta; slots.
-            sending: which of them do send, if not all; slots x scheduled.
-        """
+        """Take slots into account: workers, ratios q and who of them does send, slots x scheduled; beta, slots."""
         workers = scheduled_workers.ravel()
         spent = (ratios**2 * power_scale_watts[:, None]).ravel()
         seats = workers if sending is None else scheduled_workers[sending]

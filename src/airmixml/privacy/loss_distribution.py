@@ -46,19 +46,12 @@ _TAIL: Final = 1e-15
 
 @dataclass(frozen=True, kw_only=True)
 class LossDistribution:
-    """A privacy loss on a grid, rounded to the private side.
+    """A privacy loss on a grid, rounded to the private side."""
 
-    Attributes:
-        step: between two losses.
-        lowest: the first loss, in steps.
-        masses: probability of each loss; shape losses.
-        infinite_mass: probability of a loss beyond all bounds.
-    """
-
-    step: float
-    lowest: int
-    masses: NDArray[np.float64]
-    infinite_mass: float
+    step: float  # between two losses
+    lowest: int  # the first loss, in steps
+    masses: NDArray[np.float64]  # probability of each loss; shape losses
+    infinite_mass: float  # probability of a loss beyond all bounds
 
     @property
     def losses(self) -> NDArray[np.float64]:
@@ -153,7 +146,7 @@ def _range_of_sum(parts: Sequence[tuple[LossDistribution, int]]) -> tuple[int, i
 
 
 def _variance(masses: NDArray[np.float64]) -> float:
-    """Return the variance of the place of a mass; shape losses."""
+    """Return the variance of the place of a mass."""
     places = np.arange(len(masses)) - float(np.arange(len(masses)) @ masses) / float(masses.sum())
     return float(places**2 @ masses)
 
@@ -179,10 +172,7 @@ def _power(values: NDArray[np.complex128], exponent: int) -> NDArray[np.complex1
 def slot_losses(
     adjacency: str, squared_shift: float, sampling_rate: float, step: float
 ) -> tuple[LossDistribution, ...]:
-    """Return the losses of one slot: with a worker against without it, and the other way round.
-
-    One serves for both where the neighbours can be exchanged (replace-one).
-    """
+    """Return the losses of one slot, with a worker against without it and back; one serves both for replace-one."""
     mu = math.sqrt(squared_shift)
     loss = np.asarray(step * np.arange(max(1, math.ceil(largest_loss(mu, sampling_rate) / step)) + 1))
     sampled = _sampled_profile(mu, sampling_rate, loss)

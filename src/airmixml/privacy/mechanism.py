@@ -29,45 +29,32 @@ def require(fits: bool, otherwise: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianSlots:
-    """Slots in a row, each a Gaussian mechanism on the workers that were scheduled.
+    """Slots in a row, each a Gaussian mechanism on the workers that were scheduled."""
 
-    Attributes:
-        squared_shifts: s = (move of the mean)^2 / (noise variance) of each kind of slot, the epsilon_t(2) of the paper.
-        counts: how many slots are of that kind.
-        sampling: "none" if the adversary knows in which slots the worker took part (only those are listed), else how
-            the hidden set of each slot was drawn: "without-replacement" (exactly ``sampled`` of ``population``), or
-            "poisson" (each worker on its own, with probability ``sampled / population``).
-        sampled: workers per slot.
-        population: workers they are drawn from.
-        adjacency: "replace-one" (another sample on the same worker) or "remove-one" (no such worker; where the schedule
-            is known or told: the worker keeps its seat and sends nothing).
-        squared_move: the bound on what one worker moves that the shifts were made with, for the record.
-        composed: slots or rounds behind the shifts where these are already a sum, for the record.
-        given: which schedule it is about: a random one, any that keeps the limit, or the one that was drawn.
-        schedule_failure: probability with which a worker is drawn more often than the shifts assume.
-        gain_failure: probability with which a worker is received more strongly than the shifts assume.
-        hidden_failure: probability with which less noise than the shifts assume hides a worker.
-        rounding: where vectors are rounded to integers, what the shifts leave out; see ``rounded_noise``.
-        steps: how many such neighbours lie between those that are meant: 2 for a replacement seen as a removal and an
-            addition.
-        why: why the adversary faces this mechanism, in words.
-    """
-
+    #: s = (move of the mean)^2 / (noise variance) of each kind of slot, the epsilon_t(2) of the paper.
     squared_shifts: tuple[float, ...]
-    counts: tuple[int, ...]
+    counts: tuple[int, ...]  #: how many slots are of that kind
+    #: "replace-one" (another sample on the same worker) or "remove-one" (no such worker; where the schedule is known or
+    #: told: the worker keeps its seat and sends nothing).
     adjacency: str
+    #: "none" if the adversary knows in which slots the worker took part (only those are listed), else how the hidden
+    #: set of each slot was drawn: "without-replacement" (exactly ``sampled`` of ``population``), or "poisson" (each
+    #: worker on its own, with probability ``sampled / population``).
     sampling: str = "none"
-    sampled: int = 1
-    population: int = 1
-    squared_move: float = 1.0
-    composed: int = 0
+    sampled: int = 1  #: workers per slot
+    population: int = 1  #: workers they are drawn from
+    squared_move: float = 1.0  #: the bound on what one worker moves that the shifts were made with, for the record
+    composed: int = 0  #: slots or rounds behind the shifts where these are already a sum, for the record
+    #: Which schedule it is about: a random one, any that keeps the limit, or the one that was drawn.
     given: str = "a random schedule"
-    schedule_failure: float = 0.0
-    gain_failure: float = 0.0
-    hidden_failure: float = 0.0
+    schedule_failure: float = 0.0  #: probability with which a worker is drawn more often than the shifts assume
+    gain_failure: float = 0.0  #: probability with which a worker is received more strongly than the shifts assume
+    hidden_failure: float = 0.0  #: probability with which less noise than the shifts assume hides a worker
+    #: Where vectors are rounded to integers, what the shifts leave out; see ``rounded_noise``.
     rounding: Rounding | None = None
+    #: How many such neighbours lie between those that are meant: 2 for a replacement seen as a removal and an addition.
     steps: int = 1
-    why: str = field(default="", compare=False)
+    why: str = field(default="", compare=False)  #: why the adversary faces this mechanism, in words
 
     def __post_init__(self) -> None:
         for name, allowed in (("adjacency", ADJACENCIES), ("sampling", SAMPLINGS)):
@@ -147,17 +134,13 @@ class GaussianSlots:
 
 
 class Accountant(Protocol):
-    """Turns slots into an epsilon. A subclass is made without arguments; what it does not define is as here.
+    """Turns slots into an epsilon. A subclass is made without arguments; what it does not define is as here."""
 
-    Attributes:
-        about: what it is, in one line.
-        considers_all_views: whether the least epsilon over all valid descriptions of the slots is taken, or the bound
-            stays what it is in print.
-        closed_form: whether ``power_factor`` usually knows the answer, so that a calibration takes no time.
-    """
-
-    about: ClassVar[str]
+    about: ClassVar[str]  #: what it is, in one line
+    #: Whether the least epsilon over all valid descriptions of the slots is taken, or the bound stays what it is in
+    #: print.
     considers_all_views: ClassVar[bool] = True
+    #: Whether ``power_factor`` usually knows the answer, so that a calibration takes no time.
     closed_form: ClassVar[bool] = False
 
     def refusal(self, mechanism: GaussianSlots) -> str:

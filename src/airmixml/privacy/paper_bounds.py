@@ -33,11 +33,8 @@ def slot_squared_shift(
 ) -> NDArray[np.float64]:
     """Return epsilon_t(2) = max q^2 (d_X + d_Y) / (sigma_n^2 / (2 beta)), Eq. (renyi_distance) at order 2.
 
-    Args:
-        largest_ratio: max_i q_{i,t} of each slot; shape slots.
-        power_scale_watts: beta of each slot; shape slots.
-        noise_watts: sigma_n^2, noise power per complex symbol.
-        sensitivity: bound on ||i||^2 + ||l||^2.
+    max q (the largest ratio) and beta (the power scale) are of each slot, shape slots; sigma_n^2 is the noise power per
+    complex symbol, and the sensitivity bounds ||i||^2 + ||l||^2.
     """
     ratio = np.asarray(largest_ratio, dtype=np.float64)
     beta = np.asarray(power_scale_watts, dtype=np.float64)
@@ -78,10 +75,7 @@ def smallest_certifiable_epsilon(delta: float) -> float:
 
 
 def squared_shift_for_privacy(*, epsilon: float, delta: float, slots: int, sampling_rate: float) -> float:
-    """Return the epsilon_t(2) of every slot that makes Corollary 1 give ``epsilon``: Proposition 2, both branches.
-
-    ``sampling_rate`` is r = |N_t| / N, and all ``slots`` are alike.
-    """
+    """Return epsilon_t(2) of ``slots`` alike for which Corollary 1 gives ``epsilon``: Proposition 2, both branches."""
     smallest = smallest_certifiable_epsilon(delta)
     per_slot = (epsilon - smallest) / slots
     if not per_slot > 0.0:
@@ -106,18 +100,10 @@ def power_scale_for_privacy(
     noise_watts: float,
     sensitivity: float,
 ) -> NDArray[np.float64]:
-    """Return beta of Proposition 2 for each slot (both branches), in watts.
+    """Return beta of Proposition 2 for each slot (both branches), in watts; arguments as in ``slot_squared_shift``.
 
-    With these beta in all ``slots`` slots, Corollary 1 gives ``epsilon``, or a hair less, never more.
-
-    Args:
-        largest_ratio: max_i q_{i,t} of each slot; shape slots.
-        epsilon: target, must exceed ln(1/delta).
-        delta: target.
-        slots: T.
-        sampling_rate: r = |N_t| / N.
-        noise_watts: sigma_n^2, noise power per complex symbol.
-        sensitivity: bound on ||i||^2 + ||l||^2, d_X + d_Y in the paper.
+    With these beta in all ``slots`` slots, Corollary 1 gives ``epsilon``, or a hair less, never more. The target must
+    exceed ln(1/delta); ``sampling_rate`` is r = |N_t| / N.
     """
     squared_shift = squared_shift_for_privacy(epsilon=epsilon, delta=delta, slots=slots, sampling_rate=sampling_rate)
     ratio = np.asarray(largest_ratio, dtype=np.float64)
@@ -217,13 +203,7 @@ def log_term_bounds(squared_shift: float, sampling_rate: float, highest: int) ->
 def subsampled_renyi_loss(
     squared_shift: float, sampling_rate: float, orders: Sequence[int] = DEFAULT_ORDERS
 ) -> NDArray[np.float64]:
-    """Return epsilon'_t(gamma) of Proposition 1 for one slot; shape orders.
-
-    Args:
-        squared_shift: s = epsilon_t(2) of the slot.
-        sampling_rate: r = |N_t| / N.
-        orders: whole Renyi orders gamma from 2 on.
-    """
+    """Return epsilon'_t(gamma) of Proposition 1 for one slot, whole orders gamma from 2 on; shape orders."""
     check_slots(squared_shift, sampling_rate)
     gamma = np.asarray(orders, dtype=np.int64)
     if squared_shift <= 0.0:
@@ -273,12 +253,7 @@ def tight_epsilon(
 ) -> tuple[float, int]:
     """Return epsilon of Proposition 1 and the order that gives it, for slots of several kinds.
 
-    Args:
-        squared_shifts: s of each kind of slot.
-        counts: how many slots are of that kind.
-        sampling_rate: r = |N_t| / N.
-        delta: target delta.
-        orders: whole Renyi orders to minimise over, ascending.
+    ``squared_shifts`` are s of each kind, and ``counts`` how many slots are of it; orders are whole and ascending.
     """
     require(0.0 < delta < 1.0, f"delta = {delta:g}: must lie between 0 and 1")
     gamma = np.asarray(orders, dtype=np.float64)
@@ -294,12 +269,6 @@ def tight_epsilon(
     return epsilon, int(gamma[best])
 
 
-def gaussian_renyi_epsilon(total_squared_shift: float, delta: float, orders: Sequence[int] = DEFAULT_ORDERS) -> float:
-    """Return epsilon of known slots that sum up to mu^2: the least of gamma mu^2 / 2 + ln(1/delta) / (gamma - 1)."""
-    gamma = np.asarray(orders, dtype=np.float64)
-    return float(np.min(gamma * total_squared_shift / 2.0 + math.log(1.0 / delta) / (gamma - 1.0)))
-
-
 class PaperTight(PaperBound):
     """Proposition 1 with C_t corrected."""
 
@@ -308,6 +277,7 @@ class PaperTight(PaperBound):
     def epsilon(self, mechanism: GaussianSlots, delta: float) -> float:
         """Return the least over the orders."""
         if mechanism.sampling == "none":
-            return gaussian_renyi_epsilon(mechanism.total, delta)
+            gamma = np.asarray(DEFAULT_ORDERS, dtype=np.float64)  # each loses gamma mu^2 / 2
+            return float(np.min(gamma * mechanism.total / 2.0 + math.log(1.0 / delta) / (gamma - 1.0)))
         slots = mechanism.coarsened(_MOST_KINDS)
         return tight_epsilon(slots.squared_shifts, slots.counts, sampling_rate=slots.sampling_rate, delta=delta)[0]

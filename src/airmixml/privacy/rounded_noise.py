@@ -53,15 +53,10 @@ def settled_epsilon(found: Callable[[float], float]) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Rounding:
-    """What makes sums of integers other than Gaussian.
+    """What makes sums of integers other than Gaussian."""
 
-    Attributes:
-        step_mu: m, of a single step in a single number.
-        numbers: d, that are rounded in all sums together.
-    """
-
-    step_mu: float
-    numbers: int
+    step_mu: float  # m, of a single step in a single number
+    numbers: int  # d, that are rounded in all sums together
 
     def times(self, sums: int) -> "Rounding":
         """Return that of so many sums."""

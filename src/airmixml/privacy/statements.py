@@ -34,53 +34,35 @@ FAILURES: Final = ("schedule_failure", "gain_failure", "hidden_failure")
 
 @dataclass(frozen=True, kw_only=True)
 class PrivacyStatement:
-    """An (epsilon, delta) guarantee together with all that it assumes.
+    """An (epsilon, delta) guarantee together with all that it assumes."""
 
-    Attributes:
-        epsilon: privacy loss of one worker over all slots.
-        delta: probability with which that may fail.
-        adversary: who is protected against.
-        accountant: the bound that gives epsilon.
-        adjacency: what neighbouring sets of workers are: "replace-one" or "remove-one".
-        sensitivity: the bound on the squared move of what one worker sends that was used.
-        unit: whose privacy it is: one worker's. A person on several workers is protected less.
-        given: which schedule it holds for: a random one, any within the limit, or the one that was drawn.
-        schedule_failure: probability, not in delta, with which a worker is drawn more often than assumed.
-        gain_bound: how many times the planned power a worker may be received with; after a run, what was drawn.
-        gain_failure: probability, not in delta, with which some worker is received more strongly than that.
-        hidden_failure: probability, not in delta, with which less noise hides a worker than assumed, since more of
-            its neighbours collude.
-        sampling: how the hidden schedule was drawn; "none" where no credit is taken for it.
-        sampling_rate: the share of workers per slot that the bound takes credit for; 1 where it takes none.
-        compositions: slots (or rounds) that compose.
-        noise_watts_per_symbol: noise power per complex symbol that the adversary's receiver is assumed to have; half of
-            it falls on the real part that carries the signal.
-        colluders: workers that help the adversary.
-        knows: what the adversary knows, in words.
-        why: why this epsilon follows, in words.
-        target_epsilon: the epsilon that was asked for, if the power was set to meet one.
-    """
-
-    epsilon: float
-    delta: float
-    adversary: str
-    accountant: str
-    adjacency: str
-    sensitivity: float
-    sampling: str
-    sampling_rate: float
-    compositions: int
+    epsilon: float  #: privacy loss of one worker over all slots
+    delta: float  #: probability with which that may fail
+    adversary: str  #: who is protected against
+    accountant: str  #: the bound that gives epsilon
+    adjacency: str  #: what neighbouring sets of workers are: "replace-one" or "remove-one"
+    sensitivity: float  #: the bound on the squared move of what one worker sends that was used
+    sampling: str  #: how the hidden schedule was drawn; "none" where no credit is taken for it
+    sampling_rate: float  #: the share of workers per slot that the bound takes credit for; 1 where it takes none
+    compositions: int  #: slots (or rounds) that compose
+    #: Noise power per complex symbol that the adversary's receiver is assumed to have; half of it falls on the real
+    #: part that carries the signal.
     noise_watts_per_symbol: float
+    #: Whose privacy it is: one worker's. A person on several workers is protected less.
     unit: str = "worker"
+    #: Which schedule it holds for: a random one, any within the limit, or the one that was drawn.
     given: str = "a random schedule"
-    schedule_failure: float = 0.0
+    schedule_failure: float = 0.0  #: probability, not in delta, with which a worker is drawn more often than assumed
+    #: How many times the planned power a worker may be received with; after a run, what was drawn.
     gain_bound: float = 1.0
-    gain_failure: float = 0.0
+    gain_failure: float = 0.0  #: probability, not in delta, with which some worker is received more strongly than that
+    #: Probability, not in delta, with which less noise hides a worker than assumed, since more of its neighbours
+    #: collude.
     hidden_failure: float = 0.0
-    colluders: int = 0
-    knows: str = ""
-    why: str = ""
-    target_epsilon: float | None = None
+    colluders: int = 0  #: workers that help the adversary
+    knows: str = ""  #: what the adversary knows, in words
+    why: str = ""  #: why this epsilon follows, in words
+    target_epsilon: float | None = None  #: the epsilon that was asked for, if the power was set to meet one
 
     @property
     def failure(self) -> float:
@@ -240,16 +222,10 @@ def state_row(
 ) -> PrivacyStatement:
     """Return what holds for a row on so many workers, by the smallest bound there is, or raise a PrivacyError.
 
-    Args:
-        design: what is sent; one worker's part of it is that of one copy.
-        adversary: who learns of it.
-        copies: workers that hold the row.
-        adjacency: of rows: another in its place, or none on all of these workers.
-        delta: of the statement.
-        joined: all copies as one worker, where that is known better than ``together`` knows it.
-        whole: the worker with its other rows, where ``design`` has a row's part of it. Those rows tell whether the
-            worker sent, so that a hidden schedule hides a row no better than it hides any change of the worker.
-        unit: what a row is called.
+    One worker's part of ``design`` is that of one copy. Neighbours have another row in its place, or none on all of
+    these workers. ``joined`` has all copies as one worker, where that is known better than ``together`` knows it.
+    ``whole`` is the worker with its other rows, where ``design`` has a row's part of it: those rows tell whether the
+    worker sent, so that a hidden schedule hides a row no better than it hides any change of the worker.
     """
     views = [("gdp", view) for view in adversary.views(joined or together(design, copies), adjacency) if _known(view)]
     hidden = adversary.views(design, adjacency) if whole is None else adversary.views(whole, "replace-one")

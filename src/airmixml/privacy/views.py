@@ -17,20 +17,14 @@ class Adversary(ABC):
     """A party that wants to learn a worker's sample and already knows those of all others.
 
     A subclass is a frozen dataclass, so that what holds against it is computed once.
-
-    Attributes:
-        name: what scenarios and statements call it.
-        about: who it is, in one line.
-        knows_schedule: whether it knows who sent in which slot.
-        own_receiver: whether it hears the workers itself, instead of getting what the server received.
-        colluders: workers who tell it their samples and slots.
     """
 
-    name: ClassVar[str]
-    about: ClassVar[str]
-    knows_schedule: ClassVar[bool] = False
+    name: ClassVar[str]  #: what scenarios and statements call it
+    about: ClassVar[str]  #: who it is, in one line
+    knows_schedule: ClassVar[bool] = False  #: whether it knows who sent in which slot
+    #: Whether it hears the workers itself, instead of getting what the server received.
     own_receiver: ClassVar[bool] = False
-    colluders: int = 0
+    colluders: int = 0  #: workers who tell it their samples and slots
 
     def __post_init__(self) -> None:
         require(self.colluders >= 0, f"colluders = {self.colluders}: must be at least 0")

@@ -6,7 +6,7 @@ sequences, the ``attempts``.
 """
 
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 import torch
@@ -20,34 +20,6 @@ CPU: Final = torch.device("cpu")
 _LARGEST_ATTEMPT: Final = 1 << 20
 _WORDS_PER_KEY: Final = 1 << 16
 _WORDS_AT_ONCE: Final = 1 << 15
-
-
-class SlotWords(Protocol):
-    """One stream of random words, so many for each slot."""
-
-    def __hash__(self) -> int:
-        """Tell streams apart, so that what was drawn from one can be kept."""
-
-    @property
-    def device(self) -> torch.device:
-        """Where the words are made."""
-
-    def words(self, slots: range, per_slot: int, attempt: int = 0) -> torch.Tensor:
-        """Return the words of these slots; slots x per_slot."""
-
-    def words_at(self, slots: range, per_slot: int, places: torch.Tensor, attempt: int) -> torch.Tensor:
-        """Return what ``words(slots, per_slot, attempt)`` has at these places, counted through; shape of places."""
-
-    def normals(self, slots: range, per_slot: int) -> torch.Tensor:
-        """Return independent standard normal values; slots x per_slot, float32, or float64 where they are secret."""
-
-
-def slot_words(streams: Streams, name: StreamName, device: torch.device = CPU) -> SlotWords:
-    """Return the words of the stream ``name`` that slots are drawn from, made on the device."""
-    hidden = streams.hidden_number(name)
-    if streams.secret is not None and hidden is not None:
-        return SecretWords(streams.secret, hidden, device)
-    return PhiloxWords(streams.key(name), device)
 
 
 @dataclass(frozen=True)
@@ -124,6 +96,18 @@ class SecretWords:
         here = slice(max(0, group * length - slots.start), (group + 1) * length - slots.start)
         rng = self.secret.generator(self.stream, group * _LARGEST_ATTEMPT + attempt)
         return rng, here, max(0, slots.start - group * length)
+
+
+SlotWords = PhiloxWords | SecretWords
+"""One stream of random words, so many for each slot; equal streams have equal hashes, so that draws can be kept."""
+
+
+def slot_words(streams: Streams, name: StreamName, device: torch.device = CPU) -> SlotWords:
+    """Return the words of the stream ``name`` that slots are drawn from, made on the device."""
+    hidden = streams.hidden_number(name)
+    if streams.secret is not None and hidden is not None:
+        return SecretWords(streams.secret, hidden, device)
+    return PhiloxWords(streams.key(name), device)
 
 
 def _group_length(per_slot: int) -> int:

@@ -158,6 +158,11 @@ class Air:
         """Largest Doppler shift, v f / c."""
         return self.speed_metres_per_second * self.carrier_hz / SPEED_OF_LIGHT
 
+    def squared_drift(self, seconds: float) -> float:
+        """Return the mean square by which phases drift in so long, in rad^2; independent causes add up."""
+        offset, moved = (2.0 * math.pi * hertz * seconds for hertz in (self.frequency_offset_hz, self.doppler_hz))
+        return offset**2 + 2.0 * math.pi * self.phase_noise_hz * seconds + moved**2
+
     @property
     def block_overhead_symbols(self) -> int:
         """Symbols of a block that carry no data: from which workers and server estimate, guard, silence around data."""

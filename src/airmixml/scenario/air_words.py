@@ -68,17 +68,11 @@ def _texts(keys: Iterable[tuple[str, Any]]) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class DescribedAir:
-    """An air that comes with the package, and what its file says about it.
+    """An air that comes with the package, and what its file says about it."""
 
-    Attributes:
-        about: the comment at the top of the file.
-        air: all keys.
-        notes: what the file says of a key, such as where its number is from; by key.
-    """
-
-    about: str
-    air: Air
-    notes: dict[str, str]
+    about: str  # the comment at the top of the file
+    air: Air  # all keys
+    notes: dict[str, str]  # what the file says of a key, such as where its number is from; by key
 
     def to_toml(self) -> str:
         """Return the table as TOML: what the file says of a key above it, and what the key means beside it."""

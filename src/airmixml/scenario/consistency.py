@@ -1,55 +1,90 @@
 """What must hold between the tables of a scenario, and what commands refuse; each table checks its own keys."""
 
-from typing import Final
+import math
+from dataclasses import dataclass
+from typing import Any, Final
 
 from airmixml.errors import ScenarioError
 from airmixml.registries import ADVERSARIES, DESCENTS, ENCODERS, LEARNERS
 from airmixml.scenario.air import Air
 from airmixml.scenario.tables import Learner, Mixing, Privacy, Radio, Workers
+from airmixml.scenario.waveform import SYMBOLS_PER_SECOND
 from airmixml.wording import shown
 
 _SMALLEST_DELTA: Final = 1e-300
 _PRODUCTS: Final = ("moments", "gradients")  # gradients are products of the input with an error
 _SMALLEST_POISSON_DELTA: Final = 1e-15
+_BEYOND_PREFIX: Final = 0.01  # energy of the echoes that may arrive after the prefix
+_TURN_RADIANS: Final = 0.2  # within one OFDM symbol; subcarriers then disturb each other by 0.3 % of their power
+# 2 pi (width of a cluster) (delay spread): estimates at the middles then tell what lies between them within -33 dB.
+_WIDEST: Final = 0.5
 
 
-def check_consistency(workers: Workers, radio: Radio, mixing: Mixing, privacy: Privacy, learner: Learner) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Tables:
+    """The tables of a scenario, with a choice made for every key that says "auto"."""
+
+    workers: Workers
+    radio: Radio
+    air: Air
+    mixing: Mixing
+    privacy: Privacy
+    learner: Learner
+
+    def must(self, holds: object, key: str, rule: str) -> None:
+        """Raise a ScenarioError that names the key to change, its value and the rule, unless something holds."""
+        if not holds:
+            raise ScenarioError(f"{key} = {_as_set(self._value(key))}: {rule}")
+
+    def must_be(self, key: str, wanted: Any, why: str) -> None:
+        """Raise a ScenarioError unless a key has the one value that the rest of the scenario allows."""
+        needed = "empty" if wanted in ((), "") else _as_set(wanted)
+        self.must(self._value(key) == wanted, key, f"must be {needed} {why}")
+
+    def _value(self, key: str) -> Any:
+        table, _, name = key.partition(".")
+        return getattr(getattr(self, table), name)
+
+
+def _as_set(value: Any) -> str:
+    """Return a value as a scenario file would have it, cut where it would flood the line."""
+    if isinstance(value, str):
+        return f'"{value}"'
+    if isinstance(value, float):
+        return f"{value:g}"
+    return shown(list(value) if isinstance(value, tuple) else value)
+
+
+def check_consistency(tables: Tables) -> None:
     """Raise a ScenarioError that names the key to change where two tables contradict each other."""
-    if 0.0 < privacy.delta < _SMALLEST_DELTA:
-        raise ScenarioError(
-            f"privacy.delta = {privacy.delta:g}: must be at least {_SMALLEST_DELTA:g}, or 0 for a tenth of 1 / N"
-        )
-    if workers.count and radio.scheduled > workers.count:
-        raise ScenarioError(
-            f"radio.scheduled = {radio.scheduled}: must be at most workers.count = {workers.count}; "
-            "schedule fewer workers per slot or deploy more"
-        )
-    _check_limits(workers, radio, privacy)
-    _check_signal(workers, privacy, learner)
-    _check_task(workers, privacy, learner)
-    _check_classes(workers)
-    if workers.label_code == "centred":
-        _check_centred_labels(workers)
+    workers, radio, mixing, privacy = tables.workers, tables.radio, tables.mixing, tables.privacy
+    smallest = f"must be at least {_SMALLEST_DELTA:g}, or 0 for a tenth of 1 / N"
+    tables.must(privacy.delta == 0.0 or privacy.delta >= _SMALLEST_DELTA, "privacy.delta", smallest)
+    _check_limits(tables)
+    _check_signal(tables)
+    _check_labels(tables)
     if workers.several_rows:
-        _check_several_rows(workers, learner)
+        _check_several_rows(tables)
     if workers.centre_on_air:
-        _check_private_centre(workers, radio, mixing, privacy)
+        _check_private_centre(tables)
     if privacy.noise != "receiver":
-        _check_workers_noise(workers, radio, mixing, privacy)
+        _check_workers_noise(tables)
     elif privacy.adversary == "everyone":
         raise ScenarioError(
             'privacy.adversary = "everyone": needs privacy.noise = "masked" or "workers"; the noise of a receiver '
             "hides nobody from somebody who hears each worker alone"
         )
     if radio.schedule == "poisson":
-        _check_poisson(radio, mixing, privacy)
-    if learner.rounds and (refusal := rounds_refusal(workers, radio)):
-        raise ScenarioError(refusal)
+        _check_poisson(tables)
     if mixing.prior and radio.scheduled and len(mixing.prior) != radio.scheduled:
         raise ScenarioError(
             f"mixing.prior has {len(mixing.prior)} shares: must have radio.scheduled = "
             f"{radio.scheduled} of them, or be empty for equal shares"
         )
+    if tables.learner.rounds and (refusal := rounds_refusal(workers, radio)):
+        raise ScenarioError(refusal)
+    _check_air(tables)
+    _check_integers(tables)
 
 
 def rounds_refusal(workers: Workers, radio: Radio) -> str:
@@ -66,285 +101,303 @@ def rounds_refusal(workers: Workers, radio: Radio) -> str:
     return ""
 
 
-def _check_signal(workers: Workers, privacy: Privacy, learner: Learner) -> None:
+def _check_limits(tables: Tables) -> None:
+    """What the number of workers allows."""
+    count, radio = tables.workers.count, tables.radio
+    if not (count and radio.scheduled):
+        return  # not known before the data are
+    fewer = f"must be at most workers.count = {count}; schedule fewer workers per slot or deploy more"
+    tables.must(radio.scheduled <= count, "radio.scheduled", fewer)
+    limit, longest_round = radio.max_participations, count // radio.scheduled
+    least = f"{-(-radio.slots // longest_round)} for {radio.slots} slots of {radio.scheduled} among {count} workers"
+    fits = not limit or -(-radio.slots // limit) <= longest_round
+    tables.must(fits, "radio.max_participations", f"must be at least {least}; raise it or deploy more")
+    tables.must(tables.privacy.colluders < count, "privacy.colluders", f"must be fewer than workers.count = {count}")
+
+
+def _check_signal(tables: Tables) -> None:
     """What an encoder, its centre and what is sent allow."""
-    encoder = ENCODERS.load(workers.encoder)
+    workers, encoder = tables.workers, ENCODERS.load(tables.workers.encoder)
     if not encoder.bounds_norm:
-        for name, value, default in (
-            ("centre", workers.centre, "none"),
-            ("norm", workers.norm, "clip"),
-            ("constant", workers.constant, 0.0),
-            ("sends", workers.sends, "samples"),
-            ("bits", workers.bits, 0),
-        ):
-            if value != default:
-                raise ScenarioError(
-                    f"workers.{name} = {shown(value)}: needs an encoder that bounds the norm of what is sent; use "
-                    'workers.encoder = "clip" or a feature encoder'
-                )
+        for name, default in {"centre": "none", "norm": "clip", "constant": 0.0, "sends": "samples", "bits": 0}.items():
+            tables.must(
+                getattr(workers, name) == default,
+                f"workers.{name}",
+                "needs an encoder that bounds the norm of what is sent; use "
+                'workers.encoder = "clip" or a feature encoder',
+            )
     if not getattr(encoder, "scales_inputs", True):
-        _check_unscaled(workers)
-    if workers.features and not encoder.takes_features:
-        raise ScenarioError(
-            f'workers.features = {workers.features}: must be 0 for workers.encoder = "{workers.encoder}", whose number '
-            "of features is fixed; use an encoder that lets you choose it"
-        )
+        told = f'workers.encoder = "{workers.encoder}"'
+        without = f'is taken from the middle of declared bounds, and {told} has none; use "none", "own" or "private"'
+        tables.must(workers.centre not in ("public", "refined"), "workers.centre", without)
+        for name in ("input_lower", "input_upper"):
+            tables.must_be(f"workers.{name}", (), f"for {told}, which takes inputs as they are and bounds their norm")
+    if not encoder.takes_features:
+        fixed = f'for workers.encoder = "{workers.encoder}", whose number of features is fixed'
+        tables.must_be("workers.features", 0, f"{fixed}; use an encoder that lets you choose it")
     beyond_inputs = not encoder.keeps_inputs or workers.centre != "none"
     grown = workers.norm == "unit" or workers.constant > 0.0
-    if (beyond_inputs or grown or workers.sends != "samples" or workers.bits) and workers.clip_norm > 1.0:
-        raise ScenarioError(
-            f"workers.clip_norm = {workers.clip_norm:g}: must be at most 1 for centred inputs, features, inputs "
-            "brought to one norm or with a constant, moments and quantised symbols, so that no symbol is sent "
-            "with more than the transmit power"
+    if beyond_inputs or grown or workers.sends != "samples" or workers.bits:
+        tables.must(
+            workers.clip_norm <= 1.0,
+            "workers.clip_norm",
+            "must be at most 1 for centred inputs, features, inputs brought to one norm or with a constant, moments "
+            "and quantised symbols, so that no symbol is sent with more than the transmit power",
         )
+    learner = tables.learner
     if workers.sends in _PRODUCTS and not learner.closed_form:
-        closed_forms = [name for name in LEARNERS.names if LEARNERS.load(name).closed_form]
+        closed_forms = ", ".join(name for name in LEARNERS.names if LEARNERS.load(name).closed_form)
         raise ScenarioError(
-            f"learner.model = {shown(learner.model)}: must be one of {', '.join(closed_forms)} where "
+            f"learner.model = {shown(learner.model)}: must be one of {closed_forms} where "
             f'workers.sends = "{workers.sends}"; networks learn from samples'
         )
-    if workers.sends == "gradients" and not learner.rounds and DESCENTS.load(learner.descent).needs_moments:
-        raise ScenarioError(
-            f'learner.descent = "{learner.descent}": needs moments, and workers.sends = "gradients" sends none; use '
-            '"adam", or workers.sends = "moments" with learner.rounds'
+    if workers.sends == "gradients" and not learner.rounds:
+        tables.must(
+            not DESCENTS.load(learner.descent).needs_moments,
+            "learner.descent",
+            'needs moments, and workers.sends = "gradients" sends none; use "adam", or workers.sends = "moments" with '
+            "learner.rounds",
         )
-    if privacy.sensitivity == "paper" and (beyond_inputs or workers.sends != "samples" or workers.bits):
+    if tables.privacy.sensitivity == "paper" and (beyond_inputs or workers.sends != "samples" or workers.bits):
         raise ScenarioError(
             'privacy.sensitivity = "paper": d_X + d_Y bounds samples in [0, 1]; use privacy.sensitivity = '
             '"encoder" where inputs are centred or quantised, or features or moments are sent'
         )
 
 
-def _check_unscaled(workers: Workers) -> None:
-    """What inputs allow that are taken as they are."""
-    if workers.centre in ("public", "refined"):
-        raise ScenarioError(
-            f'workers.centre = "{workers.centre}": is taken from the middle of declared bounds, and workers.encoder = '
-            f'"{workers.encoder}" has none; use "none", "own" or "private"'
-        )
-    for name in ("input_lower", "input_upper"):
-        if getattr(workers, name):
-            raise ScenarioError(
-                f"workers.{name} = {shown(list(getattr(workers, name)))}: must be empty for workers.encoder = "
-                f'"{workers.encoder}", which takes inputs as they are and bounds their norm'
-            )
-
-
-def _check_task(workers: Workers, privacy: Privacy, learner: Learner) -> None:
-    """What labels that are no classes allow."""
-    if workers.task == "classification":
-        if workers.label_columns:
-            raise ScenarioError(
-                f"workers.label_columns = {shown(list(workers.label_columns))}: must be empty for workers.task = "
-                '"classification", whose class is in workers.label_column; or use workers.task = "multi-label"'
-            )
-        return
+def _check_labels(tables: Tables) -> None:
+    """What classes allow, declared or centred, and labels that are no classes."""
+    workers, learner = tables.workers, tables.learner
     task = f'workers.task = "{workers.task}"'
-    if privacy.sensitivity == "paper":
-        raise ScenarioError(
-            f'privacy.sensitivity = "paper": must be "encoder" for {task}; d_X + d_Y bounds one-hot labels only'
-        )
-    if getattr(LEARNERS.load(learner.model), "classes_only", False):
-        raise ScenarioError(
-            f'learner.model = "{learner.model}": must be "ridge" or a network for {task}; it has classes'
-        )
-    if not learner.closed_form and learner.loss != "squared":
-        raise ScenarioError(f'learner.loss = "{learner.loss}": must be "squared" for {task}')
-    if workers.holding == "label-skewed":
-        raise ScenarioError(
-            f'workers.holding = "label-skewed": must be "size-skewed" or another for {task}; it deals classes'
-        )
+    if workers.task == "classification":
+        column = 'whose class is in workers.label_column; or use workers.task = "multi-label"'
+        tables.must_be("workers.label_columns", (), f"for {task}, {column}")
+    else:
+        tables.must_be("privacy.sensitivity", "encoder", f"for {task}; d_X + d_Y bounds one-hot labels only")
+        has_classes = getattr(LEARNERS.load(learner.model), "classes_only", False)
+        tables.must(not has_classes, "learner.model", f'must be "ridge" or a network for {task}; it has classes')
+        if not learner.closed_form:
+            tables.must_be("learner.loss", "squared", f"for {task}")
+        dealt = f'must be "size-skewed" or another for {task}; it deals classes'
+        tables.must(workers.holding != "label-skewed", "workers.holding", dealt)
+        tables.must_be("workers.classes", (), f"for {task}, whose outputs are the label columns")
+    if workers.unknown_labels == "absent":
+        needed = "needs workers.classes, the classes that are known without the data"
+        tables.must(workers.classes, "workers.unknown_labels", needed)
+        by_class = 'deals rows by their class; use workers.unknown_labels = "refuse" with it'
+        tables.must(workers.holding != "label-skewed", "workers.holding", by_class)
+    if workers.label_code == "centred":  # the server must know what was left out
+        rows = _key_of_rows(workers)
+        for name, fits in (
+            ("workers.sends", workers.sends in _PRODUCTS),
+            ("workers.task", workers.task == "classification"),
+            ("workers.bits", not workers.bits),
+            (rows, not workers.several_rows),
+        ):
+            centred = 'does not go with workers.label_code = "centred", which is for unrounded moments of one row with '
+            tables.must(fits, name, f'{centred}one class; use workers.label_code = "one-hot"')
+        mean = "whose mean is taken from the moments with the constant"
+        tables.must(workers.constant, "workers.constant", f'must be above 0 for workers.label_code = "centred", {mean}')
 
 
-def _check_classes(workers: Workers) -> None:
-    """What declared classes allow."""
-    if workers.classes and workers.task != "classification":
-        raise ScenarioError(
-            f'workers.classes = {shown(list(workers.classes))}: must be empty for workers.task = "{workers.task}", '
-            "whose outputs are the label columns"
-        )
-    if workers.unknown_labels == "absent" and not workers.classes:
-        raise ScenarioError(
-            'workers.unknown_labels = "absent": needs workers.classes, the classes that are known without the data'
-        )
-    if workers.unknown_labels == "absent" and workers.holding == "label-skewed":
-        raise ScenarioError(
-            'workers.holding = "label-skewed": deals rows by their class; use workers.unknown_labels = "refuse" with it'
-        )
+def _key_of_rows(workers: Workers) -> str:
+    """Return the key that gives a worker several rows."""
+    return "workers.worker_column" if workers.worker_column else "workers.holding"
 
 
-def _check_centred_labels(workers: Workers) -> None:
-    """What labels less their mean allow: the server must know what was left out."""
-    for name, value, needed in (
-        ("sends", "moments" if workers.sends in _PRODUCTS else workers.sends, "moments"),
-        ("task", workers.task, "classification"),
-        ("bits", workers.bits, 0),
-        ("several_rows", workers.several_rows, False),
-    ):
-        if value != needed:
-            key = ("worker_column" if workers.worker_column else "holding") if name == "several_rows" else name
-            raise ScenarioError(
-                f'workers.{key} = {shown(getattr(workers, key))}: does not go with workers.label_code = "centred", '
-                'which is for unrounded moments of one row with one class; use workers.label_code = "one-hot"'
-            )
-    if not workers.constant:
-        raise ScenarioError(
-            'workers.constant = 0: must be above 0 for workers.label_code = "centred", whose mean is taken from the '
-            "moments with the constant"
-        )
-
-
-def _check_several_rows(workers: Workers, learner: Learner) -> None:
+def _check_several_rows(tables: Tables) -> None:
     """What several rows per worker allow."""
-    key = "worker_column" if workers.worker_column else "holding"
-    name = f"workers.{key} = {shown(getattr(workers, key))}"
-    if workers.worker_column and workers.holding.endswith("-skewed"):
-        raise ScenarioError(f'{name}: must be empty for workers.holding = "{workers.holding}", which deals rows itself')
-    if workers.holding.endswith("-skewed") and not workers.count:
-        raise ScenarioError(f"workers.count = 0: must be a number for {name}, which deals the pool to so many workers")
-    if workers.sends not in _PRODUCTS:
-        raise ScenarioError(
-            f'workers.sends = "{workers.sends}": must be "moments" for {name}: rows are sent as one sum'
+    workers, skewed = tables.workers, tables.workers.holding.endswith("-skewed")
+    if skewed:
+        holding = f'workers.holding = "{workers.holding}"'
+        tables.must_be("workers.worker_column", "", f"for {holding}, which deals rows itself")
+        tables.must(
+            workers.count, "workers.count", f"must be a number for {holding}, which deals the pool to so many workers"
         )
-    if workers.centre_on_air:
-        raise ScenarioError(f'workers.centre = "{workers.centre}": must be "none", "own" or "public" for {name}')
-    if getattr(LEARNERS.load(learner.model), "classes_only", False) and not workers.constant:
-        raise ScenarioError(
-            f'workers.constant = 0: must be above 0 for {name} and learner.model = "{learner.model}", which learns '
-            "from it how large the workers' sums are"
-        )
+    key = _key_of_rows(workers)
+    told = f"{key} = {_as_set(workers.worker_column or workers.holding)}"
+    tables.must(workers.sends in _PRODUCTS, "workers.sends", f'must be "moments" for {told}: rows are sent as one sum')
+    tables.must(not workers.centre_on_air, "workers.centre", f'must be "none", "own" or "public" for {told}')
+    model = tables.learner.model
+    if getattr(LEARNERS.load(model), "classes_only", False):
+        learns = f'for {told} and learner.model = "{model}", which learns from it how large the workers\' sums are'
+        tables.must(workers.constant, "workers.constant", f"must be above 0 {learns}")
 
 
-def _check_poisson(radio: Radio, mixing: Mixing, privacy: Privacy) -> None:
+def _check_poisson(tables: Tables) -> None:
     """What a schedule by coins allows."""
+    mixing, delta, poisson = tables.mixing, tables.privacy.delta, 'for radio.schedule = "poisson"'
     if mixing.policy != "equalmix" or mixing.prior:
         raise ScenarioError(
             'radio.schedule = "poisson": needs mixing.policy = "equalmix" without a prior; with a number of '
             "workers that chance decides, each sends with the share 1 / radio.scheduled"
         )
-    if mixing.power == "max":
-        raise ScenarioError(
-            'mixing.power = "max": must be "dp" or "fixed" for radio.schedule = "poisson"; the power must not '
-            "depend on who sends"
-        )
-    if 0.0 < privacy.delta < _SMALLEST_POISSON_DELTA:
-        raise ScenarioError(
-            f"privacy.delta = {privacy.delta:g}: must be at least {_SMALLEST_POISSON_DELTA:g} for "
-            'radio.schedule = "poisson", whose slots have seats for all but the rarest tosses'
-        )
-    if radio.max_participations:
-        raise ScenarioError(
-            f"radio.max_participations = {radio.max_participations}: must be 0 for radio.schedule = "
-            '"poisson", which keeps no limit'
-        )
+    power = f'must be "dp" or "fixed" {poisson}; the power must not depend on who sends'
+    tables.must(mixing.power != "max", "mixing.power", power)
+    seats = f"must be at least {_SMALLEST_POISSON_DELTA:g} {poisson}, whose slots have seats for all but the rarest "
+    tables.must(delta == 0.0 or delta >= _SMALLEST_POISSON_DELTA, "privacy.delta", f"{seats}tosses")
+    tables.must_be("radio.max_participations", 0, f"{poisson}, which keeps no limit")
 
 
-def _check_workers_noise(workers: Workers, radio: Radio, mixing: Mixing, privacy: Privacy) -> None:
-    """What noise that the workers bring allows."""
-    noise = f'privacy.noise = "{privacy.noise}"'
-    if radio.schedule != "fixed":
-        raise ScenarioError(
-            f'radio.schedule = "{radio.schedule}": must be "fixed" for {noise}: all must know who sends'
-        )
-    if workers.centre_on_air:
-        raise ScenarioError(f'workers.centre = "{workers.centre}": must be "none", "own" or "public" for {noise}')
-    if mixing.power == "max":
-        raise ScenarioError(f'mixing.power = "max": must be "dp" or "fixed" for {noise}, which needs power too')
+def _check_workers_noise(tables: Tables) -> None:
+    """What noise and masks that the workers bring allow."""
+    radio, mixing, privacy, air = tables.radio, tables.mixing, tables.privacy, tables.air
+    noise = f'for privacy.noise = "{privacy.noise}"'
+    tables.must_be("radio.schedule", "fixed", f"{noise}: all must know who sends")
+    centre = f'must be "none", "own" or "public" {noise}'
+    tables.must(not tables.workers.centre_on_air, "workers.centre", centre)
+    tables.must(mixing.power != "max", "mixing.power", f'must be "dp" or "fixed" {noise}, which needs power too')
     if mixing.policy == "nonmix" or 0.0 in mixing.prior:
         told = 'mixing.policy = "nonmix"' if mixing.policy == "nonmix" else "mixing.prior with a share of 0"
         raise ScenarioError(f'{told}: workers without a share would hide nobody; use mixing.policy = "equalmix"')
-    if privacy.mask_degree % 2:
-        raise ScenarioError(f"privacy.mask_degree = {privacy.mask_degree}: must be an even number")
-    if privacy.mask_degree > radio.scheduled > 0:
-        raise ScenarioError(
-            f"privacy.mask_degree = {privacy.mask_degree}: must be at most radio.scheduled = {radio.scheduled}, who "
-            "share masks, or 0"
-        )
-    if privacy.most_absent and privacy.noise != "masked":
-        raise ScenarioError(f"privacy.most_absent = {privacy.most_absent:g}: must be 0 for {noise}, which has no masks")
+    tables.must(privacy.mask_degree % 2 == 0, "privacy.mask_degree", "must be an even number")
+    most = f"must be at most radio.scheduled = {radio.scheduled}, who share masks, or 0"
+    tables.must(privacy.mask_degree <= (radio.scheduled or math.inf), "privacy.mask_degree", most)
+    if privacy.noise != "masked":
+        tables.must_be("privacy.most_absent", 0.0, f"{noise}, which has no masks")
+    tables.must_be("air.waveform", "single-carrier", noise)
+    tables.must_be("air.peak_power_dbm", math.inf, noise)
+    same = 'all antennas hear the same noise of the workers, and privacy.adversary = "everyone" has any number of them'
+    tables.must_be("air.antennas", 1, f"{noise}: {same}")
+    fade = f"needs air.truncation_db {noise}, which would take any power in a fade; -10, say"
+    tables.must(radio.fading == "none" or math.isfinite(air.truncation_db), "radio.fading", fade)
 
 
-def _check_private_centre(workers: Workers, radio: Radio, mixing: Mixing, privacy: Privacy) -> None:
+def _check_private_centre(tables: Tables) -> None:
     """What a mean estimated over the air allows."""
-    for name, value, wanted in (("mixing.power", mixing.power, "dp"), ("radio.fading", radio.fading, "none")):
-        if value != wanted:
-            raise ScenarioError(
-                f'{name} = {shown(value)}: must be "{wanted}" for workers.centre = "{workers.centre}"; use '
-                'workers.centre = "own" or "public"'
-            )
-    if ADVERSARIES.load(privacy.adversary).own_receiver:
-        raise ScenarioError(
-            f'privacy.adversary = "{privacy.adversary}": must be "server" or "release" for workers.centre = '
-            f'"{workers.centre}", whose slot is accounted for against those; use another centre'
-        )
+    centre = f'for workers.centre = "{tables.workers.centre}"'
+    for key, wanted in (("mixing.power", "dp"), ("radio.fading", "none")):
+        tables.must_be(key, wanted, f'{centre}; use workers.centre = "own" or "public"')
+    others = f'must be "server" or "release" {centre}, whose slot is accounted for against those; use another centre'
+    tables.must(not ADVERSARIES.load(tables.privacy.adversary).own_receiver, "privacy.adversary", others)
 
 
-def _check_limits(workers: Workers, radio: Radio, privacy: Privacy) -> None:
-    """What the number of workers allows."""
-    if not (workers.count and radio.scheduled):
-        return  # not known before the data are
-    limit = radio.max_participations
-    most_slots_per_round = workers.count // radio.scheduled
-    if limit and -(-radio.slots // limit) > most_slots_per_round:
-        raise ScenarioError(
-            f"radio.max_participations = {limit}: must be at least {-(-radio.slots // most_slots_per_round)} for "
-            f"{radio.slots} slots of {radio.scheduled} among {workers.count} workers; raise it or deploy more"
-        )
-    if privacy.colluders >= workers.count:
-        raise ScenarioError(
-            f"privacy.colluders = {privacy.colluders}: must be fewer than workers.count = {workers.count}"
-        )
-
-
-def check_integers(air: Air, workers: Workers, radio: Radio, mixing: Mixing, privacy: Privacy) -> None:
-    """Raise a ScenarioError that names the key to change."""
-    if privacy.arithmetic == "real":
-        for name in ("modulus_bits", "sum_range"):
-            if getattr(privacy, name):
-                raise ScenarioError(
-                    f'privacy.{name} = {getattr(privacy, name):g}: must be 0 for privacy.arithmetic = "real"; it is '
-                    'for "integers"'
-                )
-        return
-    integers = 'privacy.arithmetic = "integers"'
-    if privacy.noise == "receiver":
-        raise ScenarioError(
-            f'privacy.noise = "receiver": must be "masked" or "workers" for {integers}: workers bring integer noise'
-        )
-    if not air.is_ideal:
-        raise ScenarioError(
-            f"{integers}: needs the ideal air: residues must arrive exactly, and one wrong bit spoils a number; use "
-            'privacy.arithmetic = "real", or air.preset = "ideal"'
-        )
-    wanted = (
-        ("mixing", mixing, "policy", "equalmix"),
-        ("mixing", mixing, "prior", ()),
-        ("mixing", mixing, "power", "dp"),
-        ("radio", radio, "fading", "none"),
-        ("workers", workers, "bits", 0),
-        ("privacy", privacy, "accountant", "gdp"),
-        ("privacy", privacy, "sensitivity", "encoder"),
-        ("privacy", privacy, "mask_share", 0.0),
-        ("privacy", privacy, "above_thermal_db", 0.0),
+def _check_air(tables: Tables) -> None:
+    """Whether an air can be, and carry the scenario."""
+    air, fading = tables.air, tables.radio.fading
+    _check_ofdm(tables)
+    overhead, block_symbols = air.block_overhead_symbols, air.block_seconds * SYMBOLS_PER_SECOND
+    resynced = air.resync_seconds == air.block_seconds
+    tables.must(
+        block_symbols >= overhead + 1,
+        "air.resync_seconds" if resynced else "air.speed_metres_per_second",
+        f"leaves blocks of {block_symbols:.3g} symbols, and pilots and guard take {overhead}: no symbol is left for "
+        "data; resynchronise less often, move more slowly, or shorten air.pilot_symbols and air.estimation_pilots",
     )
-    for table, keys, name, value in wanted:
-        if getattr(keys, name) != value:
-            told, must = (
-                shown(list(each) if isinstance(each, tuple) else each) for each in (getattr(keys, name), value)
-            )
-            raise ScenarioError(f"{table}.{name} = {told}: must be {must} for {integers}")
-    if privacy.modulus_bits == 1:
-        raise ScenarioError("privacy.modulus_bits = 1: must be 2 to 62, or 0 for as many as it takes")
+    everybody = "where every channel has its mean and would be below that: nobody would send"
+    tables.must(
+        fading != "none" or air.truncation_db <= 0.0,
+        "air.truncation_db",
+        f'must be at most 0 for radio.fading = "none", {everybody}',
+    )
+    if fading == "none" or air.truncation_db > -math.inf or tables.mixing.power != "dp":
+        return
+    for name, off in (("estimation_nmse_db", -math.inf), ("estimation_pilots", 0), ("speed_metres_per_second", 0.0)):
+        tables.must(
+            getattr(air, name) == off,
+            f"air.{name}",
+            f'needs air.truncation_db for radio.fading = "{fading}" and mixing.power = "dp": who inverts a channel of '
+            "any weakness may be received with any power; let workers in a fade stay silent with "
+            "air.truncation_db = -10, say",
+        )
+
+
+def _check_ofdm(tables: Tables) -> None:
+    """Whether subcarriers, prefix, echoes and clocks fit."""
+    air = tables.air
+    if air.waveform != "ofdm":
+        need = "on a single carrier, which would need an equaliser against echoes; set air.waveform = 'ofdm'"
+        tables.must_be("air.delay_spread_seconds", 0.0, need)
+        return
+    grid = air.grid
+    tables.must(
+        grid.fitting(air.block_seconds) >= 1,
+        "air.subcarriers",
+        f"an OFDM symbol takes {grid.seconds:.3g} s, and a block of {air.block_seconds:.3g} s has no room for "
+        f"{grid.pilots} of pilots and one of data; take fewer subcarriers, resynchronise less often, or move more "
+        "slowly",
+    )
+    prefix_seconds = (grid.prefix - 2.0 * air.timing_offset_symbols) / SYMBOLS_PER_SECOND
+    tables.must(
+        prefix_seconds >= 0.0,
+        "air.timing_offset_symbols",
+        f"must be at most half the cyclic prefix, which has {grid.prefix} symbols; lengthen air.cyclic_prefix, or "
+        "take more subcarriers",
+    )
+    turn = math.sqrt(air.squared_drift(grid.seconds))
+    tables.must(
+        turn <= _TURN_RADIANS,
+        "air.subcarriers",
+        f"phases turn by {turn:.2g} rad within an OFDM symbol of {grid.seconds:.3g} s, and subcarriers disturb each "
+        f"other beyond {_TURN_RADIANS} rad; take fewer subcarriers, or better clocks",
+    )
+    if air.delay_spread_seconds:
+        _check_echoes(tables, prefix_seconds)
+
+
+def _check_echoes(tables: Tables, prefix_seconds: float) -> None:
+    air, grid, fading = tables.air, tables.air.grid, tables.radio.fading
+    direct = "set radio.fading = 'rayleigh' or 'rician', which says whether there is a direct path besides"
+    needed = f"echoes are fading, and radio.fading is 'none'; {direct}"
+    tables.must(fading != "none", "air.delay_spread_seconds", needed)
+    itself = "says itself how strong the direct path is, and radio.fading is 'rician'; set radio.fading = 'rayleigh'"
+    tables.must(fading != "rician" or air.profile == "exponential", "air.profile", itself)
+    for key, allowed in (("air.speed_metres_per_second", 0.0), ("air.antennas", 1)):
+        lasting = "since echoes are drawn for one antenna and for channels that last as long as a slot"
+        tables.must_be(key, allowed, f"with air.delay_spread_seconds, {lasting}; set one of them alone")
+    longest = prefix_seconds / -math.log(_BEYOND_PREFIX)
+    tables.must(
+        air.delay_spread_seconds <= longest,
+        "air.delay_spread_seconds",
+        f"echoes outlast the cyclic prefix of {grid.prefix} symbols: must be at most {longest:.3g} s; lengthen "
+        "air.cyclic_prefix, or take more subcarriers",
+    )
+    width_hz = grid.widths[0] * SYMBOLS_PER_SECOND / grid.subcarriers
+    fitting = int(_WIDEST / (2.0 * math.pi * air.delay_spread_seconds) / SYMBOLS_PER_SECOND * grid.subcarriers)
+    tables.must(
+        2.0 * math.pi * width_hz * air.delay_spread_seconds <= _WIDEST or grid.widths[0] == 1,
+        "air.cluster_subcarriers",
+        f"the channel changes within {width_hz / 1e3:.3g} kHz with echoes of {air.delay_spread_seconds:g} s; must be "
+        f"at most {max(1, fitting)}",
+    )
+
+
+def _check_integers(tables: Tables) -> None:
+    """What sums of integers allow."""
+    privacy, integers = tables.privacy, 'for privacy.arithmetic = "integers"'
+    if privacy.arithmetic == "real":
+        for key in ("privacy.modulus_bits", "privacy.sum_range"):
+            tables.must_be(key, 0, 'for privacy.arithmetic = "real"; it is for "integers"')
+        return
+    noise = f'must be "masked" or "workers" {integers}: workers bring integer noise'
+    tables.must(privacy.noise != "receiver", "privacy.noise", noise)
+    if not tables.air.is_ideal:
+        raise ScenarioError(
+            'privacy.arithmetic = "integers": needs the ideal air: residues must arrive exactly, and one wrong bit '
+            'spoils a number; use privacy.arithmetic = "real", or air.preset = "ideal"'
+        )
+    for key, wanted in {
+        "mixing.policy": "equalmix",
+        "mixing.prior": (),
+        "mixing.power": "dp",
+        "radio.fading": "none",
+        "workers.bits": 0,
+        "privacy.accountant": "gdp",
+        "privacy.sensitivity": "encoder",
+        "privacy.mask_share": 0.0,
+        "privacy.above_thermal_db": 0.0,
+    }.items():
+        tables.must_be(key, wanted, integers)
+    tables.must(privacy.modulus_bits != 1, "privacy.modulus_bits", "must be 2 to 62, or 0 for as many as it takes")
 
 
 def require_single_rows(workers: Workers, command: str) -> None:
     """Refuse workers with several rows each."""
     if workers.several_rows:
-        key = "worker_column" if workers.worker_column else "holding"
         allowed = "empty" if workers.worker_column else '"drawn" or "dealt"'
         raise ScenarioError(
-            f"workers.{key} = {shown(getattr(workers, key))}: must be {allowed} for {command}, which treats workers "
-            "with one row each; airmix run and account take several"
+            f"{_key_of_rows(workers)} = {shown(workers.worker_column or workers.holding)}: must be {allowed} for "
+            f"{command}, which treats workers with one row each; airmix run and account take several"
         )
 
 

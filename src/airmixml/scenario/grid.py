@@ -3,14 +3,13 @@
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
 from airmixml.errors import ScenarioError
 from airmixml.scenario.rules import Items
 from airmixml.scenario.scenario import Scenario
-from airmixml.scenario.tables import TABLES
-from airmixml.scenario.toml import TOP_LEVEL, all_keys, parse_assignments, unknown_key
+from airmixml.scenario.toml import TOP_LEVEL, all_keys, parse_assignments, rule_of, unknown_key
 from airmixml.wording import shown, shown_name
 
 MOST_RUNS: Final = 100_000
@@ -50,7 +49,7 @@ class Grid:
         for key, several in values.items():
             if isinstance(several, str) or not isinstance(several, Iterable):
                 raise ScenarioError(f"grid {shown_name(key)} = {shown(several)}: must be a list of values")
-            axes[key] = tuple(dict.fromkeys(_checked(key, value) for value in several))
+            axes[key] = tuple(dict.fromkeys(_rule(key).check(key, value) for value in several))
             if not axes[key]:
                 raise ScenarioError(f"grid {shown_name(key)}: has no value: must have at least one")
         return cls(axes)
@@ -104,13 +103,7 @@ def _rule(key: str) -> Any:
         raise ScenarioError(f"--grid {key}: must be a key of a table, such as privacy.epsilon; {advice}")
     if key not in all_keys():
         raise unknown_key(key)
-    table, _, entry = key.rpartition(".")
-    return next(declared.metadata["rule"] for declared in fields(TABLES[table]) if declared.name == entry)
-
-
-def _checked(key: str, value: Any) -> Any:
-    """Return the value as a scenario stores it; refuse one that the key never takes."""
-    return _rule(key).check(key, value)
+    return rule_of(key)
 
 
 def _parsed(key: str, text: str) -> Any:

@@ -4,7 +4,7 @@ import math
 import numbers
 from collections.abc import Collection
 from dataclasses import dataclass, field, fields
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from airmixml.errors import ScenarioError
 from airmixml.registries import Registry
@@ -12,17 +12,6 @@ from airmixml.wording import did_you_mean, shown
 
 AUTO: Final = "auto"
 """What a key says that leaves its choice to the rest of the scenario."""
-
-
-class Rule(Protocol):
-    """Checks one value and returns it in its stored type."""
-
-    @property
-    def must_be(self) -> str:
-        """What a value must be, in words."""
-
-    def check(self, name: str, value: object) -> object:
-        """Return ``value`` as stored, or raise a ScenarioError that names ``name``."""
 
 
 def _refuse(name: str, value: object, must_be: str) -> ScenarioError:
@@ -185,7 +174,7 @@ class Label(Text):
 class Items:
     """A list whose entries obey one rule; stored as a tuple."""
 
-    rule: Rule
+    rule: "Rule"
     least: int = 0
 
     @property
@@ -199,6 +188,10 @@ class Items:
         if not isinstance(value, (list, tuple)) or len(value) < self.least:
             raise _refuse(name, value, f"a list of at least {self.least} values" if self.least else "a list")
         return tuple(self.rule.check(f"{name}[{place}]", entry) for place, entry in enumerate(value))
+
+
+Rule = Real | Whole | Choice | Text | Items
+"""Says what a value ``must_be``, and ``check``s one: returns it as it is stored, or refuses it by the key's name."""
 
 
 def key(default: Any, rule: Rule, doc: str) -> Any:

@@ -10,10 +10,9 @@ from typing import Any, Final
 from airmixml.errors import ScenarioError
 from airmixml.notebook import html_text
 from airmixml.scenario.air import Air, air_text
-from airmixml.scenario.air_consistency import check_air
 from airmixml.scenario.air_words import finite, titled
 from airmixml.scenario.automatic import choose, is_chosen
-from airmixml.scenario.consistency import check_consistency, check_integers
+from airmixml.scenario.consistency import Tables, check_consistency
 from airmixml.scenario.rules import Rule, Text, Whole
 from airmixml.scenario.tables import OWN_FILES, TABLES, Learner, Mixing, Privacy, Radio, Workers
 from airmixml.scenario.toml import (
@@ -56,9 +55,8 @@ class Scenario:
         if self.name.strip(" .") != self.name:
             raise ScenarioError(f"name = {shown(self.name)}: must not begin or end with a dot or a space")
         workers, learner = self._chosen()
-        check_consistency(workers, self.radio, self.mixing, self.privacy, learner)
-        check_air(self.air, self.radio, self.mixing, self.privacy)
-        check_integers(self.air, workers, self.radio, self.mixing, self.privacy)
+        others: dict[str, Any] = {name: getattr(self, name) for name in ("radio", "air", "mixing", "privacy")}
+        check_consistency(Tables(workers=workers, learner=learner, **others))
 
     def _chosen(self, inputs: int = 0) -> tuple[Workers, Learner]:
         return choose(self.workers, self.radio, self.mixing, self.privacy, self.learner, inputs=inputs)
@@ -108,10 +106,7 @@ class Scenario:
         return self.with_overrides(f"air.preset={name}")
 
     def with_bounds(self, path: str | Path) -> Scenario:
-        """Return a copy with the bounds of a file that has a line ``COLUMN = [lower, upper]`` for each input column.
-
-        Columns that the file does not name are no inputs then.
-        """
+        """Return a copy with the bounds of a file of lines ``COLUMN = [lower, upper]``; other columns are no inputs."""
         bounds = parse_toml(read_scenario_file(Path(path), kind="file of bounds"), source=str(path))
         listed = [name for name in self.workers.feature_columns if name in bounds]
         return replace(self, workers=replace(self.workers, **bounded_columns(bounds, listed)))

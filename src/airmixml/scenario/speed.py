@@ -28,18 +28,11 @@ class Speed:
 
 @dataclass(frozen=True, kw_only=True)
 class RunContext:
-    """Where and how a command works.
+    """Where and how a command works."""
 
-    Attributes:
-        speed: device, block size and threads.
-        data_dir: folder with the four MNIST files; None: the cache, which is filled where needed.
-        progress: told how far each stage is.
-        secret: what hides the data is drawn from it, once; None: from the scenario's seed, which everybody knows.
-        engine: where parts that need nothing of each other run.
-    """
-
-    speed: Speed = field(default_factory=Speed)
-    data_dir: Path | None = None
-    progress: Progress = silent
+    speed: Speed = field(default_factory=Speed)  #: device, block size and threads
+    data_dir: Path | None = None  #: folder with the four MNIST files; None: the cache, which is filled where needed
+    progress: Progress = silent  #: told how far each stage is
+    #: What hides the data is drawn from it, once; None: from the scenario's seed, which everybody knows.
     secret: Secret | None = None
-    engine: Engine = field(default_factory=Engine)
+    engine: Engine = field(default_factory=Engine)  #: where parts that need nothing of each other run

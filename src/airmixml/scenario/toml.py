@@ -170,7 +170,7 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, Any]:
 
 def _parse(name: str, text: str) -> Any:
     """Read a value as TOML; words need no quotes, and a list no brackets."""
-    rule = _rule(name)
+    rule = rule_of(name)
     if isinstance(rule, Items):
         value = _toml_or_word(text)
         if isinstance(value, list) and not isinstance(rule.rule, Text):
@@ -195,7 +195,8 @@ def _toml_or_word(text: str) -> Any:
         return text
 
 
-def _rule(name: str) -> object:
+def rule_of(name: str) -> Any:
+    """Return what the values of a key must be; None for the seed."""
     table, dot, entry = name.rpartition(".")
     if not dot:
         return Text() if name == "name" else None

@@ -59,21 +59,13 @@ def _sinc(x: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class SubcarrierGrid:
-    """What the keys of the table ``[air]`` make of time and frequency; all lengths in symbols of a single carrier.
+    """What the keys of the table ``[air]`` make of time and frequency; all lengths in symbols of a single carrier."""
 
-    Attributes:
-        subcarriers: N.
-        prefix: length of the cyclic prefix, a whole number.
-        widths: subcarriers of each cluster; the last may have fewer.
-        pilots: OFDM symbols at the start of a block that carry pilots, for the workers and then for the server.
-        guard: silence after a block.
-    """
-
-    subcarriers: int
-    prefix: int
-    widths: tuple[int, ...]
-    pilots: int
-    guard: int
+    subcarriers: int  # N
+    prefix: int  # length of the cyclic prefix, a whole number
+    widths: tuple[int, ...]  # subcarriers of each cluster; the last may have fewer
+    pilots: int  # OFDM symbols at the start of a block that carry pilots, for the workers and then for the server
+    guard: int  # silence after a block
 
     @property
     def length(self) -> int:

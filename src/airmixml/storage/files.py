@@ -39,10 +39,7 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file under a name of its own, wait until it is on the disk, and rename it.
-
-    No reader ever sees part of it, even after a crash or with two writers at once.
-    """
+    """Write a file under another name, wait until it is on the disk, and rename it: no reader ever sees part of it."""
     # Not the tempfile module: its files are readable by their owner alone, and a folder may be shared.
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.airmix-unfinished")
     try:

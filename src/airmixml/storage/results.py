@@ -34,9 +34,7 @@ _NOT_IN_JSON: Final = ("inf", "-inf", "nan")
 class ResultStore:
     """Results in a folder, one file each: ``NAME.json``, or ``NAME.npz`` where they have arrays.
 
-    Args:
-        folder: made when the first result is saved.
-        identity: what a result must have been saved with to be loaded again, beyond its name.
+    The folder is made with the first of them. Only what was saved with the same ``identity`` is loaded again.
     """
 
     def __init__(self, folder: Path, identity: str = "") -> None:
@@ -57,10 +55,7 @@ class ResultStore:
         write_bytes(self.folder / name, content.getvalue())
 
     def load(self, name: str, read: Callable[[Any, dict[str, NDArray[Any]]], Result]) -> Result | None:
-        """Return what ``read`` makes of the values and arrays; None where there are none, or damaged or other ones.
-
-        Whatever ``read`` raises says that the content is odd.
-        """
+        """Return what ``read`` makes of values and arrays; None where there are none, or damaged or other ones."""
         path, made_by = self.folder / name, [self._identity, name]
         try:
             about, arrays = _content(path)

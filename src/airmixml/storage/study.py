@@ -47,19 +47,13 @@ class Budget(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Study(Generic[Cell, Outcome, Result]):
-    """Cells, what is done with each, and what is made of all outcomes.
+    """Cells, what is done with each, and what is made of all outcomes."""
 
-    Attributes:
-        cells: what is run; equal ones once.
-        task: runs and keeps them.
-        reducer: makes the result of the outcomes (in the order of the cells) and of how many were found finished.
-        budget: what the cells spend, where a ledger counts it.
-    """
-
-    cells: Sequence[Cell]
-    task: Task[Cell, Outcome]
+    cells: Sequence[Cell]  # what is run; equal ones once
+    task: Task[Cell, Outcome]  # runs and keeps them
+    # Makes the result of the outcomes (in the order of the cells) and of how many were found finished.
     reducer: Callable[[Mapping[Cell, Outcome], int], Result]
-    budget: Budget | None = None
+    budget: Budget | None = None  # what the cells spend, where a ledger counts it
 
     def run(self) -> Result:
         """Run the cells that are not kept yet, and return what the reducer makes of all.
