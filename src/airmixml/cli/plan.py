@@ -14,9 +14,8 @@ from typer import Option
 from airmixml.cli import options
 from airmixml.cli.account import picture_path
 from airmixml.cli.finished import report_into
-from airmixml.cli.terminal import console, print_json, print_line, print_report, progress_bars
+from airmixml.cli.terminal import console, print_json, print_line, print_part, print_report, progress_bars
 from airmixml.errors import ScenarioError
-from airmixml.output.tables import terminal_table
 from airmixml.planning.known_inputs import data_dimensions, input_moments, table_columns
 from airmixml.scenario import Scenario
 from airmixml.scenario.rules import Whole
@@ -25,7 +24,6 @@ from airmixml.storage.run_folder import check_free
 
 if TYPE_CHECKING:
     from airmixml.planning.plan import Plan
-    from airmixml.planning.plan_page import Part
 
 
 def plan_command(
@@ -107,7 +105,7 @@ def plan_command(
         _write_recommended(plan, scenario, write)
     from airmixml.planning.plan_page import plan_parts, write_plan
 
-    parts = list(plan_parts(plan, scenario, dimensions, _run_of(file, preset, assignments, bounds)))
+    parts = list(plan_parts(plan.to_dict(), scenario, _run_of(file, preset, assignments, bounds), dimensions))
     report: dict[str, str] = {}
     if out is not None:
         with writing_to(out):
@@ -118,7 +116,11 @@ def plan_command(
     if as_json:
         print_json({**plan.to_dict(), "seconds": seconds, **({"picture": str(drawn)} if drawn else {}), **report})
         return
-    _print(plan, parts)
+    colour = "green" if plan.feasible else "red"
+    console.print(f"[bold]{escape(plan.title)}[/bold]: [{colour}]{'feasible' if plan.feasible else 'not feasible'}[/]")
+    console.print(escape(plan.verdict))
+    for part in parts:
+        print_part(part)
     if write is not None and plan.feasible:
         print_line(f"scenario: {write}")
     if drawn is not None:
@@ -150,18 +152,6 @@ def _write_recommended(plan: Plan, scenario: Scenario, path: Path) -> None:
     overrides += () if plan.masks is None else plan.masks.overrides
     with writing_to(path, option="--write"):
         write_text(path, with_masks_settled(scenario.with_overrides(*overrides)).to_toml(comments=True))
-
-
-def _print(plan: Plan, parts: list[Part]) -> None:
-    colour = "green" if plan.feasible else "red"
-    console.print(f"[bold]{escape(plan.title)}[/bold]: [{colour}]{'feasible' if plan.feasible else 'not feasible'}[/]")
-    console.print(escape(plan.verdict))
-    for part in parts:
-        if isinstance(part, str):
-            print_line(part)
-            continue
-        rows = [list(map(escape, row)) for row in part.rows]
-        console.print(terminal_table(part.columns, rows, title=part.title, words=part.words))
 
 
 def _with_rows(scenario: Scenario, rows: int, inputs: int) -> Scenario:

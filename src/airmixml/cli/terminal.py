@@ -16,6 +16,7 @@ from typer import Exit
 
 from airmixml.cli.interrupt import RESUME, is_resumable, raise_when_interrupted
 from airmixml.output.numbers import duration
+from airmixml.output.tables import Table
 from airmixml.progress import Progress
 
 if TYPE_CHECKING:
@@ -40,6 +41,14 @@ def print_json(result: dict[str, Any]) -> None:
 def print_line(text: str, style: str | None = None) -> None:
     """Print a line as it is: nothing in it is markup, and however long it is, no path in it is broken."""
     console.print(text, style=style, markup=False, soft_wrap=True)
+
+
+def print_part(part: str | Table) -> None:
+    """Print a line or a table; nothing in it is markup."""
+    if isinstance(part, str):
+        print_line(part)
+    else:
+        console.print(part.plain)
 
 
 def print_report_place(

@@ -6,7 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -48,6 +48,14 @@ class Table:
     spare: tuple[str, ...] = ()
     elsewhere: str = "a wider terminal or --json"
     options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def plain(self) -> Table:
+        """The table with texts that look like Rich's markup shown as they are."""
+        from rich.markup import escape
+
+        columns, *rows = (tuple(map(escape, row)) for row in (self.columns, *self.rows))
+        return replace(self, columns=columns, rows=tuple(rows))
 
     def to_markdown(self) -> str:
         """Return the table with its title and note."""
