@@ -26,11 +26,7 @@ if TYPE_CHECKING:
 
 
 def compare_command(
-    file: options.File = None,
-    preset: options.Preset = None,
-    air: options.AirName = None,
-    assignments: options.Assignments = None,
-    bounds: options.Bounds = None,
+    chosen: options.Chosen,
     methods: Annotated[
         str | None, Option(metavar="NAME,...", help=f"Methods to run: {choices(METHODS)} [default: all that can run].")
     ] = None,
@@ -53,9 +49,7 @@ def compare_command(
     All use the same data, channel and privacy target. Finished results are kept: repeat the same command to resume;
     more seeds or methods add to it.
     """
-    scenario = options.choose_scenario(
-        file, preset, options.on_air(air, assignments), seed, bounds=bounds, data_dir=data_dir
-    )
+    scenario = chosen.settled(seed, data_dir=data_dir)
     speed = Speed(device=device, threads=threads)
     if seeds < 1:
         raise ScenarioError(f"seeds = {seeds}: must be at least 1")
@@ -72,10 +66,10 @@ def compare_command(
     else:
         from airmixml.compare import choose_methods
 
-        chosen, left_out = choose_methods(methods, scenario, speed)
+        to_run, left_out = choose_methods(methods, scenario, speed)
         from airmixml.compare import compare_methods
 
-        compare = partial(compare_methods, scenario, chosen, left_out=left_out, may_fail=methods is None)
+        compare = partial(compare_methods, scenario, to_run, left_out=left_out, may_fail=methods is None)
         name = f"compare-{scenario.name}"
     with progress_bars() as progress:
         context = RunContext(speed=speed, data_dir=data_dir, progress=progress)

@@ -40,8 +40,10 @@ def load(name: str, place: str) -> Any:
     found: typer.Typer | Callable[..., None] = getattr(import_module(module), attribute)
     if isinstance(found, typer.Typer):
         return typer.main.get_command(found)
+    from airmixml.cli.options import with_groups  # here: a list of commands needs no options
+
     alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-    alone.command(name)(found)
+    alone.command(name)(with_groups(found))
     return typer.main.get_command(alone)
 
 

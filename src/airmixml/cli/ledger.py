@@ -217,13 +217,10 @@ def _chosen(file: Any, named: bool, workers: list[str] | None) -> Any:
 
 
 @app.command("check")
+@options.with_groups
 def check_scenario(
     ledger: Ledger,
-    file: options.File = None,
-    preset: options.Preset = None,
-    air: options.AirName = None,
-    assignments: options.Assignments = None,
-    bounds: options.Bounds = None,
+    chosen: options.Chosen,
     seed: options.Seed = None,
     seeds: options.Seeds = 1,
     public_test: Annotated[bool, Option("--public-test", help="As for airmix run --private.")] = False,
@@ -242,15 +239,7 @@ def check_scenario(
         raise ScenarioError(f"--seeds {seeds}: must be at least 1")
 
     def check() -> Any:
-        scenario = options.choose_scenario(
-            file,
-            preset,
-            options.on_air(air, assignments),
-            seed,
-            bounds=bounds,
-            data_dir=data_dir,
-            test_rows=public_test or not private,
-        )
+        scenario = chosen.settled(seed, data_dir=data_dir, test_rows=public_test or not private)
         scenario.with_seed(scenario.seed + seeds - 1)  # refuses a last seed that is too large
         if private:
             from airmixml.workers.loading import check_protectable

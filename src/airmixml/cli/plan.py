@@ -27,11 +27,7 @@ if TYPE_CHECKING:
 
 
 def plan_command(
-    file: options.File = None,
-    preset: options.Preset = None,
-    air: options.AirName = None,
-    assignments: options.Assignments = None,
-    bounds: options.Bounds = None,
+    chosen: options.Chosen,
     input_dim: options.InputDim = None,
     label_dim: options.LabelDim = None,
     input_mean: Annotated[
@@ -65,11 +61,10 @@ def plan_command(
     Prints feasibility, power, energy, SNR, and better designs at the same privacy. No data is read. The scenario's
     privacy target sets the power.
     """
-    assignments = options.on_air(air, assignments)
     if rows is None:
-        scenario = options.choose_scenario(file, preset, assignments, bounds=bounds, settled=input_dim is None)
+        scenario = chosen.settled(may_read=input_dim is None)
     else:
-        scenario = _with_rows(options.read_scenario(file, preset, assignments, bounds=bounds), rows, input_dim or 0)
+        scenario = _with_rows(chosen.read(), rows, input_dim or 0)
     dimensions = data_dimensions(scenario, input_dim, label_dim)
     from airmixml.workers.loading import check_signal_memory
 
@@ -105,7 +100,7 @@ def plan_command(
         _write_recommended(plan, scenario, write)
     from airmixml.planning.plan_page import plan_parts, write_plan
 
-    parts = list(plan_parts(plan.to_dict(), scenario, _run_of(file, preset, assignments, bounds), dimensions))
+    parts = list(plan_parts(plan.to_dict(), scenario, ["airmix", "run", *chosen.words()], dimensions))
     report: dict[str, str] = {}
     if out is not None:
         with writing_to(out):
@@ -134,13 +129,6 @@ def _check_out(out: Path | None, picture: Path | None, *, force: bool) -> None:
         raise ScenarioError("--picture and --out: the folder --out has a picture of its own; keep one of them")
     if out is not None:
         check_free(out, force=force)
-
-
-def _run_of(file: Path | None, preset: str | None, assignments: list[str], bounds: Path | None) -> list[str]:
-    """Return the ``airmix run`` of what was planned, before anything is changed."""
-    chosen = [str(file)] if file is not None else ["--preset", preset or ""]
-    declared = [] if bounds is None else ["--bounds", str(bounds)]
-    return ["airmix", "run", *chosen, *declared, *(word for each in assignments for word in ("--set", each))]
 
 
 def _write_recommended(plan: Plan, scenario: Scenario, path: Path) -> None:

@@ -20,11 +20,7 @@ _CHECKPOINT_VARIABLE = "AIRMIX_CHECKPOINT_SECONDS"
 
 @hides_values
 def run_command(
-    file: options.File = None,
-    preset: options.Preset = None,
-    air: options.AirName = None,
-    assignments: options.Assignments = None,
-    bounds: options.Bounds = None,
+    chosen: options.Chosen,
     seed: options.Seed = None,
     seeds: options.Seeds = 1,
     out: options.Out = None,
@@ -54,7 +50,7 @@ def run_command(
     same command to resume an interrupted run. Without --private it is a simulation: its noise follows from the seed.
     """
     tested = public_test or not private
-    scenario = options.read_scenario(file, preset, options.on_air(air, assignments), seed, bounds=bounds)
+    scenario = chosen.read(seed)
     if private:
         from airmixml.workers.loading import check_protectable  # here: it needs NumPy
 

@@ -29,11 +29,7 @@ if TYPE_CHECKING:
 
 
 def sweep_command(
-    file: options.File = None,
-    preset: options.Preset = None,
-    air: options.AirName = None,
-    assignments: options.Assignments = None,
-    bounds: options.Bounds = None,
+    chosen: options.Chosen,
     grid: Annotated[
         list[str] | None,
         Option(metavar="KEY=V1,V2,...", help="Values of a key; repeat for all combinations. Lists in brackets."),
@@ -71,7 +67,7 @@ def sweep_command(
     simulation: it protects nobody's data.
     """
     # What it leaves to its data each cell has its own of.
-    scenario = options.read_scenario(file, preset, options.on_air(air, assignments), seed, bounds=bounds)
+    scenario = chosen.read(seed)
     values, processes = Grid.parse(grid or ()), options.check_jobs(jobs)
     from airmixml.sweeps.grid_sweep import check_command, sweep_grid
     from airmixml.sweeps.sweep_files import NO_PARQUET, sweep_dict, write_sweep

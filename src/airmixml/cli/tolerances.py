@@ -15,11 +15,7 @@ _SEEDS, _QUICK_SEEDS = 3, 1
 
 
 def tolerances_command(
-    file: options.File = None,
-    preset: options.Preset = None,
-    air: options.AirName = None,
-    assignments: options.Assignments = None,
-    bounds: options.Bounds = None,
+    chosen: options.Chosen,
     drop: Annotated[float, Option(help="Points by which accuracy may fall.")] = 1.0,
     only: Annotated[
         str | None, Option(metavar="KEY,...", help="Keys of the table [air], such as absent,adc_bits [default: all].")
@@ -49,9 +45,7 @@ def tolerances_command(
     chosen_ladders(only)
     processes = options.check_jobs(jobs)
     options.check_force(force, out)
-    scenario = options.choose_scenario(
-        file, preset, options.on_air(air, assignments), seed, bounds=bounds, data_dir=data_dir
-    )
+    scenario = chosen.settled(seed, data_dir=data_dir)
     from airmixml.tolerances.tolerance_page import notes, terminal_tolerances, write_tolerances
     from airmixml.tolerances.tolerance_search import find_tolerances
 

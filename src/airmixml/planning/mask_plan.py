@@ -109,13 +109,13 @@ def plan_masks(sizing: Sizing, received_watts: float) -> MaskPlan | None:
     masking = masking_of(scenario)
     if masking is None:
         return None
-    radio, noise, signal = scenario.radio, expected_noise(scenario, sizing.signal_loss), sizing.signal
+    radio, noise, signal = scenario.radio, expected_noise(scenario, sizing.signal_loss), sizing.system.signal
     gains = sizing.path_gain**2
     added_joules = masking.added_watts * noisy_symbols(scenario, signal.symbols) / SYMBOLS_PER_SECOND
-    sent_watts = (received_watts * sizing.joules_per_watt + added_joules) / sizing.system.slot_seconds
+    sent_watts = (received_watts * sizing.system.joules_per_watt + added_joules) / sizing.system.slot_seconds
     power_scale_watts = received_watts * radio.scheduled**2  # of equal shares
     deviation = math.sqrt(noise.total_watts / 2.0 / power_scale_watts / radio.slots)
-    move = sizing.sensitivity.squared_move(scenario.privacy.adjacency, "none")
+    move = sizing.system.sensitivity.squared_move(scenario.privacy.adjacency, "none")
     typical = radio.slots * radio.scheduled / scenario.workers.count
     mu = math.sqrt(typical * received_watts * move / (noise.total_watts / 2.0))
     costs = tuple(_costs(sizing, noise.total_watts / received_watts))
@@ -168,7 +168,7 @@ def _costs(sizing: Sizing, planned: float) -> list[Cost]:
     for name, override in others:
         try:
             other = scenario.with_overrides(override)
-            watts = private_received_watts(other, sizing.sensitivity, quickly=True)
+            watts = private_received_watts(other, sizing.system.sensitivity, quickly=True)
             noise_db = float(ratio_to_db(expected_noise(other, sizing.signal_loss).total_watts / watts / planned))
         except AirMixError:
             noise_db = math.inf
