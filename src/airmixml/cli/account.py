@@ -17,7 +17,7 @@ from typer import Context, Option
 
 from airmixml.cli import options
 from airmixml.cli.options import choices
-from airmixml.cli.terminal import console, print_json, print_line, progress_bars
+from airmixml.cli.terminal import console, progress_bars, report_lines, show
 from airmixml.engines import Engine
 from airmixml.errors import AirMixError, ScenarioError
 from airmixml.output.numbers import plural
@@ -116,13 +116,10 @@ def account_command(
 
             with writing_to(drawn, option="--picture"):
                 draw_account(account, *epsilon_curves(account, progress=progress, engine=machines), drawn)
-    if as_json:
-        shown = {"picture": str(drawn)} if drawn is not None else {}
-        print_json({**account.to_dict(), "seconds": seconds, **shown})
-        return
-    _print(account, brief=brief)
-    if drawn is not None:
-        print_line(f"picture: {drawn}")
+    picture_place = {"picture": str(drawn)} if drawn is not None else {}
+    if not as_json:
+        _print(account, brief=brief)
+    show(as_json, {**account.to_dict(), "seconds": seconds, **picture_place}, *report_lines(picture_place))
 
 
 def _given(context: Context, names: Iterable[str]) -> list[str]:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option
 
 from airmixml.cli import options
-from airmixml.cli.finished import add_report
+from airmixml.cli.finished import show_study
 from airmixml.cli.options import choices
-from airmixml.cli.terminal import console, print_json, print_line, print_report_place, progress_bars
+from airmixml.cli.terminal import progress_bars
 from airmixml.errors import ScenarioError
 from airmixml.output.numbers import plural
 from airmixml.registries import METHODS
@@ -66,33 +66,28 @@ def compare_command(
     else:
         from airmixml.compare import choose_methods
 
-        to_run, left_out = choose_methods(methods, scenario, speed)
+        to_run, cannot_run = choose_methods(methods, scenario, speed)
         from airmixml.compare import compare_methods
 
-        compare = partial(compare_methods, scenario, to_run, left_out=left_out, may_fail=methods is None)
+        compare = partial(compare_methods, scenario, to_run, left_out=cannot_run, may_fail=methods is None)
         name = f"compare-{scenario.name}"
     with progress_bars() as progress:
         context = RunContext(speed=speed, data_dir=data_dir, progress=progress)
         folder = out or Path("runs") / name
         comparison = compare(seeds=seeds, out=folder, force=force, ledger=ledger, context=context)
-    from airmixml.compare.comparison_tables import write_comparison
+    from airmixml.compare.comparison_tables import brief_adversaries_table, brief_table, write_comparison
 
-    files = [str(path) for path in write_comparison(comparison)]
-    report = add_report(comparison.out)
-    seconds = time.perf_counter() - started
-    if as_json:
-        print_json({**comparison.to_dict(), "out": str(comparison.out), "files": files, "seconds": seconds, **report})
-        return
-    _print(comparison, seconds, report)
-
-
-def _print(comparison: Comparison, seconds: float, report: dict[str, str]) -> None:
-    from airmixml.compare.comparison_tables import brief_adversaries_table, brief_table
-
-    console.print(brief_table(comparison))
-    console.print(brief_adversaries_table(comparison))
-    print_line(simulated(comparison.scenario.seed))
-    if comparison.left_out:
-        print_line("left out: " + "; ".join(f"{name} ({why})" for name, why in comparison.left_out.items()))
-    kept = f" ({plural(comparison.kept, 'result')} already finished)" if comparison.kept else ""
-    print_report_place(seconds, comparison.out, "compare", report, note=kept)
+    files, left_out = write_comparison(comparison), comparison.left_out
+    show_study(
+        as_json,
+        comparison.to_dict(),
+        brief_table(comparison),
+        brief_adversaries_table(comparison),
+        simulated(scenario.seed),
+        *(["left out: " + "; ".join(f"{name} ({why})" for name, why in left_out.items())] if left_out else []),
+        name="compare",
+        out=comparison.out,
+        files=files,
+        seconds=time.perf_counter() - started,
+        kept=plural(comparison.kept, "result") if comparison.kept else "",
+    )

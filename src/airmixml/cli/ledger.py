@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.markup import escape
+from rich.text import Text
 from typer import Argument, Option
 
 from airmixml.budgets import LedgerFile, Loss, People, Request
@@ -14,11 +14,11 @@ from airmixml.budgets.file import MOST_WORKERS
 from airmixml.budgets.report import draw_standings, plain_entry, plain_facts, summary, worker_rows
 from airmixml.cli import options
 from airmixml.cli.account import picture_path
-from airmixml.cli.terminal import console, print_json, print_line, progress_bars
+from airmixml.cli.terminal import progress_bars, report_lines, show
 from airmixml.errors import LedgerError, ScenarioError
 from airmixml.hiding import hide_values
 from airmixml.output.numbers import plural
-from airmixml.output.tables import rows_csv, terminal_table
+from airmixml.output.tables import Table, rows_csv, terminal_table
 from airmixml.registries import ADVERSARIES
 from airmixml.storage.files import write_text, writing_to
 from airmixml.wording import did_you_mean, shown
@@ -80,11 +80,9 @@ def create_ledger(
         people=People(label=people, count=workers) if people else None,
         strict_names=strict_names,
     )
-    if as_json:
-        print_json({"ledger": str(ledger), **plain_facts(made)})
-        return
     against = " and ".join(adversary or ("server",))
-    print_line(f"{ledger}: epsilon {epsilon:g}, delta {delta:g} for each worker against {against}, {adjacency}")
+    made_for = f"epsilon {epsilon:g}, delta {delta:g} for each worker against {against}, {adjacency}"
+    show(as_json, {"ledger": str(ledger), **plain_facts(made)}, f"{ledger}: {made_for}")
 
 
 @app.command("show")
@@ -107,53 +105,47 @@ def show_ledger(
     if drawn is not None:
         with writing_to(drawn, option="--picture"):
             draw_standings(pairs, f"{ledger.name}: {facts['people']}", drawn)
-    if as_json:
-        shown_in = {} if drawn is None else {"picture": str(drawn)}
-        print_json({"ledger": str(ledger), **facts, "adversaries": found, "reserved_entries": open_entries, **shown_in})
-        return
     people = facts["people"] or "nobody yet: the first run says who"
-    print_line(f"{ledger}: {people}; {facts['mode']}, {facts['adjacency']} neighbours")
+    parts: list[str | Text | Table] = [f"{ledger}: {people}; {facts['mode']}, {facts['adjacency']} neighbours"]
     for each in found:
         title = f"against {each['adversary']}: epsilon {each['epsilon']:g}, delta {each['delta']:g}"
-        rows = [
-            (
-                escape(line["worker"]),
-                "delta used up" if line["spent"] is None else f"{line['spent']:.4g}",
-                f"{line['left']:.4g}",
-            )
-            for line in each["fullest"]
-        ]
-        print_line(title, style="bold")
-        console.print(terminal_table(("fullest workers", "spent", "left"), rows))
+        parts += [Text(title, style="bold"), _fullest(each["fullest"])]
         if each["over_budget"]:
-            console.print(f"[bold red]{plural(each['over_budget'], 'worker')} beyond the budget[/bold red]")
+            parts.append(Text(f"{plural(each['over_budget'], 'worker')} beyond the budget", style="bold red"))
     if open_entries:
-        print_line(f"{plural(open_entries, 'reservation')} open, counted in full: airmix ledger history {ledger}")
-    if drawn is not None:
-        print_line(f"picture: {drawn}")
+        parts.append(f"{plural(open_entries, 'reservation')} open, counted in full: airmix ledger history {ledger}")
+    picture_place = {} if drawn is None else {"picture": str(drawn)}
+    plain = {"ledger": str(ledger), **facts, "adversaries": found, "reserved_entries": open_entries, **picture_place}
+    show(as_json, plain, *parts, *report_lines(picture_place))
+
+
+def _fullest(workers: list[dict[str, Any]]) -> Table:
+    rows = [
+        (line["worker"], "delta used up" if line["spent"] is None else f"{line['spent']:.4g}", f"{line['left']:.4g}")
+        for line in workers
+    ]
+    return terminal_table(("fullest workers", "spent", "left"), rows).plain
 
 
 @app.command("history")
 def show_history(ledger: Ledger, as_json: options.AsJson = False) -> None:
     """List what was reserved, spent and released, oldest first."""
     entries = LedgerFile(ledger).entries()
-    if as_json:
-        print_json({"ledger": str(ledger), "entries": [plain_entry(each) for each in entries]})
-        return
     rows = [
         (
             str(each.number),
             each.state,
-            escape(each.about),
+            each.about,
             each.reserved_at[:19].replace("T", " "),
             "all" if each.workers is None else f"{each.workers:,}",
-            escape("; ".join(_loss_in_words(name, parts) for name, parts in each.largest.items())),
-            escape(each.reason),
+            "; ".join(_loss_in_words(name, parts) for name, parts in each.largest.items()),
+            each.reason,
         )
         for each in entries
     ]
     columns = ("entry", "state", "what", "UTC", "workers", "largest loss", "reason")
-    console.print(terminal_table(columns, rows, title=str(ledger), words=len(columns), spare=("UTC", "reason")))
+    table = terminal_table(columns, rows, title=str(ledger), words=len(columns), spare=("UTC", "reason"))
+    show(as_json, {"ledger": str(ledger), "entries": [plain_entry(each) for each in entries]}, table.plain)
 
 
 def _loss_in_words(adversary: str, parts: dict[str, float]) -> str:
@@ -199,7 +191,7 @@ def spend(
     (number,) = file.reserve([request], people, already_sent=already_sent)
     if not already_sent:
         file.settle(number)
-    _say(as_json, {"ledger": str(ledger), "entry": number, "state": "spent"}, f"entry {number}: spent")
+    show(as_json, {"ledger": str(ledger), "entry": number, "state": "spent"}, f"entry {number}: spent")
 
 
 def _chosen(file: Any, named: bool, workers: list[str] | None) -> Any:
@@ -261,7 +253,7 @@ def check_scenario(
 
     scenario = hide_values(check, "the owner sees them with --show-values", hide=private and not show_values)
     about = {"ledger": str(ledger), "fits": True, "scenario": scenario.name, "runs": seeds}
-    _say(as_json, about, f"{plural(seeds, 'run')} of {scenario.name} fits" if seeds == 1 else f"{seeds} runs fit")
+    show(as_json, about, f"{plural(seeds, 'run')} of {scenario.name} fits" if seeds == 1 else f"{seeds} runs fit")
 
 
 @app.command("settle")
@@ -273,7 +265,7 @@ def settle(
 ) -> None:
     """Count a reservation as spent: a run that died had sent something."""
     LedgerFile(ledger).settle(number, reason=reason)
-    _say(as_json, {"ledger": str(ledger), "entry": number, "state": "spent"}, f"entry {number}: spent")
+    show(as_json, {"ledger": str(ledger), "entry": number, "state": "spent"}, f"entry {number}: spent")
 
 
 @app.command("release")
@@ -285,7 +277,7 @@ def release(
 ) -> None:
     """Give a reservation back: nothing of that run was sent."""
     LedgerFile(ledger).release(number, reason=reason)
-    _say(as_json, {"ledger": str(ledger), "entry": number, "state": "released"}, f"entry {number}: released")
+    show(as_json, {"ledger": str(ledger), "entry": number, "state": "released"}, f"entry {number}: released")
 
 
 @app.command("export")
@@ -309,11 +301,4 @@ def export(
         text = json.dumps(whole, indent=1, allow_nan=False) + "\n"
     with writing_to(out):
         write_text(out, text)
-    _say(as_json, {"ledger": str(ledger), "out": str(out), "rows": len(rows)}, f"{out}: {plural(len(rows), 'row')}")
-
-
-def _say(as_json: bool, plain: dict[str, Any], words: str) -> None:
-    if as_json:
-        print_json(plain)
-    else:
-        print_line(words)
+    show(as_json, {"ledger": str(ledger), "out": str(out), "rows": len(rows)}, f"{out}: {plural(len(rows), 'row')}")

@@ -14,7 +14,7 @@ from typer import Option
 from airmixml.cli import options
 from airmixml.cli.account import picture_path
 from airmixml.cli.finished import report_into
-from airmixml.cli.terminal import console, print_json, print_line, print_part, print_report, progress_bars
+from airmixml.cli.terminal import console, progress_bars, report_lines, show
 from airmixml.errors import ScenarioError
 from airmixml.planning.known_inputs import data_dimensions, input_moments, table_columns
 from airmixml.scenario import Scenario
@@ -108,19 +108,15 @@ def plan_command(
             look: dict[str, Any] = {"seconds": seconds, "picture": not no_picture, "finish": report_into(reports)}
             folder = write_plan(plan, scenario, parts, out, force=force, **look)
         report = {"run_dir": str(folder), **reports[0]}
-    if as_json:
-        print_json({**plan.to_dict(), "seconds": seconds, **({"picture": str(drawn)} if drawn else {}), **report})
-        return
-    colour = "green" if plan.feasible else "red"
-    console.print(f"[bold]{escape(plan.title)}[/bold]: [{colour}]{'feasible' if plan.feasible else 'not feasible'}[/]")
-    console.print(escape(plan.verdict))
-    for part in parts:
-        print_part(part)
-    if write is not None and plan.feasible:
-        print_line(f"scenario: {write}")
-    if drawn is not None:
-        print_line(f"picture: {drawn}")
-    print_report({name: path for name, path in report.items() if name == "report"})
+    picture_place = {"picture": str(drawn)} if drawn else {}
+    written = {"scenario": str(write)} if write is not None and plan.feasible else {}
+    shown = {**written, **picture_place, **{name: path for name, path in report.items() if name == "report"}}
+    if not as_json:
+        word, colour = ("feasible", "green") if plan.feasible else ("not feasible", "red")
+        console.print(f"[bold]{escape(plan.title)}[/bold]: [{colour}]{word}[/]")
+        console.print(escape(plan.verdict))
+    texts = [part if isinstance(part, str) else part.plain for part in parts]
+    show(as_json, {**plan.to_dict(), "seconds": seconds, **picture_place, **report}, *texts, *report_lines(shown))
 
 
 def _check_out(out: Path | None, picture: Path | None, *, force: bool) -> None:

@@ -7,17 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option
 
 from airmixml.cli import options
-from airmixml.cli.finished import add_report
+from airmixml.cli.finished import show_study
 from airmixml.cli.options import choices
-from airmixml.cli.terminal import (
-    console,
-    print_error_line,
-    print_json,
-    print_line,
-    print_report_place,
-    progress_bars,
-    report_failures,
-)
+from airmixml.cli.terminal import print_error_line, progress_bars, report_failures
 from airmixml.errors import ScenarioError
 from airmixml.output.numbers import plural
 from airmixml.registries import ATTACKS
@@ -70,7 +62,7 @@ def sweep_command(
     scenario = chosen.read(seed)
     values, processes = Grid.parse(grid or ()), options.check_jobs(jobs)
     from airmixml.sweeps.grid_sweep import check_command, sweep_grid
-    from airmixml.sweeps.sweep_files import NO_PARQUET, sweep_dict, write_sweep
+    from airmixml.sweeps.sweep_files import NO_PARQUET, sweep_dict, terminal_summary, write_sweep
 
     with progress_bars() as progress:
         swept = sweep_grid(
@@ -92,14 +84,21 @@ def sweep_command(
             announce=lambda line: print_error_line(f"airmix: {line}"),
         )
         files = write_sweep(swept)
-    report = add_report(swept.out)
     if not any(path.suffix == ".parquet" for path in files):
         print_error_line(f"airmix: {NO_PARQUET}")
-    if as_json:
-        about = {"kept": swept.kept, "out": str(swept.out), "files": list(map(str, files)), "seconds": swept.seconds}
-        print_json({**sweep_dict(swept), **about, **report})
-    else:
-        _print(swept, report, drawn=any(path.suffix == ".png" for path in files))
+    from airmixml.sweeps.sweep_picture import picture_note
+
+    show_study(
+        as_json,
+        {**sweep_dict(swept), "kept": swept.kept},
+        terminal_summary(swept),
+        *filter(None, (*swept.notes, picture_note(swept))),
+        name="sweep",
+        out=swept.out,
+        files=files,
+        seconds=swept.seconds,
+        kept=plural(swept.kept, "run") if swept.kept else "",
+    )
     if swept.failures:
         after = "the other cells are kept; the same command tries those again that broke or were lost"
         report_failures(_failures(swept), "more reasons, see sweep.csv", after)
@@ -121,19 +120,6 @@ def _audit_settings(command: str, trials: int | None, canaries: int | None, faul
         canaries=plain.canaries if canaries is None else canaries,
         fault=fault_named(fault or ""),
     )
-
-
-def _print(swept: Swept, report: dict[str, str], *, drawn: bool) -> None:
-    from airmixml.sweeps.sweep_files import terminal_summary
-    from airmixml.sweeps.sweep_picture import picture_note
-
-    console.print(terminal_summary(swept))
-    for note in swept.notes:
-        print_line(note)
-    if left_out := picture_note(swept):
-        print_line(left_out)
-    kept = f" ({plural(swept.kept, 'run')} already finished)" if swept.kept else ""
-    print_report_place(swept.seconds, swept.out, "sweep", report, note=kept, picture=drawn)
 
 
 def _failures(swept: Swept) -> list[str]:

@@ -5,8 +5,8 @@ from typing import Annotated, Any
 from typer import Option
 
 from airmixml.cli import options
-from airmixml.cli.finished import add_report
-from airmixml.cli.terminal import console, print_json, print_line, print_report_place, progress_bars
+from airmixml.cli.finished import show_study
+from airmixml.cli.terminal import progress_bars
 from airmixml.output.numbers import plural
 from airmixml.tolerances.impairment_ladder import chosen_ladders
 from airmixml.wording import simulated
@@ -63,17 +63,16 @@ def tolerances_command(
             **where,
         )
         files = write_tolerances(found)
-    report = add_report(found.out)
-    if as_json:
-        about = {"out": str(found.out), "files": list(map(str, files)), "seconds": found.seconds, **report}
-        print_json({**found.to_dict(), **about})
-        return
-    console.print(terminal_tolerances(found))
-    for note in notes(found):
-        print_line(note)
-    for each in found.found:
-        if each.why_not:
-            print_line(f"cannot be run: air.{each.ladder.key} ({each.why_not})")
-    print_line(simulated(scenario.seed))
-    kept = f" ({plural(found.kept, 'run')} of {found.runs:,} already finished)" if found.kept else ""
-    print_report_place(found.seconds, found.out, "tolerances", report, note=kept, picture=len(files) > 3)
+    show_study(
+        as_json,
+        found.to_dict(),
+        terminal_tolerances(found),
+        *notes(found),
+        *(f"cannot be run: air.{each.ladder.key} ({each.why_not})" for each in found.found if each.why_not),
+        simulated(scenario.seed),
+        name="tolerances",
+        out=found.out,
+        files=files,
+        seconds=found.seconds,
+        kept=f"{plural(found.kept, 'run')} of {found.runs:,}" if found.kept else "",
+    )

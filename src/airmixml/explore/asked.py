@@ -21,17 +21,11 @@ _MOST_OVERRIDES: Final = 200
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """A scenario as a page asks for it.
+    """A scenario as a page asks for it."""
 
-    Attributes:
-        scenario: with all overrides, as its author left it (a count of 0 is for the data to say).
-        base: ``--preset NAME``, or the name of a scenario file, for a command.
-        overrides: as ``--set`` takes them.
-    """
-
-    scenario: Scenario
-    base: tuple[str, ...]
-    overrides: tuple[str, ...]
+    scenario: Scenario  # with all overrides, as its author left it (a count of 0 is for the data to say)
+    base: tuple[str, ...]  # ``--preset NAME``, or the name of a scenario file, for a command
+    overrides: tuple[str, ...]  # as ``--set`` takes them
 
     @property
     def command(self) -> str:

@@ -27,27 +27,17 @@ class Table:
     """Rows of texts below heads.
 
     On a terminal words wrap, and where numbers do not fit, whole columns go and are named.
-
-    Attributes:
-        columns: their heads; where all are empty no head is shown.
-        rows: texts; Rich's markup counts in them on a terminal.
-        title: stands above the table.
-        note: an explanation, in files.
-        words: how many columns hold words; they are aligned on the left and wrap.
-        spare: columns that a narrow terminal does without first, in this order; then the last ones go. The first column
-            always stays.
-        elsewhere: where columns that do not fit are shown.
-        options: others of ``rich.table.Table``.
     """
 
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    title: str = ""
-    note: str = ""
-    words: int = 1
+    columns: tuple[str, ...]  # their heads; where all are empty no head is shown
+    rows: tuple[tuple[str, ...], ...]  # texts; Rich's markup counts in them on a terminal
+    title: str = ""  # stands above the table
+    note: str = ""  # an explanation, in files
+    words: int = 1  # how many columns hold words; they are aligned on the left and wrap
+    # What a narrow terminal does without first, in this order; then the last ones go. The first column always stays.
     spare: tuple[str, ...] = ()
-    elsewhere: str = "a wider terminal or --json"
-    options: Mapping[str, Any] = field(default_factory=dict)
+    elsewhere: str = "a wider terminal or --json"  # where columns that do not fit are shown
+    options: Mapping[str, Any] = field(default_factory=dict)  # others of ``rich.table.Table``
 
     @property
     def plain(self) -> Table:

@@ -28,19 +28,12 @@ _LARGEST_BYTES: Final = 256_000_000  # a sweep of very many cells; nothing that 
 
 @dataclass(frozen=True, kw_only=True)
 class FoundFolder:
-    """A folder that a command has made.
-
-    Attributes:
-        path: where it is.
-        kind: run, attack, audit, plan, comparison, sweep, tolerances or reproduction.
-        file: the JSON file that says so.
-        plain: its content.
-    """
+    """A folder that a command has made."""
 
     path: Path
-    kind: str
-    file: Path
-    plain: dict[str, Any]
+    kind: str  # run, attack, audit, plan, comparison, sweep, tolerances or reproduction
+    file: Path  # the JSON file that says so
+    plain: dict[str, Any]  # its content
 
     def scenario(self) -> Scenario:
         """Return what was run: of the TOML file, or of the JSON file where there is none."""

@@ -10,7 +10,7 @@ from typing import Any, Final
 from airmixml.output.numbers import epsilon_text
 from airmixml.output.page import Card, Cards, Rows
 from airmixml.reading import read_regular
-from airmixml.reports.cards import NOTHING, against, asked_for, cards_of
+from airmixml.reports.cards import NOTHING, asked_for, cards_of
 from airmixml.reports.commands import command_for, seeds_option
 from airmixml.reports.content import PROTECTED, Content
 from airmixml.reports.folders import FoundFolder
@@ -19,6 +19,7 @@ from airmixml.runs.results import ProtectedResult, RunResult, SeedsResult, load_
 from airmixml.runs.run_rows import plain_rows, row_epsilons, run_rows, run_title
 from airmixml.scenario import Scenario
 from airmixml.storage.results import corrupt_file
+from airmixml.wording import against
 from airmixml.workers.in_words import held_by, row_name
 
 _RELEASABLE: Final = (

@@ -12,7 +12,6 @@ from airmixml.errors import AirMixError, RunFolderError
 from airmixml.output.numbers import NONE, plural
 from airmixml.output.page import Cards, Code, Folded, Notices, Page, Part, Section
 from airmixml.output.tables import Marked, Table
-from airmixml.reports.cards import against
 from airmixml.reports.commands import flat, is_report, recorded_command, shown_value
 from airmixml.reports.content import PROTECTED, Content
 from airmixml.reports.folders import FoundFolder, find_folder
@@ -20,6 +19,7 @@ from airmixml.reports.pictures import MOST_BYTES, draw_curves, embed
 from airmixml.storage.files import write_text, writing_to
 from airmixml.storage.results import corrupt_file
 from airmixml.storage.run_folder import REPORT, SCENARIO
+from airmixml.wording import against
 
 _MOST_FOLDERS: Final = 12
 
