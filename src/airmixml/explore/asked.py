@@ -1,22 +1,56 @@
-"""From what a page sends to a scenario, and back: as TOML, as a command, as Python."""
+"""What a page can choose; from what it sends to a scenario, and back: as TOML, as a command, as Python."""
 
 import math
 import os.path
 import shlex
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
 from airmixml.errors import ScenarioError
-from airmixml.registries import ENCODERS
-from airmixml.scenario import Scenario
-from airmixml.scenario.tables import OWN_FILES
+from airmixml.registries import DATASETS, ENCODERS
+from airmixml.scenario import AIR_PRESETS, Scenario, air_summary, preset_names, preset_summary
+from airmixml.scenario.rules import Choice
+from airmixml.scenario.tables import OWN_FILES, TABLES
 from airmixml.scenario.toml import parse_assignments, parse_toml
+from airmixml.version import __version__
 from airmixml.wording import shown
 
 MOST_WORKERS: Final = 2_000_000
 _MOST_OVERRIDES: Final = 200
+KEYS: Final = (
+    *("workers.dataset", "workers.count", "workers.side_metres", "workers.encoder", "workers.features"),
+    *("workers.sends", "workers.label_weight"),
+    *("radio.slots", "radio.scheduled", "radio.schedule", "radio.slot_seconds", "radio.fading", "radio.rician_k"),
+    *("radio.noise_dbm", "radio.max_power_dbm", "radio.path_loss_exponent"),
+    *("mixing.policy", "mixing.alpha", "mixing.assignment", "mixing.power"),
+    *("privacy.epsilon", "privacy.delta", "privacy.adversary", "privacy.accountant", "privacy.adjacency"),
+    *("privacy.sensitivity", "privacy.noise", "privacy.colluders", "privacy.eavesdropper_distance_metres"),
+    *("privacy.eavesdropper_antennas", "learner.model", "learner.epochs"),
+)
+
+
+def choices() -> dict[str, Any]:
+    """Return what can be chosen, as plain values."""
+    return {
+        "version": __version__,
+        "presets": [{"name": name, "about": preset_summary(name)} for name in preset_names()],
+        "airs": [{"name": name, "about": air_summary(name)} for name in AIR_PRESETS],
+        "keys": dict(_described()),
+    }
+
+
+def _described() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each key with its meaning, and what it may be where that is one of a few words."""
+    for key in KEYS:
+        table, _, name = key.partition(".")
+        declared = next(each for each in fields(TABLES[table]) if each.name == name)
+        rule = declared.metadata["rule"]
+        words = list(rule.words) if isinstance(rule, Choice) else []
+        if key == "workers.dataset":
+            words = list(DATASETS.names)
+        yield key, {"about": declared.metadata["doc"], "words": words, "whole": declared.type in (int, "int")}
 
 
 @dataclass(frozen=True, kw_only=True)

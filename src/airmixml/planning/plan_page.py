@@ -101,8 +101,6 @@ def _masks(masks: Plain, command: list[str]) -> Iterator[Part]:
         ("noise in the sum", ", ".join(f"{name} {share:.1%}" for name, share in shares.items() if share)),
         ("as if", f"epsilon were {masks['epsilon_as_if']:.3g} against the server, by the receiver's noise alone"),
     ]
-    if masks["accuracy"] is not None:
-        rows.append(("accuracy", f"about {masks['accuracy']:.1f} %: measured with this design and as much noise"))
     for each in masks["costs"]:
         cost = "impossible" if each["noise_db"] is None else f"{each['noise_db']:+.1f} dB noise"
         rows.append((each["name"], f"{cost} ({each['override']})"))
