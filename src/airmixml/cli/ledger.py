@@ -191,7 +191,7 @@ def spend(
     (number,) = file.reserve([request], people, already_sent=already_sent)
     if not already_sent:
         file.settle(number)
-    show(as_json, {"ledger": str(ledger), "entry": number, "state": "spent"}, f"entry {number}: spent")
+    _show_state(as_json, ledger, number, "spent")
 
 
 def _chosen(file: Any, named: bool, workers: list[str] | None) -> Any:
@@ -265,7 +265,7 @@ def settle(
 ) -> None:
     """Count a reservation as spent: a run that died had sent something."""
     LedgerFile(ledger).settle(number, reason=reason)
-    show(as_json, {"ledger": str(ledger), "entry": number, "state": "spent"}, f"entry {number}: spent")
+    _show_state(as_json, ledger, number, "spent")
 
 
 @app.command("release")
@@ -277,7 +277,11 @@ def release(
 ) -> None:
     """Give a reservation back: nothing of that run was sent."""
     LedgerFile(ledger).release(number, reason=reason)
-    show(as_json, {"ledger": str(ledger), "entry": number, "state": "released"}, f"entry {number}: released")
+    _show_state(as_json, ledger, number, "released")
+
+
+def _show_state(as_json: bool, ledger: Path, number: int, state: str) -> None:
+    show(as_json, {"ledger": str(ledger), "entry": number, "state": state}, f"entry {number}: {state}")
 
 
 @app.command("export")

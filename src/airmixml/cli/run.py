@@ -1,16 +1,17 @@
 """``airmix run``, and the table at the end of it."""
 
 import os
+from itertools import accumulate
 from typing import Annotated, Any
 
 from rich.markup import escape
-from rich.table import Table
 from typer import Option
 
 from airmixml.cli import options
 from airmixml.cli.finished import report_into
-from airmixml.cli.terminal import console, print_json, progress_bars
+from airmixml.cli.terminal import progress_bars, show
 from airmixml.hiding import hides_values
+from airmixml.output.tables import Table
 from airmixml.runs.run_rows import run_rows, run_title
 from airmixml.scenario import Scenario, Speed
 
@@ -68,10 +69,7 @@ def run_command(
         mode: dict[str, Any] = {"private": private, "public_test": public_test, "show_values": show_values}
         result = run(scenario, seeds=seeds, **mode, **where)
     metrics = result.to_dict()
-    if as_json:
-        print_json({**metrics, **reports[0]})
-    else:
-        console.print(_run_table(scenario, metrics, reports[0]))
+    show(as_json, {**metrics, **reports[0]}, _run_table(scenario, metrics, reports[0]))
 
 
 def _checkpoint_seconds() -> float:
@@ -84,14 +82,11 @@ def _checkpoint_seconds() -> float:
 
 def _run_table(scenario: Scenario, metrics: dict[str, Any], report: dict[str, str]) -> Table:
     """Return the accuracy, privacy and cost of a run as a table of two columns, and where its report is."""
-    title = escape(run_title(scenario, metrics))
-    table = Table(title=title, show_header=False, title_justify="left", title_style="bold")
-    table.add_column(style="cyan", no_wrap=True)
-    table.add_column(overflow="fold")
-    for rows in run_rows(scenario, metrics).values():
-        for name, value in rows:
-            table.add_row(name, value)
-        table.add_section()
-    for name, path in report.items():
-        table.add_row(name, escape(path))
-    return table
+    parts = [*run_rows(scenario, metrics).values(), [(name, escape(path)) for name, path in report.items()]]
+    return Table(
+        title=escape(run_title(scenario, metrics)),
+        columns=("", ""),
+        rows=tuple(row for part in parts for row in part),
+        words=2,
+        sections=tuple(accumulate(map(len, parts))),
+    )

@@ -36,6 +36,7 @@ class Table:
     words: int = 1  # how many columns hold words; they are aligned on the left and wrap
     # What a narrow terminal does without first, in this order; then the last ones go. The first column always stays.
     spare: tuple[str, ...] = ()
+    sections: tuple[int, ...] = ()  # numbers of rows below which a terminal draws a line
     elsewhere: str = "a wider terminal or --json"  # where columns that do not fit are shown
     options: Mapping[str, Any] = field(default_factory=dict)  # others of ``rich.table.Table``
 
@@ -106,8 +107,8 @@ class Table:
                 overflow="fold",
                 width=widths[place],
             )
-        for row in self.rows:
-            table.add_row(*(row[place] for place in places))
+        for number, row in enumerate(self.rows, start=1):
+            table.add_row(*(row[place] for place in places), end_section=number in self.sections)
         return table
 
     def _fit(self, width: int) -> tuple[list[int], list[int]]:

@@ -13,8 +13,8 @@ from airmixml.privacy import PrivacyStatement
 from airmixml.registries import ATTACKS
 from airmixml.reports.cards import asked_for, cards_of, claimed_card
 from airmixml.reports.commands import command_for, seeds_option, values_option
-from airmixml.reports.content import Content
 from airmixml.reports.folders import FoundFolder
+from airmixml.reports.pages import Content
 from airmixml.reports.pictures import drawings_in
 from airmixml.reports.records import shown, table_of
 from airmixml.scenario import Scenario
@@ -53,7 +53,6 @@ def attack_content(found: FoundFolder) -> Content:
     return _study(
         found,
         scenario,
-        kind="attack",
         title=f"What adversaries learn of {scenario.title}",
         verdict=plain["verdict"],
         more_asked=(("settings", ", ".join(case["label"] for case in cases)),),
@@ -132,7 +131,6 @@ def audit_content(found: FoundFolder) -> Content:
     return _study(
         found,
         scenario,
-        kind="audit",
         title=f"Audit of {scenario.title}",
         verdict=plain["verdict"],
         more_asked=(("trials", f"{count:,} per adversary"), ("fault", plain["fault"] or "none injected")),
@@ -158,7 +156,6 @@ def plan_content(found: FoundFolder) -> Content:
     return _study(
         found,
         scenario,
-        kind="plan",
         title=f"Plan of {scenario.title}",
         verdict=plain["verdict"],
         notices=(),
@@ -183,7 +180,6 @@ def comparison_content(found: FoundFolder) -> Content:
     return _study(
         found,
         scenario,
-        kind="comparison",
         title=f"{scenario.title} at several values of {varied}" if varied else f"{scenario.title} and its alternatives",
         verdict=f"The most accurate is {best} with {accuracies[best]}.",
         notices=(_SIMULATED_SEEDS,),
@@ -231,7 +227,6 @@ def sweep_content(found: FoundFolder) -> Content:
     return _study(
         found,
         scenario,
-        kind="sweep",
         title=f"{scenario.title}: {', '.join(grid)}",
         verdict=f"{plural(len(cells), 'cell')} of airmix {plain['command']}, {_seeds(plain)} each{failed}.",
         notices=tuple(map(_sentence, plain["notes"])),
@@ -369,6 +364,7 @@ def _study(
     found: FoundFolder,
     scenario: Scenario,
     *,
+    kind: str = "",
     more_asked: Rows = (),
     notices: Sequence[str] | None = None,
     **others: Any,
@@ -387,6 +383,7 @@ def _study(
     )
     return Content(
         folder=found.path,
+        kind=kind or found.kind,
         scenario=scenario,
         asked=asked + more_asked,
         notices=(_sentence(simulated(scenario.seed)),) if notices is None else tuple(notices),
@@ -405,7 +402,7 @@ def _sentence(text: str) -> str:
 
 
 def _label(row: dict[str, Any]) -> str:
-    return str(row["method"] if "method" in row else row["value"])
+    return str(row.get("method", row.get("value")))
 
 
 def _seeds(plain: dict[str, Any]) -> str:
