@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
@@ -107,19 +107,14 @@ def sweep_command(
 def _audit_settings(command: str, trials: int | None, canaries: int | None, fault: str | None) -> AuditSettings | None:
     """Return what an audit is asked for; None where nothing is."""
     asked = {"trials": trials, "canaries": canaries, "fault": fault}
-    given = {name: value for name, value in asked.items() if value is not None}
+    given: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
     if given and command != "audit":
         raise ScenarioError(f"--{next(iter(given))}: belongs to --command audit; leave it out")
     if not given:
         return None
     from airmixml.audit import AuditSettings, fault_named
 
-    plain = AuditSettings()
-    return AuditSettings(
-        trials=plain.trials if trials is None else trials,
-        canaries=plain.canaries if canaries is None else canaries,
-        fault=fault_named(fault or ""),
-    )
+    return AuditSettings(**{**given, "fault": fault_named(fault or "")})
 
 
 def _failures(swept: Swept) -> list[str]:

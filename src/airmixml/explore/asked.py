@@ -105,7 +105,8 @@ def read_asked(body: Any, folder: Path) -> Asked:
         scenario, base = scenario_inside(str(text), name, folder), (name,)
     else:
         scenario, base = Scenario.preset(str(preset)), ("--preset", str(preset))
-    if "workers.count" in named and "radio.scheduled" not in named and _everybody_sends(scenario):
+    everybody_sends = scenario.radio.scheduled == scenario.workers.count
+    if "workers.count" in named and "radio.scheduled" not in named and everybody_sends:
         named["radio.scheduled"] = 0
     assignments = tuple(f"{key}={_plain_value(value)}" for key, value in named.items())
     _keep_inside(parse_assignments(assignments), folder)  # as they are read, without quotes
@@ -122,10 +123,6 @@ def scenario_inside(text: str, source: str, folder: Path) -> Scenario:
     """Return the scenario of a TOML text; refuse one that names files outside the runs ``folder``."""
     _keep_inside(parse_toml(text, source=source), folder)  # before a scenario is made: that may load its encoder
     return Scenario.from_toml(text, source=source)
-
-
-def _everybody_sends(scenario: Scenario) -> bool:
-    return scenario.radio.scheduled == scenario.workers.count
 
 
 def _plain_value(value: Any) -> str:

@@ -185,14 +185,9 @@ def is_searched(scenario: Scenario) -> bool:
 def search_designs(
     scenario: Scenario, input_dim: int, label_dim: int, moments: InputMoments, progress: Progress = silent
 ) -> DesignSearch:
-    """Return how designs at the scenario's privacy target do on synthetic tables.
+    """Return how designs at the scenario's privacy target do on synthetic tables; all workers send moments at once.
 
-    Args:
-        scenario: all of its workers send moments at once.
-        input_dim: columns of the table, before they are encoded.
-        label_dim: classes.
-        moments: about those of a column scaled to [0, 1] by its bounds.
-        progress: told how many tables were tried.
+    ``input_dim`` are columns before they are encoded, ``moments`` about those of a column scaled to [0, 1].
     """
     rows = min(scenario.workers.count, MOST_ROWS)
     inputs, classes = min(input_dim, MOST_INPUTS), min(label_dim, MOST_CLASSES)

@@ -73,9 +73,6 @@ def find_folder(path: Path | str, work: Path | None = None, read: Read = read_re
         raise RunFolderError(f"{file}: cannot be read ({reason(problem)})") from None
     except (ValueError, RecursionError) as problem:
         raise corrupt_file(file, problem, delete=f"the folder {path}") from None
-    return FoundFolder(path=path, kind=_kind(file.name, plain), file=file, plain=plain)
-
-
-def _kind(name: str, plain: dict[str, Any]) -> str:
-    telling = {"cases": "attack", "audits": "audit", "feasible": "plan"} if name == METRICS else {}
-    return next((kind for key, kind in telling.items() if key in plain), _KINDS[name])
+    telling = {"cases": "attack", "audits": "audit", "feasible": "plan"} if file.name == METRICS else {}
+    kind = next((kind for key, kind in telling.items() if key in plain), _KINDS[file.name])
+    return FoundFolder(path=path, kind=kind, file=file, plain=plain)

@@ -134,7 +134,10 @@ def _drawings(found: FoundFolder, result: Any, metrics: dict[str, Any], *, drawn
     pictures = {name: told for name, told in _PICTURES.items() if name == "privacy" or "ledger" in metrics}
     drawings: list[Drawing] = []
     for name, (caption, about) in pictures.items():
-        shows = _ledger(metrics["ledger"], about) if name == "privacy" and "ledger" in metrics else about
+        shows = about
+        if name == "privacy" and "ledger" in metrics:
+            spent = {key: f"epsilon {metrics['ledger'][f'{key}_epsilon']:.4g}" for key in ("median", "worst")}
+            shows = f"{_LEDGER.format(**spent)}{about[0].lower()}{about[1:]}"
         place = f"figures/{name}.png"
         there = drawings_in(found.path, place, caption, shows)
         drawings += there
@@ -161,12 +164,6 @@ def _drawn_ledger(path: Path, result: RunResult) -> bytes:
         raise corrupt_file(path, problem, delete=f"the folder {path.parent}") from None
     stated = [each for each in result.privacy if each.adjacency == result.privacy[0].adjacency]
     return figure_bytes(draw_ledger(epsilons, stated), "png")
-
-
-def _ledger(ledger: dict[str, Any], about: str) -> str:
-    """Return what the picture of a ledger shows, beside what the picture of statements does."""
-    spent = {key: f"epsilon {ledger[f'{key}_epsilon']:.4g}" for key in ("median", "worst")}
-    return f"{_LEDGER.format(**spent)}{about[0].lower()}{about[1:]}"
 
 
 def _command(folder: Path, result: RunResult | SeedsResult | ProtectedResult, scenario: Scenario) -> tuple[str, ...]:

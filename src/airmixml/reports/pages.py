@@ -65,16 +65,13 @@ class Content:
             sections=(
                 _section("asked", "What was asked", Facts(caption="The question", rows=self.asked)),
                 _section("results", "What came out", Facts(caption="The answer", rows=self.results), *self._learning()),
-                _section("privacy", "Who learns what", *self._cards()),
+                _section("privacy", "Who learns what", *((_CARDS, *self.cards) if self.cards else ())),
                 _section("costs", costs, *_facts("The cost", self.costs), link="Energy and air"),
                 _section("tables", "Tables", *self.tables),
                 _section("pictures", "Pictures", *embed(self.drawings)),
                 _section("again", "Make it again", Code(shlex.join(words)), *self._again(words, protected=protected)),
             ),
         )
-
-    def _cards(self) -> tuple[Part, ...]:
-        return (_CARDS, *self.cards) if self.cards else ()
 
     def _learning(self) -> tuple[Part, ...]:
         drawn = draw_curves(self.curves)
