@@ -16,7 +16,7 @@ from airmixml.wording import did_you_mean, shown
 if TYPE_CHECKING:
     from airmixml.data.published_files import PublishedSet
 
-app = typer.Typer(help="List the data sets; fetch one.", add_completion=False, rich_markup_mode=None)
+app = options.command_group("List the data sets; fetch one.")
 
 _MOST_BOUNDS = 8
 _STATES_IN_WORDS = {
@@ -26,12 +26,6 @@ _STATES_IN_WORDS = {
     "missing": "not yet there: airmix data fetch {name}",
     "broken": "broken: airmix data fetch {name} mends them",
 }
-
-
-@app.callback(invoke_without_command=True)
-def _help(context: typer.Context) -> None:
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
 
 
 @app.command("list")

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import typer
 from rich.text import Text
 from typer import Argument, Option
 
@@ -23,23 +22,13 @@ from airmixml.registries import ADVERSARIES
 from airmixml.storage.files import write_text, writing_to
 from airmixml.wording import did_you_mean, shown
 
-app = typer.Typer(
-    help="Keep what each worker has spent over all runs, and refuse what would pass a budget.",
-    add_completion=False,
-    rich_markup_mode=None,
-)
+app = options.command_group("Keep what each worker has spent over all runs, and refuse what would pass a budget.")
 
 Ledger = Annotated[Path, Argument(metavar="LEDGER", help="File of the ledger (SQLite).", show_default=False)]
 Number = Annotated[int, Argument(help="Number of the entry; see `airmix ledger history`.", show_default=False)]
 WorkerNames = Annotated[
     list[str] | None, Option("--worker", help="Worker that takes part; may be repeated [default: all].")
 ]
-
-
-@app.callback(invoke_without_command=True)
-def _help(context: typer.Context) -> None:
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
 
 
 @app.command("create")

@@ -7,7 +7,7 @@ from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
-from typer import Argument, Option
+from typer import Argument, Context, Option, Typer, echo
 
 from airmixml.errors import PluginError, ScenarioError
 from airmixml.registries import Registry
@@ -51,6 +51,18 @@ Picture = Annotated[Path | None, Option(help="File of the figure: PNG, SVG or PD
 NoPicture = Annotated[bool, Option("--no-picture", help="Do not draw a figure.")]
 InputDim = Annotated[int | None, Option(help="Number of inputs d_X of a data set that is not known by name.")]
 LabelDim = Annotated[int | None, Option(help="Number of classes d_Y of a data set that is not known by name.")]
+
+
+def command_group(about: str) -> Typer:
+    """Return an application for commands of one kind, which says what they are where none is given."""
+    group = Typer(help=about, add_completion=False, rich_markup_mode=None)
+
+    @group.callback(invoke_without_command=True)
+    def _help(context: Context) -> None:
+        if context.invoked_subcommand is None:
+            echo(context.get_help())
+
+    return group
 
 
 def choices(registry: Registry) -> str:

@@ -179,26 +179,11 @@ def write_all(stem: Path, texts: Mapping[str, str]) -> list[Path]:
     return paths
 
 
-def terminal_table(
-    columns: Sequence[str],
-    rows: Iterable[Sequence[str]],
-    *,
-    title: str = "",
-    words: int = 1,
-    spare: Sequence[str] = (),
-    elsewhere: str = "a wider terminal or --json",
-    **options: Any,
-) -> Table:
-    """Return a table for the terminal: names in the first column, numbers on the right; arguments as its attributes."""
-    return Table(
-        columns=tuple(columns),
-        rows=tuple(map(tuple, rows)),
-        title=title,
-        words=words,
-        spare=tuple(spare),
-        elsewhere=elsewhere,
-        options=options,
-    )
+def terminal_table(columns: Iterable[str], rows: Iterable[Sequence[str]], **how: Any) -> Table:
+    """Return a table for the terminal; ``how`` are attributes of the table, and options of ``rich.table.Table``."""
+    own = {name: how.pop(name) for name in Table.__dataclass_fields__ if name in how}
+    own["spare"] = tuple(own.get("spare", ()))
+    return Table(columns=tuple(columns), rows=tuple(map(tuple, rows)), options=how, **own)
 
 
 def _plain(markup: str) -> str:
