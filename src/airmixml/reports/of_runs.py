@@ -12,8 +12,8 @@ from airmixml.output.page import Card, Cards, Rows
 from airmixml.reading import read_regular
 from airmixml.reports.cards import NOTHING, asked_for, cards_of
 from airmixml.reports.commands import command_for, seeds_option
+from airmixml.reports.content import PROTECTED, Content
 from airmixml.reports.folders import FoundFolder
-from airmixml.reports.pages import PROTECTED, Content
 from airmixml.reports.pictures import Curve, Drawing, drawings_in, read_curve
 from airmixml.runs.results import ProtectedResult, RunResult, SeedsResult, load_result, read_result
 from airmixml.runs.run_rows import plain_rows, row_epsilons, run_rows, run_title

@@ -13,8 +13,8 @@ from airmixml.privacy import PrivacyStatement
 from airmixml.registries import ATTACKS
 from airmixml.reports.cards import asked_for, cards_of, claimed_card
 from airmixml.reports.commands import command_for, seeds_option, values_option
+from airmixml.reports.content import Content
 from airmixml.reports.folders import FoundFolder
-from airmixml.reports.pages import Content
 from airmixml.reports.pictures import drawings_in
 from airmixml.reports.records import shown, table_of
 from airmixml.scenario import Scenario
