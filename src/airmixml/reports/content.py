@@ -44,6 +44,7 @@ class Content:
         """Return the page about the folder, which ``command`` makes again."""
         words = tuple(command) or self.command
         protected = self.kind == PROTECTED
+        cards: tuple[Part, ...] = (_CARDS, *self.cards) if self.cards else ()
         costs = "Time on the air" if protected else "Energy, power and time on the air"
         return Page(
             kind=self.kind,
@@ -55,7 +56,7 @@ class Content:
             sections=(
                 section("asked", "What was asked", Facts(caption="The question", rows=self.asked)),
                 section("results", "What came out", Facts(caption="The answer", rows=self.results), *self._learning()),
-                section("privacy", "Who learns what", *((_CARDS, *self.cards) if self.cards else ())),
+                section("privacy", "Who learns what", *cards),
                 section("costs", costs, *_facts("The cost", self.costs), link="Energy and air"),
                 section("tables", "Tables", *self.tables),
                 section("pictures", "Pictures", *embed(self.drawings)),
