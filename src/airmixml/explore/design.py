@@ -10,8 +10,7 @@ from typing import Any, Final
 
 from airmixml.devices import using_threads
 from airmixml.errors import AirMixError
-from airmixml.explore.asked import Asked, finite
-from airmixml.explore.choices import KEYS
+from airmixml.explore.asked import KEYS, Asked, finite
 from airmixml.output.numbers import duration, joules
 from airmixml.planning.account import Account, account_scenario
 from airmixml.planning.known_inputs import data_dimensions, input_moments, table_columns
@@ -132,28 +131,24 @@ def _texts(plan: Plan, air_seconds: float) -> dict[str, str]:
 
 def _planned_accuracy(plan: Plan) -> dict[str, Any] | None:
     """Return the accuracy that the plan expects, as a fraction, and how it knows; None where it expects none."""
-    if plan.masks is not None and plan.masks.accuracy is not None:
-        return {"accuracy": plan.masks.accuracy / 100.0, "how": "measured with this design and as much noise"}
     rehearsal = None if plan.recommended is None else plan.recommended.rehearsal
-    if rehearsal is not None:
-        how = f"on {rehearsal.tables} made-up tables"
-        return {"accuracy": rehearsal.own.accuracy, "error": rehearsal.own.error, "how": how}
-    return None
+    if rehearsal is None:
+        return None
+    own, how = rehearsal.own, f"on {rehearsal.tables} made-up tables"
+    return {"accuracy": own.accuracy, "error": own.error, "how": how}
 
 
 def account_part(scenario: Scenario, accountants: tuple[str, ...]) -> tuple[Part, Account]:
     """Return what some accountants certify against every adversary."""
     account = account_scenario(scenario, *data_dimensions(scenario, None, None), accountants=accountants)
+    plain = account.to_dict()
     return {
         "part": "account",
         "adversaries": [{"name": each.name, "knows": each.knows} for each in account.adversaries],
         "accountants": list(accountants),
         "all_accountants": list(ACCOUNTANTS.names),
-        "statements": finite([each.to_dict() for each in account.statements]),
-        "refusals": [
-            {"adversary": adversary, "accountant": accountant, "why": why}
-            for (adversary, accountant), why in account.refusals.items()
-        ],
+        "statements": finite(plain["statements"]),
+        "refusals": plain["refusals"],
         "row": account.row
         and {"name": account.row.name, "held": account.row.held, "epsilons": finite(account.row.epsilons)},
         "delta": account.delta,

@@ -13,6 +13,7 @@ from airmixml.privacy import PrivacyStatement
 from airmixml.registries import ADVERSARIES
 from airmixml.runs.run_rows import NO_PROTECTION_ABOVE_EPSILON, PROTECTS_NOBODY
 from airmixml.scenario import Scenario
+from airmixml.wording import against
 
 NOTHING: Final = "nothing is promised"
 # As docs/concepts.md has them.
@@ -185,11 +186,6 @@ def asked_for(scenario: Scenario) -> str:
         f"epsilon {privacy.epsilon:g}, delta {privacy.delta:.3g} {against(privacy.adversary)}, by "
         f"{privacy.accountant}, {privacy.adjacency} neighbours"
     )
-
-
-def against(adversary: str) -> str:
-    """Return "against the server", "against everyone"."""
-    return f"against {adversary}" if adversary == "everyone" else f"against the {adversary}"
 
 
 def _names() -> Iterable[str]:
