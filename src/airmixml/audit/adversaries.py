@@ -50,7 +50,7 @@ class Release(Server):
     def why_told(self, scenario: Scenario, design: Design, fault: Fault) -> str:
         """Return why nothing hides the schedule; refuse what is not audited."""
         why = why_nothing_is_hidden(scenario, design)
-        if not why and not scenario.air.is_ideal and scenario.privacy.noise != "receiver":
+        if not why and not scenario.air.is_ideal and scenario.privacy.noise_kind.brought:
             raise ScenarioError(
                 "adversary = 'release': a hidden schedule on an imperfect air is not audited where workers bring "
                 "noise; audit server or everyone"

@@ -87,7 +87,7 @@ def known_schedule_trials(bench: Bench, worker: int, most_numbers_per_trial: int
     shift = float(moved.norm())
     slots, symbols = with_canary.shape
     quadratures = "" if scenario.air.is_ideal else ", pilots with them, in both quadratures"
-    if scenario.privacy.noise != "receiver":
+    if scenario.privacy.noise_kind.brought:
         quadratures = "" if scenario.air.is_ideal else ", in the worker's own phase"
     how = f"{plural(slots, 'slot')} of {bench.air.signal.symbols:,} symbols{quadratures}"
     if slots * symbols <= most_numbers_per_trial and 2 * trials * slots * symbols <= _MOST_NUMBERS:
@@ -182,7 +182,7 @@ def _contributions(bench: Bench, sent: _Slots) -> tuple[torch.Tensor, torch.Tens
     frame = frame_of(scenario.air, bench.air.signal.symbols)
     gains = (ratios * sent.gains).expand(-1, frame.pieces)
     on_symbols = gains.repeat_interleave(torch.tensor(frame.lengths), dim=1)
-    if scenario.privacy.noise != "receiver":
+    if scenario.privacy.noise_kind.brought:
         with_canary, other = (
             on_symbols.real * sender.weighted_sum(row, torch.ones_like(ratios)) for row in (rows, rows + 1)
         )

@@ -38,7 +38,7 @@ class AuditSettings:
 
     def audited(self, scenario: Scenario) -> tuple[str, ...]:
         """Return as whom to attack."""
-        by_receiver = scenario.privacy.noise == "receiver"
+        by_receiver = not scenario.privacy.noise_kind.brought
         return self.adversaries or tuple(name for name, whom in AUDITED.items() if whom.hears_sums or not by_receiver)
 
     def check(self, scenario: Scenario) -> None:
@@ -46,7 +46,7 @@ class AuditSettings:
         if any(adversary not in AUDITED for adversary in self.adversaries):
             raise ScenarioError(f"adversary = {', '.join(self.adversaries)!r}: must be among {', '.join(AUDITED)}")
         isolating = [name for name in self.adversaries if not AUDITED[name].hears_sums]
-        if isolating and scenario.privacy.noise == "receiver":
+        if isolating and not scenario.privacy.noise_kind.brought:
             what = 'nothing hides a worker that is heard alone; use privacy.noise = "masked" or "workers"'
             raise ScenarioError(f"adversary = {isolating[0]!r}: {what}")
         if self.adjacency not in ("", *ADJACENCIES):

@@ -18,7 +18,6 @@ from airmixml.arrays import Doubles
 from airmixml.data import DataSet
 from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.impairments.frame import frame_of
-from airmixml.impairments.noise_floor import true_noise_watts
 from airmixml.privacy import PrivacyStatement
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.radio.path_loss import path_gain
@@ -143,7 +142,7 @@ def plan_centring(scenario: Scenario, features: int, distance_metres: Doubles) -
     return CentringSlot(
         received_watts=received_watts,
         power_watts=power_watts,
-        noise_deviation=math.sqrt(true_noise_watts(scenario) / 2.0 / received_watts) / len(gain),
+        noise_deviation=math.sqrt(scenario.privacy.noise_kind.drawn_watts(scenario) / 2.0 / received_watts) / len(gain),
         removal_mu=math.sqrt(received_watts * removal / half_noise_watts),
         replacement_mu=math.sqrt(received_watts * replacement / half_noise_watts),
         delta=delta,

@@ -49,7 +49,8 @@ class ExpectedNoise:
 def expected_noise(scenario: Scenario, signal_loss: float = 1.0) -> ExpectedNoise:
     """Return the noise in the sum of a slot; ``signal_loss`` is what the air takes from the power of the signal."""
     masking = masking_of(scenario)
-    receiver_watts = dbm_to_watts(scenario.radio.noise_dbm) * signal_loss
+    noise, nominal_watts = scenario.privacy.noise_kind, dbm_to_watts(scenario.radio.noise_dbm)
+    receiver_watts = noise.receiver_watts(scenario, nominal_watts) * signal_loss
     if masking is None:
         return ExpectedNoise(receiver_watts=receiver_watts)
     seats, silent, spread, rounded_watts = scenario.radio.scheduled, 0.0, 0.0, 0.0

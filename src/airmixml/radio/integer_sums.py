@@ -22,7 +22,6 @@ from airmixml.masks.hidden_noise import Honest
 from airmixml.privacy import Design, Sensitivity
 from airmixml.privacy.rounded_noise import Rounding
 from airmixml.radio.masking import honest_of, honest_with
-from airmixml.radio.path_loss import weakest_gain
 from airmixml.scenario import Scenario
 from airmixml.units import db_to_ratio, dbm_to_watts, ratio_to_db, watts_to_dbm
 
@@ -110,11 +109,9 @@ class IntegerSums:
         return f"the Skellam noise of {self.honest.count:,} honest workers on integers, and {masks}"
 
 
-def integer_sums_of(scenario: Scenario, sensitivity: Sensitivity) -> IntegerSums | None:
-    """Return the sums that keep the scenario's target; None where workers send real numbers."""
-    privacy, radio = scenario.privacy, scenario.radio
-    if privacy.arithmetic != "integers" or not sensitivity.numbers:
-        return None
+def fit_sums(scenario: Scenario, sensitivity: Sensitivity) -> IntegerSums:
+    """Return the sums that keep the target of a scenario whose workers send integers."""
+    privacy, radio, masked = scenario.privacy, scenario.radio, scenario.privacy.noise_kind.masked
     honest = honest_of(scenario)
     schedule = Design(
         workers=scenario.workers.count,
@@ -129,7 +126,7 @@ def integer_sums_of(scenario: Scenario, sensitivity: Sensitivity) -> IntegerSums
         numbers=sensitivity.numbers,
         norm=math.sqrt(sensitivity.removal),
         workers=radio.scheduled,
-        carriers=honest.count if privacy.noise == "masked" else 1,
+        carriers=honest.count if masked else 1,
         epsilon=privacy.epsilon,
         delta=privacy.delta,
         distance=math.sqrt(sensitivity.squared_move(privacy.adjacency, "none") / sensitivity.removal),
@@ -142,7 +139,7 @@ def integer_sums_of(scenario: Scenario, sensitivity: Sensitivity) -> IntegerSums
     return IntegerSums(
         noise=noise,
         honest=honest,
-        masked=privacy.noise == "masked",
+        masked=masked,
         received_watts=snr * dbm_to_watts(radio.noise_dbm) / 2.0,
         assumed_range=privacy.sum_range,
     )
@@ -153,10 +150,9 @@ def _fitted(target: SumTarget, bits: int, sum_range: float) -> IntegerNoise:
     return fitted(target, bits, sum_range)
 
 
-def check_plane_power(scenario: Scenario, sums: IntegerSums, floor: float | None = None) -> None:
+def check_plane_power(scenario: Scenario, sums: IntegerSums, floor: float) -> None:
     """Refuse bit planes that take more than the power limit of the worker with the weakest channel."""
-    weakest, limit_dbm = weakest_gain(scenario) if floor is None else floor, scenario.radio.max_power_dbm
-    needed_dbm = float(watts_to_dbm(sums.received_watts / weakest))
+    limit_dbm, needed_dbm = scenario.radio.max_power_dbm, float(watts_to_dbm(sums.received_watts / floor))
     if needed_dbm > limit_dbm:
         raise ScenarioError(
             f"radio.max_power_dbm = {limit_dbm:g}: the bits of the farthest worker take {needed_dbm:.1f} dBm where "

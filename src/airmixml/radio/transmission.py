@@ -224,7 +224,7 @@ def open_air(
     find_device(context.speed.device)
     for scenario in scenarios:
         check_privacy_target(scenario)
-        if context.secret is not None and scenario.privacy.noise == "masked":
+        if context.secret is not None and scenario.privacy.noise_kind.masked:
             protected_graph(scenario, context.secret)  # refuses one that may be cut
     check_family(scenarios)
     streams = Streams(first.seed, context.secret)

@@ -41,7 +41,7 @@ def suits_partition(air: Air) -> bool:
     first = air.settings[0]
     if not first.scenario.air.is_ideal:  # shares differ from piece to piece there
         return False
-    if any(each.integers is not None for each in air.settings):  # workers round before they add up
+    if not first.scenario.privacy.noise_kind.real:  # workers round before they add up
         return False
     one_block = air.slots <= (air.speed.block_slots or suitable_block(first))
     return one_block and len(shards_of(first)) == 1 and seats_of(first.scenario) >= 2 * _LEAST_WORKERS

@@ -5,12 +5,11 @@ from typing import Final
 
 from airmixml.errors import ScenarioError
 from airmixml.scenario.air import Air
-from airmixml.scenario.tables import Mixing, Privacy, Radio
+from airmixml.scenario.tables import Mixing, Radio
 from airmixml.scenario.waveform import SYMBOLS_PER_SECOND, SubcarrierGrid
-from airmixml.wording import shown
 
 
-def check_air(air: Air, radio: Radio, mixing: Mixing, privacy: Privacy) -> None:
+def check_air(air: Air, radio: Radio, mixing: Mixing) -> None:
     """Raise a ScenarioError that names the key to change where an air cannot be, or cannot carry the scenario."""
     check_ofdm(air, radio)
     overhead, block_symbols = air.block_overhead_symbols, air.block_seconds * SYMBOLS_PER_SECOND
@@ -26,27 +25,6 @@ def check_air(air: Air, radio: Radio, mixing: Mixing, privacy: Privacy) -> None:
             "and air.estimation_pilots"
         )
     _check_channel(air, radio, mixing)
-    if privacy.noise != "receiver":
-        _check_workers_noise(air, radio, privacy)
-
-
-def _check_workers_noise(air: Air, radio: Radio, privacy: Privacy) -> None:
-    """What noise and masks that the workers bring allow."""
-    noise = f'privacy.noise = "{privacy.noise}"'
-    for name, off in (("waveform", "single-carrier"), ("peak_power_dbm", math.inf)):
-        value = getattr(air, name)
-        if value != off:
-            raise ScenarioError(f"air.{name} = {shown(value)}: must be {shown(off)} for {noise}")
-    if air.antennas > 1:
-        raise ScenarioError(
-            f"air.antennas = {air.antennas}: must be 1 for {noise}: all antennas hear the same noise of the workers, "
-            'and privacy.adversary = "everyone" has any number of them'
-        )
-    if radio.fading != "none" and math.isinf(air.truncation_db):
-        raise ScenarioError(
-            f'radio.fading = "{radio.fading}": needs air.truncation_db for {noise}, which would take any power in a '
-            "fade; -10, say"
-        )
 
 
 def _check_channel(air: Air, radio: Radio, mixing: Mixing) -> None:
@@ -56,7 +34,7 @@ def _check_channel(air: Air, radio: Radio, mixing: Mixing) -> None:
             f'air.truncation_db = {air.truncation_db:g}: must be at most 0 for radio.fading = "none", where every '
             "channel has its mean and would be below that: nobody would send"
         )
-    if radio.fading == "none" or air.truncation_db > -math.inf or mixing.power != "dp":
+    if radio.fading == "none" or air.truncation_db > -math.inf or not mixing.power_policy.keeps_target:
         return
     for name, value, off in (
         ("estimation_nmse_db", air.estimation_nmse_db, -math.inf),

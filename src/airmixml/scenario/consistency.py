@@ -4,7 +4,6 @@ from typing import Final
 
 from airmixml.errors import ScenarioError
 from airmixml.registries import ADVERSARIES, ENCODERS, LEARNERS
-from airmixml.scenario.air import Air
 from airmixml.scenario.tables import Learner, Mixing, Privacy, Radio, Workers
 from airmixml.wording import shown
 
@@ -33,13 +32,6 @@ def check_consistency(workers: Workers, radio: Radio, mixing: Mixing, privacy: P
         _check_several_rows(workers, learner)
     if workers.centre_on_air:
         _check_private_centre(workers, radio, mixing, privacy)
-    if privacy.noise != "receiver":
-        _check_workers_noise(workers, radio, mixing, privacy)
-    elif privacy.adversary == "everyone":
-        raise ScenarioError(
-            'privacy.adversary = "everyone": needs privacy.noise = "masked" or "workers"; the noise of a receiver '
-            "hides nobody from somebody who hears each worker alone"
-        )
     if radio.schedule == "poisson":
         _check_poisson(radio, mixing, privacy)
     if mixing.prior and radio.scheduled and len(mixing.prior) != radio.scheduled:
@@ -200,10 +192,10 @@ def _check_poisson(radio: Radio, mixing: Mixing, privacy: Privacy) -> None:
             'radio.schedule = "poisson": needs mixing.policy = "equalmix" without a prior; with a number of '
             "workers that chance decides, each sends with the share 1 / radio.scheduled"
         )
-    if mixing.power == "max":
+    if mixing.power_policy.follows_channels:
         raise ScenarioError(
-            'mixing.power = "max": must be "dp" or "fixed" for radio.schedule = "poisson"; the power must not '
-            "depend on who sends"
+            f'mixing.power = "{mixing.power}": must be "dp" or "fixed" for radio.schedule = "poisson"; the power must '
+            "not depend on who sends"
         )
     if 0.0 < privacy.delta < _SMALLEST_POISSON_DELTA:
         raise ScenarioError(
@@ -215,31 +207,6 @@ def _check_poisson(radio: Radio, mixing: Mixing, privacy: Privacy) -> None:
             f"radio.max_participations = {radio.max_participations}: must be 0 for radio.schedule = "
             '"poisson", which keeps no limit'
         )
-
-
-def _check_workers_noise(workers: Workers, radio: Radio, mixing: Mixing, privacy: Privacy) -> None:
-    """What noise that the workers bring allows."""
-    noise = f'privacy.noise = "{privacy.noise}"'
-    if radio.schedule != "fixed":
-        raise ScenarioError(
-            f'radio.schedule = "{radio.schedule}": must be "fixed" for {noise}: all must know who sends'
-        )
-    if workers.centre_on_air:
-        raise ScenarioError(f'workers.centre = "{workers.centre}": must be "none", "own" or "public" for {noise}')
-    if mixing.power == "max":
-        raise ScenarioError(f'mixing.power = "max": must be "dp" or "fixed" for {noise}, which needs power too')
-    if mixing.policy == "nonmix" or 0.0 in mixing.prior:
-        told = 'mixing.policy = "nonmix"' if mixing.policy == "nonmix" else "mixing.prior with a share of 0"
-        raise ScenarioError(f'{told}: workers without a share would hide nobody; use mixing.policy = "equalmix"')
-    if privacy.mask_degree % 2:
-        raise ScenarioError(f"privacy.mask_degree = {privacy.mask_degree}: must be an even number")
-    if privacy.mask_degree > radio.scheduled > 0:
-        raise ScenarioError(
-            f"privacy.mask_degree = {privacy.mask_degree}: must be at most radio.scheduled = {radio.scheduled}, who "
-            "share masks, or 0"
-        )
-    if privacy.most_absent and privacy.noise != "masked":
-        raise ScenarioError(f"privacy.most_absent = {privacy.most_absent:g}: must be 0 for {noise}, which has no masks")
 
 
 def _check_private_centre(workers: Workers, radio: Radio, mixing: Mixing, privacy: Privacy) -> None:
@@ -274,47 +241,6 @@ def _check_limits(workers: Workers, radio: Radio, privacy: Privacy) -> None:
         )
 
 
-def check_integers(air: Air, workers: Workers, radio: Radio, mixing: Mixing, privacy: Privacy) -> None:
-    """Raise a ScenarioError that names the key to change."""
-    if privacy.arithmetic == "real":
-        for name in ("modulus_bits", "sum_range"):
-            if getattr(privacy, name):
-                raise ScenarioError(
-                    f'privacy.{name} = {getattr(privacy, name):g}: must be 0 for privacy.arithmetic = "real"; it is '
-                    'for "integers"'
-                )
-        return
-    integers = 'privacy.arithmetic = "integers"'
-    if privacy.noise == "receiver":
-        raise ScenarioError(
-            f'privacy.noise = "receiver": must be "masked" or "workers" for {integers}: workers bring integer noise'
-        )
-    if not air.is_ideal:
-        raise ScenarioError(
-            f"{integers}: needs the ideal air: residues must arrive exactly, and one wrong bit spoils a number; use "
-            'privacy.arithmetic = "real", or air.preset = "ideal"'
-        )
-    wanted = (
-        ("mixing", mixing, "policy", "equalmix"),
-        ("mixing", mixing, "prior", ()),
-        ("mixing", mixing, "power", "dp"),
-        ("radio", radio, "fading", "none"),
-        ("workers", workers, "bits", 0),
-        ("privacy", privacy, "accountant", "gdp"),
-        ("privacy", privacy, "sensitivity", "encoder"),
-        ("privacy", privacy, "mask_share", 0.0),
-        ("privacy", privacy, "above_thermal_db", 0.0),
-    )
-    for table, keys, name, value in wanted:
-        if getattr(keys, name) != value:
-            told, must = (
-                shown(list(each) if isinstance(each, tuple) else each) for each in (getattr(keys, name), value)
-            )
-            raise ScenarioError(f"{table}.{name} = {told}: must be {must} for {integers}")
-    if privacy.modulus_bits == 1:
-        raise ScenarioError("privacy.modulus_bits = 1: must be 2 to 62, or 0 for as many as it takes")
-
-
 def require_single_rows(workers: Workers, command: str) -> None:
     """Refuse workers with several rows each."""
     if workers.several_rows:
@@ -343,7 +269,7 @@ def require_classes(workers: Workers, command: str, *, single_rows: bool = True)
 
 def require_real_numbers(privacy: Privacy, what: str) -> None:
     """Refuse what treats Gaussian noise and analog signals where workers send integers."""
-    if privacy.arithmetic != "real":
+    if not privacy.noise_kind.real:
         raise ScenarioError(
             f'privacy.arithmetic = "{privacy.arithmetic}": {what} is made for real numbers in Gaussian noise; use '
             'privacy.arithmetic = "real", and airmix run, account and plan for integers'

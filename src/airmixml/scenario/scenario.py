@@ -13,7 +13,7 @@ from airmixml.scenario.air import Air, air_text
 from airmixml.scenario.air_consistency import check_air
 from airmixml.scenario.air_words import finite, titled
 from airmixml.scenario.automatic import choose, is_chosen
-from airmixml.scenario.consistency import check_consistency, check_integers
+from airmixml.scenario.consistency import check_consistency
 from airmixml.scenario.rules import Rule, Text, Whole
 from airmixml.scenario.tables import OWN_FILES, TABLES, Learner, Mixing, Privacy, Radio, Workers
 from airmixml.scenario.toml import (
@@ -56,8 +56,8 @@ class Scenario:
             raise ScenarioError(f"name = {shown(self.name)}: must not begin or end with a dot or a space")
         workers, learner = self._chosen()
         check_consistency(workers, self.radio, self.mixing, self.privacy, learner)
-        check_air(self.air, self.radio, self.mixing, self.privacy)
-        check_integers(self.air, workers, self.radio, self.mixing, self.privacy)
+        check_air(self.air, self.radio, self.mixing)
+        self.privacy.noise_kind.check(workers, self.radio, self.air, self.mixing, self.privacy)
 
     def _chosen(self, inputs: int = 0) -> tuple[Workers, Learner]:
         return choose(self.workers, self.radio, self.mixing, self.privacy, self.learner, inputs=inputs)
