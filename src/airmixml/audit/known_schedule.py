@@ -30,9 +30,9 @@ from airmixml.audit.noise_check import stated_noise_watts
 from airmixml.audit.trials import Bench, Trials, noise_source
 from airmixml.impairments.frame import frame_of
 from airmixml.output.numbers import plural
-from airmixml.radio.air import receive_mixtures
 from airmixml.radio.draws import AirSetting, SlotTensors, draw_blocks, suitable_block
 from airmixml.radio.masking import masking_of
+from airmixml.radio.reception import receive_mixtures
 from airmixml.radio.system import assumed_noise_watts
 
 _NUMBERS_PER_BLOCK: Final = 1 << 26

@@ -23,7 +23,7 @@ from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.radio.path_loss import path_gain
 from airmixml.radio.power_calibration import centring_target, composes_exactly
 from airmixml.radio.rounded_sensitivity import rounded_distance
-from airmixml.radio.system import assumed_noise_watts, gain_bound_of, gain_failure, prefix_bound
+from airmixml.radio.system import assumed_noise_watts, gain_bound, gain_failure, prefix_bound
 from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Scenario, Workers
 from airmixml.streams import Streams
@@ -125,7 +125,7 @@ def plan_centring(scenario: Scenario, features: int, distance_metres: Doubles) -
     squared_norm, squared_distance = declared_bounds(_before_centring(workers), features)
     ideal, frame = scenario.air.is_ideal, frame_of(scenario.air, features)
     pilot_energy = 0.0 if ideal else scenario.air.pilot_share * squared_norm
-    bound = gain_bound_of(scenario, workers.count)
+    bound = gain_bound(scenario, workers.count)
     squared_distance = rounded_distance(scenario.air, squared_norm, squared_distance, math.sqrt(squared_norm), features)
     removal, replacement = (
         bound * prefix_bound(scenario.air) * move for move in (squared_norm + pilot_energy, squared_distance)

@@ -22,19 +22,12 @@ _MOST_SILENT = 0.999
 
 @dataclass(frozen=True, kw_only=True)
 class ExpectedNoise:
-    """Noise in the sum, by where it comes from, in watts per complex symbol.
+    """Noise in the sum, by where it comes from, in watts per complex symbol."""
 
-    Attributes:
-        receiver_watts: the receiver's own, as stated.
-        own_watts: that of the workers, which is there on any air.
-        gains_watts: what errors of the gains, and converters, leave of masks.
-        absent_watts: masks that absent workers leave behind.
-    """
-
-    receiver_watts: float
-    own_watts: float = 0.0
-    gains_watts: float = 0.0
-    absent_watts: float = 0.0
+    receiver_watts: float  # at the receiver, as stated
+    own_watts: float = 0.0  # that of the workers, which is there on any air
+    gains_watts: float = 0.0  # what errors of the gains, and converters, leave of masks
+    absent_watts: float = 0.0  # masks that absent workers leave behind
 
     @property
     def total_watts(self) -> float:

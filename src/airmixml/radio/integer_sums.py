@@ -29,31 +29,19 @@ WRONG_NUMBERS: Final = 0.01
 """Expected numbers of all sums of a run that are wrong because a bit plane was heard wrongly."""
 
 
-def plane_snr_db(error_rate: float) -> float:
-    """Return the SNR per worker at which the ones of a bit plane are miscounted at that rate, in dB.
-
-    Bits are sent as +-1/2, so with G = (1/4) / (noise variance of the real part) the rate is 2 Phi(-sqrt(G)).
-    """
-    return float(ratio_to_db(ndtri(error_rate / 2.0) ** 2))
+_fitted: Final = lru_cache(maxsize=64)(fitted)
 
 
 @dataclass(frozen=True, kw_only=True)
 class IntegerSums:
-    """Sums of integers modulo 2^b over the workers of a slot.
+    """Sums of integers modulo 2^b over the workers of a slot."""
 
-    Attributes:
-        noise: code (step, bits) and noise of each worker.
-        honest: who is left of a slot without colluders and absent workers.
-        masked: whether masks hide all but the sum.
-        received_watts: of a worker's bit, at the server.
-        assumed_range: largest number of a sum that does not wrap around, over the root mean square of a sum of equal
-            vectors; 0 where none does, whatever the data.
-    """
-
-    noise: IntegerNoise
-    honest: Honest
-    masked: bool
-    received_watts: float
+    noise: IntegerNoise  # code (step, bits) and noise of each worker
+    honest: Honest  # who is left of a slot without colluders and absent workers
+    masked: bool  # whether masks hide all but the sum
+    received_watts: float  # of a worker's bit, at the server
+    # Largest number of a sum that does not wrap around, over the root mean square of a sum of equal vectors; 0 where
+    # none does, whatever the data.
     assumed_range: float = 0.0
 
     @property
@@ -135,7 +123,8 @@ def fit_sums(scenario: Scenario, sensitivity: Sensitivity) -> IntegerSums:
     )
     noise = _fitted(target, privacy.modulus_bits, privacy.sum_range)
     planes = noise.code.bits * sensitivity.numbers * radio.slots
-    snr = db_to_ratio(plane_snr_db(WRONG_NUMBERS / planes))
+    # Bits are sent as +-1/2: with G = (1/4) / (noise variance of the real part) a plane fails at 2 Phi(-sqrt(G)).
+    snr = db_to_ratio(float(ratio_to_db(ndtri(WRONG_NUMBERS / planes / 2.0) ** 2)))
     return IntegerSums(
         noise=noise,
         honest=honest,
@@ -143,11 +132,6 @@ def fit_sums(scenario: Scenario, sensitivity: Sensitivity) -> IntegerSums:
         received_watts=snr * dbm_to_watts(radio.noise_dbm) / 2.0,
         assumed_range=privacy.sum_range,
     )
-
-
-@lru_cache(maxsize=64)
-def _fitted(target: SumTarget, bits: int, sum_range: float) -> IntegerNoise:
-    return fitted(target, bits, sum_range)
 
 
 def check_plane_power(scenario: Scenario, sums: IntegerSums, floor: float) -> None:

@@ -39,21 +39,13 @@ _HEADROOM_DB: Final = 10.0  # of the farthest worker's mean power: noise has pea
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Masking:
-    """What each worker of a slot adds to its own vector.
+    """What each worker of a slot adds to its own vector."""
 
-    Attributes:
-        own_watts: s^2, of its own noise, new in every symbol and never revealed.
-        pair_watts: e^2, of each mask that it shares with a neighbour.
-        self_watts: of its self mask, which is revealed unless it is called absent; 0 where nothing is recovered.
-        graph: who shares masks with whom; None without masks.
-        honest: who is left of a slot without colluders and absent workers.
-    """
-
-    own_watts: float
-    pair_watts: float
-    self_watts: float
-    graph: MaskGraph | None
-    honest: Honest
+    own_watts: float  # s^2, of its own noise, new in every symbol and never revealed
+    pair_watts: float  # e^2, of each mask that it shares with a neighbour
+    self_watts: float  # of its self mask, revealed unless it is called absent; 0 where nothing is recovered
+    graph: MaskGraph | None  # who shares masks with whom; None without masks
+    honest: Honest  # who is left of a slot without colluders and absent workers
 
     @property
     def added_watts(self) -> float:

@@ -22,23 +22,16 @@ if TYPE_CHECKING:
 
 
 class Noise:
-    """The receiver's noise alone; other kinds inherit from it and change what differs.
-
-    Attributes:
-        about: in a few words.
-        rests_on: what hides a worker, for a table.
-        trusted: what must be true for an epsilon to hold.
-        brought: whether workers bring it, which hides them from an isolating listener as well.
-        masked: whether they share masks that cancel in the sum.
-        real: whether it lies on real numbers; integers are rounded before they are added up.
-    """
+    """The receiver's noise alone; other kinds inherit from it and change what differs."""
 
     about = "the receiver's noise"
-    rests_on = "receiver noise"
-    trusted = "that the receiver has its noise, and that nobody listens nearer"
-    brought = False
-    masked = False
-    real = True
+    rests_on = "receiver noise"  # what hides a worker, for a table
+    trusted = (
+        "that the receiver has its noise, and that nobody listens nearer"  # what must be true for an epsilon to hold
+    )
+    brought = False  # whether workers bring it, which hides them from an isolating listener as well
+    masked = False  # whether they share masks that cancel in the sum
+    real = True  # whether it lies on real numbers; integers are rounded before they are added up
 
     def on_integers(self, privacy: Privacy) -> Noise:
         """Return the same noise on integers, or refuse (``privacy.arithmetic``)."""

@@ -22,17 +22,11 @@ if TYPE_CHECKING:
 
 
 class PowerPolicy:
-    """How strongly a slot is to be received: its beta, before the power limit.
-
-    Attributes:
-        about: in a few words.
-        keeps_target: whether the power follows from the scenario's privacy target.
-        follows_channels: whether beta depends on the channels of those who send, so that only a run tells it.
-    """
+    """How strongly a slot is to be received: its beta, before the power limit."""
 
     about: str
-    keeps_target = False
-    follows_channels = False
+    keeps_target = False  # whether the power follows from the scenario's privacy target
+    follows_channels = False  # whether beta depends on the channels of those who send, so that only a run tells it
 
     def in_words(self, scenario: Scenario) -> str:
         """Return what sets the power."""

@@ -19,9 +19,7 @@ import torch
 
 from airmixml.impairments.converters import round_to_levels, rounding_variance
 from airmixml.impairments.frame import Frame, expected_drift, frame_of
-from airmixml.impairments.gains import SeatGains
 from airmixml.impairments.timing import draw_offsets, equalise, expansion_backoff, noise_gain, pilot_gain, smears
-from airmixml.radio.air import receive_mixtures
 from airmixml.radio.draws import AirSetting, SlotTensors
 from airmixml.radio.noise import Noise
 from airmixml.radio.off_time import in_runs, mix_off_time
@@ -43,25 +41,15 @@ _PILOT, _QUADRATURE, _RESIDUAL, _PROBES, _NOISE_ON_PROBES = 1, 2, 3, 4, 5
 
 @dataclass(frozen=True, kw_only=True)
 class Imperfections:
-    """What the server has of slots on an air that is not ideal, besides the sum.
-
-    Attributes:
-        frame: the pieces of a slot.
-        source: that all of it is drawn from.
-        divisor: mean gain that the server divided by, complex; slots x pieces, or x 1.
-        probed: symbols on which it measures what arrives a quarter turn off.
-        across: that, without noise; slots x probed symbols.
-        errors: what transmitters do that is not computed symbol by symbol.
-        residual: what the noise and masks of workers leave, where they bring some.
-    """
+    """What the server has of slots on an air that is not ideal, besides the sum."""
 
     frame: Frame
-    source: SlotWords
-    divisor: torch.Tensor
-    probed: torch.Tensor
-    across: torch.Tensor
-    errors: TransmitterErrors
-    residual: ResidualNoise | None
+    source: SlotWords  # that all of it is drawn from
+    divisor: torch.Tensor  # mean gain that the server divided by, complex; slots x pieces, or x 1
+    probed: torch.Tensor  # symbols on which it measures what arrives a quarter turn off
+    across: torch.Tensor  # that, without noise; slots x probed symbols
+    errors: TransmitterErrors  # what transmitters do that is not computed symbol by symbol
+    residual: ResidualNoise | None  # what the noise and masks of workers leave, where they bring some
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,22 +65,15 @@ class Arrival:
 
 @dataclass(frozen=True, kw_only=True)
 class Reception:
-    """Mixtures of consecutive slots as the server has them.
+    """Mixtures of consecutive slots as the server has them."""
 
-    Attributes:
-        clean: without noise, which no receiver ever sees; slots x symbols.
-        received: with it; slots x symbols.
-        noise_variance: of noise and distortion on a symbol as the server measures it, or of noise and rounding of
-            integers; slots. None: that of the powers.
-        snr: signal over noise energy of inputs and labels, 2 x slots, where it does not follow from the power scale.
-        divisor: mean gain that the server divided by, complex; slots x pieces, or x 1. None: by none.
-    """
-
-    clean: torch.Tensor
-    received: torch.Tensor
+    clean: torch.Tensor  # without noise, which no receiver ever sees; slots x symbols
+    received: torch.Tensor  # with it; slots x symbols
+    # Of noise and distortion on a symbol as measured, or of noise and rounding; slots. None: that of the powers.
     noise_variance: torch.Tensor | None = None
+    # Signal over noise energy of inputs and labels, 2 x slots, where it does not follow from the power scale.
     snr: torch.Tensor | None = None
-    divisor: torch.Tensor | None = None
+    divisor: torch.Tensor | None = None  # mean gain that was divided by, complex; slots x pieces, or x 1. None: none
 
 
 def receive(
@@ -115,6 +96,23 @@ def receive(
     return Reception(clean=arrival.clean, received=received)
 
 
+def receive_mixtures(
+    clean: torch.Tensor,
+    standard_noise: torch.Tensor,
+    power_scale_watts: torch.Tensor,
+    noise_watts: float,
+    out: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Return sum_i q_i s_i + n / sqrt(beta), Eqs. (DirPC_input_sample) and (DirPC_label_sample); slots x symbols.
+
+    The real part of the noise has variance sigma_n^2 / 2, so this is equal in distribution to the real part of Eq. (1),
+    divided by b_t. The mixture without noise and the independent standard normal values are slots x symbols; beta has
+    shape slots; sigma_n^2 is per complex symbol.
+    """
+    deviation = torch.sqrt(noise_watts / 2.0 / power_scale_watts).to(clean.dtype)
+    return torch.addcmul(clean, standard_noise, deviation[:, None], out=out)
+
+
 def arrive(setting: AirSetting, payload: Payload, index: torch.Tensor, drawn: SlotTensors, slots: range) -> Arrival:
     """Add up what workers with these samples, slots x scheduled, send in these slots."""
     gains = drawn.gains
@@ -135,13 +133,17 @@ def arrive(setting: AirSetting, payload: Payload, index: torch.Tensor, drawn: Sl
         check_recoverable(scenario, masking, drawn.ratios > 0.0, slots)
     for seats in gains.parts:
         turned = drawn.ratios[:, seats, None] * gains.of(seats) / divisor[:, None, :]
-        if residual is not None:
-            _add_residual(residual, drawn, gains, seats, divisor)
+        offsets = draw_offsets(gains.draws.some(seats)) if smears(air) else None
+        if residual is not None:  # how the noise and masks of these workers arrive, over the mean gain
+            assert drawn.planned_ratios is not None
+            planned = drawn.planned_ratios[:, seats]
+            kept = (drawn.ratios[:, seats] / planned).nan_to_num(nan=0.0)  # in a fade nobody sends, as planned
+            residual.add(kept[:, :, None] * gains.of(seats) / divisor[:, None, :], planned, kept > 0.0, offsets)
         samples = index[:, seats]
         turned, sent = errors.add(turned, samples, drawn.power_watts[:, seats])
         add_up = partial(sent.weighted_sum, samples)
-        if smears(air):
-            on_time, offsets = partial(sent.weighted_sums, samples), draw_offsets(gains.draws.some(seats))
+        if offsets is not None:
+            on_time = partial(sent.weighted_sums, samples)
             add_up = partial(mix_off_time, on_time, offsets=offsets, air=air, frame=frame)
         some = add_up(weights=turned.real, places=Places(frame.lengths, None, index.shape[1]))
         clean = some if clean is None else clean + some
@@ -189,30 +191,16 @@ def _measured(
         clean, received = (equalise(each, air, frame) for each in (clean, received))
         variance = noise_gain(air) * variance
     if there.residual is not None:
-        variance = _on_probes(setting, there.residual, drawn, there, scales[0], slots)
+        # Noise probes are drawn as a slot of the same gains without data, of which only so many symbols are sent.
+        symbols = setting.signal.symbols
+        heard = scales[0] * _normals(there.source, slots, symbols, _NOISE_ON_PROBES)
+        heard = heard + _left(there.residual, drawn, there, slots, _PROBES)
+        if smears(air):
+            heard = equalise(heard, air, frame)
+        probes = setting.scenario.privacy.noise_kind.probes(setting.scenario, symbols)
+        variance = heard[:, :: -(-symbols // probes)].square().mean(dim=1)
         snr = signal_power(clean, setting.signal.input_symbols) / variance
     return Reception(clean=clean, received=received, noise_variance=variance, snr=snr, divisor=there.divisor)
-
-
-def _on_probes(
-    setting: AirSetting,
-    residual: ResidualNoise,
-    drawn: SlotTensors,
-    there: Imperfections,
-    noise_scale: torch.Tensor,
-    slots: range,
-) -> torch.Tensor:
-    """Return what the server measures of noise on symbols without data, spread over the slot; shape slots.
-
-    They are drawn as a slot of the same gains in which nobody has data, of which only so many symbols are sent.
-    """
-    scenario, symbols = setting.scenario, setting.signal.symbols
-    heard = noise_scale * _normals(there.source, slots, symbols, _NOISE_ON_PROBES)
-    heard = heard + _left(residual, drawn, there, slots, _PROBES)
-    if smears(scenario.air):
-        heard = equalise(heard, scenario.air, there.frame)
-    probes = scenario.privacy.noise_kind.probes(scenario, symbols)
-    return heard[:, :: -(-symbols // probes)].square().mean(dim=1)
 
 
 def _deviation(setting: AirSetting, drawn: SlotTensors) -> torch.Tensor:
@@ -231,17 +219,6 @@ def _divisor(setting: AirSetting, frame: Frame, drawn: SlotTensors, slots: range
         return at_pilots
     drift = torch.from_numpy(expected_drift(setting.scenario, frame)).to(source.device)
     return at_pilots[:, torch.tensor(frame.pilots, device=source.device)] * drift
-
-
-def _add_residual(
-    residual: ResidualNoise, drawn: SlotTensors, gains: SeatGains, seats: slice, divisor: torch.Tensor
-) -> None:
-    """Take into account how the noise and masks of some workers arrive, over the mean gain; slots x pieces."""
-    assert drawn.planned_ratios is not None
-    planned = drawn.planned_ratios[:, seats]
-    kept = (drawn.ratios[:, seats] / planned).nan_to_num(nan=0.0)  # in a fade nobody sends, as planned
-    offsets = draw_offsets(gains.draws.some(seats)) if smears(residual.air) else None
-    residual.add(kept[:, :, None] * gains.of(seats) / divisor[:, None, :], planned, kept > 0.0, offsets)
 
 
 def signal_power(clean: torch.Tensor, inputs: int) -> torch.Tensor:

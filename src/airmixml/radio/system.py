@@ -26,19 +26,12 @@ from airmixml.workers import SYMBOLS_PER_SECOND, Signal, declared_bounds
 
 @dataclass(frozen=True, kw_only=True)
 class System:
-    """A scenario with all that follows from it; each fact is derived when it is first asked for, and kept.
-
-    Attributes:
-        scenario: what was declared.
-        dimensions: of encoded inputs and of labels; None where only privacy is asked for.
-        moves: what one worker can move, where that does not follow from the dimensions.
-        farthest_metres: distance of the farthest worker, where workers are placed; 0: that of the square's corner.
-    """
+    """A scenario with all that follows from it; each fact is derived when it is first asked for, and kept."""
 
     scenario: Scenario
-    dimensions: tuple[int, int] | None = None
-    moves: Sensitivity | None = None
-    farthest_metres: float = 0.0
+    dimensions: tuple[int, int] | None = None  # of encoded inputs and of labels; None where only privacy is asked for
+    moves: Sensitivity | None = None  # what one worker can move, where that does not follow from the dimensions
+    farthest_metres: float = 0.0  # distance of the farthest worker, where they are placed; 0: the square's corner
 
     @staticmethod
     def of(scenario: Scenario, input_dim: int, label_dim: int, distance_metres: Doubles | None = None) -> "System":
@@ -266,19 +259,17 @@ def prefix_bound(air: Air) -> float:
     return 2.0 if air.waveform == "ofdm" and air.cyclic_prefix else 1.0
 
 
-def gain_bound(scenario: Scenario) -> float:
-    """Return what no worker's power gain exceeds, except with probability ``gain_failure``; 1 on the ideal air."""
-    return gain_bound_of(scenario, scenario.radio.slots * _seats_with_gains(scenario))
+def gain_bound(scenario: Scenario, seats: int = 0) -> float:
+    """Return what no worker's power gain exceeds, except with probability ``gain_failure``; 1 on the ideal air.
 
-
-def gain_bound_of(scenario: Scenario, seats: int) -> float:
-    """Return the same for so many seats of all slots together."""
+    Of so many seats of all slots together; 0: of all that the slots have.
+    """
     if scenario.air.is_ideal or scenario.privacy.noise_kind.brought:  # their own noise grows with the gain
         return 1.0
 
     from airmixml.impairments.gains import largest_power_gain  # here: it needs torch
 
-    bound = largest_power_gain(scenario, seats)
+    bound = largest_power_gain(scenario, seats or scenario.radio.slots * _seats_with_gains(scenario))
     if not math.isfinite(bound):
         raise PrivacyError(
             "air: nothing bounds how strongly a worker may be received, so that no epsilon holds; keep workers in deep "

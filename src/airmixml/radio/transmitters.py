@@ -93,17 +93,11 @@ def through_converters(scenario: Scenario, payload: Payload) -> Payload:
 
 
 class Distortion(NamedTuple):
-    """What transmitters do to their vectors v, besides what is computed symbol by symbol: a v + e.
+    """What transmitters do to their vectors v, besides what is computed symbol by symbol: a v + e."""
 
-    Attributes:
-        factor: a; slots x workers.
-        variance: that of e on the real part of every symbol; slots x workers.
-        circular: whether e has an imaginary part of the same variance.
-    """
-
-    factor: torch.Tensor
-    variance: torch.Tensor
-    circular: bool
+    factor: torch.Tensor  # a; slots x workers
+    variance: torch.Tensor  # that of e on the real part of every symbol; slots x workers
+    circular: bool  # whether e has an imaginary part of the same variance
 
 
 def distort(

@@ -41,55 +41,33 @@ class OwnNoise(Noise):
         """Refuse a power, an air or a share that would leave some worker without its noise."""
         super().check(workers, radio, air, mixing, privacy)
         noise = f'privacy.noise = "{privacy.noise}"'
-        silent = 'mixing.policy = "nonmix"' if mixing.policy == "nonmix" else "mixing.prior with a share of 0"
-        for refused, why in (
-            (
-                radio.schedule != "fixed",
-                f'radio.schedule = "{radio.schedule}": must be "fixed" for {noise}: all must know who sends',
-            ),
-            (
-                workers.centre_on_air,
-                f'workers.centre = "{workers.centre}": must be "none", "own" or "public" for {noise}',
-            ),
-            (
-                mixing.power_policy.follows_channels,
-                f'mixing.power = "{mixing.power}": must be "dp" or "fixed" for {noise}, which needs power too',
-            ),
-            (
-                mixing.policy == "nonmix" or 0.0 in mixing.prior,
-                f'{silent}: workers without a share would hide nobody; use mixing.policy = "equalmix"',
-            ),
-            (privacy.mask_degree % 2, f"privacy.mask_degree = {privacy.mask_degree}: must be an even number"),
-            (
-                privacy.mask_degree > radio.scheduled > 0,
-                f"privacy.mask_degree = {privacy.mask_degree}: must be at most radio.scheduled = {radio.scheduled}, "
-                "who share masks, or 0",
-            ),
-            (
-                privacy.most_absent and not self.masked,
-                f"privacy.most_absent = {privacy.most_absent:g}: must be 0 for {noise}, which has no masks",
-            ),
-            (
-                air.waveform != "single-carrier",
-                f'air.waveform = "{air.waveform}": must be "single-carrier" for {noise}',
-            ),
-            (
-                math.isfinite(air.peak_power_dbm),
-                f"air.peak_power_dbm = {shown(air.peak_power_dbm)}: must be {shown(math.inf)} for {noise}",
-            ),
-            (
-                air.antennas > 1,
-                f"air.antennas = {air.antennas}: must be 1 for {noise}: all antennas hear the same noise of the "
-                'workers, and privacy.adversary = "everyone" has any number of them',
-            ),
-            (
-                radio.fading != "none" and math.isinf(air.truncation_db),
-                f'radio.fading = "{radio.fading}": needs air.truncation_db for {noise}, which would take any power in '
-                "a fade; -10, say",
-            ),
+        own_centres, some_power = '"none", "own" or "public"', '"dp" or "fixed"'
+        unrecovered = 0.0 if self.masked else privacy.most_absent
+        for key, value, must, refused, why in (
+            ("radio.schedule", radio.schedule, '"fixed"', radio.schedule != "fixed", ": all must know who sends"),
+            ("workers.centre", workers.centre, own_centres, workers.centre_on_air, ""),
+            ("mixing.power", mixing.power, some_power, mixing.power_policy.follows_channels, ", which needs power too"),
+            ("privacy.most_absent", privacy.most_absent, "0", bool(unrecovered), ", which has no masks"),
+            ("air.waveform", air.waveform, '"single-carrier"', air.waveform != "single-carrier", ""),
+            ("air.peak_power_dbm", air.peak_power_dbm, "inf", math.isfinite(air.peak_power_dbm), ""),
+            ("air.antennas", air.antennas, "1", air.antennas > 1, ": all antennas hear the same noise of the workers"),
         ):
             if refused:
-                raise ScenarioError(why)
+                told = f'"{value}"' if isinstance(value, str) else f"{value:g}"
+                raise ScenarioError(f"{key} = {told}: must be {must} for {noise}{why}")
+        if mixing.policy == "nonmix" or 0.0 in mixing.prior:
+            told = 'mixing.policy = "nonmix"' if mixing.policy == "nonmix" else "mixing.prior with a share of 0"
+            raise ScenarioError(f'{told}: workers without a share would hide nobody; use mixing.policy = "equalmix"')
+        if privacy.mask_degree % 2 or privacy.mask_degree > radio.scheduled > 0:
+            raise ScenarioError(
+                f"privacy.mask_degree = {privacy.mask_degree}: must be an even number, at most radio.scheduled = "
+                f"{radio.scheduled}, who share masks; or 0"
+            )
+        if radio.fading != "none" and math.isinf(air.truncation_db):
+            raise ScenarioError(
+                f'radio.fading = "{radio.fading}": needs air.truncation_db for {noise}, which would take any power in '
+                "a fade; -10, say"
+            )
 
     def trust(self, privacy: Privacy, adversary: str) -> str:
         """Return the same against all."""
