@@ -178,7 +178,17 @@ def draw_slots(setting: AirSetting, slots: range, device: torch.device = CPU) ->
     )
     scheduled_workers = draw_schedule_of(scenario, slots, schedule)
     gain = torch.from_numpy(setting.worker_path_gain).to(device)
-    seats = None if scenario.air.is_ideal else _seats(setting, slots, scheduled_workers, gain)
+    seats = None
+    if not scenario.air.is_ideal:  # what impairments are drawn from, as long as nobody's channel fades
+        seats = SeatDraws(
+            slots=slots,
+            frame=frame_of(scenario.air, setting.signal.symbols),
+            workers=scheduled_workers,
+            magnitude=gain[scheduled_workers],
+            path_gain=gain[scheduled_workers],
+            source=slot_words(Streams(scenario.seed, setting.secret), "air", device),
+            in_slot=scheduled_workers.shape[1],
+        )
     echoes = None if seats is None else echoes_of(scenario)
     if seats is None or echoes is None:
         magnitude = draw_magnitude(radio, gain, scheduled_workers, slots, fading)
@@ -244,19 +254,6 @@ def _with_added(
         return power
     added_watts = setting.added_watts / magnitude.square() * (ratios > 0.0)
     return replace(power, power_watts=power.power_watts + added_watts)
-
-
-def _seats(setting: AirSetting, slots: range, scheduled_workers: torch.Tensor, gain: torch.Tensor) -> SeatDraws:
-    """Return what the impairments of these slots are drawn from, as long as nobody's channel fades."""
-    return SeatDraws(
-        slots=slots,
-        frame=frame_of(setting.scenario.air, setting.signal.symbols),
-        workers=scheduled_workers,
-        magnitude=gain[scheduled_workers],
-        path_gain=gain[scheduled_workers],
-        source=slot_words(Streams(setting.scenario.seed, setting.secret), "air", gain.device),
-        in_slot=scheduled_workers.shape[1],
-    )
 
 
 def draw_noise(setting: AirSetting, slots: range, device: torch.device = CPU) -> torch.Tensor:

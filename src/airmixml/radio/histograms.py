@@ -16,26 +16,7 @@ _STEPS: Final = 140_000
 _SAME: Final = 1e-9
 
 
-class _Counts:
-    """Counts of values in dB, step by step."""
-
-    def __init__(self, steps: int) -> None:
-        self._counts = torch.zeros(steps, dtype=torch.int64)
-
-    @property
-    def counts(self) -> Integers:
-        """How many values fell into each step; shape steps."""
-        return self._counts.cpu().numpy()
-
-    def _count(self, steps: torch.Tensor) -> None:
-        """Count one more for each step named, on the device of the steps."""
-        self._counts = self._counts.to(steps.device).add_(torch.bincount(steps, minlength=len(self._counts)))
-
-    def _merge(self, name: str, sums: Sums) -> None:
-        self._counts = self._counts + torch.from_numpy(with_zeros(sums, name, len(self._counts))).to(self._counts)
-
-
-class DecibelHistogram(_Counts):
+class DecibelHistogram:
     """Counts of values in dB, in steps of 0.1 dB from -600 to 600; zero power falls into the lowest step."""
 
     LOWEST_DB: Final = -600.0
@@ -44,14 +25,19 @@ class DecibelHistogram(_Counts):
 
     def __init__(self) -> None:
         steps = round((self.HIGHEST_DB - self.LOWEST_DB) / self.STEP_DB)
-        super().__init__(steps)
+        self._counts = torch.zeros(steps, dtype=torch.int64)
         self.edges_db: Doubles = np.linspace(self.LOWEST_DB, self.HIGHEST_DB, steps + 1)
+
+    @property
+    def counts(self) -> Integers:
+        """How many values fell into each step; shape steps."""
+        return self._counts.cpu().numpy()
 
     def add(self, values: torch.Tensor) -> None:
         """Count values of any shape; they are ratios or watts, not in dB yet."""
         steps_per_factor = 10.0 / self.STEP_DB
         step = values.flatten().log10().mul_(steps_per_factor).sub_(self.LOWEST_DB / self.STEP_DB)
-        self._count(step.clamp_(0.0, len(self._counts) - 0.5).long())
+        self._counts = _counted(self._counts, step.clamp_(0.0, len(self._counts) - 0.5).long())
 
     def discard_zeros(self, count: torch.Tensor) -> None:
         """Take back so many values that were zero."""
@@ -69,15 +55,15 @@ class DecibelHistogram(_Counts):
 
     def merge(self, name: str, sums: Sums) -> None:
         """Add what another one has counted."""
-        self._merge(name, sums)
+        self._counts = self._counts + torch.from_numpy(with_zeros(sums, name, len(self._counts))).to(self._counts)
 
 
-class SlotStrengths(_Counts):
+class SlotStrengths:
     """Counts of beta max q^2, in steps of 0.01 dB, each at the upper end of its step: the side that hides less."""
 
     def __init__(self, name: str = "strengths") -> None:
         self._name = name  # among sums of other things
-        super().__init__(_STEPS)
+        self._counts = torch.zeros(_STEPS, dtype=torch.int64)
         self._range = torch.tensor([math.inf, 0.0], dtype=torch.float64)  # smallest and largest
 
     def add(self, received_watts: torch.Tensor) -> None:
@@ -86,11 +72,11 @@ class SlotStrengths(_Counts):
         smallest, largest = torch.aminmax(received_watts)
         self._range = torch.stack([torch.minimum(ends[0], smallest), torch.maximum(ends[1], largest)])
         step = received_watts.log10().mul_(10.0).sub_(_LOWEST_DB).div_(_STEP_DB).ceil_()
-        self._count(step.clamp_(0, _STEPS - 1).long())
+        self._counts = _counted(self._counts, step.clamp_(0, _STEPS - 1).long())
 
     def kinds(self) -> tuple[tuple[float, ...], tuple[int, ...]]:
         """Return the strengths in watts, and how many slots had each; exact where all are equal."""
-        counts, (smallest, largest) = self.counts, self._range.tolist()
+        counts, (smallest, largest) = self._counts.cpu().numpy(), self._range.tolist()
         if smallest >= largest * (1.0 - _SAME):
             return (largest,), (int(counts.sum()),)
         used = np.nonzero(counts)[0]
@@ -99,10 +85,16 @@ class SlotStrengths(_Counts):
 
     def sums(self) -> Sums:
         """Return counts and range, for ``merge``."""
-        return {**without_zeros(self._name, self.counts), f"{self._name}_range": self._range.cpu().numpy()}
+        counts, ends = self._counts.cpu().numpy(), self._range.cpu().numpy()
+        return {**without_zeros(self._name, counts), f"{self._name}_range": ends}
 
     def merge(self, sums: Sums) -> None:
         """Add what another one has counted."""
-        self._merge(self._name, sums)
+        self._counts = self._counts + torch.from_numpy(with_zeros(sums, self._name, _STEPS)).to(self._counts)
         (smallest, largest), ends = sums[f"{self._name}_range"].tolist(), self._range
         self._range = torch.stack([ends[0].clamp(max=smallest), ends[1].clamp(min=largest)])
+
+
+def _counted(counts: torch.Tensor, steps: torch.Tensor) -> torch.Tensor:
+    """Return the counts with one more for each step named, on the device of the steps; shape of the counts."""
+    return counts.to(steps.device).add_(torch.bincount(steps, minlength=len(counts)))
