@@ -15,6 +15,7 @@ from airmixml.radio import AirReport, simulate
 from airmixml.radio.masking import Masking, choose_masking
 from airmixml.radio.noise import Noise
 from airmixml.radio.power import PowerPolicy
+from airmixml.radio.reception import Reception
 from airmixml.radio.workers_noise import OwnNoise
 from airmixml.registries import NOISES, POWER_POLICIES, Registry
 from airmixml.streams import Secret
@@ -31,6 +32,15 @@ class Louder(Noise):
 
     def receiver_watts(self, scenario: Scenario, thermal_watts: float) -> float:
         return 3.0 * thermal_watts
+
+
+class Even(Noise):
+    """A receiver that adds 1 to everything, in its own way."""
+
+    about = "1 on every symbol"
+
+    def receive(self, setting: Any, arrival: Any, drawn: Any, normals: Any, place: Any) -> Reception:
+        return Reception(clean=arrival.clean, received=arrival.clean + 1.0)
 
 
 class FourTimes(OwnNoise):
@@ -74,7 +84,7 @@ def another_package(monkeypatch: pytest.MonkeyPatch) -> None:
         for name, thing in things.items():
             monkeypatch.setitem(registry.loaded, name, thing)
 
-    install(NOISES, louder=Louder(), fourfold=FourTimes())
+    install(NOISES, louder=Louder(), even=Even(), fourfold=FourTimes())
     install(POWER_POLICIES, half=Half(), alternating=Alternating())
 
 
@@ -96,6 +106,12 @@ def test_a_noise_of_another_package_is_on_the_mixtures_and_in_the_statements(air
     assert louder_heard == pytest.approx(3.0, rel=0.2)
     assert louder.squared_mu() == pytest.approx(plain.squared_mu() / 3.0)
     assert louder.noise_variance == pytest.approx(3.0 * plain.noise_variance, rel=0.2)
+
+
+def test_a_noise_may_put_itself_on_the_sums() -> None:
+    mixtures = simulate(Scenario().with_overrides(*FEW, *AGAINST_SERVER, "privacy.noise=even"))
+    few = mixtures.examples
+    assert (few.inputs - few.clean_inputs).numpy() == pytest.approx(1.0, abs=1e-5)
 
 
 def test_the_target_allows_as_much_more_power() -> None:
