@@ -156,3 +156,26 @@ def test_a_power_policy_of_another_package_sets_beta_slot_by_slot() -> None:
     strengths = dict(zip(report.design.received_watts, report.design.counts, strict=True))
     assert sorted(strengths.values()) == [30, 30]
     assert max(strengths) == pytest.approx(2e-13 / 400.0, rel=3e-3)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ("radio.schedule=poisson", 'radio.schedule = "poisson": must be "fixed"'),
+        ("mixing.power=max", 'mixing.power = "max": must be "dp" or "fixed"'),
+        ("mixing.policy=nonmix", 'mixing.policy = "nonmix": workers without a share would hide nobody'),
+        ("privacy.mask_degree=3", "privacy.mask_degree = 3: must be an even number"),
+        ("privacy.mask_degree=22", "privacy.mask_degree = 22: must be an even number, at most radio.scheduled = 20"),
+        ("air.waveform=ofdm", 'air.waveform = "ofdm": must be "single-carrier"'),
+        ("air.peak_power_dbm=10", "air.peak_power_dbm = 10: must be inf"),
+        ("air.antennas=2", "air.antennas = 2: must be 1"),
+        ("radio.fading=rayleigh", 'radio.fading = "rayleigh": needs air.truncation_db'),
+        ("privacy.sum_range=2", 'privacy.sum_range = 2: must be 0 for privacy.arithmetic = "real"'),
+    ],
+)
+def test_what_masks_refuse_names_the_key(change: str, told: str) -> None:
+    sound = (*FEW, *FIXED, "privacy.noise=masked")
+    Scenario().with_overrides(*sound)
+    with pytest.raises(ScenarioError) as refused:
+        Scenario().with_overrides(*sound, change)
+    assert str(refused.value).startswith(told)
