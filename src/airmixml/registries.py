@@ -17,7 +17,7 @@ from airmixml.errors import PluginError
 from airmixml.wording import did_you_mean, reason, shown
 
 __all__ = ["ACCOUNTANTS", "ADVERSARIES", "ATTACKS", "DATASETS", "ENCODERS", "IMPAIRMENTS", "LEARNERS", "METHODS"]
-__all__ += ["PAYLOADS", "REGISTRIES", "Registry"]
+__all__ += ["NOISES", "PAYLOADS", "POWER_POLICIES", "REGISTRIES", "Registry"]
 
 _GIVEN: Final = "object"  # the word before the name of an object that was given in Python
 
@@ -304,5 +304,36 @@ PAYLOADS: Final = Registry(
 )
 """What a worker sends of its features and its label."""
 
-REGISTRIES: Final = (ENCODERS, DATASETS, ACCOUNTANTS, ADVERSARIES, LEARNERS, ATTACKS, METHODS, IMPAIRMENTS, PAYLOADS)
+NOISES: Final = Registry(
+    "noise",
+    "airmixml.noises",
+    "privacy.noise",
+    needs=("about", "brought", "masked", "real", "check", "receiver_watts", "in_sum_watts", "facts", "receive"),
+    places={
+        "receiver": "airmixml.radio.noise:RECEIVER",
+        "workers": "airmixml.radio.workers_noise:OWN",
+        "masked": "airmixml.radio.workers_noise:MASKED",
+    },
+    objects=True,
+)
+"""What hides a worker."""
+
+POWER_POLICIES: Final = Registry(
+    "power policy",
+    "airmixml.power_policies",
+    "mixing.power",
+    needs=("about", "keeps_target", "follows_channels", "received_watts", "largest_received_watts", "power_scale"),
+    places={
+        "max": "airmixml.radio.power:LARGEST",
+        "dp": "airmixml.radio.power:PRIVATE",
+        "fixed": "airmixml.radio.power:FIXED",
+    },
+    objects=True,
+)
+"""How strongly slots are received."""
+
+REGISTRIES: Final = (
+    *(ENCODERS, DATASETS, ACCOUNTANTS, ADVERSARIES, LEARNERS, ATTACKS, METHODS),
+    *(IMPAIRMENTS, PAYLOADS, NOISES, POWER_POLICIES),
+)
 """All of them."""

@@ -60,7 +60,7 @@ def state_jointly(report: AirReport, *, of_rows: bool) -> PrivacyStatement:
     """
     privacy = report.scenario.privacy
     # What hides a row from the server may hide it from nobody who hears each worker alone.
-    hidden = privacy.noise != "receiver"
+    hidden = privacy.noise_kind.brought
     spent = {"server": report.squared_mu(), "everyone": report.squared_mu("everyone") if hidden else math.inf}
     everyone = privacy.adversary == "everyone"
     alone = report.privacy if everyone else report.privacy_against_server
@@ -71,7 +71,7 @@ def state_jointly(report: AirReport, *, of_rows: bool) -> PrivacyStatement:
     if math.isinf(squared_mu):
         together += "; one of them rests on the receiver's noise, which does not count against everyone"
     delta = privacy.delta
-    if privacy.arithmetic == "integers":  # each fit sets next to nothing of delta aside: this is for a thousand
+    if not privacy.noise_kind.real:  # each fit sets next to nothing of delta aside: this is for a thousand
         delta *= 1.0 - 1e3 * COMPOSED_SHARE
     epsilon = gaussian_epsilon(math.sqrt(squared_mu), delta) if math.isfinite(squared_mu) else math.inf
     changes: dict[str, Any] = {"unit": "row" if now.of_rows else "worker", "why": together, **now.failures}

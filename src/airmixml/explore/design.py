@@ -38,13 +38,13 @@ def is_light(scenario: Scenario) -> bool:
     """Return whether plan and light accountants take less than about 0.1 s."""
     radio, workers = scenario.radio, scenario.workers
     seats = min(radio.slots, _PLANNED_SLOTS) * radio.scheduled
-    rehearsed = scenario.mixing.power != "dp" or workers.centre_on_air
+    rehearsed = not scenario.mixing.power_policy.keeps_target or workers.centre_on_air
     return (
         scenario.privacy.accountant in LIGHT_ACCOUNTANTS
         and workers.count <= _LIGHT_WORKERS
         and seats <= _LIGHT_SEATS
         and not (rehearsed and radio.slots * radio.scheduled > _LIGHT_REHEARSED_SEATS)
-        and not (scenario.privacy.noise != "receiver" and radio.scheduled > _LIGHT_MASKED_SEATS)
+        and not (scenario.privacy.noise_kind.brought and radio.scheduled > _LIGHT_MASKED_SEATS)
         and (scenario.air.is_ideal or seats <= _LIGHT_REHEARSED_SEATS)
     )
 
@@ -94,7 +94,7 @@ def _verdict(scenario: Scenario, plan: Plan, account: Part) -> dict[str, Any]:
     A plan meets the target by the power that it sets. Where the scenario sets another, the plan says nothing of it, and
     the epsilon that is certified for the scenario itself is held against the target.
     """
-    if scenario.mixing.power == "dp":
+    if scenario.mixing.power_policy.keeps_target:
         word, kind = ("feasible", "good") if plan.feasible else ("not feasible", "bad")
         return {"kind": kind, "word": word, "text": plan.verdict, "runs": plan.feasible}
     privacy = scenario.privacy

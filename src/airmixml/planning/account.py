@@ -34,9 +34,9 @@ from airmixml.privacy.evaluation import least_epsilon, refusal
 from airmixml.privacy.mechanism import accountant_named
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import CentringSlot, with_centring
-from airmixml.radio.lowest_power import check_added_power
 from airmixml.radio.masking import masking_of
-from airmixml.radio.power_calibration import private_received_watts, slots_target
+from airmixml.radio.power import check_added_power
+from airmixml.radio.power_calibration import asked_received_watts, slots_target
 from airmixml.radio.row_privacy import RowPrivacy, plan_row_privacy, row_statements
 from airmixml.radio.system import adversary_named, planned_design, sensitivity_of
 from airmixml.registries import ACCOUNTANTS, ADVERSARIES
@@ -194,9 +194,9 @@ def account_scenario(
     is asked for, the slots are rehearsed, and the server's figures are those of the schedule that the seed draws. An
     ``engine`` that is not this process rehearses shards of slots, and asks accountants, side by side.
     """
-    privacy, power = scenario.privacy, scenario.mixing.power
+    privacy, policy = scenario.privacy, scenario.mixing.power_policy
     check_added_power(scenario, masking_of(scenario))
-    drawn = ledger or power != "dp" or scenario.workers.centre_on_air
+    drawn = ledger or not policy.keeps_target or scenario.workers.centre_on_air
     tally, holding = None, planned_holding(scenario)
     if drawn:
         from airmixml.radio.tally import rehearse  # here: it needs torch
@@ -205,13 +205,8 @@ def account_scenario(
         design = tally.design
     else:
         sensitivity = sensitivity_of(scenario, input_dim, label_dim)
-        received_watts = private_received_watts(scenario, sensitivity)
+        received_watts = asked_received_watts(scenario, sensitivity, None)
         design = planned_design(scenario, sensitivity, received_watts=received_watts)
-    in_words = {
-        "max": "the workers' power limit",
-        "fixed": f"beta = {scenario.mixing.power_scale_watts:g} W",
-        "dp": f"set for epsilon = {privacy.epsilon:g} by {privacy.accountant} against {privacy.adversary}",
-    }
     # Of somebody whom nothing hides from there is nothing to say.
     names = [name for name in ADVERSARIES.names if name != Everyone.name or design.says(facts.WorkersNoise)]
     adversaries = tuple(adversary_named(name, scenario) for name in names)
@@ -229,7 +224,7 @@ def account_scenario(
         name=scenario.name,
         adversaries=adversaries,
         delta=privacy.delta,
-        power=in_words[power],
+        power=policy.in_words(scenario),
         tally=tally,
         seed=scenario.seed,
         air=scenario.air,

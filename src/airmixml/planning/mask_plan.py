@@ -11,7 +11,7 @@ from airmixml.impairments.fading_floor import silent_share
 from airmixml.planning.sizing import Sizing
 from airmixml.privacy.gaussian import gaussian_epsilon
 from airmixml.radio.expected_noise import ExpectedNoise, expected_noise
-from airmixml.radio.masking import above_thermal_db_of, mask_share_of, masking_of, most_recoverable_share, noisy_symbols
+from airmixml.radio.masking import above_thermal_db_of, mask_share_of, masking_of, most_recoverable_share
 from airmixml.radio.power_calibration import private_received_watts
 from airmixml.radio.recoverable import enough_absent
 from airmixml.scenario import Scenario
@@ -76,7 +76,8 @@ def plan_masks(sizing: Sizing, received_watts: float) -> MaskPlan | None:
         return None
     radio, noise, signal = scenario.radio, expected_noise(scenario, sizing.signal_loss), sizing.system.signal
     gains = sizing.path_gain**2
-    added_joules = masking.added_watts * noisy_symbols(scenario, signal.symbols) / SYMBOLS_PER_SECOND
+    noisy = signal.symbols + scenario.privacy.noise_kind.probes(scenario, signal.symbols)
+    added_joules = masking.added_watts * noisy / SYMBOLS_PER_SECOND
     sent_watts = (received_watts * sizing.system.joules_per_watt + added_joules) / sizing.system.slot_seconds
     power_scale_watts = received_watts * radio.scheduled**2  # of equal shares
     deviation = math.sqrt(noise.total_watts / 2.0 / power_scale_watts / radio.slots)
@@ -122,7 +123,7 @@ def _costs(sizing: Sizing, planned: float) -> list[Cost]:
         for share in _COLLUDING
         if (count := math.ceil(share * seats)) > privacy.colluders
     ]
-    if privacy.noise == "masked" and (silent_share(scenario) or privacy.most_absent):
+    if privacy.noise_kind.masked and (silent_share(scenario) or privacy.most_absent):
         enough = enough_absent(scenario)
         if privacy.most_absent:
             others.append(("absent workers' masks stay in the sum", "privacy.most_absent=0"))

@@ -33,7 +33,6 @@ from airmixml.progress import Progress, silent
 from airmixml.radio.centring import plan_centring
 from airmixml.radio.draws import AirSetting, draw_slots
 from airmixml.radio.expected_noise import expected_noise
-from airmixml.radio.integer_sums import integer_sums_of
 from airmixml.radio.power import TransmitPower, largest_shares
 from airmixml.radio.power_calibration import private_received_watts
 from airmixml.radio.row_privacy import RowPrivacy, plan_row_privacy, row_statements
@@ -137,7 +136,7 @@ def make_plan(
     """
     given, scenario = scenario, replace(scenario, mixing=replace(scenario.mixing, power="dp"))
     sizing = Sizing(scenario, input_dim, label_dim)
-    if scenario.privacy.arithmetic == "integers":
+    if not scenario.privacy.noise_kind.real:
         how: dict[str, Any] = {"held_dim": held_dim, "max_air_seconds": max_air_seconds, "alternatives": alternatives}
         real = make_plan(_with_real_numbers(scenario), input_dim, label_dim, moments, **how, progress=progress)
         return _with_integers(real, sizing)
@@ -156,7 +155,7 @@ def make_plan(
     mean_slot = plan_centring(scenario, averaged, sizing.distance_metres)
     joules += 0.0 if mean_slot is None else float(mean_slot.energy_joules.sum())
     # Of noise and masks, which are the same in every symbol, powers are told as radiated on average over a slot.
-    told = setting.radiated_share if scenario.privacy.noise != "receiver" else 1.0
+    told = setting.radiated_share if scenario.privacy.noise_kind.brought else 1.0
     sending = told * draws.power_watts[draws.ratios > 0.0]
     if not len(sending):
         raise ScenarioError(nobody_sent(scenario))
@@ -266,7 +265,7 @@ def _with_integers(real: Plan, sizing: Sizing) -> Plan:
         received_watts = private_received_watts(scenario, sensitivity, sizing.distance_metres)
     except PrivacyError as problem:
         return replace(real, feasible=False, verdict=str(problem), masks=None, recommended=None)
-    sums = integer_sums_of(scenario, sensitivity)
+    sums = scenario.privacy.noise_kind.sums(scenario, sensitivity)
     assert sums is not None
     if not real.feasible:
         return real
@@ -298,7 +297,7 @@ def _verdict(scenario: Scenario, design: Design, limited_share: float) -> str:
     """Return how the target is met, in words."""
     privacy = scenario.privacy
     target = f"epsilon = {privacy.epsilon:g} by {privacy.accountant} against {privacy.adversary}"
-    if privacy.noise != "receiver":
+    if privacy.noise_kind.brought:
         return f"{target} is met by {design.fact(facts.WorkersNoise).by}, whatever anybody receives"
     sent, air = design.fact(facts.Transmitters), design.fact(facts.ImperfectAir)
     if sent.weakest_gain > 0.0 and not design.says(facts.PowerTells):

@@ -23,7 +23,7 @@ from airmixml.planning.sizing import Sizing
 from airmixml.progress import Progress
 from airmixml.radio.channel import draw_magnitude
 from airmixml.radio.expected_noise import expected_noise
-from airmixml.radio.masking import masking_of, noisy_symbols
+from airmixml.radio.masking import masking_of
 from airmixml.radio.power import control_power
 from airmixml.radio.power_calibration import private_received_watts
 from airmixml.radio.scheduling import assign_ratios, draw_ratios, draw_schedule
@@ -226,7 +226,8 @@ def energy_joules(sizing: Sizing, slot_watts: Doubles, inverse_gain: Doubles | N
     joules = sizing.system.joules_per_watt * float(slot_watts.mean())
     masking = None if inverse_gain is None else masking_of(sizing.scenario)
     if masking is not None and inverse_gain is not None:
-        noisy_seconds = noisy_symbols(sizing.scenario, sizing.system.signal.symbols) / SYMBOLS_PER_SECOND
+        probes = sizing.scenario.privacy.noise_kind.probes(sizing.scenario, sizing.system.signal.symbols)
+        noisy_seconds = (sizing.system.signal.symbols + probes) / SYMBOLS_PER_SECOND
         joules += masking.added_watts * noisy_seconds * float(inverse_gain.mean())
     return sizing.scenario.radio.slots * joules
 

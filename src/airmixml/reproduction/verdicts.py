@@ -138,7 +138,7 @@ class CellResult:
             "unit": "%" if cell.quantity == "accuracy" else "J",
             "scheduled": cell.scenario.radio.scheduled,
             "alpha": cell.scenario.mixing.alpha,
-            "epsilon": cell.scenario.privacy.epsilon if cell.scenario.mixing.power == "dp" else None,
+            "epsilon": cell.scenario.privacy.epsilon if cell.scenario.mixing.power_policy.keeps_target else None,
             "printed": cell.printed,
             "bold": cell.stands_out,
             "measured": self.measured.to_dict() if self.measured else None,

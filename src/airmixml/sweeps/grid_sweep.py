@@ -274,7 +274,7 @@ def _notes(base: Scenario, grid: Grid, kind: CellKind, scenarios: Sequence[Scena
     """Return what a reader of the table must know."""
     notes = [SIMULATION_NOTE]
     targets = [key for key in grid.keys if key in ("privacy.epsilon", "privacy.delta", "privacy.accountant")]
-    if targets and all(each.mixing.power != "dp" for each in scenarios):
+    if targets and not any(each.mixing.power_policy.keeps_target for each in scenarios):
         notes.append(
             f'mixing.power = "{base.mixing.power}": {targets[0]} decides no power here; add --set mixing.power=dp'
         )

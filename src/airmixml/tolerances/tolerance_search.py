@@ -88,7 +88,7 @@ def find_tolerances(
             raise
         study.search_accuracy()
         needed, epsilons = None, None
-        if scenario.mixing.power == "dp":
+        if scenario.mixing.power_policy.keeps_target:
             epsilons = Epsilons(scenario, _dimensions(scenario, data_dir), folder / PRIVACY)
             needed = epsilons.needed_power()
         found = []

@@ -121,7 +121,7 @@ def _needed_power(scenario: Scenario, input_dim: int, label_dim: int) -> NeededP
     from airmixml.radio.tally import placed_distances
 
     setting = AirSetting.of(scenario, input_dim, label_dim, placed_distances(scenario))
-    told = setting.radiated_share if scenario.privacy.noise != "receiver" else 1.0  # on average over a slot
+    told = setting.radiated_share if scenario.privacy.noise_kind.brought else 1.0  # on average over a slot
     histogram, lowest, largest = DecibelHistogram(), math.inf, 0.0
     for draws in draw_blocks(setting, suitable_block(setting)):
         sending = told * draws.power_watts[draws.power_watts > 0.0]
