@@ -64,6 +64,7 @@ class Encoder(Protocol):
         never_negative: whether no feature is ever negative before the centre is subtracted.
         needs_images: whether it looks at neighbouring pixels.
         needs_series: whether it looks at channels over time.
+        default_features: how many features it computes unless ``workers.features`` says.
         takes_features: whether ``workers.features`` chooses the number of features.
         scales_inputs: whether inputs are scaled to [0, 1] by declared bounds first; else they come as they are.
         takes_device: whether ``features`` takes ``device``, the name of a torch device to compute on.
@@ -75,13 +76,14 @@ class Encoder(Protocol):
     never_negative: bool = False
     needs_images: bool = False
     needs_series: bool = False
+    default_features: int = 0
     takes_features: bool = True
     scales_inputs: bool = True
     takes_device: bool = False
 
-    @abstractmethod
     def feature_count(self, workers: Workers, input_dim: int) -> int:
         """Return how many features it computes of an input of ``input_dim`` numbers."""
+        return workers.features or self.default_features
 
     @abstractmethod
     def features(self, workers: Workers, unit_inputs: Singles, image_shape: ImageShape, rng: Generator) -> Singles:
@@ -104,14 +106,15 @@ class Encoder(Protocol):
         return None
 
     def graph(self, workers: Workers, input_dim: int, image_shape: ImageShape, rng: Generator) -> Any:
-        """Return ``features`` for an export to ONNX: a torch module or a ``GraphPart``; None: it cannot be exported.
+        """Return ``features`` for an export to ONNX; None: it cannot be exported.
 
-        A module takes batch x input_dim and gives batch x features, for a batch of any size.
+        It is a torch module, or another function of a tensor, from batch x input_dim to batch x features for a batch of
+        any size; or a ``GraphPart``.
         """
         return None
 
     def graph_after_centring(self, workers: Workers, rng: Generator) -> Any:
-        """Return what ``after_centring`` returns, as a torch module; None: it cannot be exported."""
+        """Return what ``after_centring`` returns, for tensors; None: it cannot be exported."""
         return None
 
 

@@ -180,15 +180,20 @@ def _features(
 def _check_rows_alone(
     encoder: Encoder, workers: Workers, inputs: int, image_shape: ImageShape, streams: Streams
 ) -> None:
-    """Try made-up rows, and refuse an encoder that gives a row other features among others than alone.
+    """Try random rows, and refuse features that chance or other rows decide.
 
-    The privacy of a worker needs features that depend on that worker alone.
+    Else no bound on what a worker changes would hold.
     """
     rows = np.random.default_rng(0).random((_TRIED_ROWS, inputs), dtype=np.float32)
-    together = _features(encoder, workers, rows, image_shape, streams)
-    alone = np.concatenate([_features(encoder, workers, rows[[row]], image_shape, streams) for row in _TRIED_ALONE])
+    together, again, *alone = (
+        _features(encoder, workers, rows[some], image_shape, streams)
+        for some in (slice(None), slice(None), *([row] for row in _TRIED_ALONE))
+    )
+    if not np.array_equal(together, again):
+        raise _contradiction(workers, "other features for the same inputs", "export it in evaluation mode")
+    # Each feature by itself: a large one that is the same for all rows must not hide what others do to a small one.
     allowed = 1e-3 * np.ptp(together, axis=0) + 1e-5 * np.abs(together).max(axis=0)
-    if (np.abs(alone - together[list(_TRIED_ALONE)]) > allowed + 1e-30).any():
+    if (np.abs(np.concatenate(alone) - together[list(_TRIED_ALONE)]) > allowed + 1e-30).any():
         raise _contradiction(workers, "a row other features among other rows than alone")
 
 
@@ -197,8 +202,8 @@ def _check_shapes(workers: Workers, features: Singles, declared: tuple[int, int]
         raise _contradiction(workers, f"{features.shape[1:]} features, not as many as feature_count says")
 
 
-def _contradiction(workers: Workers, what: str) -> PluginError:
-    return PluginError(f'workers.encoder = "{workers.encoder}": gives {what}; correct that encoder')
+def _contradiction(workers: Workers, what: str, mend: str = "correct that encoder") -> PluginError:
+    return PluginError(f'workers.encoder = "{workers.encoder}": gives {what}; {mend}')
 
 
 def _public_inputs(workers: Workers, unit_inputs: Singles, image_shape: ImageShape) -> Singles | None:
