@@ -73,7 +73,7 @@ def sweep_command(
     # What it leaves to its data each cell has its own of.
     scenario = options.read_scenario(file, preset, options.on_air(air, assignments), seed, bounds=bounds)
     values, processes = Grid.parse(grid or ()), options.check_jobs(jobs)
-    from airmixml.sweeps.grid_sweep import check_command, sweep_grid
+    from airmixml.sweeps.grid_sweep import sweep_grid
     from airmixml.sweeps.sweep_files import NO_PARQUET, sweep_dict, write_sweep
 
     with progress_bars() as progress:
@@ -81,7 +81,7 @@ def sweep_command(
             scenario,
             values,
             seeds=seeds,
-            command=check_command(command),
+            command=command,
             metrics=metric or (),
             engine=engine,
             jobs=processes,

@@ -1,6 +1,6 @@
 """Batches: scenarios that are run together, on any engine, and kept as soon as they are finished.
 
-A kind says what is done with scenarios (``sweeps/kinds``, one file each). What it keeps in one file is a part: one
+A kind says what is done with scenarios (``cells.py``, ``stacks.py``). What it keeps in one file is a part: one
 cell of a grid, or all networks of one stack. What a part gives depends on nothing but the part and the kind of device:
 not on the number of jobs, the engine, or which other parts there are.
 """
@@ -11,22 +11,23 @@ import hashlib
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from airmixml.data import KnownDataSet, known_dataset, warn_of_clipping
 from airmixml.devices import physical_memory_bytes
 from airmixml.engines.work import Tell
-from airmixml.errors import AirMixError
+from airmixml.errors import AirMixError, DataError, PluginError, RunFolderError
 from airmixml.progress import Progress
 from airmixml.registries import DATASETS
 from airmixml.scenario import Scenario
 from airmixml.storage.run_folder import identity_of
 from airmixml.streams import Streams
 from airmixml.version import __version__
+from airmixml.wording import one_line
 from airmixml.workers import encoded_dim
 
 if TYPE_CHECKING:
@@ -203,6 +204,33 @@ class Failed:
     """Why a scenario could not be run, in one line."""
 
     error: str
+
+
+Member = TypeVar("Member")
+Result = TypeVar("Result")
+
+
+def together_or_alone(
+    groups: Iterable[Sequence[Member]], run: Callable[[Sequence[Member]], Iterable[Result]]
+) -> Iterator[tuple[Member, Result | Failed]]:
+    """Yield what ``run`` gives for each member of a group; where one is refused, the others are run alone.
+
+    What is not of a member's making, and may be mended, is raised: the same command tries again.
+    """
+    waiting = [list(group) for group in groups]
+    while waiting:
+        left = waiting.pop(0)
+        alone = len(left) == 1
+        try:
+            for result in run(tuple(left)):
+                yield left.pop(0), result
+        except (DataError, PluginError, RunFolderError):
+            raise
+        except AirMixError as problem:
+            if alone:
+                yield left[0], Failed(error=one_line(str(problem)))
+            else:
+                waiting[:0] = [[member] for member in reversed(left)]
 
 
 def silent_share(_share: Any) -> None:

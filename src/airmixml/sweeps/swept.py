@@ -12,10 +12,10 @@ from typing import Any, Final
 from airmixml.scenario import Scenario
 from airmixml.scenario.grid import Grid, Point, value_text
 from airmixml.storage.run_folder import REPORT
-from airmixml.sweeps.kinds.cells import Metric
+from airmixml.sweeps.cells import Metric
 
 Command = str
-"""What is done with each cell: a name of ``sweeps.kinds.CELL_KINDS``."""
+"""What is done with each cell: a name of ``command_cells.CELL_KINDS``."""
 FILES: Final = (*(f"sweep.{suffix}" for suffix in ("csv", "md", "tex", "json", "parquet", "png", "svg")), REPORT)
 
 

@@ -12,8 +12,8 @@ from airmixml.progress import Progress
 from airmixml.scenario import Air, Scenario
 from airmixml.sweeps.batched_task import run_sweep
 from airmixml.sweeps.batches import cut_into_batches
-from airmixml.sweeps.kinds.cells import CellOutcome, Measured
-from airmixml.sweeps.kinds.run_cells import RunCells
+from airmixml.sweeps.cells import CellOutcome, Measured
+from airmixml.sweeps.command_cells import RunCells
 from airmixml.tolerances.tolerance import Tried
 from airmixml.wording import one_line
 
