@@ -45,15 +45,10 @@ _Fitted = TypeVar("_Fitted", bound="AirMixEstimator")
 
 
 class ReceivedMixtures(NamedTuple):
-    """What the edge server received; it holds no sample of any worker.
+    """What the edge server received; it holds no sample of any worker."""
 
-    Attributes:
-        inputs: slots x features.
-        labels: slots x classes, targets or labels.
-    """
-
-    inputs: NDArray[np.float32]
-    labels: NDArray[np.float32]
+    inputs: NDArray[np.float32]  #: slots x features
+    labels: NDArray[np.float32]  #: slots x classes, targets or labels
 
 
 @dataclass(kw_only=True, eq=False, repr=False)  # which sets every parameter as it is given

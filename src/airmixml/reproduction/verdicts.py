@@ -99,20 +99,14 @@ class Summary:
 
 @dataclass(frozen=True, kw_only=True)
 class CellResult:
-    """A cell with what it gave.
-
-    Attributes:
-        measured: after the final epoch, or the energy; None if no seed could be run.
-        best_epoch: accuracy of the epoch that is best on the test set; it flatters.
-        curve: accuracy after each epoch, mean over the seeds, in percent; and its standard deviation.
-        errors: what went wrong, by seed.
-    """
+    """A cell with what it gave."""
 
     cell: Cell
-    measured: Summary | None
-    best_epoch: Summary | None = None
+    measured: Summary | None  #: after the final epoch, or the energy; None if no seed could be run
+    best_epoch: Summary | None = None  #: accuracy of the epoch that is best on the test set; it flatters
+    #: accuracy after each epoch, mean over the seeds, in percent; and its standard deviation
     curve: tuple[tuple[float, float], ...] = ()
-    errors: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()  #: what went wrong, by seed
     verdict: Verdict = ""
     best_epoch_verdict: Verdict = ""
 
@@ -246,20 +240,13 @@ def _is_in_reach(value: float, printed: float, cell: Cell) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class MixingRatios:
-    """Fig. 2, how alpha spreads the mixing ratios: those drawn for one alpha.
-
-    Attributes:
-        ratios: q of the first slots; slots x workers.
-        largest_share: mean of the largest ratio of a slot.
-        squares: mean of sum q^2, which is 1 where one worker sends alone and 1/workers where all share equally.
-        expected_squares: what the Dirichlet distribution says, (1 + alpha/workers) / (1 + alpha).
-    """
+    """Fig. 2, how alpha spreads the mixing ratios: those drawn for one alpha."""
 
     alpha: float
-    ratios: NDArray[np.float64]
-    largest_share: float
-    squares: float
-    expected_squares: float
+    ratios: NDArray[np.float64]  #: q of the first slots; slots x workers
+    largest_share: float  #: mean of the largest ratio of a slot
+    squares: float  #: mean of sum q^2, which is 1 where one worker sends alone and 1/workers where all share equally
+    expected_squares: float  #: what the Dirichlet distribution says, (1 + alpha/workers) / (1 + alpha)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON, in the shape of a cell."""

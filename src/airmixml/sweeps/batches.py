@@ -112,19 +112,12 @@ class Kind(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """Scenarios whose outcomes are kept in one file.
+    """Scenarios whose outcomes are kept in one file."""
 
-    Attributes:
-        kind: what is done with them.
-        scenarios: one, or those of a stack.
-        device: where to compute.
-        data: digest of the user's files.
-    """
-
-    kind: Kind
-    scenarios: tuple[Scenario, ...]
-    device: str = "cpu"
-    data: str = ""
+    kind: Kind  #: what is done with them
+    scenarios: tuple[Scenario, ...]  #: one, or those of a stack
+    device: str = "cpu"  #: where to compute
+    data: str = ""  #: digest of the user's files
 
     @cached_property
     def digest(self) -> str:
@@ -239,19 +232,12 @@ def silent_share(_share: Any) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where batches find MNIST and keep their beginnings, and what is told how far they are.
+    """Where batches find MNIST and keep their beginnings, and what is told how far they are."""
 
-    Attributes:
-        data_dir: folder to look for MNIST in.
-        folder: for the beginnings of parts; None where nothing can be kept.
-        checkpoint_seconds: time between checkpoints of a training.
-        tell: gets the share of a batch that is done.
-    """
-
-    data_dir: Path | None = None
-    folder: Path | None = None
-    checkpoint_seconds: float = 5.0
-    tell: Tell = silent_share
+    data_dir: Path | None = None  #: folder to look for MNIST in
+    folder: Path | None = None  #: for the beginnings of parts; None where nothing can be kept
+    checkpoint_seconds: float = 5.0  #: time between checkpoints of a training
+    tell: Tell = silent_share  #: gets the share of a batch that is done
 
     def beginnings(self, part: Part) -> Path | None:
         """Return the folder for the beginnings of a part."""

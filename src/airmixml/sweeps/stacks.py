@@ -32,19 +32,12 @@ class Sent:
 
 @dataclass(frozen=True, kw_only=True)
 class Trained(Sent):
-    """What sending took, and the network that was trained on what was received.
+    """What sending took, and the network that was trained on what was received."""
 
-    Attributes:
-        curve: accuracy on the clean test set after each epoch.
-        snr_inputs_db: received signal-to-noise ratio of the inputs in the median slot.
-        epsilon: of the scenario's own statement.
-        epsilon_server: of the worst worker, against the server.
-    """
-
-    curve: tuple[float, ...]
-    snr_inputs_db: float
-    epsilon: float
-    epsilon_server: float
+    curve: tuple[float, ...]  #: accuracy on the clean test set after each epoch
+    snr_inputs_db: float  #: received signal-to-noise ratio of the inputs in the median slot
+    epsilon: float  #: of the scenario's own statement
+    epsilon_server: float  #: of the worst worker, against the server
 
     def __post_init__(self) -> None:
         super().__post_init__()

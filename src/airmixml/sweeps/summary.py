@@ -24,17 +24,11 @@ _NO_SPREAD: Final = 1e-9  # of the mean: what rounding leaves of equal values
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """One metric of one cell over its seeds.
+    """One metric of one cell over its seeds."""
 
-    Attributes:
-        mean: of numbers (true counts as 1); None for words or nothing.
-        deviation: sample standard deviation; None for fewer than two numbers.
-        values: what was there, seed after seed.
-    """
-
-    mean: float | None
-    deviation: float | None
-    values: tuple[Any, ...]
+    mean: float | None  #: of numbers (true counts as 1); None for words or nothing
+    deviation: float | None  #: sample standard deviation; None for fewer than two numbers
+    values: tuple[Any, ...]  #: what was there, seed after seed
 
 
 def summarise(rows: Sequence[SweptRow], metric: str) -> Summary:

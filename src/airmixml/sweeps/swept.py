@@ -31,31 +31,18 @@ class SweptRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Swept:
-    """Everything that a sweep gave.
+    """Everything that a sweep gave."""
 
-    Attributes:
-        scenario: what is swept; the grid changes some of its keys.
-        grid: keys and values.
-        command: whose metrics they are.
-        seeds: seeds of each cell.
-        rows: one per cell and seed, seed after seed within a cell.
-        metrics: names of those that the tables show; the first that is a number is drawn.
-        notes: what a reader must know.
-        kept: rows that were there already.
-        out: folder with everything.
-        seconds: how long it took.
-    """
-
-    scenario: Scenario
-    grid: Grid
-    command: Command
-    seeds: list[int]
-    rows: tuple[SweptRow, ...]
-    metrics: tuple[str, ...]
-    notes: tuple[str, ...]
-    kept: int
-    out: Path
-    seconds: float
+    scenario: Scenario  #: what is swept; the grid changes some of its keys
+    grid: Grid  #: keys and values
+    command: Command  #: whose metrics they are
+    seeds: list[int]  #: seeds of each cell
+    rows: tuple[SweptRow, ...]  #: one per cell and seed, seed after seed within a cell
+    metrics: tuple[str, ...]  #: names of those that the tables show; the first that is a number is drawn
+    notes: tuple[str, ...]  #: what a reader must know
+    kept: int  #: rows that were there already
+    out: Path  #: folder with everything
+    seconds: float  #: how long it took
 
     @cached_property
     def names(self) -> list[str]:

@@ -20,30 +20,19 @@ NOT_ALONE: Final = {
 
 @dataclass(frozen=True, kw_only=True)
 class ImpairmentLadder:
-    """One impairment and the sizes that are tried.
+    """One impairment and the sizes that are tried."""
 
-    Attributes:
-        key: of the table ``[air]``.
-        name: what it is, in a few words.
-        unit: of its size.
-        sizes: from mild to severe.
-        hardware: what real devices have.
-        log: whether equal steps are equal factors.
-        needs: other keys without which it does nothing, and their values.
-        along: keys that belong to it: the value of a class of hardware is judged together with that class's own.
-        tells: whether it can raise epsilon above what was planned.
-        limits: what a class of hardware has where its air leaves the key out, so that designs can be compared on it.
-    """
-
-    key: str
-    name: str
-    unit: str
-    sizes: tuple[float, ...]
-    hardware: str
-    log: bool = True
-    needs: dict[str, Any] = field(default_factory=dict)
+    key: str  #: of the table ``[air]``
+    name: str  #: what it is, in a few words
+    unit: str  #: of its size
+    sizes: tuple[float, ...]  #: from mild to severe
+    hardware: str  #: what real devices have
+    log: bool = True  #: whether equal steps are equal factors
+    needs: dict[str, Any] = field(default_factory=dict)  #: other keys without which it does nothing, and their values
+    #: keys that belong to it: the value of a class of hardware is judged together with that class's own
     along: tuple[str, ...] = ()
-    tells: bool = False
+    tells: bool = False  #: whether it can raise epsilon above what was planned
+    #: what a class of hardware has where its air leaves the key out, so that designs can be compared on it
     limits: dict[str, float] = field(default_factory=dict)
 
     @classmethod

@@ -274,21 +274,13 @@ _LARGEST: Final = 1e30  # of numbers without bounds: their sums stay within floa
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RowEncoder:
-    """Scales raw rows by the declared bounds and encodes them as the workers of one run did.
+    """Scales raw rows by the declared bounds and encodes them as the workers of one run did."""
 
-    Attributes:
-        workers: the run's table.
-        seed: the run's; it decides the encoder's features, which are public.
-        row_format: what a raw row looks like.
-        private_mean: the mean that was estimated over the air, where the run has one.
-        given: the encoder itself, where it was given as an object.
-    """
-
-    workers: Workers
-    seed: int
-    row_format: RowFormat
-    private_mean: Singles | None = None
-    given: Any = None
+    workers: Workers  #: the run's table
+    seed: int  #: the run's; it decides the encoder's features, which are public
+    row_format: RowFormat  #: what a raw row looks like
+    private_mean: Singles | None = None  #: the mean that was estimated over the air, where the run has one
+    given: Any = None  #: the encoder itself, where it was given as an object
 
     def scale(self, rows: NDArray[Any]) -> tuple[Singles, int]:
         """Return rows (samples x numbers) as the encoder takes them, and how many values were outside the bounds."""
