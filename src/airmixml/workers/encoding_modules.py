@@ -91,7 +91,8 @@ def after_encoder(rows: RowEncoder) -> Steps:
     steps: list[OnBatch] = [lambda batch: batch.flatten(1)]
     if not encoder.bounds_norm:
         return Steps(*steps)
-    first, second = public_means(workers, rows.row_format.width, rows.row_format.image_shape, streams)
+    unseen = np.zeros((1, rows.row_format.width), dtype=np.float32)
+    first, second = public_means(workers, unseen, rows.row_format.image_shape, streams)
     mixing = None
     if encoder.after_centring(workers, streams.generator("encoder")) is not None:
         width = {"width": rows.row_format.width} if getattr(encoder, "mixes_rows", False) else {}
