@@ -18,8 +18,7 @@ from airmixml.sweeps import Energies, Trainings, cut_into_batches
 from airmixml.sweeps.batches import Batch
 from airmixml.wording import did_you_mean
 
-TARGETS: Final = ("table1", "table2", "fig2", "fig3", "fig4")
-"""What of the paper can be made again."""
+TARGETS: Final = ("table1", "table2", "fig2", "fig3", "fig4")  #: What of the paper can be made again
 DATASETS: Final = ("iris", "mnist")
 # Presets and what is changed in them for a small version; the MNIST half is run on digits that come with scikit-learn.
 _QUICK: Final = {

@@ -46,13 +46,8 @@ class Kind(ABC):
     """What is done with scenarios, and what of it is kept."""
 
     name: ClassVar[str]
-    stacked: ClassVar[bool] = False
-    """Whether all scenarios of a batch are kept in one file, because they depend on each other."""
-    on_device: ClassVar[bool] = True
-    """Whether it computes on the device that was asked for, or on the CPU anyway."""
-
-    needs_data: ClassVar[bool] = True
-    """Whether data are loaded."""
+    stacked: ClassVar[bool] = False  #: all scenarios of a batch depend on each other, and are kept in one file
+    needs_data: ClassVar[bool] = True  #: data are loaded, on the device that was asked for; else it is the CPU
 
     @property
     def asked(self) -> str:
@@ -143,8 +138,7 @@ class Part:
         return self.scenarios[0].seed
 
 
-Batch = tuple[Part, ...]
-"""Parts of one kind that are run together."""
+Batch = tuple[Part, ...]  #: Parts of one kind that are run together
 
 
 def cut_into_batches(scenarios: Sequence[Scenario], kind: Kind, *, device: str = "cpu", jobs: int = 1) -> list[Batch]:
@@ -153,7 +147,7 @@ def cut_into_batches(scenarios: Sequence[Scenario], kind: Kind, *, device: str =
     No batch is so large that one of the jobs would be left without work; ``jobs`` = 0 puts every scenario alone. Where
     scenarios are not stacked, how they are cut changes no outcome.
     """
-    device = device if kind.on_device else "cpu"
+    device = device if kind.needs_data else "cpu"
     digests: dict[tuple[str, str], str] = {}  # of the user's files: data, and what an encoder is made of
     groups: dict[Hashable, list[Scenario]] = {}
     for scenario in dict.fromkeys(scenarios):

@@ -37,14 +37,12 @@ class Measured:
 class CellKind(Kind):
     """A command whose metrics are swept; each cell is kept by itself."""
 
-    options: ClassVar[tuple[str, ...]] = ()
-    """Options of this command alone."""
+    options: ClassVar[tuple[str, ...]] = ()  #: Options of this command alone
     default_metrics: ClassVar[tuple[str, ...]]
     """What the tables show unless asked for others, as far as there is such a metric."""
     open_names: ClassVar[tuple[str, ...]] = ()
     """Beginnings of names whose rest depends on the data, or on other packages."""
-    note: ClassVar[str] = ""
-    """What a reader of the table must know."""
+    note: ClassVar[str] = ""  #: What a reader of the table must know
 
     @classmethod
     def of(cls, **_options: Any) -> Self:
@@ -118,5 +116,4 @@ def fields_of(kind: Any, leave_out: Iterable[str] = (), prefix: str = "") -> Ite
             yield f"{prefix}{name}"
 
 
-CellOutcome = Measured | Failed
-"""What one cell gave."""
+CellOutcome = Measured | Failed  #: What one cell gave

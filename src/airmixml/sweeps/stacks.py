@@ -61,7 +61,6 @@ class Energies(Kind):
 
     name: ClassVar[str] = "energy"
     stacked: ClassVar[bool] = True
-    on_device: ClassVar[bool] = False
     needs_data: ClassVar[bool] = False
 
     def check(self, scenario: Scenario) -> None:
@@ -112,7 +111,6 @@ class Trainings(Energies):
     """Trains a network on the mixtures of each scenario, all of them as one stack."""
 
     name: ClassVar[str] = "training"
-    on_device: ClassVar[bool] = True
     needs_data: ClassVar[bool] = True
 
     def check(self, scenario: Scenario) -> None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from airmixml.data import known_dataset
 from airmixml.errors import AirMixError, ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.radio.power_calibration import check_privacy_target
@@ -19,7 +20,7 @@ from airmixml.storage.run_folder import identity_of
 from airmixml.storage.study import consecutive_seeds, study_folder, study_path
 from airmixml.streams import Streams
 from airmixml.sweeps.batched_task import run_sweep
-from airmixml.sweeps.batches import cut_into_batches
+from airmixml.sweeps.batches import cut_into_batches, dimensions
 from airmixml.sweeps.cells import CellOutcome, Measured
 from airmixml.sweeps.command_cells import RunCells
 from airmixml.sweeps.grid_sweep import CELLS, check_engine
@@ -122,12 +123,10 @@ def find_tolerances(
 
 def _dimensions(scenario: Scenario, data_dir: Path | None) -> tuple[int, int]:
     """Return d_X as it leaves the encoder, and d_Y."""
-    from airmixml.data import known_dataset
-    from airmixml.workers import encoded_dim, load_dataset
+    from airmixml.workers import load_dataset
 
-    known = known_dataset(scenario.workers.dataset)
-    if known is not None:
-        return encoded_dim(scenario.workers, known.input_dim), known.label_dim
+    if known_dataset(scenario.workers.dataset) is not None:
+        return dimensions(scenario)
     dataset = load_dataset(scenario.workers, Streams(scenario.seed), data_dir=data_dir)
     return dataset.input_dim, dataset.label_dim
 

@@ -142,11 +142,6 @@ class Population:
         return int(self.distance_metres.shape[0])
 
 
-def draw_holding(workers: Workers, available: int, streams: Streams) -> Integers:
-    """Return the sample of the pool that ``deploy`` gives each worker where samples are drawn with replacement."""
-    return _drawn(workers, available, streams.generator("data", HOLDINGS_CHAPTER))
-
-
 def _drawn(workers: Workers, available: int, drawing: np.random.Generator) -> Integers:
     return drawing.integers(0, available, size=workers.count, dtype=np.int64)
 
@@ -271,5 +266,5 @@ def planned_holding(scenario: Scenario) -> Integers | None:
         available, _ = _pool_and_inputs(workers, None, silent, True)
     except DataError:
         return None
-    held = draw_holding(workers, available, Streams(scenario.seed))
+    held = _drawn(workers, available, Streams(scenario.seed).generator("data", HOLDINGS_CHAPTER))
     return np.unique(held, return_inverse=True)[1].reshape(-1).astype(np.int64)

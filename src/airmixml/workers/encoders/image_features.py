@@ -26,8 +26,7 @@ _BRIGHTNESS_WEIGHT, _COLOUR_WEIGHT = 0.25, 0.5
 _COLOUR_NUMBERS: Final = 64
 
 
-OnImages = Callable[[torch.Tensor], torch.Tensor]
-"""From images x channels x height x width to images x features."""
+OnImages = Callable[[torch.Tensor], torch.Tensor]  #: From images x channels x height x width to images x features
 
 
 def in_planes(inputs: torch.Tensor, image_shape: ImageShape) -> torch.Tensor:

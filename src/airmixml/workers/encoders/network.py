@@ -110,8 +110,7 @@ class NetworkEncoder(Encoder):
 class FileEncoder(NetworkEncoder):
     """An encoder whose network a file of the user holds, which is read again only when it has changed."""
 
-    form: str
-    """The word before the path in ``workers.encoder``."""
+    form: str  #: The word before the path in ``workers.encoder``
 
     def __init__(self, path: str) -> None:
         self._path = path
