@@ -70,6 +70,12 @@ class Cell:
         """The work that gives its quantity."""
         return Trainings() if self.quantity == "accuracy" else Energies()
 
+    def gap(self, value: float) -> float:
+        """Return a value less the printed one: points of accuracy, or the relative difference of energy."""
+        assert self.printed is not None
+        gap = value - self.printed
+        return gap if self.quantity == "accuracy" else gap / self.printed
+
     @property
     def place(self) -> tuple[str, str, str, str]:
         """Where in the paper the entry stands; equal for all its readings."""

@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -71,7 +71,7 @@ class Reproduction:
             "device": self.request.device,
             "airmixml": __version__,
             "cells": [drawn.to_dict() for drawn in self.ratios] + [result.to_dict() for result in self.results],
-            "claims": [claim.to_dict() for claim in self.claims],
+            "claims": [asdict(claim) for claim in self.claims],
         }
 
 

@@ -27,8 +27,7 @@ hold* if the whole 95 % confidence interval of its paired difference says so.
 """
 Decision = Literal["holds", "does not hold", "undecided"]
 _CONFIDENCE: Final = 0.95
-_ACCURACY_TOLERANCE_POINTS: Final = 3.0
-_ENERGY_TOLERANCE: Final = 0.05
+_TOLERANCE: Final = {"accuracy": 3.0, "energy": 0.05}  # points, or share of the printed value
 _CONCORDANT_SHARE: Final = 0.75
 _FEWEST_PEERS: Final = 3
 _ACCURACY_REACH_POINTS: Final = 15.0
@@ -112,11 +111,7 @@ class CellResult:
 
     def difference(self, summary: Summary | None) -> float | None:
         """Return measured minus printed: points of accuracy, or the relative difference of energy."""
-        printed = self.cell.printed
-        if printed is None or summary is None:
-            return None
-        gap = summary.mean - printed
-        return gap if self.cell.quantity == "accuracy" else gap / printed
+        return None if self.cell.printed is None or summary is None else self.cell.gap(summary.mean)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -203,7 +198,7 @@ def _verdict(result: CellResult, peers: Sequence[CellResult], quantity: str) -> 
     cell, printed, summary = result.cell, result.cell.printed, getattr(result, quantity)
     if printed is None or summary is None:
         return ""
-    if _is_near(summary.mean, printed, cell):
+    if _is_near(summary.mean, cell):
         return "agrees"
     interval = mean_interval(summary.values)
     if interval.low <= printed <= interval.high:
@@ -223,13 +218,12 @@ def _in_order(cell: Cell, printed: float, mean: float, peers: Sequence[CellResul
     return [
         (theirs - printed) * (found.mean - mean) > 0.0
         for theirs, found in known
-        if theirs is not None and found is not None and not _is_near(theirs, printed, cell)
+        if theirs is not None and found is not None and not _is_near(theirs, cell)
     ]
 
 
-def _is_near(value: float, printed: float, cell: Cell) -> bool:
-    tolerance = _ACCURACY_TOLERANCE_POINTS if cell.quantity == "accuracy" else _ENERGY_TOLERANCE * printed
-    return abs(value - printed) <= tolerance
+def _is_near(value: float, cell: Cell) -> bool:
+    return abs(cell.gap(value)) <= _TOLERANCE[cell.quantity]
 
 
 def _is_in_reach(value: float, printed: float, cell: Cell) -> bool:
