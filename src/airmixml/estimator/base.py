@@ -207,7 +207,8 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
         """Return the recipe's preset for so many workers (of several rows each), with the parameters that are given."""
         if self.recipe not in _RECIPES:
             raise ScenarioError(f"recipe = {shown(self.recipe)}: must be one of {', '.join(_RECIPES)}")
-        preset = Scenario.preset(self._preset())
+        private = "private-table" if self.image_shape is None else "private-images"
+        preset = Scenario.preset("paper-iris" if self.recipe == "paper" else private)
         preset = preset if self.air is None else preset.on_air(self.air)
         given: dict[str, Any] = {"dataset": "X", "count": samples, "train_samples": samples, "holding": "dealt"}
         given |= {"input_lower": (), "input_upper": (), "task": task, "worker_column": "worker" if several else ""}
@@ -234,14 +235,6 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
             privacy=self._table(preset.privacy, **epsilon, **sensitivity),
             learner=self._table(preset.learner, **learner),
         ).settled(samples, inputs)
-
-    def _preset(self) -> str:
-        """Return the preset of the recipe."""
-        if self.recipe == "paper":
-            return "paper-iris"
-        if self.image_shape is not None:
-            return "private-images"
-        return "private-table"
 
     def _table(self, preset: _Table, **given: Any) -> _Table:
         """Return the preset's table with the parameters that are named as its keys are, and what is given."""

@@ -150,16 +150,15 @@ def load_raw(workers: Workers, data_dir: Path | None, progress: Progress) -> Raw
             raise ScenarioError(
                 f'workers.task = "{workers.task}": must be "{known.task}" for workers.dataset = "{known.name}"'
             )
-        if workers.classes:
-            raise ScenarioError(
-                f"workers.classes = {shown(list(workers.classes))}: must be empty for workers.dataset = "
-                f'"{known.name}", which declares its own; it is for your own file'
-            )
-        if workers.worker_column:
-            raise ScenarioError(
-                f"workers.worker_column = {shown(workers.worker_column)}: must be empty for workers.dataset = "
-                f'"{known.name}", whose rows are of nobody; it names a column of your own file'
-            )
+        for key, why in (
+            ("classes", "which declares its own; it is for your own file"),
+            ("worker_column", "whose rows are of nobody; it names a column of your own file"),
+        ):
+            if given := getattr(workers, key):
+                value = shown(list(given) if isinstance(given, tuple) else given)
+                raise ScenarioError(
+                    f'workers.{key} = {value}: must be empty for workers.dataset = "{known.name}", {why}'
+                )
         return known.read(data_dir, progress)
     path = Path(os.path.expanduser(workers.dataset))
     absent = workers.unknown_labels == "absent"

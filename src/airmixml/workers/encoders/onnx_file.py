@@ -98,7 +98,8 @@ class OnnxNetwork(Network):
         constants = {each.name: tuple(each.dims) for each in graph.initializer}
         shapes = {name: np.shape(value) for name, value in zip(names, found, strict=True)}
         shapes |= {self._input: (batch, *shape), **constants}
-        stored = sum(math.prod(each.dims) * _item_bytes(onnx, each) for each in graph.initializer)
+        type_of = onnx.helper.tensor_dtype_to_np_dtype
+        stored = sum(math.prod(each.dims) * type_of(each.data_type).itemsize for each in graph.initializer)
         steps = [_step(node, shapes, batch) for node in graph.node]
         return cost_of_steps(steps, stored, {self._input, self._model.graph.output[0].name, *constants})
 
@@ -146,10 +147,6 @@ def _options(onnxruntime: Any, *, as_it_is: bool = False) -> Any:
     if as_it_is:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     return options
-
-
-def _item_bytes(onnx: Any, tensor: Any) -> int:
-    return int(onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize)
 
 
 def import_onnx(what: str) -> tuple[Any, Any]:
