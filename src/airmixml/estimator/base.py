@@ -18,8 +18,7 @@ from sklearn.utils.validation import validate_data
 from airmixml.data import DataSet, LabelCode, OneHot, RowFormat, declare_bounds, warn_of_clipping
 from airmixml.errors import ScenarioError
 from airmixml.estimator.checks import declared_pair, holders_of
-from airmixml.estimator.fit_budget import FitBudget
-from airmixml.estimator.joint_privacy import state_jointly
+from airmixml.estimator.joint_privacy import FitBudget, state_jointly
 from airmixml.hiding import hide_values
 from airmixml.scenario import Learner, Mixing, Privacy, Radio, Scenario, Speed, Workers
 from airmixml.shapes import is_series, per_input

@@ -162,7 +162,7 @@ class Trainings(Energies):
         speed = Speed(device=part.device, threads=1 if part.device == "cpu" else 0)
         dataset = load_dataset(first.workers, Streams(first.seed), data_dir=place.data_dir, device=speed.device)
         simulate = partial(simulate_family, dataset=dataset, context=RunContext(speed=speed))
-        sent = dict(_by_shared_draws(part.scenarios, simulate))
+        sent: dict[int, Any] = dict(_by_shared_draws(part.scenarios, simulate))
         outcomes: dict[int, Trained | Failed] = {n: each for n, each in sent.items() if isinstance(each, Failed)}
         simulated = {n: each for n, each in sent.items() if not isinstance(each, Failed)}
         sent.clear()

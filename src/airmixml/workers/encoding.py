@@ -172,10 +172,8 @@ def _check_rows_alone(workers: Workers, inputs: int, image_shape: ImageShape, st
     Else no bound on what a worker changes would hold.
     """
     rows = np.random.default_rng(0).random((_TRIED_ROWS, inputs), dtype=np.float32)
-    together, again, *alone = (
-        _features(workers, rows[some], image_shape, streams)
-        for some in (slice(None), slice(None), *([row] for row in _TRIED_ALONE))
-    )
+    tried = (rows, rows, *(rows[[row]] for row in _TRIED_ALONE))
+    together, again, *alone = (_features(workers, some, image_shape, streams) for some in tried)
     if not np.array_equal(together, again):
         raise _contradiction(workers, "other features for the same inputs", "export it in evaluation mode")
     # Each feature by itself: a large one that is the same for all rows must not hide what others do to a small one.

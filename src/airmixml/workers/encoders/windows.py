@@ -66,7 +66,8 @@ class Windows(Encoder):
                 _PER_FOLD * (1.0 + strengths / _FAINTEST).log(),
                 _PER_FOLD_IN_BAND * 0.5 * (1.0 + in_bands / _FAINTEST**2).log().flatten(1),
             ]
-            return turn(torch.cat(parts, dim=1))
+            found: torch.Tensor = turn(torch.cat(parts, dim=1))
+            return found
 
         return compute
 
