@@ -48,8 +48,22 @@ def sweep(scenario: Scenario, grid: Mapping[str, Iterable[Any]], **settings: Any
     Args:
         scenario: what is swept.
         grid: values of each key, such as ``{"privacy.epsilon": [0.5, 1, 5]}``.
-        settings: other arguments of ``sweep_grid``: seeds, command, metrics, engine, jobs, out, force, device,
-            data_dir, attacks, audit, ledger, progress.
+        settings: the keyword arguments that follow.
+        seeds: how many, beginning with the scenario's.
+        command: "run", "attack" or "audit".
+        metrics: those in the table and (the first) in the picture; the frame has all.
+        engine: "processes" of this machine, or "ray".
+        jobs: cells at a time (0: as many as cores, memory or the cluster allow; 1: in this process).
+        out: folder that keeps every finished cell (default: ``runs/sweep-NAME``); the same call resumes, and more
+            values or seeds add to it.
+        force: remove what another sweep left there.
+        device: where to compute.
+        data_dir: folder to look for MNIST in.
+        ledger: file of budgets for simulations, for the command "run": cells that together would pass a worker's are
+            refused before any of them is sent, and what they spend is kept there.
+        progress: told how far all cells together are.
+        attacks: names of attacks, for the command "attack"; all by default.
+        audit: settings for the command "audit".
     """
     swept = sweep_grid(scenario, Grid.of(grid), **settings)
     write_sweep(swept)
@@ -74,27 +88,9 @@ def sweep_grid(
     announce: Callable[[str], None] = lambda _line: None,
     **options: Any,
 ) -> Swept:
-    """Run what ``sweep`` runs and return everything that it gave.
+    """Run what ``sweep`` runs and return everything that it gave; ``announce`` gets one line before it begins.
 
-    Args:
-        scenario: what is swept.
-        grid: keys and their values.
-        seeds: how many, beginning with the scenario's.
-        command: "run", "attack" or "audit".
-        metrics: those in the table and (the first) in the picture; the frame has all.
-        engine: "processes" of this machine, or "ray".
-        jobs: cells at a time (0: as many as cores, memory or the cluster allow; 1: in this process).
-        out: folder that keeps every finished cell (default: ``runs/sweep-NAME``); the same call resumes, and more
-            values or seeds add to it.
-        force: remove what another sweep left there.
-        device: where to compute.
-        data_dir: folder to look for MNIST in.
-        ledger: file of budgets for simulations, for the command "run": cells that together would pass a worker's are
-            refused before any of them is sent, and what they spend is kept there.
-        progress: told how far all cells together are.
-        announce: gets one line before the first cell is run.
-        options: of one command alone: ``attacks``, names for the command "attack" (all by default), or ``audit``,
-            settings for the command "audit".
+    ``options`` are those of one command alone: ``attacks``, ``audit``.
     """
     started, kind = time.perf_counter(), kind_of(command, ledger=ledger, **options)
     check_engine(engine, jobs)
