@@ -28,6 +28,7 @@ from airmixml.wording import one_line
 from airmixml.workers import settle
 
 if TYPE_CHECKING:
+    from airmixml.audit import AuditSettings
     from airmixml.runs.spending import CellBudget
 
 ENGINES: Final = ("processes", "ray")
@@ -85,14 +86,12 @@ def sweep_grid(
     data_dir: Path | None = None,
     ledger: Path | str | None = None,
     progress: Progress = silent,
+    attacks: Sequence[str] | None = None,
+    audit: AuditSettings | None = None,
     announce: Callable[[str], None] = lambda _line: None,
-    **options: Any,
 ) -> Swept:
-    """Run what ``sweep`` runs and return everything that it gave; ``announce`` gets one line before it begins.
-
-    ``options`` are those of one command alone: ``attacks``, ``audit``.
-    """
-    started, kind = time.perf_counter(), kind_of(command, ledger=ledger, **options)
+    """Run what ``sweep`` runs and return everything that it gave; ``announce`` gets one line before it begins."""
+    started, kind = time.perf_counter(), kind_of(command, ledger=ledger, attacks=attacks, audit=audit)
     check_engine(engine, jobs)
     numbers = list(consecutive_seeds(scenario, seeds))
     grid.check_size(seeds)
