@@ -62,7 +62,7 @@ class Cell:
     scenario: Scenario  #: what to run, with the first seed
     printed: float | None = None  #: the paper's value; None where it prints none
     stands_out: bool = False  #: the paper prints it in bold
-    reading: str = ""  #: how the entry is read where print may be wrong; empty: as printed
+    reading: str = ""  #: how the entry is read where print may be wrong; empty where it is as printed
     why: str = field(default="", compare=False)  #: what speaks for that reading
 
     @property
@@ -171,9 +171,9 @@ class Request:
     """What to reproduce."""
 
     targets: tuple[str, ...]  #: tables and figures; "all" stands for every one
-    dataset: str | None = None  #: one half of the tables; None: both
+    dataset: str | None = None  #: one half of the tables; None for both
     seeds: int = 3  #: runs per cell, with seeds 0, 1,
-    #: a small version: fewer slots and epochs, digits for MNIST; prints stand beside Iris only as a hint
+    #: a small version with fewer slots and epochs, digits for MNIST; prints stand beside Iris only as a hint
     quick: bool = False
     as_printed: bool = False  #: leave out the other readings of rows that look misprinted
     device: str = "cpu"  #: cpu, cuda or cuda:N

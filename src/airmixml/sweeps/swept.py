@@ -21,7 +21,7 @@ from airmixml.scenario.grid import Grid, Point, value_text
 from airmixml.storage.run_folder import REPORT
 from airmixml.sweeps.cells import Metric
 
-Command = str  #: What is done with each cell: a name of ``command_cells.CELL_KINDS``
+Command = str  #: what is done with each cell, a name of ``command_cells.CELL_KINDS``
 FILES: Final = (*(f"sweep.{suffix}" for suffix in ("csv", "md", "tex", "json", "parquet", "png", "svg")), REPORT)
 _SHARES: Final = ("accuracy", "share", "rate", "caught", "passed", "right", "match")
 _UNITS: Final = {

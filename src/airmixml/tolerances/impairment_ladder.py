@@ -29,7 +29,7 @@ class ImpairmentLadder:
     hardware: str  #: what real devices have
     log: bool = True  #: whether equal steps are equal factors
     needs: dict[str, Any] = field(default_factory=dict)  #: other keys without which it does nothing, and their values
-    #: keys that belong to it: the value of a class of hardware is judged together with that class's own
+    #: keys that belong to it; the value of a class of hardware is judged together with that class's own
     along: tuple[str, ...] = ()
     tells: bool = False  #: whether it can raise epsilon above what was planned
     #: what a class of hardware has where its air leaves the key out, so that designs can be compared on it

@@ -57,7 +57,9 @@ class Encoder(Protocol):
     #: whether the norm of the features is bounded by ``workers.clip_norm``. If not, the features must lie in [0, 1],
     #: and the scenario allows no centre, no constant, no moments and no bits
     bounds_norm: bool = True
-    keeps_inputs: bool = False  #: whether the features are the inputs themselves, in their order: pixels stay pixels
+    keeps_inputs: bool = (
+        False  #: whether the features are the inputs themselves, in their order, so that pixels stay pixels
+    )
     never_negative: bool = False  #: whether no feature is ever negative before the centre is subtracted
     needs_images: bool = False  #: whether it looks at neighbouring pixels
     needs_series: bool = False  #: whether it looks at channels over time

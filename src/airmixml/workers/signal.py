@@ -20,7 +20,7 @@ class Signal:
     """Layout and bounds of what one worker sends."""
 
     features: int  #: d, numbers in an encoded input
-    classes: int  #: d_Y, numbers in a label: classes, targets or labels
+    classes: int  #: d_Y, numbers in a label (classes, targets or labels)
     moments: bool = False  #: whether products are sent instead of the sample
     label_weight: float = 1.0  #: w
     bits: int = 0  #: bits per symbol; 0 where symbols are not rounded
