@@ -61,7 +61,7 @@ def sweep_command(
     # What it leaves to its data each cell has its own of.
     scenario = chosen.read(seed)
     values, processes = Grid.parse(grid or ()), options.check_jobs(jobs)
-    from airmixml.sweeps.grid_sweep import check_command, sweep_grid
+    from airmixml.sweeps.grid_sweep import sweep_grid
     from airmixml.sweeps.sweep_files import NO_PARQUET, sweep_dict, terminal_summary, write_sweep
 
     with progress_bars() as progress:
@@ -69,7 +69,7 @@ def sweep_command(
             scenario,
             values,
             seeds=seeds,
-            command=check_command(command),
+            command=command,
             metrics=metric or (),
             engine=engine,
             jobs=processes,

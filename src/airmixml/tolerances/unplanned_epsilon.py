@@ -20,8 +20,7 @@ from airmixml.units import watts_to_dbm
 from airmixml.version import __version__
 from airmixml.wording import one_line
 
-SLACK: Final = 1.01
-"""A target counts as missed from 1 % above it."""
+SLACK: Final = 1.01  #: A target counts as missed from 1 % above it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,18 +33,13 @@ class NeededPower:
 
 
 class Epsilons:
-    """Computes epsilons of one scenario on several airs, and keeps them in a folder.
+    """Computes epsilons of a scenario, whose power follows from a privacy target, on several airs.
 
-    Args:
-        scenario: settled; its power follows from a privacy target.
-        dimensions: d_X as it leaves the encoder, and d_Y.
-        folder: where results are kept.
+    They are kept in a folder. ``dimensions`` are d_X as it leaves the encoder, and d_Y.
     """
 
     def __init__(self, scenario: Scenario, dimensions: tuple[int, int], folder: Path) -> None:
-        self._scenario = scenario
-        self._dimensions = dimensions
-        self._store = ResultStore(folder)
+        self._scenario, self._dimensions, self._store = scenario, dimensions, ResultStore(folder)
 
     def realised(self, air: Air) -> float | None:
         """Return the epsilon on that air without any margin; None where it cannot be stated."""
