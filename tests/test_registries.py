@@ -282,6 +282,21 @@ def test_the_impairment_of_the_installed_example(site: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.long
+def test_the_noise_and_the_power_policy_of_the_installed_example(site: Path, tmp_path: Path) -> None:
+    """Eleven times the noise lets workers send eleven times as loud; half of that takes half the energy."""
+    plain, jammed, half = (
+        airmix([site], "run", "--preset", "private-iris", *chosen, "--out", f"run-{number}", cwd=tmp_path)
+        for number, chosen in enumerate(
+            [(), ("--set", "privacy.noise=friendly-jammer"), ("--set", "mixing.power=half-power")]
+        )
+    )
+    assert jammed["energy_joules"] == pytest.approx(11.0 * plain["energy_joules"], rel=1e-6)
+    assert jammed["privacy"][0]["epsilon"] == pytest.approx(5.0, rel=1e-6)
+    assert half["energy_joules"] == pytest.approx(0.5 * plain["energy_joules"], rel=1e-6)
+    assert half["privacy"][0]["epsilon"] < 4.0
+
+
+@pytest.mark.long
 def test_the_attack_of_the_installed_example(site: Path, tmp_path: Path) -> None:
     strong = ("--set", "mixing.power=max", "--set", "mixing.alpha=0.01", "--set", "radio.slots=100")
     chosen = ("--attacks", "loudest-label", "--out", "attacked")

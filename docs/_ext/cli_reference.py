@@ -8,8 +8,7 @@ from typing import Any
 
 import typer
 
-from airmixml.cli.app import COMMANDS, app
-from airmixml.cli.late import load
+from airmixml.cli.app import COMMANDS, app, load
 
 
 def cli_reference() -> str:

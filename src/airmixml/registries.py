@@ -16,18 +16,8 @@ from typing import Any, Final
 from airmixml.errors import PluginError
 from airmixml.wording import did_you_mean, reason, shown
 
-__all__ = [
-    "ACCOUNTANTS",
-    "ADVERSARIES",
-    "ATTACKS",
-    "DATASETS",
-    "DESCENTS",
-    "ENCODERS",
-    "IMPAIRMENTS",
-    "LEARNERS",
-    "METHODS",
-]
-__all__ += ["PAYLOADS", "REGISTRIES", "Registry"]
+__all__ = ["ACCOUNTANTS", "ADVERSARIES", "ATTACKS", "DATASETS", "DESCENTS", "ENCODERS", "IMPAIRMENTS", "LEARNERS"]
+__all__ += ["METHODS", "NOISES", "PAYLOADS", "POWER_POLICIES", "REGISTRIES", "Registry"]
 
 _GIVEN: Final = "object"  # the word before the name of an object that was given in Python
 
@@ -159,12 +149,12 @@ ENCODERS: Final = Registry(
         "clip": "airmixml.workers.encoders.inputs:CLIP",
         "dct": "airmixml.workers.encoders.linear:DCT",
         "projection": "airmixml.workers.encoders.linear:PROJECTION",
-        "convolution": "airmixml.workers.encoders.convolution:CONVOLUTION",
-        "gradients": "airmixml.workers.encoders.gradients:GRADIENTS",
-        "cells": "airmixml.workers.encoders.cells:CELLS",
+        "convolution": "airmixml.workers.encoders.images:CONVOLUTION",
+        "gradients": "airmixml.workers.encoders.images:GRADIENTS",
+        "cells": "airmixml.workers.encoders.images:CELLS",
         "windows": "airmixml.workers.encoders.windows:WINDOWS",
         "embeddings": "airmixml.workers.encoders.inputs:EMBEDDINGS",
-        "mixed": "airmixml.workers.encoders.mixed:MIXED",
+        "mixed": "airmixml.workers.encoders.random_features:MIXED",
     },
     objects=True,
     files={
@@ -330,7 +320,36 @@ DESCENTS: Final = Registry(
 )
 """What a server broadcasts next, given what it received in a round."""
 
+NOISES: Final = Registry(
+    "noise",
+    "airmixml.noises",
+    "privacy.noise",
+    needs=("about", "brought", "masked", "real", "check", "receiver_watts", "in_sum_watts", "facts", "receive"),
+    places={
+        "receiver": "airmixml.radio.noise:RECEIVER",
+        "workers": "airmixml.radio.workers_noise:OWN",
+        "masked": "airmixml.radio.workers_noise:MASKED",
+    },
+    objects=True,
+)
+"""What hides a worker."""
+
+POWER_POLICIES: Final = Registry(
+    "power policy",
+    "airmixml.power_policies",
+    "mixing.power",
+    needs=("about", "keeps_target", "follows_channels", "received_watts", "largest_received_watts", "power_scale"),
+    places={
+        "max": "airmixml.radio.power:LARGEST",
+        "dp": "airmixml.radio.power:PRIVATE",
+        "fixed": "airmixml.radio.power:FIXED",
+    },
+    objects=True,
+)
+"""How strongly slots are received."""
+
 REGISTRIES: Final = (
-    *(ENCODERS, DATASETS, ACCOUNTANTS, ADVERSARIES, LEARNERS, DESCENTS, ATTACKS, METHODS, IMPAIRMENTS, PAYLOADS),
+    *(ENCODERS, DATASETS, ACCOUNTANTS, ADVERSARIES, LEARNERS, DESCENTS, ATTACKS, METHODS),
+    *(IMPAIRMENTS, PAYLOADS, NOISES, POWER_POLICIES),
 )
 """All of them."""

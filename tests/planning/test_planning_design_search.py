@@ -10,8 +10,16 @@ import pytest
 
 from airmixml import Scenario
 from airmixml.planning import InputMoments
-from airmixml.planning.design_search import DesignSearch, TableDesign, _noise_variance, is_searched, search_designs
-from airmixml.planning.synthetic_tables import KINDS, TableKind, make_table
+from airmixml.planning.design_search import (
+    KINDS,
+    DesignSearch,
+    TableDesign,
+    TableKind,
+    _noise_variance,
+    is_searched,
+    make_table,
+    search_designs,
+)
 from airmixml.radio.tally import placed_distances
 
 PLAIN = ("workers.centre=public", "workers.norm=clip", "workers.label_code=one-hot", "learner.model=ridge")

@@ -6,10 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from airmixml import Scenario, simulate, train
+from airmixml import Scenario, simulate
 from airmixml.planning.account import account_scenario
 from airmixml.planning.learning_noise import DesignScorer
-from airmixml.planning.mask_plan import known_accuracy
 from airmixml.planning.plan import Plan, make_plan
 from airmixml.planning.slot_designs import InputMoments
 from airmixml.privacy.gaussian import gaussian_mu
@@ -97,18 +96,6 @@ def test_the_noise_is_that_of_the_epsilon_that_is_named(absent_plan: Plan) -> No
     assert masks is not None
     mu = math.sqrt(1.25) / 1200 / masks.noise_deviation
     assert gaussian_mu(masks.epsilon_as_if, 1e-5) == pytest.approx(mu, rel=1e-6)
-
-
-def test_an_air_that_is_recommended_against_costs_accuracy() -> None:
-    """Of two airs the one with more noise is expected to have less accuracy, and both agree with runs."""
-    for changes, within in ((("air.reciprocity_nmse_db=-40",), 1.5), (("air.absent=0.05",), 4.0)):
-        scenario = DIGITS.with_overrides(*changes)
-        expected = known_accuracy(scenario, math.sqrt(planned_variance(scenario)))
-        accuracies = [train(simulate(scenario.with_seed(seed))).history.test_accuracy[-1] for seed in range(4)]
-        assert expected is not None
-        assert expected == pytest.approx(100 * np.mean(accuracies), abs=within)
-    assert known_accuracy(DIGITS.with_overrides("workers.label_weight=0.6"), 1e-3) is None
-    assert known_accuracy(DIGITS, 1.0) is None
 
 
 def test_what_is_settled_is_the_same_scenario() -> None:

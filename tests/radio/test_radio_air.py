@@ -2,12 +2,13 @@
 
 import numpy as np
 import torch
+from complex_baseband import ChannelRealisation, normalise_baseband, receive_baseband
 from laws import same_distribution
 from scipy import stats
 
-from airmixml.radio.air import normalise_baseband, receive_baseband, receive_mixtures
-from airmixml.radio.channel import ChannelRealisation, draw_fading, draw_phase
+from airmixml.radio.channel import draw_fading, draw_phase
 from airmixml.radio.power import transmit_power
+from airmixml.radio.reception import receive_mixtures
 from airmixml.randomness.slot_words import slot_words
 from airmixml.scenario import Radio
 from airmixml.streams import Streams

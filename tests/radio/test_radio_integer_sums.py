@@ -18,11 +18,11 @@ from airmixml.integers.rounding import reduce
 from airmixml.masks.graph import draw_graph
 from airmixml.privacy import state_privacy
 from airmixml.privacy.gaussian import gaussian_mu
-from airmixml.radio import reception
+from airmixml.radio import workers_noise
 from airmixml.radio.draws import AirSetting, draw_slots
-from airmixml.radio.integer_sums import IntegerSums, integer_sums_of
+from airmixml.radio.integer_sums import IntegerSums
 from airmixml.radio.power_calibration import private_received_watts
-from airmixml.radio.reception import Arrival, NoiseOnIntegers
+from airmixml.radio.reception import Arrival, receive
 from airmixml.radio.system import adversary_named, planned_design, sensitivity_of
 from airmixml.radio.tally import placed_distances
 from airmixml.streams import Secret
@@ -78,10 +78,10 @@ def received_of(
 ) -> torch.Tensor:
     """What the server has of workers that send these integers."""
     setting = AirSetting.of(scenario, 65, 10, placed_distances(scenario))
-    setting = replace(setting, signal=payload.signal, secret=secret)
+    setting = replace(setting, signal=payload.signal, secret=secret, integers=sums)
     arrival = Arrival(slots=range(len(index)), payload=payload, index=index, clean=clean)
     drawn = draw_slots(setting, range(len(index)))
-    return NoiseOnIntegers(setting, sums).receive(arrival, drawn, torch.zeros(()), None).received
+    return receive(setting, arrival, drawn, torch.zeros(()), None).received
 
 
 def test_reception_forms_or_models_the_same_law(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,7 +108,7 @@ def test_reception_forms_or_models_the_same_law(monkeypatch: pytest.MonkeyPatch)
     clean = sender.weighted_sum(index, torch.full((200, 600), 1 / 600))
     found = {}
     for most in (1 << 40, 0):
-        monkeypatch.setattr(reception, "_MOST_FORMED", most)
+        monkeypatch.setattr(workers_noise, "_MOST_FORMED", most)
         received = received_of(scenario, few_bits, sender, index, clean)
         found[most] = ((received - clean) / math.sqrt(few_bits.mixture_variance)).flatten().numpy()
     for errors in found.values():
@@ -118,7 +118,7 @@ def test_reception_forms_or_models_the_same_law(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_protected_data_are_rounded_one_by_one_with_secret_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reception, "_MOST_FORMED", 0)
+    monkeypatch.setattr(workers_noise, "_MOST_FORMED", 0)
     monkeypatch.setattr(IntegerNoise, "modelled_sum", lambda *_: pytest.fail("modelled"))
     inputs, labels = np.zeros((1200, 61), dtype=np.float32), np.zeros((1200, 4), dtype=np.float32)
     sender = Samples(signal=Signal(features=61, classes=4), inputs=inputs, labels=labels, norm=1.0)
@@ -129,7 +129,7 @@ def test_protected_data_are_rounded_one_by_one_with_secret_words(monkeypatch: py
 
 
 def _sums(scenario: Scenario):  # type: ignore[no-untyped-def]
-    found = integer_sums_of(scenario, sensitivity_of(scenario, 65, 10))
+    found = scenario.privacy.noise_kind.sums(scenario, sensitivity_of(scenario, 65, 10))
     assert found is not None
     return found
 

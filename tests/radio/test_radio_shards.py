@@ -16,10 +16,9 @@ from airmixml.data import DataSet
 from airmixml.engines import Engine
 from airmixml.radio import shards as module
 from airmixml.radio.draws import AirSetting, draw_blocks, shards_of, slots_in
-from airmixml.radio.shards import ShardStore
+from airmixml.radio.shards import ShardStore, parts_of
 from airmixml.radio.tally import Tally, rehearse
 from airmixml.radio.transmission import Mixtures, simulate_family
-from airmixml.radio.worker_partition import parts_of
 from airmixml.scenario import RunContext
 from airmixml.streams import Secret
 from airmixml.workers import Population

@@ -55,10 +55,39 @@ def test_hardware_that_is_not_good_enough_says_for_what(
     assert "accuracy tolerates all; privacy kept up to 0.05 dB" in text
 
 
-def test_the_accuracy_that_a_plan_expects_of_masks_is_in_per_cent_once(copy_of: CopyOf, read_page: ReadPage) -> None:
+@pytest.mark.parametrize("kind", ["attack", "plan"])
+def test_a_report_has_the_tables_that_the_command_wrote(kind: str, copy_of: CopyOf, read_page: ReadPage) -> None:
+    folder = copy_of(kind)
+    lines = (folder / f"{kind}.md").read_text(encoding="utf-8").splitlines()
+    cells = {
+        cell.replace("\\", "") for line in lines if line.startswith("| ") for cell in line.strip("| ").split(" | ")
+    }
+    text = read_page(write_report(folder)).text
+    # The data, whose dimensions the folder does not have, are among what was asked.
+    assert [cell for cell in cells if cell not in text and cell != "4 inputs, 3 classes"] == []
+
+
+def test_a_plan_of_masks_is_in_its_report(copy_of: CopyOf, read_page: ReadPage) -> None:
+    def change(plain: dict[str, Any]) -> None:
+        plain["masks"] = {
+            **{"degree": 40, "mask_share": 0.1, "above_thermal_db": 20.0, "honest": 100, "neighbours": 30},
+            **{"nearest_dbm": -50.0, "farthest_dbm": -20.0, "gain_error": 0.01, "absent": 0.0, "overrides": []},
+            **{"noise_deviation": 1e-4, "epsilon_as_if": 2.5, "gain_db": 0.0},
+            "noise": {
+                "own_watts": 3.0,
+                "gains_watts": 1.0,
+                "absent_watts": 0.0,
+                "receiver_watts": 0.0,
+                "total_watts": 4,
+            },
+            "costs": [{"name": "5 colluders (5%)", "override": "privacy.colluders=5", "noise_db": None}],
+        }
+
     folder = copy_of("plan")
-    changed(folder / "metrics.json", lambda plain: plain.update(masks={"accuracy": 96.3236}))
-    assert "masks accuracy 96.32 %" in read_page(write_report(folder)).text
+    changed(folder / "metrics.json", change)
+    text = read_page(write_report(folder)).text
+    assert "workers' own 75.0%, gain errors 25.0%" in text
+    assert "impossible (privacy.colluders=5)" in text
 
 
 def test_a_quick_reproduction_says_that_it_is_one(copy_of: CopyOf, read_page: ReadPage) -> None:

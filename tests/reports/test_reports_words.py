@@ -13,7 +13,8 @@ from airmixml import Scenario
 from airmixml.attacks.grades import naming_bound
 from airmixml.output.tables import Table
 from airmixml.privacy import PrivacyStatement
-from airmixml.reports.cards import NEIGHBOURS, TRUSTED, cards_of, meaning, promise_of, right_at_most, trust
+from airmixml.registries import NOISES
+from airmixml.reports.cards import NEIGHBOURS, cards_of, meaning, promise_of, right_at_most, trust
 from airmixml.reports.commands import command_for, flat, typed_command
 from airmixml.reports.records import shown, table_of
 
@@ -68,7 +69,7 @@ def test_promises() -> None:
 
 def test_the_words_are_those_of_the_documents() -> None:
     trusted, glossary = ((DOCS / name).read_text(encoding="utf-8") for name in ("trust.md", "concepts.md"))
-    assert all(f"| {words} |" in trusted for words in TRUSTED.values())
+    assert all(f"| {NOISES.load(name).trusted} |" in trusted for name in NOISES.own)
     for name, words in NEIGHBOURS.items():
         assert f"`{name}` ({words.removeprefix(f'{name}: ')})" in " ".join(glossary.split())
 

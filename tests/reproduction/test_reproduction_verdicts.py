@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -384,7 +384,7 @@ ZERO = (0.0, 0.0, 0.0)
 
 
 def test_a_claim_as_plain_values() -> None:
-    plain = fig3(lambda _cell: SEEDS)[0].to_dict()
+    plain = asdict(fig3(lambda _cell: SEEDS)[0])
     assert set(plain) == {"place", "says", "case", "light", "decision", "evidence"}
     assert all(isinstance(value, str) for value in plain.values())
     assert plain["light"] == ""

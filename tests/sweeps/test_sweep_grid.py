@@ -24,9 +24,9 @@ from airmixml.edge import training
 from airmixml.scenario.grid import Grid, scenario_at
 from airmixml.sweeps import Failed, Part, cut_into_batches, run_sweep
 from airmixml.sweeps.batches import Place
+from airmixml.sweeps.cells import Measured
+from airmixml.sweeps.command_cells import RunCells
 from airmixml.sweeps.grid_sweep import Swept, sweep_grid
-from airmixml.sweeps.kinds.cells import Measured
-from airmixml.sweeps.kinds.run_cells import RunCells
 
 IRIS = Scenario.preset("private-iris")
 NETWORK = Scenario.preset("paper-iris").with_overrides("radio.slots=60", "learner.epochs=3", "workers.count=300")

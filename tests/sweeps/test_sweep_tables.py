@@ -23,10 +23,9 @@ from airmixml import Scenario
 from airmixml.output.tables import Table
 from airmixml.scenario.grid import Grid
 from airmixml.sweeps.grid_sweep import SIMULATION_NOTE
-from airmixml.sweeps.summary import summarise, summary_text
 from airmixml.sweeps.sweep_files import summary_table, terminal_summary, write_sweep
 from airmixml.sweeps.sweep_picture import drawn_metric, picture_note, sweep_figure
-from airmixml.sweeps.swept import Swept, SweptRow
+from airmixml.sweeps.swept import Swept, SweptRow, summarise, summary_text
 
 METRICS = ("accuracy.final", "energy_joules", "snr_db", "grade")
 

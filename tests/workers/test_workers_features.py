@@ -17,14 +17,9 @@ from airmixml.data.embedded import load_digits, public_images
 from airmixml.scenario import Workers
 from airmixml.streams import Streams
 from airmixml.workers import encode, encoded_dim, finish_encoding, load_dataset
-from airmixml.workers.encoders.convolution import random_filters
-from airmixml.workers.encoders.image_features import (
-    compass_edges,
-    convolution_features,
-    gradient_histograms,
-    straighten,
-)
-from airmixml.workers.encoders.random_signs import draw_signs, mixing_matrix, rectified_product, walsh_hadamard
+from airmixml.workers.encoders.image_features import compass_edges, edge_histograms, filter_sums, straighten
+from airmixml.workers.encoders.images import random_filters
+from airmixml.workers.encoders.random_features import draw_signs, mixing_matrix, rectified_mix, walsh_hadamard
 
 FEATURE_ENCODERS = ("dct", "projection", "convolution", "gradients", "cells")
 
@@ -88,7 +83,7 @@ def test_an_edge_puts_its_strength_into_its_direction(turn: int, direction: int,
     image = np.zeros((28, 28), dtype=np.float32)
     image[:, 12:16] = np.linspace(0.1, 0.9, 4)  # rises over four columns, falls at once
     turned = torch.from_numpy(np.rot90(image, turn).copy())[None]
-    histogram = gradient_histograms(turned).reshape(8, 16).square().sum(dim=1).numpy()
+    histogram = edge_histograms(turned[:, None]).reshape(8, 16).square().sum(dim=1).numpy()
     assert histogram[direction] + histogram[opposite] > 0.85 * histogram.sum()
     assert min(histogram[direction], histogram[opposite]) > 0.3 * histogram.sum()
 
@@ -112,7 +107,7 @@ def test_rising_and_falling_edges_are_told_apart() -> None:
     """A ramp rises to the right everywhere and falls at the rim only; its mirror image does the opposite."""
     ramp = torch.linspace(0.0, 1.0, 28).expand(28, 28)
     rising, falling = (
-        gradient_histograms(each[None].contiguous()).reshape(8, 4, 4).square() for each in (ramp, ramp.flip(1))
+        edge_histograms(each[None, None].contiguous()).reshape(8, 4, 4).square() for each in (ramp, ramp.flip(1))
     )
     assert float(rising[RIGHT, 1, 1]) > 20.0 * float(rising[LEFT, 1, 1])  # a cell in the middle
     assert float(falling[LEFT, 1, 1]) > 20.0 * float(falling[RIGHT, 1, 1])
@@ -127,7 +122,8 @@ def test_mixing_by_signs_and_hadamard_keeps_norms_and_takes_the_positive_part() 
     signs = draw_signs(11, 8, np.random.default_rng(0))
     assert signs.shape == (2, 2, 8)
     assert set(signs.ravel().tolist()) == {-1.0, 1.0}
-    found = rectified_product(vectors, mixing_matrix(signs, 11))
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    found = lengths * rectified_mix(vectors, mixing_matrix(signs, 11))
     turned = [walsh_hadamard(walsh_hadamard(vectors * first) * second) for first, second in signs]
     assert np.linalg.norm(turned[0], axis=1) == pytest.approx(np.linalg.norm(vectors, axis=1), rel=1e-5)
     assert found == pytest.approx(np.maximum(np.hstack(turned), 0.0)[:, :11], abs=1e-6)
@@ -135,9 +131,9 @@ def test_mixing_by_signs_and_hadamard_keeps_norms_and_takes_the_positive_part() 
 
 def test_strength_counts_by_its_square_root() -> None:
     """An image a quarter as bright has histograms half as large."""
-    image = torch.from_numpy(images(3, 12).reshape(3, 12, 12))
-    assert torch.allclose(gradient_histograms(image / 4.0), gradient_histograms(image) / 2.0, atol=2e-3)
-    assert not gradient_histograms(torch.zeros(2, 12, 12)).any()
+    image = torch.from_numpy(images(3, 12).reshape(3, 1, 12, 12))
+    assert torch.allclose(edge_histograms(image / 4.0), edge_histograms(image) / 2.0, atol=2e-3)
+    assert not edge_histograms(torch.zeros(2, 1, 12, 12)).any()
 
 
 def moments_of(image: np.ndarray) -> tuple[float, float, float]:
@@ -173,7 +169,7 @@ def test_filters_give_nothing_on_a_plain_surface_and_their_answer_on_a_dot() -> 
     assert filters.sum(axis=(1, 2)) == pytest.approx(np.zeros(3), abs=1e-5)
     dot = torch.zeros(1, 15, 15)
     dot[0, 7, 7] = 1.0
-    found = convolution_features(dot, filters).reshape(3, 4, 4)
+    found = filter_sums(dot[None], filters).reshape(3, 4, 4)
     # A dot answers with the filter turned round; the cells around the middle share all of its positive part.
     assert found.sum(dim=(1, 2)).numpy() == pytest.approx(np.maximum(filters, 0).sum(axis=(1, 2)), rel=1e-5)
     assert (found[:, 1:3, 1:3].sum(dim=(1, 2)) > found[:, 0, 0]).all()

@@ -9,7 +9,7 @@ from airmixml import Scenario, simulate
 from airmixml.scenario import Workers
 from airmixml.streams import Streams
 from airmixml.workers import encode, encode_centred, worker_cost
-from airmixml.workers.encoders.random_signs import draw_signs, mixing_matrix, rectified_product
+from airmixml.workers.encoders.random_features import draw_signs, mixing_matrix, rectified_mix
 from airmixml.workers.signal import Signal
 
 
@@ -23,7 +23,7 @@ def test_scalar_products_of_features_are_those_of_the_kernel() -> None:
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     workers = Workers(encoder="mixed", features=1 << 13, centre="public")
     signs = draw_signs(workers.features, 8, np.random.default_rng(1))
-    features = rectified_product(rows, mixing_matrix(signs, workers.features))
+    features = rectified_mix(rows, mixing_matrix(signs, workers.features))
     gram = features.astype(np.float64) @ features.T.astype(np.float64) / workers.features * 8.0
     angle = np.arccos(np.clip(rows.astype(np.float64) @ rows.T, -1.0, 1.0))
     kernel = (np.sin(angle) + (np.pi - angle) * np.cos(angle)) / (2.0 * np.pi)

@@ -11,7 +11,7 @@ import torch
 from airmixml.scenario import Workers
 from airmixml.workers import Signal, encode, worker_cost
 from airmixml.workers.encoders.image_features import cell_numbers
-from airmixml.workers.encoders.waves import waves
+from airmixml.workers.encoders.random_features import waves
 from airmixml.workers.encoders.windows import band_edges, window_numbers
 
 

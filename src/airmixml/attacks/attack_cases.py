@@ -61,7 +61,7 @@ def choose_parts(asked: str | None, scenarios: Iterable[Scenario] = ()) -> tuple
     Those of everyone must be named, or workers of some scenario bring noise: nothing else hides anybody from it.
     """
     names = [name.strip() for name in asked.split(",")] if asked is not None else list(ATTACKS.names)
-    if asked is None and all(each.privacy.noise == "receiver" for each in scenarios):
+    if asked is None and not any(each.privacy.noise_kind.brought for each in scenarios):
         names = [name for name in names if ATTACKS.load(name).adversary != _NOISY]
     for name in names:
         if name not in ATTACKS:

@@ -134,7 +134,7 @@ class CaseResult:
             return f"nothing is promised {who}"
         row = self.per_row(adversary)
         receiver = "eavesdropper's" if adversary == "eavesdropper" else "server's"
-        noise = "the workers' own noise" if privacy.noise != "receiver" else f"the noise of the {receiver} receiver"
+        noise = "the workers' own noise" if privacy.noise_kind.brought else f"the noise of the {receiver} receiver"
         held = f"a row on up to {self.copies:,} workers" if self.copies > 1 else "a row"
         text = f"epsilon {epsilon_text(worker)} per worker and {epsilon_text(row)} per row"
         if self.naming_bound(adversary) >= EXPOSED:

@@ -128,7 +128,7 @@ def overhear(view: ServerView, speed: Speed | None = None, most_slots: int = 20_
     return Received(
         symbols=symbols,
         noise=np.ones(slots),
-        total_power=float(every_watts.sum(axis=1).mean()) if scenario.privacy.noise != "receiver" else None,
+        total_power=float(every_watts.sum(axis=1).mean()) if scenario.privacy.noise_kind.brought else None,
         amplitudes=Amplitudes.of(every_watts, workers, alike=_heard_alike(view, every_watts)),
         strength=strength,
         mixtures=mixtures,

@@ -27,7 +27,6 @@ from airmixml.devices import find_device, physical_memory_bytes
 from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.radio.draws import SlotDraws
-from airmixml.radio.masking import noise_in_sum_watts
 from airmixml.radio.mixtures import MixtureBlock
 from airmixml.radio.scheduling import seats_of
 from airmixml.radio.transmission import Transmission, transmit_family
@@ -122,8 +121,9 @@ def watch(scenario: Scenario, *, context: RunContext | None = None) -> ServerVie
             measured.append(block.measured_noise.cpu().numpy())
 
     (transmission,) = transmit_family([scenario], receive, prepare=prepare, dataset=dataset, context=context)
-    weights = np.concatenate([each.power_scale_watts for each in draws]) * 2.0 / noise_in_sum_watts(scenario)
-    if cleared and scenario.privacy.noise == "receiver":
+    noise = scenario.privacy.noise_kind
+    weights = np.concatenate([each.power_scale_watts for each in draws]) * 2.0 / noise.in_sum_watts(scenario)
+    if cleared and not noise.brought:
         weights *= np.concatenate(cleared)
     elif measured:  # masks that errors of the gains leave are in it
         weights = 1.0 / np.concatenate(measured)

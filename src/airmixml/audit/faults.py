@@ -49,7 +49,7 @@ def _hidden_schedule_only(scenario: Scenario, audited: Sequence[str]) -> str:
 
 
 def _masks_only(scenario: Scenario, audited: Sequence[str]) -> str:
-    if scenario.privacy.noise != "masked":
+    if not scenario.privacy.noise_kind.masked:
         return 'there are no masks; use privacy.noise = "masked"'
     if "everyone" not in audited:
         return "masks cancel in what others hear; audit everyone (--adversary everyone)"
@@ -57,7 +57,7 @@ def _masks_only(scenario: Scenario, audited: Sequence[str]) -> str:
 
 
 def _receiver_noise_only(scenario: Scenario, _audited: Sequence[str]) -> str:
-    if scenario.privacy.noise == "receiver":
+    if not scenario.privacy.noise_kind.brought:
         return ""
     return "a worker's own noise grows with its gain, so that nothing is lost; choose another fault"
 

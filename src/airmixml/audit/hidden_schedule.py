@@ -31,9 +31,9 @@ from airmixml.audit.noise_check import stated_noise_watts
 from airmixml.audit.trials import Bench, Trials, noise_source, shares_of
 from airmixml.impairments.frame import frame_of
 from airmixml.output.numbers import plural
-from airmixml.radio.air import receive_mixtures
 from airmixml.radio.draws import AirSetting, SlotTensors, draw_blocks, draw_slots
 from airmixml.radio.path_loss import path_gain
+from airmixml.radio.reception import receive_mixtures
 from airmixml.radio.system import round_length_of
 from airmixml.radio.tally import placed_distances
 from airmixml.scenario import Scenario

@@ -31,9 +31,9 @@ from airmixml.audit.noise_check import stated_noise_watts
 from airmixml.audit.trials import Bench, Trials, noise_source, seats_of_worker
 from airmixml.impairments.frame import frame_of
 from airmixml.output.numbers import plural
-from airmixml.radio.air import receive_mixtures
 from airmixml.radio.draws import AirSetting, SlotTensors
 from airmixml.radio.masking import masking_of
+from airmixml.radio.reception import receive_mixtures
 from airmixml.radio.system import assumed_noise_watts
 
 _NUMBERS_PER_BLOCK: Final = 1 << 26
@@ -86,7 +86,7 @@ def known_schedule_trials(bench: Bench, worker: int, most_numbers_per_trial: int
     shift = float(moved.norm())
     slots, symbols = with_canary.shape
     quadratures = "" if scenario.air.is_ideal else ", pilots with them, in both quadratures"
-    if scenario.privacy.noise != "receiver":
+    if scenario.privacy.noise_kind.brought:
         quadratures = "" if scenario.air.is_ideal else ", in the worker's own phase"
     how = f"{plural(slots, 'slot')} of {bench.air.signal.symbols:,} symbols{quadratures}"
     if slots * symbols <= most_numbers_per_trial and 2 * trials * slots * symbols <= _MOST_NUMBERS:
@@ -167,7 +167,7 @@ def _contributions(bench: Bench, worker: int) -> tuple[Doubles, torch.Tensor, to
     frame = frame_of(scenario.air, bench.air.signal.symbols)
     gains = (ratios * torch.cat(of_air)).expand(-1, frame.pieces)
     on_symbols = gains.repeat_interleave(torch.tensor(frame.lengths), dim=1)
-    if scenario.privacy.noise != "receiver":
+    if scenario.privacy.noise_kind.brought:
         return in_both_worlds(lambda row: on_symbols.real * sender.weighted_sum(row, whole))
     pilots = fault.gain_factor * math.sqrt(bench.air.pilot_energy / frame.pilot_count) * gains[:, frame.pilot_pieces]
 

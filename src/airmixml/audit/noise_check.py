@@ -218,7 +218,7 @@ def stated_noise_watts(scenario: Scenario) -> float:
     It is the least of the receiver, with what honest workers bring. On an air that is not ideal claims assume less than
     that: what hides a worker from an isolating listener.
     """
-    if scenario.privacy.noise == "receiver":
+    if not scenario.privacy.noise_kind.brought:
         return assumed_noise_watts(scenario)
     any_sensitivity = Sensitivity(removal=1.0, replacement=1.0)
     return planned_design(scenario, any_sensitivity, received_watts=0.0).in_workers_noise().noise_watts

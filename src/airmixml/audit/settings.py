@@ -54,7 +54,7 @@ class Release(Server):
     def why_told(self, scenario: Scenario, design: Design, fault: Fault) -> str:
         """Return why nothing hides the schedule; refuse what is not audited."""
         why = why_nothing_is_hidden(scenario, design)
-        if not why and not scenario.air.is_ideal and scenario.privacy.noise != "receiver":
+        if not why and not scenario.air.is_ideal and scenario.privacy.noise_kind.brought:
             raise ScenarioError(
                 "adversary = 'release': a hidden schedule on an imperfect air is not audited where workers bring "
                 "noise; audit server or everyone"
@@ -106,7 +106,7 @@ class AuditSettings:
 
     def audited(self, scenario: Scenario) -> tuple[str, ...]:
         """Return as whom to attack."""
-        by_receiver = scenario.privacy.noise == "receiver"
+        by_receiver = not scenario.privacy.noise_kind.brought
         return self.adversaries or tuple(name for name, whom in AUDITED.items() if whom.hears_sums or not by_receiver)
 
     def check(self, scenario: Scenario) -> None:
@@ -114,7 +114,7 @@ class AuditSettings:
         if any(adversary not in AUDITED for adversary in self.adversaries):
             raise ScenarioError(f"adversary = {', '.join(self.adversaries)!r}: must be among {', '.join(AUDITED)}")
         isolating = [name for name in self.adversaries if not AUDITED[name].hears_sums]
-        if isolating and scenario.privacy.noise == "receiver":
+        if isolating and not scenario.privacy.noise_kind.brought:
             what = 'nothing hides a worker that is heard alone; use privacy.noise = "masked" or "workers"'
             raise ScenarioError(f"adversary = {isolating[0]!r}: {what}")
         if self.adjacency not in ("", *ADJACENCIES):

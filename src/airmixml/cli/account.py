@@ -17,7 +17,7 @@ from typer import Context, Option
 
 from airmixml.cli import options
 from airmixml.cli.options import choices
-from airmixml.cli.terminal import console, print_json, print_line, progress_bars
+from airmixml.cli.terminal import console, progress_bars, report_lines, show
 from airmixml.engines import Engine
 from airmixml.errors import AirMixError, ScenarioError
 from airmixml.output.numbers import plural
@@ -51,11 +51,7 @@ _OF_A_SCENARIO: Final = ("file", "preset", "air", "assignments", "bounds", "inpu
 
 def account_command(
     context: Context,
-    file: options.File = None,
-    preset: options.Preset = None,
-    air: options.AirName = None,
-    assignments: options.Assignments = None,
-    bounds: options.Bounds = None,
+    chosen: options.Chosen,
     workers: Annotated[int | None, Option(help="Number of workers N.")] = None,
     scheduled: Annotated[int | None, Option(help="Number of workers per slot.")] = None,
     slots: Annotated[int | None, Option(help="Number of slots T.")] = None,
@@ -96,39 +92,34 @@ def account_command(
         )
     if given:
         _check_numbers(numbers)
-    elif file is None and preset is None:
+    elif chosen.file is None and chosen.preset is None:
         raise ScenarioError(
             "give a scenario file, --preset NAME (`airmix presets` lists them), or plain numbers: --workers, "
             "--scheduled, --slots and --noise-multiplier or --epsilon"
         )
     else:
-        scenario = options.choose_scenario(
-            file, preset, options.on_air(air, assignments), bounds=bounds, settled=input_dim is None
-        )
-    chosen = Engine.of(engine, jobs)
+        scenario = chosen.settled(may_read=input_dim is None)
+    machines = Engine.of(engine, jobs)
     name = "numbers" if scenario is None else scenario.name
     drawn = None if no_picture else picture_path(picture, f"{name}-account.png")
     with progress_bars() as progress:
         from airmixml.planning.account import account_scenario, epsilon_curves
 
         if scenario is None:
-            account = _account_of_numbers(numbers, chosen)
+            account = _account_of_numbers(numbers, machines)
         else:
             dimensions = data_dimensions(scenario, input_dim, label_dim)
-            account = account_scenario(scenario, *dimensions, ledger=ledger, progress=progress, engine=chosen)
+            account = account_scenario(scenario, *dimensions, ledger=ledger, progress=progress, engine=machines)
         seconds = time.perf_counter() - started
         if drawn is not None:
             from airmixml.planning.design_figures import draw_account
 
             with writing_to(drawn, option="--picture"):
-                draw_account(account, *epsilon_curves(account, progress=progress, engine=chosen), drawn)
-    if as_json:
-        shown = {"picture": str(drawn)} if drawn is not None else {}
-        print_json({**account.to_dict(), "seconds": seconds, **shown})
-        return
-    _print(account, brief=brief)
-    if drawn is not None:
-        print_line(f"picture: {drawn}")
+                draw_account(account, *epsilon_curves(account, progress=progress, engine=machines), drawn)
+    picture_place = {"picture": str(drawn)} if drawn is not None else {}
+    if not as_json:
+        _print(account, brief=brief)
+    show(as_json, {**account.to_dict(), "seconds": seconds, **picture_place}, *report_lines(picture_place))
 
 
 def _given(context: Context, names: Iterable[str]) -> list[str]:

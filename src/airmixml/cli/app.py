@@ -3,11 +3,13 @@
 import os
 import sys
 import warnings
-from typing import Annotated
+from collections.abc import Callable
+from importlib import import_module
+from typing import Annotated, Any, NamedTuple
 
 import typer
+from typer.core import TyperGroup
 
-from airmixml.cli.late import LateCommand, add_late, late_group
 from airmixml.cli.streams import discard
 from airmixml.devices import is_out_of_memory
 from airmixml.errors import AirMixError, AirMixWarning
@@ -17,6 +19,14 @@ from airmixml.wording import reason
 # Typer exports BadParameter alone; its base is the family of usage errors, wherever Typer keeps Click.
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 _LONGEST_LINE = 1000
+
+
+class LateCommand(NamedTuple):
+    """A command that is imported when it is called: ``airmix --help`` needs names and first lines alone."""
+
+    place: str  # module:attribute, a function or a Typer application
+    about: str  # the first paragraph of its help
+
 
 COMMANDS: dict[str, LateCommand] = {
     name: LateCommand(f"airmixml.cli.{place}", about)
@@ -69,14 +79,42 @@ COMMANDS: dict[str, LateCommand] = {
         ("data", "data:app", "List the data sets; fetch one."),
     )
 }
+
+
+class _LateGroup(TyperGroup):
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name = args[0]
+        if name in COMMANDS:
+            self.commands[name] = load(name, COMMANDS[name].place)
+        return super().resolve_command(ctx, args)
+
+
+def load(name: str, place: str) -> Any:
+    """Return the command of that name."""
+    module, _, attribute = place.partition(":")
+    found: typer.Typer | Callable[..., None] = getattr(import_module(module), attribute)
+    if isinstance(found, typer.Typer):
+        return typer.main.get_command(found)
+    from airmixml.cli.options import with_groups  # here: a list of commands needs no options
+
+    alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+    alone.command(name)(with_groups(found))
+    return typer.main.get_command(alone)
+
+
+def _not_loaded() -> None:
+    """Stand for a command in the list of commands."""
+
+
 app = typer.Typer(
     help="Over-the-air mixup machine learning.",
-    cls=late_group(COMMANDS),
+    cls=_LateGroup,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-add_late(app, COMMANDS)
+for _name, _command in COMMANDS.items():
+    app.command(_name, help=_command.about)(_not_loaded)
 
 
 def _print_version(wanted: bool) -> None:

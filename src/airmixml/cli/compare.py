@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option
 
 from airmixml.cli import options
-from airmixml.cli.finished import add_report
+from airmixml.cli.finished import show_study
 from airmixml.cli.options import choices
-from airmixml.cli.terminal import console, print_json, print_line, print_report_place, progress_bars
+from airmixml.cli.terminal import progress_bars
 from airmixml.errors import ScenarioError
 from airmixml.output.numbers import plural
 from airmixml.registries import METHODS
@@ -26,11 +26,7 @@ if TYPE_CHECKING:
 
 
 def compare_command(
-    file: options.File = None,
-    preset: options.Preset = None,
-    air: options.AirName = None,
-    assignments: options.Assignments = None,
-    bounds: options.Bounds = None,
+    chosen: options.Chosen,
     methods: Annotated[
         str | None, Option(metavar="NAME,...", help=f"Methods to run: {choices(METHODS)} [default: all that can run].")
     ] = None,
@@ -53,9 +49,7 @@ def compare_command(
     All use the same data, channel and privacy target. Finished results are kept: repeat the same command to resume;
     more seeds or methods add to it.
     """
-    scenario = options.choose_scenario(
-        file, preset, options.on_air(air, assignments), seed, bounds=bounds, data_dir=data_dir
-    )
+    scenario = chosen.settled(seed, data_dir=data_dir)
     speed = Speed(device=device, threads=threads)
     if seeds < 1:
         raise ScenarioError(f"seeds = {seeds}: must be at least 1")
@@ -72,33 +66,28 @@ def compare_command(
     else:
         from airmixml.compare import choose_methods
 
-        chosen, left_out = choose_methods(methods, scenario, speed)
+        to_run, cannot_run = choose_methods(methods, scenario, speed)
         from airmixml.compare import compare_methods
 
-        compare = partial(compare_methods, scenario, chosen, left_out=left_out, may_fail=methods is None)
+        compare = partial(compare_methods, scenario, to_run, left_out=cannot_run, may_fail=methods is None)
         name = f"compare-{scenario.name}"
     with progress_bars() as progress:
         context = RunContext(speed=speed, data_dir=data_dir, progress=progress)
         folder = out or Path("runs") / name
         comparison = compare(seeds=seeds, out=folder, force=force, ledger=ledger, context=context)
-    from airmixml.compare.comparison_tables import write_comparison
+    from airmixml.compare.comparison_tables import brief_adversaries_table, brief_table, write_comparison
 
-    files = [str(path) for path in write_comparison(comparison)]
-    report = add_report(comparison.out)
-    seconds = time.perf_counter() - started
-    if as_json:
-        print_json({**comparison.to_dict(), "out": str(comparison.out), "files": files, "seconds": seconds, **report})
-        return
-    _print(comparison, seconds, report)
-
-
-def _print(comparison: Comparison, seconds: float, report: dict[str, str]) -> None:
-    from airmixml.compare.comparison_tables import brief_adversaries_table, brief_table
-
-    console.print(brief_table(comparison))
-    console.print(brief_adversaries_table(comparison))
-    print_line(simulated(comparison.scenario.seed))
-    if comparison.left_out:
-        print_line("left out: " + "; ".join(f"{name} ({why})" for name, why in comparison.left_out.items()))
-    kept = f" ({plural(comparison.kept, 'result')} already finished)" if comparison.kept else ""
-    print_report_place(seconds, comparison.out, "compare", report, note=kept)
+    files, left_out = write_comparison(comparison), comparison.left_out
+    show_study(
+        as_json,
+        comparison.to_dict(),
+        brief_table(comparison),
+        brief_adversaries_table(comparison),
+        simulated(scenario.seed),
+        *(["left out: " + "; ".join(f"{name} ({why})" for name, why in left_out.items())] if left_out else []),
+        name="compare",
+        out=comparison.out,
+        files=files,
+        seconds=time.perf_counter() - started,
+        kept=plural(comparison.kept, "result") if comparison.kept else "",
+    )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from airmixml.cli import options
-from airmixml.cli.terminal import console, print_json, print_line, progress_bars
+from airmixml.cli.terminal import progress_bars, show
 from airmixml.errors import PluginError, ScenarioError
 from airmixml.output.tables import terminal_table
 from airmixml.registries import DATASETS
@@ -16,7 +16,7 @@ from airmixml.wording import did_you_mean, shown
 if TYPE_CHECKING:
     from airmixml.data.published_files import PublishedSet
 
-app = typer.Typer(help="List the data sets; fetch one.", add_completion=False, rich_markup_mode=None)
+app = options.command_group("List the data sets; fetch one.")
 
 _MOST_BOUNDS = 8
 _STATES_IN_WORDS = {
@@ -28,12 +28,6 @@ _STATES_IN_WORDS = {
 }
 
 
-@app.callback(invoke_without_command=True)
-def _help(context: typer.Context) -> None:
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
-
-
 @app.command("list")
 def list_data(as_json: options.AsJson = False) -> None:
     """List the data sets known by name: size, bounds, and whether the files are there."""
@@ -41,16 +35,15 @@ def list_data(as_json: options.AsJson = False) -> None:
     for name in DATASETS.names:
         with suppress(PluginError):  # which `airmix plugins --check` reports
             entries.append(_describe(name))
-    if as_json:
-        print_json({"data_sets": entries, "own_data": "path of a .csv or .npz file"})
-        return
     columns = ("data set", "samples", "d_X", "d_Y", "bounds", "files")
-    console.print(terminal_table(columns, map(_cells, entries), title="Data sets", words=len(columns)))
-    # Below the table, where a long path is not cut to the width of a column.
-    for entry in entries:
-        if entry["folder"]:
-            print_line(f"Folder of {entry['name']}: {entry['folder']}")
-    console.print("Your own data: set workers.dataset to the path of a .csv or .npz file and declare its bounds.")
+    show(
+        as_json,
+        {"data_sets": entries, "own_data": "path of a .csv or .npz file"},
+        terminal_table(columns, map(_cells, entries), title="Data sets", words=len(columns)),
+        # Below the table, where a long path is not cut to the width of a column.
+        *(f"Folder of {entry['name']}: {entry['folder']}" for entry in entries if entry["folder"]),
+        "Your own data: set workers.dataset to the path of a .csv or .npz file and declare its bounds.",
+    )
 
 
 def _cells(entry: dict[str, Any]) -> list[str]:
@@ -81,16 +74,16 @@ def fetch_data(
         # A broken file in the cache is ours to replace; one in a folder of the user's is not.
         obtained = fetch(published, folder, replace_broken=data_dir is None, progress=progress)
     fetched = sum(entry.source != ALREADY_THERE for entry in obtained)
-    if as_json:
-        files = [
-            {"name": entry.file.name, "path": str(entry.path), "bytes": len(entry.content), "source": entry.source}
-            for entry in obtained
-        ]
-        print_json({"data_set": published.name, "folder": str(folder), "fetched_files": fetched, "files": files})
-        return
-    for entry in obtained:
-        print_line(f"{entry.path}: {entry.source}")
-    console.print("All checksums are right." + (" There was nothing to fetch." if fetched == 0 else ""))
+    files = [
+        {"name": entry.file.name, "path": str(entry.path), "bytes": len(entry.content), "source": entry.source}
+        for entry in obtained
+    ]
+    show(
+        as_json,
+        {"data_set": published.name, "folder": str(folder), "fetched_files": fetched, "files": files},
+        *(f"{entry.path}: {entry.source}" for entry in obtained),
+        "All checksums are right." + (" There was nothing to fetch." if fetched == 0 else ""),
+    )
 
 
 def _describe(name: str) -> dict[str, Any]:

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from rich.markup import escape
-from rich.table import Table
 from typer import Option
 
 from airmixml.cli import options
 from airmixml.cli.finished import report_into
-from airmixml.cli.terminal import console, print_json, progress_bars
+from airmixml.cli.terminal import progress_bars, show
 from airmixml.errors import ScenarioError
 from airmixml.output.numbers import duration, joules, plural
+from airmixml.output.tables import Table
 from airmixml.runs.demo import Side, draw_demo, percent, run_both
 
 _PICTURE: Final = Path("runs") / "demo.png"
@@ -38,12 +38,9 @@ def demo_command(
     with progress_bars() as progress:
         sides = run_both(seeds, epochs, progress, report_into(reports, typed=False))
     draw_demo(sides, _PICTURE)
-    if as_json:
-        told = {side.scenario.name: {**side.to_dict(), **each} for side, each in zip(sides, reports, strict=True)}
-        print_json({**told, "picture": str(_PICTURE)})
-        return
-    console.print(_table(sides))
-    console.print(f"picture: {_PICTURE} ({time.perf_counter() - started:.0f} s)")
+    told = {side.scenario.name: {**side.to_dict(), **each} for side, each in zip(sides, reports, strict=True)}
+    drawn = f"picture: {_PICTURE} ({time.perf_counter() - started:.0f} s)"
+    show(as_json, {**told, "picture": str(_PICTURE)}, _table(sides), drawn)
 
 
 def _table(sides: tuple[Side, Side]) -> Table:
@@ -51,16 +48,14 @@ def _table(sides: tuple[Side, Side]) -> Table:
     paper, privacy = sides[0].scenario, sides[0].scenario.privacy
     target = f"target epsilon {privacy.epsilon:g}, delta {privacy.delta:g} ({privacy.adjacency})"
     title = f"Iris, {paper.workers.count:,} simulated workers, {target}"
-    table = Table(title=title, title_justify="left", title_style="bold")
-    table.add_column("", style="cyan", no_wrap=True)
-    for side in sides:
-        table.add_column(side.scenario.name, overflow="fold")
     of_paper, of_private = (_cells(side, paper.learner.epochs) for side in sides)
-    for name, cell in of_paper.items():
-        if not name.startswith(" "):
-            table.add_section()
-        table.add_row(name, cell, of_private[name])
-    return table
+    return Table(
+        title=title,
+        columns=("", *(side.scenario.name for side in sides)),
+        rows=tuple((name, cell, of_private[name]) for name, cell in of_paper.items()),
+        words=3,
+        sections=tuple(number for number, name in enumerate(of_paper) if not name.startswith(" ")),
+    )
 
 
 def _cells(side: Side, epochs: int) -> dict[str, str]:

@@ -1,10 +1,12 @@
-"""The last step of every command that makes a folder: its report."""
+"""The last step of every command that makes a folder: its report, and what is printed."""
 
 import contextlib
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from airmixml.cli.terminal import print_error_line
+from airmixml.cli.terminal import print_error_line, print_report_place, show
+from airmixml.output.tables import Table
 from airmixml.wording import in_plain_words
 
 if TYPE_CHECKING:
@@ -18,6 +20,25 @@ def report_into(places: list[dict[str, str]], *, typed: bool = True) -> "Finish"
         places.append(add_report(folder.final, work=folder.work, typed=typed))
 
     return finish
+
+
+def show_study(
+    as_json: bool,
+    plain: dict[str, Any],
+    *parts: str | Table,
+    name: str,
+    out: Path,
+    files: Sequence[Path],
+    seconds: float,
+    kept: str = "",
+) -> None:
+    """Write the report of a study and print what it found: its files are called ``name``; ``kept`` was there before."""
+    report = add_report(out)
+    show(as_json, {**plain, "out": str(out), "files": list(map(str, files)), "seconds": seconds, **report}, *parts)
+    if not as_json:
+        note = f" ({kept} already finished)" if kept else ""
+        drawn = out / f"{name}.png" in files
+        print_report_place(seconds, out, name, report, note=note, picture=drawn)
 
 
 def add_report(folder: Path | str, *, work: Path | None = None, typed: bool = True) -> dict[str, str]:

@@ -6,7 +6,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from airmixml.cli import options
-from airmixml.cli.terminal import print_json, print_line
+from airmixml.cli.terminal import show
 from airmixml.errors import ScenarioError
 from airmixml.output.numbers import plural
 from airmixml.storage.files import write_text, writing_to
@@ -39,12 +39,11 @@ def init_command(
         raise ScenarioError(f"{path}: exists; give --out another name, or --force to replace it")
     with writing_to(path):
         write_text(path, first.text)
-    if as_json:
-        print_json({"scenario": str(path), "missing": list(first.missing)})
-        return
-    if first.missing:
-        print_line(f"{path}: declare the bounds of {plural(len(first.missing), 'column')} in it, then")
-    else:
-        print_line(f"{path}: complete; now")
-    print_line(f"  airmix run {path}              simulates it")
-    print_line(f"  airmix run {path} --private    protects real data")
+    open_bounds = f"declare the bounds of {plural(len(first.missing), 'column')} in it, then"
+    show(
+        as_json,
+        {"scenario": str(path), "missing": list(first.missing)},
+        f"{path}: {open_bounds if first.missing else 'complete; now'}",
+        f"  airmix run {path}              simulates it",
+        f"  airmix run {path} --private    protects real data",
+    )

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import typer
-from rich.markup import escape
+from rich.text import Text
 from typer import Argument, Option
 
 from airmixml.budgets import LedgerFile, Loss, People, Request
@@ -15,32 +14,22 @@ from airmixml.budgets.file import MOST_WORKERS
 from airmixml.budgets.report import draw_standings, plain_facts, summary, worker_rows
 from airmixml.cli import options
 from airmixml.cli.account import picture_path
-from airmixml.cli.terminal import console, print_json, print_line, progress_bars
+from airmixml.cli.terminal import progress_bars, report_lines, show
 from airmixml.errors import LedgerError, ScenarioError
 from airmixml.hiding import hide_values
 from airmixml.output.numbers import plural
-from airmixml.output.tables import rows_csv, terminal_table
+from airmixml.output.tables import Table, rows_csv, terminal_table
 from airmixml.registries import ADVERSARIES
 from airmixml.storage.files import write_text, writing_to
 from airmixml.wording import did_you_mean, shown
 
-app = typer.Typer(
-    help="Keep what each worker has spent over all runs, and refuse what would pass a budget.",
-    add_completion=False,
-    rich_markup_mode=None,
-)
+app = options.command_group("Keep what each worker has spent over all runs, and refuse what would pass a budget.")
 
 Ledger = Annotated[Path, Argument(metavar="LEDGER", help="File of the ledger (SQLite).", show_default=False)]
 Number = Annotated[int, Argument(help="Number of the entry; see `airmix ledger history`.", show_default=False)]
 WorkerNames = Annotated[
     list[str] | None, Option("--worker", help="Worker that takes part; may be repeated [default: all].")
 ]
-
-
-@app.callback(invoke_without_command=True)
-def _help(context: typer.Context) -> None:
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
 
 
 @app.command("create")
@@ -81,11 +70,9 @@ def create_ledger(
         people=People(label=people, count=workers) if people else None,
         strict_names=strict_names,
     )
-    if as_json:
-        print_json({"ledger": str(ledger), **plain_facts(made)})
-        return
     against = " and ".join(adversary or ("server",))
-    print_line(f"{ledger}: epsilon {epsilon:g}, delta {delta:g} for each worker against {against}, {adjacency}")
+    made_for = f"epsilon {epsilon:g}, delta {delta:g} for each worker against {against}, {adjacency}"
+    show(as_json, {"ledger": str(ledger), **plain_facts(made)}, f"{ledger}: {made_for}")
 
 
 @app.command("show")
@@ -108,53 +95,47 @@ def show_ledger(
     if drawn is not None:
         with writing_to(drawn, option="--picture"):
             draw_standings(pairs, f"{ledger.name}: {facts['people']}", drawn)
-    if as_json:
-        shown_in = {} if drawn is None else {"picture": str(drawn)}
-        print_json({"ledger": str(ledger), **facts, "adversaries": found, "reserved_entries": open_entries, **shown_in})
-        return
     people = facts["people"] or "nobody yet: the first run says who"
-    print_line(f"{ledger}: {people}; {facts['mode']}, {facts['adjacency']} neighbours")
+    parts: list[str | Text | Table] = [f"{ledger}: {people}; {facts['mode']}, {facts['adjacency']} neighbours"]
     for each in found:
         title = f"against {each['adversary']}: epsilon {each['epsilon']:g}, delta {each['delta']:g}"
-        rows = [
-            (
-                escape(line["worker"]),
-                "delta used up" if line["spent"] is None else f"{line['spent']:.4g}",
-                f"{line['left']:.4g}",
-            )
-            for line in each["fullest"]
-        ]
-        print_line(title, style="bold")
-        console.print(terminal_table(("fullest workers", "spent", "left"), rows))
+        parts += [Text(title, style="bold"), _fullest(each["fullest"])]
         if each["over_budget"]:
-            console.print(f"[bold red]{plural(each['over_budget'], 'worker')} beyond the budget[/bold red]")
+            parts.append(Text(f"{plural(each['over_budget'], 'worker')} beyond the budget", style="bold red"))
     if open_entries:
-        print_line(f"{plural(open_entries, 'reservation')} open, counted in full: airmix ledger history {ledger}")
-    if drawn is not None:
-        print_line(f"picture: {drawn}")
+        parts.append(f"{plural(open_entries, 'reservation')} open, counted in full: airmix ledger history {ledger}")
+    picture_place = {} if drawn is None else {"picture": str(drawn)}
+    plain = {"ledger": str(ledger), **facts, "adversaries": found, "reserved_entries": open_entries, **picture_place}
+    show(as_json, plain, *parts, *report_lines(picture_place))
+
+
+def _fullest(workers: list[dict[str, Any]]) -> Table:
+    rows = [
+        (line["worker"], "delta used up" if line["spent"] is None else f"{line['spent']:.4g}", f"{line['left']:.4g}")
+        for line in workers
+    ]
+    return terminal_table(("fullest workers", "spent", "left"), rows).plain
 
 
 @app.command("history")
 def show_history(ledger: Ledger, as_json: options.AsJson = False) -> None:
     """List what was reserved, spent and released, oldest first."""
     entries = LedgerFile(ledger).entries()
-    if as_json:
-        print_json({"ledger": str(ledger), "entries": [asdict(each) for each in entries]})
-        return
     rows = [
         (
             str(each.number),
             each.state,
-            escape(each.about),
+            each.about,
             each.reserved_at[:19].replace("T", " "),
             "all" if each.workers is None else f"{each.workers:,}",
-            escape("; ".join(_loss_in_words(name, parts) for name, parts in each.largest.items())),
-            escape(each.reason),
+            "; ".join(_loss_in_words(name, parts) for name, parts in each.largest.items()),
+            each.reason,
         )
         for each in entries
     ]
     columns = ("entry", "state", "what", "UTC", "workers", "largest loss", "reason")
-    console.print(terminal_table(columns, rows, title=str(ledger), words=len(columns), spare=("UTC", "reason")))
+    table = terminal_table(columns, rows, title=str(ledger), words=len(columns), spare=("UTC", "reason"))
+    show(as_json, {"ledger": str(ledger), "entries": [asdict(each) for each in entries]}, table.plain)
 
 
 def _loss_in_words(adversary: str, parts: dict[str, float]) -> str:
@@ -200,7 +181,7 @@ def spend(
     (number,) = file.reserve([request], people, already_sent=already_sent)
     if not already_sent:
         file.settle(number)
-    _say(as_json, {"ledger": str(ledger), "entry": number, "state": "spent"}, f"entry {number}: spent")
+    _show_state(as_json, ledger, number, "spent")
 
 
 def _chosen(file: Any, named: bool, workers: list[str] | None) -> Any:
@@ -218,13 +199,10 @@ def _chosen(file: Any, named: bool, workers: list[str] | None) -> Any:
 
 
 @app.command("check")
+@options.with_groups
 def check_scenario(
     ledger: Ledger,
-    file: options.File = None,
-    preset: options.Preset = None,
-    air: options.AirName = None,
-    assignments: options.Assignments = None,
-    bounds: options.Bounds = None,
+    chosen: options.Chosen,
     seed: options.Seed = None,
     seeds: options.Seeds = 1,
     public_test: Annotated[bool, Option("--public-test", help="As for airmix run --private.")] = False,
@@ -243,15 +221,7 @@ def check_scenario(
         raise ScenarioError(f"--seeds {seeds}: must be at least 1")
 
     def check() -> Any:
-        scenario = options.choose_scenario(
-            file,
-            preset,
-            options.on_air(air, assignments),
-            seed,
-            bounds=bounds,
-            data_dir=data_dir,
-            test_rows=public_test or not private,
-        )
+        scenario = chosen.settled(seed, data_dir=data_dir, test_rows=public_test or not private)
         scenario.with_seed(scenario.seed + seeds - 1)  # refuses a last seed that is too large
         if private:
             from airmixml.workers.loading import check_protectable
@@ -273,7 +243,7 @@ def check_scenario(
 
     scenario = hide_values(check, "the owner sees them with --show-values", hide=private and not show_values)
     about = {"ledger": str(ledger), "fits": True, "scenario": scenario.name, "runs": seeds}
-    _say(as_json, about, f"{plural(seeds, 'run')} of {scenario.name} fits" if seeds == 1 else f"{seeds} runs fit")
+    show(as_json, about, f"{plural(seeds, 'run')} of {scenario.name} fits" if seeds == 1 else f"{seeds} runs fit")
 
 
 @app.command("settle")
@@ -285,7 +255,7 @@ def settle(
 ) -> None:
     """Count a reservation as spent: a run that died had sent something."""
     LedgerFile(ledger).settle(number, reason=reason)
-    _say(as_json, {"ledger": str(ledger), "entry": number, "state": "spent"}, f"entry {number}: spent")
+    _show_state(as_json, ledger, number, "spent")
 
 
 @app.command("release")
@@ -297,7 +267,11 @@ def release(
 ) -> None:
     """Give a reservation back: nothing of that run was sent."""
     LedgerFile(ledger).release(number, reason=reason)
-    _say(as_json, {"ledger": str(ledger), "entry": number, "state": "released"}, f"entry {number}: released")
+    _show_state(as_json, ledger, number, "released")
+
+
+def _show_state(as_json: bool, ledger: Path, number: int, state: str) -> None:
+    show(as_json, {"ledger": str(ledger), "entry": number, "state": state}, f"entry {number}: {state}")
 
 
 @app.command("export")
@@ -321,11 +295,4 @@ def export(
         text = json.dumps(whole, indent=1, allow_nan=False) + "\n"
     with writing_to(out):
         write_text(out, text)
-    _say(as_json, {"ledger": str(ledger), "out": str(out), "rows": len(rows)}, f"{out}: {plural(len(rows), 'row')}")
-
-
-def _say(as_json: bool, plain: dict[str, Any], words: str) -> None:
-    if as_json:
-        print_json(plain)
-    else:
-        print_line(words)
+    show(as_json, {"ledger": str(ledger), "out": str(out), "rows": len(rows)}, f"{out}: {plural(len(rows), 'row')}")

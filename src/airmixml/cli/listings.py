@@ -8,7 +8,7 @@ import typer
 from rich.markup import escape
 
 from airmixml.cli import options
-from airmixml.cli.terminal import console, print_json
+from airmixml.cli.terminal import console, print_json, show
 from airmixml.errors import AirMixError, ScenarioError
 from airmixml.output.tables import terminal_table
 from airmixml.registries import REGISTRIES, Registry
@@ -31,10 +31,8 @@ def airs_command(as_json: options.AsJson = False) -> None:
 
 
 def _list(thing: str, summaries: dict[str, str], *, as_json: bool) -> None:
-    if as_json:
-        print_json({f"{thing}s": [{"name": name, "summary": summary} for name, summary in summaries.items()]})
-    else:
-        console.print(terminal_table((thing, "what it is"), summaries.items(), words=2))
+    plain = {f"{thing}s": [{"name": name, "summary": summary} for name, summary in summaries.items()]}
+    show(as_json, plain, terminal_table((thing, "what it is"), summaries.items(), words=2))
 
 
 def show_command(

@@ -1,9 +1,13 @@
 """Options that several commands share, each declared once."""
 
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
+from functools import update_wrapper
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_type_hints
 
-from typer import Argument, Option
+from typer import Argument, Context, Option, Typer, echo
 
 from airmixml.errors import PluginError, ScenarioError
 from airmixml.registries import Registry
@@ -49,6 +53,18 @@ InputDim = Annotated[int | None, Option(help="Number of inputs d_X of a data set
 LabelDim = Annotated[int | None, Option(help="Number of classes d_Y of a data set that is not known by name.")]
 
 
+def command_group(about: str) -> Typer:
+    """Return an application for commands of one kind, which says what they are where none is given."""
+    group = Typer(help=about, add_completion=False, rich_markup_mode=None)
+
+    @group.callback(invoke_without_command=True)
+    def _help(context: Context) -> None:
+        if context.invoked_subcommand is None:
+            echo(context.get_help())
+
+    return group
+
+
 def choices(registry: Registry) -> str:
     """Return the names of a registry for a help text."""
     try:
@@ -81,6 +97,52 @@ def on_air(air: list[str] | None, assignments: list[str] | None) -> list[str]:
     return [f"air.preset={name}", *others]
 
 
+@dataclass(frozen=True)
+class Chosen:
+    """The options that name a scenario: a file or a preset, the air that it is put on, and what is changed in it."""
+
+    file: File = None
+    preset: Preset = None
+    air: AirName = None
+    assignments: Assignments = None
+    bounds: Bounds = None
+
+    def read(self, seed: int | None = None) -> Scenario:
+        """Return the scenario; no data are read."""
+        overrides = on_air(self.air, self.assignments)
+        if (self.file is None) == (self.preset is None):
+            raise ScenarioError("give either a scenario file or --preset NAME (`airmix presets` lists them)")
+        scenario = Scenario.load(self.file) if self.file is not None else Scenario.preset(self.preset or "")
+        scenario = scenario.with_overrides(*overrides)
+        if self.bounds is not None:
+            scenario = scenario.with_bounds(self.bounds)
+        return scenario if seed is None else scenario.with_seed(seed)
+
+    def settled(
+        self,
+        seed: int | None = None,
+        *,
+        data_dir: Path | None = None,
+        may_read: bool = True,
+        test_rows: bool = True,
+    ) -> Scenario:
+        """Return the scenario with the numbers that it leaves to its data, which are read where they are needed."""
+        scenario = self.read(seed)
+        if not (may_read or scenario.is_settled):
+            raise ScenarioError(
+                "workers.count = 0: needs data to count, and --input-dim says that none are read; add --set "
+                "workers.count=N"
+            )
+        return settle_scenario(scenario, data_dir=data_dir, test_rows=test_rows)
+
+    def words(self) -> list[str]:
+        """Return the options as they are typed."""
+        chosen = [str(self.file)] if self.file is not None else ["--preset", self.preset or ""]
+        declared = [] if self.bounds is None else ["--bounds", str(self.bounds)]
+        overrides = on_air(self.air, self.assignments)
+        return [*chosen, *declared, *(word for each in overrides for word in ("--set", each))]
+
+
 def choose_scenario(
     file: Path | None,
     preset: str | None,
@@ -89,19 +151,9 @@ def choose_scenario(
     *,
     bounds: Path | None = None,
     data_dir: Path | None = None,
-    settled: bool = True,
-    test_rows: bool = True,
 ) -> Scenario:
-    """Return the scenario that the options name, with the overrides applied and, unless told not to, settled.
-
-    Settling reads a user's own file where the scenario has one worker for each of its rows.
-    """
-    scenario = read_scenario(file, preset, assignments, seed, bounds=bounds)
-    if not (settled or scenario.is_settled):
-        raise ScenarioError(
-            "workers.count = 0: needs data to count, and --input-dim says that none are read; add --set workers.count=N"
-        )
-    return settle_scenario(scenario, data_dir=data_dir, test_rows=test_rows)
+    """Return the scenario that the options name, settled."""
+    return Chosen(file, preset, None, assignments, bounds).settled(seed, data_dir=data_dir)
 
 
 def settle_scenario(scenario: Scenario, *, data_dir: Path | None = None, test_rows: bool = True) -> Scenario:
@@ -113,22 +165,27 @@ def settle_scenario(scenario: Scenario, *, data_dir: Path | None = None, test_ro
     return settle(scenario, data_dir=data_dir, test_rows=test_rows)
 
 
-def read_scenario(
-    file: Path | None,
-    preset: str | None,
-    assignments: list[str] | None,
-    seed: int | None = None,
-    *,
-    bounds: Path | None = None,
-) -> Scenario:
-    """Return the scenario that the options name, with the overrides applied; no data are read."""
-    if (file is None) == (preset is None):
-        raise ScenarioError("give either a scenario file or --preset NAME (`airmix presets` lists them)")
-    scenario = Scenario.load(file) if file is not None else Scenario.preset(preset or "")
-    scenario = scenario.with_overrides(*(assignments or ()))
-    if bounds is not None:
-        scenario = scenario.with_bounds(bounds)
-    return scenario if seed is None else scenario.with_seed(seed)
+def with_groups(command: Callable[..., None]) -> Any:
+    """Return the command with the options of its groups: a parameter that is a dataclass stands for its fields."""
+    hints = get_type_hints(command, include_extras=True)
+    groups = {name: kind for name, kind in hints.items() if is_dataclass(kind) and isinstance(kind, type)}
+    options = []
+    for name, own in signature(command).parameters.items():
+        in_group = [
+            Parameter(each.name, Parameter.KEYWORD_ONLY, default=each.default, annotation=each.type)
+            for each in (fields(groups[name]) if name in groups else ())
+        ]
+        options += in_group or [own.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[name])]
+
+    def called(**given: Any) -> None:
+        for name, group in groups.items():
+            given[name] = group(**{each.name: given.pop(each.name) for each in fields(group)})
+        command(**given)
+
+    made: Any = update_wrapper(called, command)
+    made.__signature__ = Signature(options)
+    made.__annotations__ = {each.name: each.annotation for each in options}
+    return made
 
 
 def check_jobs(jobs: int | None) -> int:

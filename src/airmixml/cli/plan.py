@@ -14,9 +14,8 @@ from typer import Option
 from airmixml.cli import options
 from airmixml.cli.account import picture_path
 from airmixml.cli.finished import report_into
-from airmixml.cli.terminal import console, print_json, print_line, print_report, progress_bars
+from airmixml.cli.terminal import console, progress_bars, report_lines, show
 from airmixml.errors import ScenarioError
-from airmixml.output.tables import terminal_table
 from airmixml.planning.known_inputs import data_dimensions, input_moments, table_columns
 from airmixml.scenario import Scenario
 from airmixml.scenario.rules import Whole
@@ -25,15 +24,10 @@ from airmixml.storage.run_folder import check_free
 
 if TYPE_CHECKING:
     from airmixml.planning.plan import Plan
-    from airmixml.planning.plan_page import Part
 
 
 def plan_command(
-    file: options.File = None,
-    preset: options.Preset = None,
-    air: options.AirName = None,
-    assignments: options.Assignments = None,
-    bounds: options.Bounds = None,
+    chosen: options.Chosen,
     input_dim: options.InputDim = None,
     label_dim: options.LabelDim = None,
     input_mean: Annotated[
@@ -67,11 +61,10 @@ def plan_command(
     Prints feasibility, power, energy, SNR, and better designs at the same privacy. No data is read. The scenario's
     privacy target sets the power.
     """
-    assignments = options.on_air(air, assignments)
     if rows is None:
-        scenario = options.choose_scenario(file, preset, assignments, bounds=bounds, settled=input_dim is None)
+        scenario = chosen.settled(may_read=input_dim is None)
     else:
-        scenario = _with_rows(options.read_scenario(file, preset, assignments, bounds=bounds), rows, input_dim or 0)
+        scenario = _with_rows(chosen.read(), rows, input_dim or 0)
     dimensions = data_dimensions(scenario, input_dim, label_dim)
     from airmixml.workers.loading import check_signal_memory
 
@@ -107,7 +100,7 @@ def plan_command(
         _write_recommended(plan, scenario, write)
     from airmixml.planning.plan_page import plan_parts, write_plan
 
-    parts = list(plan_parts(plan, scenario, dimensions, _run_of(file, preset, assignments, bounds)))
+    parts = list(plan_parts(plan.to_dict(), scenario, ["airmix", "run", *chosen.words()], dimensions))
     report: dict[str, str] = {}
     if out is not None:
         with writing_to(out):
@@ -115,15 +108,15 @@ def plan_command(
             look: dict[str, Any] = {"seconds": seconds, "picture": not no_picture, "finish": report_into(reports)}
             folder = write_plan(plan, scenario, parts, out, force=force, **look)
         report = {"run_dir": str(folder), **reports[0]}
-    if as_json:
-        print_json({**plan.to_dict(), "seconds": seconds, **({"picture": str(drawn)} if drawn else {}), **report})
-        return
-    _print(plan, parts)
-    if write is not None and plan.feasible:
-        print_line(f"scenario: {write}")
-    if drawn is not None:
-        print_line(f"picture: {drawn}")
-    print_report({name: path for name, path in report.items() if name == "report"})
+    picture_place = {"picture": str(drawn)} if drawn else {}
+    written = {"scenario": str(write)} if write is not None and plan.feasible else {}
+    shown = {**written, **picture_place, **{name: path for name, path in report.items() if name == "report"}}
+    if not as_json:
+        word, colour = ("feasible", "green") if plan.feasible else ("not feasible", "red")
+        console.print(f"[bold]{escape(plan.title)}[/bold]: [{colour}]{word}[/]")
+        console.print(escape(plan.verdict))
+    texts = [part if isinstance(part, str) else part.plain for part in parts]
+    show(as_json, {**plan.to_dict(), "seconds": seconds, **picture_place, **report}, *texts, *report_lines(shown))
 
 
 def _check_out(out: Path | None, picture: Path | None, *, force: bool) -> None:
@@ -132,13 +125,6 @@ def _check_out(out: Path | None, picture: Path | None, *, force: bool) -> None:
         raise ScenarioError("--picture and --out: the folder --out has a picture of its own; keep one of them")
     if out is not None:
         check_free(out, force=force)
-
-
-def _run_of(file: Path | None, preset: str | None, assignments: list[str], bounds: Path | None) -> list[str]:
-    """Return the ``airmix run`` of what was planned, before anything is changed."""
-    chosen = [str(file)] if file is not None else ["--preset", preset or ""]
-    declared = [] if bounds is None else ["--bounds", str(bounds)]
-    return ["airmix", "run", *chosen, *declared, *(word for each in assignments for word in ("--set", each))]
 
 
 def _write_recommended(plan: Plan, scenario: Scenario, path: Path) -> None:
@@ -150,18 +136,6 @@ def _write_recommended(plan: Plan, scenario: Scenario, path: Path) -> None:
     overrides += () if plan.masks is None else plan.masks.overrides
     with writing_to(path, option="--write"):
         write_text(path, with_masks_settled(scenario.with_overrides(*overrides)).to_toml(comments=True))
-
-
-def _print(plan: Plan, parts: list[Part]) -> None:
-    colour = "green" if plan.feasible else "red"
-    console.print(f"[bold]{escape(plan.title)}[/bold]: [{colour}]{'feasible' if plan.feasible else 'not feasible'}[/]")
-    console.print(escape(plan.verdict))
-    for part in parts:
-        if isinstance(part, str):
-            print_line(part)
-            continue
-        rows = [list(map(escape, row)) for row in part.rows]
-        console.print(terminal_table(part.columns, rows, title=part.title, words=part.words))
 
 
 def _with_rows(scenario: Scenario, rows: int, inputs: int) -> Scenario:

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from rich.markup import escape
 from typer import Argument, Option
 
 from airmixml.cli import options
-from airmixml.cli.terminal import console, print_error_line, print_json, print_line
+from airmixml.cli.terminal import console, print_error_line, print_json, print_line, show
 from airmixml.errors import DataError, ScenarioError
 from airmixml.output.numbers import plural
 from airmixml.output.tables import rows_csv, terminal_table
@@ -72,7 +71,8 @@ def predict_command(
         sys.stdout.write(rows_csv(table))
     else:
         if predicted:
-            _print_counts(predicted)
+            counts = [(name, f"{count:,}") for name, count in sorted(Counter(predicted).items())]
+            console.print(terminal_table(("class", "rows"), counts).plain)
         print_line(f"{plural(len(table), 'prediction')} in {out}")
     if clipped:
         values = plural(clipped, "value")
@@ -108,18 +108,15 @@ def export_command(
     from airmixml.runs import export_onnx
 
     exported = export_onnx(run, out)
-    if as_json:
-        print_json(exported.to_dict())
-        return
     width = len(exported.outputs)
     given = f"label ({exported.label_type}), probabilities (float32, N x {width})"
     facts = [
-        ("file", escape(exported.path)),
+        ("file", exported.path),
         ("size", f"{exported.bytes / 1e3:,.1f} kB"),
         ("input", f"rows, float32, N x {exported.inputs}"),
         ("outputs", given if exported.label_type else f"targets (float32, N x {width})"),
     ]
-    console.print(terminal_table(("", ""), facts, title="ONNX model", words=2))
+    show(as_json, exported.to_dict(), terminal_table(("", ""), facts, title="ONNX model", words=2).plain)
 
 
 def _check_keep(keep: list[str]) -> None:
@@ -166,8 +163,3 @@ def _columns(model: Any, outputs: Any, *, probabilities: bool) -> tuple[list[str
     if len(names) == 1:
         return [], {_PREDICTION: found[:, 0].tolist(), **likely}
     return [], {f"{_PREDICTION}_{name}": found[:, place].tolist() for place, name in enumerate(names)} | likely
-
-
-def _print_counts(predicted: list[str]) -> None:
-    counts = [(escape(name), f"{count:,}") for name, count in sorted(Counter(predicted).items())]
-    console.print(terminal_table(("class", "rows"), counts))

@@ -6,7 +6,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from airmixml.cli import options
-from airmixml.cli.terminal import print_json, print_report
+from airmixml.cli.terminal import report_lines, show
 from airmixml.errors import ScenarioError
 
 _LONGEST_NAME = 100
@@ -21,7 +21,7 @@ def report_command(
         Path | None,
         Option(help="File to write [default: report.html in the folder; of several, a name below runs/]."),
     ] = None,
-    show: Annotated[bool, Option("--open", help="Open the report in the browser.")] = False,
+    opened: Annotated[bool, Option("--open", help="Open the report in the browser.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Write the report of a folder again, or put several folders side by side on one page.
@@ -38,11 +38,9 @@ def report_command(
     else:
         names = "-".join(folder.absolute().name for folder in folders)[:_LONGEST_NAME]
         path = write_side_by_side(folders, out or Path("runs") / f"report-{names}.html")
-    if as_json:
-        print_json({"report": str(path), "folders": [str(folder) for folder in folders]})
-    else:
-        print_report({"report": str(path)})
-    if show:
+    report = {"report": str(path)}
+    show(as_json, {**report, "folders": [str(folder) for folder in folders]}, *report_lines(report))
+    if opened:
         import webbrowser
 
         webbrowser.open(path.absolute().as_uri())

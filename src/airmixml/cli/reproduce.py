@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,18 +11,11 @@ from rich.markup import escape
 from typer import Argument, Option
 
 from airmixml.cli import options
-from airmixml.cli.finished import add_report
-from airmixml.cli.terminal import (
-    console,
-    print_json,
-    print_line,
-    print_report_place,
-    progress_bars,
-    report_failures,
-)
+from airmixml.cli.finished import show_study
+from airmixml.cli.terminal import print_line, progress_bars, report_failures
 from airmixml.errors import ScenarioError
 from airmixml.output.numbers import plural
-from airmixml.output.tables import terminal_table
+from airmixml.output.tables import Table, terminal_table
 
 if TYPE_CHECKING:
     from airmixml.reproduction import Reproduction
@@ -68,30 +62,32 @@ def reproduce_command(
     folder = out or Path("runs") / ("reproduce-quick" if quick else "reproduce")
     with progress_bars() as progress:
         reproduction = reproduce(request, folder, jobs=processes, engine=engine, data_dir=data_dir, progress=progress)
-    report = add_report(folder)
-    if as_json:
-        files = [str(path) for path in reproduction.files]
-        about = {"failures": reproduction.failures, "out": str(folder), "files": files, "seconds": reproduction.seconds}
-        print_json({**reproduction.to_dict(), **about, **report})
-    else:
-        _print(reproduction, report)
+    kept = f"{reproduction.kept_batches} of {plural(reproduction.batches, 'batch', 'es')}"
+    show_study(
+        as_json,
+        {**reproduction.to_dict(), "failures": reproduction.failures},
+        *_parts(reproduction),
+        name="report",
+        out=folder,
+        files=reproduction.files,
+        seconds=reproduction.seconds,
+        kept=kept if reproduction.kept_batches else "",
+    )
+    if not as_json:
+        print_line(f"pictures: {', '.join(str(path) for path in reproduction.files if path.suffix == '.png')}")
     if reproduction.failures:
         after = "the other cells are kept; the same command tries the failed ones again"
         report_failures(reproduction.failures, "more, see report.json", after)
 
 
-def _print(reproduction: Reproduction, report: dict[str, str]) -> None:
+def _parts(reproduction: Reproduction) -> Iterator[str | Table]:
     if reproduction.request.quick:
-        console.print("A small version with too few slots, epochs and seeds: it says nothing about the paper.")
+        yield "A small version with too few slots, epochs and seeds: it says nothing about the paper."
     if rows := _verdict_rows(reproduction):
-        console.print(terminal_table(("", *_VERDICTS), rows, title="Compared with the printed values"))
+        yield terminal_table(("", *_VERDICTS), rows, title="Compared with the printed values")
     if rows := _claim_rows(reproduction):
         title = "What the text claims, and in how many cases it holds"
-        console.print(terminal_table(("place", "the paper says", *_DECISIONS), rows, title=title, words=2))
-    kept = f" ({reproduction.kept_batches} of {plural(reproduction.batches, 'batch', 'es')} already finished)"
-    note = kept if reproduction.kept_batches else ""
-    print_report_place(reproduction.seconds, reproduction.out, "report", report, note=note, picture=False)
-    print_line(f"pictures: {', '.join(str(path) for path in reproduction.files if path.suffix == '.png')}")
+        yield terminal_table(("place", "the paper says", *_DECISIONS), rows, title=title, words=2)
 
 
 def _verdict_rows(reproduction: Reproduction) -> list[tuple[str, ...]]:

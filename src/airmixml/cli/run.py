@@ -1,16 +1,17 @@
 """``airmix run``, and the table at the end of it."""
 
 import os
+from itertools import accumulate
 from typing import Annotated, Any
 
 from rich.markup import escape
-from rich.table import Table
 from typer import Option
 
 from airmixml.cli import options
 from airmixml.cli.finished import report_into
-from airmixml.cli.terminal import console, print_json, progress_bars
+from airmixml.cli.terminal import progress_bars, show
 from airmixml.hiding import hides_values
+from airmixml.output.tables import Table
 from airmixml.runs.run_rows import run_rows, run_title
 from airmixml.scenario import Scenario, Speed
 
@@ -20,11 +21,7 @@ _CHECKPOINT_VARIABLE = "AIRMIX_CHECKPOINT_SECONDS"
 
 @hides_values
 def run_command(
-    file: options.File = None,
-    preset: options.Preset = None,
-    air: options.AirName = None,
-    assignments: options.Assignments = None,
-    bounds: options.Bounds = None,
+    chosen: options.Chosen,
     seed: options.Seed = None,
     seeds: options.Seeds = 1,
     out: options.Out = None,
@@ -54,7 +51,7 @@ def run_command(
     same command to resume an interrupted run. Without --private it is a simulation: its noise follows from the seed.
     """
     tested = public_test or not private
-    scenario = options.read_scenario(file, preset, options.on_air(air, assignments), seed, bounds=bounds)
+    scenario = chosen.read(seed)
     if private:
         from airmixml.workers.loading import check_protectable  # here: it needs NumPy
 
@@ -72,10 +69,7 @@ def run_command(
         mode: dict[str, Any] = {"private": private, "public_test": public_test, "show_values": show_values}
         result = run(scenario, seeds=seeds, **mode, **where)
     metrics = result.to_dict()
-    if as_json:
-        print_json({**metrics, **reports[0]})
-    else:
-        console.print(_run_table(scenario, metrics, reports[0]))
+    show(as_json, {**metrics, **reports[0]}, _run_table(scenario, metrics, reports[0]))
 
 
 def _checkpoint_seconds() -> float:
@@ -88,14 +82,11 @@ def _checkpoint_seconds() -> float:
 
 def _run_table(scenario: Scenario, metrics: dict[str, Any], report: dict[str, str]) -> Table:
     """Return the accuracy, privacy and cost of a run as a table of two columns, and where its report is."""
-    title = escape(run_title(scenario, metrics))
-    table = Table(title=title, show_header=False, title_justify="left", title_style="bold")
-    table.add_column(style="cyan", no_wrap=True)
-    table.add_column(overflow="fold")
-    for rows in run_rows(scenario, metrics).values():
-        for name, value in rows:
-            table.add_row(name, value)
-        table.add_section()
-    for name, path in report.items():
-        table.add_row(name, escape(path))
-    return table
+    parts = [*run_rows(scenario, metrics).values(), [(name, escape(path)) for name, path in report.items()]]
+    return Table(
+        title=escape(run_title(scenario, metrics)),
+        columns=("", ""),
+        rows=tuple(row for part in parts for row in part),
+        words=2,
+        sections=tuple(accumulate(map(len, parts))),
+    )

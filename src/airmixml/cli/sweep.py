@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
 from airmixml.cli import options
-from airmixml.cli.finished import add_report
+from airmixml.cli.finished import show_study
 from airmixml.cli.options import choices
-from airmixml.cli.terminal import (
-    console,
-    print_error_line,
-    print_json,
-    print_line,
-    print_report_place,
-    progress_bars,
-    report_failures,
-)
+from airmixml.cli.terminal import print_error_line, progress_bars, report_failures
 from airmixml.errors import ScenarioError
 from airmixml.output.numbers import plural
 from airmixml.registries import ATTACKS
@@ -29,11 +21,7 @@ if TYPE_CHECKING:
 
 
 def sweep_command(
-    file: options.File = None,
-    preset: options.Preset = None,
-    air: options.AirName = None,
-    assignments: options.Assignments = None,
-    bounds: options.Bounds = None,
+    chosen: options.Chosen,
     grid: Annotated[
         list[str] | None,
         Option(metavar="KEY=V1,V2,...", help="Values of a key; repeat for all combinations. Lists in brackets."),
@@ -71,17 +59,17 @@ def sweep_command(
     simulation: it protects nobody's data.
     """
     # What it leaves to its data each cell has its own of.
-    scenario = options.read_scenario(file, preset, options.on_air(air, assignments), seed, bounds=bounds)
+    scenario = chosen.read(seed)
     values, processes = Grid.parse(grid or ()), options.check_jobs(jobs)
-    from airmixml.sweeps.grid_sweep import check_command, sweep_grid
-    from airmixml.sweeps.sweep_files import NO_PARQUET, sweep_dict, write_sweep
+    from airmixml.sweeps.grid_sweep import sweep_grid
+    from airmixml.sweeps.sweep_files import NO_PARQUET, sweep_dict, terminal_summary, write_sweep
 
     with progress_bars() as progress:
         swept = sweep_grid(
             scenario,
             values,
             seeds=seeds,
-            command=check_command(command),
+            command=command,
             metrics=metric or (),
             engine=engine,
             jobs=processes,
@@ -96,14 +84,21 @@ def sweep_command(
             announce=lambda line: print_error_line(f"airmix: {line}"),
         )
         files = write_sweep(swept)
-    report = add_report(swept.out)
     if not any(path.suffix == ".parquet" for path in files):
         print_error_line(f"airmix: {NO_PARQUET}")
-    if as_json:
-        about = {"kept": swept.kept, "out": str(swept.out), "files": list(map(str, files)), "seconds": swept.seconds}
-        print_json({**sweep_dict(swept), **about, **report})
-    else:
-        _print(swept, report, drawn=any(path.suffix == ".png" for path in files))
+    from airmixml.sweeps.sweep_picture import picture_note
+
+    show_study(
+        as_json,
+        {**sweep_dict(swept), "kept": swept.kept},
+        terminal_summary(swept),
+        *filter(None, (*swept.notes, picture_note(swept))),
+        name="sweep",
+        out=swept.out,
+        files=files,
+        seconds=swept.seconds,
+        kept=plural(swept.kept, "run") if swept.kept else "",
+    )
     if swept.failures:
         after = "the other cells are kept; the same command tries those again that broke or were lost"
         report_failures(_failures(swept), "more reasons, see sweep.csv", after)
@@ -112,32 +107,14 @@ def sweep_command(
 def _audit_settings(command: str, trials: int | None, canaries: int | None, fault: str | None) -> AuditSettings | None:
     """Return what an audit is asked for; None where nothing is."""
     asked = {"trials": trials, "canaries": canaries, "fault": fault}
-    given = {name: value for name, value in asked.items() if value is not None}
+    given: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
     if given and command != "audit":
         raise ScenarioError(f"--{next(iter(given))}: belongs to --command audit; leave it out")
     if not given:
         return None
     from airmixml.audit import AuditSettings, fault_named
 
-    plain = AuditSettings()
-    return AuditSettings(
-        trials=plain.trials if trials is None else trials,
-        canaries=plain.canaries if canaries is None else canaries,
-        fault=fault_named(fault or ""),
-    )
-
-
-def _print(swept: Swept, report: dict[str, str], *, drawn: bool) -> None:
-    from airmixml.sweeps.sweep_files import terminal_summary
-    from airmixml.sweeps.sweep_picture import picture_note
-
-    console.print(terminal_summary(swept))
-    for note in swept.notes:
-        print_line(note)
-    if left_out := picture_note(swept):
-        print_line(left_out)
-    kept = f" ({plural(swept.kept, 'run')} already finished)" if swept.kept else ""
-    print_report_place(swept.seconds, swept.out, "sweep", report, note=kept, picture=drawn)
+    return AuditSettings(**{**given, "fault": fault_named(fault or "")})
 
 
 def _failures(swept: Swept) -> list[str]:

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from rich.console import Console
 from rich.markup import escape
+from rich.text import Text
 from typer import Exit
 
 from airmixml.cli.interrupt import RESUME, is_resumable, raise_when_interrupted
 from airmixml.output.numbers import duration
+from airmixml.output.tables import Table
 from airmixml.progress import Progress
 
 if TYPE_CHECKING:
@@ -42,6 +44,23 @@ def print_line(text: str, style: str | None = None) -> None:
     console.print(text, style=style, markup=False, soft_wrap=True)
 
 
+def show(as_json: bool, plain: dict[str, Any], *parts: str | Text | Table) -> None:
+    """Print a result: as one JSON object, or as lines and tables; in lines nothing is markup."""
+    if as_json:
+        print_json(plain)
+        return
+    for part in parts:
+        if isinstance(part, str):
+            print_line(part)
+        else:
+            console.print(part, soft_wrap=isinstance(part, Text))
+
+
+def report_lines(report: Mapping[str, str]) -> list[str]:
+    """Return where the report is, if there is one."""
+    return [f"{name}: {path}" for name, path in report.items()]
+
+
 def print_report_place(
     seconds: float, folder: Path, name: str, report: Mapping[str, str], *, note: str = "", picture: bool = True
 ) -> None:
@@ -49,13 +68,8 @@ def print_report_place(
     path = escape(str(folder / name))
     drawn = f", picture in {path}.png" if picture else ""
     console.print(f"{seconds:.1f} s{note}; everything in [bold]{path}.md[/bold]{drawn}", soft_wrap=True)
-    print_report(report)
-
-
-def print_report(report: Mapping[str, str]) -> None:
-    """Print where the report is, if there is one."""
-    for name, path in report.items():
-        print_line(f"{name}: {path}")
+    for line in report_lines(report):
+        print_line(line)
 
 
 def occasional_lines(clock: Callable[[], float] = time.monotonic) -> Progress:

@@ -5,8 +5,8 @@ from typing import Annotated, Any
 from typer import Option
 
 from airmixml.cli import options
-from airmixml.cli.finished import add_report
-from airmixml.cli.terminal import console, print_json, print_line, print_report_place, progress_bars
+from airmixml.cli.finished import show_study
+from airmixml.cli.terminal import progress_bars
 from airmixml.output.numbers import plural
 from airmixml.tolerances.impairment_ladder import chosen_ladders
 from airmixml.wording import simulated
@@ -15,11 +15,7 @@ _SEEDS, _QUICK_SEEDS = 3, 1
 
 
 def tolerances_command(
-    file: options.File = None,
-    preset: options.Preset = None,
-    air: options.AirName = None,
-    assignments: options.Assignments = None,
-    bounds: options.Bounds = None,
+    chosen: options.Chosen,
     drop: Annotated[float, Option(help="Points by which accuracy may fall.")] = 1.0,
     only: Annotated[
         str | None, Option(metavar="KEY,...", help="Keys of the table [air], such as absent,adc_bits [default: all].")
@@ -49,9 +45,7 @@ def tolerances_command(
     chosen_ladders(only)
     processes = options.check_jobs(jobs)
     options.check_force(force, out)
-    scenario = options.choose_scenario(
-        file, preset, options.on_air(air, assignments), seed, bounds=bounds, data_dir=data_dir
-    )
+    scenario = chosen.settled(seed, data_dir=data_dir)
     from airmixml.tolerances.tolerance_page import notes, terminal_tolerances, write_tolerances
     from airmixml.tolerances.tolerance_search import find_tolerances
 
@@ -69,17 +63,16 @@ def tolerances_command(
             **where,
         )
         files = write_tolerances(found)
-    report = add_report(found.out)
-    if as_json:
-        about = {"out": str(found.out), "files": list(map(str, files)), "seconds": found.seconds, **report}
-        print_json({**found.to_dict(), **about})
-        return
-    console.print(terminal_tolerances(found))
-    for note in notes(found):
-        print_line(note)
-    for each in found.found:
-        if each.why_not:
-            print_line(f"cannot be run: air.{each.ladder.key} ({each.why_not})")
-    print_line(simulated(scenario.seed))
-    kept = f" ({plural(found.kept, 'run')} of {found.runs:,} already finished)" if found.kept else ""
-    print_report_place(found.seconds, found.out, "tolerances", report, note=kept, picture=len(files) > 3)
+    show_study(
+        as_json,
+        found.to_dict(),
+        terminal_tolerances(found),
+        *notes(found),
+        *(f"cannot be run: air.{each.ladder.key} ({each.why_not})" for each in found.found if each.why_not),
+        simulated(scenario.seed),
+        name="tolerances",
+        out=found.out,
+        files=files,
+        seconds=found.seconds,
+        kept=f"{plural(found.kept, 'run')} of {found.runs:,}" if found.kept else "",
+    )

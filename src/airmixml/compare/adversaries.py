@@ -9,10 +9,9 @@ from typing import Any, Final, Self
 
 from airmixml.errors import PrivacyError
 from airmixml.privacy import PrivacyStatement
-from airmixml.registries import ADVERSARIES
+from airmixml.registries import ADVERSARIES, NOISES
 
 HEARING: Final = ("server", "eavesdropper", "everyone")
-_RESTS_ON: Final = {"receiver": "receiver noise", "workers": "workers' noise", "masked": "noise and masks"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,12 +46,12 @@ class Exposure:
             except PrivacyError:
                 return math.inf
 
-        return cls(**{name: epsilon(name) for name in HEARING}, rests_on=_RESTS_ON[noise])
+        return cls(**{name: epsilon(name) for name in HEARING}, rests_on=NOISES.load(noise).rests_on)
 
     @classmethod
     def of_local_noise(cls, alone: float, *, in_sum: float) -> Self:
         """Return epsilon where what a worker sends is private ``alone``, and more so in the sum that a server gets."""
-        return cls(server=in_sum, eavesdropper=alone, everyone=alone, rests_on=_RESTS_ON["workers"])
+        return cls(server=in_sum, eavesdropper=alone, everyone=alone, rests_on=NOISES.load("workers").rests_on)
 
     @classmethod
     def of_curator(cls) -> Self:

@@ -151,7 +151,7 @@ def choose_methods(asked: str | None, scenario: Scenario, speed: Speed) -> tuple
 
     ``asked`` holds names with commas between them; None is for all that can run this scenario at this speed.
     """
-    if scenario.mixing.power != "dp":
+    if not scenario.mixing.power_policy.keeps_target:
         raise ScenarioError(
             f'mixing.power = "{scenario.mixing.power}": must be "dp" for a comparison, whose methods all keep one '
             "privacy target; use --set mixing.power=dp"

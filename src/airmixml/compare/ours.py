@@ -239,7 +239,7 @@ def _statements(scenario: Scenario, report: AirReport) -> tuple[PrivacyStatement
     """Return the sharpest guarantee against the scenario's adversary, for both kinds of neighbours."""
     state = partial(_sharpest, scenario, report, scenario.privacy.adversary)
     try:
-        return state_both(scenario, state, targeted=scenario.mixing.power == "dp")
+        return state_both(scenario, state, targeted=scenario.mixing.power_policy.keeps_target)
     except PrivacyError:
         return (report.privacy,)  # which says why nothing can be stated
 

@@ -59,7 +59,10 @@ class TrainingHistory:
     def rows(self) -> list[dict[str, Any]]:
         """Return the curve as a table: loss and score of each epoch from 1 on, or of each round from 0 on."""
         scored = self.test_accuracy or self.test_score
-        columns = {"training_loss": self.loss or [""] * len(scored), f"test_{self.score_name}": scored}
+        columns: dict[str, Sequence[Any]] = {
+            "training_loss": self.loss or [""] * len(scored),
+            f"test_{self.score_name}": scored,
+        }
         present = {name: values for name, values in columns.items() if values}
         steps, first = max(map(len, present.values()), default=0), 0 if self.in_rounds else 1
         step = "round" if self.in_rounds else "epoch"

@@ -18,8 +18,7 @@ from sklearn.utils.validation import validate_data
 from airmixml.data import DataSet, LabelCode, OneHot, RowFormat, declare_bounds, warn_of_clipping
 from airmixml.errors import ScenarioError
 from airmixml.estimator.checks import declared_pair, holders_of
-from airmixml.estimator.fit_budget import FitBudget
-from airmixml.estimator.joint_privacy import state_jointly
+from airmixml.estimator.joint_privacy import FitBudget, state_jointly
 from airmixml.hiding import hide_values
 from airmixml.scenario import Learner, Mixing, Privacy, Radio, Scenario, Speed, Workers
 from airmixml.shapes import is_series, per_input
@@ -45,15 +44,10 @@ _Fitted = TypeVar("_Fitted", bound="AirMixEstimator")
 
 
 class ReceivedMixtures(NamedTuple):
-    """What the edge server received; it holds no sample of any worker.
+    """What the edge server received; it holds no sample of any worker."""
 
-    Attributes:
-        inputs: slots x features.
-        labels: slots x classes, targets or labels.
-    """
-
-    inputs: NDArray[np.float32]
-    labels: NDArray[np.float32]
+    inputs: NDArray[np.float32]  #: slots x features
+    labels: NDArray[np.float32]  #: slots x classes, targets or labels
 
 
 @dataclass(kw_only=True, eq=False, repr=False)  # which sets every parameter as it is given
@@ -212,7 +206,8 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
         """Return the recipe's preset for so many workers (of several rows each), with the parameters that are given."""
         if self.recipe not in _RECIPES:
             raise ScenarioError(f"recipe = {shown(self.recipe)}: must be one of {', '.join(_RECIPES)}")
-        preset = Scenario.preset(self._preset())
+        private = "private-table" if self.image_shape is None else "private-images"
+        preset = Scenario.preset("paper-iris" if self.recipe == "paper" else private)
         preset = preset if self.air is None else preset.on_air(self.air)
         given: dict[str, Any] = {"dataset": "X", "count": samples, "train_samples": samples, "holding": "dealt"}
         given |= {"input_lower": (), "input_upper": (), "task": task, "worker_column": "worker" if several else ""}
@@ -239,14 +234,6 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
             privacy=self._table(preset.privacy, **epsilon, **sensitivity),
             learner=self._table(preset.learner, **learner),
         ).settled(samples, inputs)
-
-    def _preset(self) -> str:
-        """Return the preset of the recipe."""
-        if self.recipe == "paper":
-            return "paper-iris"
-        if self.image_shape is not None:
-            return "private-images"
-        return "private-table"
 
     def _table(self, preset: _Table, **given: Any) -> _Table:
         """Return the preset's table with the parameters that are named as its keys are, and what is given."""

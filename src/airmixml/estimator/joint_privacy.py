@@ -1,7 +1,7 @@
-"""What all protected fits of this process reveal together, at most.
+"""What fits reveal together: as a ledger that lasts counts it, or at most, for all protected fits of this process.
 
-No row is looked at: a statement that knew which rows came back would tell who was in an earlier fit. So every fit
-counts in full, whatever rows it had. A ledger, which knows people by name, has the sharp number.
+In the process no row is looked at: a statement that knew which rows came back would tell who was in an earlier fit. So
+every fit counts in full, whatever rows it had. A ledger, which knows people by name, has the sharp number.
 """
 
 from __future__ import annotations
@@ -10,14 +10,25 @@ import math
 import threading
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
 
+import numpy as np
+from numpy.typing import ArrayLike
+
+from airmixml.budgets import LedgerFile, People
+from airmixml.data.labels import number_holders
+from airmixml.errors import ScenarioError
+from airmixml.estimator.checks import as_given
 from airmixml.privacy import PrivacyStatement, gaussian_epsilon
 from airmixml.privacy.rounded_noise import COMPOSED_SHARE
 from airmixml.privacy.statements import FAILURES
+from airmixml.scenario import Scenario
+from airmixml.wording import shown
 
 if TYPE_CHECKING:
     from airmixml.radio import AirReport
+    from airmixml.radio.transmission import Transmission
 
 _REPLACE, _REMOVE = "replace-one", "remove-one"
 
@@ -60,7 +71,7 @@ def state_jointly(report: AirReport, *, of_rows: bool) -> PrivacyStatement:
     """
     privacy = report.scenario.privacy
     # What hides a row from the server may hide it from nobody who hears each worker alone.
-    hidden = privacy.noise != "receiver"
+    hidden = privacy.noise_kind.brought
     spent = {"server": report.squared_mu(), "everyone": report.squared_mu("everyone") if hidden else math.inf}
     everyone = privacy.adversary == "everyone"
     alone = report.privacy if everyone else report.privacy_against_server
@@ -71,8 +82,56 @@ def state_jointly(report: AirReport, *, of_rows: bool) -> PrivacyStatement:
     if math.isinf(squared_mu):
         together += "; one of them rests on the receiver's noise, which does not count against everyone"
     delta = privacy.delta
-    if privacy.arithmetic == "integers":  # each fit sets next to nothing of delta aside: this is for a thousand
+    if not privacy.noise_kind.real:  # each fit sets next to nothing of delta aside: this is for a thousand
         delta *= 1.0 - 1e3 * COMPOSED_SHARE
     epsilon = gaussian_epsilon(math.sqrt(squared_mu), delta) if math.isfinite(squared_mu) else math.inf
     changes: dict[str, Any] = {"unit": "row" if now.of_rows else "worker", "why": together, **now.failures}
     return replace(alone, epsilon=epsilon, delta=privacy.delta, **changes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitBudget:
+    """What a fit spends of budgets that last: reserved before anything is sent, settled once it is."""
+
+    ledger: LedgerFile
+    number: int
+    names: tuple[str, ...]  # of its workers
+    mode: str
+
+    @classmethod
+    def reserve(
+        cls, ledger: Any, scenario: Scenario, dimensions: tuple[int, int], worker: ArrayLike | None, mode: str
+    ) -> Self:
+        """Reserve what a fit spends at most; raise a PrivacyError if it would pass a worker's budget.
+
+        ``dimensions`` are those of inputs and labels as they are sent, ``worker`` names the holder of each row.
+        """
+        from airmixml.runs.spending import planned_losses, request_of
+
+        if not isinstance(ledger, str | Path):
+            raise ScenarioError(f"ledger = {shown(ledger)}: must be the path of a file that airmix ledger create made")
+        if worker is None:
+            raise ScenarioError(
+                f"ledger = {shown(str(ledger))}: keeps budgets of people, and the number of a row means nobody in the "
+                "next fit; give fit(X, y, worker=...) the name of who holds each row"
+            )
+        file = LedgerFile(ledger)
+        file.check_kind(mode=mode, adjacency=scenario.privacy.adjacency, protect='use mode="protection"')
+        names = number_holders(as_given(worker), "worker")[1]
+        known = file.facts()["people"]
+        people = known if known is not None and known.named else People(label="worker of fit")
+        losses = planned_losses(scenario, *dimensions)
+        request = request_of(scenario, losses, about=f"{scenario.name}.fit", who=names)
+        (number,) = file.reserve([request], people)
+        return cls(ledger=file, number=number, names=names, mode=mode)
+
+    def settle(self, sent: Transmission) -> None:
+        """Count as spent what was reserved; in simulation, what each worker really spent."""
+        from airmixml.runs.spending import spent_losses
+        from airmixml.workers.population import Owners
+
+        losses = None
+        if self.mode != "protection":
+            owners = Owners(label="", count=0, who=self.names, holding=np.arange(len(self.names)))
+            losses = spent_losses(sent, owners)
+        self.ledger.settle(self.number, losses)

@@ -38,7 +38,9 @@ class AirMixRegressor(RegressorMixin, AirMixEstimator):  # type: ignore[misc]
         inputs, targets = validated(self, X, y, protected=self._protected, multi_output=True, y_numeric=True)
         self._flat = np.ndim(targets) == 1
         table = np.asarray(targets, dtype=np.float64).reshape(len(targets), -1)
-        self._code = Bounded(*self._target_bounds(table.shape[1]))
+        example, bounds = ", such as (0, 120) for an age", ("target_bounds[0]", "target_bounds[1]")
+        lower, upper = declared_pair("target_bounds", self.target_bounds, "target", example, "y")
+        self._code = Bounded(*declare_target_bounds(lower, upper, targets=table.shape[1], names=bounds))
         names = tuple(f"target {number + 1}" for number in range(table.shape[1]))
         self._mix_and_train(inputs, table, names, self._code, worker)
         return self
@@ -53,9 +55,3 @@ class AirMixRegressor(RegressorMixin, AirMixEstimator):  # type: ignore[misc]
         check_is_fitted(self, "model_")
         found = self._predicted(X, self._code)
         return found[:, 0] if self._flat else found
-
-    def _target_bounds(self, targets: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Return the declared lower and upper bound of each target."""
-        example = ", such as (0, 120) for an age"
-        lower, upper = declared_pair("target_bounds", self.target_bounds, "target", example, "y")
-        return declare_target_bounds(lower, upper, targets=targets, names=("target_bounds[0]", "target_bounds[1]"))

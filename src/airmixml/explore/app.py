@@ -135,7 +135,7 @@ class Explorer:
         )
 
     async def _choices(self, _request: Request) -> Response:
-        from airmixml.explore.choices import choices
+        from airmixml.explore.asked import choices
 
         return _json({**choices(), "folder": str(self._folder)})
 

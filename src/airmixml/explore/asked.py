@@ -1,37 +1,65 @@
-"""From what a page sends to a scenario, and back: as TOML, as a command, as Python."""
+"""What a page can choose; from what it sends to a scenario, and back: as TOML, as a command, as Python."""
 
 import math
 import os.path
 import shlex
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
 from airmixml.errors import ScenarioError
-from airmixml.registries import ENCODERS
-from airmixml.scenario import Scenario
-from airmixml.scenario.tables import OWN_FILES
+from airmixml.registries import DATASETS, ENCODERS
+from airmixml.scenario import AIR_PRESETS, Scenario, air_summary, preset_names, preset_summary
+from airmixml.scenario.rules import Choice
+from airmixml.scenario.tables import OWN_FILES, TABLES
 from airmixml.scenario.toml import parse_assignments, parse_toml
+from airmixml.version import __version__
 from airmixml.wording import shown
 
 MOST_WORKERS: Final = 2_000_000
 _MOST_OVERRIDES: Final = 200
+KEYS: Final = (
+    *("workers.dataset", "workers.count", "workers.side_metres", "workers.encoder", "workers.features"),
+    *("workers.sends", "workers.label_weight"),
+    *("radio.slots", "radio.scheduled", "radio.schedule", "radio.slot_seconds", "radio.fading", "radio.rician_k"),
+    *("radio.noise_dbm", "radio.max_power_dbm", "radio.path_loss_exponent"),
+    *("mixing.policy", "mixing.alpha", "mixing.assignment", "mixing.power"),
+    *("privacy.epsilon", "privacy.delta", "privacy.adversary", "privacy.accountant", "privacy.adjacency"),
+    *("privacy.sensitivity", "privacy.noise", "privacy.colluders", "privacy.eavesdropper_distance_metres"),
+    *("privacy.eavesdropper_antennas", "learner.model", "learner.epochs"),
+)
+
+
+def choices() -> dict[str, Any]:
+    """Return what can be chosen, as plain values."""
+    return {
+        "version": __version__,
+        "presets": [{"name": name, "about": preset_summary(name)} for name in preset_names()],
+        "airs": [{"name": name, "about": air_summary(name)} for name in AIR_PRESETS],
+        "keys": dict(_described()),
+    }
+
+
+def _described() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each key with its meaning, and what it may be where that is one of a few words."""
+    for key in KEYS:
+        table, _, name = key.partition(".")
+        declared = next(each for each in fields(TABLES[table]) if each.name == name)
+        rule = declared.metadata["rule"]
+        words = list(rule.words) if isinstance(rule, Choice) else []
+        if key == "workers.dataset":
+            words = list(DATASETS.names)
+        yield key, {"about": declared.metadata["doc"], "words": words, "whole": declared.type in (int, "int")}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """A scenario as a page asks for it.
+    """A scenario as a page asks for it."""
 
-    Attributes:
-        scenario: with all overrides, as its author left it (a count of 0 is for the data to say).
-        base: ``--preset NAME``, or the name of a scenario file, for a command.
-        overrides: as ``--set`` takes them.
-    """
-
-    scenario: Scenario
-    base: tuple[str, ...]
-    overrides: tuple[str, ...]
+    scenario: Scenario  # with all overrides, as its author left it (a count of 0 is for the data to say)
+    base: tuple[str, ...]  # ``--preset NAME``, or the name of a scenario file, for a command
+    overrides: tuple[str, ...]  # as ``--set`` takes them
 
     @property
     def command(self) -> str:
@@ -77,7 +105,8 @@ def read_asked(body: Any, folder: Path) -> Asked:
         scenario, base = scenario_inside(str(text), name, folder), (name,)
     else:
         scenario, base = Scenario.preset(str(preset)), ("--preset", str(preset))
-    if "workers.count" in named and "radio.scheduled" not in named and _everybody_sends(scenario):
+    everybody_sends = scenario.radio.scheduled == scenario.workers.count
+    if "workers.count" in named and "radio.scheduled" not in named and everybody_sends:
         named["radio.scheduled"] = 0
     assignments = tuple(f"{key}={_plain_value(value)}" for key, value in named.items())
     _keep_inside(parse_assignments(assignments), folder)  # as they are read, without quotes
@@ -94,10 +123,6 @@ def scenario_inside(text: str, source: str, folder: Path) -> Scenario:
     """Return the scenario of a TOML text; refuse one that names files outside the runs ``folder``."""
     _keep_inside(parse_toml(text, source=source), folder)  # before a scenario is made: that may load its encoder
     return Scenario.from_toml(text, source=source)
-
-
-def _everybody_sends(scenario: Scenario) -> bool:
-    return scenario.radio.scheduled == scenario.workers.count
 
 
 def _plain_value(value: Any) -> str:

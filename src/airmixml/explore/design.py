@@ -10,8 +10,7 @@ from typing import Any, Final
 
 from airmixml.devices import using_threads
 from airmixml.errors import AirMixError
-from airmixml.explore.asked import Asked, finite
-from airmixml.explore.choices import KEYS
+from airmixml.explore.asked import KEYS, Asked, finite
 from airmixml.output.numbers import duration, joules
 from airmixml.planning.account import Account, account_scenario
 from airmixml.planning.known_inputs import data_dimensions, input_moments, table_columns
@@ -39,13 +38,13 @@ def is_light(scenario: Scenario) -> bool:
     """Return whether plan and light accountants take less than about 0.1 s."""
     radio, workers = scenario.radio, scenario.workers
     seats = min(radio.slots, _PLANNED_SLOTS) * radio.scheduled
-    rehearsed = scenario.mixing.power != "dp" or workers.centre_on_air
+    rehearsed = not scenario.mixing.power_policy.keeps_target or workers.centre_on_air
     return (
         scenario.privacy.accountant in LIGHT_ACCOUNTANTS
         and workers.count <= _LIGHT_WORKERS
         and seats <= _LIGHT_SEATS
         and not (rehearsed and radio.slots * radio.scheduled > _LIGHT_REHEARSED_SEATS)
-        and not (scenario.privacy.noise != "receiver" and radio.scheduled > _LIGHT_MASKED_SEATS)
+        and not (scenario.privacy.noise_kind.brought and radio.scheduled > _LIGHT_MASKED_SEATS)
         and (scenario.air.is_ideal or seats <= _LIGHT_REHEARSED_SEATS)
     )
 
@@ -95,7 +94,7 @@ def _verdict(scenario: Scenario, plan: Plan, account: Part) -> dict[str, Any]:
     A plan meets the target by the power that it sets. Where the scenario sets another, the plan says nothing of it, and
     the epsilon that is certified for the scenario itself is held against the target.
     """
-    if scenario.mixing.power == "dp":
+    if scenario.mixing.power_policy.keeps_target:
         word, kind = ("feasible", "good") if plan.feasible else ("not feasible", "bad")
         return {"kind": kind, "word": word, "text": plan.verdict, "runs": plan.feasible}
     privacy = scenario.privacy
@@ -132,28 +131,24 @@ def _texts(plan: Plan, air_seconds: float) -> dict[str, str]:
 
 def _planned_accuracy(plan: Plan) -> dict[str, Any] | None:
     """Return the accuracy that the plan expects, as a fraction, and how it knows; None where it expects none."""
-    if plan.masks is not None and plan.masks.accuracy is not None:
-        return {"accuracy": plan.masks.accuracy / 100.0, "how": "measured with this design and as much noise"}
     rehearsal = None if plan.recommended is None else plan.recommended.rehearsal
-    if rehearsal is not None:
-        how = f"on {rehearsal.tables} made-up tables"
-        return {"accuracy": rehearsal.own.accuracy, "error": rehearsal.own.error, "how": how}
-    return None
+    if rehearsal is None:
+        return None
+    own, how = rehearsal.own, f"on {rehearsal.tables} made-up tables"
+    return {"accuracy": own.accuracy, "error": own.error, "how": how}
 
 
 def account_part(scenario: Scenario, accountants: tuple[str, ...]) -> tuple[Part, Account]:
     """Return what some accountants certify against every adversary."""
     account = account_scenario(scenario, *data_dimensions(scenario, None, None), accountants=accountants)
+    plain = account.to_dict()
     return {
         "part": "account",
         "adversaries": [{"name": each.name, "knows": each.knows} for each in account.adversaries],
         "accountants": list(accountants),
         "all_accountants": list(ACCOUNTANTS.names),
-        "statements": finite([each.to_dict() for each in account.statements]),
-        "refusals": [
-            {"adversary": adversary, "accountant": accountant, "why": why}
-            for (adversary, accountant), why in account.refusals.items()
-        ],
+        "statements": finite(plain["statements"]),
+        "refusals": plain["refusals"],
         "row": account.row
         and {"name": account.row.name, "held": account.row.held, "epsilons": finite(account.row.epsilons)},
         "delta": account.delta,

@@ -6,7 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -27,27 +27,26 @@ class Table:
     """Rows of texts below heads.
 
     On a terminal words wrap, and where numbers do not fit, whole columns go and are named.
-
-    Attributes:
-        columns: their heads; where all are empty no head is shown.
-        rows: texts; Rich's markup counts in them on a terminal.
-        title: stands above the table.
-        note: an explanation, in files.
-        words: how many columns hold words; they are aligned on the left and wrap.
-        spare: columns that a narrow terminal does without first, in this order; then the last ones go. The first column
-            always stays.
-        elsewhere: where columns that do not fit are shown.
-        options: others of ``rich.table.Table``.
     """
 
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    title: str = ""
-    note: str = ""
-    words: int = 1
+    columns: tuple[str, ...]  # their heads; where all are empty no head is shown
+    rows: tuple[tuple[str, ...], ...]  # texts; Rich's markup counts in them on a terminal
+    title: str = ""  # stands above the table
+    note: str = ""  # an explanation, in files
+    words: int = 1  # how many columns hold words; they are aligned on the left and wrap
+    # What a narrow terminal does without first, in this order; then the last ones go. The first column always stays.
     spare: tuple[str, ...] = ()
-    elsewhere: str = "a wider terminal or --json"
-    options: Mapping[str, Any] = field(default_factory=dict)
+    sections: tuple[int, ...] = ()  # numbers of rows below which a terminal draws a line
+    elsewhere: str = "a wider terminal or --json"  # where columns that do not fit are shown
+    options: Mapping[str, Any] = field(default_factory=dict)  # others of ``rich.table.Table``
+
+    @property
+    def plain(self) -> Table:
+        """The table with texts that look like Rich's markup shown as they are."""
+        from rich.markup import escape
+
+        columns, *rows = (tuple(map(escape, row)) for row in (self.columns, *self.rows))
+        return replace(self, columns=columns, rows=tuple(rows))
 
     def to_markdown(self) -> str:
         """Return the table with its title and note."""
@@ -108,8 +107,8 @@ class Table:
                 overflow="fold",
                 width=widths[place],
             )
-        for row in self.rows:
-            table.add_row(*(row[place] for place in places))
+        for number, row in enumerate(self.rows, start=1):
+            table.add_row(*(row[place] for place in places), end_section=number in self.sections)
         return table
 
     def _fit(self, width: int) -> tuple[list[int], list[int]]:
@@ -180,26 +179,11 @@ def write_all(stem: Path, texts: Mapping[str, str]) -> list[Path]:
     return paths
 
 
-def terminal_table(
-    columns: Sequence[str],
-    rows: Iterable[Sequence[str]],
-    *,
-    title: str = "",
-    words: int = 1,
-    spare: Sequence[str] = (),
-    elsewhere: str = "a wider terminal or --json",
-    **options: Any,
-) -> Table:
-    """Return a table for the terminal: names in the first column, numbers on the right; arguments as its attributes."""
-    return Table(
-        columns=tuple(columns),
-        rows=tuple(map(tuple, rows)),
-        title=title,
-        words=words,
-        spare=tuple(spare),
-        elsewhere=elsewhere,
-        options=options,
-    )
+def terminal_table(columns: Iterable[str], rows: Iterable[Sequence[str]], **how: Any) -> Table:
+    """Return a table for the terminal; ``how`` are attributes of the table, and options of ``rich.table.Table``."""
+    own = {name: how.pop(name) for name in Table.__dataclass_fields__ if name in how}
+    own["spare"] = tuple(own.get("spare", ()))
+    return Table(columns=tuple(columns), rows=tuple(map(tuple, rows)), options=how, **own)
 
 
 def _plain(markup: str) -> str:

@@ -34,9 +34,9 @@ from airmixml.privacy.evaluation import least_epsilon, refusal
 from airmixml.privacy.mechanism import accountant_named
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import CentringSlot, with_centring
-from airmixml.radio.lowest_power import check_added_power
 from airmixml.radio.masking import masking_of
-from airmixml.radio.power_calibration import private_received_watts, slots_target
+from airmixml.radio.power import check_added_power
+from airmixml.radio.power_calibration import asked_received_watts, slots_target
 from airmixml.radio.row_privacy import RowPrivacy, plan_row_privacy, row_statements
 from airmixml.radio.system import adversary_named, planned_design, sensitivity_of
 from airmixml.registries import ACCOUNTANTS, ADVERSARIES
@@ -54,12 +54,12 @@ _UNIT: Final = "one worker; a person whose data are on several workers is protec
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """What accountants are asked about; see ``Account``."""
+    """What accountants are asked about."""
 
-    design: Design
-    adjacency: str
-    slots_delta: float
-    centring: CentringSlot | None = None
+    design: Design  # what is sent
+    adjacency: str  # which neighbours
+    slots_delta: float  # what the slots may spend of delta; the rest is that of a mean estimated before them
+    centring: CentringSlot | None = None  # the slot that estimated that mean; it costs epsilon beside the others
 
     def stated(self, pair: tuple[Adversary, str]) -> PrivacyStatement | str:
         """Return what the accountant states about the adversary, or why it states nothing."""
@@ -96,41 +96,21 @@ class Question:
 
 @dataclass(frozen=True, kw_only=True)
 class Account(Question):
-    """One design under every accountant and adversary.
+    """One design under every accountant and adversary."""
 
-    Attributes:
-        name: of the scenario, or "numbers".
-        design: what is sent.
-        adversaries: against whom it is stated.
-        adjacency: which neighbours.
-        delta: of all statements.
-        power: how the power was set, in words.
-        slots_delta: what the slots may spend of delta; the rest is that of a mean estimated before them.
-        centring: the slot that estimated a mean over the air, if there was one; it costs epsilon beside the others.
-        tally: the rehearsed schedule, if there was one.
-        seed: of that schedule.
-        in_watts: whether powers are watts; plain numbers have no unit.
-        air: of the scenario.
-        statements: what can be certified.
-        refusals: (adversary, accountant) to why that accountant cannot treat it.
-        what_if: what more colluders and better receivers do, where workers hide themselves.
-        row: what holds for a row of the data, where that is not what one worker holds alone.
-        unit: whose privacy all other statements are about, in words.
-    """
-
-    name: str
-    adversaries: tuple[Adversary, ...]
-    delta: float
-    power: str
-    tally: Tally | None = None
-    seed: int = 0
-    in_watts: bool = True
+    name: str  # of the scenario, or "numbers"
+    adversaries: tuple[Adversary, ...]  # against whom it is stated
+    delta: float  # of all statements
+    power: str  # how the power was set, in words
+    tally: Tally | None = None  # the rehearsed schedule, if there was one
+    seed: int = 0  # of that schedule
+    in_watts: bool = True  # plain numbers have no unit
     air: Air = field(default_factory=Air)
     statements: list[PrivacyStatement]
-    refusals: dict[tuple[str, str], str]
-    what_if: tuple[WhatIf, ...] = ()
-    row: RowPrivacy | None = None
-    unit: str = _UNIT
+    refusals: dict[tuple[str, str], str]  # (adversary, accountant) to why that accountant cannot treat it
+    what_if: tuple[WhatIf, ...] = ()  # what more colluders and better receivers do, where workers hide themselves
+    row: RowPrivacy | None = None  # of a row of the data, where that is not what one worker holds alone
+    unit: str = _UNIT  # whose privacy all other statements are about, in words
 
     @property
     def title(self) -> str:
@@ -147,19 +127,17 @@ class Account(Question):
         """Exact epsilon against the server: of the median worker, or of one with the mean slots before any is drawn."""
         if self.tally is not None:
             return float(np.median(self.tally.worker_epsilons()))
-        multiplier, rounding = (
-            self.design.at_server().noise_multiplier(self.adjacency),
-            self.design.fact(facts.WorkersNoise).rounding,
+        multiplier = self.design.at_server().noise_multiplier(self.adjacency)
+        rounding = self.design.fact(facts.WorkersNoise).rounding
+        if rounding is None:
+            return gaussian_epsilon(math.sqrt(self.typical_slots) / multiplier, self.delta)
+        typical = GaussianSlots(
+            squared_shifts=(self.typical_slots / multiplier**2,),
+            counts=(1,),
+            adjacency=self.adjacency,
+            rounding=rounding.times(math.ceil(self.typical_slots)),
         )
-        if rounding is not None:
-            typical = GaussianSlots(
-                squared_shifts=(self.typical_slots / multiplier**2,),
-                counts=(1,),
-                adjacency=self.adjacency,
-                rounding=rounding.times(math.ceil(self.typical_slots)),
-            )
-            return certified_epsilon("gdp", typical, self.delta)
-        return gaussian_epsilon(math.sqrt(self.typical_slots) / multiplier, self.delta)
+        return certified_epsilon("gdp", typical, self.delta)
 
     def cells(self) -> tuple[list[str], list[list[str]]]:
         """Return columns and rows: epsilons of every accountant, then of a row of the data where it has its own."""
@@ -216,9 +194,9 @@ def account_scenario(
     is asked for, the slots are rehearsed, and the server's figures are those of the schedule that the seed draws. An
     ``engine`` that is not this process rehearses shards of slots, and asks accountants, side by side.
     """
-    privacy, power = scenario.privacy, scenario.mixing.power
+    privacy, policy = scenario.privacy, scenario.mixing.power_policy
     check_added_power(scenario, masking_of(scenario))
-    drawn = ledger or power != "dp" or scenario.workers.centre_on_air
+    drawn = ledger or not policy.keeps_target or scenario.workers.centre_on_air
     tally, holding = None, planned_holding(scenario)
     if drawn:
         from airmixml.radio.tally import rehearse  # here: it needs torch
@@ -227,13 +205,8 @@ def account_scenario(
         design = tally.design
     else:
         sensitivity = sensitivity_of(scenario, input_dim, label_dim)
-        received_watts = private_received_watts(scenario, sensitivity)
+        received_watts = asked_received_watts(scenario, sensitivity, None)
         design = planned_design(scenario, sensitivity, received_watts=received_watts)
-    in_words = {
-        "max": "the workers' power limit",
-        "fixed": f"beta = {scenario.mixing.power_scale_watts:g} W",
-        "dp": f"set for epsilon = {privacy.epsilon:g} by {privacy.accountant} against {privacy.adversary}",
-    }
     # Of somebody whom nothing hides from there is nothing to say.
     names = [name for name in ADVERSARIES.names if name != Everyone.name or design.says(facts.WorkersNoise)]
     adversaries = tuple(adversary_named(name, scenario) for name in names)
@@ -251,7 +224,7 @@ def account_scenario(
         name=scenario.name,
         adversaries=adversaries,
         delta=privacy.delta,
-        power=in_words[power],
+        power=policy.in_words(scenario),
         tally=tally,
         seed=scenario.seed,
         air=scenario.air,

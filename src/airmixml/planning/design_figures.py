@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from airmixml.output.figures import BLUE, GREEN, ORANGE, accountant_colour, finish_axis, new_figure, save_figure
+from airmixml.output.figures import BLUE, GREEN, ORANGE, accountant_colour, finish_axis, new_figure, saved
 from airmixml.output.numbers import plural
 
 if TYPE_CHECKING:
@@ -46,9 +46,7 @@ def draw_account(
         axis.set_xticks(slots, [f"{count:,}" for count in slots])
         axis.set_xticks([], minor=True)
     finish_axis(axis, title, legend=8, **_BESIDE)
-    if path is not None:
-        save_figure(figure, path)
-    return figure
+    return saved(figure, path)
 
 
 def frontier(options: tuple[Option, ...]) -> list[Option]:
@@ -78,9 +76,7 @@ def draw_plan(plan: Plan, scenario: Scenario, path: Path | None = None) -> Figur
     if rehearsal is not None:
         for axis, model in zip(axes[-1], ("ridge", "lda"), strict=True):
             _by_encoder(axis, rehearsal, model)
-    if path is not None:
-        save_figure(figure, path)
-    return figure
+    return saved(figure, path)
 
 
 def _energy(axis: Axes, plan: Plan, scenario: Scenario) -> None:

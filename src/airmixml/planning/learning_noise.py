@@ -77,12 +77,8 @@ def learning_noise(signal: Signal, squared_norm: float, quality: SlotQuality) ->
 
     The total is the edge of what the true weights leave over: the channel's noise on the label, its noise on the inputs
     times the weights, and of the samples that happened to be drawn only what their inputs do not explain of their
-    labels, since both moments are of the same samples.
-
-    Args:
-        signal: d, K, w, and whether moments are sent.
-        squared_norm: ||x||^2 of an encoded input.
-        quality: of the slots.
+    labels, since both moments are of the same samples. ``signal`` has d, K, w and whether moments are sent,
+    ``squared_norm`` is ||x||^2 of an encoded input.
     """
     if not signal.moments and quality.varying_share == 0.0:
         return LearningNoise(quality=quality, second_edge=math.inf, cross_edge=math.inf, total=math.inf)

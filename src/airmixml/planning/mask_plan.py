@@ -6,14 +6,12 @@ import math
 from dataclasses import dataclass
 from typing import Any, Final
 
-import numpy as np
-
 from airmixml.errors import AirMixError
 from airmixml.impairments.fading_floor import silent_share
 from airmixml.planning.sizing import Sizing
 from airmixml.privacy.gaussian import gaussian_epsilon
 from airmixml.radio.expected_noise import ExpectedNoise, expected_noise
-from airmixml.radio.masking import above_thermal_db_of, mask_share_of, masking_of, most_recoverable_share, noisy_symbols
+from airmixml.radio.masking import above_thermal_db_of, mask_share_of, masking_of, most_recoverable_share
 from airmixml.radio.power_calibration import private_received_watts
 from airmixml.radio.recoverable import enough_absent
 from airmixml.scenario import Scenario
@@ -22,38 +20,6 @@ from airmixml.workers import SYMBOLS_PER_SECOND
 
 _COLLUDING: Final = (0.01, 0.1, 0.3)
 _WORTH_DB: Final = 0.2  # less noise than that is no reason for another setting
-# Accuracies of a few public designs: they depend on how much noise there is, not on whose it is. Each table has the
-# standard deviation of the noise on a symbol of the mean over all workers, in units of a worker's own symbol, and the
-# mean accuracy in per cent, measured with the receiver's noise alone against the server:
-# ``airmix run --preset NAME --set privacy.epsilon=E --seeds S`` with ``privacy.noise=receiver`` and
-# ``privacy.adversary=server``, S = 3 for MNIST (2 beyond a deviation of 1e-3), else 20.
-_MEASURED: Final[dict[str, tuple[tuple[float, float], ...]]] = {
-    "trustless-mnist": (
-        (9.31e-6, 98.85),
-        (6.95e-5, 98.13),
-        (1.31e-4, 97.63),
-        (5.73e-4, 95.27),
-        (1.71e-3, 92.2),
-        (4.54e-3, 78.8),
-    ),
-    "trustless-digits": (
-        (8.82e-5, 92.1),
-        (2.00e-4, 91.5),
-        (4.66e-4, 89.8),
-        (1.30e-3, 86.0),
-        (3.48e-3, 73.8),
-        (1.05e-2, 40.5),
-        (2.87e-2, 17.6),
-    ),
-    "trustless-iris": (
-        (1.21e-4, 97.4),
-        (2.48e-4, 96.7),
-        (5.84e-4, 96.1),
-        (1.33e-3, 95.6),
-        (3.22e-3, 95.3),
-        (6.75e-3, 94.9),
-    ),
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +51,6 @@ class MaskPlan:
     noise: ExpectedNoise  # in the sum, by where it comes from
     noise_deviation: float  # of a symbol of the mean over all workers, in units of a worker's own symbol
     epsilon_as_if: float  # that at which the receiver's noise alone, against the server, would be as strong
-    accuracy: float | None  # expected, where such a design was measured; None elsewhere
     costs: tuple[Cost, ...]  # of colluders, and of absent workers
     overrides: tuple[str, ...]  # what would leave less noise
     gain_db: float  # how much less
@@ -109,13 +74,14 @@ def plan_masks(sizing: Sizing, received_watts: float) -> MaskPlan | None:
     masking = masking_of(scenario)
     if masking is None:
         return None
-    radio, noise, signal = scenario.radio, expected_noise(scenario, sizing.signal_loss), sizing.signal
+    radio, noise, signal = scenario.radio, expected_noise(scenario, sizing.signal_loss), sizing.system.signal
     gains = sizing.path_gain**2
-    added_joules = masking.added_watts * noisy_symbols(scenario, signal.symbols) / SYMBOLS_PER_SECOND
-    sent_watts = (received_watts * sizing.joules_per_watt + added_joules) / sizing.system.slot_seconds
+    noisy = signal.symbols + scenario.privacy.noise_kind.probes(scenario, signal.symbols)
+    added_joules = masking.added_watts * noisy / SYMBOLS_PER_SECOND
+    sent_watts = (received_watts * sizing.system.joules_per_watt + added_joules) / sizing.system.slot_seconds
     power_scale_watts = received_watts * radio.scheduled**2  # of equal shares
     deviation = math.sqrt(noise.total_watts / 2.0 / power_scale_watts / radio.slots)
-    move = sizing.sensitivity.squared_move(scenario.privacy.adjacency, "none")
+    move = sizing.system.sensitivity.squared_move(scenario.privacy.adjacency, "none")
     typical = radio.slots * radio.scheduled / scenario.workers.count
     mu = math.sqrt(typical * received_watts * move / (noise.total_watts / 2.0))
     costs = tuple(_costs(sizing, noise.total_watts / received_watts))
@@ -134,7 +100,6 @@ def plan_masks(sizing: Sizing, received_watts: float) -> MaskPlan | None:
         noise=noise,
         noise_deviation=deviation,
         epsilon_as_if=gaussian_epsilon(mu, scenario.privacy.delta),
-        accuracy=known_accuracy(scenario, deviation),
         costs=costs,
         overrides=(better.override,) if better is not None and gain_db > _WORTH_DB else (),
         gain_db=gain_db,
@@ -158,7 +123,7 @@ def _costs(sizing: Sizing, planned: float) -> list[Cost]:
         for share in _COLLUDING
         if (count := math.ceil(share * seats)) > privacy.colluders
     ]
-    if privacy.noise == "masked" and (silent_share(scenario) or privacy.most_absent):
+    if privacy.noise_kind.masked and (silent_share(scenario) or privacy.most_absent):
         enough = enough_absent(scenario)
         if privacy.most_absent:
             others.append(("absent workers' masks stay in the sum", "privacy.most_absent=0"))
@@ -168,21 +133,9 @@ def _costs(sizing: Sizing, planned: float) -> list[Cost]:
     for name, override in others:
         try:
             other = scenario.with_overrides(override)
-            watts = private_received_watts(other, sizing.sensitivity, quickly=True)
+            watts = private_received_watts(other, sizing.system.sensitivity, quickly=True)
             noise_db = float(ratio_to_db(expected_noise(other, sizing.signal_loss).total_watts / watts / planned))
         except AirMixError:
             noise_db = math.inf
         found.append(Cost(name=name, override=override, noise_db=noise_db))
     return found
-
-
-def known_accuracy(scenario: Scenario, noise_deviation: float) -> float | None:
-    """Return the accuracy in per cent to expect of a measured design with that noise; None beyond what was measured."""
-    for name, measured in _MEASURED.items():
-        preset = Scenario.preset(name)
-        if (scenario.workers, scenario.learner) == (preset.workers, preset.learner):
-            deviations, accuracies = zip(*measured, strict=True)
-            if noise_deviation > deviations[-1]:
-                return None
-            return float(np.interp(math.log(noise_deviation), np.log(deviations), accuracies))
-    return None

@@ -33,7 +33,6 @@ from airmixml.progress import Progress, silent
 from airmixml.radio.centring import plan_centring
 from airmixml.radio.draws import AirSetting, draw_slots
 from airmixml.radio.expected_noise import expected_noise
-from airmixml.radio.integer_sums import integer_sums_of
 from airmixml.radio.power import TransmitPower, largest_shares
 from airmixml.radio.power_calibration import private_received_watts
 from airmixml.radio.row_privacy import RowPrivacy, plan_row_privacy, row_statements
@@ -53,52 +52,31 @@ _MOST_SLOTS_DRAWN: Final = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What a scenario asks of its workers, whether that can be had, and what would serve it better.
-
-    Attributes:
-        feasible: whether some power meets the target.
-        verdict: why or why not, in words, and what to do.
-        noise_multiplier: noise deviation over the sensitivity of one worker in the strongest slot.
-        received_watts: beta max q^2 of the strongest slot; of every slot that the power limit does not lower.
-        power_scale_watts: median beta.
-        power_dbm: median and largest transmit power, and the limit.
-        energy_joules: expected, of all workers together; with fading rare deep fades spend most of it, so that a
-            rehearsal says no more than its order of magnitude.
-        worker_energy_joules: expected, of one worker.
-        limited_share: share of the rehearsed slots in which the power limit lowered beta.
-        snr_inputs_db: expected SNR of the inputs of a mixture, or of their products (``ExpectedSignal``).
-        contrast_db: expected SNR of what differs between samples; of samples alone.
-        snr_labels_db: expected SNR of the labels of a mixture, for balanced classes.
-        options: designs at the same privacy.
-        best: names of goals to the options that serve them best.
-        recommended: for a learner in closed form, what to send instead.
-        frame: what an air that is not ideal makes of a slot.
-        masks: what workers add to hide themselves, where they do.
-        integers: step, bits and noise, where workers send integers.
-        row: what holds for a row of the data, where that is not what one worker holds alone.
-    """
+    """What a scenario asks of its workers, whether that can be had, and what would serve it better."""
 
     name: str
     air: Air = field(default_factory=Air)
-    feasible: bool
-    verdict: str
-    noise_multiplier: float = math.nan
-    received_watts: float = math.nan
-    power_scale_watts: float = math.nan
+    feasible: bool  # whether some power meets the target
+    verdict: str  # why or why not, in words, and what to do
+    noise_multiplier: float = math.nan  # noise deviation over the sensitivity of one worker, in the strongest slot
+    received_watts: float = math.nan  # beta max q^2 there; of every slot that the power limit does not lower
+    power_scale_watts: float = math.nan  # median beta
     power_dbm: TransmitPower | None = None
+    # Expected, of all workers together. With fading rare deep fades spend most of it, so that a rehearsal says no more
+    # than its order of magnitude.
     energy_joules: float = math.nan
-    worker_energy_joules: float = math.nan
-    limited_share: float = math.nan
-    snr_inputs_db: float = math.nan
-    contrast_db: float = math.nan
-    snr_labels_db: float = math.nan
-    options: tuple[Option, ...] = ()
-    best: dict[str, Option] | None = None
-    recommended: Recommendation | None = None
-    frame: FramePlan | None = None
-    masks: MaskPlan | None = None
-    integers: dict[str, Any] | None = None
-    row: RowPrivacy | None = None
+    worker_energy_joules: float = math.nan  # expected, of one worker
+    limited_share: float = math.nan  # share of the rehearsed slots in which the power limit lowered beta
+    snr_inputs_db: float = math.nan  # expected, of the inputs of a mixture, or of their products (``ExpectedSignal``)
+    contrast_db: float = math.nan  # expected SNR of what differs between samples; of samples alone
+    snr_labels_db: float = math.nan  # expected, of the labels of a mixture, for balanced classes
+    options: tuple[Option, ...] = ()  # designs at the same privacy
+    best: dict[str, Option] | None = None  # names of goals to the options that serve them best
+    recommended: Recommendation | None = None  # for a learner in closed form, what to send instead
+    frame: FramePlan | None = None  # what an air that is not ideal makes of a slot
+    masks: MaskPlan | None = None  # what workers add to hide themselves, where they do
+    integers: dict[str, Any] | None = None  # step, bits and noise, where workers send integers
+    row: RowPrivacy | None = None  # of a row of the data, where that is not what one worker holds alone
 
     def _repr_html_(self) -> str:
         facts = {"feasible": "yes" if self.feasible else "no", "verdict": self.verdict}
@@ -158,25 +136,17 @@ def make_plan(
     """
     given, scenario = scenario, replace(scenario, mixing=replace(scenario.mixing, power="dp"))
     sizing = Sizing(scenario, input_dim, label_dim)
-    if scenario.privacy.arithmetic == "integers":
-        real = make_plan(
-            _with_real_numbers(scenario),
-            input_dim,
-            label_dim,
-            moments,
-            held_dim=held_dim,
-            max_air_seconds=max_air_seconds,
-            alternatives=alternatives,
-            progress=progress,
-        )
+    if not scenario.privacy.noise_kind.real:
+        how: dict[str, Any] = {"held_dim": held_dim, "max_air_seconds": max_air_seconds, "alternatives": alternatives}
+        real = make_plan(_with_real_numbers(scenario), input_dim, label_dim, moments, **how, progress=progress)
         return _with_integers(real, sizing)
-    sensitivity = sizing.sensitivity
+    sensitivity = sizing.system.sensitivity
     try:
         received_watts = private_received_watts(scenario, sensitivity)
         setting = AirSetting.of(scenario, input_dim, label_dim, sizing.distance_metres)
     except PrivacyError as problem:
         return Plan(name=scenario.name, air=scenario.air, feasible=False, verdict=str(problem))
-    expected = ExpectedSignal.of(scenario.workers, sizing.signal, moments)
+    expected = ExpectedSignal.of(scenario.workers, sizing.system.signal, moments)
     raw_moments, moments = moments, moments.encoded(scenario.workers, input_dim)
     drawn = draw_slots(setting, range(scenario.radio.slots)[:_REHEARSED_SLOTS])
     draws = drawn.numpy()
@@ -185,7 +155,7 @@ def make_plan(
     mean_slot = plan_centring(scenario, averaged, sizing.distance_metres)
     joules += 0.0 if mean_slot is None else float(mean_slot.energy_joules.sum())
     # Of noise and masks, which are the same in every symbol, powers are told as radiated on average over a slot.
-    told = setting.radiated_share if scenario.privacy.noise != "receiver" else 1.0
+    told = setting.radiated_share if scenario.privacy.noise_kind.brought else 1.0
     sending = told * draws.power_watts[draws.ratios > 0.0]
     if not len(sending):
         raise ScenarioError(nobody_sent(scenario))
@@ -289,18 +259,18 @@ def _with_integers(real: Plan, sizing: Sizing) -> Plan:
 
     What to send is recommended as for real numbers, from which the noise of enough bits differs by 1 %.
     """
-    scenario, sensitivity = sizing.scenario, sizing.sensitivity
+    scenario, sensitivity = sizing.scenario, sizing.system.sensitivity
     radio, privacy = scenario.radio, scenario.privacy
     try:
         received_watts = private_received_watts(scenario, sensitivity, sizing.distance_metres)
     except PrivacyError as problem:
         return replace(real, feasible=False, verdict=str(problem), masks=None, recommended=None)
-    sums = integer_sums_of(scenario, sensitivity)
+    sums = scenario.privacy.noise_kind.sums(scenario, sensitivity)
     assert sums is not None
     if not real.feasible:
         return real
     sent_watts = received_watts / sizing.path_gain**2
-    joules = sizing.joules_per_watt * radio.slots * radio.scheduled * float(sent_watts.mean())
+    joules = sizing.system.joules_per_watt * radio.slots * radio.scheduled * float(sent_watts.mean())
     real_noise = expected_noise(_with_real_numbers(scenario)).total_watts / 2.0 / real.power_scale_watts
     better_db = float(ratio_to_db(real_noise / sums.mixture_variance))
     design = planned_design(scenario, sensitivity, received_watts=received_watts)
@@ -327,7 +297,7 @@ def _verdict(scenario: Scenario, design: Design, limited_share: float) -> str:
     """Return how the target is met, in words."""
     privacy = scenario.privacy
     target = f"epsilon = {privacy.epsilon:g} by {privacy.accountant} against {privacy.adversary}"
-    if privacy.noise != "receiver":
+    if privacy.noise_kind.brought:
         return f"{target} is met by {design.fact(facts.WorkersNoise).by}, whatever anybody receives"
     sent, air = design.fact(facts.Transmitters), design.fact(facts.ImperfectAir)
     if sent.weakest_gain > 0.0 and not design.says(facts.PowerTells):

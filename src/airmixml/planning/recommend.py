@@ -31,19 +31,12 @@ _MOST_QUESTIONS: Final = 16
 
 @dataclass(frozen=True, kw_only=True)
 class LearningOption:
-    """One way to send at the target privacy, and what it gives and costs.
+    """One way to send at the target privacy, and what it gives and costs."""
 
-    Attributes:
-        sending: what is sent, by how many and how often.
-        learning_noise_db: noise in the equation that the learner solves, over what one sample adds to it.
-        air_seconds: how long all slots take.
-        energy_joules: of all workers together.
-    """
-
-    sending: SendingPlan
-    learning_noise_db: float
-    air_seconds: float
-    energy_joules: float
+    sending: SendingPlan  # what is sent, by how many and how often
+    learning_noise_db: float  # noise in the equation that the learner solves, over what one sample adds to it
+    air_seconds: float  # how long all slots take
+    energy_joules: float  # of all workers together
 
     def to_dict(self) -> dict[str, Any]:
         """Return the option as one flat table of plain values."""
@@ -53,29 +46,17 @@ class LearningOption:
 
 @dataclass(frozen=True, kw_only=True)
 class Recommendation:
-    """What to send.
+    """What to send."""
 
-    Attributes:
-        own: what the scenario does.
-        best: what would leave the learner with the least noise.
-        gain_db: by how much less noise; infinite where the scenario's own design carries no signal at all.
-        overrides: what to set, as ``airmix run --set`` takes it; empty where the scenario is as good as the best.
-        max_air_seconds: the most time on the air that was considered.
-        note: what was not considered, and why.
-        by_scheduled: the best for each |N_t|.
-        by_weight: the best design with each label weight.
-        rehearsal: how learners and encoders do on synthetic tables, with that design on the air.
-    """
-
-    own: LearningOption
-    best: LearningOption
-    gain_db: float
-    overrides: tuple[str, ...]
-    max_air_seconds: float
-    note: str
-    by_scheduled: tuple[LearningOption, ...]
-    by_weight: tuple[LearningOption, ...]
-    rehearsal: DesignSearch | None = None
+    own: LearningOption  # what the scenario does
+    best: LearningOption  # what would leave the learner with the least noise
+    gain_db: float  # by how much less noise; infinite where the scenario's own design carries no signal at all
+    overrides: tuple[str, ...]  # for ``airmix run --set``; empty where the scenario is as good as the best
+    max_air_seconds: float  # the most time on the air that was considered
+    note: str  # what was not considered, and why
+    by_scheduled: tuple[LearningOption, ...]  # the best for each |N_t|
+    by_weight: tuple[LearningOption, ...]  # the best design with each label weight
+    rehearsal: DesignSearch | None = None  # how learners and encoders do on synthetic tables, with that design
 
     def to_dict(self) -> dict[str, Any]:
         """Return the best option with how to get it, as plain values for JSON."""

@@ -14,14 +14,13 @@ import torch
 from airmixml.arrays import Doubles
 from airmixml.impairments.frame import frame_of
 from airmixml.impairments.gains import SeatDraws, draw_gains
-from airmixml.privacy import Sensitivity
 from airmixml.radio.path_loss import path_gain
 from airmixml.radio.system import System, gain_bound
 from airmixml.radio.tally import placed_distances
 from airmixml.randomness.slot_words import slot_words
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
-from airmixml.workers import Signal, encoder_of
+from airmixml.workers import encoder_of
 
 _SEATS: Final = 512
 _MOST_LOSS_DB: Final = 1.0
@@ -52,23 +51,8 @@ class Sizing:
 
     @property
     def system(self) -> System:
-        """All that follows from them for every command."""
+        """What follows from them for every command: signal, sensitivity, energy and more."""
         return System.of(self.scenario, self.input_dim, self.label_dim)
-
-    @property
-    def signal(self) -> Signal:
-        """What a worker sends in a slot."""
-        return self.system.signal
-
-    @property
-    def sensitivity(self) -> Sensitivity:
-        """How far a worker can move it."""
-        return self.system.sensitivity
-
-    @property
-    def joules_per_watt(self) -> float:
-        """Energy that a worker spends in a slot, over beta q^2 / abs(h)^2."""
-        return self.system.joules_per_watt
 
     @cached_property
     def path_gain(self) -> Doubles:
@@ -89,11 +73,11 @@ class Sizing:
     @cached_property
     def signal_loss(self) -> float:
         """What the air takes from the power of the signal; 1 for nothing."""
-        return signal_loss(self.scenario, self.signal.symbols, self.mean_distance_metres)
+        return signal_loss(self.scenario, self.system.signal.symbols, self.mean_distance_metres)
 
     def frame(self) -> FramePlan | None:
         """Return what the scenario's air makes of a slot; None on the ideal air."""
-        scenario, signal = self.scenario, self.signal
+        scenario, signal = self.scenario, self.system.signal
         if scenario.air.is_ideal:
             return None
         loss_db = 10.0 * math.log10(self.signal_loss)
@@ -112,8 +96,8 @@ class Sizing:
         if not encoder_of(self.scenario.workers).takes_features:
             return 0
         for features in _FEATURES:
-            if features < self.signal.features:
-                symbols = replace(self.signal, features=features).symbols
+            if features < self.system.signal.features:
+                symbols = replace(self.system.signal, features=features).symbols
                 loss = signal_loss(self.scenario, symbols, self.mean_distance_metres)
                 if 10.0 * math.log10(loss) <= _MOST_LOSS_DB:
                     return features

@@ -23,7 +23,7 @@ from airmixml.planning.sizing import Sizing
 from airmixml.progress import Progress
 from airmixml.radio.channel import draw_magnitude
 from airmixml.radio.expected_noise import expected_noise
-from airmixml.radio.masking import masking_of, noisy_symbols
+from airmixml.radio.masking import masking_of
 from airmixml.radio.power import control_power
 from airmixml.radio.power_calibration import private_received_watts
 from airmixml.radio.scheduling import assign_ratios, draw_ratios, draw_schedule
@@ -131,23 +131,14 @@ def _encoded(workers: Workers, numbers: int, moments: InputMoments) -> tuple[flo
 
 @dataclass(frozen=True, kw_only=True)
 class Option:
-    """One design at the target privacy.
+    """One design at the target privacy."""
 
-    Attributes:
-        alpha: dispersion of the ratios.
-        scheduled: |N_t|.
-        slots: T.
-        snr_inputs_db: received energy of the mixture over that of the noise, inputs.
-        contrast_db: the same for what differs between samples; a mixture of many is mostly their mean.
-        energy_joules: of all workers and slots.
-    """
-
-    alpha: float
-    scheduled: int
-    slots: int
-    snr_inputs_db: float
-    contrast_db: float
-    energy_joules: float
+    alpha: float  # dispersion of the ratios
+    scheduled: int  # |N_t|
+    slots: int  # T
+    snr_inputs_db: float  # received energy of the mixture over that of the noise, inputs
+    contrast_db: float  # the same for what differs between samples; a mixture of many is mostly their mean
+    energy_joules: float  # of all workers and slots
 
 
 def other_designs(sizing: Sizing, moments: InputMoments, progress: Progress) -> tuple[Option, ...]:
@@ -195,7 +186,7 @@ def _at_same_privacy(sizing: Sizing, size: int, slots: int) -> tuple[Sizing, flo
     try:
         aired = replace(radio, scheduled=size, slots=slots, max_participations=limit)
         other = replace(sizing, scenario=replace(scenario, radio=aired, mixing=replace(scenario.mixing, prior=())))
-        return other, private_received_watts(other.scenario, other.sensitivity, quickly=True)
+        return other, private_received_watts(other.scenario, other.system.sensitivity, quickly=True)
     except AirMixError:
         return None
 
@@ -232,10 +223,11 @@ def energy_joules(sizing: Sizing, slot_watts: Doubles, inverse_gain: Doubles | N
 
     ``inverse_gain`` is sum 1 / abs(h)^2 of those slots, where the power is without the noise and masks of the workers.
     """
-    joules = sizing.joules_per_watt * float(slot_watts.mean())
+    joules = sizing.system.joules_per_watt * float(slot_watts.mean())
     masking = None if inverse_gain is None else masking_of(sizing.scenario)
     if masking is not None and inverse_gain is not None:
-        noisy_seconds = noisy_symbols(sizing.scenario, sizing.signal.symbols) / SYMBOLS_PER_SECOND
+        probes = sizing.scenario.privacy.noise_kind.probes(sizing.scenario, sizing.system.signal.symbols)
+        noisy_seconds = (sizing.system.signal.symbols + probes) / SYMBOLS_PER_SECOND
         joules += masking.added_watts * noisy_seconds * float(inverse_gain.mean())
     return sizing.scenario.radio.slots * joules
 

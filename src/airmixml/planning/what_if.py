@@ -13,7 +13,7 @@ from typing import Any, Final
 from airmixml.errors import AirMixError
 from airmixml.privacy import Design, facts
 from airmixml.privacy.evaluation import least_epsilon
-from airmixml.radio.integer_sums import IntegerSums, integer_sums_of
+from airmixml.radio.integer_sums import IntegerSums
 from airmixml.radio.masking import Masking, honest_with, informed_with, masking_of
 from airmixml.radio.system import adversary_named
 from airmixml.scenario import Scenario
@@ -40,7 +40,7 @@ class WhatIf:
 
 def what_ifs(scenario: Scenario, design: Design, delta: float) -> tuple[WhatIf, ...]:
     """Return what more or better informed colluders and better receivers do; empty where workers bring no noise."""
-    integers, masking = integer_sums_of(scenario, design.sensitivity), masking_of(scenario)
+    integers, masking = scenario.privacy.noise_kind.sums(scenario, design.sensitivity), masking_of(scenario)
     if integers is not None:
         left_with, alone_with = partial(_integers_left, integers), partial(_integers_alone, integers)
     elif masking is not None:

@@ -5,14 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from airmixml.lazy import import_late
-from airmixml.radio.power_calibration import check_privacy_target
 
 if TYPE_CHECKING:
     from airmixml.radio.mixtures import AirReport, MixtureBlock, simulate_blocks
+    from airmixml.radio.power_calibration import check_privacy_target
     from airmixml.radio.transmission import Mixtures, simulate
 
 __all__ = ["AirReport", "MixtureBlock", "Mixtures", "check_privacy_target", "simulate", "simulate_blocks"]
 
 __getattr__ = import_late(
-    __name__, {".transmission": ("Mixtures", "simulate"), ".mixtures": ("AirReport", "MixtureBlock", "simulate_blocks")}
+    __name__,
+    {
+        ".transmission": ("Mixtures", "simulate"),
+        ".mixtures": ("AirReport", "MixtureBlock", "simulate_blocks"),
+        ".power_calibration": ("check_privacy_target",),
+    },
 )

@@ -18,13 +18,12 @@ from airmixml.arrays import Doubles
 from airmixml.data import DataSet
 from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.impairments.frame import frame_of
-from airmixml.impairments.noise_floor import true_noise_watts
 from airmixml.privacy import PrivacyStatement
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.radio.path_loss import path_gain
 from airmixml.radio.power_calibration import centring_target, composes_exactly
 from airmixml.radio.rounded_sensitivity import rounded_distance
-from airmixml.radio.system import assumed_noise_watts, gain_bound_of, gain_failure, prefix_bound
+from airmixml.radio.system import assumed_noise_watts, gain_bound, gain_failure, prefix_bound
 from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Scenario, Workers
 from airmixml.streams import Streams
@@ -126,7 +125,7 @@ def plan_centring(scenario: Scenario, features: int, distance_metres: Doubles) -
     squared_norm, squared_distance = declared_bounds(_before_centring(workers), features)
     ideal, frame = scenario.air.is_ideal, frame_of(scenario.air, features)
     pilot_energy = 0.0 if ideal else scenario.air.pilot_share * squared_norm
-    bound = gain_bound_of(scenario, workers.count)
+    bound = gain_bound(scenario, workers.count)
     squared_distance = rounded_distance(scenario.air, squared_norm, squared_distance, math.sqrt(squared_norm), features)
     removal, replacement = (
         bound * prefix_bound(scenario.air) * move for move in (squared_norm + pilot_energy, squared_distance)
@@ -143,7 +142,7 @@ def plan_centring(scenario: Scenario, features: int, distance_metres: Doubles) -
     return CentringSlot(
         received_watts=received_watts,
         power_watts=power_watts,
-        noise_deviation=math.sqrt(true_noise_watts(scenario) / 2.0 / received_watts) / len(gain),
+        noise_deviation=math.sqrt(scenario.privacy.noise_kind.drawn_watts(scenario) / 2.0 / received_watts) / len(gain),
         removal_mu=math.sqrt(received_watts * removal / half_noise_watts),
         replacement_mu=math.sqrt(received_watts * replacement / half_noise_watts),
         delta=delta,

@@ -4,31 +4,12 @@ Where the server has several antennas, a slot is received with one of them.
 """
 
 import math
-from dataclasses import dataclass
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from airmixml.arrays import Doubles
 from airmixml.randomness.distributions import exponentials, normal_pairs, uniforms
 from airmixml.randomness.slot_words import SlotWords
 from airmixml.scenario import Radio, Scenario
-
-
-@dataclass(frozen=True, kw_only=True)
-class ChannelRealisation:
-    """Channel of each scheduled worker in each slot, constant over the slot."""
-
-    magnitude: Doubles  # |h|; slots x scheduled
-    phase_radians: Doubles | None = None  # arg h; slots x scheduled, or None: not drawn, since workers cancel it
-
-    @property
-    def gain(self) -> NDArray[np.complex128]:
-        """H, complex; slots x scheduled."""
-        if self.phase_radians is None:
-            return self.magnitude.astype(np.complex128)
-        return np.asarray(self.magnitude * np.exp(1j * self.phase_radians))
 
 
 def draw_fading(radio: Radio, slots: range, scheduled: int, source: SlotWords, antenna: int = 0) -> torch.Tensor:

@@ -16,10 +16,9 @@ from airmixml.impairments.gains import SeatDraws, SeatGains
 from airmixml.impairments.presence import has_levels, possible_power, present, truncates, within_reach
 from airmixml.radio.channel import choose_antenna, draw_magnitude
 from airmixml.radio.integer_sums import IntegerSums
-from airmixml.radio.lowest_power import check_added_power, check_lowest_power
-from airmixml.radio.masking import Masking, masking_of, noisy_symbols
+from airmixml.radio.masking import Masking, masking_of
 from airmixml.radio.path_loss import path_gain
-from airmixml.radio.power import PowerControl, control_power
+from airmixml.radio.power import PowerControl, check_added_power, check_lowest_power, control_power
 from airmixml.radio.power_calibration import asked_received_watts
 from airmixml.radio.scheduling import assign_ratios, draw_ratios, draw_schedule_of, presence_of, seats_of
 from airmixml.radio.system import System
@@ -89,7 +88,8 @@ class AirSetting:
         radiated_share = per_watt / system.slot_seconds
         added_watts = 0.0
         if masking is not None:
-            added_watts = masking.added_watts * noisy_symbols(scenario, signal.symbols) / SYMBOLS_PER_SECOND / per_watt
+            noisy = signal.symbols + system.noise.probes(scenario, signal.symbols)
+            added_watts = masking.added_watts * noisy / SYMBOLS_PER_SECOND / per_watt
             check_added_power(scenario, masking, distance_metres)
         check_lowest_power(scenario, received_watts + added_watts, radiated_share, distance_metres)
         return cls(
@@ -172,7 +172,7 @@ def draws_key(scenario: Scenario) -> DrawsKey:
         return scenario.seed, scenario.workers, scenario.radio, scenario.air, scenario.mixing, scenario.privacy, rounds
     blank = Mixing()
     mixing = replace(scenario.mixing, power=blank.power, power_scale_watts=blank.power_scale_watts)
-    rounded = scenario.privacy if scenario.privacy.arithmetic == "integers" else None
+    rounded = None if scenario.privacy.noise_kind.real else scenario.privacy
     return scenario.seed, scenario.workers, scenario.radio, Air(), mixing, rounded, rounds
 
 
@@ -200,7 +200,17 @@ def draw_slots(setting: AirSetting, slots: range, device: torch.device = CPU) ->
     )
     scheduled_workers = draw_schedule_of(scenario, slots, schedule)
     gain = torch.from_numpy(setting.worker_path_gain).to(device)
-    seats = None if scenario.air.is_ideal else _seats(setting, slots, scheduled_workers, gain)
+    seats = None
+    if not scenario.air.is_ideal:  # what impairments are drawn from, as long as nobody's channel fades
+        seats = SeatDraws(
+            slots=slots,
+            frame=frame_of(scenario.air, setting.signal.symbols),
+            workers=scheduled_workers,
+            magnitude=gain[scheduled_workers],
+            path_gain=gain[scheduled_workers],
+            source=slot_words(Streams(scenario.seed, setting.secret), "air", device),
+            in_slot=scheduled_workers.shape[1],
+        )
     echoes = None if seats is None else echoes_of(scenario)
     if seats is None or echoes is None:
         magnitude = draw_magnitude(radio, gain, scheduled_workers, slots, fading)
@@ -222,7 +232,7 @@ def draw_slots(setting: AirSetting, slots: range, device: torch.device = CPU) ->
         scheduled_workers=scheduled_workers,
         magnitude=magnitude,
         ratios=ratios,
-        planned_ratios=ratios if scenario.privacy.noise != "receiver" else None,
+        planned_ratios=ratios if scenario.privacy.noise_kind.brought else None,
         antenna_gain=antenna_gain,
         **vars(power),
     )
@@ -266,19 +276,6 @@ def _with_added(
         return power
     added_watts = setting.added_watts / magnitude.square() * (ratios > 0.0)
     return replace(power, power_watts=power.power_watts + added_watts)
-
-
-def _seats(setting: AirSetting, slots: range, scheduled_workers: torch.Tensor, gain: torch.Tensor) -> SeatDraws:
-    """Return what the impairments of these slots are drawn from, as long as nobody's channel fades."""
-    return SeatDraws(
-        slots=slots,
-        frame=frame_of(setting.scenario.air, setting.signal.symbols),
-        workers=scheduled_workers,
-        magnitude=gain[scheduled_workers],
-        path_gain=gain[scheduled_workers],
-        source=slot_words(Streams(setting.scenario.seed, setting.secret), "air", gain.device),
-        in_slot=scheduled_workers.shape[1],
-    )
 
 
 def slots_of_rounds(scenario: Scenario) -> range:

@@ -22,19 +22,12 @@ _MOST_SILENT = 0.999
 
 @dataclass(frozen=True, kw_only=True)
 class ExpectedNoise:
-    """Noise in the sum, by where it comes from, in watts per complex symbol.
+    """Noise in the sum, by where it comes from, in watts per complex symbol."""
 
-    Attributes:
-        receiver_watts: the receiver's own, as stated.
-        own_watts: that of the workers, which is there on any air.
-        gains_watts: what errors of the gains, and converters, leave of masks.
-        absent_watts: masks that absent workers leave behind.
-    """
-
-    receiver_watts: float
-    own_watts: float = 0.0
-    gains_watts: float = 0.0
-    absent_watts: float = 0.0
+    receiver_watts: float  # at the receiver, as stated
+    own_watts: float = 0.0  # that of the workers, which is there on any air
+    gains_watts: float = 0.0  # what errors of the gains, and converters, leave of masks
+    absent_watts: float = 0.0  # masks that absent workers leave behind
 
     @property
     def total_watts(self) -> float:
@@ -49,7 +42,8 @@ class ExpectedNoise:
 def expected_noise(scenario: Scenario, signal_loss: float = 1.0) -> ExpectedNoise:
     """Return the noise in the sum of a slot; ``signal_loss`` is what the air takes from the power of the signal."""
     masking = masking_of(scenario)
-    receiver_watts = dbm_to_watts(scenario.radio.noise_dbm) * signal_loss
+    noise, nominal_watts = scenario.privacy.noise_kind, dbm_to_watts(scenario.radio.noise_dbm)
+    receiver_watts = noise.receiver_watts(scenario, nominal_watts) * signal_loss
     if masking is None:
         return ExpectedNoise(receiver_watts=receiver_watts)
     seats, silent, spread, rounded_watts = scenario.radio.scheduled, 0.0, 0.0, 0.0

@@ -22,7 +22,6 @@ from airmixml.masks.hidden_noise import Honest
 from airmixml.privacy import Design, Sensitivity
 from airmixml.privacy.rounded_noise import Rounding
 from airmixml.radio.masking import honest_of, honest_with
-from airmixml.radio.path_loss import weakest_gain
 from airmixml.scenario import Scenario
 from airmixml.units import db_to_ratio, dbm_to_watts, ratio_to_db, watts_to_dbm
 
@@ -30,34 +29,20 @@ WRONG_NUMBERS: Final = 0.01
 """Expected numbers of all sums of a run that are wrong because a bit plane was heard wrongly."""
 
 
+_fitted: Final = lru_cache(maxsize=64)(fitted)
 _FOR_COARSER_STEPS: Final = 0.95
-
-
-def plane_snr_db(error_rate: float) -> float:
-    """Return the SNR per worker at which the ones of a bit plane are miscounted at that rate, in dB.
-
-    Bits are sent as +-1/2, so with G = (1/4) / (noise variance of the real part) the rate is 2 Phi(-sqrt(G)).
-    """
-    return float(ratio_to_db(ndtri(error_rate / 2.0) ** 2))
 
 
 @dataclass(frozen=True, kw_only=True)
 class IntegerSums:
-    """Sums of integers modulo 2^b over the workers of a slot.
+    """Sums of integers modulo 2^b over the workers of a slot."""
 
-    Attributes:
-        noise: code (step, bits) and noise of each worker.
-        honest: who is left of a slot without colluders and absent workers.
-        masked: whether masks hide all but the sum.
-        received_watts: of a worker's bit, at the server.
-        assumed_range: largest number of a sum that does not wrap around, over the root mean square of a sum of equal
-            vectors; 0 where none does, whatever the data.
-    """
-
-    noise: IntegerNoise
-    honest: Honest
-    masked: bool
-    received_watts: float
+    noise: IntegerNoise  # code (step, bits) and noise of each worker
+    honest: Honest  # who is left of a slot without colluders and absent workers
+    masked: bool  # whether masks hide all but the sum
+    received_watts: float  # of a worker's bit, at the server
+    # Largest number of a sum that does not wrap around, over the root mean square of a sum of equal vectors; 0 where
+    # none does, whatever the data.
     assumed_range: float = 0.0
 
     @property
@@ -113,11 +98,9 @@ class IntegerSums:
         return f"the Skellam noise of {self.honest.count:,} honest workers on integers, and {masks}"
 
 
-def integer_sums_of(scenario: Scenario, sensitivity: Sensitivity) -> IntegerSums | None:
-    """Return the sums that keep the scenario's target; None where workers send real numbers."""
-    privacy, radio = scenario.privacy, scenario.radio
-    if privacy.arithmetic != "integers" or not sensitivity.numbers:
-        return None
+def fit_sums(scenario: Scenario, sensitivity: Sensitivity) -> IntegerSums:
+    """Return the sums that keep the target of a scenario whose workers send integers."""
+    privacy, radio, masked = scenario.privacy, scenario.radio, scenario.privacy.noise_kind.masked
     honest = honest_of(scenario)
     slots, share, rounded = _slots_and_share(scenario, sensitivity.numbers)
     schedule = Design(
@@ -133,7 +116,7 @@ def integer_sums_of(scenario: Scenario, sensitivity: Sensitivity) -> IntegerSums
         numbers=sensitivity.numbers,
         norm=math.sqrt(sensitivity.removal),
         workers=radio.scheduled,
-        carriers=honest.count if privacy.noise == "masked" else 1,
+        carriers=honest.count if masked else 1,
         epsilon=privacy.epsilon,
         delta=privacy.delta,
         distance=math.sqrt(sensitivity.squared_move(privacy.adjacency, "none") / sensitivity.removal),
@@ -144,11 +127,12 @@ def integer_sums_of(scenario: Scenario, sensitivity: Sensitivity) -> IntegerSums
     )
     noise = _fitted(target, privacy.modulus_bits, privacy.sum_range)
     planes = noise.code.bits * sensitivity.numbers * slots
-    snr = db_to_ratio(plane_snr_db(WRONG_NUMBERS / planes))
+    # Bits are sent as +-1/2: with G = (1/4) / (noise variance of the real part) a plane fails at 2 Phi(-sqrt(G)).
+    snr = db_to_ratio(float(ratio_to_db(ndtri(WRONG_NUMBERS / planes / 2.0) ** 2)))
     return IntegerSums(
         noise=noise,
         honest=honest,
-        masked=privacy.noise == "masked",
+        masked=masked,
         received_watts=snr * dbm_to_watts(radio.noise_dbm) / 2.0,
         assumed_range=privacy.sum_range,
     )
@@ -169,15 +153,9 @@ def _slots_and_share(scenario: Scenario, numbers: int) -> tuple[int, float, int]
     return learner.rounds if in_rounds else slots, _FOR_COARSER_STEPS * share, most * (slots + learner.rounds)
 
 
-@lru_cache(maxsize=64)
-def _fitted(target: SumTarget, bits: int, sum_range: float) -> IntegerNoise:
-    return fitted(target, bits, sum_range)
-
-
-def check_plane_power(scenario: Scenario, sums: IntegerSums, floor: float | None = None) -> None:
+def check_plane_power(scenario: Scenario, sums: IntegerSums, floor: float) -> None:
     """Refuse bit planes that take more than the power limit of the worker with the weakest channel."""
-    weakest, limit_dbm = weakest_gain(scenario) if floor is None else floor, scenario.radio.max_power_dbm
-    needed_dbm = float(watts_to_dbm(sums.received_watts / weakest))
+    limit_dbm, needed_dbm = scenario.radio.max_power_dbm, float(watts_to_dbm(sums.received_watts / floor))
     if needed_dbm > limit_dbm:
         raise ScenarioError(
             f"radio.max_power_dbm = {limit_dbm:g}: the bits of the farthest worker take {needed_dbm:.1f} dBm where "

@@ -10,7 +10,6 @@ from typing import Final
 
 from airmixml.errors import PrivacyError
 from airmixml.impairments.fading_floor import silent_share
-from airmixml.impairments.noise_floor import true_noise_watts
 from airmixml.masks.graph import MOST_ROUNDS, MaskGraph, draw_graph
 from airmixml.masks.hidden_noise import Honest, connected_degree, who_is_left
 from airmixml.masks.rules import (
@@ -36,26 +35,17 @@ _SEED_BYTES: Final = 32
 _HEARS_THE_SUM: Final = ("server", "release")
 _ENOUGH_IN_SUM: Final = 100.0  # times the receiver's noise, which then matters to nobody
 _HEADROOM_DB: Final = 10.0  # of the farthest worker's mean power: noise has peaks
-_MOST_PROBES: Final = 512  # which tell a variance within 6 %
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Masking:
-    """What each worker of a slot adds to its own vector.
+    """What each worker of a slot adds to its own vector."""
 
-    Attributes:
-        own_watts: s^2, of its own noise, new in every symbol and never revealed.
-        pair_watts: e^2, of each mask that it shares with a neighbour.
-        self_watts: of its self mask, which is revealed unless it is called absent; 0 where nothing is recovered.
-        graph: who shares masks with whom; None without masks.
-        honest: who is left of a slot without colluders and absent workers.
-    """
-
-    own_watts: float
-    pair_watts: float
-    self_watts: float
-    graph: MaskGraph | None
-    honest: Honest
+    own_watts: float  # s^2, of its own noise, new in every symbol and never revealed
+    pair_watts: float  # e^2, of each mask that it shares with a neighbour
+    self_watts: float  # of its self mask, revealed unless it is called absent; 0 where nothing is recovered
+    graph: MaskGraph | None  # who shares masks with whom; None without masks
+    honest: Honest  # who is left of a slot without colluders and absent workers
 
     @property
     def added_watts(self) -> float:
@@ -79,19 +69,23 @@ class Masking:
 
 
 def masking_of(scenario: Scenario, secret: Secret | None = None) -> Masking | None:
-    """Return what workers add to hide themselves, in watts; None where the receiver's noise does, or integers do.
+    """Return what workers add to hide themselves, in watts; None where other noise does."""
+    masking: Masking | None = scenario.privacy.noise_kind.masking(scenario, secret)
+    return masking
+
+
+def choose_masking(scenario: Scenario, secret: Secret | None = None) -> Masking:
+    """Return how strong noise and masks are that hide workers who bring them.
 
     With a ``secret`` the graph is that of a protected run. Masks are as strong as they must be on it to hide as much.
     """
     privacy, seats = scenario.privacy, scenario.radio.scheduled
-    if privacy.noise == "receiver" or privacy.arithmetic == "integers":
-        return None
     unit = _unit_masking(privacy, seats, scenario.seed, mask_share_of(scenario))
     above_thermal = db_to_ratio(privacy.above_thermal_db) * dbm_to_watts(scenario.radio.noise_dbm) / 2.0 / seats
     if privacy.above_thermal_db == 0.0:
         most_watts = dbm_to_watts(scenario.radio.max_power_dbm - _HEADROOM_DB)
         above_thermal = most_watts * weakest_gain(scenario) / unit.added_watts
-        if privacy.noise == "workers" and privacy.adversary in _HEARS_THE_SUM:
+        if not privacy.noise_kind.masked and privacy.adversary in _HEARS_THE_SUM:
             # Everybody's noise is in the sum: a signal that it hides is far above a worker's own, and needs the power.
             above_thermal = min(above_thermal, _ENOUGH_IN_SUM * dbm_to_watts(scenario.radio.noise_dbm) / 2.0 / seats)
     own_watts, pair_watts, self_watts = (
@@ -170,7 +164,7 @@ def _unit_masking(privacy: Privacy, seats: int, seed: int, share: float) -> Mask
     """Return what workers add per watt of their own noise."""
     own_watts = 1.0
     colluders = min(privacy.colluders, seats - 1)
-    if privacy.noise == "workers":
+    if not privacy.noise_kind.masked:
         alone = Honest(count=seats - colluders, neighbours=0, gap=0.0, repeats=1.0, failure=0.0)
         return Masking(own_watts=own_watts, pair_watts=0.0, self_watts=0.0, graph=None, honest=alone)
     absent = math.ceil(privacy.most_absent * seats)
@@ -251,7 +245,7 @@ def mask_share_of(scenario: Scenario) -> float:
     N g^2 / share, which is least at r / (1 + r), r = g sqrt(N). Absent workers whose masks nobody recovers count as
     gains of 0: they add a / (1 - a) to g^2.
     """
-    if scenario.privacy.noise != "masked" or scenario.privacy.mask_share:
+    if not scenario.privacy.noise_kind.masked or scenario.privacy.mask_share:
         return scenario.privacy.mask_share
     if scenario.air.is_ideal:
         return _LEAST_MASK_SHARE
@@ -282,28 +276,3 @@ def with_masks_settled(scenario: Scenario) -> Scenario:
         share = round(mask_share_of(scenario), _SETTLED_DIGITS)
         privacy = replace(privacy, mask_degree=degree, mask_share=share)
     return replace(scenario, privacy=privacy)
-
-
-def noise_in_sum_watts(scenario: Scenario) -> float:
-    """Return the noise power per complex symbol in the sum of a slot whose workers all send as planned.
-
-    The receiver's own, and that of the workers, which falls on the real part alone; masks cancel.
-    """
-    masking, thermal_watts = masking_of(scenario), true_noise_watts(scenario)
-    return thermal_watts if masking is None else thermal_watts + 2.0 * scenario.radio.scheduled * masking.own_watts
-
-
-def noise_probes(scenario: Scenario, data_symbols: int) -> int:
-    """Return the symbols of a slot in which workers send nothing but noise and masks: no more than data symbols.
-
-    Where gains are exact the server knows what is left of them. Elsewhere it must measure it, and not on symbols with
-    data: how far those are from what was meant, only the data themselves could tell.
-    """
-    if scenario.privacy.noise == "receiver" or scenario.air.is_ideal:
-        return 0
-    return min(_MOST_PROBES, data_symbols)
-
-
-def noisy_symbols(scenario: Scenario, data_symbols: int) -> int:
-    """Return the symbols of a slot on which workers bring noise and masks: with data and without."""
-    return data_symbols + noise_probes(scenario, data_symbols)

@@ -28,8 +28,7 @@ from airmixml.radio.draws import (
     suitable_block,
 )
 from airmixml.radio.histograms import DecibelHistogram
-from airmixml.radio.masking import noise_in_sum_watts
-from airmixml.radio.reception import Reception, arrive, noise_on
+from airmixml.radio.reception import Reception, arrive, receive
 from airmixml.radio.scheduling import varying_share
 from airmixml.radio.senders import make_sender
 from airmixml.radio.system import adversary_named
@@ -165,7 +164,7 @@ class AirReport(Tally):
         """Take one block into account."""
         self.add_draws(block.drawn)
         self._received_slots += block.slots
-        noise_watts = noise_in_sum_watts(self.scenario)
+        noise_watts = self.scenario.privacy.noise_kind.in_sum_watts(self.scenario)
         noise = noise_watts / 2.0 / block.drawn.power_scale_watts
         if block.measured_noise is not None:
             noise = block.measured_noise
@@ -303,7 +302,7 @@ def receive_slots(
         powered = draws if number == 0 else draws.powered_as(setting)
         # The last to be received may take the place of the noise: fresh memory costs as much as the sum.
         place = noise if number == len(settings) - 1 else None
-        reception = noise_on(setting).receive(arrival, powered, noise, place)
+        reception = receive(setting, arrival, powered, noise, place)
         blocks.append(_as_block(setting, reception, powered, slots.start))
     return blocks
 
@@ -321,14 +320,14 @@ def check_finite(scenario: Scenario, block: MixtureBlock) -> None:
 
 def _as_block(setting: AirSetting, reception: Reception, draws: SlotTensors, first_slot: int) -> MixtureBlock:
     """Return what was received, inputs and labels apart."""
-    inputs, noise_watts = setting.signal.input_symbols, noise_in_sum_watts(setting.scenario)
+    inputs, noise = setting.signal.input_symbols, setting.scenario.privacy.noise_kind
     # Only with the noise on it may a sum be rounded to float32: see workers/private_sums.py.
     received, clean = reception.received.float(), reception.clean.float()
     parts, snr = (clean[:, :inputs], clean[:, inputs:]), reception.snr
     if snr is None:
         told = [part if part.shape[1] else clean for part in parts]  # gradients have no label of their own
         squares = [torch.linalg.vector_norm(part, dim=1).double().square() / part.shape[1] for part in told]
-        snr = torch.stack(squares) * (draws.power_scale_watts / (noise_watts / 2.0))
+        snr = torch.stack(squares) * (draws.power_scale_watts / (noise.in_sum_watts(setting.scenario) / 2.0))
     return MixtureBlock(
         first_slot=first_slot,
         inputs=received[:, :inputs],

@@ -1,11 +1,110 @@
-"""Power control: P = beta q^2 / |h|^2 (Eq. transmit_power), beta from the power limit, the privacy target, or given."""
+"""Power control: P = beta q^2 / |h|^2 (Eq. transmit_power), a policy for beta, and what transmitters can send.
 
+A policy is one class behind the registry ``POWER_POLICIES``. No power ever exceeds P_max, whatever a policy asks for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
 
-import torch
-
+from airmixml.arrays import Doubles
+from airmixml.errors import ScenarioError
+from airmixml.radio.masking import Masking
+from airmixml.radio.path_loss import weakest_gain
 from airmixml.scenario import Scenario
-from airmixml.units import dbm_to_watts
+from airmixml.units import dbm_to_watts, watts_to_dbm
+
+if TYPE_CHECKING:
+    import torch
+
+
+class PowerPolicy:
+    """How strongly a slot is to be received: its beta, before the power limit."""
+
+    about: str
+    keeps_target = False  # whether the power follows from the scenario's privacy target
+    follows_channels = False  # whether beta depends on the channels of those who send, so that only a run tells it
+
+    def in_words(self, scenario: Scenario) -> str:
+        """Return what sets the power."""
+        return self.about
+
+    def received_watts(self, scenario: Scenario, private_watts: Callable[[], float]) -> float:
+        """Return beta max q^2 of every slot where that is planned, at most ``private_watts()``, which keeps the target.
+
+        0 where it is not planned: what a slot reveals then follows from the powers that are drawn.
+        """
+        return 0.0
+
+    def largest_received_watts(self, scenario: Scenario, received_watts: float) -> float:
+        """Return what beta max q^2 of a slot is at most without the power limit; ``received_watts`` is the planned."""
+        return received_watts
+
+    def power_scale(
+        self, scenario: Scenario, received_watts: float, ratios: torch.Tensor, largest: torch.Tensor
+    ) -> torch.Tensor:
+        """Return beta, shape slots, from shares q (slots x scheduled) and the largest that the limit allows (slots)."""
+        return received_watts / largest_shares(scenario, ratios) ** 2
+
+
+class LargestPower(PowerPolicy):
+    """All that the power limit allows."""
+
+    about = "the workers' power limit"
+    follows_channels = True
+
+    def power_scale(
+        self, scenario: Scenario, received_watts: float, ratios: torch.Tensor, largest: torch.Tensor
+    ) -> torch.Tensor:
+        """Return the largest beta."""
+        return largest
+
+
+class PrivatePower(PowerPolicy):
+    """The largest power that keeps the privacy target, the same beta max q^2 in every slot (Proposition 2)."""
+
+    about = "the privacy target"
+    keeps_target = True
+
+    def in_words(self, scenario: Scenario) -> str:
+        """Return the target."""
+        privacy = scenario.privacy
+        return f"set for epsilon = {privacy.epsilon:g} by {privacy.accountant} against {privacy.adversary}"
+
+    def received_watts(self, scenario: Scenario, private_watts: Callable[[], float]) -> float:
+        """Return all that the target allows."""
+        return private_watts()
+
+
+class FixedPower(PowerPolicy):
+    """The beta that the scenario gives."""
+
+    about = "power_scale_watts"
+
+    def in_words(self, scenario: Scenario) -> str:
+        """Return the beta."""
+        return f"beta = {scenario.mixing.power_scale_watts:g} W"
+
+    def largest_received_watts(self, scenario: Scenario, received_watts: float) -> float:
+        """Return beta times the square of the largest share that a worker may have."""
+        mixing = scenario.mixing
+        equal_share = max(mixing.prior, default=1.0 / scenario.radio.scheduled)
+        largest_share = equal_share if mixing.policy == "equalmix" else 1.0
+        return mixing.power_scale_watts * largest_share**2
+
+    def power_scale(
+        self, scenario: Scenario, received_watts: float, ratios: torch.Tensor, largest: torch.Tensor
+    ) -> torch.Tensor:
+        """Return the same beta for every slot."""
+        return largest.new_full(largest.shape, scenario.mixing.power_scale_watts)
+
+
+LARGEST: Final = LargestPower()
+PRIVATE: Final = PrivatePower()
+FIXED: Final = FixedPower()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,32 +147,71 @@ def largest_shares(scenario: Scenario, ratios: torch.Tensor) -> torch.Tensor:
 
 def control_power(
     scenario: Scenario,
-    private_received_watts: float,
+    received_watts: float,
     ratios: torch.Tensor,
     magnitude: torch.Tensor,
     reached: torch.Tensor | None = None,
 ) -> PowerControl:
-    """Choose beta for each slot as the scenario asks, never above what P_max allows, and each worker's power.
+    """Choose beta for each slot by the scenario's policy, never above what P_max allows, and each worker's power.
 
-    ``private_received_watts`` is the beta max q^2 that keeps the privacy target, for ``mixing.power = "dp"``; ratios q
-    and magnitude abs(h) are slots x scheduled. Where only some channels are good enough (``reached``), it is chosen for
-    those, and the others are silent. Where nobody is reached the scale is that of perfect channels: it must not tell
-    who was scheduled, and nothing is sent.
+    ``received_watts`` is the beta max q^2 that the policy plans with; ratios q and magnitude abs(h) are slots x
+    scheduled. Where only some channels are good enough (``reached``), it is chosen for those, and the others are
+    silent. Where nobody is reached the scale is that of perfect channels: it must not tell who was scheduled, and
+    nothing is sent.
     """
     if reached is not None:
         some = (reached & (ratios > 0.0)).any(dim=1, keepdim=True)
-        shares = torch.where(some, ratios * reached, ratios)
-        power = control_power(scenario, private_received_watts, shares, torch.where(some, magnitude, 1.0))
+        shares = (ratios * reached).where(some, ratios)
+        power = control_power(scenario, received_watts, shares, magnitude.where(some, 1.0))
         return replace(power, power_watts=power.power_watts * reached, limited=power.limited & some[:, 0])
     max_power_watts = dbm_to_watts(scenario.radio.max_power_dbm)
     largest = largest_power_scale(ratios, magnitude, max_power_watts)
-    if scenario.mixing.power == "max":
-        asked = largest
-    elif scenario.mixing.power == "fixed":
-        asked = torch.full_like(largest, scenario.mixing.power_scale_watts)
-    else:
-        asked = private_received_watts / largest_shares(scenario, ratios) ** 2
-    beta = torch.minimum(asked, largest)
+    asked = scenario.mixing.power_policy.power_scale(scenario, received_watts, ratios, largest)
+    beta = asked.minimum(largest)
     # Rounding may carry the worker that sets the limit a hair above it.
     power_watts = transmit_power(beta, ratios, magnitude).clamp_(max=max_power_watts)
     return PowerControl(power_scale_watts=beta, power_watts=power_watts, limited=asked > largest)
+
+
+def check_lowest_power(
+    scenario: Scenario, received_watts: float, radiated_share: float, distance_metres: Doubles
+) -> None:
+    """Refuse a lowest power that is above all that any worker needs, and say by how much.
+
+    ``received_watts`` is beta max q^2 where that is planned, ``radiated_share`` what a worker radiates on average per
+    watt of P, and distances have the shape workers. Nobody needs more than the worker with the weakest channel does for
+    the largest share, and nobody may send with more than P_max.
+    """
+    lowest_dbm, policy = scenario.air.min_power_dbm, scenario.mixing.power_policy
+    if math.isinf(lowest_dbm):
+        return
+    most_watts, weakest = dbm_to_watts(scenario.radio.max_power_dbm), weakest_gain(scenario, distance_metres)
+    if not policy.follows_channels and weakest > 0.0:
+        most_watts = min(most_watts, policy.largest_received_watts(scenario, received_watts) / weakest)
+    most_dbm = float(watts_to_dbm(most_watts * radiated_share))
+    if most_dbm < lowest_dbm:
+        raise ScenarioError(
+            f"air.min_power_dbm = {lowest_dbm:g}: is {lowest_dbm - most_dbm:.1f} dB above the largest power that any "
+            f"worker needs on average over a slot, {most_dbm:.1f} dBm, so nobody can send; must be at most that: use "
+            "transmitters that can send more softly, a receiver with more noise, a looser privacy target, or put "
+            "attenuators before the antennas (radio.unit_path_loss_db)"
+        )
+
+
+def check_added_power(scenario: Scenario, masking: Masking | None, distance_metres: Doubles | None = None) -> None:
+    """Refuse noise and masks that take more than the power limit of the worker with the weakest channel.
+
+    They are the same in every symbol, so what is radiated on average over a slot is compared with P_max. Distances,
+    shape workers, are given where they are known.
+    """
+    if masking is None:
+        return
+    weakest, limit_dbm = weakest_gain(scenario, distance_metres), scenario.radio.max_power_dbm
+    needed_dbm = float(watts_to_dbm(masking.added_watts / weakest)) if weakest else math.inf
+    if needed_dbm > limit_dbm:
+        above_db = scenario.privacy.above_thermal_db - (needed_dbm - limit_dbm)
+        raise ScenarioError(
+            f"privacy.above_thermal_db = {scenario.privacy.above_thermal_db:g}: noise and masks would take "
+            f"{needed_dbm:.1f} dBm of the farthest worker, whose limit is radio.max_power_dbm = {limit_dbm:g}; must be "
+            f"at most {above_db:.1f}, or use a larger privacy.mask_share"
+        )

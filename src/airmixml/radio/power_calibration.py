@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from airmixml.arrays import Doubles
@@ -9,7 +10,6 @@ from airmixml.errors import ScenarioError
 from airmixml.privacy import Design, Sensitivity, calibrate_power, check_target, facts
 from airmixml.privacy.evaluation import guess_factor, least_epsilon
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
-from airmixml.radio.integer_sums import check_plane_power
 from airmixml.radio.path_loss import power_gain
 from airmixml.radio.system import System, adversary_named, assumed_noise_watts, gains_tell_schedule
 from airmixml.scenario import Scenario
@@ -59,7 +59,7 @@ def check_privacy_target(scenario: Scenario) -> None:
     silent = System.moving(scenario, Sensitivity(removal=1.0, replacement=1.0)).design(0.0)
     adversary = adversary_named(privacy.adversary, scenario)
     epsilon, delta = slots_target(scenario)
-    if scenario.mixing.power == "dp":
+    if scenario.mixing.power_policy.keeps_target:
         check_target(silent, adversary, privacy.accountant, privacy.adjacency, epsilon, delta)
     else:
         least_epsilon(silent, adversary, privacy.accountant, adjacency=privacy.adjacency, delta=delta)
@@ -76,9 +76,9 @@ def private_received_watts(
     """
     check_privacy_target(scenario)
     system, privacy = System.moving(scenario, sensitivity, distance_metres), scenario.privacy
-    if system.integers is not None:  # noise follows from the target, and power from what bits need
-        check_plane_power(scenario, system.integers, system.floor)
-        return system.integers.received_watts
+    needed_watts = system.noise.needed_watts(scenario, sensitivity, system.floor)
+    if needed_watts is not None:
+        return needed_watts
     epsilon, delta = slots_target(scenario)
     unit_watts, unit = _unit_design(system)
     hidden = replace(unit, facts=tuple(each for each in unit.facts if not isinstance(each, facts.PowerTells)))
@@ -109,15 +109,18 @@ def private_received_watts(
 
 
 def asked_received_watts(scenario: Scenario, sensitivity: Sensitivity, distance_metres: Doubles | None) -> float:
-    """Return ``private_received_watts``, or 0 where the power does not follow from a privacy target."""
-    return private_received_watts(scenario, sensitivity, distance_metres) if scenario.mixing.power == "dp" else 0.0
+    """Return beta max q^2 of every slot as the scenario's power policy plans it; 0 where it plans none."""
+    private_watts = partial(private_received_watts, scenario, sensitivity, distance_metres)
+    watts: float = scenario.mixing.power_policy.received_watts(scenario, private_watts)
+    return watts
 
 
 def guessed_received_watts(scenario: Scenario, sensitivity: Sensitivity) -> float:
     """Return about what ``private_received_watts`` would, at once: to compare designs, never to send with."""
     system, privacy = System.moving(scenario, sensitivity), scenario.privacy
-    if system.integers is not None:
-        return system.integers.received_watts
+    needed_watts = system.noise.needed_watts(scenario, sensitivity)
+    if needed_watts is not None:
+        return needed_watts
     epsilon, delta = slots_target(scenario)
     unit_watts, unit = _unit_design(system)
     adversary = adversary_named(privacy.adversary, scenario)

@@ -4,8 +4,8 @@
 first in each block. It arrives as the mean gain sum_i q_i g_i with noise on it, and the server divides the block by
 that, and by what drifting phases are expected to take of it from there on. It knows no gain.
 
-A ``Noise`` is then put on the sum: one that is known beforehand (the receiver's, and on the ideal air that of the
-workers, whose masks cancel), that of integers, or one which the server must measure. That it measures where no signal
+``receive`` puts noise on the sum: as the scenario's ``Noise`` does it, or one that is known beforehand (the receiver's,
+and on the ideal air that of the workers, whose masks cancel), or one which the server must measure where no signal
 should be: workers send real numbers in phase, so whatever arrives a quarter turn off is noise, or a signal whose phase
 is wrong. Noise and masks of the workers are in phase: those it measures on noise probes, symbols without data.
 """
@@ -13,20 +13,15 @@ is wrong. Noise and masks of the workers are in phase: those it measures on nois
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 import torch
 
-from airmixml.errors import ScenarioError
 from airmixml.impairments.converters import round_to_levels, rounding_variance
 from airmixml.impairments.frame import Frame, expected_drift, frame_of
-from airmixml.impairments.gains import SeatGains
-from airmixml.impairments.noise_floor import true_noise_watts
 from airmixml.impairments.timing import draw_offsets, equalise, expansion_backoff, noise_gain, pilot_gain, smears
-from airmixml.radio.air import receive_mixtures
 from airmixml.radio.draws import AirSetting, SlotTensors
-from airmixml.radio.integer_sums import IntegerSums
-from airmixml.radio.masking import noise_in_sum_watts, noise_probes
+from airmixml.radio.noise import Noise
 from airmixml.radio.off_time import in_runs, mix_off_time
 from airmixml.radio.recoverable import check_recoverable
 from airmixml.radio.residual_noise import ResidualNoise
@@ -42,32 +37,19 @@ _CLEARLY_LESS: Final = 0.25  # |g|^2 below which a pilot may be that of nobody
 _NOTHING: Final = complex(1e30)
 # Sequences of the stream "air" that no impairment draws from.
 _PILOT, _QUADRATURE, _RESIDUAL, _PROBES, _NOISE_ON_PROBES = 1, 2, 3, 4, 5
-_MOST_FORMED: Final = 1 << 27  # numbers of all workers of all slots of a simulation: some seconds
-_NUMBERS_AT_ONCE: Final = 1 << 22
-_PROBED_WORKERS: Final = 256
 
 
 @dataclass(frozen=True, kw_only=True)
 class Imperfections:
-    """What the server has of slots on an air that is not ideal, besides the sum.
-
-    Attributes:
-        frame: the pieces of a slot.
-        source: that all of it is drawn from.
-        divisor: mean gain that the server divided by, complex; slots x pieces, or x 1.
-        probed: symbols on which it measures what arrives a quarter turn off.
-        across: that, without noise; slots x probed symbols.
-        errors: what transmitters do that is not computed symbol by symbol.
-        residual: what the noise and masks of workers leave, where they bring some.
-    """
+    """What the server has of slots on an air that is not ideal, besides the sum."""
 
     frame: Frame
-    source: SlotWords
-    divisor: torch.Tensor
-    probed: torch.Tensor
-    across: torch.Tensor
-    errors: TransmitterErrors
-    residual: ResidualNoise | None
+    source: SlotWords  # that all of it is drawn from
+    divisor: torch.Tensor  # mean gain that the server divided by, complex; slots x pieces, or x 1
+    probed: torch.Tensor  # symbols on which it measures what arrives a quarter turn off
+    across: torch.Tensor  # that, without noise; slots x probed symbols
+    errors: TransmitterErrors  # what transmitters do that is not computed symbol by symbol
+    residual: ResidualNoise | None  # what the noise and masks of workers leave, where they bring some
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,41 +65,52 @@ class Arrival:
 
 @dataclass(frozen=True, kw_only=True)
 class Reception:
-    """Mixtures of consecutive slots as the server has them.
+    """Mixtures of consecutive slots as the server has them."""
 
-    Attributes:
-        clean: without noise, which no receiver ever sees; slots x symbols.
-        received: with it; slots x symbols.
-        noise_variance: of noise and distortion on a symbol as the server measures it, or of noise and rounding of
-            integers; slots. None: that of the powers.
-        snr: signal over noise energy of inputs and labels, 2 x slots, where it does not follow from the power scale.
-        divisor: mean gain that the server divided by, complex; slots x pieces, or x 1. None: by none.
-    """
-
-    clean: torch.Tensor
-    received: torch.Tensor
+    clean: torch.Tensor  # without noise, which no receiver ever sees; slots x symbols
+    received: torch.Tensor  # with it; slots x symbols
+    # Of noise and distortion on a symbol as measured, or of noise and rounding; slots. None: that of the powers.
     noise_variance: torch.Tensor | None = None
+    # Signal over noise energy of inputs and labels, 2 x slots, where it does not follow from the power scale.
     snr: torch.Tensor | None = None
-    divisor: torch.Tensor | None = None
+    divisor: torch.Tensor | None = None  # mean gain that was divided by, complex; slots x pieces, or x 1. None: none
 
 
-class Noise(Protocol):
-    """What lies on the sum of a slot."""
+def receive(
+    setting: AirSetting, arrival: Arrival, drawn: SlotTensors, normals: torch.Tensor, place: torch.Tensor | None
+) -> Reception:
+    """Return the sums with the scenario's noise on them, from powers and standard normal values (slots x symbols).
 
-    def receive(
-        self, arrival: Arrival, drawn: SlotTensors, normals: torch.Tensor, place: torch.Tensor | None
-    ) -> Reception:
-        """Return the sum with the noise on it, from powers and standard normal values (slots x symbols).
+    In the memory of ``place`` where there is one and it fits: fresh memory costs as much as the sum.
+    """
+    noise: Noise = setting.scenario.privacy.noise_kind
+    own: Reception | None = noise.receive(setting, arrival, drawn, normals, place)
+    if own is not None:
+        return own
+    place = place if arrival.clean.dtype == normals.dtype else None
+    if arrival.imperfections is not None:
+        return _measured(setting, arrival, arrival.imperfections, drawn, normals, place)
+    # Of exact gains: sum_i q_i v_i + n / sqrt(beta), where masks cancel.
+    noise_watts = noise.in_sum_watts(setting.scenario)
+    received = receive_mixtures(arrival.clean, normals, drawn.power_scale_watts, noise_watts, place)
+    return Reception(clean=arrival.clean, received=received)
 
-        In the memory of ``place`` where there is one and it fits: fresh memory costs as much as the sum.
-        """
 
+def receive_mixtures(
+    clean: torch.Tensor,
+    standard_noise: torch.Tensor,
+    power_scale_watts: torch.Tensor,
+    noise_watts: float,
+    out: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Return sum_i q_i s_i + n / sqrt(beta), Eqs. (DirPC_input_sample) and (DirPC_label_sample); slots x symbols.
 
-def noise_on(setting: AirSetting) -> Noise:
-    """Return the noise that lies on the sums of a setting."""
-    if setting.integers is not None:
-        return NoiseOnIntegers(setting, setting.integers)
-    return KnownNoise(setting) if setting.scenario.air.is_ideal else MeasuredNoise(setting)
+    The real part of the noise has variance sigma_n^2 / 2, so this is equal in distribution to the real part of Eq. (1),
+    divided by b_t. The mixture without noise and the independent standard normal values are slots x symbols; beta has
+    shape slots; sigma_n^2 is per complex symbol.
+    """
+    deviation = torch.sqrt(noise_watts / 2.0 / power_scale_watts).to(clean.dtype)
+    return torch.addcmul(clean, standard_noise, deviation[:, None], out=out)
 
 
 def arrive(setting: AirSetting, payload: Payload, index: torch.Tensor, drawn: SlotTensors, slots: range) -> Arrival:
@@ -140,13 +133,17 @@ def arrive(setting: AirSetting, payload: Payload, index: torch.Tensor, drawn: Sl
         check_recoverable(scenario, masking, drawn.ratios > 0.0, slots)
     for seats in gains.parts:
         turned = drawn.ratios[:, seats, None] * gains.of(seats) / divisor[:, None, :]
-        if residual is not None:
-            _add_residual(residual, drawn, gains, seats, divisor)
+        offsets = draw_offsets(gains.draws.some(seats)) if smears(air) else None
+        if residual is not None:  # how the noise and masks of these workers arrive, over the mean gain
+            assert drawn.planned_ratios is not None
+            planned = drawn.planned_ratios[:, seats]
+            kept = (drawn.ratios[:, seats] / planned).nan_to_num(nan=0.0)  # in a fade nobody sends, as planned
+            residual.add(kept[:, :, None] * gains.of(seats) / divisor[:, None, :], planned, kept > 0.0, offsets)
         samples = index[:, seats]
         turned, sent = errors.add(turned, samples, drawn.power_watts[:, seats])
         add_up = partial(sent.weighted_sum, samples)
-        if smears(air):
-            on_time, offsets = partial(sent.weighted_sums, samples), draw_offsets(gains.draws.some(seats))
+        if offsets is not None:
+            on_time = partial(sent.weighted_sums, samples)
             add_up = partial(mix_off_time, on_time, offsets=offsets, air=air, frame=frame)
         some = add_up(weights=turned.real, places=Places(frame.lengths, None, index.shape[1]))
         clean = some if clean is None else clean + some
@@ -165,122 +162,51 @@ def arrive(setting: AirSetting, payload: Payload, index: torch.Tensor, drawn: Sl
     return Arrival(slots=slots, payload=payload, index=index, clean=clean, imperfections=imperfections)
 
 
-@dataclass(frozen=True)
-class KnownNoise:
-    """The receiver's noise, and that of workers whose gains are exact: both are known, and masks cancel."""
+def _measured(
+    setting: AirSetting,
+    arrival: Arrival,
+    there: Imperfections,
+    drawn: SlotTensors,
+    normals: torch.Tensor,
+    place: torch.Tensor | None,
+) -> Reception:
+    """Return mixtures of an imperfect air, through the server's converters and equaliser, and the noise it measures.
 
-    setting: AirSetting
-
-    def receive(
-        self, arrival: Arrival, drawn: SlotTensors, normals: torch.Tensor, place: torch.Tensor | None
-    ) -> Reception:
-        """Return sum_i q_i v_i + n / sqrt(beta)."""
-        place = place if arrival.clean.dtype == normals.dtype else None
-        noise_watts = noise_in_sum_watts(self.setting.scenario)
-        received = receive_mixtures(arrival.clean, normals, drawn.power_scale_watts, noise_watts, place)
-        return Reception(clean=arrival.clean, received=received)
-
-
-@dataclass(frozen=True)
-class NoiseOnIntegers:
-    """Skellam noise of workers that send integers: the server has the mean over them modulo 2^b.
-
-    Masks cancel and the workers' Skellam numbers add up to one of their total variance, so neither is formed for each
-    worker. Rounding is, where data are protected or few; else the errors of all workers together are drawn as what they
-    nearly are, Gaussian, and that protects nobody.
+    The receiver's, errors of transmitters, and what workers' noise and masks leave.
     """
-
-    setting: AirSetting
-    sums: IntegerSums
-
-    def receive(
-        self, arrival: Arrival, drawn: SlotTensors, normals: torch.Tensor, place: torch.Tensor | None
-    ) -> Reception:
-        """Return the mean over the workers of each slot, in float64."""
-        if arrival.payload.taken_for_exact:
-            raise ScenarioError(
-                'privacy.arithmetic = "integers": only the workers\' own vectors can be sent; use "real"'
-            )
-        scenario, secret = self.setting.scenario, self.setting.secret
-        noise, streams = self.sums.noise, Streams(scenario.seed, secret)
-        formed = secret is not None or scenario.radio.slots * noise.workers * noise.code.numbers <= _MOST_FORMED
-        received, vectors = [], arrival.payload.vectors
-        for slot, samples, clean in zip(arrival.slots, arrival.index.cpu().numpy(), arrival.clean, strict=True):
-            generator = streams.generator("integers", slot)
-            if formed:
-                at_once = max(1, _NUMBERS_AT_ONCE // noise.code.numbers)
-                blocks = (vectors(samples[first : first + at_once]) for first in range(0, len(samples), at_once))
-                total = noise.sum_of(blocks, generator, simulated=secret is None)
-            else:
-                exact = noise.workers * clean.double().cpu().numpy()
-                total = noise.modelled_sum(exact, vectors(samples[:_PROBED_WORKERS]), generator)
-            received.append(torch.from_numpy(total / noise.workers))
-        variance = torch.full_like(drawn.power_scale_watts, self.sums.mixture_variance)
-        return Reception(
-            clean=arrival.clean,
-            received=torch.stack(received).to(arrival.clean.device),
-            noise_variance=variance,
-            snr=_signal(arrival.clean, self.setting.signal.input_symbols) / variance,
-        )
-
-
-@dataclass(frozen=True)
-class MeasuredNoise:
-    """Noise on an imperfect air: the receiver's, errors of transmitters, and what workers' noise and masks leave."""
-
-    setting: AirSetting
-
-    def receive(
-        self, arrival: Arrival, drawn: SlotTensors, normals: torch.Tensor, place: torch.Tensor | None
-    ) -> Reception:
-        """Return the mixtures, through the server's converters and its equaliser, and the noise that it measures."""
-        air, there = self.setting.scenario.air, arrival.imperfections
-        assert there is not None
-        clean, frame, slots = arrival.clean, there.frame, arrival.slots
-        deviation = _deviation(self.setting, drawn)[:, None] / there.divisor.abs()
-        scales = [there.errors.with_noise(deviation, part) for part in ("real", "imag")]
-        if frame.pieces > 1:
-            lengths = torch.tensor(frame.lengths, device=clean.device)
-            scales = [each.expand(-1, frame.pieces).repeat_interleave(lengths, dim=1) for each in scales]
-        place = place if clean.dtype == normals.dtype else None
-        received = torch.addcmul(clean, normals.to(clean.dtype), scales[0].to(clean.dtype), out=place)
-        if there.residual is not None:
-            received = received + _left(there.residual, drawn, there, slots, _RESIDUAL).to(received.dtype)
-        probed_scale = scales[1] if frame.pieces == 1 else scales[1][:, there.probed]
-        across = there.across + probed_scale * _normals(there.source, slots, len(there.probed), _QUADRATURE)
-        received, across, least = convert_received(air, received, across)
-        variance, snr = across.square().mean(dim=1).clamp(min=least), None
+    air, clean, frame, slots = setting.scenario.air, arrival.clean, there.frame, arrival.slots
+    deviation = _deviation(setting, drawn)[:, None] / there.divisor.abs()
+    scales = [there.errors.with_noise(deviation, part) for part in ("real", "imag")]
+    if frame.pieces > 1:
+        lengths = torch.tensor(frame.lengths, device=clean.device)
+        scales = [each.expand(-1, frame.pieces).repeat_interleave(lengths, dim=1) for each in scales]
+    received = torch.addcmul(clean, normals.to(clean.dtype), scales[0].to(clean.dtype), out=place)
+    if there.residual is not None:
+        received = received + _left(there.residual, drawn, there, slots, _RESIDUAL).to(received.dtype)
+    probed_scale = scales[1] if frame.pieces == 1 else scales[1][:, there.probed]
+    across = there.across + probed_scale * _normals(there.source, slots, len(there.probed), _QUADRATURE)
+    received, across, least = convert_received(air, received, across)
+    variance, snr = across.square().mean(dim=1).clamp(min=least), None
+    if smears(air):
+        clean, received = (equalise(each, air, frame) for each in (clean, received))
+        variance = noise_gain(air) * variance
+    if there.residual is not None:
+        # Noise probes are drawn as a slot of the same gains without data, of which only so many symbols are sent.
+        symbols = setting.signal.symbols
+        heard = scales[0] * _normals(there.source, slots, symbols, _NOISE_ON_PROBES)
+        heard = heard + _left(there.residual, drawn, there, slots, _PROBES)
         if smears(air):
-            clean, received = (equalise(each, air, frame) for each in (clean, received))
-            variance = noise_gain(air) * variance
-        if there.residual is not None:
-            variance = self._on_probes(there.residual, drawn, there, scales[0], slots)
-            snr = _signal(clean, self.setting.signal.input_symbols) / variance
-        return Reception(clean=clean, received=received, noise_variance=variance, snr=snr, divisor=there.divisor)
-
-    def _on_probes(
-        self,
-        residual: ResidualNoise,
-        drawn: SlotTensors,
-        there: Imperfections,
-        noise_scale: torch.Tensor,
-        slots: range,
-    ) -> torch.Tensor:
-        """Return what the server measures of noise on symbols without data, spread over the slot; shape slots.
-
-        They are drawn as a slot of the same gains in which nobody has data, of which only so many symbols are sent.
-        """
-        scenario, symbols = self.setting.scenario, self.setting.signal.symbols
-        heard = noise_scale * _normals(there.source, slots, symbols, _NOISE_ON_PROBES)
-        heard = heard + _left(residual, drawn, there, slots, _PROBES)
-        if smears(scenario.air):
-            heard = equalise(heard, scenario.air, there.frame)
-        return heard[:, :: -(-symbols // noise_probes(scenario, symbols))].square().mean(dim=1)
+            heard = equalise(heard, air, frame)
+        probes = setting.scenario.privacy.noise_kind.probes(setting.scenario, symbols)
+        variance = heard[:, :: -(-symbols // probes)].square().mean(dim=1)
+        snr = signal_power(clean, setting.signal.input_symbols) / variance
+    return Reception(clean=clean, received=received, noise_variance=variance, snr=snr, divisor=there.divisor)
 
 
 def _deviation(setting: AirSetting, drawn: SlotTensors) -> torch.Tensor:
     """Return the deviation of the receiver's noise on the real part, over sqrt(beta); slots."""
-    return torch.sqrt(true_noise_watts(setting.scenario) / 2.0 / drawn.power_scale_watts)
+    noise_watts = setting.scenario.privacy.noise_kind.drawn_watts(setting.scenario)
+    return torch.sqrt(noise_watts / 2.0 / drawn.power_scale_watts)
 
 
 def _divisor(setting: AirSetting, frame: Frame, drawn: SlotTensors, slots: range, source: SlotWords) -> torch.Tensor:
@@ -295,18 +221,7 @@ def _divisor(setting: AirSetting, frame: Frame, drawn: SlotTensors, slots: range
     return at_pilots[:, torch.tensor(frame.pilots, device=source.device)] * drift
 
 
-def _add_residual(
-    residual: ResidualNoise, drawn: SlotTensors, gains: SeatGains, seats: slice, divisor: torch.Tensor
-) -> None:
-    """Take into account how the noise and masks of some workers arrive, over the mean gain; slots x pieces."""
-    assert drawn.planned_ratios is not None
-    planned = drawn.planned_ratios[:, seats]
-    kept = (drawn.ratios[:, seats] / planned).nan_to_num(nan=0.0)  # in a fade nobody sends, as planned
-    offsets = draw_offsets(gains.draws.some(seats)) if smears(residual.air) else None
-    residual.add(kept[:, :, None] * gains.of(seats) / divisor[:, None, :], planned, kept > 0.0, offsets)
-
-
-def _signal(clean: torch.Tensor, inputs: int) -> torch.Tensor:
+def signal_power(clean: torch.Tensor, inputs: int) -> torch.Tensor:
     """Return the mean square of a symbol of the inputs and of the labels; 2 x slots."""
     parts = (clean[:, :inputs], clean[:, inputs:] if inputs < clean.shape[1] else clean)
     return torch.stack([part.double().square().mean(dim=1) for part in parts])

@@ -19,7 +19,7 @@ def with_rounding(scenario: Scenario, sensitivity: Sensitivity, signal: Signal) 
     The paper's bound is on samples in [0, 1]. Their levels lie in [0, 1] as well, so that it holds unchanged.
     """
     air = scenario.air
-    if scenario.privacy.noise != "receiver":  # noise is on it already: rounding is post-processing
+    if scenario.privacy.noise_kind.brought:  # noise is on it already: rounding is post-processing
         return sensitivity
     if not air.dac_bits or (scenario.privacy.sensitivity == "paper" and air.waveform != "ofdm"):
         return sensitivity

@@ -13,7 +13,6 @@ import torch
 from airmixml.devices import find_device, using_threads
 from airmixml.progress import Progress
 from airmixml.radio.draws import AirSetting, slots_of_rounds
-from airmixml.radio.masking import noise_in_sum_watts
 from airmixml.radio.mixtures import AirReport, MixtureBlock, check_finite, receive_slots
 from airmixml.radio.senders import make_sender
 from airmixml.radio.shards import Air
@@ -88,7 +87,8 @@ class RoundsOnAir:
         """Return that of the noise on a symbol: as measured, or as known from the powers."""
         if block.measured_noise is not None:
             return float(block.measured_noise[0].sqrt())
-        watts = noise_in_sum_watts(self.setting.scenario) / 2.0
+        scenario = self.setting.scenario
+        watts = scenario.privacy.noise_kind.in_sum_watts(scenario) / 2.0
         return float((watts / block.drawn.power_scale_watts[0]).sqrt())
 
     def transmission(self) -> Transmission:

@@ -22,19 +22,14 @@ from airmixml.workers.in_words import held_by, row_name
 
 @dataclass(frozen=True, kw_only=True)
 class RowPrivacy:
-    """What is planned for a row of the data, or a person, where that is not what one worker holds alone.
+    """What is planned for a row of the data, or a person, where that is not what one worker holds alone."""
 
-    Attributes:
-        name: "a row of the data", "a person", "one of its rows".
-        held: by whom it is held, in words.
-        copies: by how many workers at most.
-        statements: the smallest epsilon against each adversary that something is certified against.
-    """
-
-    name: str
-    held: str
-    copies: int
-    statements: tuple[PrivacyStatement, ...]
+    name: str  # "a row of the data", "a person", "one of its rows"
+    held: str  # by whom it is held, in words
+    copies: int  # by how many workers at most
+    statements: tuple[
+        PrivacyStatement, ...
+    ]  # the smallest epsilon against each adversary that one is certified against
 
     @property
     def epsilons(self) -> dict[str, float]:

@@ -76,14 +76,10 @@ class RowSums:
 
     The sum is shortened to the norm that ``workers.rows_bound`` rows can have, then divided by their number: so it has
     no more than the norm that is declared for a single row, whatever rows a worker holds and however many.
-
-    Attributes:
-        index: rows of the pool of each holding; holdings x most rows.
-        weights: what each is multiplied with, 0 where there is none; holdings x most rows.
     """
 
-    index: torch.Tensor
-    weights: torch.Tensor
+    index: torch.Tensor  # rows of the pool of each holding; holdings x most rows
+    weights: torch.Tensor  # what each is multiplied with, 0 where there is none; holdings x most rows
 
     @classmethod
     def of(

@@ -16,7 +16,7 @@ from airmixml.radio.draws import SlotTensors
 from airmixml.radio.histograms import DecibelHistogram, SlotStrengths
 from airmixml.radio.power import largest_shares
 from airmixml.radio.power_calibration import asked_received_watts
-from airmixml.radio.system import System, largest_received_watts
+from airmixml.radio.system import System
 from airmixml.scenario import Scenario
 from airmixml.sums import Sums, as_tensor
 
@@ -79,7 +79,9 @@ class SlotTotals:
         if received_watts is None:
             received_watts = asked_received_watts(scenario, self.sensitivity, distance_metres)
         # beta max q^2 as planned, where the power limit binds nobody; what the limit does tells the schedule anyway.
-        self._asked_watts = None if scenario.mixing.power == "max" else largest_received_watts(scenario, received_watts)
+        policy = scenario.mixing.power_policy
+        asked_watts = policy.largest_received_watts(scenario, received_watts)
+        self._asked_watts: float | None = None if policy.follows_channels else asked_watts
         self._planned = self.system.design(received_watts)
         self._gain_bound = self._planned.fact(facts.ImperfectAir).gain_bound
         # Where channels err, what arrived at the chosen antenna does not tell what was sent, or what others received.
@@ -169,7 +171,7 @@ class SlotTotals:
 
         Those are the same in every symbol.
         """
-        by_plan = self.scenario.privacy.noise != "receiver"
+        by_plan = self.scenario.privacy.noise_kind.brought
         return system.joules_per_watt / system.slot_seconds if by_plan else 1.0
 
     @property

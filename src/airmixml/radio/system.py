@@ -11,13 +11,12 @@ import numpy as np
 from airmixml.arrays import Doubles
 from airmixml.errors import PrivacyError
 from airmixml.impairments.antennas import antenna_gain_bound
-from airmixml.impairments.frame import frame_of
-from airmixml.integers.rounding import grid_margin
 from airmixml.privacy import Adversary, Design, Sensitivity, facts
 from airmixml.privacy.design import slots_per_round
 from airmixml.privacy.rounded_noise import Rounding
-from airmixml.radio.integer_sums import IntegerSums, integer_sums_of
-from airmixml.radio.masking import Masking, masking_of, noise_probes
+from airmixml.radio.integer_sums import IntegerSums
+from airmixml.radio.masking import Masking
+from airmixml.radio.noise import Noise
 from airmixml.radio.path_loss import power_gain, weakest_gain
 from airmixml.radio.rounded_sensitivity import with_rounding
 from airmixml.registries import ADVERSARIES, ENCODERS, PAYLOADS
@@ -28,19 +27,12 @@ from airmixml.workers import SYMBOLS_PER_SECOND, Signal, declared_bounds
 
 @dataclass(frozen=True, kw_only=True)
 class System:
-    """A scenario with all that follows from it; each fact is derived when it is first asked for, and kept.
-
-    Attributes:
-        scenario: what was declared.
-        dimensions: of encoded inputs and of labels; None where only privacy is asked for.
-        moves: what one worker can move, where that does not follow from the dimensions.
-        farthest_metres: distance of the farthest worker, where workers are placed; 0: that of the square's corner.
-    """
+    """A scenario with all that follows from it; each fact is derived when it is first asked for, and kept."""
 
     scenario: Scenario
-    dimensions: tuple[int, int] | None = None
-    moves: Sensitivity | None = None
-    farthest_metres: float = 0.0
+    dimensions: tuple[int, int] | None = None  # of encoded inputs and of labels; None where only privacy is asked for
+    moves: Sensitivity | None = None  # what one worker can move, where that does not follow from the dimensions
+    farthest_metres: float = 0.0  # distance of the farthest worker, where they are placed; 0: the square's corner
 
     @staticmethod
     def of(scenario: Scenario, input_dim: int, label_dim: int, distance_metres: Doubles | None = None) -> "System":
@@ -99,14 +91,20 @@ class System:
         return replace(self, scenario=scenario)
 
     @cached_property
+    def noise(self) -> Noise:
+        """What hides a worker."""
+        noise: Noise = self.scenario.privacy.noise_kind
+        return noise
+
+    @cached_property
     def masking(self) -> Masking | None:
-        """What workers add to hide themselves; None where the receiver's noise does, or integers do."""
-        return masking_of(self.scenario)
+        """What workers add to hide themselves; None where other noise does."""
+        return self.noise.masking(self.scenario)
 
     @cached_property
     def integers(self) -> IntegerSums | None:
         """The sums that workers send integers for; None where they send real numbers."""
-        return integer_sums_of(self.scenario, self.sensitivity)
+        return self.noise.sums(self.scenario, self.sensitivity)
 
     @cached_property
     def floor(self) -> float:
@@ -118,16 +116,12 @@ class System:
         """What one worker can move, by the paper's bound or by what its encoder declares."""
         if self.moves is not None:
             return self.moves
-        privacy, of_data = self.scenario.privacy, self._data_sensitivity
+        of_data, repeated = self._data_sensitivity, prefix_bound(self.scenario.air)
         # A worker that falls silent takes its share of the pilots along; they are the same for any sample. Who brings
         # its own noise is heard to take part whatever it sends.
-        removal = of_data.removal + (self.pilot_energy if privacy.noise == "receiver" else 0.0)
-        if privacy.arithmetic == "integers":
-            numbers = self.signal.symbols
-            apart = math.sqrt(of_data.replacement) + grid_margin(numbers) * math.sqrt(removal)
-            return Sensitivity(removal=removal, replacement=apart**2, numbers=numbers)
-        repeated = prefix_bound(self.scenario.air)
-        return Sensitivity(removal=repeated * removal, replacement=repeated * of_data.replacement)
+        removal = of_data.removal + (0.0 if self.noise.brought else self.pilot_energy)
+        moves = Sensitivity(removal=repeated * removal, replacement=repeated * of_data.replacement)
+        return self.noise.rounded(moves, self.signal.symbols)
 
     @cached_property
     def _data_sensitivity(self) -> Sensitivity:
@@ -161,9 +155,7 @@ class System:
 
     def symbols_of(self, signal: Signal) -> int:
         """Return the same of a signal that may be another than the system's own."""
-        if self.integers is not None:
-            return self.integers.symbols
-        return frame_of(self.scenario.air, signal.symbols).symbols + noise_probes(self.scenario, signal.symbols)
+        return self.noise.symbols_on_air(self.scenario, self.sensitivity, signal.symbols)
 
     @property
     def slot_seconds(self) -> float:
@@ -178,8 +170,8 @@ class System:
         lasts as long as its symbols need, it is the time of one symbol times the largest ||v||^2, what can really be
         radiated. A cyclic prefix repeats its share of that.
         """
-        if self.integers is not None:  # every bit is sent with full power
-            return self.integers.symbols / SYMBOLS_PER_SECOND
+        if not self.noise.real:  # every bit is sent with full power
+            return self.symbols_on_air / SYMBOLS_PER_SECOND
         if self.scenario.radio.slot_seconds:
             return self.slot_seconds
         air = self.scenario.air
@@ -198,11 +190,13 @@ class System:
         What counts is whether it can, not whether it did: that it did not in any slot would tell of the schedule too.
         ``received_watts`` is beta max q^2 of every slot, where the power follows from a privacy target.
         """
-        scenario, weakest = self.scenario, self.floor if floor is None else floor
-        if scenario.mixing.power == "max" or weakest == 0.0:
+        policy, weakest = self.scenario.mixing.power_policy, self.floor if floor is None else floor
+        if policy.follows_channels or weakest == 0.0:
             return True
-        limit_watts = dbm_to_watts(scenario.radio.max_power_dbm)
-        return max(self.strengths) * largest_received_watts(scenario, received_watts) / weakest > limit_watts
+        limit_watts = dbm_to_watts(self.scenario.radio.max_power_dbm)
+        return bool(
+            max(self.strengths) * policy.largest_received_watts(self.scenario, received_watts) / weakest > limit_watts
+        )
 
     def design(self, received_watts: float, floor: float | None = None) -> Design:
         """Return the slots, all equal, each planned to be received with beta max q^2 = ``received_watts``.
@@ -231,7 +225,7 @@ class System:
             yield facts.PowerTells()
         if gains_tell_schedule(scenario):
             yield facts.GainsTell()
-        yield from self._noise_of_workers(received_watts)
+        yield from map(self._of_both, self.noise.facts(scenario, self.sensitivity, received_watts))
         if scenario.mixing.assignment == "max-min":
             yield facts.RanksTell()
         if not air.is_ideal:
@@ -241,38 +235,24 @@ class System:
         yield facts.Antennas(gain=antenna_gain_bound(scenario, _seats_with_gains(scenario)))
         yield facts.Transmitters(weakest_gain=floor, limit_watts=dbm_to_watts(radio.max_power_dbm))
 
-    def _noise_of_workers(self, received_watts: float) -> Iterator[facts.Fact]:
-        slots, masking, integers = slots_on_air(self.scenario), self.masking, self.integers
-        if masking is not None:
-            yield facts.WorkersNoise(
-                in_sum_watts=2.0 * masking.honest.count * masking.own_watts,
-                alone_watts=2.0 * masking.hidden_watts,
-                by=masking.in_words,
-                failure=min(1.0, slots * masking.honest.failure),  # colluders sit elsewhere in each
-            )
-        elif integers is not None:
-            # Powers are those of bits: noise is stated in the same proportion to them as it is to a worker's vector.
-            yield facts.SumsOfIntegers(
-                alone_watts=2.0 * (received_watts or integers.received_watts) * integers.hidden_variance,
-                by=integers.in_words,
-                failure=min(1.0, slots * integers.honest.failure) if integers.masked else 0.0,
-                rounding=self._rounding(integers),
-            )
-        elif self.scenario.privacy.arithmetic == "integers":  # of vectors that nothing is known of: nobody sends
-            yield facts.WorkersNoise(alone_watts=assumed_noise_watts(self.scenario))
-
-    def _rounding(self, integers: IntegerSums) -> Rounding:
-        """Return what one sum is beside a Gaussian mechanism: of slots of two kinds, the coarser and longer of each."""
+    def _of_both(self, fact: facts.Fact) -> facts.Fact:
+        """Return what noise says of slots of both kinds: of sums of integers, the coarser and longer of each."""
         sums = self.of_rounds.integers if self.rounds else None
-        if sums is None:
-            return integers.rounding
-        both = integers.rounding, sums.rounding
-        return Rounding(step_mu=max(each.step_mu for each in both), numbers=max(each.numbers for each in both))
+        if sums is None or not isinstance(fact, facts.SumsOfIntegers) or fact.rounding is None:
+            return fact
+        both = fact.rounding, sums.rounding
+        coarser = Rounding(step_mu=max(each.step_mu for each in both), numbers=max(each.numbers for each in both))
+        return replace(fact, rounding=coarser)
 
 
 def _shared(scenario: Scenario, **given: Any) -> System:
     # A name may stand for another object later: an encoder's class that is written anew in a notebook.
-    objects = _Objects(ENCODERS.load(scenario.workers.encoder), PAYLOADS.load(scenario.workers.sends))
+    objects = _Objects(
+        ENCODERS.load(scenario.workers.encoder),
+        PAYLOADS.load(scenario.workers.sends),
+        scenario.privacy.noise_kind,
+        scenario.mixing.power_policy,
+    )
     return _cached(objects, scenario=scenario, **given)
 
 
@@ -312,16 +292,6 @@ def adversary_named(name: str, scenario: Scenario) -> Adversary:
     return adversary
 
 
-def largest_received_watts(scenario: Scenario, private_received_watts: float) -> float:
-    """Return what beta max q^2 of a slot is at most, without regard to the power limit."""
-    mixing = scenario.mixing
-    if mixing.power != "fixed":
-        return private_received_watts
-    equal_share = max(mixing.prior, default=1.0 / scenario.radio.scheduled)
-    largest_share = equal_share if mixing.policy == "equalmix" else 1.0
-    return mixing.power_scale_watts * largest_share**2
-
-
 def round_length_of(scenario: Scenario) -> int:
     """Return the length of the rounds in which no worker sends twice; 0 without a limit on participations."""
     radio = scenario.radio
@@ -330,7 +300,8 @@ def round_length_of(scenario: Scenario) -> int:
 
 def assumed_noise_watts(scenario: Scenario) -> float:
     """Return the noise power per complex symbol that statements assume: the least that the receiver may have."""
-    return dbm_to_watts(scenario.radio.noise_dbm - scenario.air.noise_uncertainty_db)
+    watts: float = scenario.privacy.noise_kind.stated_watts(scenario)
+    return watts
 
 
 def prefix_bound(air: Air) -> float:
@@ -342,24 +313,17 @@ def prefix_bound(air: Air) -> float:
     return 2.0 if air.waveform == "ofdm" and air.cyclic_prefix else 1.0
 
 
-def slots_on_air(scenario: Scenario) -> int:
-    """Return the slots of a run, those of its rounds included."""
-    return scenario.radio.slots + scenario.learner.rounds
+def gain_bound(scenario: Scenario, seats: int = 0) -> float:
+    """Return what no worker's power gain exceeds, except with probability ``gain_failure``; 1 on the ideal air.
 
-
-def gain_bound(scenario: Scenario) -> float:
-    """Return what no worker's power gain exceeds, except with probability ``gain_failure``; 1 on the ideal air."""
-    return gain_bound_of(scenario, slots_on_air(scenario) * _seats_with_gains(scenario))
-
-
-def gain_bound_of(scenario: Scenario, seats: int) -> float:
-    """Return the same for so many seats of all slots together."""
-    if scenario.air.is_ideal or scenario.privacy.noise != "receiver":  # their own noise grows with the gain
+    Of so many seats of all slots together; 0: of all that the slots have.
+    """
+    if scenario.air.is_ideal or scenario.privacy.noise_kind.brought:  # their own noise grows with the gain
         return 1.0
 
     from airmixml.impairments.gains import largest_power_gain  # here: it needs torch
 
-    bound = largest_power_gain(scenario, seats)
+    bound = largest_power_gain(scenario, seats or scenario.slots_on_air * _seats_with_gains(scenario))
     if not math.isfinite(bound):
         raise PrivacyError(
             "air: nothing bounds how strongly a worker may be received, so that no epsilon holds; keep workers in deep "
@@ -375,7 +339,7 @@ def _seats_with_gains(scenario: Scenario) -> int:
 
 def gain_failure(scenario: Scenario) -> float:
     """Return the probability with which ``gain_bound`` fails: ``air.gain_failure``, or 0 where it cannot."""
-    if scenario.air.is_ideal or scenario.privacy.noise != "receiver":
+    if scenario.air.is_ideal or scenario.privacy.noise_kind.brought:
         return 0.0
     from airmixml.impairments.gains import never_exceeded  # here: it needs torch
 

@@ -208,7 +208,7 @@ class Tally(SlotTotals):
             accountant,
             adjacency=adjacency,
             delta=slots_target(scenario)[1],
-            target_epsilon=target.epsilon if scenario.mixing.power == "dp" and asked_for else None,
+            target_epsilon=target.epsilon if scenario.mixing.power_policy.keeps_target and asked_for else None,
         )
         return with_centring(statement, self.centring)
 

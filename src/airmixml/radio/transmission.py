@@ -21,8 +21,15 @@ from airmixml.radio.masking import protected_graph
 from airmixml.radio.mixtures import AirReport, MixtureBlock, check_finite
 from airmixml.radio.power_calibration import check_privacy_target
 from airmixml.radio.scheduling import nobody_sent
-from airmixml.radio.shards import Air, Gatherer, ShardStore, require_independent, simulate_shards
-from airmixml.radio.worker_partition import PartitionedPayload, suits_partition
+from airmixml.radio.shards import (
+    Air,
+    Gatherer,
+    PartitionedPayload,
+    ShardStore,
+    require_independent,
+    simulate_shards,
+    suits_partition,
+)
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.streams import Secret, Streams
 from airmixml.sums import Sums, as_tensor
@@ -226,7 +233,7 @@ def open_air(
     find_device(context.speed.device)
     for scenario in scenarios:
         check_privacy_target(scenario)
-        if context.secret is not None and scenario.privacy.noise == "masked":
+        if context.secret is not None and scenario.privacy.noise_kind.masked:
             protected_graph(scenario, context.secret)  # refuses one that may be cut
     check_family(scenarios)
     streams = Streams(first.seed, context.secret)

@@ -82,7 +82,7 @@ def through_converters(scenario: Scenario, payload: Payload) -> Payload:
     """Return the payload as it leaves the workers' converters: rounded, or with errors that are left to the noise."""
     air, signal = scenario.air, payload.signal
     # A worker's own noise goes through its converter with the signal; see ``residual_noise``.
-    if not air.dac_bits or air.waveform != "single-carrier" or scenario.privacy.noise != "receiver":
+    if not air.dac_bits or air.waveform != "single-carrier" or scenario.privacy.noise_kind.brought:
         return payload
     converted = Converted(payload, air.dac_bits)
     many = scenario.radio.slots * scenario.radio.scheduled * signal.symbols > _FEW_NUMBERS
@@ -93,17 +93,11 @@ def through_converters(scenario: Scenario, payload: Payload) -> Payload:
 
 
 class Distortion(NamedTuple):
-    """What transmitters do to their vectors v, besides what is computed symbol by symbol: a v + e.
+    """What transmitters do to their vectors v, besides what is computed symbol by symbol: a v + e."""
 
-    Attributes:
-        factor: a; slots x workers.
-        variance: that of e on the real part of every symbol; slots x workers.
-        circular: whether e has an imaginary part of the same variance.
-    """
-
-    factor: torch.Tensor
-    variance: torch.Tensor
-    circular: bool
+    factor: torch.Tensor  # a; slots x workers
+    variance: torch.Tensor  # that of e on the real part of every symbol; slots x workers
+    circular: bool  # whether e has an imaginary part of the same variance
 
 
 def distort(
@@ -156,9 +150,9 @@ class TransmitterErrors:
 
     def __init__(self, setting: AirSetting, payload: Payload) -> None:
         self._setting, self._payload = setting, payload
-        air, noise = setting.scenario.air, setting.scenario.privacy.noise
+        air, brought = setting.scenario.air, setting.scenario.privacy.noise_kind.brought
         distorts = bool(air.dac_bits) or math.isfinite(air.peak_power_dbm)
-        self._exact = payload.taken_for_exact or not distorts or noise != "receiver"
+        self._exact = payload.taken_for_exact or not distorts or brought
         self._variance: dict[str, torch.Tensor] = {}  # on the real and imaginary part; slots x pieces
 
     def add(

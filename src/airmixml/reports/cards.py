@@ -13,18 +13,13 @@ from airmixml.privacy import PrivacyStatement
 from airmixml.registries import ADVERSARIES
 from airmixml.runs.run_rows import NO_PROTECTION_ABOVE_EPSILON, PROTECTS_NOBODY
 from airmixml.scenario import Scenario
+from airmixml.wording import against
 
 NOTHING: Final = "nothing is promised"
 # As docs/concepts.md has them.
 NEIGHBOURS: Final = {
     "replace-one": "replace-one: one worker holds another sample",
     "remove-one": "remove-one: one worker is absent",
-}
-# As docs/trust.md has them, by privacy.noise.
-TRUSTED: Final = {
-    "receiver": "that the receiver has its noise, and that nobody listens nearer",
-    "workers": "workers draw their noise",
-    "masked": "all workers but the stated colluders draw noise and keep keys; X25519 and ChaCha20 hold",
 }
 _NO_CLAIM: Final = "No accountant certifies an epsilon against this adversary: assume that it learns everything."
 _NEARLY_ALWAYS: Final = 0.999
@@ -157,20 +152,7 @@ def right_at_most(epsilon: float, delta: float) -> float:
 
 def trust(scenario: Scenario, adversary: str, *, hidden_schedule: bool = False) -> str:
     """Return what must be true for the epsilon to hold."""
-    privacy, noise = scenario.privacy, scenario.privacy.noise
-    said = TRUSTED[noise]
-    if noise == "receiver":
-        said = "that the receiver has its noise"
-        if adversary == "eavesdropper":
-            metres = privacy.eavesdropper_distance_metres
-            said = f"{said} ({privacy.eavesdropper_noise_dbm:g} dBm), and that nobody listens nearer than {metres:g} m"
-    if noise == "masked":
-        said = said.replace(
-            "all workers but the stated colluders",
-            f"all workers but {privacy.colluders:,}, chosen without knowing the graph of masks,"
-            if privacy.colluders
-            else "all workers",
-        )
+    said: str = scenario.privacy.noise_kind.trust(scenario.privacy, adversary)
     if hidden_schedule:
         said += ", and that nobody tells it the schedule"
     return said
@@ -179,17 +161,12 @@ def trust(scenario: Scenario, adversary: str, *, hidden_schedule: bool = False) 
 def asked_for(scenario: Scenario) -> str:
     """Return the scenario's privacy target in one line."""
     privacy = scenario.privacy
-    if scenario.mixing.power != "dp":
+    if not scenario.mixing.power_policy.keeps_target:
         return f'no target: mixing.power = "{scenario.mixing.power}"'
     return (
         f"epsilon {privacy.epsilon:g}, delta {privacy.delta:.3g} {against(privacy.adversary)}, by "
         f"{privacy.accountant}, {privacy.adjacency} neighbours"
     )
-
-
-def against(adversary: str) -> str:
-    """Return "against the server", "against everyone"."""
-    return f"against {adversary}" if adversary == "everyone" else f"against the {adversary}"
 
 
 def _names() -> Iterable[str]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
+import re
 import sys
 from collections.abc import Iterable, Sequence
-from html.parser import HTMLParser
+from html import unescape
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from airmixml.storage.run_folder import REPORT
 _FROM_FILE: Final = "scenario.toml"
 _MOST_CHANGES: Final = 12
 _BEGINNING: Final = 20_000  # bytes of a page, in which it says what it is
+_META: Final = re.compile(r'<meta name="([^"]*)" content="([^"]*)">')
 _LEFT_OUT: Final = {"--json": 0, "--force": 0, "--out": 1}  # options that decide no result, and how many words follow
 
 
@@ -50,24 +51,12 @@ def is_report(path: Path) -> bool:
 
 
 def _about(path: Path) -> dict[str, str]:
-    """Return what a page says about itself; nothing where it cannot be read."""
-    reader = _MetaReader()
-    with contextlib.suppress(OSError):
-        reader.feed(read_regular(path, _BEGINNING).decode("utf-8", errors="replace"))
-    return reader.found
-
-
-class _MetaReader(HTMLParser):
-    """Collects what the page says about itself."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: dict[str, str] = {}
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        told = dict(attrs)
-        if tag == "meta" and told.get("name"):
-            self.found[str(told["name"])] = str(told.get("content"))
+    """Return what a page of ours says about itself; nothing where it cannot be read."""
+    try:
+        text = read_regular(path, _BEGINNING).decode("utf-8", errors="replace")
+    except OSError:
+        return {}
+    return {name: unescape(content) for name, content in _META.findall(text)}
 
 
 def command_for(command: str, scenario: Scenario, *options: str) -> tuple[str, ...]:

@@ -44,6 +44,7 @@ class Content:
         """Return the page about the folder, which ``command`` makes again."""
         words = tuple(command) or self.command
         protected = self.kind == PROTECTED
+        cards: tuple[Part, ...] = (_CARDS, *self.cards) if self.cards else ()
         costs = "Time on the air" if protected else "Energy, power and time on the air"
         return Page(
             kind=self.kind,
@@ -53,18 +54,15 @@ class Content:
             headline=self.headline,
             command=words,
             sections=(
-                _section("asked", "What was asked", Facts(caption="The question", rows=self.asked)),
-                _section("results", "What came out", Facts(caption="The answer", rows=self.results), *self._learning()),
-                _section("privacy", "Who learns what", *self._cards()),
-                _section("costs", costs, *_facts("The cost", self.costs), link="Energy and air"),
-                _section("tables", "Tables", *self.tables),
-                _section("pictures", "Pictures", *embed(self.drawings)),
-                _section("again", "Make it again", Code(shlex.join(words)), *self._again(words, protected=protected)),
+                section("asked", "What was asked", Facts(caption="The question", rows=self.asked)),
+                section("results", "What came out", Facts(caption="The answer", rows=self.results), *self._learning()),
+                section("privacy", "Who learns what", *cards),
+                section("costs", costs, *_facts("The cost", self.costs), link="Energy and air"),
+                section("tables", "Tables", *self.tables),
+                section("pictures", "Pictures", *embed(self.drawings)),
+                section("again", "Make it again", Code(shlex.join(words)), *self._again(words, protected=protected)),
             ),
         )
-
-    def _cards(self) -> tuple[Part, ...]:
-        return (_CARDS, *self.cards) if self.cards else ()
 
     def _learning(self) -> tuple[Part, ...]:
         drawn = draw_curves(self.curves)
@@ -92,5 +90,6 @@ def _facts(caption: str, rows: Rows) -> tuple[Part, ...]:
     return (Facts(caption=caption, rows=rows),) if rows else ()
 
 
-def _section(name: str, heading: str, *parts: Part, link: str = "") -> Section:
+def section(name: str, heading: str, *parts: Part, link: str = "") -> Section:
+    """Return parts below a heading; ``link`` is shorter, for the list of contents."""
     return Section(name=name, link=link or heading, heading=heading, parts=parts)

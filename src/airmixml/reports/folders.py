@@ -28,19 +28,12 @@ _LARGEST_BYTES: Final = 256_000_000  # a sweep of very many cells; nothing that 
 
 @dataclass(frozen=True, kw_only=True)
 class FoundFolder:
-    """A folder that a command has made.
-
-    Attributes:
-        path: where it is.
-        kind: run, attack, audit, plan, comparison, sweep, tolerances or reproduction.
-        file: the JSON file that says so.
-        plain: its content.
-    """
+    """A folder that a command has made."""
 
     path: Path
-    kind: str
-    file: Path
-    plain: dict[str, Any]
+    kind: str  # run, attack, audit, plan, comparison, sweep, tolerances or reproduction
+    file: Path  # the JSON file that says so
+    plain: dict[str, Any]  # its content
 
     def scenario(self) -> Scenario:
         """Return what was run: of the TOML file, or of the JSON file where there is none."""
@@ -80,9 +73,6 @@ def find_folder(path: Path | str, work: Path | None = None, read: Read = read_re
         raise RunFolderError(f"{file}: cannot be read ({reason(problem)})") from None
     except (ValueError, RecursionError) as problem:
         raise corrupt_file(file, problem, delete=f"the folder {path}") from None
-    return FoundFolder(path=path, kind=_kind(file.name, plain), file=file, plain=plain)
-
-
-def _kind(name: str, plain: dict[str, Any]) -> str:
-    telling = {"cases": "attack", "audits": "audit", "feasible": "plan"} if name == METRICS else {}
-    return next((kind for key, kind in telling.items() if key in plain), _KINDS[name])
+    telling = {"cases": "attack", "audits": "audit", "feasible": "plan"} if file.name == METRICS else {}
+    kind = next((kind for key, kind in telling.items() if key in plain), _KINDS[file.name])
+    return FoundFolder(path=path, kind=kind, file=file, plain=plain)

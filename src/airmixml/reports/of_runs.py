@@ -10,7 +10,7 @@ from typing import Any, Final
 from airmixml.output.numbers import epsilon_text
 from airmixml.output.page import Card, Cards, Rows
 from airmixml.reading import read_regular
-from airmixml.reports.cards import NOTHING, against, asked_for, cards_of
+from airmixml.reports.cards import NOTHING, asked_for, cards_of
 from airmixml.reports.commands import command_for, seeds_option
 from airmixml.reports.content import PROTECTED, Content
 from airmixml.reports.folders import FoundFolder
@@ -19,6 +19,7 @@ from airmixml.runs.results import ProtectedResult, RunResult, SeedsResult, load_
 from airmixml.runs.run_rows import plain_rows, row_epsilons, run_rows, run_title
 from airmixml.scenario import Scenario
 from airmixml.storage.results import corrupt_file
+from airmixml.wording import against
 from airmixml.workers.in_words import held_by, row_name
 
 _RELEASABLE: Final = (
@@ -133,7 +134,10 @@ def _drawings(found: FoundFolder, result: Any, metrics: dict[str, Any], *, drawn
     pictures = {name: told for name, told in _PICTURES.items() if name == "privacy" or "ledger" in metrics}
     drawings: list[Drawing] = []
     for name, (caption, about) in pictures.items():
-        shows = _ledger(metrics["ledger"], about) if name == "privacy" and "ledger" in metrics else about
+        shows = about
+        if name == "privacy" and "ledger" in metrics:
+            spent = {key: f"epsilon {metrics['ledger'][f'{key}_epsilon']:.4g}" for key in ("median", "worst")}
+            shows = f"{_LEDGER.format(**spent)}{about[0].lower()}{about[1:]}"
         place = f"figures/{name}.png"
         there = drawings_in(found.path, place, caption, shows)
         drawings += there
@@ -160,12 +164,6 @@ def _drawn_ledger(path: Path, result: RunResult) -> bytes:
         raise corrupt_file(path, problem, delete=f"the folder {path.parent}") from None
     stated = [each for each in result.privacy if each.adjacency == result.privacy[0].adjacency]
     return figure_bytes(draw_ledger(epsilons, stated), "png")
-
-
-def _ledger(ledger: dict[str, Any], about: str) -> str:
-    """Return what the picture of a ledger shows, beside what the picture of statements does."""
-    spent = {key: f"epsilon {ledger[f'{key}_epsilon']:.4g}" for key in ("median", "worst")}
-    return f"{_LEDGER.format(**spent)}{about[0].lower()}{about[1:]}"
 
 
 def _command(folder: Path, result: RunResult | SeedsResult | ProtectedResult, scenario: Scenario) -> tuple[str, ...]:

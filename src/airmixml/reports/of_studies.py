@@ -5,20 +5,26 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from airmixml.output.numbers import NONE, epsilon_text, joules, plural
-from airmixml.output.page import Card, Cards, Facts, Lines, Part, Rows
+from airmixml.output.page import Card, Cards, Lines, Part, Rows
 from airmixml.privacy import PrivacyStatement
+from airmixml.registries import ATTACKS
 from airmixml.reports.cards import asked_for, cards_of, claimed_card
 from airmixml.reports.commands import command_for, seeds_option, values_option
 from airmixml.reports.content import Content
 from airmixml.reports.folders import FoundFolder
 from airmixml.reports.pictures import drawings_in
-from airmixml.reports.records import rows_of, shown, table_of
+from airmixml.reports.records import shown, table_of
 from airmixml.scenario import Scenario
 from airmixml.storage.results import from_plain
 from airmixml.wording import simulated
+
+if TYPE_CHECKING:
+    from airmixml.attacks.attack_report import CaseResult
+    from airmixml.attacks.grades import Findings
+    from airmixml.attacks.target import Attack
 
 _SIMULATED_SEEDS: Final = "Simulation: noise and schedule follow from the seeds, so anyone can remove them."
 _SMALL: Final = "A small version with too few slots, epochs and seeds: it says nothing about the paper."
@@ -40,22 +46,19 @@ _PICTURES: Final = {  # what stands below each, and what it shows
 def attack_content(found: FoundFolder) -> Content:
     """Return what an attack folder tells: one group of cards for each setting."""
     plain, scenario = found.plain, found.scenario()
+    from airmixml.attacks.attack_report import AttackResult, legend, tables_of  # here: it loads torch
+
     cases = plain["cases"]
-    adversaries = dict.fromkeys(adversary for case in cases for adversary in case["naming_bound"])
+    read = AttackResult(cases=list(map(_read_case, cases)), seconds=0.0, device="", run_dir=found.path)
     return _study(
         found,
         scenario,
-        kind="attack",
         title=f"What adversaries learn of {scenario.title}",
         verdict=plain["verdict"],
         more_asked=(("settings", ", ".join(case["label"] for case in cases)),),
         results=tuple((case["label"], case["verdict"]) for case in cases),
         cards=tuple(Cards(title=case["label"], cards=_attacked(case)) for case in cases),
-        tables=tuple(
-            part
-            for kind in (*adversaries, "informed")
-            for part in _measured(f"Found by {kind}, measured", {case["label"]: case.get(kind) for case in cases})
-        ),
+        tables=(*tables_of(read), Lines(tuple(legend(read)))),
         command=command_for("attack", scenario),
         made_with=(("device", plain["device"]), _seconds(plain)),
     )
@@ -77,17 +80,34 @@ def _attacked(case: dict[str, Any]) -> tuple[Card, ...]:
     return tuple(cards)
 
 
-def _measured(title: str, found: dict[str, Any]) -> tuple[Part, ...]:
-    """Return what was measured in each setting, one column each."""
-    columns = {label: rows_of(measured) for label, measured in found.items() if measured}
-    if len(columns) == 1:
-        return title, Facts(caption=title, rows=next(iter(columns.values())))
-    names = dict.fromkeys(name for rows in columns.values() for name, _ in rows)
-    return table_of(
-        title,
-        [{"": name, **{label: dict(rows).get(name) for label, rows in columns.items()}} for name in names],
-        "metrics.json",
-    )
+def _read_case(case: dict[str, Any]) -> CaseResult:
+    """Return what was found in a setting, as far as its tables show it."""
+    from airmixml.attacks.attack_report import LISTENERS, CaseResult, Found
+
+    informed = {
+        attack.adversary: name
+        for name, attack in ((name, ATTACKS.load(name)) for name in ATTACKS.names)
+        if attack.findings.kind == "informed"
+    }
+    figures = {
+        **(case["server"] or {}).get("methods", {}),
+        **{name: case[name] for name in LISTENERS if case[name]},
+        **{informed[adversary]: each for adversary, each in case.get("informed", {}).items()},  # older ones have none
+        **case.get("other_attacks", {}),
+    }
+    attacks = {name: ATTACKS.load(name) for name in figures}
+    found = {
+        name: Found(attack=name, adversary=attack.adversary, findings=_findings(attack, figures[name]))
+        for name, attack in attacks.items()
+    }
+    claimed = {name: each for name, each in case["claimed"].items() if name in case["naming_bound"]}
+    known = {name: case[name] for name in ("label", "left_out", "held", "claimed_per_row", "copies") if name in case}
+    return CaseResult(scenario=Scenario.from_json(case["scenario"]), claimed=claimed, found=found, **known)
+
+
+def _findings(attack: Attack, figures: dict[str, Any]) -> Findings:
+    beside = ("seconds", "grade", "adversary")
+    return attack.findings.from_dict({name: value for name, value in figures.items() if name not in beside})
 
 
 def audit_content(found: FoundFolder) -> Content:
@@ -111,7 +131,6 @@ def audit_content(found: FoundFolder) -> Content:
     return _study(
         found,
         scenario,
-        kind="audit",
         title=f"Audit of {scenario.title}",
         verdict=plain["verdict"],
         more_asked=(("trials", f"{count:,} per adversary"), ("fault", plain["fault"] or "none injected")),
@@ -128,25 +147,21 @@ def audit_content(found: FoundFolder) -> Content:
 def plan_content(found: FoundFolder) -> Content:
     """Return what the folder of a plan tells."""
     plain, scenario = found.plain, found.scenario()
+    from airmixml.planning.plan_page import plan_parts  # here: it loads torch, which other reports need not
+
     results: list[tuple[str, str]] = [("feasible", "yes" if plain["feasible"] else "no")]
     if "energy_joules" in plain:
         results.append(("energy", f"{joules(plain['energy_joules'])} in total"))
         results.append(("per worker", f"{joules(plain['worker_energy_joules'])} mean"))
-    told = {"name", "air", "feasible", "verdict", "scenario", "best", "seconds", "run_dir"}
-    rest = {name: value for name, value in plain.items() if name not in told}
-    if isinstance(rest.get("masks"), dict) and rest["masks"].get("accuracy") is not None:
-        rest["masks"] = {**rest["masks"], "accuracy": rest["masks"]["accuracy"] / 100.0}  # the one that is in per cent
-    goals = [{"goal": goal, **design} for goal, design in plain.get("best", {}).items()]
     return _study(
         found,
         scenario,
-        kind="plan",
         title=f"Plan of {scenario.title}",
         verdict=plain["verdict"],
         notices=(),
         results=tuple(results),
         cards=_target(scenario, scenario.privacy.epsilon if plain["feasible"] else None),
-        tables=(Facts(caption="What it costs", rows=rows_of(rest)), *table_of("At the same privacy", goals, "plan.md")),
+        tables=tuple(plan_parts(plain, scenario, command_for("run", scenario))),
         command=command_for("plan", scenario),
         made_with=(_seconds(plain),),
     )
@@ -165,7 +180,6 @@ def comparison_content(found: FoundFolder) -> Content:
     return _study(
         found,
         scenario,
-        kind="comparison",
         title=f"{scenario.title} at several values of {varied}" if varied else f"{scenario.title} and its alternatives",
         verdict=f"The most accurate is {best} with {accuracies[best]}.",
         notices=(_SIMULATED_SEEDS,),
@@ -213,7 +227,6 @@ def sweep_content(found: FoundFolder) -> Content:
     return _study(
         found,
         scenario,
-        kind="sweep",
         title=f"{scenario.title}: {', '.join(grid)}",
         verdict=f"{plural(len(cells), 'cell')} of airmix {plain['command']}, {_seeds(plain)} each{failed}.",
         notices=tuple(map(_sentence, plain["notes"])),
@@ -351,6 +364,7 @@ def _study(
     found: FoundFolder,
     scenario: Scenario,
     *,
+    kind: str = "",
     more_asked: Rows = (),
     notices: Sequence[str] | None = None,
     **others: Any,
@@ -369,6 +383,7 @@ def _study(
     )
     return Content(
         folder=found.path,
+        kind=kind or found.kind,
         scenario=scenario,
         asked=asked + more_asked,
         notices=(_sentence(simulated(scenario.seed)),) if notices is None else tuple(notices),
@@ -387,7 +402,7 @@ def _sentence(text: str) -> str:
 
 
 def _label(row: dict[str, Any]) -> str:
-    return str(row["method"] if "method" in row else row["value"])
+    return str(row.get("method", row.get("value")))
 
 
 def _seeds(plain: dict[str, Any]) -> str:

@@ -10,16 +10,16 @@ from typing import Final
 
 from airmixml.errors import AirMixError, RunFolderError
 from airmixml.output.numbers import NONE, plural
-from airmixml.output.page import Cards, Code, Folded, Notices, Page, Part, Section
+from airmixml.output.page import Cards, Code, Folded, Notices, Page, Part
 from airmixml.output.tables import Marked, Table
-from airmixml.reports.cards import against
 from airmixml.reports.commands import flat, is_report, recorded_command, shown_value
-from airmixml.reports.content import PROTECTED, Content
+from airmixml.reports.content import PROTECTED, Content, section
 from airmixml.reports.folders import FoundFolder, find_folder
 from airmixml.reports.pictures import MOST_BYTES, draw_curves, embed
 from airmixml.storage.files import write_text, writing_to
 from airmixml.storage.results import corrupt_file
 from airmixml.storage.run_folder import REPORT, SCENARIO
+from airmixml.wording import against
 
 _MOST_FOLDERS: Final = 12
 
@@ -142,19 +142,15 @@ def side_by_side(contents: Sequence[Content]) -> Page:
         )
         again += [name, Code(shlex.join(recorded(content)))]
     asked += _beside("What was asked", names, [dict(content.asked) for content in contents])
-    sections = (
-        ("differences", "What differs", "What was asked, and what differs", asked),
-        ("results", "What came out", "What came out", results),
-        ("privacy", "Who learns what", "Who learns what", privacy),
-        ("pictures", "Pictures", "Pictures", pictures),
-        ("again", "Make them again", "Make them again", again),
-    )
     return Page(
         kind="side by side",
         title=f"{len(contents)} results side by side: {', '.join(names)}",
-        sections=tuple(
-            Section(name=name, link=link, heading=heading, parts=tuple(parts))
-            for name, link, heading, parts in sections
+        sections=(
+            section("differences", "What was asked, and what differs", *asked, link="What differs"),
+            section("results", "What came out", *results),
+            section("privacy", "Who learns what", *privacy),
+            section("pictures", "Pictures", *pictures),
+            section("again", "Make them again", *again),
         ),
     )
 

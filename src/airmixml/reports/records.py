@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from airmixml.output.numbers import NONE, duration, epsilon_text, joules, plural
-from airmixml.output.page import Part, Rows
+from airmixml.output.page import Part
 from airmixml.output.tables import Table
 
 _MOST_ROWS: Final = 500
@@ -43,11 +43,6 @@ def _flat(record: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, An
             yield from _flat(value, f"{before}{key} ")
         elif not isinstance(value, list):
             yield f"{before}{key}", value
-
-
-def rows_of(record: Mapping[str, Any]) -> Rows:
-    """Return all numbers and words of a record as names and values."""
-    return tuple((_in_words(name), shown(name, value)) for name, value in _flat(record) if value not in (None, ""))
 
 
 def table_of(title: str, records: Sequence[Mapping[str, Any]], file: str) -> tuple[Part, ...]:

@@ -18,8 +18,7 @@ from airmixml.sweeps import Energies, Trainings, cut_into_batches
 from airmixml.sweeps.batches import Batch
 from airmixml.wording import did_you_mean
 
-TARGETS: Final = ("table1", "table2", "fig2", "fig3", "fig4")
-"""What of the paper can be made again."""
+TARGETS: Final = ("table1", "table2", "fig2", "fig3", "fig4")  #: What of the paper can be made again
 DATASETS: Final = ("iris", "mnist")
 # Presets and what is changed in them for a small version; the MNIST half is run on digits that come with scikit-learn.
 _QUICK: Final = {
@@ -53,33 +52,29 @@ ASSIGNMENTS: Final = ("random", "max-min")
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """What is run for one entry of the paper.
-
-    Attributes:
-        dataset: ``iris`` or ``mnist``, as in the paper.
-        quantity: test accuracy in percent, or energy in joules.
-        scenario: what to run, with the first seed.
-        printed: the paper's value; None where it prints none.
-        stands_out: the paper prints it in bold.
-        reading: how the entry is read where print may be wrong; empty: as printed.
-        why: what speaks for that reading.
-    """
+    """What is run for one entry of the paper."""
 
     target: str
-    dataset: str
+    dataset: str  #: ``iris`` or ``mnist``, as in the paper
     row: str
     column: str
-    quantity: Quantity
-    scenario: Scenario
-    printed: float | None = None
-    stands_out: bool = False
-    reading: str = ""
-    why: str = field(default="", compare=False)
+    quantity: Quantity  #: test accuracy in percent, or energy in joules
+    scenario: Scenario  #: what to run, with the first seed
+    printed: float | None = None  #: the paper's value; None where it prints none
+    stands_out: bool = False  #: the paper prints it in bold
+    reading: str = ""  #: how the entry is read where print may be wrong; empty where it is as printed
+    why: str = field(default="", compare=False)  #: what speaks for that reading
 
     @property
     def kind(self) -> Energies:
         """The work that gives its quantity."""
         return Trainings() if self.quantity == "accuracy" else Energies()
+
+    def gap(self, value: float) -> float:
+        """Return a value less the printed one: points of accuracy, or the relative difference of energy."""
+        assert self.printed is not None
+        gap = value - self.printed
+        return gap if self.quantity == "accuracy" else gap / self.printed
 
     @property
     def place(self) -> tuple[str, str, str, str]:
@@ -173,24 +168,16 @@ def _curve(target: str, base: Scenario, row: str, column: str, scheduled: int, *
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What to reproduce.
+    """What to reproduce."""
 
-    Attributes:
-        targets: tables and figures; "all" stands for every one.
-        dataset: one half of the tables; None: both.
-        seeds: runs per cell, with seeds 0, 1, ...
-        quick: a small version: fewer slots and epochs, digits for MNIST; prints stand beside Iris only as a hint.
-        as_printed: leave out the other readings of rows that look misprinted.
-        device: cpu, cuda or cuda:N.
-        bases: by data set (iris, mnist), scenarios that tables and figures vary instead of the paper's.
-    """
-
-    targets: tuple[str, ...]
-    dataset: str | None = None
-    seeds: int = 3
+    targets: tuple[str, ...]  #: tables and figures; "all" stands for every one
+    dataset: str | None = None  #: one half of the tables; None for both
+    seeds: int = 3  #: runs per cell, with seeds 0, 1,
+    #: a small version with fewer slots and epochs, digits for MNIST; prints stand beside Iris only as a hint
     quick: bool = False
-    as_printed: bool = False
-    device: str = "cpu"
+    as_printed: bool = False  #: leave out the other readings of rows that look misprinted
+    device: str = "cpu"  #: cpu, cuda or cuda:N
+    #: by data set (iris, mnist), scenarios that tables and figures vary instead of the paper's
     bases: Mapping[str, Scenario] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -4,7 +4,7 @@ Seeds are compared pairwise: the same seed draws the same workers, schedule and 
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, Final
 
@@ -30,10 +30,6 @@ class Claim:
     light: str = ""
     decision: Decision
     evidence: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return asdict(self)
 
 
 def check_claims(results: Sequence[CellResult]) -> list[Claim]:

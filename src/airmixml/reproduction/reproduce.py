@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -71,7 +71,7 @@ class Reproduction:
             "device": self.request.device,
             "airmixml": __version__,
             "cells": [drawn.to_dict() for drawn in self.ratios] + [result.to_dict() for result in self.results],
-            "claims": [claim.to_dict() for claim in self.claims],
+            "claims": [asdict(claim) for claim in self.claims],
         }
 
 
@@ -88,13 +88,8 @@ def reproduce(
     """Run what the request names, write tables and figures into ``out``, and return all of it.
 
     Finished batches are kept in ``out/batches``: the same request resumes what was interrupted, and another request
-    uses what is there.
-
-    Args:
-        request: what to reproduce.
-        out: folder for tables, figures and finished batches.
-        jobs, engine, data_dir, progress: as for ``run_sweep``.
-        draw: whether to draw figures, which takes most of the time of a small request.
+    uses what is there. ``jobs``, ``engine``, ``data_dir`` and ``progress`` are those of ``run_sweep``; to ``draw``
+    figures takes most of the time of a small request.
     """
     started = time.perf_counter()
     groups = request.cell_groups()

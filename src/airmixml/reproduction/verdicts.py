@@ -27,8 +27,7 @@ hold* if the whole 95 % confidence interval of its paired difference says so.
 """
 Decision = Literal["holds", "does not hold", "undecided"]
 _CONFIDENCE: Final = 0.95
-_ACCURACY_TOLERANCE_POINTS: Final = 3.0
-_ENERGY_TOLERANCE: Final = 0.05
+_TOLERANCE: Final = {"accuracy": 3.0, "energy": 0.05}  # points, or share of the printed value
 _CONCORDANT_SHARE: Final = 0.75
 _FEWEST_PEERS: Final = 3
 _ACCURACY_REACH_POINTS: Final = 15.0
@@ -99,30 +98,20 @@ class Summary:
 
 @dataclass(frozen=True, kw_only=True)
 class CellResult:
-    """A cell with what it gave.
-
-    Attributes:
-        measured: after the final epoch, or the energy; None if no seed could be run.
-        best_epoch: accuracy of the epoch that is best on the test set; it flatters.
-        curve: accuracy after each epoch, mean over the seeds, in percent; and its standard deviation.
-        errors: what went wrong, by seed.
-    """
+    """A cell with what it gave."""
 
     cell: Cell
-    measured: Summary | None
-    best_epoch: Summary | None = None
+    measured: Summary | None  #: after the final epoch, or the energy; None if no seed could be run
+    best_epoch: Summary | None = None  #: accuracy of the epoch that is best on the test set; it flatters
+    #: accuracy after each epoch, mean over the seeds, in percent; and its standard deviation
     curve: tuple[tuple[float, float], ...] = ()
-    errors: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()  #: what went wrong, by seed
     verdict: Verdict = ""
     best_epoch_verdict: Verdict = ""
 
     def difference(self, summary: Summary | None) -> float | None:
         """Return measured minus printed: points of accuracy, or the relative difference of energy."""
-        printed = self.cell.printed
-        if printed is None or summary is None:
-            return None
-        gap = summary.mean - printed
-        return gap if self.cell.quantity == "accuracy" else gap / printed
+        return None if self.cell.printed is None or summary is None else self.cell.gap(summary.mean)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -138,7 +127,7 @@ class CellResult:
             "unit": "%" if cell.quantity == "accuracy" else "J",
             "scheduled": cell.scenario.radio.scheduled,
             "alpha": cell.scenario.mixing.alpha,
-            "epsilon": cell.scenario.privacy.epsilon if cell.scenario.mixing.power == "dp" else None,
+            "epsilon": cell.scenario.privacy.epsilon if cell.scenario.mixing.power_policy.keeps_target else None,
             "printed": cell.printed,
             "bold": cell.stands_out,
             "measured": self.measured.to_dict() if self.measured else None,
@@ -209,7 +198,7 @@ def _verdict(result: CellResult, peers: Sequence[CellResult], quantity: str) -> 
     cell, printed, summary = result.cell, result.cell.printed, getattr(result, quantity)
     if printed is None or summary is None:
         return ""
-    if _is_near(summary.mean, printed, cell):
+    if _is_near(summary.mean, cell):
         return "agrees"
     interval = mean_interval(summary.values)
     if interval.low <= printed <= interval.high:
@@ -229,13 +218,12 @@ def _in_order(cell: Cell, printed: float, mean: float, peers: Sequence[CellResul
     return [
         (theirs - printed) * (found.mean - mean) > 0.0
         for theirs, found in known
-        if theirs is not None and found is not None and not _is_near(theirs, printed, cell)
+        if theirs is not None and found is not None and not _is_near(theirs, cell)
     ]
 
 
-def _is_near(value: float, printed: float, cell: Cell) -> bool:
-    tolerance = _ACCURACY_TOLERANCE_POINTS if cell.quantity == "accuracy" else _ENERGY_TOLERANCE * printed
-    return abs(value - printed) <= tolerance
+def _is_near(value: float, cell: Cell) -> bool:
+    return abs(cell.gap(value)) <= _TOLERANCE[cell.quantity]
 
 
 def _is_in_reach(value: float, printed: float, cell: Cell) -> bool:
@@ -246,20 +234,13 @@ def _is_in_reach(value: float, printed: float, cell: Cell) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class MixingRatios:
-    """Fig. 2, how alpha spreads the mixing ratios: those drawn for one alpha.
-
-    Attributes:
-        ratios: q of the first slots; slots x workers.
-        largest_share: mean of the largest ratio of a slot.
-        squares: mean of sum q^2, which is 1 where one worker sends alone and 1/workers where all share equally.
-        expected_squares: what the Dirichlet distribution says, (1 + alpha/workers) / (1 + alpha).
-    """
+    """Fig. 2, how alpha spreads the mixing ratios: those drawn for one alpha."""
 
     alpha: float
-    ratios: NDArray[np.float64]
-    largest_share: float
-    squares: float
-    expected_squares: float
+    ratios: NDArray[np.float64]  #: q of the first slots; slots x workers
+    largest_share: float  #: mean of the largest ratio of a slot
+    squares: float  #: mean of sum q^2, which is 1 where one worker sends alone and 1/workers where all share equally
+    expected_squares: float  #: what the Dirichlet distribution says, (1 + alpha/workers) / (1 + alpha)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON, in the shape of a cell."""

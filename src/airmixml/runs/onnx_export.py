@@ -22,7 +22,7 @@ from airmixml.storage.files import write_bytes, writing_to
 from airmixml.wording import reason
 from airmixml.workers.encoder import GraphPart
 from airmixml.workers.encoders.onnx_file import import_onnx
-from airmixml.workers.encoding_modules import Scaling, after_encoder, encoder_part
+from airmixml.workers.encoding_modules import after_encoder, encoder_part, scaling
 
 _OPSET: Final = 17
 _NEWEST_OPSET: Final = 20  # that torch writes
@@ -72,7 +72,7 @@ def export_onnx(run: Path | str | RunModel, path: Path | str) -> ExportedModel:
     opset = _OPSET if isinstance(encoder.part, nn.Module) else _opset(encoder.part)
     answer = _Answer(after_encoder(rows), copy.deepcopy(model.network_).float(), model.code_)
     try:
-        parts = _parts(onnx, Scaling(rows.row_format, encoder.shape), encoder, answer, rows.row_format.width, opset)
+        parts = _parts(onnx, scaling(rows.row_format, encoder.shape), encoder, answer, rows.row_format.width, opset)
         whole = _joined(onnx, parts)
         label_type = _name_outputs(onnx, whole, model)
         onnx.checker.check_model(whole)

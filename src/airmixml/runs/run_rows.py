@@ -173,7 +173,7 @@ def _noise(scenario: Scenario, own: dict[str, Any], metrics: dict[str, Any]) -> 
     if metrics.get("integers"):
         return f"that workers bring, on integers {integers_in_words(metrics['integers'])}"
     watts = f"{own['noise_watts_per_symbol']:.3g} W per symbol"
-    if scenario.privacy.noise == "receiver":
+    if not scenario.privacy.noise_kind.brought:
         return f"{watts} at that adversary's receiver"
     return f"{watts} that workers bring, as it would be at the server"
 
@@ -238,7 +238,7 @@ def _other_statements(statements: list[dict[str, Any]]) -> Rows:
 def _radio(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     power, worker, cost = metrics["power_dbm"], metrics["worker_energy_joules"], metrics["worker_cost"]
     limited = f"the limit lowered the power in {metrics['power_limited_slots']:,} of {plural(metrics['slots'], 'slot')}"
-    if scenario.mixing.power == "max":
+    if scenario.mixing.power_policy.follows_channels:
         limited = "the limit sets the power in every slot"
     computes = f"{cost['multiply_accumulates']:,} multiply-accumulates per sample"
     memory = f"{cost['constant_bytes']:,} bytes of constants, {cost['working_bytes']:,} of working memory"

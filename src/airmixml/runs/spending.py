@@ -23,7 +23,7 @@ from airmixml.progress import Progress, silent
 from airmixml.radio.centring import CentringSlot, plan_centring
 from airmixml.radio.path_loss import weakest_gain
 from airmixml.radio.power_calibration import asked_received_watts, slots_target
-from airmixml.radio.system import adversary_named, largest_received_watts, planned_design, sensitivity_of
+from airmixml.radio.system import adversary_named, planned_design, sensitivity_of
 from airmixml.radio.tally import placed_distances
 from airmixml.radio.transmission import Transmission
 from airmixml.registries import ADVERSARIES
@@ -193,10 +193,11 @@ def request_of(scenario: Scenario, losses: Mapping[str, Loss | None], *, about: 
 
 def planned_losses(scenario: Scenario, input_dim: int, label_dim: int) -> dict[str, Loss | None]:
     """Return what a worker loses to each adversary at most, whatever schedule is drawn; before anything is sent."""
-    if scenario.mixing.power == "max":
+    policy = scenario.mixing.power_policy
+    if policy.follows_channels:
         raise ScenarioError(
-            'mixing.power = "max": only the run itself tells how strongly it is received, so that no ledger can check '
-            'it before; use mixing.power = "dp" or "fixed"'
+            f'mixing.power = "{scenario.mixing.power}": only the run itself tells how strongly it is received, so that '
+            'no ledger can check it before; use mixing.power = "dp" or "fixed"'
         )
     distance_metres = placed_distances(scenario)
     sensitivity = sensitivity_of(scenario, input_dim, label_dim)
@@ -204,7 +205,7 @@ def planned_losses(scenario: Scenario, input_dim: int, label_dim: int) -> dict[s
     design = planned_design(
         scenario,
         sensitivity,
-        received_watts=largest_received_watts(scenario, asked_watts),
+        received_watts=policy.largest_received_watts(scenario, asked_watts),
         floor=weakest_gain(scenario, distance_metres),
     )
     averaged = input_dim - (1 if scenario.workers.constant else 0)

@@ -6,7 +6,7 @@ docs/tables.md has what each is worth.
 from dataclasses import replace
 from typing import Final
 
-from airmixml.registries import ADVERSARIES, ENCODERS
+from airmixml.registries import ADVERSARIES, ENCODERS, NOISES
 from airmixml.scenario.consistency import rounds_refusal
 from airmixml.scenario.rules import AUTO
 from airmixml.scenario.tables import Learner, Mixing, Privacy, Radio, Workers
@@ -37,7 +37,7 @@ def choose(
     classes = workers.task == "classification"
     if workers.centre == AUTO:
         encoder = ENCODERS.load(workers.encoder)
-        heard = mixing.power == "dp" and radio.fading == "none" and privacy.noise == "receiver"
+        heard = mixing.power_policy.keeps_target and radio.fading == "none" and not NOISES.load(privacy.noise).brought
         heard = heard and not ADVERSARIES.load(privacy.adversary).own_receiver
         public = "public" if encoder.bounds_norm and getattr(encoder, "scales_inputs", True) else "none"
         refined = public == "public" and heard and not workers.several_rows

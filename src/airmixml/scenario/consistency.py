@@ -67,13 +67,6 @@ def check_consistency(tables: Tables) -> None:
         _check_several_rows(tables)
     if workers.centre_on_air:
         _check_private_centre(tables)
-    if privacy.noise != "receiver":
-        _check_workers_noise(tables)
-    elif privacy.adversary == "everyone":
-        raise ScenarioError(
-            'privacy.adversary = "everyone": needs privacy.noise = "masked" or "workers"; the noise of a receiver '
-            "hides nobody from somebody who hears each worker alone"
-        )
     if radio.schedule == "poisson":
         _check_poisson(tables)
     if mixing.prior and radio.scheduled and len(mixing.prior) != radio.scheduled:
@@ -84,7 +77,7 @@ def check_consistency(tables: Tables) -> None:
     if tables.learner.rounds and (refusal := rounds_refusal(workers, radio)):
         raise ScenarioError(refusal)
     _check_air(tables)
-    _check_integers(tables)
+    privacy.noise_kind.check(workers, radio, tables.air, mixing, privacy)
 
 
 def rounds_refusal(workers: Workers, radio: Radio) -> str:
@@ -233,34 +226,10 @@ def _check_poisson(tables: Tables) -> None:
             "workers that chance decides, each sends with the share 1 / radio.scheduled"
         )
     power = f'must be "dp" or "fixed" {poisson}; the power must not depend on who sends'
-    tables.must(mixing.power != "max", "mixing.power", power)
+    tables.must(not mixing.power_policy.follows_channels, "mixing.power", power)
     seats = f"must be at least {_SMALLEST_POISSON_DELTA:g} {poisson}, whose slots have seats for all but the rarest "
     tables.must(delta == 0.0 or delta >= _SMALLEST_POISSON_DELTA, "privacy.delta", f"{seats}tosses")
     tables.must_be("radio.max_participations", 0, f"{poisson}, which keeps no limit")
-
-
-def _check_workers_noise(tables: Tables) -> None:
-    """What noise and masks that the workers bring allow."""
-    radio, mixing, privacy, air = tables.radio, tables.mixing, tables.privacy, tables.air
-    noise = f'for privacy.noise = "{privacy.noise}"'
-    tables.must_be("radio.schedule", "fixed", f"{noise}: all must know who sends")
-    centre = f'must be "none", "own" or "public" {noise}'
-    tables.must(not tables.workers.centre_on_air, "workers.centre", centre)
-    tables.must(mixing.power != "max", "mixing.power", f'must be "dp" or "fixed" {noise}, which needs power too')
-    if mixing.policy == "nonmix" or 0.0 in mixing.prior:
-        told = 'mixing.policy = "nonmix"' if mixing.policy == "nonmix" else "mixing.prior with a share of 0"
-        raise ScenarioError(f'{told}: workers without a share would hide nobody; use mixing.policy = "equalmix"')
-    tables.must(privacy.mask_degree % 2 == 0, "privacy.mask_degree", "must be an even number")
-    most = f"must be at most radio.scheduled = {radio.scheduled}, who share masks, or 0"
-    tables.must(privacy.mask_degree <= (radio.scheduled or math.inf), "privacy.mask_degree", most)
-    if privacy.noise != "masked":
-        tables.must_be("privacy.most_absent", 0.0, f"{noise}, which has no masks")
-    tables.must_be("air.waveform", "single-carrier", noise)
-    tables.must_be("air.peak_power_dbm", math.inf, noise)
-    same = 'all antennas hear the same noise of the workers, and privacy.adversary = "everyone" has any number of them'
-    tables.must_be("air.antennas", 1, f"{noise}: {same}")
-    fade = f"needs air.truncation_db {noise}, which would take any power in a fade; -10, say"
-    tables.must(radio.fading == "none" or math.isfinite(air.truncation_db), "radio.fading", fade)
 
 
 def _check_private_centre(tables: Tables) -> None:
@@ -290,7 +259,7 @@ def _check_air(tables: Tables) -> None:
         "air.truncation_db",
         f'must be at most 0 for radio.fading = "none", {everybody}',
     )
-    if fading == "none" or air.truncation_db > -math.inf or tables.mixing.power != "dp":
+    if fading == "none" or air.truncation_db > -math.inf or not tables.mixing.power_policy.keeps_target:
         return
     for name, off in (("estimation_nmse_db", -math.inf), ("estimation_pilots", 0), ("speed_metres_per_second", 0.0)):
         tables.must(
@@ -362,35 +331,6 @@ def _check_echoes(tables: Tables, prefix_seconds: float) -> None:
     )
 
 
-def _check_integers(tables: Tables) -> None:
-    """What sums of integers allow."""
-    privacy, integers = tables.privacy, 'for privacy.arithmetic = "integers"'
-    if privacy.arithmetic == "real":
-        for key in ("privacy.modulus_bits", "privacy.sum_range"):
-            tables.must_be(key, 0, 'for privacy.arithmetic = "real"; it is for "integers"')
-        return
-    noise = f'must be "masked" or "workers" {integers}: workers bring integer noise'
-    tables.must(privacy.noise != "receiver", "privacy.noise", noise)
-    if not tables.air.is_ideal:
-        raise ScenarioError(
-            'privacy.arithmetic = "integers": needs the ideal air: residues must arrive exactly, and one wrong bit '
-            'spoils a number; use privacy.arithmetic = "real", or air.preset = "ideal"'
-        )
-    for key, wanted in {
-        "mixing.policy": "equalmix",
-        "mixing.prior": (),
-        "mixing.power": "dp",
-        "radio.fading": "none",
-        "workers.bits": 0,
-        "privacy.accountant": "gdp",
-        "privacy.sensitivity": "encoder",
-        "privacy.mask_share": 0.0,
-        "privacy.above_thermal_db": 0.0,
-    }.items():
-        tables.must_be(key, wanted, integers)
-    tables.must(privacy.modulus_bits != 1, "privacy.modulus_bits", "must be 2 to 62, or 0 for as many as it takes")
-
-
 def require_single_rows(workers: Workers, command: str) -> None:
     """Refuse workers with several rows each."""
     if workers.several_rows:
@@ -418,7 +358,7 @@ def require_classes(workers: Workers, command: str, *, single_rows: bool = True)
 
 def require_real_numbers(privacy: Privacy, what: str) -> None:
     """Refuse what treats Gaussian noise and analog signals where workers send integers."""
-    if privacy.arithmetic != "real":
+    if not privacy.noise_kind.real:
         raise ScenarioError(
             f'privacy.arithmetic = "{privacy.arithmetic}": {what} is made for real numbers in Gaussian noise; use '
             'privacy.arithmetic = "real", and airmix run, account and plan for integers'

@@ -67,6 +67,11 @@ class Scenario:
         return self.radio.scheduled / self.workers.count
 
     @property
+    def slots_on_air(self) -> int:
+        """Slots of a run, those of its rounds included."""
+        return self.radio.slots + self.learner.rounds
+
+    @property
     def rounds_share(self) -> float:
         """The share of the privacy loss (of mu^2) that rounds have together, where there are any."""
         return self.learner.rounds_share or (_ROUNDS_SHARE if self.workers.task == "classification" else 0.5)

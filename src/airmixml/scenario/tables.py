@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from airmixml.errors import ScenarioError
-from airmixml.registries import ACCOUNTANTS, ADVERSARIES, DESCENTS, ENCODERS, LEARNERS, PAYLOADS
+from airmixml.registries import ACCOUNTANTS, ADVERSARIES, DESCENTS, ENCODERS, LEARNERS, NOISES, PAYLOADS, POWER_POLICIES
 from airmixml.scenario.air import Air
 from airmixml.scenario.rules import AUTO, Choice, Items, Label, Named, Real, Text, Whole, check_fields, key
 
@@ -206,7 +206,7 @@ class Mixing(Table):
     assignment: str = key("random", Choice(("random", "max-min")), "which scheduled worker gets which ratio")
     power: str = key(
         "dp",
-        Choice(("max", "dp", "fixed")),
+        Choice(POWER_POLICIES),
         "power scale beta: the power limit, the privacy target, or power_scale_watts",
     )
     power_scale_watts: float = key(
@@ -219,6 +219,11 @@ class Mixing(Table):
             raise ScenarioError(
                 f"mixing.prior sums to {sum(self.prior):g}: must sum to 1; divide each share by that sum"
             )
+
+    @property
+    def power_policy(self) -> Any:
+        """What ``power`` names."""
+        return POWER_POLICIES.load(self.power)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -251,7 +256,7 @@ class Privacy(Table):
     colluders: int = key(0, Whole(low=0, high=10**9), "workers that tell the adversary their samples and slots")
     noise: str = key(
         "receiver",
-        Choice(("receiver", "workers", "masked")),
+        Choice(NOISES),
         "what hides a worker: the receiver's noise, the workers' own, or that and masks that cancel in the sum",
     )
     arithmetic: str = key(
@@ -298,6 +303,12 @@ class Privacy(Table):
         10.0, Real(low=1e-3, high=1e6), "distance from a worker, in the worst case the one farthest from the server"
     )
     eavesdropper_antennas: int = key(1, Whole(low=1, high=10**6), "antennas that the eavesdropper combines coherently")
+
+    @property
+    def noise_kind(self) -> Any:
+        """What hides a worker: what ``noise`` names, on these numbers."""
+        kind = NOISES.load(self.noise)
+        return kind if self.arithmetic == "real" else kind.on_integers(self)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,16 +2,6 @@
 
 from airmixml.sweeps.batched_task import SweepResult, run_sweep
 from airmixml.sweeps.batches import Failed, Part, cut_into_batches
-from airmixml.sweeps.kinds.stacks import Energies, Sent, Trained, Trainings
+from airmixml.sweeps.stacks import Energies, Sent, Trained, Trainings
 
-__all__ = [
-    "Energies",
-    "Failed",
-    "Part",
-    "Sent",
-    "SweepResult",
-    "Trained",
-    "Trainings",
-    "cut_into_batches",
-    "run_sweep",
-]
+__all__ = ["Energies", "Failed", "Part", "Sent", "SweepResult", "Trained", "Trainings", "cut_into_batches", "run_sweep"]

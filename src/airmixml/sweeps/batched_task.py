@@ -104,12 +104,15 @@ class BatchedTask:
             work = _WorkDone(self._parts, left, self._progress)
 
             def told(batch: Batch, message: float | Finished) -> None:
-                if not isinstance(message, Finished):
-                    work.share(batch, left, message)
+                if not isinstance(message, Finished):  # the share of a batch that is done: its finished parts first
+                    unfinished = [part for part in batch if part in left]
+                    finished_ones = len(batch) - len(unfinished)
+                    share = (message * len(batch) - finished_ones) / max(1, len(unfinished))
+                    work.report(dict.fromkeys(unfinished, share))
                 elif message.part in left:  # else it was told before
                     finished(message.part, message)
                     del left[message.part]  # not before: what cannot be written is told again at the end of its batch
-                    work.finish(message.part)
+                    work.report({message.part: 1.0})
 
             def left_behind(batch: Batch) -> list[Batch]:
                 return [(part,) for part in batch if part in left] if len(batch) > 1 else []
@@ -129,27 +132,16 @@ class _WorkDone:
     """Adds up how far all parts together are."""
 
     def __init__(self, parts: Mapping[Part, None], left: Mapping[Part, None], tell: Progress) -> None:
-        self._all = max(1, sum(part.work for part in parts))
-        self._done = float(sum(part.work for part in parts if part not in left))
-        self._shares: dict[Part, float] = {}  # of what is not finished yet
-        self._tell = tell
-        self._report()
+        self._all, self._tell = max(1, sum(part.work for part in parts)), tell
+        self._shares = {part: 0.0 if part in left else 1.0 for part in parts}
+        self._done = sum(part.work * share for part, share in self._shares.items())
+        self.report({})
 
-    def share(self, batch: Batch, left: Mapping[Part, None], share: float) -> None:
-        """Take into account which share of a batch is done: its finished parts first."""
-        unfinished = [part for part in batch if part in left]
-        each = (share * len(batch) - (len(batch) - len(unfinished))) / max(1, len(unfinished))
-        for part in unfinished:
-            self._done += part.work * (each - self._shares.get(part, 0.0))
-            self._shares[part] = each
-        self._report()
-
-    def finish(self, part: Part) -> None:
-        """Take into account that a part is done."""
-        self._done += part.work * (1.0 - self._shares.pop(part, 0.0))
-        self._report()
-
-    def _report(self) -> None:
+    def report(self, shares: Mapping[Part, float]) -> None:
+        """Take into account which share of these parts is done."""
+        for part, share in shares.items():
+            self._done += part.work * (share - self._shares[part])
+            self._shares[part] = share
         self._tell("sweep", int(_SHARES * self._done / self._all + _ROUNDING), _SHARES)
 
 
@@ -188,18 +180,9 @@ def run_sweep(
 ) -> SweepResult:
     """Run all batches that the folder does not hold yet and return the outcomes of all.
 
-    Every part is kept as soon as it is finished, so an interrupted sweep is resumed where it was. The number of jobs
-    and the engine do not change a result.
-
-    Args:
-        batches: what to run.
-        folder: where finished parts are kept.
-        jobs: batches at a time (1: in this process; 0: as many as cores, memory or the cluster allow).
-        engine: "ray" for a Ray cluster, else this machine.
-        data_dir: folder to look for MNIST in.
-        checkpoint_seconds: time between checkpoints of a training.
-        progress: told how far all batches together are.
-        budget: what the parts spend, where a ledger counts it.
+    Every part is kept in the folder as soon as it is finished, so an interrupted sweep is resumed where it was. The
+    number of jobs (batches at a time; 1: in this process; 0: as many as cores, memory or the cluster allow) and the
+    engine ("ray", or this machine) do not change a result. ``budget`` is what the parts spend, if a ledger counts it.
     """
     place = Place(data_dir=data_dir, checkpoint_seconds=checkpoint_seconds)
     task = BatchedTask(batches, place, folder, engine=engine, jobs=jobs, progress=progress)

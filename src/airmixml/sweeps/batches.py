@@ -1,6 +1,6 @@
 """Batches: scenarios that are run together, on any engine, and kept as soon as they are finished.
 
-A kind says what is done with scenarios (``sweeps/kinds``, one file each). What it keeps in one file is a part: one
+A kind says what is done with scenarios (``cells.py``, ``stacks.py``). What it keeps in one file is a part: one
 cell of a grid, or all networks of one stack. What a part gives depends on nothing but the part and the kind of device:
 not on the number of jobs, the engine, or which other parts there are.
 """
@@ -11,22 +11,23 @@ import hashlib
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from airmixml.data import KnownDataSet, known_dataset, warn_of_clipping
 from airmixml.devices import physical_memory_bytes
 from airmixml.engines.work import Tell
-from airmixml.errors import AirMixError
+from airmixml.errors import AirMixError, DataError, PluginError, RunFolderError
 from airmixml.progress import Progress
 from airmixml.registries import DATASETS
 from airmixml.scenario import Scenario
 from airmixml.storage.run_folder import identity_of
 from airmixml.streams import Streams
 from airmixml.version import __version__
+from airmixml.wording import one_line
 from airmixml.workers import encoded_dim
 
 if TYPE_CHECKING:
@@ -45,13 +46,8 @@ class Kind(ABC):
     """What is done with scenarios, and what of it is kept."""
 
     name: ClassVar[str]
-    stacked: ClassVar[bool] = False
-    """Whether all scenarios of a batch are kept in one file, because they depend on each other."""
-    on_device: ClassVar[bool] = True
-    """Whether it computes on the device that was asked for, or on the CPU anyway."""
-
-    needs_data: ClassVar[bool] = True
-    """Whether data are loaded."""
+    stacked: ClassVar[bool] = False  #: all scenarios of a batch depend on each other, and are kept in one file
+    needs_data: ClassVar[bool] = True  #: data are loaded, on the device that was asked for; else it is the CPU
 
     @property
     def asked(self) -> str:
@@ -111,19 +107,12 @@ class Kind(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """Scenarios whose outcomes are kept in one file.
+    """Scenarios whose outcomes are kept in one file."""
 
-    Attributes:
-        kind: what is done with them.
-        scenarios: one, or those of a stack.
-        device: where to compute.
-        data: digest of the user's files.
-    """
-
-    kind: Kind
-    scenarios: tuple[Scenario, ...]
-    device: str = "cpu"
-    data: str = ""
+    kind: Kind  #: what is done with them
+    scenarios: tuple[Scenario, ...]  #: one, or those of a stack
+    device: str = "cpu"  #: where to compute
+    data: str = ""  #: digest of the user's files
 
     @cached_property
     def digest(self) -> str:
@@ -149,8 +138,7 @@ class Part:
         return self.scenarios[0].seed
 
 
-Batch = tuple[Part, ...]
-"""Parts of one kind that are run together."""
+Batch = tuple[Part, ...]  #: Parts of one kind that are run together
 
 
 def cut_into_batches(scenarios: Sequence[Scenario], kind: Kind, *, device: str = "cpu", jobs: int = 1) -> list[Batch]:
@@ -159,7 +147,7 @@ def cut_into_batches(scenarios: Sequence[Scenario], kind: Kind, *, device: str =
     No batch is so large that one of the jobs would be left without work; ``jobs`` = 0 puts every scenario alone. Where
     scenarios are not stacked, how they are cut changes no outcome.
     """
-    device = device if kind.on_device else "cpu"
+    device = device if kind.needs_data else "cpu"
     digests: dict[tuple[str, str], str] = {}  # of the user's files: data, and what an encoder is made of
     groups: dict[Hashable, list[Scenario]] = {}
     for scenario in dict.fromkeys(scenarios):
@@ -205,25 +193,45 @@ class Failed:
     error: str
 
 
+Member = TypeVar("Member")
+Result = TypeVar("Result")
+
+
+def together_or_alone(
+    groups: Iterable[Sequence[Member]], run: Callable[[Sequence[Member]], Iterable[Result]]
+) -> Iterator[tuple[Member, Result | Failed]]:
+    """Yield what ``run`` gives for each member of a group; where one is refused, the others are run alone.
+
+    What is not of a member's making, and may be mended, is raised: the same command tries again.
+    """
+    waiting = [list(group) for group in groups]
+    while waiting:
+        left = waiting.pop(0)
+        alone = len(left) == 1
+        try:
+            for result in run(tuple(left)):
+                yield left.pop(0), result
+        except (DataError, PluginError, RunFolderError):
+            raise
+        except AirMixError as problem:
+            if alone:
+                yield left[0], Failed(error=one_line(str(problem)))
+            else:
+                waiting[:0] = [[member] for member in reversed(left)]
+
+
 def silent_share(_share: Any) -> None:
     """Report nothing of how far a batch is."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where batches find MNIST and keep their beginnings, and what is told how far they are.
+    """Where batches find MNIST and keep their beginnings, and what is told how far they are."""
 
-    Attributes:
-        data_dir: folder to look for MNIST in.
-        folder: for the beginnings of parts; None where nothing can be kept.
-        checkpoint_seconds: time between checkpoints of a training.
-        tell: gets the share of a batch that is done.
-    """
-
-    data_dir: Path | None = None
-    folder: Path | None = None
-    checkpoint_seconds: float = 5.0
-    tell: Tell = silent_share
+    data_dir: Path | None = None  #: folder to look for MNIST in
+    folder: Path | None = None  #: for the beginnings of parts; None where nothing can be kept
+    checkpoint_seconds: float = 5.0  #: time between checkpoints of a training
+    tell: Tell = silent_share  #: gets the share of a batch that is done
 
     def beginnings(self, part: Part) -> Path | None:
         """Return the folder for the beginnings of a part."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,11 +20,11 @@ from airmixml.storage.run_folder import identity_of
 from airmixml.storage.study import consecutive_seeds, study_folder, study_path
 from airmixml.sweeps.batched_task import run_sweep
 from airmixml.sweeps.batches import Batch, cut_into_batches, useful_jobs
-from airmixml.sweeps.kinds import CELL_KINDS, COMMAND_OPTIONS
-from airmixml.sweeps.kinds.cells import CellKind, CellOutcome, Measured
+from airmixml.sweeps.cells import CellKind, CellOutcome, Measured
+from airmixml.sweeps.command_cells import check_word, kind_of
 from airmixml.sweeps.sweep_files import write_sweep
 from airmixml.sweeps.swept import FILES, Command, Swept, SweptRow
-from airmixml.wording import did_you_mean, one_line, shown
+from airmixml.wording import one_line
 from airmixml.workers import settle
 
 if TYPE_CHECKING:
@@ -40,24 +39,7 @@ SIMULATION_NOTE: Final = (
 )
 
 
-def sweep(
-    scenario: Scenario,
-    grid: Mapping[str, Iterable[Any]],
-    *,
-    seeds: int = 1,
-    command: Command = "run",
-    metrics: Sequence[str] = (),
-    engine: str = "processes",
-    jobs: int = 0,
-    out: Path | str | None = None,
-    force: bool = False,
-    device: str = "cpu",
-    data_dir: Path | None = None,
-    attacks: Sequence[str] | None = None,
-    audit: AuditSettings | None = None,
-    ledger: Path | str | None = None,
-    progress: Progress = silent,
-) -> Any:
+def sweep(scenario: Scenario, grid: Mapping[str, Iterable[Any]], **settings: Any) -> Any:
     """Run a command on every combination of the grid's values with every seed; return a pandas DataFrame.
 
     The frame has one row per cell and seed, with every metric of the command and an ``error`` where the cell failed.
@@ -67,6 +49,7 @@ def sweep(
     Args:
         scenario: what is swept.
         grid: values of each key, such as ``{"privacy.epsilon": [0.5, 1, 5]}``.
+        settings: the keyword arguments that follow.
         seeds: how many, beginning with the scenario's.
         command: "run", "attack" or "audit".
         metrics: those in the table and (the first) in the picture; the frame has all.
@@ -77,29 +60,13 @@ def sweep(
         force: remove what another sweep left there.
         device: where to compute.
         data_dir: folder to look for MNIST in.
-        attacks: names of attacks, for the command "attack"; all by default.
-        audit: settings for the command "audit".
         ledger: file of budgets for simulations, for the command "run": cells that together would pass a worker's are
             refused before any of them is sent, and what they spend is kept there.
         progress: told how far all cells together are.
+        attacks: names of attacks, for the command "attack"; all by default.
+        audit: settings for the command "audit".
     """
-    swept = sweep_grid(
-        scenario,
-        Grid.of(grid),
-        seeds=seeds,
-        command=command,
-        metrics=metrics,
-        engine=engine,
-        jobs=jobs,
-        out=out,
-        force=force,
-        device=device,
-        data_dir=data_dir,
-        ledger=ledger,
-        progress=progress,
-        attacks=attacks,
-        audit=audit,
-    )
+    swept = sweep_grid(scenario, Grid.of(grid), **settings)
     write_sweep(swept)
     return swept.to_frame()
 
@@ -119,14 +86,12 @@ def sweep_grid(
     data_dir: Path | None = None,
     ledger: Path | str | None = None,
     progress: Progress = silent,
+    attacks: Sequence[str] | None = None,
+    audit: AuditSettings | None = None,
     announce: Callable[[str], None] = lambda _line: None,
-    **options: Any,
 ) -> Swept:
-    """Run what ``sweep`` runs and return everything that it gave; ``announce`` gets one line before it begins.
-
-    ``options`` are those of one command alone: ``attacks``, ``audit``.
-    """
-    started, kind = time.perf_counter(), kind_of(command, ledger=ledger, **options)
+    """Run what ``sweep`` runs and return everything that it gave; ``announce`` gets one line before it begins."""
+    started, kind = time.perf_counter(), kind_of(command, ledger=ledger, attacks=attacks, audit=audit)
     check_engine(engine, jobs)
     numbers = list(consecutive_seeds(scenario, seeds))
     grid.check_size(seeds)
@@ -183,36 +148,11 @@ def _batches(scenarios: Sequence[Scenario], kind: CellKind, device: str, engine:
 
 def check_engine(engine: str, jobs: int) -> None:
     """Refuse an engine that does not exist, a number of jobs that is none, and a script that would start itself."""
-    _check_word("engine", engine, ENGINES)
+    check_word("engine", engine, ENGINES)
     if not (isinstance(jobs, int) and 0 <= jobs <= 4096):
         raise ScenarioError(f"--jobs = {jobs}: must be at least 1 and at most 4096 (0: as many as there are cores)")
     if engine != "ray" and jobs != 1:
         end_if_started_by_script()
-
-
-def check_command(name: str) -> Command:
-    """Return the name of a command that can be swept; refuse any other."""
-    _check_word("command", name, tuple(CELL_KINDS))
-    return name
-
-
-def _check_word(option: str, value: str, allowed: Sequence[str]) -> None:
-    if value not in allowed:
-        raise ScenarioError(
-            f"--{option} = {shown(value)}: must be one of {', '.join(allowed)}{did_you_mean(str(value), allowed)}"
-        )
-
-
-def kind_of(command: str, **options: Any) -> CellKind:
-    """Return what the command does with a cell; refuse options of another command."""
-    check_command(command)
-    for name, given in options.items():
-        owner = COMMAND_OPTIONS[name]
-        if given is not None and owner != command:
-            raise ScenarioError(f"--{name}: belongs to --command {owner}, not to {command}; leave it out")
-    module, _, name = CELL_KINDS[command].partition(":")
-    kind: type[CellKind] = getattr(import_module(module), name)
-    return kind.of(**options)
 
 
 def _scenarios(
@@ -274,7 +214,7 @@ def _notes(base: Scenario, grid: Grid, kind: CellKind, scenarios: Sequence[Scena
     """Return what a reader of the table must know."""
     notes = [SIMULATION_NOTE]
     targets = [key for key in grid.keys if key in ("privacy.epsilon", "privacy.delta", "privacy.accountant")]
-    if targets and all(each.mixing.power != "dp" for each in scenarios):
+    if targets and not any(each.mixing.power_policy.keeps_target for each in scenarios):
         notes.append(
             f'mixing.power = "{base.mixing.power}": {targets[0]} decides no power here; add --set mixing.power=dp'
         )

@@ -26,14 +26,8 @@ def panel_grid(
 ) -> tuple[Figure, list[Axes]]:
     """Return a figure and its panels, at most four beside each other.
 
-    Args:
-        count: how many panels.
-        title: stands above all, in letters of that ``size``.
-        inches: width and height of a panel.
-        narrowest: width of the figure at least, in inches.
-        above: room for the title, in inches.
-        size: of the title's letters.
-        subplots: other arguments of ``Figure.subplots``.
+    A panel is so many ``inches`` wide and high, the figure at least ``narrowest``; ``above`` is room for the title, in
+    letters of that ``size``.
     """
     columns = min(_PER_ROW, count)
     lines = -(-count // columns)

@@ -15,9 +15,8 @@ from airmixml.output.tables import Table, rows_csv, terminal_table, write_all
 from airmixml.scenario import keys_in_force
 from airmixml.scenario.grid import Point, value_text
 from airmixml.storage.files import write_bytes, writing_to
-from airmixml.sweeps.summary import summarise, summary_text
 from airmixml.sweeps.sweep_picture import draw_sweep, drawn_metric, picture_note
-from airmixml.sweeps.swept import FILES, Swept, SweptRow, by_reason, plain_value
+from airmixml.sweeps.swept import FILES, Swept, SweptRow, by_reason, plain_value, summarise, summary_text
 
 NO_PARQUET: Final = "no sweep.parquet: pyarrow is not installed; pip install 'airmixml[parquet]' and repeat the command"
 

@@ -15,8 +15,7 @@ from airmixml.output.figures import COLOURS, GREY, finish_axis, save_png_and_svg
 from airmixml.output.numbers import plural
 from airmixml.scenario.grid import Point, value_text
 from airmixml.sweeps.panels import error_line, panel_grid
-from airmixml.sweeps.summary import Summary, summarise, summary_text, unit_of
-from airmixml.sweeps.swept import Swept
+from airmixml.sweeps.swept import Summary, Swept, summarise, summary_text, unit_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -20,30 +20,19 @@ NOT_ALONE: Final = {
 
 @dataclass(frozen=True, kw_only=True)
 class ImpairmentLadder:
-    """One impairment and the sizes that are tried.
+    """One impairment and the sizes that are tried."""
 
-    Attributes:
-        key: of the table ``[air]``.
-        name: what it is, in a few words.
-        unit: of its size.
-        sizes: from mild to severe.
-        hardware: what real devices have.
-        log: whether equal steps are equal factors.
-        needs: other keys without which it does nothing, and their values.
-        along: keys that belong to it: the value of a class of hardware is judged together with that class's own.
-        tells: whether it can raise epsilon above what was planned.
-        limits: what a class of hardware has where its air leaves the key out, so that designs can be compared on it.
-    """
-
-    key: str
-    name: str
-    unit: str
-    sizes: tuple[float, ...]
-    hardware: str
-    log: bool = True
-    needs: dict[str, Any] = field(default_factory=dict)
+    key: str  #: of the table ``[air]``
+    name: str  #: what it is, in a few words
+    unit: str  #: of its size
+    sizes: tuple[float, ...]  #: from mild to severe
+    hardware: str  #: what real devices have
+    log: bool = True  #: whether equal steps are equal factors
+    needs: dict[str, Any] = field(default_factory=dict)  #: other keys without which it does nothing, and their values
+    #: keys that belong to it; the value of a class of hardware is judged together with that class's own
     along: tuple[str, ...] = ()
-    tells: bool = False
+    tells: bool = False  #: whether it can raise epsilon above what was planned
+    #: what a class of hardware has where its air leaves the key out, so that designs can be compared on it
     limits: dict[str, float] = field(default_factory=dict)
 
     @classmethod
@@ -110,48 +99,29 @@ def chosen_ladders(only: str | None) -> tuple[ImpairmentLadder, ...]:
     return tuple(each for each in IMPAIRMENT_LADDERS if each.key in asked)
 
 
-@dataclass
 class LadderSearch:
     """Where the search along one ladder stands: try the most severe size, then halve what is left.
 
     The size before the first one is none at all, which is tolerated by definition. Every size that the answer names was
-    tried: the search assumes nothing but that more is not better.
+    tried: the search assumes nothing but that more is not better. ``coarse`` leaves out every second size, and keeps
+    the most severe.
     """
 
-    ladder: ImpairmentLadder
-    coarse: bool = False
-    tolerated: int = -1  # place of the most severe size known to be tolerated
-    refused: int = field(init=False)  # place of the mildest size known not to be
-
-    def __post_init__(self) -> None:
-        self.refused = len(self.rungs)
-
-    @property
-    def rungs(self) -> tuple[float, ...]:
-        """The sizes; ``coarse`` leaves out every second, and keeps the most severe."""
-        return self.ladder.sizes[::-2][::-1] if self.coarse else self.ladder.sizes
-
-    @property
-    def next_size(self) -> float | None:
-        """What to try next; None when the answer is known."""
-        if self.refused == len(self.rungs):
-            return None if self.tolerated == len(self.rungs) - 1 else self.rungs[-1]
-        return self.rungs[(self.tolerated + self.refused) // 2] if self.refused - self.tolerated > 1 else None
+    def __init__(self, ladder: ImpairmentLadder, *, coarse: bool = False) -> None:
+        self.ladder = ladder
+        self._rungs = ladder.sizes[::-2][::-1] if coarse else ladder.sizes
+        self._tolerated, self._refused = -1, len(self._rungs)
+        self.next_size: float | None = self._rungs[-1]  # what to try next; None when the answer is known
+        self.tried: list[float] = []
+        self.largest_tolerated: float | None = None  # None where not even the mildest is
+        self.smallest_refused: float | None = None  # None where all are tolerated
 
     def told(self, size: float, *, tolerated: bool) -> None:
         """Take into account whether a size is tolerated."""
-        place = self.rungs.index(size)
+        self.tried.append(size)
         if tolerated:
-            self.tolerated = max(self.tolerated, place)
+            self._tolerated, self.largest_tolerated = self._rungs.index(size), size
         else:
-            self.refused = min(self.refused, place)
-
-    @property
-    def largest_tolerated(self) -> float | None:
-        """The most severe size that is tolerated; None where not even the mildest is."""
-        return self.rungs[self.tolerated] if self.tolerated >= 0 else None
-
-    @property
-    def smallest_refused(self) -> float | None:
-        """The mildest size that is not tolerated; None where all are."""
-        return self.rungs[self.refused] if self.refused < len(self.rungs) else None
+            self._refused, self.smallest_refused = self._rungs.index(size), size
+        between = (self._tolerated + self._refused) // 2
+        self.next_size = self._rungs[between] if self._refused - self._tolerated > 1 else None

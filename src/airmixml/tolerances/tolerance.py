@@ -18,21 +18,14 @@ FILES: Final = (*(f"tolerances.{suffix}" for suffix in ("md", "csv", "json", "pn
 
 @dataclass(frozen=True, kw_only=True)
 class Tried:
-    """One size that was tried.
+    """One size that was tried."""
 
-    Attributes:
-        size: how bad the impairment was.
-        scores: with each seed, in points (accuracy in per cent); empty where it could not be run.
-        falls: by how many points each is below that of the ideal air with the same seed.
-        test_error: standard error of a mean score that is due to the number of test samples; 0 where it is not known.
-        error: why it could not be run.
-    """
-
-    size: float
-    scores: tuple[float, ...]
-    falls: tuple[float, ...]
+    size: float  #: how bad the impairment was
+    scores: tuple[float, ...]  #: with each seed, in points (accuracy in per cent); empty where it could not be run
+    falls: tuple[float, ...]  #: by how many points each is below that of the ideal air with the same seed
+    #: standard error of a mean score that is due to the number of test samples; 0 where it is not known
     test_error: float = 0.0
-    error: str = ""
+    error: str = ""  #: why it could not be run
 
     @property
     def score(self) -> float:
@@ -68,25 +61,16 @@ class Tried:
 
 @dataclass(frozen=True, kw_only=True)
 class Delivered:
-    """What one class of hardware has of an impairment, and whether that is tolerated.
+    """What one class of hardware has of an impairment, and whether that is tolerated."""
 
-    Attributes:
-        air: name of the class, an air that comes with the package.
-        size: what it has; None where it has none of it.
-        tolerated: by accuracy; None where it has none.
-        fall: in points, where just this was tried.
-        epsilon: what a system without margin would spend; None where the impairment does not change it.
-        target_kept: whether that is within the target; None likewise.
-        along: other keys of the class that were set with it.
-    """
-
-    air: str
-    size: float | None
-    tolerated: bool | None = None
-    fall: float | None = None
+    air: str  #: name of the class, an air that comes with the package
+    size: float | None  #: what it has; None where it has none of it
+    tolerated: bool | None = None  #: by accuracy; None where it has none
+    fall: float | None = None  #: in points, where just this was tried
+    #: what a system without margin would spend; None where the impairment does not change it
     epsilon: float | None = None
-    target_kept: bool | None = None
-    along: dict[str, Any]
+    target_kept: bool | None = None  #: whether that is within the target; None likewise
+    along: dict[str, Any]  #: other keys of the class that were set with it
 
     @property
     def is_ok(self) -> bool | None:
@@ -100,29 +84,18 @@ class Delivered:
 
 @dataclass(frozen=True, kw_only=True)
 class Tolerance:
-    """What is known of one impairment.
+    """What is known of one impairment."""
 
-    Attributes:
-        ladder: what it is.
-        tolerated: most severe size at which the accuracy holds; None where not even the mildest is tolerated.
-        refused: mildest size at which it does not; None where all are tolerated.
-        tried: all sizes with their accuracies, from mild to severe.
-        why_not: why none of the sizes could be run; empty where some could.
-        epsilons: what a system without margin would spend, by size, from mild to severe.
-        private: most severe size with which the target holds; None where there is none, or nothing to ask.
-        revealing: mildest size with which it does not.
-        delivered: what each class of hardware has.
-    """
-
-    ladder: ImpairmentLadder
+    ladder: ImpairmentLadder  #: what it is
+    #: most severe size at which the accuracy holds; None where not even the mildest is tolerated
     tolerated: float | None
-    refused: float | None
-    tried: tuple[Tried, ...]
-    why_not: str
-    epsilons: dict[float, float | None]
-    private: float | None
-    revealing: float | None
-    delivered: tuple[Delivered, ...]
+    refused: float | None  #: mildest size at which it does not; None where all are tolerated
+    tried: tuple[Tried, ...]  #: all sizes with their accuracies, from mild to severe
+    why_not: str  #: why none of the sizes could be run; empty where some could
+    epsilons: dict[float, float | None]  #: what a system without margin would spend, by size, from mild to severe
+    private: float | None  #: most severe size with which the target holds; None where there is none, or nothing to ask
+    revealing: float | None  #: mildest size with which it does not
+    delivered: tuple[Delivered, ...]  #: what each class of hardware has
 
     @property
     def asks_privacy(self) -> bool:
@@ -156,37 +129,21 @@ class Tolerance:
 
 @dataclass(frozen=True, kw_only=True)
 class Tolerances:
-    """Everything that a study found.
+    """Everything that a study found."""
 
-    Attributes:
-        scenario: with the base air.
-        metric: what is compared.
-        drop: how many points it may fall.
-        seeds: of each size.
-        ideal: score of each seed on the ideal air, in points.
-        base: the same on the base air.
-        found: each impairment.
-        target: epsilon that the power is set for; None where power follows from no target.
-        needed: transmit power on the ideal air, where it follows from a target.
-        kept: runs that were there already.
-        runs: all runs.
-        out: folder with everything.
-        seconds: how long it took.
-    """
-
-    scenario: Scenario
-    metric: str
-    drop: float
-    seeds: Sequence[int]
-    ideal: tuple[float, ...]
-    base: tuple[float, ...]
-    found: tuple[Tolerance, ...]
-    target: float | None
-    needed: NeededPower | None
-    kept: int
-    runs: int
-    out: Path
-    seconds: float
+    scenario: Scenario  #: with the base air
+    metric: str  #: what is compared
+    drop: float  #: how many points it may fall
+    seeds: Sequence[int]  #: of each size
+    ideal: tuple[float, ...]  #: score of each seed on the ideal air, in points
+    base: tuple[float, ...]  #: the same on the base air
+    found: tuple[Tolerance, ...]  #: each impairment
+    target: float | None  #: epsilon that the power is set for; None where power follows from no target
+    needed: NeededPower | None  #: transmit power on the ideal air, where it follows from a target
+    kept: int  #: runs that were there already
+    runs: int  #: all runs
+    out: Path  #: folder with everything
+    seconds: float  #: how long it took
 
     @property
     def floor(self) -> float:

@@ -112,7 +112,7 @@ def terminal_tolerances(found: Tolerances) -> Table:
             [
                 escape(each.ladder.label),
                 *_limits(found, each),
-                *(_coloured(class_has, escape(_delivered(class_has))) for class_has in each.delivered),
+                *(_coloured(has, escape(_delivered(has))) for has in each.delivered),
             ]
             for each in found.found
         ],
@@ -161,18 +161,12 @@ def _delivered(has: Delivered) -> str:
 
 
 def _coloured(has: Delivered, text: str) -> str:
-    if has.size is None:
-        return text
-    return f"[{'green' if has.is_ok else 'red'}]{text}[/]"
+    return text if has.size is None else f"[{'green' if has.is_ok else 'red'}]{text}[/]"
 
 
-def size_text(size: Any) -> str:
+def size_text(size: float) -> str:
     """Return a size with few digits: 0.05, 240, 1e-07."""
-    if not isinstance(size, int | float):
-        return str(size)
-    if size and math.isfinite(size) and abs(size) < _MILLI:
-        return f"{size:.2g}"
-    return f"{size:g}"
+    return f"{size:.2g}" if 0.0 < abs(size) < _MILLI else f"{size:g}"
 
 
 def draw_tolerances(found: Tolerances, stem: Path) -> list[Path]:

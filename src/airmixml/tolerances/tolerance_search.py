@@ -2,12 +2,14 @@
 
 import math
 import shutil
+import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from airmixml.data import known_dataset
 from airmixml.errors import AirMixError, ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.radio.power_calibration import check_privacy_target
@@ -17,13 +19,18 @@ from airmixml.scenario.consistency import require_real_numbers
 from airmixml.storage.run_folder import identity_of
 from airmixml.storage.study import consecutive_seeds, study_folder, study_path
 from airmixml.streams import Streams
+from airmixml.sweeps.batched_task import run_sweep
+from airmixml.sweeps.batches import cut_into_batches, dimensions
+from airmixml.sweeps.cells import CellOutcome, Measured
+from airmixml.sweeps.command_cells import RunCells
 from airmixml.sweeps.grid_sweep import CELLS, check_engine
 from airmixml.tolerances.impairment_ladder import ImpairmentLadder, LadderSearch, chosen_ladders
-from airmixml.tolerances.runs_on_airs import RunsOnAirs
-from airmixml.tolerances.tolerance import FILES, Delivered, Tolerance, Tolerances
+from airmixml.tolerances.tolerance import FILES, Delivered, Tolerance, Tolerances, Tried
 from airmixml.tolerances.unplanned_epsilon import SLACK, Epsilons
+from airmixml.wording import one_line
 
 PRIVACY: Final = "privacy"
+METRICS: Final = {"classification": "accuracy.final", "regression": "scores.r2", "multi-label": "scores.labels_right"}
 _BEST_FIRST: Final = ("lab", "campus")
 HARDWARE: Final = tuple(
     dict.fromkeys(name for name in (*_BEST_FIRST, *AIR_PRESETS) if name in AIR_PRESETS and name != "ideal")
@@ -77,18 +84,19 @@ def find_tolerances(
     identity = {**identity_of(scenario.with_seed(0)), "tolerances": True}
     own, begun = (CELLS, PRIVACY, *FILES), (folder / CELLS).exists()
     with study_folder(folder, identity, holds="a study of tolerances", own=own, force=force):
-        where: dict[str, Any] = {"engine": engine, "jobs": jobs, "device": device, "data_dir": data_dir}
-        trials = RunsOnAirs(scenario, numbers, folder / CELLS, where)
-        study = _Search(scenario, trials, chosen, drop=drop, quick=quick, progress=progress)
+        where: dict[str, Any] = {"engine": engine, "jobs": jobs, "data_dir": data_dir}
+        trials = _Trials(scenario, numbers, folder / CELLS, device, where, progress)
         try:
-            base = study.run_unchanged()
+            trials.run([Air(), scenario.air], "ideal air")
+            trials.ideal, base = trials.scores(Air()), trials.scores(scenario.air)
         except AirMixError:
             if not begun:
                 shutil.rmtree(folder / CELLS, ignore_errors=True)  # why nothing can be run is not worth a folder
             raise
+        study = _Search(trials, chosen, drop=drop, quick=quick)
         study.search_accuracy()
         needed, epsilons = None, None
-        if scenario.mixing.power == "dp":
+        if scenario.mixing.power_policy.keeps_target:
             epsilons = Epsilons(scenario, _dimensions(scenario, data_dir), folder / PRIVACY)
             needed = epsilons.needed_power()
         found = []
@@ -101,13 +109,13 @@ def find_tolerances(
         metric=trials.metric,
         drop=drop,
         seeds=numbers,
-        ideal=study.ideal,
+        ideal=trials.ideal,
         base=base,
         found=tuple(found),
         target=scenario.privacy.epsilon if epsilons is not None else None,
         needed=needed,
         kept=trials.kept,
-        runs=trials.runs,
+        runs=len(trials.outcomes),
         out=folder,
         seconds=time.perf_counter() - started,
     )
@@ -115,63 +123,112 @@ def find_tolerances(
 
 def _dimensions(scenario: Scenario, data_dir: Path | None) -> tuple[int, int]:
     """Return d_X as it leaves the encoder, and d_Y."""
-    from airmixml.data import known_dataset
-    from airmixml.workers import encoded_dim, load_dataset
+    from airmixml.workers import load_dataset
 
-    known = known_dataset(scenario.workers.dataset)
-    if known is not None:
-        return encoded_dim(scenario.workers, known.input_dim), known.label_dim
+    if known_dataset(scenario.workers.dataset) is not None:
+        return dimensions(scenario)
     dataset = load_dataset(scenario.workers, Streams(scenario.seed), data_dir=data_dir)
     return dataset.input_dim, dataset.label_dim
 
 
-class _Search:
-    """One scenario, its runs, and where the search along each ladder stands."""
+class _Trials:
+    """Runs a scenario on airs, with every seed, and keeps what each gave in a folder."""
 
     def __init__(
         self,
         scenario: Scenario,
-        trials: RunsOnAirs,
-        chosen: Sequence[ImpairmentLadder],
-        *,
-        drop: float,
-        quick: bool,
+        seeds: Sequence[int],
+        folder: Path,
+        device: str,
+        where: dict[str, Any],
         progress: Progress,
     ) -> None:
-        self.ideal: tuple[float, ...] = ()
-        self._scenario = scenario
-        self._trials = trials
-        self._searches = {ladder.key: LadderSearch(ladder, coarse=quick) for ladder in chosen}
-        self._sizes_tried: dict[str, list[float]] = {ladder.key: [] for ladder in chosen}
-        self._drop = drop
-        self._progress = progress
-        self._hardware = {name: describe_air(name).air for name in HARDWARE}
+        self.scenario, self.metric = scenario, METRICS[scenario.workers.task]
+        self.ideal: tuple[float, ...] = ()  # scores on the ideal air
+        self.kept = 0  # runs that were there already
+        self.outcomes: dict[Scenario, CellOutcome] = {}
+        self._refused: dict[Air, str] = {}
+        self._seeds, self._folder, self._device, self._where = seeds, folder, device, where
+        self.progress = progress
 
-    def run_unchanged(self) -> tuple[float, ...]:
-        """Run the ideal air and the base, and return the scores of the base; refuse a scenario that cannot be run."""
-        base = self._scenario.air
-        self._trials.run([Air(), base], self._progress, "ideal air")
-        self.ideal = self._trials.scores(Air())
-        return self._trials.scores(base)
+    def run(self, airs: Iterable[Air], stage: str) -> None:
+        """Run all airs that have not been run yet; seed after seed, so that a seed's data are encoded once."""
+        wanted: list[Scenario] = []
+        for air in dict.fromkeys(airs):
+            try:
+                on_air = replace(self.scenario, air=air)
+            except AirMixError as problem:  # an air that cannot be, such as blocks without a symbol for data
+                self._refused[air] = one_line(str(problem))
+                continue
+            wanted += [on_air.with_seed(seed) for seed in self._seeds]
+        new = sorted((each for each in wanted if each not in self.outcomes), key=lambda each: each.seed)
+        if not new:
+            return
+        alone = cut_into_batches(new, RunCells(), device=self._device, jobs=0)
+        result = run_sweep(
+            alone, self._folder, progress=lambda _, done, total: self.progress(stage, done, total), **self._where
+        )
+        self.kept += result.kept_batches
+        self.outcomes |= {each: result.outcome("run", each) for each in new}
+
+    def scores(self, air: Air) -> tuple[float, ...]:
+        """Return the score with each seed, in points; refuse an air that could not be run."""
+        if air in self._refused:
+            raise ScenarioError(self._refused[air])
+        scores: list[float] = []
+        for seed in self._seeds:
+            outcome = self.outcomes[replace(self.scenario, air=air, seed=seed)]
+            if not isinstance(outcome, Measured):
+                raise ScenarioError(outcome.error)
+            value = outcome.metrics.get(self.metric)
+            if not isinstance(value, int | float):
+                raise ScenarioError(f"{self.metric}: the run has none; give a scenario with a test set")
+            scores.append(100.0 * float(value))
+        return tuple(scores)
+
+    def tried(self, air: Air, size: float) -> Tried:
+        """Return what an air gave, beside what the ideal one did."""
+        try:
+            found = self.scores(air)
+        except ScenarioError as problem:
+            return Tried(size=size, scores=(), falls=(), error=str(problem))
+        falls = tuple(best - score for best, score in zip(self.ideal, found, strict=True))
+        return Tried(size=size, scores=found, falls=falls, test_error=self._test_error(found))
+
+    def _test_error(self, scores: Sequence[float]) -> float:
+        """Return the standard error of a mean accuracy p on n test samples, sqrt(p (1 - p) / n), in points."""
+        outcome = next(iter(self.outcomes.values()))
+        samples = outcome.metrics.get("dataset.test_samples") if isinstance(outcome, Measured) else None
+        if self.metric != METRICS["classification"] or not isinstance(samples, int) or not samples:
+            return 0.0
+        share = statistics.fmean(scores) / 100.0
+        return 100.0 * math.sqrt(share * (1.0 - share) / (samples * len(scores)))
+
+
+class _Search:
+    """Where the search along each ladder stands."""
+
+    def __init__(self, trials: _Trials, chosen: Sequence[ImpairmentLadder], *, drop: float, quick: bool) -> None:
+        self._trials, self._scenario, self._drop = trials, trials.scenario, drop
+        self._searches = {ladder.key: LadderSearch(ladder, coarse=quick) for ladder in chosen}
+        self._hardware = {name: describe_air(name).air for name in HARDWARE}
 
     def search_accuracy(self) -> None:
         """Run rounds until every ladder has its answer, then what hardware has and no answer covers."""
-        round_number = 0
-        while asked := [(search, size) for search in self._searches.values() if (size := search.next_size) is not None]:
+        round_number, searches = 0, self._searches.values()
+        while asked := [(each, each.next_size) for each in searches if each.next_size is not None]:
             round_number += 1
             airs = [self._air(search.ladder, size) for search, size in asked]
-            self._trials.run(airs, self._progress, f"search {round_number}")
+            self._trials.run(airs, f"search {round_number}")
             for (search, size), air in zip(asked, airs, strict=True):
-                tried = self._trials.tried(air, size, self.ideal)
-                search.told(size, tolerated=tried.is_tolerated(self._drop))
-                self._sizes_tried[search.ladder.key].append(size)
+                search.told(size, tolerated=self._trials.tried(air, size).is_tolerated(self._drop))
         unsettled = [
             self._hardware_air(search.ladder, name)
-            for search in self._searches.values()
+            for search in searches
             for name in HARDWARE
             if self._settled(search, name) is None
         ]
-        self._trials.run(unsettled, self._progress, "hardware")
+        self._trials.run(unsettled, "hardware")
 
     def _air(self, ladder: ImpairmentLadder, size: float) -> Air:
         """Return the base air with one impairment of that size."""
@@ -212,11 +269,7 @@ class _Search:
         search = self._searches[ladder.key]
         asked = epsilons if ladder.tells else None
         spent, private, revealing = self._search_privacy(ladder, asked)
-        tried = [
-            self._trials.tried(self._air(ladder, size), size, self.ideal)
-            for size in ladder.sizes
-            if size in self._sizes_tried[ladder.key]
-        ]
+        tried = [self._trials.tried(self._air(ladder, size), size) for size in ladder.sizes if size in search.tried]
         errors = [each.error for each in tried]
         return Tolerance(
             ladder=ladder,
@@ -252,7 +305,7 @@ class _Search:
             return Delivered(air=name, size=None, along={})
         air, tolerated, fall = self._hardware_air(ladder, name), self._settled(search, name), None
         if tolerated is None:
-            tried = self._trials.tried(air, size, self.ideal)
+            tried = self._trials.tried(air, size)
             fall = tried.fall if math.isfinite(tried.fall) else None
             tolerated = tried.is_tolerated(self._drop)
         epsilon = None if epsilons is None else epsilons.realised(air)

@@ -20,8 +20,7 @@ from airmixml.units import watts_to_dbm
 from airmixml.version import __version__
 from airmixml.wording import one_line
 
-SLACK: Final = 1.01
-"""A target counts as missed from 1 % above it."""
+SLACK: Final = 1.01  #: A target counts as missed from 1 % above it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,18 +33,13 @@ class NeededPower:
 
 
 class Epsilons:
-    """Computes epsilons of one scenario on several airs, and keeps them in a folder.
+    """Computes epsilons of a scenario, whose power follows from a privacy target, on several airs.
 
-    Args:
-        scenario: settled; its power follows from a privacy target.
-        dimensions: d_X as it leaves the encoder, and d_Y.
-        folder: where results are kept.
+    They are kept in a folder. ``dimensions`` are d_X as it leaves the encoder, and d_Y.
     """
 
     def __init__(self, scenario: Scenario, dimensions: tuple[int, int], folder: Path) -> None:
-        self._scenario = scenario
-        self._dimensions = dimensions
-        self._store = ResultStore(folder)
+        self._scenario, self._dimensions, self._store = scenario, dimensions, ResultStore(folder)
 
     def realised(self, air: Air) -> float | None:
         """Return the epsilon on that air without any margin; None where it cannot be stated."""
@@ -121,7 +115,7 @@ def _needed_power(scenario: Scenario, input_dim: int, label_dim: int) -> NeededP
     from airmixml.radio.tally import placed_distances
 
     setting = AirSetting.of(scenario, input_dim, label_dim, placed_distances(scenario))
-    told = setting.radiated_share if scenario.privacy.noise != "receiver" else 1.0  # on average over a slot
+    told = setting.radiated_share if scenario.privacy.noise_kind.brought else 1.0  # on average over a slot
     histogram, lowest, largest = DecibelHistogram(), math.inf, 0.0
     for draws in draw_blocks(setting, suitable_block(setting)):
         sending = told * draws.power_watts[draws.power_watts > 0.0]

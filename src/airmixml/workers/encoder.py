@@ -30,15 +30,11 @@ class FeatureCost:
     Counts follow the arithmetic, without any vector unit. An addition or subtraction counts as a multiply-accumulate, a
     square root or a division as ``HARD_OPERATION`` = 10. Constants are counted as stored: signs take a bit each, other
     numbers ``FLOAT_BYTES`` = 4 bytes.
-
-    Attributes:
-        constant_bytes: filters, signs and tables.
-        working_numbers: numbers in memory at once besides the input and the features.
     """
 
     multiply_accumulates: int
-    constant_bytes: int = 0
-    working_numbers: int = 0
+    constant_bytes: int = 0  #: filters, signs and tables
+    working_numbers: int = 0  #: numbers in memory at once besides the input and the features
 
 
 @dataclass(frozen=True)
@@ -55,33 +51,27 @@ class Encoder(Protocol):
     After ``features`` the package subtracts the centre, bounds the norm and appends the constant, as the scenario says.
     What an encoder declares must hold for every input, since the privacy guarantee rests on it; ``encode`` refuses
     features that contradict it.
-
-    Attributes:
-        about: what it computes, in one line.
-        bounds_norm: whether the norm of the features is bounded by ``workers.clip_norm``. If not, the features must lie
-            in [0, 1], and the scenario allows no centre, no constant, no moments and no bits.
-        keeps_inputs: whether the features are the inputs themselves, in their order: pixels stay pixels.
-        never_negative: whether no feature is ever negative before the centre is subtracted.
-        needs_images: whether it looks at neighbouring pixels.
-        needs_series: whether it looks at channels over time.
-        takes_features: whether ``workers.features`` chooses the number of features.
-        scales_inputs: whether inputs are scaled to [0, 1] by declared bounds first; else they come as they are.
-        takes_device: whether ``features`` takes ``device``, the name of a torch device to compute on.
     """
 
-    about: str
+    about: str  #: what it computes, in one line
+    #: whether the norm of the features is bounded by ``workers.clip_norm``. If not, the features must lie in [0, 1],
+    #: and the scenario allows no centre, no constant, no moments and no bits
     bounds_norm: bool = True
-    keeps_inputs: bool = False
-    never_negative: bool = False
-    needs_images: bool = False
-    needs_series: bool = False
-    takes_features: bool = True
+    keeps_inputs: bool = (
+        False  #: whether the features are the inputs themselves, in their order, so that pixels stay pixels
+    )
+    never_negative: bool = False  #: whether no feature is ever negative before the centre is subtracted
+    needs_images: bool = False  #: whether it looks at neighbouring pixels
+    needs_series: bool = False  #: whether it looks at channels over time
+    default_features: int = 0  #: how many features it computes unless ``workers.features`` says
+    takes_features: bool = True  #: whether ``workers.features`` chooses the number of features
+    #: whether inputs are scaled to [0, 1] by declared bounds first; else they come as they are
     scales_inputs: bool = True
-    takes_device: bool = False
+    takes_device: bool = False  #: whether ``features`` takes ``device``, the name of a torch device to compute on
 
-    @abstractmethod
     def feature_count(self, workers: Workers, input_dim: int) -> int:
         """Return how many features it computes of an input of ``input_dim`` numbers."""
+        return workers.features or self.default_features
 
     @abstractmethod
     def features(self, workers: Workers, unit_inputs: Singles, image_shape: ImageShape, rng: Generator) -> Singles:
@@ -104,14 +94,15 @@ class Encoder(Protocol):
         return None
 
     def graph(self, workers: Workers, input_dim: int, image_shape: ImageShape, rng: Generator) -> Any:
-        """Return ``features`` for an export to ONNX: a torch module or a ``GraphPart``; None: it cannot be exported.
+        """Return ``features`` for an export to ONNX; None: it cannot be exported.
 
-        A module takes batch x input_dim and gives batch x features, for a batch of any size.
+        It is a torch module, or another function of a tensor, from batch x input_dim to batch x features for a batch of
+        any size; or a ``GraphPart``.
         """
         return None
 
     def graph_after_centring(self, workers: Workers, rng: Generator) -> Any:
-        """Return what ``after_centring`` returns, as a torch module; None: it cannot be exported."""
+        """Return what ``after_centring`` returns, for tensors; None: it cannot be exported."""
         return None
 
 

@@ -21,20 +21,19 @@ from airmixml.scenario import Workers
 from airmixml.shapes import ImageShape, in_words, is_series
 from airmixml.streams import Streams
 from airmixml.threads import in_order
-from airmixml.workers.encoder import Encoder, encoder_of
-
-
-def for_each_block(work: Callable[[slice], None], rows: int, rows_at_once: int) -> None:
-    """Call ``work`` with slices that cover all rows, on several threads."""
-    for _ in in_order(work, [slice(first, first + rows_at_once) for first in range(0, rows, rows_at_once)]):
-        pass
-
+from airmixml.workers.encoder import encoder_of
 
 _TRIED_ROWS: Final = 8
 _TRIED_ALONE: Final = (1, 5)
 _ROWS_AT_ONCE: Final = 512
 # float32 may round a norm up by less than this.
 ROUNDING_MARGIN: Final = 1.0 - 1e-6
+
+
+def for_each_block(work: Callable[[slice], None], rows: int, rows_at_once: int) -> None:
+    """Call ``work`` with slices that cover all rows, on several threads."""
+    for _ in in_order(work, [slice(first, first + rows_at_once) for first in range(0, rows, rows_at_once)]):
+        pass
 
 
 def encode(
@@ -53,17 +52,16 @@ def encode(
     computed on the torch ``device`` where the encoder can.
     """
     encoder, streams = encoder_of(workers), streams or Streams(0)
-    _check_shape(encoder, workers, image_shape)
+    _check_shape(workers, image_shape)
     if workers.encoder not in ENCODERS.own:
-        _check_rows_alone(encoder, workers, unit_inputs.shape[1], image_shape, streams)
-    features = _features(encoder, workers, unit_inputs, image_shape, streams, device)
+        _check_rows_alone(workers, unit_inputs.shape[1], image_shape, streams)
+    features = _features(workers, unit_inputs, image_shape, streams, device)
     counted = encoder.feature_count(workers, unit_inputs.shape[1])
     _check_shapes(workers, features, (len(unit_inputs), counted if not encoder.bounds_norm else features.shape[-1]))
     if not encoder.bounds_norm:
         return features, 0
-    public_inputs = _public_inputs(workers, unit_inputs, image_shape)
+    first, second = public_means(workers, unit_inputs, image_shape, streams)
     mix = encoder.after_centring(workers, streams.generator("encoder"))
-    first, second = _public_means(encoder, workers, public_inputs, image_shape, streams, mix)
 
     def finish(rows: Singles) -> tuple[Singles, int]:
         if workers.centre == "refined":  # mixed when all of the mean is known
@@ -93,27 +91,26 @@ def _in_blocks(finish: Callable[[Singles], tuple[Singles, int]], features: Singl
 
 
 def public_means(
-    workers: Workers, input_dim: int, image_shape: ImageShape, streams: Streams
+    workers: Workers, unit_inputs: Singles, image_shape: ImageShape, streams: Streams
 ) -> tuple[Singles | None, Singles | None]:
-    """Return the public means that are subtracted before and after ``after_centring``; None where there is none."""
-    encoder = encoder_of(workers)
-    inputs = _public_inputs(workers, np.zeros((1, input_dim), dtype=np.float32), image_shape)
-    mix = encoder.after_centring(workers, streams.generator("encoder"))
-    return _public_means(encoder, workers, inputs, image_shape, streams, mix)
+    """Return the public means that are subtracted before and after ``after_centring``; None where there is none.
 
-
-def _public_means(
-    encoder: Encoder,
-    workers: Workers,
-    public_inputs: Singles | None,
-    image_shape: ImageShape,
-    streams: Streams,
-    mix: Callable[[Singles], Singles] | None,
-) -> tuple[Singles | None, Singles | None]:
-    if public_inputs is None:
+    They are means over public images, or the middle of the declared bounds, and do not depend on the private inputs.
+    """
+    if workers.centre not in ("public", "refined"):
         return None, None
-    features = _features(encoder, workers, public_inputs, image_shape, streams)
+    if image_shape is None or len(image_shape) != 2:  # public images are grey
+        public = np.full((1, unit_inputs.shape[1]), 0.5, dtype=np.float32)
+    elif workers.dataset == "digits" or are_public(unit_inputs, image_shape):
+        raise ScenarioError(
+            f'workers.centre = "{workers.centre}": its constants are means of scikit-learn\'s digits, which are the '
+            'private data here; use workers.centre = "own"'
+        )
+    else:
+        public = public_images(image_shape)
+    features = _features(workers, public, image_shape, streams)
     mean = features.mean(axis=0, dtype=np.float64).astype(np.float32)
+    mix = encoder_of(workers).after_centring(workers, streams.generator("encoder"))
     if mix is None:
         return None, mean
     return mean, mix(features - mean).mean(axis=0, dtype=np.float64).astype(np.float32)
@@ -126,40 +123,32 @@ def _less(features: Singles, mean: Singles | None, *, own: bool = False) -> Sing
     return features - features.mean(axis=1, keepdims=True) if own else features
 
 
-def _check_shape(encoder: Encoder, workers: Workers, image_shape: ImageShape) -> None:
+def _check_shape(workers: Workers, image_shape: ImageShape) -> None:
     """Refuse inputs that are not what the encoder looks at."""
-    series = is_series(image_shape)
+    encoder, series = encoder_of(workers), is_series(image_shape)
     if not (encoder.needs_images or encoder.needs_series) or (image_shape and series == encoder.needs_series):
         return
     wanted = "series, channels over time" if encoder.needs_series else "images"
-    there = f"an input is {'a series' if series else 'an image'} of {in_words(image_shape)}" if image_shape else ""
-    others = [name for name in ENCODERS.own if not (_looks(name, "needs_images") or _looks(name, "needs_series"))]
+    there, mend = "the data set has none", ", or declare workers.shape"
+    if image_shape:
+        there = f"an input is {'a series' if series else 'an image'} of {in_words(image_shape)}"
+        mend = ', or say that it is one (workers.shape, or layout="channels x time" in the NPZ file)'
+        mend = mend if encoder.needs_series else ""
+    own = {name: ENCODERS.load(name) for name in ENCODERS.own}
+    others = [name for name, each in own.items() if not (each.needs_images or each.needs_series)]
     others += [
-        name for name in ENCODERS.own if image_shape and _looks(name, "needs_series" if series else "needs_images")
+        name for name, each in own.items() if image_shape and (each.needs_series if series else each.needs_images)
     ]
-    shape = ", or declare workers.shape"
-    if there:
-        shape = ', or say that it is one (workers.shape, or layout="channels x time" in the NPZ file)'
-        shape = shape if encoder.needs_series else ""
     raise ScenarioError(
-        f'workers.encoder = "{workers.encoder}": needs {wanted}, but {there or "the data set has none"}; use one of '
-        f"{', '.join(others)}{shape}"
+        f'workers.encoder = "{workers.encoder}": needs {wanted}, but {there}; use one of {", ".join(others)}{mend}'
     )
 
 
-def _looks(name: str, at: str) -> bool:
-    return bool(getattr(ENCODERS.load(name), at))
-
-
 def _features(
-    encoder: Encoder,
-    workers: Workers,
-    unit_inputs: Singles,
-    image_shape: ImageShape,
-    streams: Streams,
-    device: str = "cpu",
+    workers: Workers, unit_inputs: Singles, image_shape: ImageShape, streams: Streams, device: str = "cpu"
 ) -> Singles:
     """Return what the encoder computes, in the range that it declares; samples x features."""
+    encoder = encoder_of(workers)
     where = {"device": device} if getattr(encoder, "takes_device", False) else {}
     found = encoder.features(workers, unit_inputs, image_shape, streams.generator("encoder"), **where)
     features = np.asarray(found, dtype=np.float32)
@@ -177,18 +166,19 @@ def _features(
     return features
 
 
-def _check_rows_alone(
-    encoder: Encoder, workers: Workers, inputs: int, image_shape: ImageShape, streams: Streams
-) -> None:
-    """Try made-up rows, and refuse an encoder that gives a row other features among others than alone.
+def _check_rows_alone(workers: Workers, inputs: int, image_shape: ImageShape, streams: Streams) -> None:
+    """Try random rows, and refuse features that chance or other rows decide.
 
-    The privacy of a worker needs features that depend on that worker alone.
+    Else no bound on what a worker changes would hold.
     """
     rows = np.random.default_rng(0).random((_TRIED_ROWS, inputs), dtype=np.float32)
-    together = _features(encoder, workers, rows, image_shape, streams)
-    alone = np.concatenate([_features(encoder, workers, rows[[row]], image_shape, streams) for row in _TRIED_ALONE])
+    tried = (rows, rows, *(rows[[row]] for row in _TRIED_ALONE))
+    together, again, *alone = (_features(workers, some, image_shape, streams) for some in tried)
+    if not np.array_equal(together, again):
+        raise _contradiction(workers, "other features for the same inputs", "export it in evaluation mode")
+    # Each feature by itself: a large one that is the same for all rows must not hide what others do to a small one.
     allowed = 1e-3 * np.ptp(together, axis=0) + 1e-5 * np.abs(together).max(axis=0)
-    if (np.abs(alone - together[list(_TRIED_ALONE)]) > allowed + 1e-30).any():
+    if (np.abs(np.concatenate(alone) - together[list(_TRIED_ALONE)]) > allowed + 1e-30).any():
         raise _contradiction(workers, "a row other features among other rows than alone")
 
 
@@ -197,22 +187,8 @@ def _check_shapes(workers: Workers, features: Singles, declared: tuple[int, int]
         raise _contradiction(workers, f"{features.shape[1:]} features, not as many as feature_count says")
 
 
-def _contradiction(workers: Workers, what: str) -> PluginError:
-    return PluginError(f'workers.encoder = "{workers.encoder}": gives {what}; correct that encoder')
-
-
-def _public_inputs(workers: Workers, unit_inputs: Singles, image_shape: ImageShape) -> Singles | None:
-    """Return the inputs whose mean is the public centre: public images, or the middle of the declared bounds."""
-    if workers.centre not in ("public", "refined"):
-        return None
-    if image_shape is None or len(image_shape) != 2:  # public images are grey
-        return np.full((1, unit_inputs.shape[1]), 0.5, dtype=np.float32)
-    if workers.dataset == "digits" or are_public(unit_inputs, image_shape):
-        raise ScenarioError(
-            f'workers.centre = "{workers.centre}": its constants are means of scikit-learn\'s digits, which are the '
-            'private data here; use workers.centre = "own"'
-        )
-    return public_images(image_shape)
+def _contradiction(workers: Workers, what: str, mend: str = "correct that encoder") -> PluginError:
+    return PluginError(f'workers.encoder = "{workers.encoder}": gives {what}; {mend}')
 
 
 def encode_centred(workers: Workers, features: Singles, streams: Streams) -> tuple[Singles, int]:
@@ -269,21 +245,13 @@ _LARGEST: Final = 1e30  # of numbers without bounds: their sums stay within floa
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RowEncoder:
-    """Scales raw rows by the declared bounds and encodes them as the workers of one run did.
+    """Scales raw rows by the declared bounds and encodes them as the workers of one run did."""
 
-    Attributes:
-        workers: the run's table.
-        seed: the run's; it decides the encoder's features, which are public.
-        row_format: what a raw row looks like.
-        private_mean: the mean that was estimated over the air, where the run has one.
-        given: the encoder itself, where it was given as an object.
-    """
-
-    workers: Workers
-    seed: int
-    row_format: RowFormat
-    private_mean: Singles | None = None
-    given: Any = None
+    workers: Workers  #: the run's table
+    seed: int  #: the run's; it decides the encoder's features, which are public
+    row_format: RowFormat  #: what a raw row looks like
+    private_mean: Singles | None = None  #: the mean that was estimated over the air, where the run has one
+    given: Any = None  #: the encoder itself, where it was given as an object
 
     def scale(self, rows: NDArray[Any]) -> tuple[Singles, int]:
         """Return rows (samples x numbers) as the encoder takes them, and how many values were outside the bounds."""

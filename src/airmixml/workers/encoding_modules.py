@@ -1,7 +1,8 @@
-"""What a worker does to its row, as torch modules: scaling before the encoder, centre, norm and constant after it."""
+"""What a worker does to its row, for an export: scaling before the encoder, centre, norm and constant after it."""
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Final
 
 import numpy as np
 import torch
@@ -16,70 +17,59 @@ from airmixml.streams import Streams
 from airmixml.workers.encoder import GraphPart, encoder_of
 from airmixml.workers.encoding import ROUNDING_MARGIN, RowEncoder, public_means
 
-_SHORTEST = 1e-30
+_SHORTEST: Final = 1e-30
+
+OnBatch = Callable[[torch.Tensor], torch.Tensor]
 
 
-class Scaling(nn.Module):
-    """Raw rows to [0, 1] by the declared bounds, in float64 as ``scale_to_unit`` does it; then in the given shape."""
+class Steps(nn.Module):
+    """Functions of a batch, one after the other, as one module that can be exported."""
 
-    def __init__(self, rows: RowFormat, shape: tuple[int, ...]) -> None:
+    def __init__(self, *steps: OnBatch) -> None:
         super().__init__()
-        self._shape, self._scales = shape, rows.lower is not None and rows.upper is not None
-        if rows.lower is not None and rows.upper is not None:
-            lower, upper = as_stored(np.dtype(np.float32), rows.lower, rows.upper)
-            self.register_buffer("lower", torch.from_numpy(lower))
-            self.register_buffer("upper", torch.from_numpy(upper))
+        self._steps = steps
 
-    def forward(self, rows: torch.Tensor) -> torch.Tensor:
-        """Return batch x shape."""
-        if self._scales:
-            lower, upper = self.get_buffer("lower"), self.get_buffer("upper")
-            inside = torch.minimum(torch.maximum(rows.double(), lower), upper)
-            rows = ((inside - lower) / (upper - lower)).float()
-        return rows.reshape(-1, *self._shape) if self._shape else rows
+    def forward(self, batch: torch.Tensor) -> torch.Tensor:
+        """Return what the last step gives."""
+        for step in self._steps:
+            batch = step(batch)
+        return batch
 
 
-class _Centre(nn.Module):
+def scaling(rows: RowFormat, shape: tuple[int, ...]) -> Steps:
+    """Return what scales raw rows to [0, 1] in float64, as ``scale_to_unit`` does, and gives them a shape."""
+    steps: list[OnBatch] = []
+    if rows.lower is not None and rows.upper is not None:
+        lower, upper = map(torch.from_numpy, as_stored(np.dtype(np.float32), rows.lower, rows.upper))
+
+        def scale(batch: torch.Tensor) -> torch.Tensor:
+            inside = torch.minimum(torch.maximum(batch.double(), lower), upper)
+            return ((inside - lower) / (upper - lower)).float()
+
+        steps.append(scale)
+    if shape:
+        steps.append(lambda batch: batch.reshape(-1, *shape))
+    return Steps(*steps)
+
+
+def _centre(mean: Singles | None, *, own: bool = False) -> OnBatch:
     """Less a mean, or less its own mean, or as it is."""
-
-    def __init__(self, mean: Singles | None, *, own: bool) -> None:
-        super().__init__()
-        self._own, self._has_mean = own, mean is not None
-        if mean is not None:
-            self.register_buffer("mean", torch.from_numpy(mean))
-
-    def forward(self, features: torch.Tensor) -> torch.Tensor:
-        """Return batch x features."""
-        if self._has_mean:
-            return features - self.get_buffer("mean")
-        return features - features.mean(dim=1, keepdim=True) if self._own else features
+    if mean is None:
+        return lambda batch: batch - batch.mean(dim=1, keepdim=True) if own else batch
+    known = torch.from_numpy(mean)
+    return lambda batch: batch - known
 
 
-class _Norm(nn.Module):
-    """What ``bound_norms`` does."""
-
-    def __init__(self, workers: Workers) -> None:
-        super().__init__()
-        self._unit, self._norm = workers.norm == "unit", workers.clip_norm * ROUNDING_MARGIN
-
-    def forward(self, features: torch.Tensor) -> torch.Tensor:
-        """Return batch x features."""
-        lengths = features.square().sum(dim=1, keepdim=True).sqrt()
-        least = _SHORTEST if self._unit else self._norm
-        return features * (self._norm / lengths.clamp(min=least))
+def _bound_norm(workers: Workers) -> OnBatch:
+    """Do what ``bound_norms`` does."""
+    norm = workers.clip_norm * ROUNDING_MARGIN
+    least = _SHORTEST if workers.norm == "unit" else norm
+    return lambda batch: batch * (norm / batch.square().sum(dim=1, keepdim=True).sqrt().clamp(min=least))
 
 
-class _Constant(nn.Module):
-    """The constant that is appended."""
-
-    def __init__(self, workers: Workers) -> None:
-        super().__init__()
-        self._share = float(np.sqrt(1.0 - workers.constant**2))
-        self._last = workers.constant * workers.clip_norm * ROUNDING_MARGIN
-
-    def forward(self, features: torch.Tensor) -> torch.Tensor:
-        """Return batch x (features + 1)."""
-        return torch.cat([features * self._share, torch.full_like(features[:, :1], self._last)], dim=1)
+def _append_constant(workers: Workers) -> OnBatch:
+    share, last = float(np.sqrt(1.0 - workers.constant**2)), workers.constant * workers.clip_norm * ROUNDING_MARGIN
+    return lambda batch: torch.cat([batch * share, torch.full_like(batch[:, :1], last)], dim=1)
 
 
 def encoder_part(rows: RowEncoder) -> GraphPart:
@@ -90,34 +80,36 @@ def encoder_part(rows: RowEncoder) -> GraphPart:
     part = None if graph is None else graph(workers, rows.row_format.width, shape, generator)
     if part is None:
         raise _no_graph(workers, "graph")
-    return part if isinstance(part, GraphPart) else GraphPart(part, ())
+    if isinstance(part, GraphPart):
+        return part
+    return GraphPart(part if isinstance(part, nn.Module) else Steps(part), ())
 
 
-def after_encoder(rows: RowEncoder) -> nn.Sequential:
+def after_encoder(rows: RowEncoder) -> Steps:
     """Return what is done to the encoder's features: centre, mixing, norm and constant."""
     workers, encoder, streams = rows.workers, encoder_of(rows.workers), Streams(rows.seed)
-    steps: list[Any] = [nn.Flatten()]
+    steps: list[OnBatch] = [lambda batch: batch.flatten(1)]
     if not encoder.bounds_norm:
-        return nn.Sequential(*steps)
-    first, second = public_means(workers, rows.row_format.width, rows.row_format.image_shape, streams)
+        return Steps(*steps)
+    unseen = np.zeros((1, rows.row_format.width), dtype=np.float32)
+    first, second = public_means(workers, unseen, rows.row_format.image_shape, streams)
     mixing = None
     if encoder.after_centring(workers, streams.generator("encoder")) is not None:
         width = {"width": rows.row_format.width} if getattr(encoder, "mixes_rows", False) else {}
         mixing = encoder.graph_after_centring(workers, streams.generator("encoder"), **width)
         if mixing is None:
             raise _no_graph(workers, "graph_after_centring")
+    mixed, bound = [] if mixing is None else [mixing], _bound_norm(workers)
     if workers.centre == "refined":  # of rows less a public mean that were only shortened; they are mixed afterwards
-        public = second if mixing is None else first
-        shortened = _Norm(replace(workers, norm="clip"))
-        steps += [_Centre(public, own=False), shortened, _Centre(rows.private_mean, own=False)]
-        steps += [_Norm(workers)] if mixing is None else [mixing, _Norm(workers)]
+        shorten = _bound_norm(replace(workers, norm="clip"))
+        steps += [_centre(first if mixed else second), shorten, _centre(rows.private_mean), *mixed, bound]
     else:
-        if mixing is not None:
-            steps += [_Centre(first, own=workers.centre in ("own", "private")), mixing]
-        steps += [_Centre(second, own=workers.centre == "own"), _Norm(workers)]
+        if mixed:
+            steps += [_centre(first, own=workers.centre in ("own", "private")), *mixed]
+        steps += [_centre(second, own=workers.centre == "own"), bound]
         if rows.private_mean is not None:
-            steps += [_Centre(rows.private_mean, own=False), _Norm(workers)]
-    return nn.Sequential(*steps, *([_Constant(workers)] if workers.constant else []))
+            steps += [_centre(rows.private_mean), bound]
+    return Steps(*steps, *([_append_constant(workers)] if workers.constant else []))
 
 
 def _no_graph(workers: Workers, method: str) -> PluginError:

@@ -32,21 +32,10 @@ _COPIES_OF_A_SAMPLE: Final = 3
 _COPIES_OF_A_SLOT: Final = 6
 
 
-def check_signal_memory(workers: Workers, features: int, label_dim: int) -> None:
-    """Refuse what is sent of one encoded sample where a slot of it, or its second moments, fit into no memory."""
+def check_signal_memory(workers: Workers, features: int, label_dim: int, samples: int = 0) -> None:
+    """Refuse encoded features of so many samples, or one slot of what is sent of them, that fit into no memory."""
     signal = Signal.of(workers, features, label_dim)
-    needed, available = FLOAT_BYTES * _COPIES_OF_A_SLOT * signal.symbols, physical_memory_bytes()
-    if needed > available:
-        raise too_many_numbers(workers, signal, needed, available)
-
-
-def check_feature_memory(workers: Workers, samples: int, input_dim: int, label_dim: int) -> None:
-    """Refuse features of so many samples, or one slot of what is sent of them, that fit into no memory.
-
-    ``input_dim`` counts the numbers of a sample before it is encoded.
-    """
-    signal = Signal.of(workers, encoded_dim(workers, input_dim), label_dim)
-    numbers = _COPIES_OF_A_SAMPLE * samples * signal.features + _COPIES_OF_A_SLOT * signal.symbols
+    numbers = _COPIES_OF_A_SAMPLE * samples * features + _COPIES_OF_A_SLOT * signal.symbols
     needed, available = FLOAT_BYTES * numbers, physical_memory_bytes()
     if needed > available:
         raise too_many_numbers(workers, signal, needed, available)
@@ -87,7 +76,7 @@ def load_dataset(
     row_format = _row_format(workers, raw, image_shape)
     scale = RowEncoder(workers=workers, seed=streams.seed, row_format=row_format).scale
     code = label_code(workers, raw)
-    check_feature_memory(workers, len(raw.inputs), int(raw.inputs.shape[1]), len(raw.class_names))
+    check_signal_memory(workers, encoded_dim(workers, raw.inputs.shape[1]), len(raw.class_names), len(raw.inputs))
     rng = streams.generator("data")
     holding: dict[str, Any] = {}
     train, test = pool_and_test(raw, workers, rng, test_rows)
@@ -161,16 +150,15 @@ def load_raw(workers: Workers, data_dir: Path | None, progress: Progress) -> Raw
             raise ScenarioError(
                 f'workers.task = "{workers.task}": must be "{known.task}" for workers.dataset = "{known.name}"'
             )
-        if workers.classes:
-            raise ScenarioError(
-                f"workers.classes = {shown(list(workers.classes))}: must be empty for workers.dataset = "
-                f'"{known.name}", which declares its own; it is for your own file'
-            )
-        if workers.worker_column:
-            raise ScenarioError(
-                f"workers.worker_column = {shown(workers.worker_column)}: must be empty for workers.dataset = "
-                f'"{known.name}", whose rows are of nobody; it names a column of your own file'
-            )
+        for key, why in (
+            ("classes", "which declares its own; it is for your own file"),
+            ("worker_column", "whose rows are of nobody; it names a column of your own file"),
+        ):
+            if given := getattr(workers, key):
+                value = shown(list(given) if isinstance(given, tuple) else given)
+                raise ScenarioError(
+                    f'workers.{key} = {value}: must be empty for workers.dataset = "{known.name}", {why}'
+                )
         return known.read(data_dir, progress)
     path = Path(os.path.expanduser(workers.dataset))
     absent = workers.unknown_labels == "absent"

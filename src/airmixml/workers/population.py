@@ -29,15 +29,10 @@ NOBODY = -1
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Holdings:
-    """The rows of the pool that each worker holds, padded to the same number.
+    """The rows of the pool that each worker holds, padded to the same number."""
 
-    Attributes:
-        rows: holdings x most rows of one; 0 where there is none.
-        present: whether there is one; holdings x most rows of one.
-    """
-
-    rows: Integers
-    present: NDArray[np.bool_]
+    rows: Integers  #: holdings x most rows of one; 0 where there is none
+    present: NDArray[np.bool_]  #: whether there is one; holdings x most rows of one
 
     @property
     def sizes(self) -> Integers:
@@ -134,27 +129,17 @@ HOLDINGS_CHAPTER = 1  # chapter 0 of the stream "data" splits the data set
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Population:
-    """Workers, each with a place and one sample, or several rows.
+    """Workers, each with a place and one sample, or several rows."""
 
-    Attributes:
-        distance_metres: distance of each worker from the server.
-        sample_index: row of the training pool that each worker holds; with ``holdings`` the number of its holding.
-        holdings: the rows of each holding, where workers hold several.
-    """
-
-    distance_metres: Doubles
+    distance_metres: Doubles  #: distance of each worker from the server
+    #: row of the training pool that each worker holds; with ``holdings`` the number of its holding
     sample_index: Integers
-    holdings: Holdings | None = None
+    holdings: Holdings | None = None  #: the rows of each holding, where workers hold several
 
     @property
     def count(self) -> int:
         """N, number of workers."""
         return int(self.distance_metres.shape[0])
-
-
-def draw_holding(workers: Workers, available: int, streams: Streams) -> Integers:
-    """Return the sample of the pool that ``deploy`` gives each worker where samples are drawn with replacement."""
-    return _drawn(workers, available, streams.generator("data", HOLDINGS_CHAPTER))
 
 
 def _drawn(workers: Workers, available: int, drawing: np.random.Generator) -> Integers:
@@ -198,18 +183,12 @@ def deploy(workers: Workers, pool: DataSet | int, streams: Streams) -> Populatio
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Owners:
-    """The owners of the data of one run.
+    """The owners of the data of one run."""
 
-    Attributes:
-        label: what their numbers or names are of.
-        count: rows that the data set has to train on; 0 where owners have names.
-        who: number of each owner, or its name; one for each holding of the pool.
-        holding: the holding that each worker has; shape workers. None where a secret decides that, and nobody has two.
-    """
-
-    label: str
-    count: int
-    who: Integers | tuple[str, ...]
+    label: str  #: what their numbers or names are of
+    count: int  #: rows that the data set has to train on; 0 where owners have names
+    who: Integers | tuple[str, ...]  #: number of each owner, or its name; one for each holding of the pool
+    #: the holding that each worker has; shape workers. None where a secret decides that, and nobody has two
     holding: Integers | None
 
     @property
@@ -287,5 +266,5 @@ def planned_holding(scenario: Scenario) -> Integers | None:
         available, _ = _pool_and_inputs(workers, None, silent, True)
     except DataError:
         return None
-    held = draw_holding(workers, available, Streams(scenario.seed))
+    held = _drawn(workers, available, Streams(scenario.seed).generator("data", HOLDINGS_CHAPTER))
     return np.unique(held, return_inverse=True)[1].reshape(-1).astype(np.int64)

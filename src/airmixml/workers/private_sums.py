@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from airmixml.arrays import Doubles, Singles
 from airmixml.errors import ScenarioError
 
-BLOCK: Final = 4096
-"""So many workers are added up at once, so that no number passes through many more additions."""
+BLOCK: Final = 4096  #: So many workers are added up at once, so that no number passes through many more additions
 
 _UNIT_ROUNDOFF: Final = 2.0**-53
 # Products, square roots of shares, weights of labels and of rows: each is rounded once.

@@ -17,29 +17,19 @@ from airmixml.workers.encoder import FLOAT_BYTES, HARD_OPERATION, encoder_of, sc
 
 @dataclass(frozen=True, kw_only=True)
 class Signal:
-    """Layout and bounds of what one worker sends.
+    """Layout and bounds of what one worker sends."""
 
-    Attributes:
-        features: d, numbers in an encoded input.
-        classes: d_Y, numbers in a label: classes, targets or labels.
-        moments: whether products are sent instead of the sample.
-        label_weight: w.
-        bits: bits per symbol; 0 where symbols are not rounded.
-        signed: whether two labels may point to opposite sides, as targets and signs do and one-hot labels do not.
-        several_rows: whether what is sent may be the shortened sum of several rows' products.
-        centred_labels: whether a class is sent as its one-hot vector less the mean of all, brought to norm 1.
-        payload: name of what is sent; empty for samples and moments.
-    """
-
-    features: int
-    classes: int
-    moments: bool = False
-    label_weight: float = 1.0
-    bits: int = 0
+    features: int  #: d, numbers in an encoded input
+    classes: int  #: d_Y, numbers in a label (classes, targets or labels)
+    moments: bool = False  #: whether products are sent instead of the sample
+    label_weight: float = 1.0  #: w
+    bits: int = 0  #: bits per symbol; 0 where symbols are not rounded
+    #: whether two labels may point to opposite sides, as targets and signs do and one-hot labels do not
     signed: bool = False
-    several_rows: bool = False
+    several_rows: bool = False  #: whether what is sent may be the shortened sum of several rows' products
+    #: whether a class is sent as its one-hot vector less the mean of all, brought to norm 1
     centred_labels: bool = False
-    payload: str = ""
+    payload: str = ""  #: name of what is sent; empty for samples and moments
 
     @classmethod
     def of(cls, workers: Workers, features: int, classes: int) -> Self:
@@ -100,18 +90,12 @@ class WorkerCost:
 
     Working memory holds the image and the features at once. Products are formed one symbol at a time while sending, so
     they need no memory of their own.
-
-    Attributes:
-        multiply_accumulates: to encode it and to form all symbols once.
-        constant_bytes: filters, signs and tables, which can lie in flash memory.
-        working_bytes: memory that the encoding needs besides.
-        symbols: numbers that are sent per slot.
     """
 
-    multiply_accumulates: int
-    constant_bytes: int
-    working_bytes: int
-    symbols: int
+    multiply_accumulates: int  #: to encode it and to form all symbols once
+    constant_bytes: int  #: filters, signs and tables, which can lie in flash memory
+    working_bytes: int  #: memory that the encoding needs besides
+    symbols: int  #: numbers that are sent per slot
 
     def to_dict(self) -> dict[str, int]:
         """Return the cost as plain values for JSON."""

@@ -23,7 +23,6 @@ from airmixml.compare.baselines.rounds import RECEIVER_NOISE_SHARE, power_gains
 from airmixml.compare.methods import Method, Outcome, Work
 from airmixml.compare.ours import encoding_cost, samples_scenario, state_both
 from airmixml.edge.closed_form import linear_model
-from airmixml.impairments.noise_floor import true_noise_watts
 from airmixml.output.numbers import plural
 from airmixml.privacy import PrivacyStatement, Sensitivity
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
@@ -130,7 +129,8 @@ def plan_air(scenario: Scenario, population: Population, plan: LocalPlan, symbol
     radio = scenario.radio
     slots = 1 if radio.fading == "none" else plan.rounds
     gains = power_gains(replace(radio, slots=slots), scenario.seed, population.distance_metres)
-    noise_watts, limit_watts = true_noise_watts(scenario) / 2.0, dbm_to_watts(radio.max_power_dbm)
+    noise_watts = scenario.privacy.noise_kind.drawn_watts(scenario) / 2.0
+    limit_watts = dbm_to_watts(radio.max_power_dbm)
     squared_sum = CLIP_NORM**2 + symbols * plan.deviation**2
     needed = noise_watts / (RECEIVER_NOISE_SHARE * population.count * plan.deviation**2)
     beta = np.minimum(needed, limit_watts * gains.min(axis=1) * symbols / squared_sum)

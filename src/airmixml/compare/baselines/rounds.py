@@ -15,9 +15,9 @@ from airmixml.compare.methods import Outcome
 from airmixml.compare.ours import exact_accountant, state_both, with_slots
 from airmixml.privacy import Design, PrivacyStatement, Sensitivity, facts, state_privacy
 from airmixml.radio.channel import draw_fading
-from airmixml.radio.lowest_power import check_added_power
-from airmixml.radio.masking import masking_of, noise_in_sum_watts
+from airmixml.radio.masking import masking_of
 from airmixml.radio.path_loss import path_gain, weakest_gain
+from airmixml.radio.power import check_added_power
 from airmixml.radio.power_calibration import private_received_watts
 from airmixml.radio.scheduling import draw_schedule_of
 from airmixml.radio.system import adversary_named, planned_design
@@ -60,7 +60,7 @@ class Rounds:
 
         The receiver's, and that of the workers where they bring it; their masks cancel.
         """
-        half_noise_watts = noise_in_sum_watts(self.scenario) / 2.0
+        half_noise_watts = self.scenario.privacy.noise_kind.in_sum_watts(self.scenario) / 2.0
         return np.asarray(np.sqrt(half_noise_watts / self.received_watts) / self.scenario.radio.scheduled)
 
     def state(self, adjacency: str, *, against: str = "") -> PrivacyStatement:

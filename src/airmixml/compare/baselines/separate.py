@@ -20,7 +20,6 @@ from airmixml.compare.methods import Method, Outcome, Work
 from airmixml.compare.ours import encoding_cost, samples_scenario, state_both
 from airmixml.data import DataSet
 from airmixml.edge.closed_form import ReceivedMoments, linear_model, solve
-from airmixml.impairments.noise_floor import true_noise_watts
 from airmixml.privacy import Design, PrivacyStatement, Sensitivity, facts, state_privacy
 from airmixml.radio.path_loss import weakest_gain
 from airmixml.radio.system import adversary_named, assumed_noise_watts, sensitivity_of
@@ -67,7 +66,7 @@ RAW: Final = Raw()
 def _without_workers_noise(scenario: Scenario) -> Scenario:
     """Return the scenario with the receiver's noise alone, against the server instead of everyone."""
     privacy = scenario.privacy
-    if privacy.noise == "receiver":
+    if not privacy.noise_kind.brought:
         return scenario
     adversary = "server" if privacy.adversary == "everyone" else privacy.adversary
     privacy = replace(privacy, noise="receiver", adversary=adversary, most_absent=0.0)
@@ -100,7 +99,8 @@ def plan_orthogonal(
     vector at the bound. A worker whose power limit, at amplitude 1, does not allow that is received more weakly.
     """
     gains = worker_gains(scenario, population)
-    limit_watts, noise_watts = dbm_to_watts(scenario.radio.max_power_dbm), true_noise_watts(scenario) / 2.0
+    limit_watts = dbm_to_watts(scenario.radio.max_power_dbm)
+    noise_watts = scenario.privacy.noise_kind.drawn_watts(scenario) / 2.0
     squared_sum = min(squared_norm, float(signal.symbols))
     needed_watts = noise_watts / (RECEIVER_NOISE_SHARE * squared_sum / signal.symbols)
     sent_watts = np.minimum(needed_watts / gains, limit_watts)

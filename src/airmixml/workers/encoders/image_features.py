@@ -26,38 +26,52 @@ _BRIGHTNESS_WEIGHT, _COLOUR_WEIGHT = 0.25, 0.5
 _COLOUR_NUMBERS: Final = 64
 
 
-def as_images(unit_inputs: Singles, image_shape: ImageShape, device: str = "cpu") -> torch.Tensor:
-    """Return inputs (samples x pixels) as grey images, the mean of their channels; images x height x width."""
-    images = in_planes(unit_inputs, image_shape, device)
-    return images[:, 0] if images.shape[1] == 1 else images.mean(dim=1)
+OnImages = Callable[[torch.Tensor], torch.Tensor]  #: From images x channels x height x width to images x features
 
 
-def in_planes(unit_inputs: Singles, image_shape: ImageShape, device: str = "cpu") -> torch.Tensor:
-    """Return inputs (samples x pixels) as images on the device; images x channels x height x width."""
+def in_planes(inputs: torch.Tensor, image_shape: ImageShape) -> torch.Tensor:
+    """Return inputs (samples x pixels) as images; images x channels x height x width."""
     assert image_shape is not None
-    return torch.from_numpy(np.ascontiguousarray(unit_inputs)).to(device).reshape(-1, *planes(image_shape))
+    return inputs.reshape(-1, *planes(image_shape))
 
 
-def gradient_histograms(images: torch.Tensor) -> torch.Tensor:
-    """Return how strong the edges in each of 8 directions are around each of 4 x 4 places; images x 128.
-
-    The images (images x height x width, in [0, 1]) are straightened first. The square root at the end keeps a few bold
-    strokes from drowning the fine ones.
-    """
-    return _of_blocks(lambda some: pool_coarsely(compass_edges(straighten(some))).clamp_(min=0.0).sqrt_(), images)
-
-
-def _of_blocks(features: Callable[[torch.Tensor], torch.Tensor], images: torch.Tensor) -> torch.Tensor:
-    """Return the features of all images (images x ...), some at a time; images x features."""
-    if images.device.type != "cpu":
-        return torch.cat([features(some) for some in torch.split(images, _IMAGES_ON_DEVICE)])
+def in_blocks(features: OnImages, unit_inputs: Singles, image_shape: ImageShape, device: str) -> Singles:
+    """Return the features of all inputs (samples x pixels), computed on the device some at a time."""
+    images = in_planes(torch.from_numpy(np.ascontiguousarray(unit_inputs)).to(device), image_shape)
+    if device != "cpu":
+        blocks = [features(some) for some in torch.split(images, _IMAGES_ON_DEVICE)]
+        return np.asarray(torch.cat(blocks).cpu().numpy())
     found = images.new_empty((len(images), features(images[:1]).shape[1]))
 
     def work(block: slice) -> None:
         found[block] = features(images[block])
 
     for_each_block(work, len(images), _IMAGES_AT_ONCE)
-    return found
+    return np.asarray(found.numpy())
+
+
+def _grey(images: torch.Tensor) -> torch.Tensor:
+    """Return the mean of the channels; images x height x width."""
+    return images[:, 0] if images.shape[1] == 1 else images.mean(dim=1)
+
+
+def edge_histograms(images: torch.Tensor) -> torch.Tensor:
+    """Return how strong the edges in each of 8 directions are around each of 4 x 4 places; images x 128.
+
+    Images in [0, 1] are straightened first. The square root at the end keeps a few bold strokes from drowning the fine
+    ones.
+    """
+    return _pool_coarsely(compass_edges(straighten(_grey(images)))).clamp(min=0.0).sqrt()
+
+
+def filter_sums(images: torch.Tensor, filters: Singles) -> torch.Tensor:
+    """Return the positive part of each filter's answer, added up around 4 x 4 places; images x (filters 16).
+
+    Images are in [0, 1], filters are filters x side x side, the side odd.
+    """
+    weights = torch.from_numpy(filters)[:, None].to(images)
+    answers = functional.conv2d(_grey(images)[:, None], weights, padding=filters.shape[-1] // 2)
+    return _pool_coarsely(answers.relu())
 
 
 def straighten(images: torch.Tensor) -> torch.Tensor:
@@ -109,12 +123,11 @@ def compass_edges(images: torch.Tensor) -> torch.Tensor:
     return torch.stack(edges, dim=1)
 
 
-def pool_coarsely(maps: torch.Tensor) -> torch.Tensor:
-    """Add up maps around 4 x 4 places with weights that fall to zero at the next place; images x (maps 16)."""
-    return pool(maps, _CELLS_ACROSS, _CELL_PITCH)
+def _pool_coarsely(maps: torch.Tensor) -> torch.Tensor:
+    return _pool(maps, _CELLS_ACROSS, _CELL_PITCH)
 
 
-def pool(maps: torch.Tensor, cells: int, pitch_share: float) -> torch.Tensor:
+def _pool(maps: torch.Tensor, cells: int, pitch_share: float) -> torch.Tensor:
     """Add up maps (images x maps x h x w) around ``cells`` x ``cells`` places, which are a share of the image apart.
 
     Weights fall to zero at the next place; images x (maps cells^2).
@@ -134,24 +147,6 @@ def _cell_weights(size: int, cells: int, pitch_share: float) -> torch.Tensor:
     return (1.0 - (pixels - centres[:, None]).abs() / pitch).clamp(min=0.0)
 
 
-def convolution_features(images: torch.Tensor, filters: Singles) -> torch.Tensor:
-    """Return the positive part of each filter's answer, added up around 4 x 4 places; images x (filters 16).
-
-    Images in [0, 1] are images x height x width, filters are filters x side x side, the side odd.
-    """
-    weights = torch.from_numpy(filters)[:, None].to(images)
-
-    def features(some: torch.Tensor) -> torch.Tensor:
-        return pool_coarsely(functional.conv2d(some[:, None], weights, padding=filters.shape[-1] // 2).relu_())
-
-    return _of_blocks(features, images)
-
-
-def cell_numbers_of_all(images: torch.Tensor) -> torch.Tensor:
-    """Return ``cell_numbers`` of many images, some at a time."""
-    return _of_blocks(cell_numbers, images)
-
-
 def cell_numbers(images: torch.Tensor) -> torch.Tensor:
     """Return what is seen in the cells, of norm 1; images x numbers (441 of a grey image of 7 x 7 pixels or more).
 
@@ -164,12 +159,12 @@ def cell_numbers(images: torch.Tensor) -> torch.Tensor:
     channels, shortest = images.shape[1], min(images.shape[2:])
     grey = images.mean(dim=1, keepdim=True)
     cells = min(_MOST_CELLS_ACROSS, max(1, shortest // 2))
-    edges = pool(compass_edges(grey[:, 0]), cells, 1.0 / cells).clamp_(min=0.0) ** _EDGE_POWER
-    parts = [_unit(edges), _BRIGHTNESS_WEIGHT * _unit(pool(grey, cells, 1.0 / cells))]
+    edges = _pool(compass_edges(grey[:, 0]), cells, 1.0 / cells).clamp_(min=0.0) ** _EDGE_POWER
+    parts = [_unit(edges), _BRIGHTNESS_WEIGHT * _unit(_pool(grey, cells, 1.0 / cells))]
     if channels > 1:
         across = min(max(1, math.isqrt(_COLOUR_NUMBERS // channels)), shortest)
-        level = pool(grey, across, 1.0 / across).norm(dim=1, keepdim=True)
-        parts.append(_COLOUR_WEIGHT * pool(images - grey, across, 1.0 / across) / level.clamp(min=_TINY))
+        level = _pool(grey, across, 1.0 / across).norm(dim=1, keepdim=True)
+        parts.append(_COLOUR_WEIGHT * _pool(images - grey, across, 1.0 / across) / level.clamp(min=_TINY))
     numbers = torch.cat(parts, dim=1)
     return _unit(numbers - numbers.mean(dim=1, keepdim=True))
 

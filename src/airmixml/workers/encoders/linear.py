@@ -11,18 +11,21 @@ from airmixml.scenario import Workers
 from airmixml.shapes import ImageShape, planes
 from airmixml.workers.encoder import FLOAT_BYTES, Encoder, FeatureCost
 
-_DEFAULT_FEATURES: Final = 64
 _ROWS_AT_ONCE: Final = 8192
 
 
 class Linear(Encoder):
     """An encoder that is a product with a matrix."""
 
+    default_features = 64
+
     def graph(self, workers: Workers, input_dim: int, image_shape: ImageShape, rng: Generator) -> Any:
         """Return the product with the features of unit vectors."""
-        from airmixml.workers.encoders.modules import Product
+        import torch
 
-        return Product(self.features(workers, np.eye(input_dim, dtype=np.float32), image_shape, rng))
+        found = self.features(workers, np.eye(input_dim, dtype=np.float32), image_shape, rng)
+        matrix = torch.from_numpy(found.copy())
+        return lambda inputs: inputs @ matrix
 
 
 class Cosines(Linear):
@@ -31,8 +34,8 @@ class Cosines(Linear):
     about = "cosine coefficients of lowest frequency"
 
     def feature_count(self, workers: Workers, input_dim: int) -> int:
-        """Return 64 or as many as the scenario says, but no more than there are inputs."""
-        return min(workers.features or _DEFAULT_FEATURES, input_dim)
+        """Return as many as the scenario says, but no more than there are inputs."""
+        return min(super().feature_count(workers, input_dim), input_dim)
 
     def features(self, workers: Workers, unit_inputs: Singles, image_shape: ImageShape, rng: Generator) -> Singles:
         """Return the coefficients by frequency, rows first among equals, channels alike; samples x features."""
@@ -58,10 +61,6 @@ class Projection(Linear):
     """Sums of all inputs, each with a random sign, scaled to keep squared norms on average."""
 
     about = "sums of all inputs with random signs"
-
-    def feature_count(self, workers: Workers, input_dim: int) -> int:
-        """Return 64 or as many as the scenario says."""
-        return workers.features or _DEFAULT_FEATURES
 
     def features(self, workers: Workers, unit_inputs: Singles, image_shape: ImageShape, rng: Generator) -> Singles:
         """Return the sums; samples x features."""

@@ -1,7 +1,11 @@
-"""Features that a network computes which somebody else made: how it is fed, what it must keep to, what it costs."""
+"""Features from a user's network: how it is fed, what it must keep to, what it costs."""
 
+import os
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -10,16 +14,14 @@ from numpy.random import Generator
 from airmixml.arrays import Singles
 from airmixml.data import known_dataset
 from airmixml.errors import PluginError, ScenarioError
+from airmixml.reading import open_regular
 from airmixml.scenario import Workers
 from airmixml.shapes import ImageShape
-from airmixml.workers.encoder import Encoder, FeatureCost
+from airmixml.wording import reason
+from airmixml.workers.encoder import HARD_OPERATION, Encoder, FeatureCost, GraphPart
 
-ROWS_AT_ONCE: Final = 256
+_ROWS_AT_ONCE: Final = 256
 _PROBED_ROWS: Final = 16
-_PROBED_ALONE: Final = 4
-# How much batches of other sizes may round otherwise, relative to the spread of a feature, and to its size.
-_TOLERANCE: Final = 1e-3
-_ROUNDING: Final = 1e-5
 
 Shape = tuple[int, ...]
 
@@ -46,14 +48,13 @@ class Network(ABC):
     def cost(self, shape: Shape) -> FeatureCost:
         """Return what one input costs."""
 
+    @abstractmethod
+    def exported(self, name: str) -> Any:
+        """Return it for batches of any size, as a part of a ``GraphPart``; refuse where it is none."""
+
 
 class NetworkEncoder(Encoder):
-    """An encoder that runs a network on inputs in [0, 1].
-
-    Before it is used, the network is run on random inputs: it must give finite numbers, the same ones twice, and of a
-    row the same ones alone as among others. Else the features of one worker would depend on chance or on another
-    worker, and no bound on what a worker changes would hold.
-    """
+    """An encoder that runs a network on inputs in [0, 1]; ``encode`` tries it on random rows before it is used."""
 
     takes_features = False
 
@@ -71,9 +72,9 @@ class NetworkEncoder(Encoder):
 
     def features(self, workers: Workers, unit_inputs: Singles, image_shape: ImageShape, rng: Generator) -> Singles:
         """Return what the network gives, flattened, some samples at a time; samples x features."""
-        shape, width = self._tried(input_shapes(unit_inputs.shape[1], image_shape))
-        network, starts = self.network(), range(0, len(unit_inputs), ROWS_AT_ONCE)
-        blocks = (unit_inputs[start : start + ROWS_AT_ONCE] for start in starts)
+        shape, width = self._tried(_input_shapes(unit_inputs.shape[1], image_shape))
+        network, starts = self.network(), range(0, len(unit_inputs), _ROWS_AT_ONCE)
+        blocks = (unit_inputs[start : start + _ROWS_AT_ONCE] for start in starts)
         outputs = [_flat(network.run(block.reshape(-1, *shape))) for block in blocks]
         return np.concatenate(outputs) if outputs else np.empty((0, width), dtype=np.float32)
 
@@ -81,9 +82,9 @@ class NetworkEncoder(Encoder):
         """Return what the operations of the network cost."""
         return self.network().cost(self._tried(_assumed_shapes(workers, input_dim))[0])
 
-    def shape_of(self, input_dim: int, image_shape: ImageShape) -> Shape:
-        """Return the shape in which the network takes an input."""
-        return self._tried(input_shapes(input_dim, image_shape))[0]
+    def graph(self, workers: Workers, input_dim: int, image_shape: ImageShape, rng: Generator) -> Any:
+        """Return the network."""
+        return GraphPart(self.network().exported(self.name()), self._tried(_input_shapes(input_dim, image_shape))[0])
 
     def _tried(self, shapes: Sequence[Shape]) -> tuple[Shape, int]:
         """Return the shape that the network takes and the width of its output; it is tried once for each shape."""
@@ -96,43 +97,57 @@ class NetworkEncoder(Encoder):
                 "and channels into the network, or use data of that shape"
             )
         if shape not in network.widths:
-            network.widths[shape] = self._probe(network, shape)
+            output = network.run(np.random.default_rng(0).random((_PROBED_ROWS, *shape), dtype=np.float32))
+            if output.ndim == 0 or len(output) != _PROBED_ROWS or not output.size:
+                raise PluginError(
+                    f'workers.encoder = "{self.name()}": gives an output of shape {output.shape} for {_PROBED_ROWS} '
+                    "rows: must be features, one row each"
+                )
+            network.widths[shape] = output.size // _PROBED_ROWS
         return shape, network.widths[shape]
 
-    def _probe(self, network: Network, shape: Shape) -> int:
-        """Return the width of the output; refuse a network that does not keep to what the class says."""
-        inputs = np.random.default_rng(0).random((_PROBED_ROWS, *shape), dtype=np.float32)
-        output = network.run(inputs)
-        if output.ndim == 0 or len(output) != _PROBED_ROWS:
-            raise self._refusal(
-                f"gives an output of shape {output.shape} for {_PROBED_ROWS} rows: must be one row each"
-            )
-        first = _flat(output)
-        if not first.shape[1]:
-            raise self._refusal("gives no features")
-        if not np.isfinite(first).all():
-            raise self._refusal("gives features that are not finite for inputs in [0, 1]")
-        if not np.array_equal(first, _flat(network.run(inputs))):
-            raise self._refusal("gives other features for the same inputs; export it in evaluation mode")
-        alone = np.concatenate([_flat(network.run(inputs[[row]])) for row in range(_PROBED_ALONE)])
-        # Each feature by itself: a large one that is the same for all rows must not hide what others do to a small one.
-        allowed = _TOLERANCE * np.ptp(first, axis=0) + _ROUNDING * np.abs(first).max(axis=0)
-        if (np.abs(alone - first[:_PROBED_ALONE]) > np.maximum(allowed, 1e-30)).any():
-            raise self._refusal(
-                "gives a row other features among other rows than alone; export it in evaluation mode, since the "
-                "privacy of a worker needs features that depend on that worker alone"
-            )
-        return int(first.shape[1])
 
-    def _refusal(self, what: str) -> PluginError:
-        return PluginError(f'workers.encoder = "{self.name()}": {what}')
+class FileEncoder(NetworkEncoder):
+    """An encoder whose network a file of the user holds, which is read again only when it has changed."""
+
+    form: str  #: The word before the path in ``workers.encoder``
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    @staticmethod
+    @abstractmethod
+    def read(path: str) -> Network:
+        """Return the network in the file."""
+
+    def name(self) -> str:
+        """Return the value of workers.encoder."""
+        return f"{self.form}:{self._path}"
+
+    def network(self) -> Network:
+        """Return the network in the file as it is now."""
+        path = os.path.abspath(os.path.expanduser(self._path))
+        try:
+            with open_regular(path) as file:  # what the libraries that read it would wait for is refused here
+                found = os.fstat(file.fileno())
+        except (OSError, ValueError) as problem:
+            raise ScenarioError(
+                f'workers.encoder = "{self.name()}": {path} cannot be read ({reason(problem)}); paths are relative to '
+                "the current directory"
+            ) from None
+        return _read_once(type(self), path, (found.st_mtime_ns, found.st_size, found.st_ino))
+
+
+@lru_cache(maxsize=8)
+def _read_once(kind: type[FileEncoder], path: str, _changed: tuple[int, ...]) -> Network:
+    return kind.read(path)
 
 
 def _flat(output: Singles) -> Singles:
     return np.ascontiguousarray(output, dtype=np.float32).reshape(len(output), -1)
 
 
-def input_shapes(input_dim: int, image_shape: ImageShape) -> list[Shape]:
+def _input_shapes(input_dim: int, image_shape: ImageShape) -> list[Shape]:
     """Return the shapes in which one input can be given to a network, the likeliest first."""
     if image_shape is None:
         return [(input_dim,)]
@@ -147,6 +162,59 @@ def _assumed_shapes(workers: Workers, input_dim: int) -> list[Shape]:
     """Return the shapes where only the number of inputs is known: a named data set's, a square image's, or flat."""
     known = known_dataset(workers.dataset)
     if known is not None and known.image_shape is not None and known.input_dim == input_dim:
-        return input_shapes(input_dim, known.image_shape)
+        return _input_shapes(input_dim, known.image_shape)
     squares: list[Any] = [(channels, *(round((input_dim / channels) ** 0.5),) * 2) for channels in (1, 3)]
     return [(input_dim,), *(shape for shape in squares if np.prod(shape) == input_dim)]
+
+
+# --- What the operations of a network cost ----------------------------------------------------------------------------
+
+_MOVES: Final = re.compile(
+    "alias|arange|asstrided|cast|cat|clone|concat|constant|constantofshape|constantpadnd|contiguous|copy|depthtospace|"
+    "dequantizelinear|detach|dropout|empty|expand|flatten|full|gather|gatherelements|gathernd|identity|ones|pad|permute|"
+    "quantizelinear|range|repeat|reshape|scalartensor|select|shape|size|slice|spacetodepth|split|squeeze|stack|t|tile|"
+    "tocopy|transpose|unsafeview|unsqueeze|view|where|zeros"
+)
+_REDUCES: Final = re.compile("pool|mean|sum|amax|amin|argm|reduce")
+_HARD: Final = re.compile(
+    "div|sqrt|exp|log|pow|sigmoid|tanh|erf|gelu|^elu|silu|softmax|softplus|swish|mish|reciprocal|sin|cos|atan|"
+    "layernorm|instancenorm"
+)
+
+
+def plain_operations(name: str, read: int, written: int) -> int:
+    """Return what an operation of ONNX or torch costs that is no product: by the numbers that it reads or writes."""
+    name = name.lower().replace("_", "")
+    if _MOVES.fullmatch(name):
+        return 0
+    return read if _REDUCES.search(name) else (HARD_OPERATION if _HARD.search(name) else 1) * written
+
+
+@dataclass(frozen=True)
+class Step:
+    """One operation on one input: what it reads and writes, by key, with how many numbers, and what it costs."""
+
+    reads: tuple[Any, ...]
+    writes: dict[Any, int]
+    multiply_accumulates: int
+
+
+def cost_of_steps(steps: Iterable[Step], constant_bytes: int, kept: set[Any]) -> FeatureCost:
+    """Return the cost of operations that are done one after the other.
+
+    A result takes memory from the operation that writes it to the last one that reads it. ``kept`` are the keys of the
+    input and of the output, which are counted elsewhere.
+    """
+    steps = list(steps)
+    last_read = {key: number for number, step in enumerate(steps) for key in step.reads}
+    live: dict[Any, int] = {}
+    most = 0
+    for number, step in enumerate(steps):
+        live |= {key: size for key, size in step.writes.items() if key not in kept and key not in live}
+        most = max(most, sum(live.values()))
+        live = {key: size for key, size in live.items() if last_read.get(key, -1) > number}
+    return FeatureCost(
+        multiply_accumulates=sum(step.multiply_accumulates for step in steps),
+        constant_bytes=constant_bytes,
+        working_numbers=most,
+    )

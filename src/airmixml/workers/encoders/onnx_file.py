@@ -6,44 +6,26 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-from numpy.random import Generator
 
 from airmixml.arrays import Singles
 from airmixml.errors import PluginError, ScenarioError
-from airmixml.scenario import Workers
-from airmixml.shapes import ImageShape
 from airmixml.wording import reason
-from airmixml.workers.encoder import FeatureCost, GraphPart
-from airmixml.workers.encoders.file_cache import read_once
-from airmixml.workers.encoders.graph_cost import cost_of_steps, step_of_node
-from airmixml.workers.encoders.network import Network, NetworkEncoder, Shape
+from airmixml.workers.encoder import FeatureCost
+from airmixml.workers.encoders.network import FileEncoder, Network, Shape, Step, cost_of_steps, plain_operations
+
+Shapes = dict[str, tuple[int, ...]]
 
 
-class OnnxFile(NetworkEncoder):
+class OnnxFile(FileEncoder):
     """The first output of a graph with one input of 32-bit numbers."""
 
     about = "features by the graph of an ONNX file"
+    form = "onnx"
 
-    def __init__(self, path: str) -> None:
-        self._path = path
-
-    def name(self) -> str:
-        """Return the value of workers.encoder."""
-        return f"onnx:{self._path}"
-
-    def network(self) -> "OnnxNetwork":
-        """Return the graph, read again where the file has changed."""
-        return _read(self._path, self.name())
-
-    def graph(self, workers: Workers, input_dim: int, image_shape: ImageShape, rng: Generator) -> Any:
-        """Return the ONNX model, for a batch of any size."""
-        network = self.network()
-        if network.batch:
-            raise PluginError(
-                f'workers.encoder = "{self.name()}": is for batches of {network.batch}; to export a run, make the '
-                "first dimension of its graph dynamic"
-            )
-        return GraphPart(network.model, self.shape_of(input_dim, image_shape))
+    @staticmethod
+    def read(path: str) -> "OnnxNetwork":
+        """Return the graph in the file."""
+        return OnnxNetwork(path)
 
 
 class OnnxNetwork(Network):
@@ -53,8 +35,8 @@ class OnnxNetwork(Network):
         super().__init__()
         onnx, onnxruntime = import_onnx(f'workers.encoder = "onnx:{path}"')
         try:
-            self.model = onnx.load(path)
-            onnx.checker.check_model(self.model)
+            self._model = onnx.load(path)
+            onnx.checker.check_model(self._model)
             self._session = onnxruntime.InferenceSession(path, _options(onnxruntime), ["CPUExecutionProvider"])
         except Exception as problem:  # both libraries raise types of their own on broken files
             raise PluginError(f"{path}: not a whole ONNX file ({reason(problem)[:120]}); export it again") from None
@@ -66,7 +48,7 @@ class OnnxNetwork(Network):
             )
         self._input = inputs[0].name
         batch, *dims = inputs[0].shape
-        self.batch = batch if isinstance(batch, int) else 0
+        self._batch = batch if isinstance(batch, int) else 0
         self._dims = [size if isinstance(size, int) else 0 for size in dims]  # 0: any
 
     def takes(self, shapes: Sequence[Shape]) -> Shape | None:
@@ -84,7 +66,7 @@ class OnnxNetwork(Network):
 
     def run(self, inputs: Singles) -> Singles:
         """Return the first output; a graph for batches of one size gets batches of that size."""
-        at_once = self.batch or len(inputs)
+        at_once = self._batch or len(inputs)
         parts = [self._run(inputs[start : start + at_once], at_once) for start in range(0, len(inputs), at_once)]
         return np.concatenate(parts)
 
@@ -103,24 +85,59 @@ class OnnxNetwork(Network):
         """Run one input with all that is computed on the way as outputs, and count what each operation does."""
         onnx, onnxruntime = import_onnx("the cost of an ONNX graph")
         model = onnx.ModelProto()
-        model.CopyFrom(self.model)
+        model.CopyFrom(self._model)
         graph, there = model.graph, {each.name for each in model.graph.output}
         written = [name for node in graph.node for name in node.output if name]
         graph.output.extend(onnx.ValueInfoProto(name=name) for name in written if name not in there)
         session = onnxruntime.InferenceSession(
             model.SerializeToString(), _options(onnxruntime, as_it_is=True), ["CPUExecutionProvider"]
         )
-        batch = self.batch or 1
+        batch = self._batch or 1
         names = [each.name for each in session.get_outputs()]
         found = session.run(None, {self._input: np.zeros((batch, *shape), dtype=np.float32)})
-        shapes = {name: np.shape(value) for name, value in zip(names, found, strict=True)} | {
-            self._input: (batch, *shape)
-        }
         constants = {each.name: tuple(each.dims) for each in graph.initializer}
-        shapes |= constants
-        stored = sum(math.prod(each.dims) * _item_bytes(onnx, each) for each in graph.initializer)
-        steps = [step_of_node(node, shapes, batch) for node in graph.node if node.op_type != "Constant"]
-        return cost_of_steps(steps, stored, {self._input, self.model.graph.output[0].name, *constants})
+        shapes = {name: np.shape(value) for name, value in zip(names, found, strict=True)}
+        shapes |= {self._input: (batch, *shape), **constants}
+        type_of = onnx.helper.tensor_dtype_to_np_dtype
+        stored = sum(math.prod(each.dims) * type_of(each.data_type).itemsize for each in graph.initializer)
+        steps = [_step(node, shapes, batch) for node in graph.node]
+        return cost_of_steps(steps, stored, {self._input, self._model.graph.output[0].name, *constants})
+
+    def exported(self, name: str) -> Any:
+        """Return the ONNX model."""
+        if self._batch:
+            raise PluginError(
+                f'workers.encoder = "{name}": is for batches of {self._batch}; to export a run, make the first '
+                "dimension of its graph dynamic"
+            )
+        return self._model
+
+
+def _step(node: Any, shapes: Shapes, batch: int) -> Step:
+    """Return what a node does to one of a batch of inputs, given the shape of every value."""
+    reads = tuple(name for name in node.input if name)
+    sizes = {name: math.prod(shapes.get(name, ())) for name in (*reads, *node.output) if name}
+    read, written = max((sizes[name] for name in reads), default=0), sizes[node.output[0]]
+    products = _products(node, shapes, written)
+    count = plain_operations(node.op_type, read, written) if products is None else products
+    writes = {name: sizes[name] // batch for name in node.output if name and node.op_type != "Constant"}
+    return Step(reads, writes, count // batch)
+
+
+def _products(node: Any, shapes: Shapes, written: int) -> int | None:
+    """Return how many products a node adds up; None where it is none that multiplies matrices."""
+    kind, given = node.op_type, shapes.get(node.input[0], ()) if node.input else ()
+    if "Conv" in kind:  # weights: out x in / groups x kernel; an input's scale and zero point may stand before them
+        weights = next(shapes[name] for name in node.input[1:] if len(shapes.get(name, ())) > 2)
+        return (math.prod(given) if "Transpose" in kind else written) * math.prod(weights[1:])
+    if kind == "Gemm":
+        turned = any(each.name == "transA" and each.i for each in node.attribute)
+        return written * given[0 if turned else 1]
+    if "MatMul" in kind:
+        return written * given[-1]
+    if kind in ("LSTM", "GRU", "RNN"):  # time x batch x numbers; both matrices are used in each step
+        return math.prod(given[:2]) * sum(math.prod(shapes[name]) for name in node.input[1:3])
+    return None
 
 
 def _options(onnxruntime: Any, *, as_it_is: bool = False) -> Any:
@@ -132,16 +149,9 @@ def _options(onnxruntime: Any, *, as_it_is: bool = False) -> Any:
     return options
 
 
-def _item_bytes(onnx: Any, tensor: Any) -> int:
-    return int(onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize)
-
-
 def import_onnx(what: str) -> tuple[Any, Any]:
     """Return the packages onnx and onnxruntime, or say what to install for ``what``."""
     try:
         return import_module("onnx"), import_module("onnxruntime")
     except ImportError:
         raise PluginError(f"{what}: needs onnx and onnxruntime; pip install 'airmixml[onnx]'") from None
-
-
-_read = read_once(OnnxNetwork)

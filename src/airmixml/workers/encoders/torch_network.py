@@ -1,33 +1,27 @@
 """Features that a torch module computes: ``torchscript:FILE``, or a module of one's own in Python."""
 
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
-from numpy.random import Generator
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
 from airmixml.arrays import Singles
 from airmixml.errors import PluginError
-from airmixml.scenario import Workers
-from airmixml.shapes import ImageShape
 from airmixml.wording import reason
-from airmixml.workers.encoder import HARD_OPERATION, FeatureCost, GraphPart
-from airmixml.workers.encoders.file_cache import read_once
-from airmixml.workers.encoders.graph_cost import Step, cost_of_steps
-from airmixml.workers.encoders.network import Network, NetworkEncoder, Shape
-
-_HARD: Final = ("div", "sqrt", "exp", "log", "pow", "sigmoid", "tanh", "erf", "gelu", "silu", "softmax", "reciprocal")
-_MOVES: Final = frozenset(
-    {"view", "_unsafe_view", "reshape", "t", "transpose", "permute", "expand", "slice", "select", "squeeze", "cat"}
-    | {"unsqueeze", "detach", "clone", "alias", "_to_copy", "empty", "zeros", "ones", "split", "stack", "copy_"}
-    | {"constant_pad_nd", "flatten", "contiguous", "arange", "full", "scalar_tensor", "repeat", "as_strided", "dropout"}
+from airmixml.workers.encoder import FeatureCost
+from airmixml.workers.encoders.network import (
+    FileEncoder,
+    Network,
+    NetworkEncoder,
+    Shape,
+    Step,
+    cost_of_steps,
+    plain_operations,
 )
-_POOLS: Final = ("avg_pool", "max_pool", "mean", "sum", "amax", "amin")
 
 
 class TorchEncoder(NetworkEncoder):
@@ -55,30 +49,24 @@ class TorchEncoder(NetworkEncoder):
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_network": None}
 
-    def graph(self, workers: Workers, input_dim: int, image_shape: ImageShape, rng: Generator) -> Any:
-        """Return the module."""
-        return GraphPart(self.network().module, self.shape_of(input_dim, image_shape))
 
-
-class TorchScriptFile(NetworkEncoder):
+class TorchScriptFile(FileEncoder):
     """Features by a file that ``torch.jit.save`` wrote."""
 
     about = "features by a TorchScript file"
+    form = "torchscript"
 
-    def __init__(self, path: str) -> None:
-        self._path = path
-
-    def name(self) -> str:
-        """Return the value of workers.encoder."""
-        return f"torchscript:{self._path}"
-
-    def network(self) -> "TorchNetwork":
-        """Return the module, read again where the file has changed."""
-        return _read(self._path, self.name())
-
-    def graph(self, workers: Workers, input_dim: int, image_shape: ImageShape, rng: Generator) -> Any:
-        """Return the module."""
-        return GraphPart(self.network().module, self.shape_of(input_dim, image_shape))
+    @staticmethod
+    def read(path: str) -> "TorchNetwork":
+        """Return the module in the file."""
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # torch wants to replace TorchScript one day
+                return TorchNetwork(torch.jit.load(path, map_location="cpu").eval())  # type: ignore[no-untyped-call]
+        except Exception as problem:  # torch raises many types on broken files
+            raise PluginError(
+                f"{path}: not a whole TorchScript file ({reason(problem)[:120]}); save it with torch.jit.save"
+            ) from None
 
 
 class TorchNetwork(Network):
@@ -115,6 +103,10 @@ class TorchNetwork(Network):
         with torch.no_grad():
             return np.asarray(self.module(torch.from_numpy(np.ascontiguousarray(inputs))).float().numpy())
 
+    def exported(self, name: str) -> torch.nn.Module:
+        """Return the module."""
+        return self.module
+
     def cost(self, shape: Shape) -> FeatureCost:
         """Run one input and count what each operation does."""
         values = [*self.module.parameters(), *self.module.buffers()]
@@ -146,16 +138,10 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
 
 def _multiply_accumulates(func: Any, args: Any, kwargs: dict[str, Any], out: Any) -> int:
     packet = func._overloadpacket
-    name: str = packet.__name__
     if packet in flop_registry:
         return int(flop_registry[packet](*args, **kwargs, out_val=out)) // 2
-    if name in _MOVES:
-        return 0
-    results = _tensors(out)
-    if any(part in name for part in _POOLS):
-        return max((each.numel() for each in _tensors(args)), default=0)
-    hard = any(part in name for part in _HARD)
-    return (HARD_OPERATION if hard else 1) * (results[0].numel() if results else 0)
+    read = max((each.numel() for each in _tensors(args)), default=0)
+    return plain_operations(packet.__name__, read, sum(each.numel() for each in _tensors(out)[:1]))
 
 
 def _tensors(values: Any) -> list[torch.Tensor]:
@@ -171,25 +157,3 @@ def _key(value: torch.Tensor) -> int:
 def _last_line(problem: BaseException) -> str:
     lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
     return lines[-1][:120] if lines else type(problem).__name__
-
-
-@contextmanager
-def without_deprecations() -> Iterator[None]:
-    """Silence torch on TorchScript, which it wants to replace one day."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
-
-
-def _load(path: str) -> TorchNetwork:
-    try:
-        with without_deprecations():
-            module = torch.jit.load(path, map_location="cpu")  # type: ignore[no-untyped-call]
-            return TorchNetwork(module.eval())
-    except Exception as problem:  # torch raises many types on broken files
-        raise PluginError(
-            f"{path}: not a whole TorchScript file ({reason(problem)[:120]}); save it with torch.jit.save"
-        ) from None
-
-
-_read = read_once(_load)

@@ -14,9 +14,8 @@ from airmixml.arrays import Integers, Singles
 from airmixml.scenario import Workers
 from airmixml.shapes import ImageShape, planes
 from airmixml.workers.encoder import HARD_OPERATION, Encoder, FeatureCost
-from airmixml.workers.encoders.waves import waves, waves_cost
+from airmixml.workers.encoders.random_features import waves, waves_cost, waves_graph
 
-_DEFAULT_FEATURES: Final = 256
 _BANDS: Final = 6
 _FAINTEST: Final = 1e-3  # of the declared range: what is fainter counts as nothing
 # How much a step counts: a channel, or a band of it, e times as strong; the whole declared range.
@@ -30,10 +29,7 @@ class Windows(Encoder):
 
     about = "level, strength and spectrum in bands of channels over time, as random waves of them (series)"
     needs_series = True
-
-    def feature_count(self, workers: Workers, input_dim: int) -> int:
-        """Return 256 or as many as the scenario says."""
-        return workers.features or _DEFAULT_FEATURES
+    default_features = 256
 
     def features(self, workers: Workers, unit_inputs: Singles, image_shape: ImageShape, rng: Generator) -> Singles:
         """Return the waves; samples x features."""
@@ -44,25 +40,43 @@ class Windows(Encoder):
         return waves(np.concatenate(parts), self.feature_count(workers, unit_inputs.shape[1]), rng)
 
     def graph(self, workers: Workers, input_dim: int, image_shape: ImageShape, rng: Generator) -> Any:
-        """Return the waves as a torch module."""
-        from airmixml.workers.encoders.modules import WindowWaves
+        """Return the waves of a batch; the Fourier transform is a product, up to the last band."""
+        import torch
 
         assert image_shape is not None
         channels, _, times = planes(image_shape)
-        scales = (_PER_RANGE, _PER_FOLD, _PER_FOLD_IN_BAND, _FAINTEST)
-        features = self.feature_count(workers, input_dim)
-        return WindowWaves(channels, times, band_edges(times), scales, features, rng)
+        edges = band_edges(times)
+        periods = np.arange(edges[-1])
+        turns = 2.0 * np.pi * np.outer(np.arange(times), periods) / times
+        within = ((periods >= edges[:-1, None]) & (periods < edges[1:, None])).T[:, : None if times > 1 else 0]
+        cosines, sines, bands = (
+            torch.from_numpy(each.astype(np.float32)) for each in (np.cos(turns), np.sin(turns), within)
+        )
+        turn = waves_graph(channels * (2 + bands.shape[1]), self.feature_count(workers, input_dim), rng)
+
+        def compute(inputs: torch.Tensor) -> torch.Tensor:
+            series = inputs.reshape(-1, channels, times)
+            means = series.mean(dim=2)
+            moving = series - means[:, :, None]
+            power = (moving @ cosines).square() + (moving @ sines).square()
+            in_bands = (2.0 / times**2 * power) @ bands
+            strengths = moving.square().mean(dim=2).sqrt()
+            parts = [
+                _PER_RANGE * (means - 0.5),
+                _PER_FOLD * (1.0 + strengths / _FAINTEST).log(),
+                _PER_FOLD_IN_BAND * 0.5 * (1.0 + in_bands / _FAINTEST**2).log().flatten(1),
+            ]
+            found: torch.Tensor = turn(torch.cat(parts, dim=1))
+            return found
+
+        return compute
 
     def cost(self, workers: Workers, input_dim: int) -> FeatureCost:
         """A Fourier transform and the logarithms of up to 16 channels."""
         numbers = _MOST_CHANNELS * (2 + _BANDS)
-        then = waves_cost(numbers, self.feature_count(workers, input_dim))
         transform = 4 * input_dim * math.ceil(math.log2(max(2, input_dim)))
-        return FeatureCost(
-            multiply_accumulates=transform + 4 * input_dim + HARD_OPERATION * numbers + then.multiply_accumulates,
-            constant_bytes=then.constant_bytes,
-            working_numbers=then.working_numbers,
-        )
+        besides = transform + 4 * input_dim + HARD_OPERATION * numbers
+        return waves_cost(numbers, self.feature_count(workers, input_dim), besides)
 
 
 def band_edges(times: int) -> Integers:

@@ -12,10 +12,10 @@ from dataclasses import dataclass, is_dataclass
 from types import UnionType
 from typing import Any, ClassVar, Self, get_args, get_origin, get_type_hints
 
-from airmixml.errors import AirMixError, DataError, PluginError, RunFolderError, ScenarioError
+from airmixml.errors import ScenarioError
 from airmixml.scenario import RunContext, Speed
-from airmixml.sweeps.batches import Batch, Failed, Kind, Part, Place
-from airmixml.wording import did_you_mean, one_line, shown_name
+from airmixml.sweeps.batches import Batch, Failed, Kind, Part, Place, together_or_alone
+from airmixml.wording import did_you_mean, shown_name
 
 Metric = float | int | bool | str | None
 Metrics = dict[str, Metric]
@@ -37,12 +37,12 @@ class Measured:
 class CellKind(Kind):
     """A command whose metrics are swept; each cell is kept by itself."""
 
+    options: ClassVar[tuple[str, ...]] = ()  #: Options of this command alone
     default_metrics: ClassVar[tuple[str, ...]]
     """What the tables show unless asked for others, as far as there is such a metric."""
     open_names: ClassVar[tuple[str, ...]] = ()
     """Beginnings of names whose rest depends on the data, or on other packages."""
-    note: ClassVar[str] = ""
-    """What a reader of the table must know."""
+    note: ClassVar[str] = ""  #: What a reader of the table must know
 
     @classmethod
     def of(cls, **_options: Any) -> Self:
@@ -74,29 +74,17 @@ class CellKind(Kind):
 
     def run(self, batch: Batch, place: Place) -> Iterator[tuple[Part, list[Any]]]:
         """Run cells that share their draws; one that is refused gets the refusal as its outcome, and costs no other."""
-        done: dict[Part, None] = {}
+        done = 0
         # One thread: cells run side by side, and their number must not change what one of them gives.
         device = batch[0].device
         context = RunContext(
             speed=Speed(device=device, threads=1 if device == "cpu" else 0),
             data_dir=place.data_dir,
-            progress=place.progress("training", "attacks", finished=lambda: len(done), of=len(batch)),
+            progress=place.progress("training", "attacks", finished=lambda: done, of=len(batch)),
         )
-        waiting = [list(batch)]
-        while waiting:
-            parts = waiting.pop(0)
-            try:
-                for part, metrics in zip(parts, self.measure(parts, context, place), strict=True):
-                    done[part] = None
-                    yield part, [Measured(metrics=metrics)]
-            except (DataError, PluginError, RunFolderError):
-                raise  # it is not of the cell's making, and may be mended: the same command tries again
-            except AirMixError as problem:
-                if len(parts) > 1:  # one of them was refused: each alone
-                    waiting += [[part] for part in parts if part not in done]
-                else:
-                    done[parts[0]] = None
-                    yield parts[0], [Failed(error=one_line(str(problem)))]
+        for part, found in together_or_alone([batch], lambda parts: self.measure(parts, context, place)):
+            done += 1
+            yield part, [found if isinstance(found, Failed) else Measured(metrics=found)]
 
 
 def flat(values: dict[str, Any], leave_out: Iterable[str] = (), prefix: str = "") -> Metrics:
@@ -128,5 +116,4 @@ def fields_of(kind: Any, leave_out: Iterable[str] = (), prefix: str = "") -> Ite
             yield f"{prefix}{name}"
 
 
-CellOutcome = Measured | Failed
-"""What one cell gave."""
+CellOutcome = Measured | Failed  #: What one cell gave

@@ -6,28 +6,16 @@ import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from airmixml.data import KnownDataSet, known_dataset
-from airmixml.errors import AirMixError, ScenarioError
-from airmixml.progress import Progress
+from airmixml.errors import ScenarioError
 from airmixml.registries import DATASETS
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.storage.results import from_plain
 from airmixml.streams import Streams
-from airmixml.sweeps.batches import (
-    Batch,
-    Failed,
-    Kind,
-    Part,
-    Place,
-    dimensions,
-    mixture_bytes,
-    most_in_memory,
-)
-from airmixml.wording import one_line
-
-Result = TypeVar("Result")
+from airmixml.sweeps import batches
+from airmixml.sweeps.batches import Batch, Failed, Kind, Part, Place, Result, dimensions, together_or_alone
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,19 +32,12 @@ class Sent:
 
 @dataclass(frozen=True, kw_only=True)
 class Trained(Sent):
-    """What sending took, and the network that was trained on what was received.
+    """What sending took, and the network that was trained on what was received."""
 
-    Attributes:
-        curve: accuracy on the clean test set after each epoch.
-        snr_inputs_db: received signal-to-noise ratio of the inputs in the median slot.
-        epsilon: of the scenario's own statement.
-        epsilon_server: of the worst worker, against the server.
-    """
-
-    curve: tuple[float, ...]
-    snr_inputs_db: float
-    epsilon: float
-    epsilon_server: float
+    curve: tuple[float, ...]  #: accuracy on the clean test set after each epoch
+    snr_inputs_db: float  #: received signal-to-noise ratio of the inputs in the median slot
+    epsilon: float  #: of the scenario's own statement
+    epsilon_server: float  #: of the worst worker, against the server
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -80,7 +61,6 @@ class Energies(Kind):
 
     name: ClassVar[str] = "energy"
     stacked: ClassVar[bool] = True
-    on_device: ClassVar[bool] = False
     needs_data: ClassVar[bool] = False
 
     def check(self, scenario: Scenario) -> None:
@@ -115,10 +95,15 @@ class Energies(Kind):
         (part,) = batch
         input_dim, label_dim = dimensions(part.scenarios[0])
         rehearse = partial(rehearse_family, input_dim=input_dim, label_dim=label_dim)
-        tallies, outcomes = _by_shared_draws(part.scenarios, rehearse, "energy", place.progress("energy"))
-        for number, tally in tallies.items():
-            outcomes[number] = Sent(energy_joules=tally.energy_joules, power_limited_slots=tally.limited_slots)
-        yield part, outcomes
+        outcomes: dict[int, Sent | Failed] = {}
+        for number, tally in _by_shared_draws(part.scenarios, rehearse):
+            outcomes[number] = (
+                tally
+                if isinstance(tally, Failed)
+                else Sent(energy_joules=tally.energy_joules, power_limited_slots=tally.limited_slots)
+            )
+            place.tell(len(outcomes) / len(part.scenarios))
+        yield part, _in_order(outcomes)
 
 
 @dataclass(frozen=True)
@@ -126,7 +111,6 @@ class Trainings(Energies):
     """Trains a network on the mixtures of each scenario, all of them as one stack."""
 
     name: ClassVar[str] = "training"
-    on_device: ClassVar[bool] = True
     needs_data: ClassVar[bool] = True
 
     def check(self, scenario: Scenario) -> None:
@@ -144,7 +128,7 @@ class Trainings(Energies):
 
     def most_at_once(self, scenario: Scenario, device: str) -> int:
         """Return how many scenarios have room for their mixtures."""
-        return most_in_memory(scenario, device)
+        return batches.most_in_memory(scenario, device)
 
     def work(self, part: Part) -> int:
         """Return how many values all mixtures have in all epochs."""
@@ -154,7 +138,7 @@ class Trainings(Energies):
 
     def bytes_needed(self, part: Part) -> int:
         """Return the memory of all mixtures."""
-        return len(part.scenarios) * mixture_bytes(part.scenarios[0])
+        return len(part.scenarios) * batches.mixture_bytes(part.scenarios[0])
 
     def read(self, part: Part, plain: Any) -> Trained:
         """Return what was kept."""
@@ -173,14 +157,17 @@ class Trainings(Energies):
         from airmixml.workers import load_dataset
 
         (part,) = batch
-        first, progress = part.scenarios[0], place.progress("training")
+        first = part.scenarios[0]
         # One thread: more would not help small networks, and their number must not change what a batch gives.
         speed = Speed(device=part.device, threads=1 if part.device == "cpu" else 0)
         dataset = load_dataset(first.workers, Streams(first.seed), data_dir=place.data_dir, device=speed.device)
         simulate = partial(simulate_family, dataset=dataset, context=RunContext(speed=speed))
-        simulated, outcomes = _by_shared_draws(part.scenarios, simulate, "over the air", progress)
+        sent: dict[int, Any] = dict(_by_shared_draws(part.scenarios, simulate))
+        outcomes: dict[int, Trained | Failed] = {n: each for n, each in sent.items() if isinstance(each, Failed)}
+        simulated = {n: each for n, each in sent.items() if not isinstance(each, Failed)}
+        sent.clear()
         if not simulated:
-            yield part, outcomes
+            yield part, _in_order(outcomes)
             return
         checkpoint = place.checkpoint(part, f"{part.digest} {part.device} torch {torch.__version__}")
         reports = {number: mixtures.report for number, mixtures in simulated.items()}
@@ -194,7 +181,7 @@ class Trainings(Energies):
             labels,
             seed=first.seed,
             speed=speed,
-            progress=progress,
+            progress=place.progress("training"),
             checkpoint=checkpoint,
         )
         for (number, report), history in zip(reports.items(), histories, strict=True):
@@ -209,32 +196,20 @@ class Trainings(Energies):
                 epsilon=report.privacy.epsilon,
                 epsilon_server=report.privacy_against_server.epsilon,
             )
-        yield part, outcomes
+        yield part, _in_order(outcomes)
+
+
+def _in_order(outcomes: dict[int, Any]) -> list[Any]:
+    return [outcomes[number] for number in sorted(outcomes)]
 
 
 def _by_shared_draws(
-    scenarios: Sequence[Scenario], run: Callable[[list[Scenario]], list[Result]], stage: str, progress: Progress
-) -> tuple[dict[int, Result], list[Any]]:
-    """Run scenarios that share their draws together; return results by number, and outcomes with the errors filled in.
-
-    Where one of them cannot be run, they are run one by one: the others lose nothing but time.
-    """
+    scenarios: Sequence[Scenario], run: Callable[[list[Scenario]], list[Result]]
+) -> Iterator[tuple[int, Result | Failed]]:
+    """Run scenarios that share their draws together; yield the number of each with its result."""
     from airmixml.radio.draws import DrawsKey, draws_key
 
     shared: dict[DrawsKey, list[int]] = {}
     for number, scenario in enumerate(scenarios):
         shared.setdefault(draws_key(scenario), []).append(number)
-    results: dict[int, Result] = {}
-    outcomes: list[Any] = [Failed(error="") for _ in scenarios]
-    waiting = list(reversed(shared.values()))
-    while waiting:
-        members = waiting.pop()
-        try:
-            results.update(zip(members, run([scenarios[member] for member in members]), strict=True))
-        except AirMixError as problem:
-            if len(members) > 1:
-                waiting += [[member] for member in members]
-            else:
-                outcomes[members[0]] = Failed(error=one_line(str(problem)))
-        progress(stage, len(results), len(scenarios))
-    return results, outcomes
+    return together_or_alone(shared.values(), lambda members: run([scenarios[member] for member in members]))

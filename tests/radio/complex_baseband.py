@@ -1,12 +1,27 @@
-"""The air adds up what the workers send: Eq. (1) in complex baseband, and the fast real path equal to it in law."""
+"""Eq. (1) in complex baseband, symbol by symbol: what the fast real path of the package is compared with."""
+
+from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.random import Generator
 from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles
-from airmixml.radio.channel import ChannelRealisation
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChannelRealisation:
+    """Channel of each scheduled worker in each slot, constant over the slot."""
+
+    magnitude: Doubles  # |h|; slots x scheduled
+    phase_radians: Doubles | None = None  # arg h; slots x scheduled, or None: not drawn, since workers cancel it
+
+    @property
+    def gain(self) -> NDArray[np.complex128]:
+        """H, complex; slots x scheduled."""
+        if self.phase_radians is None:
+            return self.magnitude.astype(np.complex128)
+        return np.asarray(self.magnitude * np.exp(1j * self.phase_radians))
 
 
 def receive_baseband(
@@ -33,20 +48,3 @@ def received_amplitude(power_watts: Doubles, magnitude: Doubles) -> Doubles:
 def normalise_baseband(received: NDArray[np.complex128], power_watts: Doubles, channel: ChannelRealisation) -> Doubles:
     """Take the real part and divide by b_t: Eqs. (mixup_input), (mixup_label) and the arguments of Eq. (opt)."""
     return np.asarray(received.real / received_amplitude(power_watts, channel.magnitude)[:, None])
-
-
-def receive_mixtures(
-    clean: torch.Tensor,
-    standard_noise: torch.Tensor,
-    power_scale_watts: torch.Tensor,
-    noise_watts: float,
-    out: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """Return sum_i q_i s_i + n / sqrt(beta), Eqs. (DirPC_input_sample) and (DirPC_label_sample); slots x symbols.
-
-    The real part of the noise has variance sigma_n^2 / 2, so this is the real path, equal in distribution to
-    ``normalise_baseband(receive_baseband(...))``. The mixture without noise and the independent standard normal values
-    are slots x symbols; beta has shape slots; sigma_n^2 is per complex symbol.
-    """
-    deviation = torch.sqrt(noise_watts / 2.0 / power_scale_watts).to(clean.dtype)
-    return torch.addcmul(clean, standard_noise, deviation[:, None], out=out)

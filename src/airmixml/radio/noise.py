@@ -1,0 +1,123 @@
+"""Noise that hides workers: a class for each kind, behind the registry ``NOISES``.
+
+It knows what lies on the sum of a slot, what it says of privacy, which power and symbols it takes, and what it refuses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from airmixml.errors import ScenarioError
+from airmixml.units import dbm_to_watts
+
+if TYPE_CHECKING:
+    import torch
+
+    from airmixml.privacy import Sensitivity, facts
+    from airmixml.radio.integer_sums import IntegerSums
+    from airmixml.radio.masking import Masking
+    from airmixml.scenario import Air, Mixing, Privacy, Radio, Scenario, Workers
+    from airmixml.streams import Secret
+
+
+class Noise:
+    """The receiver's noise alone; other kinds inherit from it and change what differs."""
+
+    about = "the receiver's noise"
+    rests_on = "receiver noise"  # what hides a worker, for a table
+    trusted = (
+        "that the receiver has its noise, and that nobody listens nearer"  # what must be true for an epsilon to hold
+    )
+    brought = False  # whether workers bring it, which hides them from an isolating listener as well
+    masked = False  # whether they share masks that cancel in the sum
+    real = True  # whether it lies on real numbers; integers are rounded before they are added up
+
+    def on_integers(self, privacy: Privacy) -> Noise:
+        """Return the same noise on integers, or refuse (``privacy.arithmetic``)."""
+        raise ScenarioError(
+            f'privacy.noise = "{privacy.noise}": must be "masked" or "workers" for privacy.arithmetic = "integers": '
+            "workers bring integer noise"
+        )
+
+    def check(self, workers: Workers, radio: Radio, air: Air, mixing: Mixing, privacy: Privacy) -> None:
+        """Refuse what does not go with it, and name the key to change."""
+        for name in ("modulus_bits", "sum_range"):
+            if self.real and getattr(privacy, name):
+                raise ScenarioError(
+                    f'privacy.{name} = {getattr(privacy, name):g}: must be 0 for privacy.arithmetic = "real"; it is '
+                    'for "integers"'
+                )
+        if privacy.adversary == "everyone" and not self.brought:
+            raise ScenarioError(
+                'privacy.adversary = "everyone": needs privacy.noise = "masked" or "workers"; the noise of a receiver '
+                "hides nobody from somebody who hears each worker alone"
+            )
+
+    def trust(self, privacy: Privacy, adversary: str) -> str:
+        """Return what must be true for an epsilon against an adversary to hold."""
+        if adversary != "eavesdropper":
+            return "that the receiver has its noise"
+        nearest = f"that nobody listens nearer than {privacy.eavesdropper_distance_metres:g} m"
+        return f"that the receiver has its noise ({privacy.eavesdropper_noise_dbm:g} dBm), and {nearest}"
+
+    def receiver_watts(self, scenario: Scenario, thermal_watts: float) -> float:
+        """Return the noise power per complex symbol of a server's receiver whose own is ``thermal_watts``."""
+        return thermal_watts
+
+    def stated_watts(self, scenario: Scenario) -> float:
+        """Return the same where the receiver's own is the least that it may have: statements assume it."""
+        least_dbm = scenario.radio.noise_dbm - scenario.air.noise_uncertainty_db
+        return self.receiver_watts(scenario, dbm_to_watts(least_dbm))
+
+    def drawn_watts(self, scenario: Scenario) -> float:
+        """Return the same as a run draws the receiver's own."""
+        from airmixml.impairments.noise_floor import true_noise_watts  # here: a scenario is checked without it
+
+        return self.receiver_watts(scenario, true_noise_watts(scenario))
+
+    def in_sum_watts(self, scenario: Scenario) -> float:
+        """Return the noise power per complex symbol in the sum of a slot whose workers all send as planned."""
+        return self.drawn_watts(scenario)
+
+    def masking(self, scenario: Scenario, secret: Secret | None = None) -> Masking | None:
+        """Return what workers add to real numbers to hide themselves; None: nothing."""
+        return None
+
+    def sums(self, scenario: Scenario, sensitivity: Sensitivity) -> IntegerSums | None:
+        """Return the sums that workers send integers for; None where they send none, or vectors are not known."""
+        return None
+
+    def rounded(self, moves: Sensitivity, symbols: int) -> Sensitivity:
+        """Return what one worker can move in so many symbols, where it could move so much without this noise."""
+        return moves
+
+    def probes(self, scenario: Scenario, data_symbols: int) -> int:
+        """Return the symbols of a slot without data on which the server measures noise."""
+        return 0
+
+    def symbols_on_air(self, scenario: Scenario, sensitivity: Sensitivity, data_symbols: int) -> int:
+        """Return the symbols that a slot takes: with data and without, pilots, guards."""
+        from airmixml.impairments.frame import frame_of
+
+        return frame_of(scenario.air, data_symbols).symbols + self.probes(scenario, data_symbols)
+
+    def needed_watts(self, scenario: Scenario, sensitivity: Sensitivity, floor: float | None = None) -> float | None:
+        """Return the beta max q^2 that it needs, or None: the privacy target decides.
+
+        Refused where the worker with the weakest channel, of power gain ``floor``, cannot send that.
+        """
+        return None
+
+    def facts(self, scenario: Scenario, sensitivity: Sensitivity, received_watts: float) -> Iterator[facts.Fact]:
+        """Yield what it says of privacy, besides the noise of the receiver (``stated_watts``)."""
+        return iter(())
+
+    def receive(
+        self, setting: Any, arrival: Any, drawn: Any, normals: torch.Tensor, place: torch.Tensor | None
+    ) -> Any | None:
+        """Return the ``Reception`` of sums, where ``radio.reception.receive`` does not know how; see there."""
+        return None
+
+
+RECEIVER: Final = Noise()

@@ -1,0 +1,239 @@
+"""Noise that workers bring: their own, that and masks, and either of them on integers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from airmixml.errors import ScenarioError
+from airmixml.integers.rounding import grid_margin
+from airmixml.privacy import Sensitivity, facts
+from airmixml.radio.integer_sums import IntegerSums, check_plane_power, fit_sums
+from airmixml.radio.masking import Masking, choose_masking
+from airmixml.radio.noise import Noise
+from airmixml.scenario import Air, Mixing, Privacy, Radio, Scenario, Workers
+from airmixml.streams import Secret, Streams
+from airmixml.wording import shown
+
+if TYPE_CHECKING:
+    import torch
+
+_MOST_PROBES: Final = 512  # which tell a variance within 6 %
+_MOST_FORMED: Final = 1 << 27  # numbers of all workers of all slots of a simulation: some seconds
+_NUMBERS_AT_ONCE: Final = 1 << 22
+_PROBED_WORKERS: Final = 256
+
+
+class OwnNoise(Noise):
+    """Gaussian noise of each worker, on every symbol that it sends."""
+
+    about = "the workers' own noise"
+    rests_on = "workers' noise"
+    trusted = "workers draw their noise"
+    brought = True
+
+    def on_integers(self, privacy: Privacy) -> Noise:
+        """Return Skellam noise."""
+        return _INTEGERS[self.masked]
+
+    def check(self, workers: Workers, radio: Radio, air: Air, mixing: Mixing, privacy: Privacy) -> None:
+        """Refuse a power, an air or a share that would leave some worker without its noise."""
+        super().check(workers, radio, air, mixing, privacy)
+        noise = f'privacy.noise = "{privacy.noise}"'
+        own_centres, some_power = '"none", "own" or "public"', '"dp" or "fixed"'
+        unrecovered = 0.0 if self.masked else privacy.most_absent
+        for key, value, must, refused, why in (
+            ("radio.schedule", radio.schedule, '"fixed"', radio.schedule != "fixed", ": all must know who sends"),
+            ("workers.centre", workers.centre, own_centres, workers.centre_on_air, ""),
+            ("mixing.power", mixing.power, some_power, mixing.power_policy.follows_channels, ", which needs power too"),
+            ("privacy.most_absent", privacy.most_absent, "0", bool(unrecovered), ", which has no masks"),
+            ("air.waveform", air.waveform, '"single-carrier"', air.waveform != "single-carrier", ""),
+            ("air.peak_power_dbm", air.peak_power_dbm, "inf", math.isfinite(air.peak_power_dbm), ""),
+            ("air.antennas", air.antennas, "1", air.antennas > 1, ": all antennas hear the same noise of the workers"),
+        ):
+            if refused:
+                told = f'"{value}"' if isinstance(value, str) else f"{value:g}"
+                raise ScenarioError(f"{key} = {told}: must be {must} for {noise}{why}")
+        if mixing.policy == "nonmix" or 0.0 in mixing.prior:
+            told = 'mixing.policy = "nonmix"' if mixing.policy == "nonmix" else "mixing.prior with a share of 0"
+            raise ScenarioError(f'{told}: workers without a share would hide nobody; use mixing.policy = "equalmix"')
+        if privacy.mask_degree % 2 or privacy.mask_degree > radio.scheduled > 0:
+            raise ScenarioError(
+                f"privacy.mask_degree = {privacy.mask_degree}: must be an even number, at most radio.scheduled = "
+                f"{radio.scheduled}, who share masks; or 0"
+            )
+        if radio.fading != "none" and math.isinf(air.truncation_db):
+            raise ScenarioError(
+                f'radio.fading = "{radio.fading}": needs air.truncation_db for {noise}, which would take any power in '
+                "a fade; -10, say"
+            )
+
+    def trust(self, privacy: Privacy, adversary: str) -> str:
+        """Return the same against all."""
+        return self.trusted
+
+    def in_sum_watts(self, scenario: Scenario) -> float:
+        """Return the receiver's own, and that of the workers, which falls on the real part alone; masks cancel."""
+        masking = self.masking(scenario)
+        brought = 0.0 if masking is None else 2.0 * scenario.radio.scheduled * masking.own_watts
+        return self.drawn_watts(scenario) + brought
+
+    def masking(self, scenario: Scenario, secret: Secret | None = None) -> Masking | None:
+        """Return how strong noise and masks are."""
+        return choose_masking(scenario, secret)
+
+    def probes(self, scenario: Scenario, data_symbols: int) -> int:
+        """Return the symbols in which workers send nothing but noise and masks: no more than data symbols.
+
+        Where gains are exact the server knows what is left of them. Elsewhere it must measure it, and not on symbols
+        with data: how far those are from what was meant, only the data themselves could tell.
+        """
+        return 0 if scenario.air.is_ideal else min(_MOST_PROBES, data_symbols)
+
+    def facts(self, scenario: Scenario, sensitivity: Sensitivity, received_watts: float) -> Iterator[facts.Fact]:
+        """Yield what hides a worker in the sum, and from an isolating listener."""
+        masking = self.masking(scenario)
+        assert masking is not None
+        yield facts.WorkersNoise(
+            in_sum_watts=2.0 * masking.honest.count * masking.own_watts,
+            alone_watts=2.0 * masking.hidden_watts,
+            by=masking.in_words,
+            failure=min(1.0, scenario.slots_on_air * masking.honest.failure),  # colluders sit elsewhere in each
+        )
+
+
+class MaskedNoise(OwnNoise):
+    """The same, and masks that pairs of workers share: one adds what the other subtracts."""
+
+    about = "the workers' own noise, and masks that cancel in the sum"
+    rests_on = "noise and masks"
+    trusted = "all workers but the stated colluders draw noise and keep keys; X25519 and ChaCha20 hold"
+    masked = True
+
+    def trust(self, privacy: Privacy, adversary: str) -> str:
+        """Return the same with the number of colluders."""
+        some = f" but {privacy.colluders:,}, chosen without knowing the graph of masks,"
+        return self.trusted.replace(" but the stated colluders", some if privacy.colluders else "")
+
+
+class NoiseOnIntegers(OwnNoise):
+    """Skellam noise of workers that send integers: the server has the mean over them modulo 2^b.
+
+    Masks cancel and the workers' Skellam numbers add up to one of their total variance, so neither is formed for each
+    worker. Rounding is, where data are protected or few; else the errors of all workers together are drawn as what they
+    nearly are, Gaussian, and that protects nobody.
+    """
+
+    about = "the workers' own noise on integers"
+    real = False
+
+    def __init__(self, real_numbers: OwnNoise) -> None:
+        self._real_numbers = real_numbers
+        self.rests_on, self.trusted, self.masked = real_numbers.rests_on, real_numbers.trusted, real_numbers.masked
+
+    def check(self, workers: Workers, radio: Radio, air: Air, mixing: Mixing, privacy: Privacy) -> None:
+        """Refuse all that would not let residues arrive exactly."""
+        super().check(workers, radio, air, mixing, privacy)
+        integers = 'privacy.arithmetic = "integers"'
+        if not air.is_ideal:
+            raise ScenarioError(
+                f"{integers}: needs the ideal air: residues must arrive exactly, and one wrong bit spoils a number; "
+                'use privacy.arithmetic = "real", or air.preset = "ideal"'
+            )
+        for key, value, must in (
+            ("mixing.policy", mixing.policy, "equalmix"),
+            ("mixing.prior", list(mixing.prior), []),
+            ("mixing.power", mixing.power, "dp"),
+            ("radio.fading", radio.fading, "none"),
+            ("workers.bits", workers.bits, 0),
+            ("privacy.accountant", privacy.accountant, "gdp"),
+            ("privacy.sensitivity", privacy.sensitivity, "encoder"),
+            ("privacy.mask_share", privacy.mask_share, 0.0),
+            ("privacy.above_thermal_db", privacy.above_thermal_db, 0.0),
+        ):
+            if value != must:
+                raise ScenarioError(f"{key} = {shown(value)}: must be {shown(must)} for {integers}")
+        if privacy.modulus_bits == 1:
+            raise ScenarioError("privacy.modulus_bits = 1: must be 2 to 62, or 0 for as many as it takes")
+
+    def trust(self, privacy: Privacy, adversary: str) -> str:
+        """Return the same as on real numbers."""
+        return self._real_numbers.trust(privacy, adversary)
+
+    def masking(self, scenario: Scenario, secret: Secret | None = None) -> Masking | None:
+        """Return None: nothing is added to real numbers."""
+        return None
+
+    def sums(self, scenario: Scenario, sensitivity: Sensitivity) -> IntegerSums | None:
+        """Return the sums that keep the scenario's target."""
+        return fit_sums(scenario, sensitivity) if sensitivity.numbers else None
+
+    def rounded(self, moves: Sensitivity, symbols: int) -> Sensitivity:
+        """Return the same with what rounding to the grid may set two vectors farther apart."""
+        apart = math.sqrt(moves.replacement) + grid_margin(symbols) * math.sqrt(moves.removal)
+        return Sensitivity(removal=moves.removal, replacement=apart**2, numbers=symbols)
+
+    def symbols_on_air(self, scenario: Scenario, sensitivity: Sensitivity, data_symbols: int) -> int:
+        """Return one symbol for each bit."""
+        sums = self.sums(scenario, sensitivity)
+        return super().symbols_on_air(scenario, sensitivity, data_symbols) if sums is None else sums.symbols
+
+    def needed_watts(self, scenario: Scenario, sensitivity: Sensitivity, floor: float | None = None) -> float | None:
+        """Return what bits need; noise follows from the target."""
+        sums = self.sums(scenario, sensitivity)
+        if sums is not None and floor is not None:
+            check_plane_power(scenario, sums, floor)
+        return None if sums is None else sums.received_watts
+
+    def facts(self, scenario: Scenario, sensitivity: Sensitivity, received_watts: float) -> Iterator[facts.Fact]:
+        """Yield what hides a worker, in proportion to its vector: powers are those of bits."""
+        sums = self.sums(scenario, sensitivity)
+        if sums is None:  # of vectors that nothing is known of: nobody sends
+            yield facts.WorkersNoise(alone_watts=self.stated_watts(scenario))
+            return
+        yield facts.SumsOfIntegers(
+            alone_watts=2.0 * (received_watts or sums.received_watts) * sums.hidden_variance,
+            by=sums.in_words,
+            failure=min(1.0, scenario.slots_on_air * sums.honest.failure) if sums.masked else 0.0,
+            rounding=sums.rounding,
+        )
+
+    def receive(
+        self, setting: Any, arrival: Any, drawn: Any, normals: torch.Tensor, place: torch.Tensor | None
+    ) -> Any | None:
+        """Return the mean over the workers of each slot, in float64."""
+        import torch
+
+        from airmixml.radio.reception import Reception, signal_power
+
+        if arrival.payload.taken_for_exact:
+            raise ScenarioError(
+                'privacy.arithmetic = "integers": only the workers\' own vectors can be sent; use "real"'
+            )
+        scenario, secret, sums = setting.scenario, setting.secret, setting.integers
+        noise, streams = sums.noise, Streams(scenario.seed, secret)
+        formed = secret is not None or scenario.slots_on_air * noise.workers * noise.code.numbers <= _MOST_FORMED
+        received, vectors = [], arrival.payload.vectors
+        for slot, samples, clean in zip(arrival.slots, arrival.index.cpu().numpy(), arrival.clean, strict=True):
+            generator = streams.generator("integers", slot)
+            if formed:
+                at_once = max(1, _NUMBERS_AT_ONCE // noise.code.numbers)
+                blocks = (vectors(samples[first : first + at_once]) for first in range(0, len(samples), at_once))
+                total = noise.sum_of(blocks, generator, simulated=secret is None)
+            else:
+                exact = noise.workers * clean.double().cpu().numpy()
+                total = noise.modelled_sum(exact, vectors(samples[:_PROBED_WORKERS]), generator)
+            received.append(torch.from_numpy(total / noise.workers))
+        variance = torch.full_like(drawn.power_scale_watts, sums.mixture_variance)
+        return Reception(
+            clean=arrival.clean,
+            received=torch.stack(received).to(arrival.clean.device),
+            noise_variance=variance,
+            snr=signal_power(arrival.clean, setting.signal.input_symbols) / variance,
+        )
+
+
+OWN: Final = OwnNoise()
+MASKED: Final = MaskedNoise()
+_INTEGERS: Final = {each.masked: NoiseOnIntegers(each) for each in (OWN, MASKED)}
