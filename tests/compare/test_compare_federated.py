@@ -12,7 +12,6 @@ from scipy.stats import norm
 from airmixml import Scenario
 from airmixml.compare import Work, load_methods
 from airmixml.compare.baselines.federated import (
-    clipped_gradient_sum,
     clipped_network_gradient_sum,
     network_multiply_accumulates,
     round_noise,
@@ -20,7 +19,8 @@ from airmixml.compare.baselines.federated import (
 from airmixml.compare.baselines.rounds import plan_rounds
 from airmixml.streams import Streams
 from airmixml.units import dbm_to_watts
-from airmixml.workers import SYMBOLS_PER_SECOND, Population, deploy
+from airmixml.workers import SYMBOLS_PER_SECOND, Population, Signal, deploy
+from airmixml.workers.gradients import Broadcast, Gradients
 
 NORM = 0.7
 
@@ -41,7 +41,7 @@ def autograd_sum(
         gradient = torch.cat([part.flatten() for part in torch.autograd.grad(loss, list(model.parameters()))])
         length = float(gradient.norm())
         shortened += length > limit
-        total += weight * gradient * min(1.0, limit / length)
+        total += weight * gradient * min(1.0, limit / max(length, 1e-9))
     return total, shortened
 
 
@@ -57,16 +57,18 @@ def exact_delta(mu: float, epsilon: float) -> float:
 class TestGradients:
     def test_matrix_products_equal_per_sample_autograd(self) -> None:
         inputs, labels = samples()
-        linear = torch.nn.Linear(5, 3)
+        linear = torch.nn.Linear(5, 3, bias=False)
         with torch.no_grad():  # some samples are well classified, with short gradients
             linear.weight.copy_(2.0 * labels.T @ inputs)
         weights = [float(number % 4) for number in range(len(inputs))]
         expected, shortened = autograd_sum(linear, inputs, labels, weights, NORM)
         assert 0 < shortened < len(inputs)  # both kinds are in the test
-        parameters = torch.vstack([linear.weight.detach().T, linear.bias.detach()[None]])
-        total = clipped_gradient_sum(inputs, labels, torch.tensor(weights), parameters, NORM)
-        flat = torch.cat([total[:-1].T.flatten(), total[-1]])
-        torch.testing.assert_close(flat, expected, rtol=1e-4, atol=1e-5)
+        signal = Signal(features=5, classes=3, payload="gradients")
+        sent = Gradients(signal=signal, norm=1.0, inputs=inputs.numpy(), labels=labels.numpy())
+        model = linear.weight.detach().T.double().numpy()
+        sent.broadcast(Broadcast(weights=model, biases=np.zeros(3), clip=NORM))
+        total = sent.weighted_sum(torch.arange(len(inputs))[None], torch.tensor([weights])) / sent.unit
+        torch.testing.assert_close(total.reshape(5, 3).T.flatten().float(), expected, rtol=1e-4, atol=1e-5)
 
     def test_network_gradients_equal_per_sample_autograd(self) -> None:
         inputs, labels = samples()
@@ -131,7 +133,7 @@ class TestRounds:
     def test_the_noise_has_the_planned_deviation(self) -> None:
         scenario = Scenario.preset("private-iris")
         rounds = plan_rounds(scenario, population_of(scenario), rounds=3, scheduled=2000, symbols=15, norm=NORM)
-        drawn = torch.stack(list(round_noise(rounds, 20_000, Work(scenario=scenario), "noise")))
+        drawn = torch.stack(list(round_noise(rounds, 20_000, Work(scenario=scenario))))
         ratio = drawn.std(dim=1).numpy() / rounds.noise_deviation
         assert np.all((ratio > 0.95) & (ratio < 1.05))
         assert abs(float(np.corrcoef(drawn.numpy())[0, 1])) < 0.05  # another draw every round

@@ -1,4 +1,4 @@
-"""Rounds in which workers send vectors of bounded norm at once, such as clipped gradients: power, noise, privacy.
+"""Rounds in which workers send vectors of bounded norm at once, as gradients of networks are: power, noise, privacy.
 
 The scenario's channel, power limit and privacy target are kept; only what is sent is another. So the power comes from
 the same calibration as that of mixtures, and the statements from the same accountants.
@@ -26,6 +26,7 @@ from airmixml.scenario import Mixing, Radio, Scenario
 from airmixml.streams import Streams
 from airmixml.units import db_to_ratio, dbm_to_watts
 from airmixml.workers import SYMBOLS_PER_SECOND, Population
+from airmixml.workers.gradients import BITS_PER_NUMBER
 
 RECEIVER_NOISE_SHARE: Final = db_to_ratio(-20.0)
 """Receiver noise over what limits a method whose power no privacy target sets: more power would gain nothing."""
@@ -42,6 +43,7 @@ class Rounds:
         received_watts: how strongly a vector of norm 1 is received in each round; shape rounds.
         worker_energy_joules: what each worker spends in all rounds; shape workers.
         symbols: numbers in a vector.
+        participations: rounds that the worker with the largest loss sends in.
     """
 
     scenario: Scenario
@@ -50,6 +52,7 @@ class Rounds:
     received_watts: NDArray[np.float64]
     worker_energy_joules: NDArray[np.float64]
     symbols: int
+    participations: int
 
     def __len__(self) -> int:
         return len(self.received_watts)
@@ -81,6 +84,8 @@ class Rounds:
                 noise=self.scenario.privacy.noise,
             ),
             uplink_symbols=uplink,
+            downlink_bits=BITS_PER_NUMBER * uplink,
+            slots_per_worker=self.participations,
             air_seconds=uplink / SYMBOLS_PER_SECOND,
             energy_joules=float(self.worker_energy_joules.sum()),
             worker_multiply_accumulates=operations,
@@ -137,6 +142,7 @@ def plan_rounds(
         received_watts=received_watts,
         worker_energy_joules=energy / SYMBOLS_PER_SECOND,
         symbols=symbols,
+        participations=participations,
     )
 
 
