@@ -63,7 +63,7 @@ def test_the_scenarios_own_number_of_rounds_is_kept_and_another_found_where_it_h
     assert made("airmix-rounds", THREE_ROUNDS) == THREE_ROUNDS
     assert made("masked-rounds", THREE_ROUNDS).learner.rounds == 3
     assert made("masked-rounds", THREE_ROUNDS).privacy.noise == "masked"
-    assert made("airmix-rounds", IRIS) == settle(IRIS.with_overrides("learner.rounds=auto"))
+    assert made("airmix-rounds", IRIS) == settle(IRIS.with_overrides("learner.rounds=auto", "learner.model=auto"))
     assert made("airmix-rounds", IRIS).learner.rounds > 0
 
 

@@ -106,11 +106,13 @@ def one_slot(scenario: Scenario) -> Scenario:
 
 
 def with_rounds(scenario: Scenario) -> Scenario:
-    """Return the same with the scenario's rounds, or as many as suit it where it has none."""
-    plain, workers, rounds = one_slot(scenario), scenario.workers, scenario.learner.rounds
-    if refusal := rounds_refusal(workers, plain.radio):
+    """Return the same with the scenario's rounds; where it has none, as many as suit it, and what they start from."""
+    plain = one_slot(scenario)
+    if refusal := rounds_refusal(plain.workers, plain.radio):
         raise ScenarioError(refusal)
-    return replace(plain, learner=replace(plain.learner, rounds=rounds or AUTO)).settled(workers.count)
+    chosen = {"rounds": AUTO, "model": AUTO}
+    rounds = {"rounds": scenario.learner.rounds} if scenario.learner.rounds else chosen
+    return replace(plain, learner=replace(plain.learner, **rounds)).settled(plain.workers.count)
 
 
 def federated_scenario(scenario: Scenario, rounds: int) -> Scenario:

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from airmixml.compare.adversaries import Exposure
-from airmixml.compare.baselines.federated import adam_from, pool_tensors, score
+from airmixml.compare.baselines.federated import pool_tensors, score
 from airmixml.compare.methods import Method, Outcome, Work, slow_on_a_cpu
 from airmixml.compare.ours import CLIP_NORM, LEARNING_RATE, ROUNDS, one_slot, state_both
 from airmixml.data import DataSet, known_dataset
@@ -174,17 +174,18 @@ class DpLogistic(Method):
         curator = Curator.of(work)
         rows, labels = curator.inputs, curator.labels
         deviation = CLIP_NORM * math.sqrt(ROUNDS) / curator.mu / len(rows)
-        average = torch.zeros((rows.shape[1], labels.shape[1]), dtype=torch.float64)
-        adam = adam_from(average, LEARNING_RATE)
+        weights = torch.zeros((rows.shape[1], labels.shape[1]), dtype=torch.float64)
+        adam, average = torch.optim.Adam([weights], lr=LEARNING_RATE), torch.zeros_like(weights)
         lengths = rows.norm(dim=1)
         for step in range(ROUNDS):
-            errors = torch.softmax(rows @ adam.weights, dim=1) - labels
+            errors = torch.softmax(rows @ weights, dim=1) - labels
             norms = errors.norm(dim=1) * lengths
             errors = errors * (CLIP_NORM / norms.clamp(min=CLIP_NORM))[:, None]
-            noise = curator.streams.generator("noise", step).standard_normal(tuple(average.shape))
-            adam.receive(rows.T @ errors / len(rows) + deviation * torch.from_numpy(noise), deviation)
+            noise = curator.streams.generator("noise", step).standard_normal(tuple(weights.shape))
+            weights.grad = rows.T @ errors / len(rows) + deviation * torch.from_numpy(noise)
+            adam.step()
             if step >= ROUNDS // 2:
-                average += adam.weights
+                average += weights
         return curator.outcome(average)
 
     def skipped(self, scenario: Scenario, speed: Speed) -> str:

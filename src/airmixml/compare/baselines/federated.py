@@ -17,9 +17,8 @@ from airmixml.compare.baselines.rounds import Rounds, plan_rounds
 from airmixml.compare.methods import Method, Outcome, Work, slow_on_a_cpu
 from airmixml.compare.ours import CLIP_NORM, paper_scenario
 from airmixml.data import DataSet
-from airmixml.edge.descents import AdamDescent, Start
 from airmixml.edge.fitting import class_scores, start_network
-from airmixml.scenario import Learner, Scenario, Speed
+from airmixml.scenario import Scenario, Speed
 from airmixml.streams import Streams
 
 _LEARNING_RATE: Final = 2e-3
@@ -46,14 +45,14 @@ class FederatedNetwork(Method):
         network.to(work.device)
         inputs, labels = pool_tensors(dataset, work.device)
         held = torch.from_numpy(population.sample_index).to(work.device)
-        everybody = torch.arange(population.count)
-        adam = adam_from(nn.utils.parameters_to_vector(network.parameters()).detach(), _LEARNING_RATE)
+        adam = torch.optim.Adam(network.parameters(), lr=_LEARNING_RATE)
         for done, noise in enumerate(round_noise(rounds, symbols, work)):
-            senders = everybody if rounds.schedule is None else torch.from_numpy(rounds.schedule[done])
-            samples = held[senders.to(work.device)]
+            samples = held[torch.from_numpy(rounds.schedule[done]).to(work.device)]
             gradient = clipped_network_gradient_sum(network, inputs[samples], labels[samples], CLIP_NORM)
-            adam.receive(gradient / len(senders) + noise, 0.0)
-            nn.utils.vector_to_parameters(adam.weights, network.parameters())
+            received = torch.split(gradient / scheduled + noise, [each.numel() for each in network.parameters()])
+            for parameter, part in zip(network.parameters(), received, strict=True):
+                parameter.grad = part.view_as(parameter)
+            adam.step()
         a_gradient = 3 * network_multiply_accumulates(network, dataset.input_dim) + 2 * symbols
         operations = 2 * dataset.input_dim + round(number * scheduled / population.count * a_gradient)
         return rounds.outcome(score(network, dataset), operations)
@@ -64,12 +63,6 @@ class FederatedNetwork(Method):
 
 
 FEDERATED_NETWORK = FederatedNetwork()
-
-
-def adam_from(parameters: torch.Tensor, learning_rate: float) -> AdamDescent:
-    """Return Adam from these parameters on, of any shape."""
-    start = Start(weights=parameters, biases=parameters.new_zeros(0), classes=True)
-    return AdamDescent(Learner(learning_rate=learning_rate), start)
 
 
 def clipped_network_gradient_sum(
