@@ -282,7 +282,7 @@ def run_scenario(work: Work, scenario: Scenario) -> Outcome:
             lambda adversary: _sharpest(scenario, report, adversary, scenario.privacy.adjacency),
             noise=scenario.privacy.noise,
         ),
-        uplink_symbols=report.uplink_symbols,
+        uplink_symbols=report.uplink_symbols + (0 if report.centring is None else dataset.input_dim),
         downlink_bits=report.downlink_bits,
         slots_per_worker=report.most_sent,
         air_seconds=report.air_seconds,

@@ -267,26 +267,25 @@ class SlotTotals:
 
     @property
     def uplink_symbols(self) -> int:
-        """Channel uses of all slots, all workers together; those of the slot for the mean included."""
-        rounds = self.rounds * self.system.of_rounds.symbols_on_air if self.rounds else 0
-        mean = 0 if self.centring is None else self.signal.features
-        return mean + (self.slots - self.rounds) * self.symbols_per_slot + rounds
-
-    @property
-    def downlink_bits(self) -> int:
-        """What the server broadcasts before all slots together."""
-        rounds = self.rounds * self.system.of_rounds.signal.downlink_bits if self.rounds else 0
-        return (self.slots - self.rounds) * self.signal.downlink_bits + rounds
-
-    @property
-    def most_sent(self) -> int:
-        """In how many slots a worker sends at most, and so how often it must be reachable."""
-        return int(self._participations.max()) + (self.centring is not None)
+        """Symbols of all slots on the air, those of rounds included."""
+        of_rounds = self.rounds * self.system.of_rounds.symbols_on_air if self.rounds else 0
+        return (self.slots - self.rounds) * self.symbols_per_slot + of_rounds
 
     @property
     def row_copies(self) -> int:
         """On how many workers a row of the data lies, at most."""
         return 1 if self.rows is None else int(self.rows.copies.max())
+
+    @property
+    def downlink_bits(self) -> int:
+        """What the server broadcasts before all slots together."""
+        of_rounds = self.rounds * self.system.of_rounds.signal.downlink_bits if self.rounds else 0
+        return (self.slots - self.rounds) * self.signal.downlink_bits + of_rounds
+
+    @property
+    def most_sent(self) -> int:
+        """In how many slots a worker sends at most, and so how often it must be reachable."""
+        return int(self._participations.max()) + (self.centring is not None)
 
 
 class RowShifts:
