@@ -42,7 +42,13 @@ WINDOW = 100
 # 10 rad/s, steps of a fiftieth of a second below 0.5 g and 2 rad/s on average. What lies beyond is clipped.
 MEANS, DEVIATIONS, STEPS = (2.0, 5.0), (2.0, 10.0), (0.5, 2.0)
 # What the plan starts from, and is compared with.
-PLAIN = ("workers.centre=public", "workers.norm=clip", "workers.label_code=one-hot", "learner.model=ridge")
+PLAIN = (
+    "workers.centre=public",
+    "workers.norm=clip",
+    "workers.label_code=one-hot",
+    "learner.model=ridge",
+    "learner.rounds=0",
+)
 
 
 def satimage() -> tuple[NDArray[np.float64], NDArray[np.int64], list[float], list[float]]:
