@@ -18,9 +18,10 @@ DOCUMENT, FOLDER = ROOT / "docs" / "comparison.md", RESULTS / "compare_mnist"
 EPSILONS = (10, 1)
 ADVERSARIES = ("server", "eavesdropper", "everyone")
 COLUMNS = (
-    "method", "accuracy", "adversary", "epsilon, remove-one", "epsilon, replace-one", "uplink symbols", "air time",
-    "energy", "worker MACs", "wall time",
+    "method", "accuracy", "adversary", "epsilon, remove-one", "epsilon, replace-one", "slots per worker",
+    "uplink symbols", "downlink bits", "air time", "energy", "worker MACs", "wall time",
 )  # fmt: skip
+COUNTS = ("slots per worker", "uplink symbols", "downlink bits")
 
 Plain = dict[str, Any]
 Rows = dict[int, list[Plain]]
@@ -35,16 +36,21 @@ def load_rows() -> Rows:
     return {epsilon: json.loads(results_file(epsilon).read_text(encoding="utf-8"))["rows"] for epsilon in EPSILONS}
 
 
+def counted(row: Plain, name: str) -> str:
+    """Return a whole number; empty where the row was measured before it was kept."""
+    return "" if name not in row else NONE if row[name] is None else f"{row[name]:,}"
+
+
 def cells(row: Plain) -> dict[str, str]:
     """Return what is said of a row, by its columns."""
-    accuracy, symbols, air_seconds = row["accuracy"], row["uplink_symbols"], row["air_seconds"]
+    accuracy, air_seconds = row["accuracy"], row["air_seconds"]
     spread = "" if accuracy["deviation"] is None else f" ± {100 * accuracy['deviation']:.2f}"
     return {
         "method": row["method"],
         "accuracy": f"{100 * accuracy['mean']:.2f}{spread} %",
         "adversary": row["privacy"][0]["adversary"],
         **{f"epsilon, {each['adjacency']}": epsilon_text(each["epsilon"]) for each in row["privacy"]},
-        "uplink symbols": NONE if symbols is None else f"{symbols:,}",
+        **{name: counted(row, name.replace(" ", "_")) for name in COUNTS},
         "air time": NONE if air_seconds is None else f"{air_seconds:.3g} s",
         "energy": NONE if row["energy_joules"] is None else joules(row["energy_joules"]),
         "worker MACs": f"{row['worker_multiply_accumulates']:,}",
@@ -56,7 +62,7 @@ def methods(rows: Rows) -> Table:
     """One line per method: accuracy at both targets, and what it costs at the first."""
     first, second = rows.values()
     later = {row["method"]: cells(row) for row in second}
-    costs = ("epsilon, replace-one", "uplink symbols", "energy", "worker MACs")
+    costs = ("epsilon, replace-one", *COUNTS, "energy", "worker MACs")
     lines = []
     for row in first:
         said, other = cells(row), later.get(row["method"], {})

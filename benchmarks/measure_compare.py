@@ -1,7 +1,7 @@
 """Measure what docs/comparison.md tells of MNIST, and write its tables and its picture.
 
     python benchmarks/measure_compare.py --device cuda
-    python benchmarks/measure_compare.py --methods masked,workers-noise,federated-masked --seeds 1
+    python benchmarks/measure_compare.py --methods airmix-rounds,masked-rounds,federated --seeds 1
     python benchmarks/measure_compare.py --docs
 
 Finished runs are kept in runs/measure-compare, so that the same command goes on where it was stopped. Rows of methods
@@ -68,9 +68,10 @@ def read_row(row: Plain) -> Row:
     exposure = row["exposure"]
     if exposure is not None:
         exposure = {name: math.inf if value == "infinite" else value for name, value in exposure.items()}
-    costs = ("uplink_symbols", "air_seconds", "energy_joules", "worker_multiply_accumulates", "seconds")
+    costs = ("uplink_symbols", "downlink_bits", "slots_per_worker", "air_seconds", "energy_joules")
+    costs += ("worker_multiply_accumulates", "seconds")
     privacy = [{**each, "epsilon": math.inf if each["epsilon"] is None else each["epsilon"]} for each in row["privacy"]]
-    said = {"privacy": privacy, "exposure": exposure, "note": row["note"], **{name: row[name] for name in costs}}
+    said = {"privacy": privacy, "exposure": exposure, "note": row["note"], **{name: row.get(name) for name in costs}}
     outcomes = tuple(from_plain(Outcome, {"accuracy": each, **said}) for each in row["accuracy"]["by_seed"])
     return Row(name=row["method"], label=row["method"], about=row["about"], outcomes=outcomes)
 

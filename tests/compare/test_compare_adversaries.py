@@ -11,9 +11,8 @@ import pytest
 from airmixml import Scenario
 from airmixml.compare import Outcome, Work, choose_methods, compare_methods, load_methods
 from airmixml.compare.adversaries import Exposure
-from airmixml.compare.baselines.rounds import plan_rounds
 from airmixml.compare.comparison_tables import adversaries_table
-from airmixml.compare.ours import against_everyone, samples_scenario
+from airmixml.edge import learn
 from airmixml.errors import PrivacyError
 from airmixml.privacy import PrivacyStatement
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
@@ -39,9 +38,10 @@ def test_what_rests_on_the_receiver_is_open_to_everyone() -> None:
 
 
 def test_over_the_air_methods_at_equal_energy_are_heard_alike() -> None:
-    ours, federated = exposure("airmix"), exposure("federated")
-    assert federated.eavesdropper == pytest.approx(ours.eavesdropper, rel=1e-6)
-    assert federated.everyone == math.inf
+    ours = exposure("airmix")
+    for other in map(exposure, ("airmix-rounds", "federated")):
+        assert other.eavesdropper == pytest.approx(ours.eavesdropper, rel=1e-6)
+        assert other.everyone == math.inf
 
 
 @pytest.mark.parametrize("name", ["workers-noise", "local-dp"])
@@ -55,7 +55,7 @@ def test_noise_of_all_workers_hides_each_of_them_in_the_sum(name: str) -> None:
     assert alone.rests_on == "workers' noise"
 
 
-@pytest.mark.parametrize("name", ["masked", "federated-masked"])
+@pytest.mark.parametrize("name", ["masked", "masked-rounds", "federated-masked"])
 def test_masks_keep_the_target_against_everyone(name: str) -> None:
     hidden = exposure(name)
     assert hidden.everyone == pytest.approx(5.0, rel=1e-6)
@@ -69,25 +69,30 @@ def test_masks_keep_the_target_against_everyone(name: str) -> None:
 
 def test_gradients_with_masks_carry_the_noise_that_hides_them() -> None:
     """R gradients of norm 1 from N workers: noise of deviation sqrt(R / 0.9) / mu in each sum, the receiver's aside."""
-    scenario = against_everyone(samples_scenario(IRIS), "masked")
-    _, population = Work(scenario=scenario).load(scenario.workers)
-    rounds = plan_rounds(scenario, population, rounds=100, scheduled=2000, symbols=15, norm=1.0)
-    expected = math.sqrt(100 / 0.9) / gaussian_mu(5.0, 0.01) / 2000
-    assert rounds.noise_deviation == pytest.approx([expected] * 100, rel=1e-3)
-    bare = plan_rounds(samples_scenario(IRIS), population, rounds=100, scheduled=2000, symbols=15, norm=1.0)
-    assert rounds.worker_energy_joules.sum() > 1e3 * bare.worker_energy_joules.sum()
+    masked, bare = (load_methods(name)[name].own_scenario(IRIS) for name in ("federated-masked", "federated"))
+    assert masked is not None
+    assert bare is not None
+    dataset, population = Work(scenario=IRIS).load(masked.workers)
+    report, bare_report = (
+        learn(each, dataset=dataset, population=population).transmission.report for each in (masked, bare)
+    )
+    unit = math.sqrt(report.sensitivity.removal)  # a gradient of norm 1 is sent with that of the largest vector
+    expected = unit * math.sqrt(100 / 0.9) / gaussian_mu(5.0, 0.01) / 2000
+    assert math.sqrt(report.noise_variance) == pytest.approx(expected, rel=1e-3)
+    assert report.energy_joules > 1e3 * bare_report.energy_joules
 
 
 def test_the_same_run_is_not_made_twice() -> None:
     trustless = Scenario.preset("trustless-digits")
     chosen, left_out = choose_methods(None, trustless, Speed())
-    assert {name: left_out[name] for name in ("masked", "federated-masked")} == {
-        "masked": "the scenario itself",
+    assert {name: left_out[name] for name in ("masked", "masked-rounds", "federated-masked")} == {
+        "masked": "the same as airmix",
+        "masked-rounds": "the same as airmix-rounds",
         "federated-masked": "the same as federated",
     }
     assert "workers-noise" in chosen
     chosen, _ = choose_methods(None, IRIS, Speed())
-    assert {"masked", "workers-noise", "federated-masked"} <= set(chosen)
+    assert {"masked", "masked-rounds", "workers-noise", "federated-masked"} <= set(chosen)
 
 
 def test_raw_samples_rest_on_the_receiver_whatever_the_scenario_asks() -> None:

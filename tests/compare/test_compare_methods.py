@@ -97,9 +97,9 @@ def test_over_the_air_methods_radiate_alike_and_federated_learns(work: Work) -> 
     ours, federated = run("airmix", work), run("federated", work)
     # The same mu^2 from all workers: the received energy is fixed by the target, whatever is sent.
     assert federated.energy_joules == pytest.approx(ours.energy_joules, rel=1e-6)
-    assert federated.uplink_symbols == 100 * 65 * 10
+    assert federated.uplink_symbols == 100 * 64 * 10
     assert federated.accuracy > 0.6
-    assert federated.worker_multiply_accumulates > 100 * 2 * 650
+    assert federated.worker_multiply_accumulates >= 100 * 2 * 640
 
 
 @pytest.mark.parametrize("name", ["mixup-features", pytest.param("paper", marks=pytest.mark.long)])

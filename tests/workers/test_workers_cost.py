@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from airmixml.scenario import Scenario, Workers
 from airmixml.workers import Signal, WorkerCost, encoded_dim, worker_cost
+from airmixml.workers.gradients import Broadcast
 
 
 def cost_of(workers: Workers, input_dim: int, classes: int) -> WorkerCost:
@@ -82,3 +84,17 @@ def test_a_filter_gives_16_features(features: int, filters: int) -> None:
     found = cost_of(workers, 64, 10)
     assert found.multiply_accumulates == 128 + filters * 64 * (25 + 4) + 2 * count + 20
     assert found.constant_bytes == 100 * filters
+
+
+def test_a_gradient_takes_scores_softmax_products_and_a_norm() -> None:
+    """5 numbers and 3 classes: 15 for the scores, 15 products; of each class 10 for softmax, one for error and norm."""
+    workers = Workers(encoder="clip", constant=0.5, sends="gradients")
+    sent, plain = (cost_of(each, 4, 3) for each in (workers, replace(workers, sends="samples")))
+    assert sent.multiply_accumulates - plain.multiply_accumulates == 15 + 15 + 3 * (10 + 2)
+    assert sent.symbols == 15
+
+
+def test_before_a_gradient_a_model_and_a_clip_are_broadcast() -> None:
+    told = Broadcast(weights=np.zeros((5, 3)), biases=np.zeros(3), clip=0.2)
+    sent = (Signal(features=5, classes=3, payload=name) for name in ("gradients", "moments", ""))
+    assert [each.downlink_bits for each in sent] == [told.bits, 0, 0] == [32 * 19, 0, 0]

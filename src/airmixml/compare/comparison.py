@@ -94,6 +94,17 @@ class Row:
         """Mean wall time over the seeds."""
         return statistics.fmean(outcome.seconds for outcome in self.outcomes)
 
+    @property
+    def costs(self) -> dict[str, float | None]:
+        """What a run takes."""
+        of_air = ("uplink_symbols", "downlink_bits", "slots_per_worker", "air_seconds")
+        return {
+            **{name: getattr(self.first, name) for name in of_air},
+            "energy_joules": self.energy_joules,
+            "worker_multiply_accumulates": self.first.worker_multiply_accumulates,
+            "seconds": self.seconds,
+        }
+
     def to_dict(self) -> dict[str, Any]:
         """Return the row as plain values for JSON."""
         value = {"value": self.name, "shown": self.label}
@@ -103,11 +114,7 @@ class Row:
             "note": self.first.note,
             "privacy": [_finite(statement.to_dict()) for statement in self.privacy],
             "exposure": None if self.exposure is None else self.exposure.to_dict(),
-            "uplink_symbols": self.first.uplink_symbols,
-            "air_seconds": self.first.air_seconds,
-            "energy_joules": self.energy_joules,
-            "worker_multiply_accumulates": self.first.worker_multiply_accumulates,
-            "seconds": self.seconds,
+            **self.costs,
         }
 
 

@@ -78,7 +78,7 @@ def _guessing_percent(comparison: Comparison) -> float | None:
 
 
 def _colour(row: Row) -> str:
-    if row.name == "airmix":
+    if row.name in ("airmix", "airmix-rounds"):
         return ORANGE
     return GREY if row.privacy[0].target_epsilon is None else BLUE
 

@@ -15,7 +15,7 @@ from airmixml.storage.files import writing_to
 from airmixml.wording import against
 
 # What a narrow terminal does without, first to last.
-_SPARE: Final = ("wall time", "MACs", "air time", "symbols", "replace-one", "remove-one")
+_SPARE: Final = ("wall time", "MACs", "air time", "downlink", "symbols", "slots each", "replace-one", "remove-one")
 
 
 def write_comparison(comparison: Comparison) -> list[Path]:
@@ -75,7 +75,7 @@ def brief_table(comparison: Comparison) -> Table:
         title=f"{escape(comparison.scenario.title)}: {_target(comparison)}; {plural(len(comparison.seeds), 'seed')}",
         spare=_SPARE,
         elsewhere="a wider terminal or the files named below",
-        box=SIMPLE,  # ten columns: every bar saved helps
+        box=SIMPLE,  # a dozen columns: every bar saved helps
         padding=(0, 1, 0, 0),
     )
 
@@ -103,7 +103,8 @@ def _cells(row: Row, *, brief: bool) -> dict[str, str]:
     spread = "" if row.deviation is None else f" ± {100 * row.deviation:.2f}"
     accuracy, epsilon = f"{100 * row.accuracy:.2f}{spread}", epsilon_text(own.epsilon)
     others = NONE if other is None else epsilon_text(other.epsilon)
-    uplink, operations = first.uplink_symbols, first.worker_multiply_accumulates
+    uplink, downlink, sent = first.uplink_symbols, first.downlink_bits, first.slots_per_worker
+    operations = first.worker_multiply_accumulates
     on_air = NONE if first.air_seconds is None else f"{first.air_seconds:{'' if brief else ','}.3g} s"
     energy = NONE if row.energy_joules is None else joules(row.energy_joules)
     wall_time = f"{row.seconds:.1f} s"
@@ -113,7 +114,9 @@ def _cells(row: Row, *, brief: bool) -> dict[str, str]:
             "epsilon": epsilon,
             "against": own.adversary,
             "replace-one" if own.adjacency == "remove-one" else "remove-one": others,
+            "slots each": NONE if sent is None else f"{sent:,}",
             "symbols": NONE if uplink is None else short_count(uplink),
+            "downlink": NONE if downlink is None else short_count(downlink),
             "air time": on_air,
             "energy": energy,
             "MACs": short_count(operations),
@@ -123,7 +126,9 @@ def _cells(row: Row, *, brief: bool) -> dict[str, str]:
         "accuracy": f"{accuracy} %",
         "epsilon": f"{epsilon} ({own.adversary}, {own.adjacency})",
         "other neighbours": others if other is None else f"{others} ({other.adjacency})",
+        "slots per worker": NONE if sent is None else f"{sent:,}",
         "uplink symbols": NONE if uplink is None else f"{uplink:,}",
+        "downlink bits": NONE if downlink is None else f"{downlink:,}",
         "air time": on_air,
         "energy": energy,
         "worker MACs": f"{operations:,}",
@@ -155,8 +160,9 @@ def _note(comparison: Comparison) -> str:
         f"{workers.dataset}, {workers.count:,} workers; {varied}{_target(comparison)}; "
         f"{'mean ± standard deviation over ' if seeds > 1 else ''}{plural(seeds, 'seed')}.",
         "",
-        "Epsilon is the worst seed's, by the sharpest accountant. Uplink symbols are the channel uses of the whole "
-        "run, all workers together; energy is what all workers radiate; multiply-accumulates (MACs) are those of one "
+        "Epsilon is the worst seed's, by the sharpest accountant. Slots per worker say how often each must be "
+        "reachable. Uplink symbols are the channel uses of the whole run, all workers together, and downlink bits what "
+        "the server broadcasts; energy is what all workers radiate; multiply-accumulates (MACs) are those of one "
         "average worker.",
     ]
     return "\n".join([*lines, *(["", *items] if items else [])])
@@ -165,7 +171,6 @@ def _note(comparison: Comparison) -> str:
 def _flat(row: Row) -> dict[str, Any]:
     """Return all numbers of a row, for other programs."""
     own, other = row.privacy[0], row.privacy[1] if len(row.privacy) > 1 else None
-    plain, costs = row.to_dict(), ("uplink_symbols", "air_seconds", "energy_joules", "worker_multiply_accumulates")
     return {
         "value" if row.about is None else "method": row.name,
         "accuracy": row.accuracy,
@@ -175,5 +180,5 @@ def _flat(row: Row) -> dict[str, Any]:
         "other_epsilon": None if other is None else other.epsilon,
         "other_adjacency": None if other is None else other.adjacency,
         **{f"epsilon_{name}": None if row.exposure is None else getattr(row.exposure, name) for name in HEARING},
-        **{name: plain[name] for name in (*costs, "seconds")},
+        **row.costs,
     }

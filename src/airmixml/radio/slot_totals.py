@@ -278,6 +278,17 @@ class SlotTotals:
         """On how many workers a row of the data lies, at most."""
         return 1 if self.rows is None else int(self.rows.copies.max())
 
+    @property
+    def downlink_bits(self) -> int:
+        """What the server broadcasts before all slots together."""
+        of_rounds = self.rounds * self.system.of_rounds.signal.downlink_bits if self.rounds else 0
+        return (self.slots - self.rounds) * self.signal.downlink_bits + of_rounds
+
+    @property
+    def most_sent(self) -> int:
+        """In how many slots a worker sends at most, and so how often it must be reachable."""
+        return int(self._participations.max()) + (self.centring is not None)
+
 
 class RowShifts:
     """Adds up, block by block, what the workers with a row have beyond the sum of what each has alone.

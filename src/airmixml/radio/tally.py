@@ -39,7 +39,6 @@ from airmixml.streams import Streams
 from airmixml.sums import Sums
 from airmixml.units import watts_to_dbm
 from airmixml.workers import place_workers
-from airmixml.workers.gradients import BITS_PER_NUMBER
 
 _EXACT: Final = ("server", "gdp")
 
@@ -214,7 +213,7 @@ class Tally(SlotTotals):
 
     @property
     def about_rounds(self) -> dict[str, Any]:
-        """What the rounds took beside the other slots: uplink symbols and seconds, downlink bits."""
+        """What the rounds took beside the other slots: uplink symbols and seconds, downlink bits, a worker's work."""
         learner, of_rounds = self.scenario.learner, self.system.of_rounds
         signal = of_rounds.signal
         return {
@@ -223,7 +222,8 @@ class Tally(SlotTotals):
             "clip": learner.gradient_clip,
             "symbols_per_round": of_rounds.symbols_on_air,
             "seconds_per_round": of_rounds.slot_seconds,
-            "downlink_bits_per_round": BITS_PER_NUMBER * (signal.symbols + signal.classes + 1),
+            "downlink_bits_per_round": signal.downlink_bits,
+            "multiply_accumulates_per_round": signal.operations,
         }
 
     def to_dict(self) -> dict[str, Any]:

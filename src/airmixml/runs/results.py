@@ -138,7 +138,7 @@ class _Result(_Plain):
     that is missing there. ``air`` has the name of the air's preset and each key that is not as on the ideal air. There
     ``peak_to_average_db`` says how far the largest symbol of a sample is above their mean, for the median sample and
     the worst. ``integers`` has step, bits and noise where workers send integers, ``rounds`` number, share and clip
-    of rounds of gradients, and what each takes: uplink symbols and seconds, downlink bits.
+    of rounds of gradients, and what each takes: uplink symbols and seconds, downlink bits, multiply-accumulates.
     """
 
     name: str

@@ -241,6 +241,8 @@ def _radio(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     if scenario.mixing.power_policy.follows_channels:
         limited = "the limit sets the power in every slot"
     computes = f"{cost['multiply_accumulates']:,} multiply-accumulates per sample"
+    if metrics.get("rounds"):
+        computes += f", {metrics['rounds']['multiply_accumulates_per_round']:,} in each round"
     memory = f"{cost['constant_bytes']:,} bytes of constants, {cost['working_bytes']:,} of working memory"
     return [
         *_air_time(scenario, metrics),

@@ -21,6 +21,7 @@ import numpy as np
 
 from airmixml.arrays import Doubles, Integers, Singles
 from airmixml.errors import ScenarioError
+from airmixml.workers.encoder import HARD_OPERATION
 from airmixml.workers.moments import Moments
 from airmixml.workers.payloads import NUMBERS_AT_ONCE, Part, Places, PoolPayload, Vectors
 from airmixml.workers.private_sums import BLOCK, rounding_backoff
@@ -97,6 +98,16 @@ class Gradients(PoolPayload):
     def largest_squared_distance(signal: Signal, squared_norm: float, squared_distance: float) -> float:
         """Return 4 S^2: gradients of two rows may point to opposite sides."""
         return 4.0 * Gradients.largest_squared_norm(signal, squared_norm)
+
+    @staticmethod
+    def operations(signal: Signal) -> int:
+        """Return those of scores and gradient, of softmax, and of the norm from those of input and error."""
+        return 2 * signal.symbols + (HARD_OPERATION + 2) * signal.classes
+
+    @staticmethod
+    def downlink_bits(signal: Signal) -> int:
+        """Return those of a model and a clip in single precision."""
+        return BITS_PER_NUMBER * (signal.symbols + signal.classes + 1)
 
     def broadcast(self, told: Broadcast) -> None:
         """Take the model and the clip of the next round; what was computed of the last is forgotten."""

@@ -59,6 +59,11 @@ class Moments(PoolPayload):
         overlap = lowest_product**2 + label * lowest_product
         return 2.0 * Moments.largest_squared_norm(signal, squared_norm) - 2.0 * overlap
 
+    @staticmethod
+    def operations(signal: Signal) -> int:
+        """Return one for each product of two numbers, and one to weight each number for its label."""
+        return signal.input_symbols + signal.features
+
     def vectors(self, index: Integers) -> Vectors:
         """Return (svec(x x^T), w x l^T) of each worker; workers x symbols."""
         inputs, labels = self.inputs[index], self.labels[index]

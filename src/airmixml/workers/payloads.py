@@ -218,6 +218,16 @@ class PoolPayload(Payload):
         """
         return squared_distance + (4.0 if signal.signed else 2.0) * signal.label_weight**2
 
+    @staticmethod
+    def operations(signal: Signal) -> int:
+        """Return the multiply-accumulates of a worker that forms all symbols once; of samples none."""
+        return 0
+
+    @staticmethod
+    def downlink_bits(signal: Signal) -> int:
+        """Return how much the server broadcasts before each slot; of samples nothing."""
+        return 0
+
 
 class Wrapper(Payload):
     """Another payload with something done to its vectors; all else is as it was."""

@@ -66,6 +66,16 @@ class Signal:
         """All symbols of a slot."""
         return sum(self.kind.layout(self))
 
+    @property
+    def operations(self) -> int:
+        """Multiply-accumulates of a worker that forms all symbols once and, with few bits, rounds them."""
+        return int(self.kind.operations(self)) + (3 * self.symbols if self.bits else 0)
+
+    @property
+    def downlink_bits(self) -> int:
+        """What the server broadcasts before each slot."""
+        return int(self.kind.downlink_bits(self))
+
     def largest_squared_norm(self, squared_norm: float) -> float:
         """Return the bound on ||v||^2 of what is sent, for inputs with ||x||^2 <= ``squared_norm``."""
         return float(self.kind.largest_squared_norm(self, squared_norm))
@@ -114,10 +124,7 @@ def worker_cost(workers: Workers, input_dim: int, signal: Signal) -> WorkerCost:
         operations += 2 * features
     if encoder.bounds_norm:
         operations += 2 * features + 2 * HARD_OPERATION
-    if signal.moments:
-        operations += signal.input_symbols + signal.features
-    if signal.bits:
-        operations += 3 * signal.symbols
+    operations += signal.operations
     return WorkerCost(
         multiply_accumulates=(2 * input_dim if scales_inputs(workers) else 0) + operations,  # two to scale each input
         constant_bytes=constant_bytes,

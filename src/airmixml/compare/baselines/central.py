@@ -13,16 +13,9 @@ import numpy as np
 import torch
 
 from airmixml.compare.adversaries import Exposure
-from airmixml.compare.baselines.federated import (
-    CLIP_NORM,
-    LEARNING_RATE,
-    ROUNDS,
-    RoundAdam,
-    pool_tensors,
-    score,
-)
+from airmixml.compare.baselines.federated import pool_tensors, score
 from airmixml.compare.methods import Method, Outcome, Work, slow_on_a_cpu
-from airmixml.compare.ours import state_both
+from airmixml.compare.ours import CLIP_NORM, LEARNING_RATE, ROUNDS, one_slot, state_both
 from airmixml.data import DataSet, known_dataset
 from airmixml.edge.closed_form import linear_model
 from airmixml.privacy import Design, PrivacyStatement, Sensitivity, Server, calibrate_power, state_privacy
@@ -58,7 +51,7 @@ class Curator:
     @classmethod
     def of(cls, work: Work) -> "Curator":
         """Return the curator of the workers that are compared."""
-        scenario = work.scenario
+        scenario = one_slot(work.scenario)
         workers = replace(scenario.workers, sends="samples", label_code="one-hot", bits=0)
         if workers.centre == "private":
             workers = replace(workers, centre="own")
@@ -182,15 +175,15 @@ class DpLogistic(Method):
         rows, labels = curator.inputs, curator.labels
         deviation = CLIP_NORM * math.sqrt(ROUNDS) / curator.mu / len(rows)
         weights = torch.zeros((rows.shape[1], labels.shape[1]), dtype=torch.float64)
-        adam, average = RoundAdam(LEARNING_RATE), torch.zeros_like(weights)
+        adam, average = torch.optim.Adam([weights], lr=LEARNING_RATE), torch.zeros_like(weights)
         lengths = rows.norm(dim=1)
         for step in range(ROUNDS):
             errors = torch.softmax(rows @ weights, dim=1) - labels
             norms = errors.norm(dim=1) * lengths
             errors = errors * (CLIP_NORM / norms.clamp(min=CLIP_NORM))[:, None]
             noise = curator.streams.generator("noise", step).standard_normal(tuple(weights.shape))
-            gradient = rows.T @ errors / len(rows) + deviation * torch.from_numpy(noise)
-            weights = weights + adam.change(gradient)
+            weights.grad = rows.T @ errors / len(rows) + deviation * torch.from_numpy(noise)
+            adam.step()
             if step >= ROUNDS // 2:
                 average += weights
         return curator.outcome(average)

@@ -16,9 +16,9 @@ import torch
 from torch import nn
 
 from airmixml.compare.adversaries import Exposure
-from airmixml.compare.baselines.federated import CLIP_NORM, score
+from airmixml.compare.baselines.federated import score
 from airmixml.compare.methods import Method, Outcome, Work
-from airmixml.compare.ours import samples_scenario, state_both
+from airmixml.compare.ours import CLIP_NORM, samples_scenario, state_both
 from airmixml.data import DataSet
 from airmixml.edge.closed_form import linear_model
 from airmixml.privacy import Design, PrivacyStatement, Release, Sensitivity, calibrate_power, state_privacy

@@ -32,6 +32,7 @@ from airmixml.streams import Streams
 from airmixml.units import dbm_to_watts
 from airmixml.workers import SYMBOLS_PER_SECOND, Population
 from airmixml.workers.encoder import HARD_OPERATION
+from airmixml.workers.gradients import BITS_PER_NUMBER
 
 # Fixed for all data sets; docs/comparison.md says on which data they were chosen.
 CLIP_NORM: Final = 0.4
@@ -67,6 +68,8 @@ class LocalDp(Method):
             exposure=Exposure.of_local_noise(stated[0].epsilon, in_sum=epsilon_in_sum(scenario, plan)),
             note=plural(plan.rounds, "round"),
             uplink_symbols=uplink,
+            downlink_bits=BITS_PER_NUMBER * uplink,
+            slots_per_worker=plan.rounds,
             air_seconds=uplink / SYMBOLS_PER_SECOND,
             energy_joules=air.energy_joules,
             worker_multiply_accumulates=encoding_cost(scenario, dataset) + plan.rounds * a_round,

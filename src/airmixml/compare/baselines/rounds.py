@@ -1,4 +1,4 @@
-"""Rounds in which workers send vectors of bounded norm at once, such as clipped gradients: power, noise, privacy.
+"""Rounds in which workers send vectors of bounded norm at once, as gradients of networks are: power, noise, privacy.
 
 The scenario's channel, power limit and privacy target are kept; only what is sent is another. So the power comes from
 the same calibration as that of mixtures, and the statements from the same accountants.
@@ -26,6 +26,7 @@ from airmixml.scenario import Mixing, Radio, Scenario
 from airmixml.streams import Streams
 from airmixml.units import db_to_ratio, dbm_to_watts
 from airmixml.workers import SYMBOLS_PER_SECOND, Population
+from airmixml.workers.gradients import BITS_PER_NUMBER
 
 RECEIVER_NOISE_SHARE: Final = db_to_ratio(-20.0)
 """Receiver noise over what limits a method whose power no privacy target sets: more power would gain nothing."""
@@ -38,18 +39,20 @@ class Rounds:
     Attributes:
         scenario: the target, and who sends when.
         design: what was sent, for the accountants.
-        schedule: who sends; rounds x scheduled, or None where everybody does.
+        schedule: who sends; rounds x scheduled.
         received_watts: how strongly a vector of norm 1 is received in each round; shape rounds.
         worker_energy_joules: what each worker spends in all rounds; shape workers.
         symbols: numbers in a vector.
+        participations: rounds that the worker with the largest loss sends in.
     """
 
     scenario: Scenario
     design: Design
-    schedule: NDArray[np.int64] | None
+    schedule: NDArray[np.int64]
     received_watts: NDArray[np.float64]
     worker_energy_joules: NDArray[np.float64]
     symbols: int
+    participations: int
 
     def __len__(self) -> int:
         return len(self.received_watts)
@@ -81,6 +84,8 @@ class Rounds:
                 noise=self.scenario.privacy.noise,
             ),
             uplink_symbols=uplink,
+            downlink_bits=BITS_PER_NUMBER * uplink,
+            slots_per_worker=self.participations,
             air_seconds=uplink / SYMBOLS_PER_SECOND,
             energy_joules=float(self.worker_energy_joules.sum()),
             worker_multiply_accumulates=operations,
@@ -100,26 +105,22 @@ def plan_rounds(
     planned = with_slots(scenario, slots=rounds, scheduled=scheduled, mixing=mixing)
     sensitivity = Sensitivity(removal=norm**2, replacement=4.0 * norm**2)
     asked_watts = private_received_watts(planned, sensitivity, distance_metres)
-    schedule = None if scheduled == population.count else _draw_schedule(planned)
+    source = slot_words(Streams(planned.seed), "schedule")
+    schedule = draw_schedule_of(planned, range(rounds), source).numpy()
     gains = power_gains(planned.radio, planned.seed, distance_metres, schedule)
     limit_watts = dbm_to_watts(planned.radio.max_power_dbm)
-    received_watts = np.broadcast_to(np.minimum(asked_watts, limit_watts * gains.min(axis=1)), (rounds,))
-    power_watts = np.broadcast_to(received_watts[:, None] / gains, (rounds, scheduled))
+    received_watts = np.minimum(asked_watts, limit_watts * gains.min(axis=1))
+    power_watts = received_watts[:, None] / gains
     masking = masking_of(planned)
     check_added_power(planned, masking, distance_metres)
     added_watts = 0.0 if masking is None else masking.added_watts
     # A vector of norm C takes C^2 times the energy of one symbol at full amplitude; noise and masks are on all symbols.
     energy_watts = power_watts * min(norm**2, float(symbols)) + added_watts * symbols / gains
-    if schedule is None:
-        energy = energy_watts.sum(axis=0)
-        sent_watts = power_watts.sum(axis=0)
-        worst_received_watts, participations = float(received_watts.sum()), rounds
-    else:
-        energy = np.bincount(schedule.ravel(), energy_watts.ravel(), population.count)
-        sent_watts = np.bincount(schedule.ravel(), power_watts.ravel(), population.count)
-        every_received = np.bincount(schedule.ravel(), np.repeat(received_watts, scheduled), population.count)
-        worst_received_watts = float(every_received.max())
-        participations = int(np.bincount(schedule.ravel(), minlength=population.count)[every_received.argmax()])
+    energy, sent_watts, every_received = (
+        np.bincount(schedule.ravel(), each.ravel(), population.count)
+        for each in (energy_watts, power_watts, np.repeat(received_watts, scheduled))
+    )
+    participations = int(np.bincount(schedule.ravel())[every_received.argmax()])
     kinds, counts = np.unique(received_watts, return_counts=True)
     floor = weakest_gain(planned, distance_metres)
     design = replace(
@@ -128,7 +129,7 @@ def plan_rounds(
         counts=tuple(counts.tolist()),
     )
     worst = facts.Drawn(
-        received_watts=worst_received_watts, participations=participations, sent_watts=float(sent_watts.max())
+        received_watts=float(every_received.max()), participations=participations, sent_watts=float(sent_watts.max())
     )
     return Rounds(
         scenario=planned,
@@ -137,13 +138,8 @@ def plan_rounds(
         received_watts=received_watts,
         worker_energy_joules=energy / SYMBOLS_PER_SECOND,
         symbols=symbols,
+        participations=participations,
     )
-
-
-def _draw_schedule(planned: Scenario) -> NDArray[np.int64]:
-    """Draw who sends in each round; rounds x scheduled."""
-    source = slot_words(Streams(planned.seed), "schedule")
-    return draw_schedule_of(planned, range(planned.radio.slots), source).numpy()
 
 
 def power_gains(

@@ -54,6 +54,8 @@ class Raw(Method):
                 lambda name: state(scenario.privacy.adjacency, against=name), noise="receiver"
             ),
             uplink_symbols=uplink,
+            downlink_bits=0,
+            slots_per_worker=1,
             air_seconds=uplink / SYMBOLS_PER_SECOND,
             energy_joules=float(slots.worker_energy_joules.sum()),
             worker_multiply_accumulates=encoding_cost(scenario, dataset),
