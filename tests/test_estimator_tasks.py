@@ -82,7 +82,7 @@ def test_a_continuous_label_is_refused_with_a_hint(diabetes: tuple[np.ndarray, n
     [
         (None, "target_bounds = None: must be a pair"),
         (5, "target_bounds = 5: must be a pair"),
-        ((3, 3), r"target_bounds\[1\] = 3: must be above"),
+        ((3, 3), r"target_bounds\[1\] = 3 for target 1: must be above"),
         (([0, 1], 5), r"target_bounds\[0\] has 2 values"),
     ],
 )

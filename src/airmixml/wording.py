@@ -87,3 +87,12 @@ def in_plain_words(problem: BaseException) -> str:
 def one_line(text: str) -> str:
     """Return the text without line breaks, cut to a readable length."""
     return " ".join(text.split())[:200]
+
+
+def as_set(value: object) -> str:
+    """Return a value as a scenario file would have it, cut where it would flood the line."""
+    if isinstance(value, str):
+        return f'"{value}"'
+    if isinstance(value, float):
+        return f"{value:g}"
+    return shown(list(value) if isinstance(value, tuple) else value)

@@ -97,6 +97,7 @@ def test_a_report_counts_the_rounds() -> None:
         "symbols_per_round": 62,
         "seconds_per_round": pytest.approx(62 / 794e3),
         "downlink_bits_per_round": 32 * (62 + 2 + 1),
+        "multiply_accumulates_per_round": 2 * 62 + (10 + 2) * 2,  # scores and products, softmax and norm
     }
     assert after.air_seconds == pytest.approx(before.air_seconds + 5 * 62 / 794e3)
     assert after.energy_joules == pytest.approx(before.energy_joules)  # the same mu^2, the same norms

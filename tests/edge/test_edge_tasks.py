@@ -64,7 +64,7 @@ WIDE = Bounded((0.0, -1.0), (60.0, 2.0))
 
 
 def test_ridge_without_noise_is_least_squares_in_the_targets_own_units() -> None:
-    scenario = table("workers.task=regression")
+    scenario = table("workers.task=regression", "learner.rounds=0")
     dataset = dataset_of(scenario, TARGETS, WIDE)
     history = train(simulate(scenario, dataset=dataset)).history
     fitted = LinearRegression().fit(dataset.train_inputs[:, :-1], dataset.train_labels)

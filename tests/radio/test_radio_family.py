@@ -155,6 +155,11 @@ SHARED_DRAWS = (
     "learner.learning_rate=0.01",
     "learner.adam_beta1=0.5",
     "learner.adam_beta2=0.9",
+    "learner.rounds_share=0.5",
+    "learner.gradient_clip=0.3",
+    "learner.temperature=2",
+    "learner.rounds_step=9",
+    "learner.descent=adam",
     "privacy.noise=workers",
     "privacy.above_thermal_db=20",
     "privacy.mask_degree=8",
@@ -203,6 +208,7 @@ OTHER_DRAWS = (
 # Refused for a scenario of classes and samples.
 OF_OTHER_TASKS = ("workers.worker_column=person", "workers.label_columns=a,b", "workers.label_code=centred")
 OF_OWN_FILES = ("workers.classes=a,b", "workers.unknown_labels=absent")
+OF_MOMENTS = ("learner.rounds=3",)
 OF_INTEGERS = ("privacy.arithmetic=integers", "privacy.modulus_bits=20", "privacy.sum_range=8")
 # These are nothing without an encoder that bounds a norm, or need another policy.
 CLIPPING = ("workers.encoder=clip", "workers.clip_norm=0.5", "privacy.sensitivity=encoder", "learner.model=ridge")
@@ -221,7 +227,15 @@ OTHER_DRAWS_OF_AN_ENCODER = (
 
 
 def test_every_key_is_on_one_of_the_three_lists() -> None:
-    lists = (*SHARED_DRAWS, *OTHER_DRAWS, *OTHER_DRAWS_OF_AN_ENCODER, *OF_OTHER_TASKS, *OF_OWN_FILES, *OF_INTEGERS)
+    lists = (
+        *SHARED_DRAWS,
+        *OTHER_DRAWS,
+        *OTHER_DRAWS_OF_AN_ENCODER,
+        *OF_OTHER_TASKS,
+        *OF_OWN_FILES,
+        *OF_INTEGERS,
+        *OF_MOMENTS,
+    )
     named = [change.partition("=")[0] for change in lists]
     assert sorted(named) == sorted(key for key in all_keys() if not key.startswith("air."))
 

@@ -297,10 +297,10 @@ def test_a_cell_that_breaks_costs_no_other_and_is_tried_again(tmp_path: Path, mo
     whole = swept(out=tmp_path / "whole")
     solve = training.solve_and_score
 
-    def sometimes(sent: Any, collector: Any) -> Any:
+    def sometimes(sent: Any, *given: Any) -> Any:
         if sent.scenario.privacy.epsilon == 0.5:
             raise MemoryError("no\nroom")
-        return solve(sent, collector)
+        return solve(sent, *given)
 
     with monkeypatch.context() as patch:
         patch.setattr(training, "solve_and_score", sometimes)

@@ -120,8 +120,8 @@ def test_few_columns_keep_their_magnitudes() -> None:
 def test_auto_is_what_the_rest_of_the_scenario_allows() -> None:
     preset = Scenario.preset("private-table")
 
-    def chosen(*changes: str) -> tuple[str, str, str]:
-        settled = preset.with_overrides("workers.count=50", *changes).settled(50, 30)
+    def chosen(*changes: str, rounds: int | str = 0) -> tuple[str, str, str]:
+        settled = preset.with_overrides("workers.count=50", f"learner.rounds={rounds}", *changes).settled(50, 30)
         assert settled.is_settled
         return settled.workers.centre, settled.workers.label_code, settled.learner.model
 
@@ -132,4 +132,5 @@ def test_auto_is_what_the_rest_of_the_scenario_allows() -> None:
     assert chosen("mixing.power=max") == ("public", "centred", "lda")
     assert chosen("radio.fading=rayleigh") == ("public", "centred", "lda")
     assert chosen("workers.encoder=embeddings") == ("none", "centred", "lda")
+    assert chosen(rounds="auto") == ("refined", "centred", "ridge")
     assert chosen("workers.centre=own", "learner.model=ridge") == ("own", "centred", "ridge")

@@ -61,7 +61,7 @@ class Descent(Protocol):
         """Take the mean clipped gradient of a round, features x outputs, whose noise has this deviation."""
 
 
-class _Stepping(Descent):
+class Stepping(Descent):
     """Keeps the model; a subclass steps."""
 
     def __init__(self, learner: Learner, start: Start) -> None:
@@ -78,7 +78,7 @@ class _Stepping(Descent):
         )
 
 
-class Preconditioned(_Stepping):
+class Preconditioned(Stepping):
     """Steps by the inverse of the noisy second moments A = V diag(v) V^T, whose noise has eigenvalues up to 2 f:
 
         W <- W - (M / R) V diag(1 / (max(v, 0) + f)) V^T G / C.
@@ -113,7 +113,7 @@ def _all_steps(learner: Learner, start: Start) -> float:
     return min(_STEPS * math.sqrt(math.sqrt(len(start.weights))), _STEPS_PER_ROUND * learner.rounds)
 
 
-class AdamDescent(_Stepping):
+class AdamDescent(Stepping):
     """Steps by Adam, as federated learning does; it needs no moments."""
 
     about = "steps by Adam, without moments"

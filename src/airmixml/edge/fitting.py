@@ -60,7 +60,7 @@ class TrainingHistory:
         """Return the curve as a table: loss and score of each epoch from 1 on, or of each round from 0 on."""
         scored = self.test_accuracy or self.test_score
         columns: dict[str, Sequence[Any]] = {
-            "training_loss": self.loss or [""] * len(scored),
+            "training_loss": self.loss,
             f"test_{self.score_name}": scored,
         }
         present = {name: values for name, values in columns.items() if values}

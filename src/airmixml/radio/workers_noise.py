@@ -14,7 +14,7 @@ from airmixml.radio.masking import Masking, choose_masking
 from airmixml.radio.noise import Noise
 from airmixml.scenario import Air, Mixing, Privacy, Radio, Scenario, Workers
 from airmixml.streams import Secret, Streams
-from airmixml.wording import shown
+from airmixml.wording import as_set
 
 if TYPE_CHECKING:
     import torch
@@ -53,8 +53,7 @@ class OwnNoise(Noise):
             ("air.antennas", air.antennas, "1", air.antennas > 1, ": all antennas hear the same noise of the workers"),
         ):
             if refused:
-                told = f'"{value}"' if isinstance(value, str) else f"{value:g}"
-                raise ScenarioError(f"{key} = {told}: must be {must} for {noise}{why}")
+                raise ScenarioError(f"{key} = {as_set(value)}: must be {must} for {noise}{why}")
         if mixing.policy == "nonmix" or 0.0 in mixing.prior:
             told = 'mixing.policy = "nonmix"' if mixing.policy == "nonmix" else "mixing.prior with a share of 0"
             raise ScenarioError(f'{told}: workers without a share would hide nobody; use mixing.policy = "equalmix"')
@@ -153,7 +152,7 @@ class NoiseOnIntegers(OwnNoise):
             ("privacy.above_thermal_db", privacy.above_thermal_db, 0.0),
         ):
             if value != must:
-                raise ScenarioError(f"{key} = {shown(value)}: must be {shown(must)} for {integers}")
+                raise ScenarioError(f"{key} = {as_set(value)}: must be {as_set(must)} for {integers}")
         if privacy.modulus_bits == 1:
             raise ScenarioError("privacy.modulus_bits = 1: must be 2 to 62, or 0 for as many as it takes")
 

@@ -9,7 +9,7 @@ from airmixml.registries import ADVERSARIES, DESCENTS, ENCODERS, LEARNERS
 from airmixml.scenario.air import Air
 from airmixml.scenario.tables import Learner, Mixing, Privacy, Radio, Workers
 from airmixml.scenario.waveform import SYMBOLS_PER_SECOND
-from airmixml.wording import shown
+from airmixml.wording import as_set, shown
 
 _SMALLEST_DELTA: Final = 1e-300
 _PRODUCTS: Final = ("moments", "gradients")  # gradients are products of the input with an error
@@ -34,25 +34,16 @@ class Tables:
     def must(self, holds: object, key: str, rule: str) -> None:
         """Raise a ScenarioError that names the key to change, its value and the rule, unless something holds."""
         if not holds:
-            raise ScenarioError(f"{key} = {_as_set(self._value(key))}: {rule}")
+            raise ScenarioError(f"{key} = {as_set(self._value(key))}: {rule}")
 
     def must_be(self, key: str, wanted: Any, why: str) -> None:
         """Raise a ScenarioError unless a key has the one value that the rest of the scenario allows."""
-        needed = "empty" if wanted in ((), "") else _as_set(wanted)
+        needed = "empty" if wanted in ((), "") else as_set(wanted)
         self.must(self._value(key) == wanted, key, f"must be {needed} {why}")
 
     def _value(self, key: str) -> Any:
         table, _, name = key.partition(".")
         return getattr(getattr(self, table), name)
-
-
-def _as_set(value: Any) -> str:
-    """Return a value as a scenario file would have it, cut where it would flood the line."""
-    if isinstance(value, str):
-        return f'"{value}"'
-    if isinstance(value, float):
-        return f"{value:g}"
-    return shown(list(value) if isinstance(value, tuple) else value)
 
 
 def check_consistency(tables: Tables) -> None:
@@ -208,7 +199,7 @@ def _check_several_rows(tables: Tables) -> None:
             workers.count, "workers.count", f"must be a number for {holding}, which deals the pool to so many workers"
         )
     key = _key_of_rows(workers)
-    told = f"{key} = {_as_set(workers.worker_column or workers.holding)}"
+    told = f"{key} = {as_set(workers.worker_column or workers.holding)}"
     tables.must(workers.sends in _PRODUCTS, "workers.sends", f'must be "moments" for {told}: rows are sent as one sum')
     tables.must(not workers.centre_on_air, "workers.centre", f'must be "none", "own" or "public" for {told}')
     model = tables.learner.model
