@@ -71,6 +71,7 @@ def test_logistic_regression_is_scikit_learns_and_has_no_epsilon(work: Work) -> 
             "workers.centre=none",
             "workers.norm=clip",
             "workers.constant=0",
+            "learner.rounds=0",
             "workers.sends=samples",
             "privacy.sensitivity=paper",
         ).workers

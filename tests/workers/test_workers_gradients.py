@@ -32,7 +32,7 @@ def differentiated(row: int) -> np.ndarray:
     weights = torch.tensor(WEIGHTS, requires_grad=True)
     scores = torch.from_numpy(INPUTS[row]).double() @ weights + torch.from_numpy(BIASES)
     torch.nn.functional.cross_entropy(scores[None], torch.tensor([CLASS[row]])).backward()
-    return weights.grad.numpy().ravel()  # type: ignore[union-attr]
+    return weights.grad.numpy().T.ravel()  # type: ignore[union-attr]
 
 
 def test_a_short_gradient_is_sent_as_it_is_in_units_of_the_clip() -> None:
@@ -58,7 +58,7 @@ def test_numbers_are_learnt_by_least_squares() -> None:
     payload.broadcast(Broadcast(weights=WEIGHTS, biases=BIASES, clip=100.0, classes=False))
     error = INPUTS[3].astype(float) @ WEIGHTS + BIASES - ONE_HOT[3]
     assert payload.vectors(np.array([3]))[0] == pytest.approx(
-        LONGEST / 100.0 * np.outer(INPUTS[3], error).ravel(), rel=1e-5
+        LONGEST / 100.0 * np.outer(error, INPUTS[3]).ravel(), rel=1e-5
     )
 
 

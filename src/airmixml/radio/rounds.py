@@ -80,7 +80,7 @@ class RoundsOnAir:
         self.done += 1
         self._progress("rounds", self.done, len(self))
         signal = self.setting.signal
-        gradient = block.inputs[0].double().reshape(signal.features, signal.classes) / gradients.unit
+        gradient = block.inputs[0].double().reshape(signal.classes, signal.features).T / gradients.unit
         return gradient, self._deviation(block) / gradients.unit
 
     def _deviation(self, block: MixtureBlock) -> float:

@@ -6,7 +6,8 @@ the server broadcasts with the model, and sends it in units of C, as large as a 
 
     v = S / C * g * min(1, C / ||g||),    S^2 = ||x||^4 + w^2 ||x||^2 at most.
 
-So a slot of gradients moves by as much as a slot of moments when a worker falls silent, whatever the clip. A worker
+Symbols of one output are sent one after the other: where an air makes noise of neighbouring symbols alike or opposite,
+that of different classes is not. A slot of gradients moves by as much as a slot of moments when a worker falls silent, whatever the clip. A worker
 with several rows sends the sum of their gradients, shortened to what ``rows_bound`` rows can have and divided by them.
 """
 
@@ -86,7 +87,7 @@ class Gradients(PoolPayload):
 
     @staticmethod
     def layout(signal: Signal) -> tuple[int, int]:
-        """Return one symbol per feature and output; none carries a label alone."""
+        """Return one symbol per output and feature; none carries a label alone."""
         return signal.features * signal.classes, 0
 
     @staticmethod
@@ -180,7 +181,7 @@ class Gradients(PoolPayload):
         """Return S / C times the clipped gradient of each worker; workers x symbols, float64."""
         rows, shares = self._held(index)
         weighted = self._shares[0][rows] * shares[..., None]
-        formed = self.inputs[rows].astype(np.float64).transpose(0, 2, 1) @ weighted
+        formed = weighted.transpose(0, 2, 1) @ self.inputs[rows].astype(np.float64)
         return np.asarray(formed.reshape(len(index), -1))
 
     @cached_property
@@ -203,7 +204,7 @@ class Gradients(PoolPayload):
     def weighted_sum(self, index: torch.Tensor, weights: torch.Tensor, places: Places | None = None) -> torch.Tensor:
         """Return sum_i w_i v_i by matrix products of inputs and errors, in float64; slots x symbols.
 
-        Symbols of a feature are sent one after the other, so a piece of the slot has some features' products alone.
+        Symbols of an output are sent one after the other, so a piece of the slot has some outputs' products alone.
         """
         import torch
 
@@ -226,13 +227,13 @@ class Gradients(PoolPayload):
     def _add(
         self, total: torch.Tensor, inputs: torch.Tensor, errors: torch.Tensor, weights: torch.Tensor, lengths: list[int]
     ) -> None:
-        """Add sum_i w_ip x_i e_i^T, piece by piece; inputs rows x features, errors rows x outputs, weights x pieces."""
-        outputs, first = self.signal.classes, 0
+        """Add sum_i w_ip e_i x_i^T, piece by piece; inputs rows x features, errors rows x outputs, weights x pieces."""
+        size, first = self.signal.features, 0
         for piece, length in enumerate(lengths):
             last = first + length
-            features = slice(first // outputs, -(-last // outputs))
-            products = inputs[:, features].T @ (errors * weights[:, piece, None])
-            skipped = first - features.start * outputs
+            outputs = slice(first // size, -(-last // size))
+            products = (errors[:, outputs] * weights[:, piece, None]).T @ inputs
+            skipped = first - outputs.start * size
             total[first:last] += products.flatten()[skipped : skipped + length]
             first = last
 
