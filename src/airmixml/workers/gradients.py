@@ -6,9 +6,10 @@ the server broadcasts with the model, and sends it in units of C, as large as a 
 
     v = S / C * g * min(1, C / ||g||),    S^2 = ||x||^4 + w^2 ||x||^2 at most.
 
-Symbols of one output are sent one after the other: where an air makes noise of neighbouring symbols alike or opposite,
-that of different classes is not. A slot of gradients moves by as much as a slot of moments when a worker falls silent, whatever the clip. A worker
+So a slot of gradients moves by as much as a slot of moments when a worker falls silent, whatever the clip. A worker
 with several rows sends the sum of their gradients, shortened to what ``rows_bound`` rows can have and divided by them.
+Symbols of one output are sent one after the other: the noise of neighbouring symbols may be alike or opposite on a real
+air, and that of different classes, whose differences matter, should not be.
 """
 
 from __future__ import annotations
