@@ -9,7 +9,7 @@ import torch
 from scipy.stats import norm
 
 import airmixml.edge.rounds
-from airmixml import Scenario
+from airmixml import Scenario, simulate, train
 from airmixml.data import DataSet
 from airmixml.edge import Learned, learn
 from airmixml.edge.closed_form import ReceivedMoments
@@ -154,6 +154,16 @@ def test_noise_of_rounds_is_not_that_of_the_moments(listening: type[Listening]) 
         assert abs(np.corrcoef(first, (heard - mean).flatten().numpy())[0, 1]) < 6.0 / math.sqrt(62)
 
 
+def test_what_was_broadcast_and_received_in_each_round_is_kept() -> None:
+    mixtures = simulate(rounds())
+    assert not mixtures.rounds
+    trained = train(mixtures)
+    assert len(mixtures.rounds) == 5
+    last = mixtures.rounds[-1]
+    assert last.gradient.shape == last.told.weights.shape == (31, 2)
+    assert not np.array_equal(last.told.weights, trained.model[0].weight.detach().numpy().T)
+
+
 def test_a_step_without_noise_solves_least_squares() -> None:
     rng = np.random.default_rng(0)
     inputs, targets = torch.from_numpy(rng.standard_normal((50, 4))), torch.from_numpy(rng.standard_normal((50, 2)))
@@ -213,7 +223,6 @@ def test_what_cannot_be_is_refused_in_one_line(changes: tuple[str, ...], names: 
 
 def test_rounds_use_the_secret_of_a_protected_transmission(monkeypatch: pytest.MonkeyPatch) -> None:
     """Noise drawn from the public seed would protect nobody."""
-    from airmixml import simulate, train
     from airmixml.streams import Secret
 
     used = []

@@ -33,7 +33,8 @@ def run_rounds(on_air: RoundsOnAir, first: Solution, moments: ReceivedMoments | 
     descent: Descent = DESCENTS.load(learner.descent)(learner, start)
     yield descent.weights, biases
     for _ in range(len(on_air)):
-        descent.receive(*on_air.send(descent.broadcast()))
+        received = on_air.send(descent.broadcast())
+        descent.receive(received.gradient, received.deviation)
         yield descent.weights, biases
 
 

@@ -6,6 +6,7 @@ gave moments; or all slots of a run are rounds (``workers.sends = "gradients"``)
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Self
 
 import torch
@@ -16,7 +17,7 @@ from airmixml.radio.draws import AirSetting, slots_of_rounds
 from airmixml.radio.mixtures import AirReport, MixtureBlock, check_finite, receive_slots
 from airmixml.radio.senders import make_sender
 from airmixml.radio.shards import Air
-from airmixml.radio.transmission import Transmission, sent_over
+from airmixml.radio.transmission import Round, Transmission, sent_over
 from airmixml.scenario import RunContext
 from airmixml.workers.gradients import Broadcast, Gradients
 
@@ -42,6 +43,7 @@ class RoundsOnAir:
         self._holder = torch.from_numpy(air.population.sample_index).to(device)
         self._slots, self.done = slots, 0
         self.examples: MixtureBlock | None = None
+        self.kept: list[Round] = []
 
     @classmethod
     def after(cls, sent: Transmission, context: RunContext) -> Self:
@@ -52,7 +54,9 @@ class RoundsOnAir:
             sent.scenario, dataset.input_dim, dataset.label_dim, distance_metres, secret=sent.secret
         )
         air = Air(settings=[setting], dataset=dataset, population=population, speed=context.speed)
-        return cls(air, sent.report, slots_of_rounds(sent.scenario), follow=True, progress=context.progress)
+        rounds = cls(air, sent.report, slots_of_rounds(sent.scenario), follow=True, progress=context.progress)
+        rounds.kept = sent.rounds
+        return rounds
 
     @classmethod
     def alone(cls, air: Air, context: RunContext) -> Self:
@@ -63,8 +67,8 @@ class RoundsOnAir:
     def __len__(self) -> int:
         return len(self._slots)
 
-    def send(self, told: Broadcast) -> tuple[torch.Tensor, float]:
-        """Broadcast the model and run one slot; return the mean gradient, features x outputs, and the noise on it."""
+    def send(self, told: Broadcast) -> Round:
+        """Broadcast the model, run one slot, and return what was received."""
         self._progress("rounds", self.done, len(self))
         gradients: Gradients = self._payload  # type: ignore[assignment]
         gradients.broadcast(told)
@@ -81,7 +85,8 @@ class RoundsOnAir:
         self._progress("rounds", self.done, len(self))
         signal = self.setting.signal
         gradient = block.inputs[0].double().reshape(signal.classes, signal.features).T / gradients.unit
-        return gradient, self._deviation(block) / gradients.unit
+        self.kept.append(Round(told, gradient, self._deviation(block) / gradients.unit))
+        return self.kept[-1]
 
     def _deviation(self, block: MixtureBlock) -> float:
         """Return that of the noise on a symbol: as measured, or as known from the powers."""
@@ -95,4 +100,4 @@ class RoundsOnAir:
         """Return what was sent, of rounds that are all slots of a run."""
         assert self.examples is not None
         (sent,) = sent_over(self.air, [self.report], [self.examples])
-        return sent
+        return replace(sent, rounds=self.kept)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -34,12 +34,21 @@ from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.streams import Secret, Streams
 from airmixml.sums import Sums, as_tensor
 from airmixml.workers import Population, Signal, deploy, load_dataset, settle
+from airmixml.workers.gradients import Broadcast
 from airmixml.workers.loading import too_many_numbers
 from airmixml.workers.payloads import Payload
 
 _EXAMPLE_SLOTS = 8
 _BYTES_PER_WORKER = 64
 Gathered = TypeVar("Gathered", bound=Gatherer)
+
+
+class Round(NamedTuple):
+    """What the server broadcast before a slot, and what it received: the mean clipped gradient in noise."""
+
+    told: Broadcast
+    gradient: torch.Tensor  # features x outputs
+    deviation: float  # of the noise on each number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +61,7 @@ class Transmission:
         report: energy, power, SNR and privacy of the transmission.
         examples: the first few slots with all that went into them.
         secret: what noise and schedule were drawn from where data are protected, for the rounds that may follow.
+        rounds: what was broadcast and received in each round of gradients, once the model is trained.
     """
 
     scenario: Scenario
@@ -60,6 +70,7 @@ class Transmission:
     report: AirReport
     examples: MixtureBlock
     secret: Secret | None = field(default=None, repr=False, compare=False)
+    rounds: list[Round] = field(default_factory=list, repr=False, compare=False)
 
 
 @dataclass(frozen=True, kw_only=True)
