@@ -54,6 +54,8 @@ def run_figure(mixtures: Transmission, history: TrainingHistory) -> Figure:
 def _title(mixtures: Transmission, history: TrainingHistory) -> str:
     scenario, privacy = mixtures.scenario, mixtures.report.privacy
     slots = f"{plural(scenario.radio.slots, 'slot')} of {scenario.radio.scheduled:,}"
+    if scenario.learner.rounds:
+        slots += f" and {plural(scenario.learner.rounds, 'round')}"
     return (
         f"{scenario.title}: {scenario.workers.count:,} workers, {slots}  ·  "
         f"{final_score(history)}  ·  "

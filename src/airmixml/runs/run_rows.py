@@ -108,7 +108,7 @@ def _accuracy(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
 
     final = f"[bold]{percent('final')}[/bold] on the clean test set"
     if scenario.learner.closed_form:
-        return [("accuracy", f"{final} ({scenario.learner.in_words})")]
+        return [("accuracy", f"{final} ({scenario.learner_in_words})")]
     best_epoch = f"epoch {accuracy['best_epoch']}, " if "best_epoch" in accuracy else ""
     best = f"{percent('best')} ({best_epoch}chosen on the test set)"
     return [("accuracy, final epoch", final), ("accuracy, best epoch", best)]
@@ -118,7 +118,7 @@ def _scores(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     """Return the scores of a regression, or of several labels, on the clean test set."""
     deviations, shares = metrics.get("score_deviations", {}), metrics["task"] == "multi-label"
     learner = scenario.learner
-    how = learner.in_words if learner.closed_form else f"{learner.model}, final epoch"
+    how = scenario.learner_in_words if learner.closed_form else f"{learner.model}, final epoch"
     rows = []
     for place, (name, value) in enumerate(metrics["scores"].items()):
         kind, _, target = name.partition(".")

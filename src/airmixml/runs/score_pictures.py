@@ -77,7 +77,7 @@ def _learning_curve(axis: Axes, history: TrainingHistory, percent: NDArray[Any],
     steps = np.arange(len(percent)) + (0 if rounds else 1)
     axis.plot(steps, percent, color=BLUE, marker="." if len(percent) < 40 else "")
     if rounds:
-        axis.plot(0, percent[0], "^", color=GREEN, label=f"moments alone {percent[0]:.1f} %")
+        axis.plot(0, percent[0], "^", color=GREEN, label=f"before the rounds {percent[0]:.1f} %")
         axis.plot(steps[-1], percent[-1], "o", color=ORANGE, label=f"final {percent[-1]:.1f} %")
     elif not history.scores:
         best, final = 100 * history.best_accuracy, 100 * history.final_accuracy

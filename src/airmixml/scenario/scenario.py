@@ -67,6 +67,13 @@ class Scenario:
         return self.radio.scheduled / self.workers.count
 
     @property
+    def learner_in_words(self) -> str:
+        """What is learnt, and how."""
+        if self.workers.sends == "gradients":
+            return f"linear, {self.radio.slots:,} rounds of gradients, {self.learner.descent}"
+        return self.learner.in_words
+
+    @property
     def slots_on_air(self) -> int:
         """Slots of a run, those of its rounds included."""
         return self.radio.slots + self.learner.rounds
