@@ -5,6 +5,9 @@
     python benchmarks/measure_beyond.py --jobs 14 --parts "image targets,images,strokes" \\
         --out benchmarks/results/images.json
 
+    python benchmarks/measure_beyond.py --jobs 8 --device cuda \\
+        --parts "round targets,round trust targets,round choices" --out benchmarks/results/rounds.json
+
 Rows of the parts "targets" and "image targets" are runs scored on the test set. All other parts compare choices; they
 train on the first 50,000 training images and are scored on the last 10,000, so that no choice has seen the test set.
 """
@@ -105,6 +108,7 @@ def entries(seeds: int, parts: set[str]) -> list[Entry]:
         name = f"mixtures of edges, {loss}, epsilon 10"
         add("networks", name, "private-mnist-release", f"learner.loss={loss}", *small, gpu=True, runs=2)
     found += image_entries(seeds)
+    found += round_entries(seeds)
     return [entry for entry in found if not parts or entry.part in parts]
 
 
@@ -136,6 +140,41 @@ def image_entries(seeds: int) -> list[Entry]:
     ]
 
 
+def round_entries(seeds: int) -> list[Entry]:
+    """Moments, then rounds of gradients: targets on the test set with five seeds, choices on held-out images."""
+    found: list[Entry] = []
+
+    def add(part: str, name: str, preset: str, *changes: str, runs: int = seeds) -> None:
+        found.extend(Entry(part, name, preset, changes, seed, True) for seed in range(runs))
+
+    clothes, more = (CLOTHES, *CELLS), max(seeds, 5)
+    for epsilon in ("10", "1", "0.3", "0.1"):
+        target = f"privacy.epsilon={epsilon}"
+        for name, *changes in (
+            ("MNIST, 1024 features", "workers.features=1024"),
+            ("MNIST, 512 features", "workers.features=512"),
+            ("Fashion-MNIST, 1024 features", *clothes),
+        ):
+            add("round targets", name, "private-mnist-rounds", target, *changes, runs=more)
+    add("round targets", "Fashion-MNIST, 4096 features", "private-mnist-rounds", *clothes, "workers.features=4096")
+    for epsilon in ("10", "1"):
+        target = f"privacy.epsilon={epsilon}"
+        gains = "air.reciprocity_nmse_db=-40"  # a complex gain error of 1 %
+        add("round trust targets", "no gain error", "trustless-mnist-rounds", target)
+        add("round trust targets", "gain errors of 1 %", "trustless-mnist-rounds", target, gains)
+        campus = ("air.preset=campus", "privacy.most_absent=0.06")
+        add("round trust targets", "campus", "trustless-mnist-rounds", target, *campus, runs=1)
+        for name, change in (
+            *((f"{rounds} rounds", f"learner.rounds={rounds}") for rounds in (0, 4, 8, 20, 50)),
+            *((f"share {share}", f"learner.rounds_share={share}") for share in (0.5, 0.8, 0.95)),
+            *((f"clip {clip}", f"learner.gradient_clip={clip}") for clip in (0.1, 0.4)),
+            *((f"temperature {factor}", f"learner.temperature={factor}") for factor in (2, 8)),
+            *((f"all steps {steps}", f"learner.rounds_step={steps}") for steps in (57, 228)),
+        ):
+            add("round choices", name, "private-mnist-rounds", target, "workers.features=512", change)
+    return found
+
+
 def held_out(dataset: DataSet) -> DataSet:
     """Score on the last training samples instead of the test set."""
     return replace(
@@ -150,7 +189,8 @@ def held_out(dataset: DataSet) -> DataSet:
 def measure(entry: Entry, device: str, data_dir: Path | None) -> dict[str, Any]:
     scenario = Scenario.preset(entry.preset).with_overrides(*entry.changes).with_seed(entry.seed)
     started = time.perf_counter()
-    dataset = load_dataset(scenario.workers, Streams(scenario.seed), data_dir=data_dir)
+    where = device if entry.on_gpu else "cpu"
+    dataset = load_dataset(scenario.workers, Streams(scenario.seed), data_dir=data_dir, device=where)
     if not entry.part.endswith("targets"):
         dataset = held_out(dataset)
         share = dataset.train_samples / scenario.workers.count
@@ -161,7 +201,7 @@ def measure(entry: Entry, device: str, data_dir: Path | None) -> dict[str, Any]:
             workers=replace(scenario.workers, count=dataset.train_samples, train_samples=dataset.train_samples),
             radio=replace(scenario.radio, scheduled=scheduled),
         )
-    speed = Speed(device=device if entry.on_gpu else "cpu", threads=1)
+    speed = Speed(device=where, threads=1)
     learned = learn(scenario, dataset=dataset, context=RunContext(speed=speed))
     trained, report = learned.trained, learned.transmission.report
     stated = [report.privacy, report.privacy_against_server]
@@ -174,6 +214,8 @@ def measure(entry: Entry, device: str, data_dir: Path | None) -> dict[str, Any]:
         ],
         "energy_joules": report.energy_joules,
         "air_seconds": report.air_seconds,
+        "uplink_symbols": report.uplink_symbols,
+        "curve": trained.history.test_accuracy if scenario.learner.rounds else [],
         "worker_cost": worker_cost(scenario.workers, dataset.held_dim, report.signal).to_dict(),
         "seconds": time.perf_counter() - started,
     }

@@ -21,6 +21,7 @@ __all__ = [
     "ADVERSARIES",
     "ATTACKS",
     "DATASETS",
+    "DESCENTS",
     "ENCODERS",
     "IMPAIRMENTS",
     "LEARNERS",
@@ -315,9 +316,27 @@ PAYLOADS: Final = Registry(
     "airmixml.payloads",
     "workers.sends",
     needs=("about", "moments", "tabled", "layout", "largest_squared_norm", "largest_squared_distance", "vectors"),
-    places={"samples": "airmixml.workers.payloads:Samples", "moments": "airmixml.workers.moments:Moments"},
+    places={
+        "samples": "airmixml.workers.payloads:Samples",
+        "moments": "airmixml.workers.moments:Moments",
+        "gradients": "airmixml.workers.gradients:Gradients",
+    },
 )
 """What a worker sends of its features and its label."""
 
-REGISTRIES: Final = (ENCODERS, DATASETS, ACCOUNTANTS, ADVERSARIES, LEARNERS, ATTACKS, METHODS, IMPAIRMENTS, PAYLOADS)
+DESCENTS: Final = Registry(
+    "descent",
+    "airmixml.descents",
+    "learner.descent",
+    needs=("about", "needs_moments", "broadcast", "receive"),
+    places={
+        "preconditioned": "airmixml.edge.descents:Preconditioned",
+        "adam": "airmixml.edge.descents:AdamDescent",
+    },
+)
+"""What a server broadcasts next, given what it received in a round."""
+
+REGISTRIES: Final = (
+    *(ENCODERS, DATASETS, ACCOUNTANTS, ADVERSARIES, LEARNERS, DESCENTS, ATTACKS, METHODS, IMPAIRMENTS, PAYLOADS),
+)
 """All of them."""

@@ -36,10 +36,13 @@ def test_presets_as_a_table_and_as_json(airmix: Airmix) -> None:
         "private-iris",
         "private-mnist",
         "private-mnist-release",
+        "private-mnist-rounds",
         "private-table",
         "trustless-digits",
+        "trustless-digits-rounds",
         "trustless-iris",
         "trustless-mnist",
+        "trustless-mnist-rounds",
     ]
     assert all(preset["summary"] for preset in presets)
 

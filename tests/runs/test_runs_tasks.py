@@ -43,7 +43,8 @@ def test_a_regression_is_scored_in_its_own_units(tmp_path: Path) -> None:
     assert stored["scores"] == found.scores
     assert load_metrics(tmp_path / "run") == found.to_dict()
     curve = (tmp_path / "run" / "learning_curve.csv").read_text().splitlines()
-    assert curve == ["epoch,training_loss,test_r2", f"1,,{found.scores['r2']}"]
+    assert curve[0] == "round,training_loss,test_r2"
+    assert curve[-1] == f"20,,{found.scores['r2']}"
     assert Image.open(tmp_path / "run" / "figures" / "overview.png").width > 500
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -119,8 +120,20 @@ def test_presets_for_ones_own_data_leave_numbers_to_the_data(name: str) -> None:
     assert f"epsilon = {scenario.privacy.epsilon:g}" in preset_summary(name)
 
 
+WITH_ROUNDS = {"private-mnist": 20, "trustless-mnist": 20, "trustless-digits": 8}
+
+
+@pytest.mark.parametrize(("name", "rounds"), WITH_ROUNDS.items())
+def test_presets_with_rounds_promise_the_same_in_more_slots(name: str, rounds: int) -> None:
+    one_slot, scenario = Scenario.preset(name), Scenario.preset(f"{name}-rounds")
+    assert scenario.learner == replace(one_slot.learner, rounds=rounds)
+    assert replace(scenario, name=name, learner=one_slot.learner) == one_slot
+    assert f"epsilon = {one_slot.privacy.epsilon:g}" in preset_summary(f"{name}-rounds")
+
+
 def test_every_preset_is_a_scenario_named_after_itself() -> None:
-    assert set(preset_names()) == {"paper-iris", "paper-mnist", "digits", *OF_ONES_OWN, *(name for name, *_ in PRIVATE)}
+    known = {"paper-iris", "paper-mnist", "digits", *OF_ONES_OWN, *(name for name, *_ in PRIVATE)}
+    assert set(preset_names()) == known | {f"{name}-rounds" for name in WITH_ROUNDS}
     for name in preset_names():
         scenario = Scenario.preset(name)
         assert (scenario.name, scenario.seed) == (name, 0)

@@ -33,6 +33,7 @@ WHOLE_NUMBERS: dict[str, tuple[Any, ...]] = {
     "privacy.eavesdropper_antennas": (0, 10**6 + 1),
     "privacy.mask_degree": (-1, 10**6 + 1),
     "privacy.modulus_bits": (-1, 63),
+    "learner.rounds": (-1, 10**5 + 1),
     "learner.kernel_size": (0, 1001),
     "learner.pool_size": (0, 1001),
     "learner.epochs": (0, 10**7 + 1),
@@ -66,6 +67,10 @@ REAL_NUMBERS: dict[str, tuple[Any, ...]] = {
     "privacy.eavesdropper_distance_metres": (0, 9.9e-4, 1.1e6),
     "learner.shrinkage": (-0.1, 1.1e6),
     "learner.learning_rate": (0, -1e-3, 1000.1),
+    "learner.rounds_share": (1, -0.1, 1.1),
+    "learner.gradient_clip": (0, 9e-7, 1000.1),
+    "learner.temperature": (-0.1, 1.1e6),
+    "learner.rounds_step": (-0.1, 1.1e9),
     "learner.adam_beta1": (-0.1, 1),
     "learner.adam_beta2": (-0.1, 1.0),
 }
@@ -80,7 +85,7 @@ WORDS = {
     "workers.unknown_labels": ("refuse", "absent"),
     "workers.centre": ("none", "own", "public", "private", "refined"),
     "workers.norm": ("clip", "unit"),
-    "workers.sends": ("samples", "moments"),
+    "workers.sends": ("samples", "moments", "gradients"),
     "radio.schedule": ("fixed", "poisson"),
     "radio.fading": ("none", "rayleigh", "rician"),
     "mixing.policy": ("dirmix", "nonmix", "equalmix"),
@@ -93,6 +98,7 @@ WORDS = {
     "privacy.adjacency": ("replace-one", "remove-one"),
     "privacy.sensitivity": ("paper", "encoder"),
     "learner.model": ("mlp", "cnn", "ridge", "lda"),
+    "learner.descent": ("preconditioned", "adam"),
     "learner.loss": ("cross-entropy", "squared", "brier"),
 }
 TEXTS = ("name", "workers.dataset", "workers.label_column")

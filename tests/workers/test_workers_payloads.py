@@ -13,6 +13,7 @@ from airmixml import Scenario, simulate
 from airmixml.arrays import Integers
 from airmixml.registries import PAYLOADS
 from airmixml.workers import Signal
+from airmixml.workers.gradients import Broadcast, Gradients
 from airmixml.workers.moments import Moments, MomentsOfRows
 from airmixml.workers.payloads import Payload, Places, Samples, Table, Vectors
 
@@ -26,6 +27,12 @@ def made(kind: str) -> Payload:
     given = {"inputs": INPUTS, "labels": LABELS, "norm": 1.0}
     if kind == "samples":
         return Table(Samples(signal=Signal(features=6, classes=3, label_weight=0.5), **given))
+    if kind.startswith("gradients"):
+        rows, present = np.arange(30).reshape(10, 3), np.ones((10, 3), dtype=np.float32)
+        held = {"rows": rows, "present": present} if kind.endswith("rows") else {}
+        gradients = Gradients(signal=Signal(features=6, classes=3, payload="gradients"), **given, **held)
+        gradients.broadcast(Broadcast(weights=np.eye(6, 3), biases=np.arange(3.0), clip=0.1))
+        return gradients
     signal = Signal(features=6, classes=3, moments=True, label_weight=0.5)
     if kind == "moments":
         return Moments(signal=signal, **given)
@@ -33,7 +40,7 @@ def made(kind: str) -> Payload:
     return MomentsOfRows(signal=signal, **given, rows=rows, row_weights=RNG.random((10, 3)).astype(np.float32))
 
 
-@pytest.mark.parametrize("kind", ["samples", "moments", "rows"])
+@pytest.mark.parametrize("kind", ["samples", "moments", "rows", "gradients", "gradients of rows"])
 def test_fast_sums_are_those_of_the_vectors(kind: str) -> None:
     """In one piece, in pieces with weights of any sign, of some symbols, and with factors."""
     payload = made(kind)

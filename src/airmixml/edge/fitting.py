@@ -56,6 +56,20 @@ class TrainingHistory:
     scores: dict[str, float] = field(default_factory=dict)
     predicted: NDArray[Any] | None = None  # test samples x outputs
 
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the curve as a table: loss and score of each epoch from 1 on, or of each round from 0 on."""
+        scored = self.test_accuracy or self.test_score
+        columns = {"training_loss": self.loss or [""] * len(scored), f"test_{self.score_name}": scored}
+        present = {name: values for name, values in columns.items() if values}
+        steps, first = max(map(len, present.values()), default=0), 0 if self.in_rounds else 1
+        step = "round" if self.in_rounds else "epoch"
+        return [{step: first + at, **{name: each[at] for name, each in present.items()}} for at in range(steps)]
+
+    @property
+    def in_rounds(self) -> bool:
+        """Whether what it has scored are the first model and that after each round of gradients."""
+        return bool(self.class_names) and len(self.test_accuracy or self.test_score) > 1
+
     @property
     def final_accuracy(self) -> float:
         """Accuracy of the model after the last epoch: the figure to trust."""

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,14 +21,16 @@ from airmixml.edge.fitting import (
     note_scores,
     start_network,
 )
+from airmixml.edge.rounds import Solution, run_rounds
 from airmixml.edge.scoring import leading_score
 from airmixml.edge.stack import NetworkStack
 from airmixml.errors import ScenarioError
 from airmixml.notebook import html_facts
 from airmixml.progress import Progress, silent
 from airmixml.radio.mixtures import MixtureBlock
+from airmixml.radio.rounds import RoundsOnAir
 from airmixml.radio.shards import ShardStore
-from airmixml.radio.transmission import Mixtures, Transmission, gather_family, simulate_family
+from airmixml.radio.transmission import Mixtures, Transmission, gather_family, open_air, simulate_family
 from airmixml.registries import LEARNERS
 from airmixml.scenario import Learner, RunContext, Scenario, Speed
 from airmixml.sums import Sums
@@ -66,7 +68,8 @@ def train(
         collector = collector_for(scenario, dataset)
         for some in zip(torch.split(inputs, _SLOTS_AT_ONCE), torch.split(labels, _SLOTS_AT_ONCE), strict=True):
             collector.add(*some)
-        return solve_and_score(mixtures, collector)
+        context = RunContext(speed=speed or Speed(), progress=progress, secret=mixtures.secret)
+        return solve_and_score(mixtures, collector, context)
     learner, seed = scenario.learner, scenario.seed
     return train_model(
         learner, dataset, inputs, labels, seed=seed, speed=speed, progress=progress, checkpoint=checkpoint
@@ -131,6 +134,9 @@ def learn_family(
     context, started = context or RunContext(), time.perf_counter()
     for each in scenarios:  # only to refuse data that do not suit the learner before the slots are run
         build_model(each.learner, dataset.input_dim, dataset.label_dim, dataset.image_shape)
+    if scenarios[0].workers.sends == "gradients":
+        yield from (_learn_by_rounds(each, dataset, population, context) for each in scenarios)
+        return
     sent: Sequence[Transmission]
     collected: list[_Moments] = []
     where: dict[str, Any] = {"dataset": dataset, "population": population, "context": context, "store": shards}
@@ -145,7 +151,7 @@ def learn_family(
             kept = None if checkpoints is None else checkpoints[number]
             trained = train(received, speed=context.speed, progress=context.progress, checkpoint=kept)
         else:
-            trained = solve_and_score(received, collected[number].collector)
+            trained = solve_and_score(received, collected[number].collector, context)
         yield Learned(
             transmission=received,
             trained=trained,
@@ -184,8 +190,8 @@ def collector_for(scenario: Scenario, dataset: DataSet) -> MomentsCollector:
     return MomentsCollector(signal, constant=workers.constant * workers.clip_norm, squared_norm=squared_norm)
 
 
-def solve_and_score(transmission: Transmission, collector: MomentsCollector) -> TrainedModel:
-    """Return the classifier that the collected slots give, and its accuracy on the clean test set."""
+def solve_and_score(transmission: Transmission, collector: MomentsCollector, context: RunContext) -> TrainedModel:
+    """Return the classifier that the collected slots give, then the rounds, and its accuracy on the clean test set."""
     report, dataset = transmission.report, transmission.dataset
     if not report.signal.moments and report.variance_share == 0.0:
         raise ScenarioError(
@@ -196,26 +202,66 @@ def solve_and_score(transmission: Transmission, collector: MomentsCollector) -> 
     moments = collector.moments(report.noise_variance, report.variance_share, about_zero=by_coin)
     learner = transmission.scenario.learner
     weights, biases = solve(learner, moments)
+    if learner.rounds:
+        on_air = RoundsOnAir.after(transmission, context)
+        return _last_of(run_rounds(on_air, (weights, biases), moments), dataset)
     model = linear_model(weights, biases)
+    history, factor = _scored(model, dataset, _leading_score(model, dataset)), 1.0
+    if not getattr(LEARNERS.load(learner.model), "gives_probabilities", False):
+        factor = probability_factor(learner, weights, biases, moments)
+        model = linear_model(factor * weights, factor * biases)
+    return TrainedModel(model=model, history=history, probability_factor=factor)
+
+
+def _learn_by_rounds(
+    scenario: Scenario, dataset: DataSet, population: Population | None, context: RunContext
+) -> Learned:
+    """Run slots of gradients alone, from a model of zeros on."""
+    started = time.perf_counter()
+    on_air = RoundsOnAir.alone(open_air([scenario], dataset, population, context), context)
+    held = on_air.air.dataset
+    weights = torch.zeros((held.input_dim, held.label_dim), dtype=torch.float64)
+    trained = _last_of(run_rounds(on_air, (weights, weights[0].clone())), held)
+    return Learned(
+        transmission=on_air.transmission(),
+        trained=trained,
+        over_the_air_seconds=time.perf_counter() - started,
+        training_seconds=0.0,
+    )
+
+
+def _last_of(solutions: Iterable[Solution], dataset: DataSet) -> TrainedModel:
+    """Return the last of the models, with the score of each."""
+    curve: list[float] = []
+    for solution in solutions:
+        model = linear_model(*solution)
+        curve += _leading_score(model, dataset)
+    return TrainedModel(model=model, history=_scored(model, dataset, curve))
+
+
+def _leading_score(model: nn.Module, dataset: DataSet) -> list[float]:
+    """Return the task's leading score on the clean test set; empty where there is none."""
+    if not len(dataset.test_labels):
+        return []
+    outputs = class_scores(model, torch.from_numpy(dataset.test_inputs))
+    return [float(each) for each in leading_score(dataset, outputs, torch.from_numpy(dataset.test_labels))]
+
+
+def _scored(model: nn.Module, dataset: DataSet, curve: list[float]) -> TrainingHistory:
+    """Return how the score went, all scores of the last model, and the accuracy of each class."""
     history = TrainingHistory()
-    if len(dataset.test_labels):
-        truth, outputs = (
-            torch.from_numpy(dataset.test_labels),
-            class_scores(model, torch.from_numpy(dataset.test_inputs)),
-        )
-        note_scores(history, dataset, leading_score(dataset, outputs, truth).tolist(), outputs)
-        history.class_names += dataset.class_names
+    if not curve:
+        return history
+    outputs, truth = class_scores(model, torch.from_numpy(dataset.test_inputs)), torch.from_numpy(dataset.test_labels)
+    note_scores(history, dataset, curve, outputs)
+    history.class_names += dataset.class_names
     if history.test_accuracy:
         right = outputs.argmax(dim=1) == truth
         history.class_accuracy += [
             float(right[truth == label].double().mean()) if (truth == label).any() else math.nan
             for label in range(dataset.label_dim)
         ]
-    factor = 1.0
-    if not getattr(LEARNERS.load(learner.model), "gives_probabilities", False):
-        factor = probability_factor(learner, weights, biases, moments)
-        model = linear_model(factor * weights, factor * biases)
-    return TrainedModel(model=model, history=history, probability_factor=factor)
+    return history
 
 
 def train_model(

@@ -176,9 +176,9 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
             budget = FitBudget.reserve(self.ledger, scenario, dimensions, worker, self.mode)
         mixtures = simulate(scenario, dataset=dataset, population=population, speed=speed, secret=secret)
         mixtures.report.before_the_draw = protected
+        trained = train(mixtures, speed=speed)  # and rounds, if the recipe has any
         if budget is not None:
             budget.settle(mixtures)
-        trained = train(mixtures, speed=speed)
         # Scores in float64 do not depend on how many rows are scored together.
         self.model_ = trained.model.cpu().double()
         self.privacy_ = mixtures.report.privacy

@@ -39,6 +39,8 @@ class SumTarget:
         distance: how far apart neighbours are, in units of the norm.
         participations: sums that a worker takes part in, at most.
         sums: all sums.
+        share: of the loss (of mu^2) that these sums may have, where others of the same run have the rest.
+        rounded: numbers that are rounded in all sums of a run together; 0: those of these sums.
     """
 
     numbers: int
@@ -50,12 +52,14 @@ class SumTarget:
     distance: float = 1.0
     participations: int = 1
     sums: int = 1
+    share: float = 1.0
+    rounded: int = 0
 
     @property
     def gaussian_variance(self) -> float:
         """Variance in a number of the sum that Gaussian noise on real numbers would need."""
         mu = gaussian_mu(self.epsilon, self.delta) / (self.distance * self.norm)
-        return self.participations / mu**2 * self.workers / self.carriers
+        return self.participations / (self.share * mu**2) * self.workers / self.carriers
 
 
 def fitted(target: SumTarget, bits: int = 0, range_in_deviations: float = 0.0) -> IntegerNoise:
@@ -123,4 +127,6 @@ def _needed(target: SumTarget, code: IntegerCode) -> float:
         delta=target.delta,
         distance=target.distance,
         sums=target.participations,
+        share=target.share,
+        rounded=target.rounded,
     )

@@ -151,15 +151,23 @@ class IntegerNoise:
 
 
 def variance_for_target(
-    code: IntegerCode, *, epsilon: float, delta: float, distance: float = 1.0, sums: int = 1
+    code: IntegerCode,
+    *,
+    epsilon: float,
+    delta: float,
+    distance: float = 1.0,
+    sums: int = 1,
+    share: float = 1.0,
+    rounded: int = 0,
 ) -> float:
     """Return the least variance of the honest workers' noise in a sum, in squared steps, that keeps a target.
 
-    ``distance`` is how far apart neighbours are, in units of the largest norm.
+    ``distance`` is how far apart neighbours are, in units of the largest norm; ``share`` and ``rounded`` are those of
+    ``SumTarget``.
     """
     aim = epsilon * (1.0 - 4.0 * _MARGIN)
-    mu = gaussian_mu(aim, delta * (1.0 - SHARE_FOR_TAILS)) / math.sqrt(sums)
-    cut = log_cut(sums * code.numbers, aim, delta)
+    mu = gaussian_mu(aim, delta * (1.0 - SHARE_FOR_TAILS)) * math.sqrt(share / sums)
+    cut = log_cut(rounded or sums * code.numbers, aim, delta)
     return rounded_variance_for(mu / (distance * code.steps), cut) * (1.0 + _MARGIN)
 
 

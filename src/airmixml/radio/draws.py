@@ -61,10 +61,31 @@ class AirSetting:
     @classmethod
     def of(cls, scenario: Scenario, input_dim: int, label_dim: int, distance_metres: Doubles) -> Self:
         """Gather the setting of a scenario with its workers at the given distances; shape workers."""
-        radio = scenario.radio
         system = System.of(scenario, input_dim, label_dim)
-        signal, per_watt, masking = system.signal, system.joules_per_watt, system.masking
         received_watts = asked_received_watts(scenario, system.sensitivity, distance_metres)
+        return cls._of_system(system, received_watts, distance_metres)
+
+    @classmethod
+    def of_rounds(
+        cls,
+        scenario: Scenario,
+        input_dim: int,
+        label_dim: int,
+        distance_metres: Doubles,
+        *,
+        secret: Secret | None = None,
+    ) -> Self:
+        """Gather the setting of the rounds that follow the scenario's slots."""
+        whole = System.of(scenario, input_dim, label_dim)
+        received_watts = asked_received_watts(scenario, whole.sensitivity, distance_metres) * whole.round_strength
+        if whole.of_rounds.integers is not None:
+            received_watts = whole.of_rounds.integers.received_watts
+        return replace(cls._of_system(whole.of_rounds, received_watts, distance_metres), secret=secret)
+
+    @classmethod
+    def _of_system(cls, system: System, received_watts: float, distance_metres: Doubles) -> Self:
+        scenario, radio = system.scenario, system.scenario.radio
+        signal, per_watt, masking = system.signal, system.joules_per_watt, system.masking
         radiated_share = per_watt / system.slot_seconds
         added_watts = 0.0
         if masking is not None:
@@ -137,7 +158,7 @@ class SlotTensors(PowerControl):
         return replace(self, **vars(_with_added(setting, power, self.ratios, self.magnitude)))
 
 
-DrawsKey = tuple[int, Workers, Radio, Air, Mixing, Privacy | None]
+DrawsKey = tuple[int, Workers, Radio, Air, Mixing, Privacy | None, tuple[int, float]]
 """What decides all draws of a scenario."""
 
 
@@ -146,12 +167,13 @@ def draws_key(scenario: Scenario) -> DrawsKey:
 
     On an air that is not ideal, and of integers, power and target decide them too.
     """
+    rounds = (scenario.learner.rounds, scenario.rounds_share) if scenario.learner.rounds else (0, 0.0)
     if not scenario.air.is_ideal:
-        return scenario.seed, scenario.workers, scenario.radio, scenario.air, scenario.mixing, scenario.privacy
+        return scenario.seed, scenario.workers, scenario.radio, scenario.air, scenario.mixing, scenario.privacy, rounds
     blank = Mixing()
     mixing = replace(scenario.mixing, power=blank.power, power_scale_watts=blank.power_scale_watts)
     rounded = scenario.privacy if scenario.privacy.arithmetic == "integers" else None
-    return scenario.seed, scenario.workers, scenario.radio, Air(), mixing, rounded
+    return scenario.seed, scenario.workers, scenario.radio, Air(), mixing, rounded, rounds
 
 
 def check_family(scenarios: Sequence[Scenario]) -> None:
@@ -257,6 +279,12 @@ def _seats(setting: AirSetting, slots: range, scheduled_workers: torch.Tensor, g
         source=slot_words(Streams(setting.scenario.seed, setting.secret), "air", gain.device),
         in_slot=scheduled_workers.shape[1],
     )
+
+
+def slots_of_rounds(scenario: Scenario) -> range:
+    """Return the numbers of the slots of rounds: after the others, and after the one that estimates a mean."""
+    first = scenario.radio.slots + 1
+    return range(first, first + scenario.learner.rounds)
 
 
 def draw_noise(setting: AirSetting, slots: range, device: torch.device = CPU) -> torch.Tensor:

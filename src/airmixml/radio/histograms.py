@@ -65,9 +65,14 @@ class SlotStrengths:
         self._name = name  # among sums of other things
         self._counts = torch.zeros(_STEPS, dtype=torch.int64)
         self._range = torch.tensor([math.inf, 0.0], dtype=torch.float64)  # smallest and largest
+        self._of_rounds: SlotStrengths | None = None  # counted apart: each kind may be exact by itself
 
-    def add(self, received_watts: torch.Tensor) -> None:
-        """Count slots; shape slots."""
+    def add(self, received_watts: torch.Tensor, *, of_rounds: bool = False) -> None:
+        """Count slots, or those of rounds; shape slots."""
+        if of_rounds:
+            self._of_rounds = self._of_rounds or SlotStrengths()
+            self._of_rounds.add(received_watts)
+            return
         ends = self._range.to(received_watts.device)
         smallest, largest = torch.aminmax(received_watts)
         self._range = torch.stack([torch.minimum(ends[0], smallest), torch.maximum(ends[1], largest)])
@@ -75,7 +80,13 @@ class SlotStrengths:
         self._counts = _counted(self._counts, step.clamp_(0, _STEPS - 1).long())
 
     def kinds(self) -> tuple[tuple[float, ...], tuple[int, ...]]:
-        """Return the strengths in watts, and how many slots had each; exact where all are equal."""
+        """Return the strengths in watts, and how many slots had each; exact where all are equal, or all of rounds."""
+        if self._of_rounds is None:
+            return self._kinds()
+        (watts, counts), (more_watts, more_counts) = self._kinds(), self._of_rounds.kinds()
+        return (*watts, *more_watts), (*counts, *more_counts)
+
+    def _kinds(self) -> tuple[tuple[float, ...], tuple[int, ...]]:
         counts, (smallest, largest) = self._counts.cpu().numpy(), self._range.tolist()
         if smallest >= largest * (1.0 - _SAME):
             return (largest,), (int(counts.sum()),)

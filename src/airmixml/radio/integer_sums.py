@@ -30,6 +30,9 @@ WRONG_NUMBERS: Final = 0.01
 """Expected numbers of all sums of a run that are wrong because a bit plane was heard wrongly."""
 
 
+_FOR_COARSER_STEPS: Final = 0.95
+
+
 def plane_snr_db(error_rate: float) -> float:
     """Return the SNR per worker at which the ones of a bit plane are miscounted at that rate, in dB.
 
@@ -116,11 +119,12 @@ def integer_sums_of(scenario: Scenario, sensitivity: Sensitivity) -> IntegerSums
     if privacy.arithmetic != "integers" or not sensitivity.numbers:
         return None
     honest = honest_of(scenario)
+    slots, share, rounded = _slots_and_share(scenario, sensitivity.numbers)
     schedule = Design(
         workers=scenario.workers.count,
         scheduled=radio.scheduled,
         received_watts=(1.0,),
-        counts=(radio.slots,),
+        counts=(slots,),
         sensitivity=sensitivity,
         noise_watts=1.0,
         max_participations=radio.max_participations,
@@ -134,10 +138,12 @@ def integer_sums_of(scenario: Scenario, sensitivity: Sensitivity) -> IntegerSums
         delta=privacy.delta,
         distance=math.sqrt(sensitivity.squared_move(privacy.adjacency, "none") / sensitivity.removal),
         participations=schedule.participations,
-        sums=radio.slots,
+        sums=slots,
+        share=share,
+        rounded=rounded,
     )
     noise = _fitted(target, privacy.modulus_bits, privacy.sum_range)
-    planes = noise.code.bits * sensitivity.numbers * radio.slots
+    planes = noise.code.bits * sensitivity.numbers * slots
     snr = db_to_ratio(plane_snr_db(WRONG_NUMBERS / planes))
     return IntegerSums(
         noise=noise,
@@ -146,6 +152,21 @@ def integer_sums_of(scenario: Scenario, sensitivity: Sensitivity) -> IntegerSums
         received_watts=snr * dbm_to_watts(radio.noise_dbm) / 2.0,
         assumed_range=privacy.sum_range,
     )
+
+
+def _slots_and_share(scenario: Scenario, numbers: int) -> tuple[int, float, int]:
+    """Return the slots of one kind, their share of mu^2, and a bound on what is rounded in slots of both kinds.
+
+    A run with rounds has slots of moments and slots of gradients. The coarser step of the two is assumed of both, which
+    ``_FOR_COARSER_STEPS`` leaves room for; products of d numbers with themselves and K outputs are fewer than (d K)^2.
+    """
+    learner, slots = scenario.learner, scenario.radio.slots
+    if not learner.rounds:
+        return slots, 1.0, 0
+    in_rounds = scenario.workers.sends == "gradients"
+    share = scenario.rounds_share if in_rounds else 1.0 - scenario.rounds_share
+    most = numbers**2 if in_rounds else numbers
+    return learner.rounds if in_rounds else slots, _FOR_COARSER_STEPS * share, most * (slots + learner.rounds)
 
 
 @lru_cache(maxsize=64)

@@ -159,10 +159,12 @@ class AirReport(Tally):
             self.peak_to_average_db = peak_to_average_db(scenario, self.signal, dataset)
         self._input_share = self.signal.input_symbols / self.signal.symbols
         self._sums = torch.zeros(2, dtype=torch.float64)  # of the noise variance, and of squared shares
+        self._received_slots = 0  # without those of rounds
 
     def add(self, block: MixtureBlock) -> None:
         """Take one block into account."""
         self.add_draws(block.drawn)
+        self._received_slots += block.slots
         noise_watts = noise_in_sum_watts(self.scenario)
         noise = noise_watts / 2.0 / block.drawn.power_scale_watts
         if block.measured_noise is not None:
@@ -182,6 +184,7 @@ class AirReport(Tally):
     def merge(self, sums: Sums) -> None:
         """Take the next part of the slots into account."""
         super().merge(sums)
+        self._received_slots = self.slots
         self._sums = self._sums + as_tensor(sums["air_sums"]).to(self._sums)
         for name in _SNRS:
             vars(self)[name].merge(name, sums)
@@ -189,13 +192,13 @@ class AirReport(Tally):
     @property
     def noise_variance(self) -> float:
         """Mean over the slots of the variance of the noise on an input symbol: sigma_n^2 / (2 beta), or as measured."""
-        return float(self._sums[0]) / self.slots
+        return float(self._sums[0]) / self._received_slots
 
     @property
     def variance_share(self) -> float:
         """How much of the variance of the N workers' samples the mixtures' own variance is; see ``varying_share``."""
         return varying_share(
-            float(self._sums[1]) / self.slots,
+            float(self._sums[1]) / self._received_slots,
             self.scenario.radio.scheduled,
             self.scenario.workers.count,
             poisson=self.scenario.radio.schedule == "poisson",
@@ -276,16 +279,7 @@ def simulate_family_blocks(
     holder = torch.from_numpy(population.sample_index).to(device)
 
     def simulate_block(slots: range) -> list[MixtureBlock]:
-        draws, noise = draw_slots(first, slots, device), draw_noise(first, slots, device)
-        arrival = arrive(first, payload, holder[draws.scheduled_workers], draws, slots)
-        blocks = []
-        for number, setting in enumerate(settings):
-            powered = draws if number == 0 else draws.powered_as(setting)
-            # The last to be received may take the place of the noise: fresh memory costs as much as the sum.
-            place = noise if number == len(settings) - 1 else None
-            reception = noise_on(setting).receive(arrival, powered, noise, place)
-            blocks.append(_as_block(setting, reception, powered, slots.start))
-        return blocks
+        return receive_slots(settings, payload, holder, slots)
 
     blocks = slots_in_blocks(first.scenario, speed.block_slots or suitable_block(first, device), chapters)
     if device.type == "cpu" and payload.in_any_order:
@@ -295,6 +289,23 @@ def simulate_family_blocks(
         with using_threads(speed.threads):
             received = simulate_block(slots)
         yield received
+
+
+def receive_slots(
+    settings: Sequence[AirSetting], payload: Payload, holder: torch.Tensor, slots: range
+) -> list[MixtureBlock]:
+    """Run some slots of scenarios with equal draws; one block each. ``holder`` is what each worker holds; workers."""
+    first, device = settings[0], holder.device
+    draws, noise = draw_slots(first, slots, device), draw_noise(first, slots, device)
+    arrival = arrive(first, payload, holder[draws.scheduled_workers], draws, slots)
+    blocks = []
+    for number, setting in enumerate(settings):
+        powered = draws if number == 0 else draws.powered_as(setting)
+        # The last to be received may take the place of the noise: fresh memory costs as much as the sum.
+        place = noise if number == len(settings) - 1 else None
+        reception = noise_on(setting).receive(arrival, powered, noise, place)
+        blocks.append(_as_block(setting, reception, powered, slots.start))
+    return blocks
 
 
 def check_finite(scenario: Scenario, block: MixtureBlock) -> None:
@@ -315,7 +326,8 @@ def _as_block(setting: AirSetting, reception: Reception, draws: SlotTensors, fir
     received, clean = reception.received.float(), reception.clean.float()
     parts, snr = (clean[:, :inputs], clean[:, inputs:]), reception.snr
     if snr is None:
-        squares = [torch.linalg.vector_norm(part, dim=1).double().square() / part.shape[1] for part in parts]
+        told = [part if part.shape[1] else clean for part in parts]  # gradients have no label of their own
+        squares = [torch.linalg.vector_norm(part, dim=1).double().square() / part.shape[1] for part in told]
         snr = torch.stack(squares) * (draws.power_scale_watts / (noise_watts / 2.0))
     return MixtureBlock(
         first_slot=first_slot,

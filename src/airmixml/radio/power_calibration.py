@@ -104,7 +104,8 @@ def private_received_watts(
     limit_watts = dbm_to_watts(scenario.radio.max_power_dbm)
     # A target that the power limit alone keeps allows any power; no more is received than from the nearest place.
     most_watts = limit_watts * power_gain(scenario, scenario.workers.min_distance_metres)
-    return min(max(_ROUNDING_MARGIN * limit_watts * system.floor, calibrated_watts(told)), most_watts)
+    hidden_watts = _ROUNDING_MARGIN * limit_watts * system.floor / max(system.strengths)
+    return min(max(hidden_watts, calibrated_watts(told)), most_watts)
 
 
 def asked_received_watts(scenario: Scenario, sensitivity: Sensitivity, distance_metres: Doubles | None) -> float:

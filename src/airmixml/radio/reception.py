@@ -308,7 +308,7 @@ def _add_residual(
 
 def _signal(clean: torch.Tensor, inputs: int) -> torch.Tensor:
     """Return the mean square of a symbol of the inputs and of the labels; 2 x slots."""
-    parts = (clean[:, :inputs], clean[:, inputs:])
+    parts = (clean[:, :inputs], clean[:, inputs:] if inputs < clean.shape[1] else clean)
     return torch.stack([part.double().square().mean(dim=1) for part in parts])
 
 

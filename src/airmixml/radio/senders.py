@@ -56,11 +56,14 @@ def make_sender(
         "in_slot": in_slot,
     }
     payload: Payload
-    if holdings is not None:
+    if holdings is None:
+        payload = signal.kind(**given)
+    elif signal.moments:
         sums = RowSums.of(holdings, torch.from_numpy(inputs), torch.from_numpy(labels), workers, signal)
         payload = MomentsOfRows(**given, rows=sums.index.numpy(), row_weights=sums.weights.numpy())
     else:
-        payload = signal.kind(**given)
+        present = holdings.present.astype(np.float32)
+        payload = signal.kind(**given, rows=holdings.rows, present=present, rows_bound=workers.rows_bound)
     if signal.bits:
         payload = Rounded(payload, _levels_end(signal, workers.bits_range), _Dither(scenario.seed, secret, device))
     payload = through_converters(scenario, payload)

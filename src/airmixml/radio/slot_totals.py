@@ -60,12 +60,9 @@ class SlotTotals:
         self.system = System.of(scenario, input_dim, label_dim, distance_metres)
         self.signal, self.sensitivity = self.system.signal, self.system.sensitivity
         self.joules_per_watt = self.system.joules_per_watt
-        # Of noise and masks, which are the same in every symbol, powers are told as radiated on average over a slot.
-        by_plan = scenario.privacy.noise != "receiver"
-        self.told_share = self.joules_per_watt / self.system.slot_seconds if by_plan else 1.0
         self.rows = shifts_of_rows(holding, part=part)
         self._spent: list[_Spent] | None = [] if part else None
-        self.slots = 0
+        self.slots = self.rounds = 0  # of all slots, those that were rounds
         workers = scenario.workers.count
         # Of each worker: energy in joules, beta q^2 added up, the same with all antennas where the server has several.
         self._energy, self._received = (torch.zeros(workers, dtype=torch.float64) for _ in range(2))
@@ -94,8 +91,10 @@ class SlotTotals:
             self._energy += torch.as_tensor(self.centring.energy_joules)
             self._count_power(torch.from_numpy(self.centring.power_watts))
 
-    def add_draws(self, draws: SlotTensors) -> None:
-        """Take consecutive slots into account."""
+    def add_draws(self, draws: SlotTensors, *, of_rounds: bool = False) -> None:
+        """Take consecutive slots into account, or those of rounds."""
+        system = self.system.of_rounds if of_rounds else self.system
+        self.rounds += len(draws) if of_rounds else 0
         device, who = draws.ratios.device, draws.scheduled_workers.flatten()
         for name in ("_energy", "_received", "_at_server", "_participations", "_limited"):
             setattr(self, name, getattr(self, name).to(device))
@@ -103,15 +102,18 @@ class SlotTotals:
         self._limited += draws.limited.sum()
         # A worker that brings its own noise is hidden by it however softly or loudly both arrive: the plan counts.
         ratios = draws.ratios if draws.planned_ratios is None else draws.planned_ratios
-        received_watts = ratios.square() * draws.power_scale_watts[:, None]
+        scale_watts = draws.power_scale_watts
+        if of_rounds:
+            scale_watts = scale_watts * self.system.counted_in_rounds(1.0)
+        received_watts = ratios.square() * scale_watts[:, None]
         server_watts = None
-        strengths = draws.power_scale_watts * largest_shares(self.scenario, ratios) ** 2
+        strengths = scale_watts * largest_shares(self.scenario, ratios) ** 2
         took_part = torch.ones_like(who, dtype=torch.bool)
         if draws.gains is not None:
             # A gain may differ from piece to piece: no part of a worker's vector arrives more strongly than this.
             peaks = draws.gains.peaks if draws.planned_ratios is None else torch.ones_like(ratios)
             received_watts, planned_watts = received_watts * peaks, received_watts
-            strengths = self._strengths_with(draws, ratios, peaks, strengths)
+            strengths = self._strengths_with(draws, ratios, peaks, strengths, of_rounds=of_rounds)
         else:
             planned_watts = received_watts
         if draws.gains is not None or self.scenario.radio.schedule == "poisson":
@@ -124,15 +126,17 @@ class SlotTotals:
                 of_gains = planned_watts * self._gain_bound
             server_watts = (of_gains * at_antennas).flatten()
             self._raise("antenna_gain", draws.antenna_gain)
-        self._spend(_Spent(who, draws.power_watts.flatten(), received_watts.flatten(), took_part, server_watts))
+        spent = _Spent(who, draws.power_watts.flatten(), received_watts.flatten(), took_part, server_watts)
+        self._spend(spent, system.joules_per_watt)
         if self.rows is not None:
             at_server = () if server_watts is None else (server_watts.view_as(received_watts),)
             self.rows.add(draws.scheduled_workers, received_watts, draws.power_watts, *at_server)
-        self._count_power(draws.power_watts if self.told_share == 1.0 else self.told_share * draws.power_watts)
-        self._strengths.add(strengths)
+        told_share = self.told_share_of(system)
+        self._count_power(draws.power_watts if told_share == 1.0 else told_share * draws.power_watts)
+        self._strengths.add(strengths, of_rounds=of_rounds)
 
     def _strengths_with(
-        self, draws: SlotTensors, ratios: torch.Tensor, peaks: torch.Tensor, planned: torch.Tensor
+        self, draws: SlotTensors, ratios: torch.Tensor, peaks: torch.Tensor, planned: torch.Tensor, *, of_rounds: bool
     ) -> torch.Tensor:
         """Return beta max q^2 of slots with the gains that were drawn, and keep what was planned; shape slots.
 
@@ -144,12 +148,13 @@ class SlotTotals:
         by_share = ratios.square() if fixed else largest_shares(self.scenario, ratios)[:, None] ** 2
         if self._planned.says(facts.SofterShares) and self._asked_watts is not None and draws.planned_ratios is None:
             # Another worker in a seat might have sent with all of its share.
-            planned = torch.full_like(planned, self._asked_watts)
-            by_share = self._asked_watts / beta[:, None]
+            asked_watts = self._asked_watts * (self.system.round_strength if of_rounds else 1.0)
+            planned = torch.full_like(planned, asked_watts)
+            by_share = asked_watts / beta[:, None]
         strengths = beta * (by_share * peaks).amax(dim=1)
         at_most = peaks.clamp(min=self._gain_bound if self._sent_failure else 1.0)
         sent = beta * (by_share * at_most).amax(dim=1)
-        self._planned_strengths.add(planned)
+        self._planned_strengths.add(planned, of_rounds=of_rounds)
         self._raise("sent_excess", sent / strengths.clamp(min=_SILENT_WATTS))
         self._raise("gain", peaks[draws.ratios > 0.0])
         return strengths
@@ -159,13 +164,26 @@ class SlotTotals:
         if values.numel():
             self._largest[name] = torch.maximum(self._largest[name].to(values.device), values.max())
 
-    def _spend(self, spent: _Spent) -> None:
+    def told_share_of(self, system: System) -> float:
+        """Return what powers are told as over what they are: with noise and masks, as radiated on average over a slot.
+
+        Those are the same in every symbol.
+        """
+        by_plan = self.scenario.privacy.noise != "receiver"
+        return system.joules_per_watt / system.slot_seconds if by_plan else 1.0
+
+    @property
+    def told_share(self) -> float:
+        """The same of the scenario's own slots."""
+        return self.told_share_of(self.system)
+
+    def _spend(self, spent: _Spent, joules_per_watt: float) -> None:
         """Add what each of these workers spent, in this order; of a part, keep it."""
         if self._spent is not None:
             self._spent.append(spent)
             return
         # Not by a histogram over all workers: the time of a block must not grow with those who are silent.
-        self._energy.index_add_(0, spent.who, spent.power_watts, alpha=self.joules_per_watt)
+        self._energy.index_add_(0, spent.who, spent.power_watts, alpha=joules_per_watt)
         self._received.index_add_(0, spent.who, spent.received_watts)
         self._participations.index_add_(0, spent.who, spent.took_part.long())
         if spent.server_watts is not None:
@@ -196,7 +214,7 @@ class SlotTotals:
     def merge(self, sums: Sums) -> None:
         """Take the next part of the slots into account."""
         who, *rest = (as_tensor(sums[name]) for name in _Spent._fields if name in sums)
-        self._spend(_Spent(who.long(), *rest))
+        self._spend(_Spent(who.long(), *rest), self.joules_per_watt)
         slots, limited = sums["slots"].tolist()
         self.slots += slots
         self._limited += limited
@@ -239,12 +257,19 @@ class SlotTotals:
     def air_seconds(self) -> float:
         """How long all slots take together."""
         centring = 0.0 if self.centring is None else self.centring.seconds
-        return centring + self.slots * self.system.slot_seconds
+        rounds = self.rounds * self.system.of_rounds.slot_seconds if self.rounds else 0.0
+        return centring + (self.slots - self.rounds) * self.system.slot_seconds + rounds
 
     @property
     def symbols_per_slot(self) -> int:
         """Symbols that a slot takes on the air: data, pilots, guards, and those without data."""
         return self.system.symbols_on_air
+
+    @property
+    def uplink_symbols(self) -> int:
+        """Symbols of all slots on the air, those of rounds included."""
+        of_rounds = self.rounds * self.system.of_rounds.symbols_on_air if self.rounds else 0
+        return (self.slots - self.rounds) * self.symbols_per_slot + of_rounds
 
     @property
     def row_copies(self) -> int:

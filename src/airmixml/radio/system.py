@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
@@ -15,6 +15,7 @@ from airmixml.impairments.frame import frame_of
 from airmixml.integers.rounding import grid_margin
 from airmixml.privacy import Adversary, Design, Sensitivity, facts
 from airmixml.privacy.design import slots_per_round
+from airmixml.privacy.rounded_noise import Rounding
 from airmixml.radio.integer_sums import IntegerSums, integer_sums_of
 from airmixml.radio.masking import Masking, masking_of, noise_probes
 from airmixml.radio.path_loss import power_gain, weakest_gain
@@ -62,6 +63,41 @@ class System:
         assert self.dimensions is not None
         return Signal.of(self.scenario.workers, *self.dimensions)
 
+    @property
+    def rounds(self) -> int:
+        """How many slots of gradients follow the scenario's own."""
+        return self.scenario.learner.rounds if self.scenario.workers.sends == "moments" else 0
+
+    @property
+    def round_strength(self) -> float:
+        """How strongly a worker is received in a round, over how strongly it is in another slot, squared.
+
+        Rounds and other slots share mu^2 as the scenario says, and are equal among themselves. Vectors of both are
+        as long at most, so received powers are in the same proportion.
+        """
+        if not self.rounds:
+            return 1.0
+        share = self.scenario.rounds_share
+        if self.integers is not None and self.of_rounds.integers is not None:
+            return self.integers.hidden_variance / self.of_rounds.integers.hidden_variance
+        return share / self.rounds / ((1.0 - share) / self.scenario.radio.slots)
+
+    def counted_in_rounds(self, received_watts: float) -> float:
+        """Return what the power of a round's slots, received with this, counts as beside other slots.
+
+        Powers of integers are those of bits; their noise follows from the target.
+        """
+        sums = self.of_rounds.integers
+        if self.integers is None or sums is None:
+            return received_watts
+        return received_watts * self.round_strength * self.integers.received_watts / sums.received_watts
+
+    @cached_property
+    def of_rounds(self) -> "System":
+        """The same system in its rounds: workers send gradients."""
+        scenario = replace(self.scenario, workers=replace(self.scenario.workers, sends="gradients"))
+        return replace(self, scenario=scenario)
+
     @cached_property
     def masking(self) -> Masking | None:
         """What workers add to hide themselves; None where the receiver's noise does, or integers do."""
@@ -104,6 +140,8 @@ class System:
             removal=signal.largest_squared_norm(squared_norm),
             replacement=signal.largest_squared_distance(squared_norm, squared_distance),
         )
+        if self.rounds:  # gradients may point to opposite sides
+            sensitivity = replace(sensitivity, replacement=4.0 * sensitivity.removal)
         return with_rounding(scenario, sensitivity, signal)
 
     @property
@@ -149,6 +187,11 @@ class System:
         with_prefix = air.grid.length / air.subcarriers if air.waveform == "ofdm" else 1.0
         return once * with_prefix / SYMBOLS_PER_SECOND
 
+    @property
+    def strengths(self) -> tuple[float, ...]:
+        """Of each kind of slot, over that of the scenario's own."""
+        return (1.0, self.round_strength) if self.rounds else (1.0,)
+
     def power_may_tell_schedule(self, received_watts: float, floor: float | None = None) -> bool:
         """Return whether the power limit can bind in a slot, which makes its noise level depend on who was scheduled.
 
@@ -159,7 +202,7 @@ class System:
         if scenario.mixing.power == "max" or weakest == 0.0:
             return True
         limit_watts = dbm_to_watts(scenario.radio.max_power_dbm)
-        return largest_received_watts(scenario, received_watts) / weakest > limit_watts
+        return max(self.strengths) * largest_received_watts(scenario, received_watts) / weakest > limit_watts
 
     def design(self, received_watts: float, floor: float | None = None) -> Design:
         """Return the slots, all equal, each planned to be received with beta max q^2 = ``received_watts``.
@@ -171,8 +214,8 @@ class System:
         return Design(
             workers=scenario.workers.count,
             scheduled=radio.scheduled,
-            received_watts=(received_watts * gain_bound(scenario),),
-            counts=(radio.slots,),
+            received_watts=tuple(each * received_watts * gain_bound(scenario) for each in self.strengths),
+            counts=(radio.slots, self.rounds) if self.rounds else (radio.slots,),
             sensitivity=self.sensitivity,
             noise_watts=assumed_noise_watts(scenario),
             max_participations=radio.max_participations,
@@ -199,7 +242,7 @@ class System:
         yield facts.Transmitters(weakest_gain=floor, limit_watts=dbm_to_watts(radio.max_power_dbm))
 
     def _noise_of_workers(self, received_watts: float) -> Iterator[facts.Fact]:
-        slots, masking, integers = self.scenario.radio.slots, self.masking, self.integers
+        slots, masking, integers = slots_on_air(self.scenario), self.masking, self.integers
         if masking is not None:
             yield facts.WorkersNoise(
                 in_sum_watts=2.0 * masking.honest.count * masking.own_watts,
@@ -213,10 +256,18 @@ class System:
                 alone_watts=2.0 * (received_watts or integers.received_watts) * integers.hidden_variance,
                 by=integers.in_words,
                 failure=min(1.0, slots * integers.honest.failure) if integers.masked else 0.0,
-                rounding=integers.rounding,
+                rounding=self._rounding(integers),
             )
         elif self.scenario.privacy.arithmetic == "integers":  # of vectors that nothing is known of: nobody sends
             yield facts.WorkersNoise(alone_watts=assumed_noise_watts(self.scenario))
+
+    def _rounding(self, integers: IntegerSums) -> Rounding:
+        """Return what one sum is beside a Gaussian mechanism: of slots of two kinds, the coarser and longer of each."""
+        sums = self.of_rounds.integers if self.rounds else None
+        if sums is None:
+            return integers.rounding
+        both = integers.rounding, sums.rounding
+        return Rounding(step_mu=max(each.step_mu for each in both), numbers=max(each.numbers for each in both))
 
 
 def _shared(scenario: Scenario, **given: Any) -> System:
@@ -291,9 +342,14 @@ def prefix_bound(air: Air) -> float:
     return 2.0 if air.waveform == "ofdm" and air.cyclic_prefix else 1.0
 
 
+def slots_on_air(scenario: Scenario) -> int:
+    """Return the slots of a run, those of its rounds included."""
+    return scenario.radio.slots + scenario.learner.rounds
+
+
 def gain_bound(scenario: Scenario) -> float:
     """Return what no worker's power gain exceeds, except with probability ``gain_failure``; 1 on the ideal air."""
-    return gain_bound_of(scenario, scenario.radio.slots * _seats_with_gains(scenario))
+    return gain_bound_of(scenario, slots_on_air(scenario) * _seats_with_gains(scenario))
 
 
 def gain_bound_of(scenario: Scenario, seats: int) -> float:

@@ -20,7 +20,15 @@ from airmixml.privacy.rounded_noise import SHARE_FOR_TAILS, Rounding
 from airmixml.privacy.statements import together
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import with_centring
-from airmixml.radio.draws import AirSetting, check_family, draw_blocks, shards_of, suitable_block
+from airmixml.radio.draws import (
+    AirSetting,
+    check_family,
+    draw_blocks,
+    draw_slots,
+    shards_of,
+    slots_of_rounds,
+    suitable_block,
+)
 from airmixml.radio.power_calibration import slots_target
 from airmixml.radio.row_privacy import row_statement, row_statements
 from airmixml.radio.slot_totals import SlotTotals
@@ -31,6 +39,7 @@ from airmixml.streams import Streams
 from airmixml.sums import Sums
 from airmixml.units import watts_to_dbm
 from airmixml.workers import place_workers
+from airmixml.workers.gradients import BITS_PER_NUMBER
 
 _EXACT: Final = ("server", "gdp")
 
@@ -203,6 +212,20 @@ class Tally(SlotTotals):
         )
         return with_centring(statement, self.centring)
 
+    @property
+    def about_rounds(self) -> dict[str, Any]:
+        """What the rounds took beside the other slots: uplink symbols and seconds, downlink bits."""
+        learner, of_rounds = self.scenario.learner, self.system.of_rounds
+        signal = of_rounds.signal
+        return {
+            "count": self.system.rounds,
+            "share": self.scenario.rounds_share,
+            "clip": learner.gradient_clip,
+            "symbols_per_round": of_rounds.symbols_on_air,
+            "seconds_per_round": of_rounds.slot_seconds,
+            "downlink_bits_per_round": BITS_PER_NUMBER * (signal.symbols + signal.classes + 1),
+        }
+
     def to_dict(self) -> dict[str, Any]:
         """Return the tally as plain values for JSON."""
         energy, largest_dbm = self.worker_energy_joules, float(watts_to_dbm(self.largest_power_watts))
@@ -223,6 +246,7 @@ class Tally(SlotTotals):
                 "limit": self.scenario.radio.max_power_dbm,
             },
             "power_limited_slots": self.limited_slots,
+            **({"rounds": self.about_rounds} if self.system.rounds else {}),
             **({} if integers is None else {"integers": integers.to_dict()}),
             "privacy": [statement.to_dict() for statement in self.statements],
             "ledger": self.ledger.summary(self.worker_epsilons()),
@@ -253,6 +277,7 @@ def rehearse(
         for sums in drawn:
             tally.merge(sums)
             progress("rehearsal", tally.slots, slots)
+    rehearse_rounds(tally, input_dim, label_dim, distance_metres)
     return tally
 
 
@@ -297,7 +322,18 @@ def rehearse_family(
         for setting, tally in zip(settings, tallies, strict=True):
             tally.add_draws(draws if setting is settings[0] else draws.powered_as(setting))
         progress("rehearsal", tallies[0].slots, scenarios[0].radio.slots)
+    for tally in tallies:
+        rehearse_rounds(tally, input_dim, label_dim, distance_metres)
     return tallies
+
+
+def rehearse_rounds(tally: Tally, input_dim: int, label_dim: int, distance_metres: Doubles) -> None:
+    """Tally the rounds that follow the scenario's slots, if any do, one after the other."""
+    if not tally.system.rounds:
+        return
+    setting = AirSetting.of_rounds(tally.scenario, input_dim, label_dim, distance_metres)
+    for slot in slots_of_rounds(tally.scenario):
+        tally.add_draws(draw_slots(setting, range(slot, slot + 1)), of_rounds=True)
 
 
 def placed_distances(scenario: Scenario) -> Doubles:

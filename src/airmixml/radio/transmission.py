@@ -1,7 +1,7 @@
 """A transmission: all slots of a run, with blocks handed on as they come, or all mixtures gathered for training."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -44,6 +44,7 @@ class Transmission:
         population: who holds which sample, and where.
         report: energy, power, SNR and privacy of the transmission.
         examples: the first few slots with all that went into them.
+        secret: what noise and schedule were drawn from where data are protected, for the rounds that may follow.
     """
 
     scenario: Scenario
@@ -51,6 +52,7 @@ class Transmission:
     population: Population
     report: AirReport
     examples: MixtureBlock
+    secret: Secret | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,7 +196,7 @@ def gather_family(
         for report, gatherer, (of_report, gathered) in zip(reports, gatherers, shard, strict=True):
             report.merge(of_report)
             gatherer.merge(gathered)
-    return _sent(air, reports, examples), gatherers
+    return sent_over(air, reports, examples), gatherers
 
 
 def transmit_family(
@@ -244,13 +246,18 @@ def open_air(
     return Air(settings=settings, dataset=dataset, population=population, speed=context.speed)
 
 
-def _sent(air: Air, reports: Sequence[AirReport], examples: Sequence[MixtureBlock]) -> list[Transmission]:
+def sent_over(air: Air, reports: Sequence[AirReport], examples: Sequence[MixtureBlock]) -> list[Transmission]:
     """Return what was sent, after the last slot."""
     if not reports[0].largest_power_watts:
         raise ScenarioError(nobody_sent(reports[0].scenario))
     return [
         Transmission(
-            scenario=report.scenario, dataset=air.dataset, population=air.population, report=report, examples=example
+            scenario=report.scenario,
+            dataset=air.dataset,
+            population=air.population,
+            report=report,
+            examples=example,
+            secret=air.settings[0].secret,
         )
         for example, report in zip(examples, reports, strict=True)
     ]
@@ -271,7 +278,7 @@ def _run_here(
                 check_finite(report.scenario, block)
             examples = examples or [block.head(_EXAMPLE_SLOTS) for block in blocks]
         progress("over the air", blocks[0].first_slot + blocks[0].slots, air.slots)
-    return _sent(air, reports, examples)
+    return sent_over(air, reports, examples)
 
 
 def _check_worker_memory(scenario: Scenario) -> None:

@@ -76,7 +76,7 @@ def run_content(found: FoundFolder, *, drawn: bool = False) -> Content:
 
 def _learner(scenario: Scenario) -> str:
     learner = scenario.learner
-    return f"{learner.model}, closed form" if learner.closed_form else f"{learner.model}, {learner.epochs:,} epochs"
+    return learner.in_words
 
 
 def _headline(results: Rows, cards: Sequence[Card], costs: dict[str, str]) -> Rows:

@@ -276,11 +276,7 @@ class _EachSeed:
 def _write_findings(sent: Transmission, trained: TrainedModel, folder: Path, *, pictures: bool) -> None:
     """Write what the metrics do not hold: curve, model, ledger, picture; a report can draw the ledger."""
     history, report = trained.history, sent.report
-    scored = history.test_accuracy or history.test_score
-    losses: list[float] | list[str] = history.loss or [""] * len(scored)
-    curve = enumerate(zip(losses, scored, strict=True), start=1)
-    rows = [{"epoch": n, "training_loss": loss, f"test_{history.score_name}": score} for n, (loss, score) in curve]
-    write_text(folder / "learning_curve.csv", rows_csv(rows))
+    write_text(folder / "learning_curve.csv", rows_csv(history.rows()))
     save_model(trained.model, sent.dataset, folder, sent.scenario)
     ledger, epsilons = report.ledger, report.worker_epsilons()
     spent = {"participations": ledger.participations, "received_watts": ledger.received_watts, "epsilon": epsilons}

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from airmixml.data import DataSet
-from airmixml.edge import Learned, TrainingHistory, learn
+from airmixml.edge import Learned, learn
 from airmixml.output.tables import rows_csv
 from airmixml.radio.power_calibration import composes_exactly
 from airmixml.runs.model_files import save_model
@@ -57,7 +57,7 @@ class ProtectedRunner:
         report.before_the_draw = True
         if self.spending is not None:
             self.spending.settle(sent)
-        if curve := _curve(history):
+        if curve := history.rows():
             write_text(folder.work / "learning_curve.csv", rows_csv(curve))
         save_model(learned.trained.model, sent.dataset, folder.work, scenario)
         statements = report.statements
@@ -70,6 +70,7 @@ class ProtectedRunner:
             "mode": PROTECTION,
             "releases": 1,
             **{name: getattr(report, name) for name in ("slots", "symbols_per_slot", "air_seconds")},
+            **({"rounds": report.about_rounds} if report.rounds else {}),
             "privacy": [statement.to_dict() for statement in statements],
             "dataset": {**about_data(sent.dataset), "train_samples": pool, "test_samples": tested},
             "seconds": learned.training_seconds,  # how long rows take to read and to encode depends on them
@@ -117,12 +118,3 @@ def stated_in_both_modes(learned: Learned, *, device: str, run_dir: str) -> dict
 def about_data(dataset: DataSet) -> dict[str, Any]:
     """Return name and dimensions of the data."""
     return {name: getattr(dataset, name) for name in ("name", "input_dim", "label_dim")}
-
-
-def _curve(history: TrainingHistory) -> list[dict[str, Any]]:
-    """Return the loss on the mixtures of each epoch, and the accuracy or score where the test rows are public."""
-    scored = history.test_accuracy or history.test_score
-    columns = {"training_loss": history.loss, f"test_{history.score_name}": scored}
-    present = {name: values for name, values in columns.items() if values}
-    epochs = max(map(len, present.values()), default=0)
-    return [{"epoch": place + 1, **{name: each[place] for name, each in present.items()}} for place in range(epochs)]

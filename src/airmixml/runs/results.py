@@ -137,7 +137,8 @@ class _Result(_Plain):
     ``row_statements`` says the same of every adversary, that of the target first, and nothing is certified against one
     that is missing there. ``air`` has the name of the air's preset and each key that is not as on the ideal air. There
     ``peak_to_average_db`` says how far the largest symbol of a sample is above their mean, for the median sample and
-    the worst. ``integers`` has step, bits and noise where workers send integers.
+    the worst. ``integers`` has step, bits and noise where workers send integers, ``rounds`` number, share and clip
+    of rounds of gradients, and what each takes: uplink symbols and seconds, downlink bits.
     """
 
     name: str
@@ -172,6 +173,7 @@ class _Result(_Plain):
     air: AirKeys = field(default_factory=dict)
     peak_to_average_db: dict[str, float] | None = None
     integers: dict[str, float] | None = None
+    rounds: dict[str, float] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,6 +225,7 @@ class ProtectedResult(_Plain):
     task: str = "classification"
     scores: dict[str, float] = field(default_factory=dict)
     air: AirKeys = field(default_factory=dict)
+    rounds: dict[str, float] | None = None
 
 
 def facts_of(result: Any) -> tuple[str, dict[str, str]]:

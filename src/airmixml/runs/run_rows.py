@@ -63,6 +63,8 @@ def _what_ran(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     alpha = f"(alpha = {mixing.alpha:g})" if mixing.policy == "dirmix" else ""
     on_average = " on average" if radio.schedule == "poisson" else ""
     sent_by = f"{workers.count:,}, {radio.scheduled:,} at a time{on_average} in {plural(radio.slots, 'slot')}"
+    if metrics.get("rounds"):
+        sent_by += f" and {plural(round(metrics['rounds']['count']), 'round')}"
     inputs, outputs = inputs_in_words(workers, dataset["input_dim"]), outputs_text(workers.task, dataset["label_dim"])
     rows = [("data", f"{escape(dataset['name'])}: {inputs}, {outputs}")]
     if not sends_inputs_unchanged(workers):
@@ -106,7 +108,7 @@ def _accuracy(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
 
     final = f"[bold]{percent('final')}[/bold] on the clean test set"
     if scenario.learner.closed_form:
-        return [("accuracy", f"{final} ({scenario.learner.model}, closed form)")]
+        return [("accuracy", f"{final} ({scenario.learner.in_words})")]
     best_epoch = f"epoch {accuracy['best_epoch']}, " if "best_epoch" in accuracy else ""
     best = f"{percent('best')} ({best_epoch}chosen on the test set)"
     return [("accuracy, final epoch", final), ("accuracy, best epoch", best)]
@@ -115,14 +117,15 @@ def _accuracy(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
 def _scores(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     """Return the scores of a regression, or of several labels, on the clean test set."""
     deviations, shares = metrics.get("score_deviations", {}), metrics["task"] == "multi-label"
-    how = "closed form" if scenario.learner.closed_form else "final epoch"
+    learner = scenario.learner
+    how = learner.in_words if learner.closed_form else f"{learner.model}, final epoch"
     rows = []
     for place, (name, value) in enumerate(metrics["scores"].items()):
         kind, _, target = name.partition(".")
         spread = f" ± {deviations[name] * (100 if shares else 1):.3g}" if name in deviations else ""
         text = f"{100 * value:.1f}{spread} %" if shares else f"{value:.4g}{spread}"
         if place == 0:
-            text = f"[bold]{text}[/bold] on the clean test set ({scenario.learner.model}, {how})"
+            text = f"[bold]{text}[/bold] on the clean test set ({how})"
         unit = " in the target's own unit" if kind in ("rmse", "mae") else ""
         rows.append((_SCORE_NAMES[kind] + (f", {escape(target)}" if target else ""), text + unit))
     return rows
@@ -295,9 +298,16 @@ def _recovery_advice(scenario: Scenario) -> str:
 
 
 def _air_time(_scenario: Scenario, metrics: dict[str, Any]) -> Rows:
-    return [
+    rows = [
         ("on the air", f"{metrics['symbols_per_slot']:,} symbols per slot, {metrics['air_seconds']:.4g} s in total")
     ]
+    if rounds := metrics.get("rounds"):
+        up, down = rounds["symbols_per_round"], rounds["downlink_bits_per_round"]
+        rows += [
+            ("  a round", f"{up:,.0f} symbols up; {down:,.0f} bits down, the model for all workers"),
+            ("", f"workers must be reachable {metrics['slots']:,} times"),
+        ]
+    return rows
 
 
 def _folder(_scenario: Scenario, metrics: dict[str, Any]) -> Rows:

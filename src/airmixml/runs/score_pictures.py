@@ -61,7 +61,7 @@ def draw_learned(axis: Axes, history: TrainingHistory, truth: NDArray[Any]) -> N
     percent = 100 * np.asarray(history.test_score if history.scores else history.test_accuracy)
     if history.score_name == "r2":
         _predicted_and_true(axis, history, truth)
-    elif history.class_accuracy or (history.scores and len(percent) == 1):
+    elif len(percent) == 1 and (history.class_accuracy or history.scores):
         _bars(axis, history, truth)
     else:
         _learning_curve(axis, history, percent, truth)
@@ -73,15 +73,21 @@ def _guessing_percent(labels: NDArray[Any]) -> float:
 
 
 def _learning_curve(axis: Axes, history: TrainingHistory, percent: NDArray[Any], truth: NDArray[Any]) -> None:
-    axis.plot(np.arange(1, len(percent) + 1), percent, color=BLUE, marker="." if len(percent) < 40 else "")
-    if not history.scores:
+    rounds = history.in_rounds
+    steps = np.arange(len(percent)) + (0 if rounds else 1)
+    axis.plot(steps, percent, color=BLUE, marker="." if len(percent) < 40 else "")
+    if rounds:
+        axis.plot(0, percent[0], "^", color=GREEN, label=f"moments alone {percent[0]:.1f} %")
+        axis.plot(steps[-1], percent[-1], "o", color=ORANGE, label=f"final {percent[-1]:.1f} %")
+    elif not history.scores:
         best, final = 100 * history.best_accuracy, 100 * history.final_accuracy
         axis.plot(history.best_epoch, best, "^", color=GREEN, label=f"best epoch {best:.1f} %")
         axis.plot(len(percent), final, "o", color=ORANGE, label=f"final {final:.1f} %")
         chance_line(axis, _guessing_percent(truth))
     axis.locator_params(axis="x", integer=True)
-    name = _NAMES.get(history.score_name, history.score_name)
-    axis.set(xlabel="epoch", ylabel=f"{name} on clean test set (%)", ylim=(0, 104), title="Learning curve")
+    name, unit = _NAMES.get(history.score_name, history.score_name), "round" if rounds else "epoch"
+    limits = {} if rounds else {"ylim": (0, 104)}
+    axis.set(xlabel=unit, ylabel=f"{name} on clean test set (%)", title="Learning curve", **limits)
     finish_axis(axis, legend=8, loc="lower right")
 
 

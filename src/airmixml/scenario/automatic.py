@@ -7,16 +7,18 @@ from dataclasses import replace
 from typing import Final
 
 from airmixml.registries import ADVERSARIES, ENCODERS
+from airmixml.scenario.consistency import rounds_refusal
 from airmixml.scenario.rules import AUTO
 from airmixml.scenario.tables import Learner, Mixing, Privacy, Radio, Workers
 
 _FEW_INPUTS: Final = 8
 _NORM_OF_FEW: Final = 0.5
+_ROUNDS: Final = 20
 
 
 def is_chosen(workers: Workers, learner: Learner) -> bool:
     """Whether no key is left to be chosen."""
-    return AUTO not in (workers.centre, workers.norm, workers.label_code, learner.model)
+    return AUTO not in (workers.centre, workers.norm, workers.label_code, learner.model, learner.rounds)
 
 
 def choose(
@@ -26,7 +28,7 @@ def choose(
 
     The centre is refined over the air where that can be, else the middle of the bounds. Rows of many inputs are brought
     to one norm; of few inputs too much would be lost by that. Classes are sent centred where the server can restore
-    them; they are learnt by discriminants, and all else by least squares.
+    them; they are learnt by discriminants, and all else, and what rounds start from, by least squares.
     """
     if workers.norm == AUTO:
         few = 0 < inputs < _FEW_INPUTS
@@ -44,6 +46,8 @@ def choose(
         restored = workers.sends == "moments" and workers.constant > 0.0 and not workers.bits
         centred = classes and restored and not workers.several_rows
         workers = replace(workers, label_code="centred" if centred else "one-hot")
+    if str(learner.rounds) == AUTO:
+        learner = replace(learner, rounds=_ROUNDS if rounds_refusal(workers, radio) == "" else 0)
     if learner.model == AUTO:
-        learner = replace(learner, model="lda" if classes else "ridge")
+        learner = replace(learner, model="lda" if classes and not learner.rounds else "ridge")
     return workers, learner

@@ -3,12 +3,13 @@
 from typing import Final
 
 from airmixml.errors import ScenarioError
-from airmixml.registries import ADVERSARIES, ENCODERS, LEARNERS
+from airmixml.registries import ADVERSARIES, DESCENTS, ENCODERS, LEARNERS
 from airmixml.scenario.air import Air
 from airmixml.scenario.tables import Learner, Mixing, Privacy, Radio, Workers
 from airmixml.wording import shown
 
 _SMALLEST_DELTA: Final = 1e-300
+_PRODUCTS: Final = ("moments", "gradients")  # gradients are products of the input with an error
 _SMALLEST_POISSON_DELTA: Final = 1e-15
 
 
@@ -42,11 +43,27 @@ def check_consistency(workers: Workers, radio: Radio, mixing: Mixing, privacy: P
         )
     if radio.schedule == "poisson":
         _check_poisson(radio, mixing, privacy)
+    if learner.rounds and (refusal := rounds_refusal(workers, radio)):
+        raise ScenarioError(refusal)
     if mixing.prior and radio.scheduled and len(mixing.prior) != radio.scheduled:
         raise ScenarioError(
             f"mixing.prior has {len(mixing.prior)} shares: must have radio.scheduled = "
             f"{radio.scheduled} of them, or be empty for equal shares"
         )
+
+
+def rounds_refusal(workers: Workers, radio: Radio) -> str:
+    """Return why no rounds of gradients can follow the slots, and what to do; empty where they can."""
+    needs = "for learner.rounds above 0"
+    if workers.sends not in _PRODUCTS:
+        return f'workers.sends = "{workers.sends}": must be "moments" {needs}: the first model is solved from them'
+    if radio.schedule != "fixed":
+        return f'radio.schedule = "{radio.schedule}": must be "fixed" {needs}'
+    if radio.max_participations:
+        return f"radio.max_participations = {radio.max_participations}: must be 0 {needs}: workers send in every round"
+    if radio.slot_seconds:
+        return f"radio.slot_seconds = {radio.slot_seconds:g}: must be 0 {needs}: slots last as long as their symbols"
+    return ""
 
 
 def _check_signal(workers: Workers, privacy: Privacy, learner: Learner) -> None:
@@ -80,11 +97,16 @@ def _check_signal(workers: Workers, privacy: Privacy, learner: Learner) -> None:
             "brought to one norm or with a constant, moments and quantised symbols, so that no symbol is sent "
             "with more than the transmit power"
         )
-    if workers.sends == "moments" and not learner.closed_form:
+    if workers.sends in _PRODUCTS and not learner.closed_form:
         closed_forms = [name for name in LEARNERS.names if LEARNERS.load(name).closed_form]
         raise ScenarioError(
             f"learner.model = {shown(learner.model)}: must be one of {', '.join(closed_forms)} where "
-            'workers.sends = "moments"; networks learn from samples'
+            f'workers.sends = "{workers.sends}"; networks learn from samples'
+        )
+    if workers.sends == "gradients" and not learner.rounds and DESCENTS.load(learner.descent).needs_moments:
+        raise ScenarioError(
+            f'learner.descent = "{learner.descent}": needs moments, and workers.sends = "gradients" sends none; use '
+            '"adam", or workers.sends = "moments" with learner.rounds'
         )
     if privacy.sensitivity == "paper" and (beyond_inputs or workers.sends != "samples" or workers.bits):
         raise ScenarioError(
@@ -154,7 +176,7 @@ def _check_classes(workers: Workers) -> None:
 def _check_centred_labels(workers: Workers) -> None:
     """What labels less their mean allow: the server must know what was left out."""
     for name, value, needed in (
-        ("sends", workers.sends, "moments"),
+        ("sends", "moments" if workers.sends in _PRODUCTS else workers.sends, "moments"),
         ("task", workers.task, "classification"),
         ("bits", workers.bits, 0),
         ("several_rows", workers.several_rows, False),
@@ -180,7 +202,7 @@ def _check_several_rows(workers: Workers, learner: Learner) -> None:
         raise ScenarioError(f'{name}: must be empty for workers.holding = "{workers.holding}", which deals rows itself')
     if workers.holding.endswith("-skewed") and not workers.count:
         raise ScenarioError(f"workers.count = 0: must be a number for {name}, which deals the pool to so many workers")
-    if workers.sends != "moments":
+    if workers.sends not in _PRODUCTS:
         raise ScenarioError(
             f'workers.sends = "{workers.sends}": must be "moments" for {name}: rows are sent as one sum'
         )

@@ -69,18 +69,21 @@ class Real:
 
 @dataclass(frozen=True, kw_only=True)
 class Whole:
-    """A whole number between ``low`` and ``high``, also as 1e3 or of NumPy's types."""
+    """A whole number between ``low`` and ``high``, also as 1e3 or of NumPy's types; ``auto`` allows that word too."""
 
     low: int = 0
     high: int = 2**63 - 1
+    auto: bool = False
 
     @property
     def must_be(self) -> str:
         """A whole number and its range."""
-        return f"a whole number of at least {self.low} and at most {self.high}"
+        return f"a whole number of at least {self.low} and at most {self.high}" + (', or "auto"' if self.auto else "")
 
     def check(self, name: str, value: Any) -> int:
-        """Return the value as an int inside the range."""
+        """Return the value as an int inside the range, or "auto" until the scenario is settled."""
+        if self.auto and value == AUTO:
+            return AUTO  # type: ignore[return-value]
         whole = isinstance(value, numbers.Integral) or (isinstance(value, float) and value.is_integer())
         if not whole or isinstance(value, bool) or not self.low <= int(value) <= self.high:
             raise _refuse(name, value, self.must_be)

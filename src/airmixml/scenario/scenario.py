@@ -30,6 +30,7 @@ from airmixml.scenario.toml import (
 from airmixml.wording import shown
 
 _SHARE_OF_ONE_WORKER: Final = 0.1
+_ROUNDS_SHARE: Final = 0.9
 TOP_LEVEL_RULES: dict[str, Rule] = {"name": Text(forbidden='/\\:*?"<>|'), "seed": Whole(low=0)}
 
 
@@ -66,6 +67,11 @@ class Scenario:
     def sampling_rate(self) -> float:
         """r = |N_t| / N, the share of the workers that is scheduled in a slot."""
         return self.radio.scheduled / self.workers.count
+
+    @property
+    def rounds_share(self) -> float:
+        """The share of the privacy loss (of mu^2) that rounds have together, where there are any."""
+        return self.learner.rounds_share or (_ROUNDS_SHARE if self.workers.task == "classification" else 0.5)
 
     @property
     def is_settled(self) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from airmixml.errors import ScenarioError
-from airmixml.registries import ACCOUNTANTS, ADVERSARIES, ENCODERS, LEARNERS, PAYLOADS
+from airmixml.registries import ACCOUNTANTS, ADVERSARIES, DESCENTS, ENCODERS, LEARNERS, PAYLOADS
 from airmixml.scenario.air import Air
 from airmixml.scenario.rules import AUTO, Choice, Items, Label, Named, Real, Text, Whole, check_fields, key
 
@@ -99,7 +99,8 @@ class Workers(Table):
     sends: str = key(
         "samples",
         Choice(PAYLOADS),
-        "the encoded input and its label, or their products: second moments and moments with the label",
+        "the encoded input and its label; their products: second moments and moments with the label; or gradients of a "
+        "model that the server broadcasts before each slot",
     )
     label_code: str = key(
         "one-hot",
@@ -325,6 +326,36 @@ class Learner(Table):
     shrinkage: float = key(
         1.0, Real(low=0, high=1e6), "ridge, lda: assumed noise level, as a multiple of the known one"
     )
+    rounds: int = key(
+        0,
+        Whole(low=0, high=10**5, auto=True),
+        "slots after the moments in which workers send gradients of the model that the server broadcast (0: none; "
+        "auto: as many as suit the data)",
+    )
+    rounds_share: float = key(
+        0.0,
+        Real(low=0, high=1, open_high=True),
+        "rounds: their share of the privacy loss (of mu^2), the moments have the rest (0: 0.9 for classes, else 0.5)",
+    )
+    gradient_clip: float = key(
+        0.2, Real(low=1e-6, high=1e3), "rounds: norm that gradients are shortened to, in units of workers.clip_norm"
+    )
+    temperature: float = key(
+        0.0,
+        Real(low=0, high=1e6),
+        "rounds: what the scores solved from the moments are multiplied with first (0: 4, or 1 if lda solved them)",
+    )
+    rounds_step: float = key(
+        0.0,
+        Real(low=0, high=1e9),
+        "rounds: how far all steps together can move the model (0: min(24 d^(1/4), 10 R) for classes, else 8 "
+        "gradient_clip)",
+    )
+    descent: str = key(
+        "preconditioned",
+        Choice(DESCENTS),
+        "rounds: how the server steps; by the inverse of the moments, or by Adam without them",
+    )
     epochs: int = key(500, Whole(low=1, high=10**7), "passes over all mixtures")
     batch_size: int = key(32, Whole(low=1, high=10**8), "mixtures per training step")
     learning_rate: float = key(1e-3, Real(low=0, open_low=True, high=1e3), "Adam's step size")
@@ -335,6 +366,13 @@ class Learner(Table):
     def closed_form(self) -> bool:
         """Whether it is solved from moments that are added up while slots arrive, not trained on all mixtures."""
         return self.model == AUTO or bool(LEARNERS.load(self.model).closed_form)
+
+    @property
+    def in_words(self) -> str:
+        """What is learnt, and how."""
+        if not self.closed_form:
+            return f"{self.model}, {self.epochs:,} epochs"
+        return f"{self.model}, " + (f"then {self.rounds:,} rounds of gradients" if self.rounds else "closed form")
 
 
 TABLES: dict[str, type[Any]] = {kind.__name__.lower(): kind for kind in (Workers, Radio, Air, Mixing, Privacy, Learner)}

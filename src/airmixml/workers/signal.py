@@ -28,7 +28,7 @@ class Signal:
         signed: whether two labels may point to opposite sides, as targets and signs do and one-hot labels do not.
         several_rows: whether what is sent may be the shortened sum of several rows' products.
         centred_labels: whether a class is sent as its one-hot vector less the mean of all, brought to norm 1.
-        payload: name of another package's payload; empty for samples and moments.
+        payload: name of what is sent; empty for samples and moments.
     """
 
     features: int
@@ -53,7 +53,7 @@ class Signal:
             signed=workers.task != "classification" or workers.label_code == "centred",
             centred_labels=workers.label_code == "centred",
             several_rows=workers.several_rows,
-            payload="" if workers.sends in PAYLOADS.own else workers.sends,
+            payload="" if workers.sends in ("samples", "moments") else workers.sends,
         )
 
     @property

@@ -1,0 +1,98 @@
+"""Rounds: slots whose payload follows from what the server has broadcast, one after the other.
+
+A round is a slot like any other: the same workers, channel, power control, noise, masks, ledger. Only what is sent
+depends on the model that all workers were told, which is public. Rounds follow the slots of a transmission, which
+gave moments; or all slots of a run are rounds (``workers.sends = "gradients"``).
+"""
+
+from collections.abc import Sequence
+from typing import Self
+
+import torch
+
+from airmixml.devices import find_device, using_threads
+from airmixml.progress import Progress
+from airmixml.radio.draws import AirSetting, slots_of_rounds
+from airmixml.radio.masking import noise_in_sum_watts
+from airmixml.radio.mixtures import AirReport, MixtureBlock, check_finite, receive_slots
+from airmixml.radio.senders import make_sender
+from airmixml.radio.shards import Air
+from airmixml.radio.transmission import Transmission, sent_over
+from airmixml.scenario import RunContext
+from airmixml.workers.gradients import Broadcast, Gradients
+
+
+class RoundsOnAir:
+    """Runs rounds and has the report count them.
+
+    Args:
+        air: data, workers, and the setting of the rounds as its only one.
+        report: of the whole transmission.
+        slots: numbers of the rounds' slots.
+        follow: whether other slots came before.
+        progress: told how many rounds are done.
+    """
+
+    def __init__(self, air: Air, report: AirReport, slots: Sequence[int], *, follow: bool, progress: Progress) -> None:
+        device = find_device(air.speed.device)
+        self.air, self.report, self._follow, self._progress = air, report, follow, progress
+        (self.setting,) = air.settings
+        self._payload = make_sender(
+            self.setting.scenario, air.dataset, device, secret=self.setting.secret, holdings=air.population.holdings
+        )
+        self._holder = torch.from_numpy(air.population.sample_index).to(device)
+        self._slots, self.done = slots, 0
+        self.examples: MixtureBlock | None = None
+
+    @classmethod
+    def after(cls, sent: Transmission, context: RunContext) -> Self:
+        """Return the rounds that follow the slots of a transmission."""
+        dataset, population = sent.dataset, sent.population
+        distance_metres = population.distance_metres
+        setting = AirSetting.of_rounds(
+            sent.scenario, dataset.input_dim, dataset.label_dim, distance_metres, secret=sent.secret
+        )
+        air = Air(settings=[setting], dataset=dataset, population=population, speed=context.speed)
+        return cls(air, sent.report, slots_of_rounds(sent.scenario), follow=True, progress=context.progress)
+
+    @classmethod
+    def alone(cls, air: Air, context: RunContext) -> Self:
+        """Return rounds that are all slots of a run."""
+        (report,) = air.new_reports()
+        return cls(air, report, range(air.slots), follow=False, progress=context.progress)
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def send(self, told: Broadcast) -> tuple[torch.Tensor, float]:
+        """Broadcast the model and run one slot; return the mean gradient, features x outputs, and the noise on it."""
+        self._progress("rounds", self.done, len(self))
+        gradients: Gradients = self._payload  # type: ignore[assignment]
+        gradients.broadcast(told)
+        slot = self._slots[self.done]
+        with using_threads(self.air.speed.threads):
+            (block,) = receive_slots([self.setting], self._payload, self._holder, range(slot, slot + 1))
+        check_finite(self.report.scenario, block)
+        if self._follow:
+            self.report.add_draws(block.drawn, of_rounds=True)
+        else:
+            self.report.add(block)
+            self.examples = self.examples or block.head(1)
+        self.done += 1
+        self._progress("rounds", self.done, len(self))
+        signal = self.setting.signal
+        gradient = block.inputs[0].double().reshape(signal.features, signal.classes) / gradients.unit
+        return gradient, self._deviation(block) / gradients.unit
+
+    def _deviation(self, block: MixtureBlock) -> float:
+        """Return that of the noise on a symbol: as measured, or as known from the powers."""
+        if block.measured_noise is not None:
+            return float(block.measured_noise[0].sqrt())
+        watts = noise_in_sum_watts(self.setting.scenario) / 2.0
+        return float((watts / block.drawn.power_scale_watts[0]).sqrt())
+
+    def transmission(self) -> Transmission:
+        """Return what was sent, of rounds that are all slots of a run."""
+        assert self.examples is not None
+        (sent,) = sent_over(self.air, [self.report], [self.examples])
+        return sent

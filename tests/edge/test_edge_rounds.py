@@ -1,0 +1,228 @@
+"""Rounds of gradients: what they cost by hand, noise that is new in each, steps that solve what can be solved."""
+
+import math
+from typing import ClassVar
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import norm
+
+import airmixml.edge.rounds
+from airmixml import Scenario
+from airmixml.data import DataSet
+from airmixml.edge import Learned, learn
+from airmixml.edge.closed_form import ReceivedMoments
+from airmixml.edge.descents import AdamDescent, Preconditioned, Start
+from airmixml.errors import ScenarioError
+from airmixml.radio.rounds import RoundsOnAir
+from airmixml.radio.tally import rehearse
+from airmixml.registries import DESCENTS
+from airmixml.scenario import Learner
+from airmixml.streams import Streams
+from airmixml.workers import load_dataset
+
+ONE_STEP = Learner(rounds=1, rounds_step=0.2)  # in units of the clip, 0.2: a step of Newton's
+TABLE = Scenario.preset("private-table").settled(379, 30)
+
+
+def rounds(*changes: str) -> Scenario:
+    return TABLE.with_overrides("learner.rounds=5", *changes)
+
+
+def learnt(scenario: Scenario) -> Learned:
+    return learn(scenario, dataset=data(scenario))
+
+
+def data(scenario: Scenario) -> DataSet:
+    return load_dataset(scenario.workers, Streams(scenario.seed))
+
+
+def delta_of(epsilon: float, squared_mu: float) -> float:
+    """The exact delta of Gaussian mechanisms whose mu^2 add up to this (Dong et al. 2022, Corollary 1)."""
+    mu = math.sqrt(squared_mu)
+    return float(norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu))
+
+
+def test_all_slots_together_keep_the_target_by_hand() -> None:
+    """Received powers of both kinds of slots, the noise of the receiver, and the norms of what is sent."""
+    scenario = rounds("workers.centre=public", "learner.rounds_share=0.7")
+    report = learnt(scenario).transmission.report
+    (moments_watts, rounds_watts), counts = report.design.received_watts, report.design.counts
+    assert counts == (1, 5)
+    half_noise_watts = 10.0 ** (scenario.radio.noise_dbm / 10.0 - 3.0) / 2.0
+    squared_norm = 1.0 + scenario.workers.label_weight**2  # of inputs of norm 1
+    squared_mu = [watts * squared_norm / half_noise_watts for watts in (moments_watts, 5.0 * rounds_watts)]
+    assert squared_mu[1] / sum(squared_mu) == pytest.approx(0.7, rel=1e-6)
+    assert delta_of(scenario.privacy.epsilon, sum(squared_mu)) == pytest.approx(scenario.privacy.delta, rel=1e-6)
+    assert report.privacy_against_server.epsilon == pytest.approx(1.0, rel=1e-9)
+    assert report.worker_epsilons() == pytest.approx(np.full(379, 1.0), rel=1e-9)
+    assert report.squared_mu() == pytest.approx(sum(squared_mu), rel=1e-9)
+    assert report.ledger.participations.tolist() == [6] * 379
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        (),
+        ("air.preset=campus",),
+        ("privacy.adversary=everyone", "privacy.noise=masked", "workers.centre=public"),
+        ("privacy.adversary=everyone", "privacy.noise=masked", "privacy.arithmetic=integers", "workers.centre=public"),
+        ("privacy.adversary=eavesdropper", "workers.centre=public"),
+        ("privacy.adjacency=replace-one",),
+        ("privacy.accountant=pld", "workers.centre=public"),
+    ],
+)
+def test_a_rehearsal_states_what_a_run_states_and_both_keep_the_target(changes: tuple[str, ...]) -> None:
+    scenario = rounds("learner.rounds=3", *changes)
+    sent = learnt(scenario).transmission
+    report, without_data = sent.report, rehearse(scenario, sent.dataset.input_dim, 2)
+    for one, other in zip(report.statements, without_data.statements, strict=True):
+        assert one.epsilon == pytest.approx(other.epsilon, rel=1e-9)
+    assert report.privacy.epsilon <= scenario.privacy.epsilon * (1.0 + 1e-9)
+    assert report.air_seconds == pytest.approx(without_data.air_seconds)
+    assert report.energy_joules == pytest.approx(without_data.energy_joules)
+
+
+def test_a_report_counts_the_rounds() -> None:
+    one_slot, scenario = (rounds("workers.centre=public", f"learner.rounds={each}") for each in (0, 5))
+    before, after = (learnt(each).transmission.report for each in (one_slot, scenario))
+    told = after.to_dict()
+    assert told["slots"] == 6
+    # 31 inputs with the constant times 2 classes; downlink in 32 bits, with biases and clip.
+    assert told["rounds"] == {
+        "count": 5,
+        "share": 0.9,
+        "clip": scenario.learner.gradient_clip,
+        "symbols_per_round": 62,
+        "seconds_per_round": pytest.approx(62 / 794e3),
+        "downlink_bits_per_round": 32 * (62 + 2 + 1),
+    }
+    assert after.air_seconds == pytest.approx(before.air_seconds + 5 * 62 / 794e3)
+    assert after.energy_joules == pytest.approx(before.energy_joules)  # the same mu^2, the same norms
+
+
+class Listening:
+    """Keeps what each round received, and broadcasts a model that never changes."""
+
+    about = "listens"
+    needs_moments = True
+    heard: ClassVar[list[torch.Tensor]] = []
+    deviation: ClassVar[float]
+
+    def __init__(self, learner: Learner, start: Start) -> None:
+        self.inner = AdamDescent(learner, start)
+        self.weights, self.broadcast = start.weights, self.inner.broadcast
+
+    def receive(self, gradient: torch.Tensor, deviation: float) -> None:
+        self.heard.append(gradient)
+
+        Listening.deviation = deviation
+
+
+@pytest.fixture
+def listening(monkeypatch: pytest.MonkeyPatch) -> type[Listening]:
+    """A descent of another package: one class."""
+    monkeypatch.setitem(DESCENTS.loaded, "listening", Listening)
+    monkeypatch.setitem(vars(DESCENTS), "plugins", {"listening": None})
+    Listening.heard = []
+    return Listening
+
+
+@pytest.mark.parametrize(
+    "changes", [(), ("privacy.noise=masked", "privacy.adversary=everyone", "workers.centre=public")]
+)
+def test_every_round_has_new_noise_of_the_stated_deviation(
+    listening: type[Listening], changes: tuple[str, ...]
+) -> None:
+    learnt(rounds("learner.descent=listening", "learner.rounds=40", *changes))
+    heard = torch.stack(listening.heard).flatten(1).numpy()  # one model throughout, so all but the noise is equal
+    noise = (heard - heard.mean(axis=0)) * math.sqrt(40 / 39)
+    assert noise.std() == pytest.approx(listening.deviation, rel=4.0 / math.sqrt(2 * noise.size))
+    alike = np.corrcoef(noise) - np.eye(40)
+    assert np.abs(alike).max() < 6.0 / math.sqrt(noise.shape[1])
+
+
+def test_noise_of_rounds_is_not_that_of_the_moments(listening: type[Listening]) -> None:
+    """Slots are numbered on: a number that came twice would bring the same noise twice, which could be subtracted."""
+    learned = learnt(rounds("learner.descent=listening", "workers.centre=public"))
+    block = learned.transmission.examples
+    first = (block.inputs - block.clean_inputs)[0, :62].numpy()
+    mean = torch.stack(listening.heard).mean(dim=0)
+    for heard in listening.heard:
+        assert abs(np.corrcoef(first, (heard - mean).flatten().numpy())[0, 1]) < 6.0 / math.sqrt(62)
+
+
+def test_a_step_without_noise_solves_least_squares() -> None:
+    rng = np.random.default_rng(0)
+    inputs, targets = torch.from_numpy(rng.standard_normal((50, 4))), torch.from_numpy(rng.standard_normal((50, 2)))
+    second, cross = inputs.T @ inputs / 50, inputs.T @ targets / 50
+    zeros = torch.zeros((4, 2), dtype=torch.float64)
+    moments = ReceivedMoments(second=second, cross=cross, input_mean=zeros[:, 0], label_mean=zeros[0], noise_edge=0.0)
+    descent = Preconditioned(ONE_STEP, Start(weights=zeros, biases=zeros[0], norm=1.0, classes=False, moments=moments))
+    told = descent.broadcast()
+    descent.receive(torch.from_numpy(inputs.numpy().T @ told.errors(inputs.numpy(), targets.numpy()) / 50), 0.0)
+    assert descent.weights.numpy() == pytest.approx(np.linalg.lstsq(inputs, targets, rcond=None)[0], abs=1e-9)
+
+
+def test_noise_hardly_moves_the_model_along_what_noise_drowned() -> None:
+    """Eigenvalues below 0 are noise: steps along them are divided by half the noise's radius."""
+    second = torch.diag(torch.tensor([1.0, -0.1], dtype=torch.float64))
+    zeros = torch.zeros((2, 1), dtype=torch.float64)
+    moments = ReceivedMoments(second=second, cross=zeros, input_mean=zeros[:, 0], label_mean=zeros[0], noise_edge=0.5)
+    descent = Preconditioned(ONE_STEP, Start(weights=zeros, biases=zeros[0], norm=1.0, classes=False, moments=moments))
+    descent.receive(torch.ones((2, 1), dtype=torch.float64), 0.0)
+    assert sorted(descent.weights.flatten().tolist()) == pytest.approx([-1.0 / 0.25, -1.0 / 1.25])
+
+
+def test_slots_of_gradients_alone_start_from_zeros() -> None:
+    changes = ("workers.sends=gradients", "learner.rounds=0", "learner.descent=adam", "radio.slots=30")
+    learned = learnt(rounds(*changes, "learner.gradient_clip=1", "learner.learning_rate=0.2", "privacy.epsilon=10"))
+    report = learned.transmission.report
+    assert report.slots == 30
+    assert report.privacy_against_server.epsilon == pytest.approx(10.0, rel=1e-9)
+    accuracy = learned.trained.history.test_accuracy
+    assert len(accuracy) == 31
+    assert accuracy[-1] > 0.9 > accuracy[0]
+
+
+def test_the_same_seed_gives_the_same_model_and_another_device_setting_does_too() -> None:
+    one, other = (learnt(rounds()).trained.model[0].weight for _ in range(2))
+    assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize(
+    ("changes", "names"),
+    [
+        (("workers.sends=samples", "workers.label_code=one-hot"), "workers.sends"),
+        (("radio.slot_seconds=1",), "radio.slot_seconds"),
+        (("radio.max_participations=9",), "radio.max_participations"),
+        (("workers.sends=gradients", "learner.rounds=0"), "learner.descent"),
+        (("learner.rounds=-1",), "learner.rounds"),
+        (("learner.rounds_share=1",), "learner.rounds_share"),
+        (("learner.gradient_clip=0",), "learner.gradient_clip"),
+        (("learner.descent=newton",), "learner.descent"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(changes: tuple[str, ...], names: str) -> None:
+    with pytest.raises(ScenarioError, match=names.replace(".", r"\.")) as refused:
+        rounds(*changes)
+    assert "\n" not in str(refused.value)
+
+
+def test_rounds_use_the_secret_of_a_protected_transmission(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Noise drawn from the public seed would protect nobody."""
+    from airmixml import simulate, train
+    from airmixml.streams import Secret
+
+    used = []
+    whole = RoundsOnAir.__init__
+
+    def noting(self: RoundsOnAir, air: object, *args: object, **given: object) -> None:
+        whole(self, air, *args, **given)  # type: ignore[arg-type]
+        used.append(self.setting.secret)
+
+    monkeypatch.setattr(airmixml.edge.rounds.RoundsOnAir, "__init__", noting)
+    secret = Secret()
+    train(simulate(rounds(), secret=secret))
+    assert used == [secret]

@@ -1,0 +1,93 @@
+"""Gradients that workers send: those that automatic differentiation finds, clipped, and never longer than declared."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from airmixml.data import Centred
+from airmixml.errors import ScenarioError
+from airmixml.workers import Signal
+from airmixml.workers.gradients import Broadcast, Gradients
+
+RNG = np.random.default_rng(5)
+INPUTS = RNG.standard_normal((12, 5)).astype(np.float32) / 4
+CLASS = RNG.integers(0, 3, 12)
+ONE_HOT = np.eye(3, dtype=np.float32)[CLASS]
+WEIGHTS, BIASES = RNG.standard_normal((5, 3)), RNG.standard_normal(3)
+SIGNAL = Signal(features=5, classes=3, label_weight=0.5, payload="gradients")
+LONGEST = math.sqrt(1.0 + 0.25)  # ||x||^4 + w^2 ||x||^2 for ||x|| = 1
+
+
+def gradients(clip: float, **changed: object) -> Gradients:
+    payload = Gradients(**{"signal": SIGNAL, "norm": 1.0, "inputs": INPUTS, "labels": ONE_HOT, **changed})  # type: ignore[arg-type]
+    payload.broadcast(Broadcast(weights=WEIGHTS, biases=BIASES, clip=clip))
+    return payload
+
+
+def differentiated(row: int) -> np.ndarray:
+    weights = torch.tensor(WEIGHTS, requires_grad=True)
+    scores = torch.from_numpy(INPUTS[row]).double() @ weights + torch.from_numpy(BIASES)
+    torch.nn.functional.cross_entropy(scores[None], torch.tensor([CLASS[row]])).backward()
+    return weights.grad.numpy().ravel()  # type: ignore[union-attr]
+
+
+def test_a_short_gradient_is_sent_as_it_is_in_units_of_the_clip() -> None:
+    for row, vector in enumerate(gradients(100.0).vectors(np.arange(12))):
+        assert vector == pytest.approx(LONGEST / 100.0 * differentiated(row), rel=1e-5, abs=1e-9)
+
+
+def test_a_long_gradient_is_shortened_to_the_clip() -> None:
+    for row, vector in enumerate(gradients(1e-3).vectors(np.arange(12))):
+        whole = differentiated(row)
+        assert vector == pytest.approx(LONGEST * whole / np.linalg.norm(whole), rel=1e-5)
+
+
+def test_centred_labels_are_those_of_their_class() -> None:
+    labels = Centred(3).coded(CLASS)
+    signal = Signal(features=5, classes=3, label_weight=0.5, payload="gradients", signed=True, centred_labels=True)
+    centred = gradients(100.0, signal=signal, labels=labels)
+    assert centred.vectors(np.arange(12)) == pytest.approx(gradients(100.0).vectors(np.arange(12)), abs=1e-12)
+
+
+def test_numbers_are_learnt_by_least_squares() -> None:
+    payload = gradients(1.0)
+    payload.broadcast(Broadcast(weights=WEIGHTS, biases=BIASES, clip=100.0, classes=False))
+    error = INPUTS[3].astype(float) @ WEIGHTS + BIASES - ONE_HOT[3]
+    assert payload.vectors(np.array([3]))[0] == pytest.approx(
+        LONGEST / 100.0 * np.outer(INPUTS[3], error).ravel(), rel=1e-5
+    )
+
+
+def test_several_rows_send_the_clipped_sum() -> None:
+    rows, present = np.array([[0, 1, 2], [3, 4, 0]]), np.array([[1, 1, 1], [1, 1, 0]], dtype=np.float32)
+    held = {"rows": rows, "present": present, "rows_bound": 2.0}
+    sums = [sum(differentiated(row) for row in range(3)), sum(differentiated(row) for row in (3, 4))]
+    unclipped, clipped = gradients(100.0, **held), gradients(1e-3, **held)
+    for holding, whole in enumerate(sums):
+        index = np.array([holding])
+        assert unclipped.vectors(index)[0] == pytest.approx(LONGEST / 100.0 * whole / 2.0, rel=1e-5, abs=1e-9)
+        assert clipped.vectors(index)[0] == pytest.approx(LONGEST * whole / np.linalg.norm(whole), rel=1e-5)
+
+
+@settings(max_examples=60, deadline=None)
+@given(scale=st.floats(-30.0, 30.0), clip=st.floats(1e-6, 1e3), seed=st.integers(0, 2**32 - 1))
+def test_no_vector_is_longer_than_declared(scale: float, clip: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    inputs = rng.standard_normal((8, 5))
+    inputs = (inputs / np.linalg.norm(inputs, axis=1, keepdims=True)).astype(np.float32)
+    payload = gradients(clip, inputs=inputs, labels=ONE_HOT[:8])
+    payload.broadcast(Broadcast(weights=scale * WEIGHTS, biases=BIASES, clip=clip))
+    lengths = np.linalg.norm(payload.vectors(np.arange(8)), axis=1)
+    assert (lengths <= LONGEST).all()
+    assert Gradients.largest_squared_norm(SIGNAL, 1.0) == pytest.approx(LONGEST**2)
+    assert Gradients.largest_squared_distance(SIGNAL, 1.0, 4.0) == pytest.approx(4.0 * LONGEST**2)
+
+
+def test_nothing_is_sent_before_a_broadcast() -> None:
+    payload = Gradients(signal=SIGNAL, norm=1.0, inputs=INPUTS, labels=ONE_HOT)
+    with pytest.raises(ScenarioError, match="no model was broadcast"):
+        payload.vectors(np.array([0]))
