@@ -2,28 +2,22 @@
 
 All other samples are known and subtracted. In round r a gradient of rank one is left, G_r = c_r x e_r^T + noise, with
 e_r = softmax(W_r^T x + b) - l, which is negative in the right class alone; of slots of moments Y = x x^T + noise and
-P = w x l^T + noise. For every class that l may be, the likeliest x is looked for by turns. With e_r, c_r and |x| as
-they follow from the last estimate, everything is a linear observation of x,
-
-    p x = sum_r A_r^2 c_r G_r e_r + A^2 (2 Y x + w P l),    p = sum_r A_r^2 c_r^2 |e_r|^2 + A^2 (2 |x|^2 + w^2 |l|^2),
-
-with noise of variance 1 / p, which the mean and covariance of public samples shrink as they do for the server's
-``prior``. That gives the direction; how long x is follows from e_r as well, so that several lengths are tried. First
-estimates are the column of the class in the gradients, which lies along -x, and the left factor that all residuals have
-in common whatever e_r is, either way round. The likeliest class is named.
+P = w x l^T + noise. For every class that l may be, the x is looked for that all of them together make likeliest,
+rounds weighted by their precisions, and mean and covariance of public samples as what was known before. The first
+estimate is P l and the column of the class in -G_1, both along x. Models get sharper from round to round, and what does
+not fit a sharp one has no slope to follow: so rounds are taken in a few at a time. The likeliest class is named.
 
 The noise is drawn at the level of the run, as that of other informed attacks.
 """
 
-import math
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final, Protocol
+from typing import ClassVar, Final
 
 import numpy as np
+from scipy.optimize import minimize
 
-from airmixml.arrays import Doubles, Integers
+from airmixml.arrays import Doubles
 from airmixml.attacks.informed import LARGEST_PRECISION, Precision, precisions_of, server_precision
 from airmixml.attacks.isolating_listener import alone, isolated_precision
 from airmixml.attacks.reconstruction import Reconstruction, principal_directions
@@ -35,9 +29,7 @@ from airmixml.streams import Streams
 
 _CHAPTER: Final = 10**9 + 4  # far beyond the chapters of slots
 _WORKERS: Final = 100
-_TURNS: Final = 20
-_STEPS: Final = 12
-_CLOSER: Final = 0.6
+_STEPS: Final = 20  # for each number of rounds
 _LEAST_VARIANCE: Final = 1e-12
 _TINY: Final = 1e-30
 
@@ -51,153 +43,115 @@ class InversionFindings(ServerFindings):
     titles: ClassVar[dict[str, str]] = {"": "Gradient inversion by adversaries who know all samples but one"}
 
 
-class Residual(Protocol):
-    """What is left of slots when all other samples are subtracted, in units of what is sent."""
-
-    def start(self) -> Doubles:
-        """Return what lies along x, should the sample be of each class; classes x features."""
-
-    def common(self, length: float) -> Doubles:
-        """Return a matrix whose leading direction is that of an x of this length; features x features."""
-
-    def observe(self, found: Doubles, labels: Integers) -> tuple[Doubles, Doubles]:
-        """Return what is observed of x times its precision, estimates x features, and the precision; estimates."""
-
-    def log_likelihood(self, found: Doubles, labels: Integers) -> Doubles:
-        """Return the logarithm of the likelihood of estimates with these classes, less that of silence; estimates."""
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
-class OfRound:
-    """Of a round: G."""
+class Residual:
+    """What is left of all slots when all other samples are subtracted, in units of what is sent.
 
-    round: Round
-    precision: float  # A^2, of the noise on each number
-    gradient: Doubles  # features x classes
+    Precisions are A^2, of the noise on each number; 0 where nothing was sent.
+    """
 
-    def start(self) -> Doubles:
-        """Return -G, class by class."""
-        return -self.precision * self.round.unit * self.gradient.T
-
-    def common(self, _length: float) -> Doubles:
-        """Return G G^T."""
-        return self.precision * self.gradient @ self.gradient.T
-
-    def observe(self, found: Doubles, labels: Integers) -> tuple[Doubles, Doubles]:
-        """Return G e, with the error that each estimate would have."""
-        errors, factors = self.round.sent(found, labels)
-        pull = self.precision * factors[:, None] * (errors @ self.gradient.T)
-        return pull, self.precision * factors**2 * np.square(errors).sum(axis=1)
-
-    def log_likelihood(self, found: Doubles, labels: Integers) -> Doubles:
-        """Return A^2 (<G, v> - |v|^2 / 2)."""
-        errors, factors = self.round.sent(found, labels)
-        matched = factors * ((found @ self.gradient) * errors).sum(axis=1)
-        return self.precision * (matched - factors**2 * _squares(found) * _squares(errors) / 2.0)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class OfMoments:
-    """Of slots of moments: Y and P."""
-
-    precision: float
+    moments: float  # precision of the slots of moments; 0 where there are none
     squares: Doubles  # Y; features x features
     products: Doubles  # P; features x classes
-    codes: Doubles  # w l of each class; classes x classes
-
-    def start(self) -> Doubles:
-        """Return P l."""
-        return self.precision * self.codes @ self.products.T
-
-    def common(self, length: float) -> Doubles:
-        """Return Y Y^T as far as Y is of rank one, and P P^T."""
-        return self.precision * (length**2 * self.squares + self.products @ self.products.T)
-
-    def observe(self, found: Doubles, labels: Integers) -> tuple[Doubles, Doubles]:
-        """Return 2 Y x + w P l: a product of two numbers is sent once, and stands in two places of Y."""
-        codes = self.codes[labels]
-        pull = 2.0 * found @ self.squares + codes @ self.products.T
-        return self.precision * pull, self.precision * (2.0 * _squares(found) + _squares(codes))
-
-    def log_likelihood(self, found: Doubles, labels: Integers) -> Doubles:
-        """Return A^2 (<Y, x x^T> + <P, w x l^T> - (|x|^4 + w^2 |x|^2 |l|^2) / 2)."""
-        codes, lengths = self.codes[labels], _squares(found)
-        matched = ((found @ self.squares + codes @ self.products.T) * found).sum(axis=1)
-        return self.precision * (matched - lengths * (lengths + _squares(codes)) / 2.0)
-
-
-def _squares(vectors: Doubles) -> Doubles:
-    return np.asarray(np.square(vectors).sum(axis=1))
+    rounds: Doubles  # precision of each round
+    gradients: Doubles  # G; features x rounds x classes
 
 
 class Inversion:
     """Hears workers of a run, each by itself, and estimates their samples."""
 
     def __init__(self, view: ServerView) -> None:
-        data, signal = view.dataset, view.signal
-        self._rounds, self._moments, self._norm = view.rounds, signal.moments, view.scenario.workers.clip_norm
+        data, signal, rounds = view.dataset, view.signal, view.rounds
+        self._rounds: tuple[Round, ...] = rounds
+        self._moments, self._norm = signal.moments, view.scenario.workers.clip_norm
         self._codes = signal.label_weight * data.label_code.coded(np.arange(signal.classes)).astype(np.float64)
+        self._weights = np.stack([each.told.weights for each in rounds], axis=1)  # features x rounds x classes
+        self._biases = np.stack([each.told.biases for each in rounds])
+        self._clips, self._units = (
+            np.array(each) for each in zip(*((r.told.clip, r.unit) for r in rounds), strict=True)
+        )
         self._mean, variances, self._directions = principal_directions(data.test_inputs.astype(np.float64))
         self._variances = np.maximum(variances, _LEAST_VARIANCE)
 
-    def hear(self, sample: Doubles, label: int, precisions: Doubles, generator: np.random.Generator) -> list[Residual]:
-        """Draw what is left of a sample that is sent with these precisions, of slots of moments and of each round."""
-        precision, *of_rounds = np.minimum(precisions, LARGEST_PRECISION).tolist()
-        found: list[Residual] = []
-        for each, heard in zip(self._rounds, of_rounds, strict=True):
-            if heard:
-                errors, factor = each.sent(sample[None], np.array([label]))
-                noise = generator.standard_normal((len(sample), len(self._codes))) / math.sqrt(heard)
-                sent = factor[0] * np.outer(sample, errors[0])
-                found.append(OfRound(round=each, precision=heard, gradient=sent + noise))
-        if self._moments and precision:
-            noise = generator.standard_normal((len(sample), len(sample))) / math.sqrt(precision)
-            on_products = generator.standard_normal((len(sample), len(self._codes))) / math.sqrt(precision)
-            squares = np.outer(sample, sample) + (noise + noise.T) / 2.0
-            products = np.outer(sample, self._codes[label]) + on_products
-            found.append(OfMoments(precision=precision, squares=squares, products=products, codes=self._codes))
-        return found
+    def hear(self, sample: Doubles, label: int, precisions: Doubles, generator: np.random.Generator) -> Residual:
+        """Draw what is left of a sample that is sent with these precisions, in slots of moments and in each round."""
+        capped, shape = precisions.clip(max=LARGEST_PRECISION), (len(sample), len(self._codes))
+        deviations, gradients = 1.0 / np.sqrt(np.maximum(capped, _TINY)), []
+        for each, deviation in zip(self._rounds, deviations[1:], strict=True):
+            errors, factor = each.sent(sample[None], np.array([label]))
+            gradients.append(factor[0] * np.outer(sample, errors[0]) + deviation * generator.standard_normal(shape))
+        squares, products = np.outer(sample, sample), np.outer(sample, self._codes[label])
+        if self._moments:
+            noise = deviations[0] * generator.standard_normal(squares.shape)
+            squares += (noise + noise.T) / 2.0  # a product of two numbers is sent once, and stands in two places
+            products += deviations[0] * generator.standard_normal(shape)
+        return Residual(
+            moments=float(capped[0]) if self._moments else 0.0,
+            squares=squares,
+            products=products,
+            rounds=capped[1:],
+            gradients=np.stack(gradients, axis=1),
+        )
 
-    def invert(self, residuals: Sequence[Residual]) -> tuple[Doubles, Doubles]:
+    def invert(self, residual: Residual) -> tuple[Doubles, Doubles]:
         """Return the likeliest x, shape features, and how likely each class is, in logarithms; shape classes."""
-        classes = np.arange(len(self._codes))
-        start, common = sum(each.start() for each in residuals), sum(each.common(self._norm) for each in residuals)
-        turned = start
-        for _ in range(_TURNS):
-            turned = turned @ common
-            turned = turned / _lengths(turned)
-        found, likely = np.tile(self._mean, (len(classes), 1)), np.full(len(classes), -math.inf)
-        tried = self._norm * np.concatenate([start / _lengths(start), turned, -turned])
-        self._keep_better(found, likely, tried, residuals)
-        for step in range(_STEPS):
-            change = 0.5 * _CLOSER**step
-            observed = [each.observe(found, classes) for each in residuals]
-            pull, precision = (sum(part) for part in zip(*observed, strict=True))
-            turned = self._shrunk(pull, precision[:, None])
-            as_long = turned * (_lengths(found) / _lengths(turned))
-            tried = np.concatenate([turned, *(scale * as_long for scale in (1.0 - change, 1.0, 1.0 + change))])
-            self._keep_better(found, likely, tried, residuals)
+        first = residual.rounds[0] * self._units[0] * residual.gradients[:, 0].T
+        found = residual.moments * self._codes @ residual.products.T - first
+        found *= self._norm / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), _TINY)
+        taken, every = 0, len(self._rounds)
+        while taken < every:
+            taken = min(max(1, 2 * taken), every)
+            found = self._climb(found, residual, taken)
+        likely, _ = self.log_likelihood(found, residual, every)
         return found[likely.argmax()], likely
 
-    def _keep_better(self, found: Doubles, likely: Doubles, tried: Doubles, residuals: Sequence[Residual]) -> None:
-        """Replace estimates of classes by likelier ones of those tried, some for each class in turn; prior included."""
-        classes = np.arange(len(found))
-        labels, away = np.resize(classes, len(tried)), (tried - self._mean) @ self._directions
-        prior = -(np.square(away) / self._variances).sum(axis=1) / 2.0
-        scores = sum((each.log_likelihood(tried, labels) for each in residuals), prior).reshape(-1, len(classes))
-        best = scores.argmax(axis=0)
-        better = scores[best, classes] > likely
-        found[better] = tried.reshape(-1, *found.shape)[best, classes][better]
-        likely[better] = scores[best, classes][better]
+    def _climb(self, start: Doubles, residual: Residual, taken: int) -> Doubles:
+        """Return likelier estimates by the slots of moments and the first rounds; classes x features."""
+        known = self._norm**2 * (residual.moments + residual.rounds[:taken].sum())
+        units = self._directions / np.sqrt(known + 1.0 / self._variances)  # in which all directions are about as steep
 
-    def _shrunk(self, pull: Doubles, precision: Doubles) -> Doubles:
-        """Return the mean of x given p x and p, as public samples vary; estimates x features."""
-        along = (pull - precision * self._mean) @ self._directions
-        return np.asarray(self._mean + along / (precision + 1.0 / self._variances) @ self._directions.T)
+        def lacking(steps: Doubles) -> tuple[float, Doubles]:
+            likely, slope = self.log_likelihood(start + steps.reshape(start.shape) @ units.T, residual, taken)
+            return -float(likely.sum()), -(slope @ units).ravel()
 
+        best = minimize(lacking, np.zeros(start.size), jac=True, method="L-BFGS-B", options={"maxiter": _STEPS})
+        return np.asarray(start + best.x.reshape(start.shape) @ units.T)
 
-def _lengths(vectors: Doubles) -> Doubles:
-    return np.asarray(np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), _TINY))
+    def log_likelihood(self, found: Doubles, residual: Residual, taken: int) -> tuple[Doubles, Doubles]:
+        """Return the logarithm of likelihood and prior of an estimate for each class, and its slope.
+
+        Of estimates (classes x features) by the slots of moments and the first rounds; shapes classes, and as found.
+        """
+        away = (found - self._mean) @ self._directions / self._variances
+        lengths, codes = np.square(found).sum(axis=1), self._codes
+        likely = -(np.square(away) * self._variances).sum(axis=1) / 2.0
+        slope = -away @ self._directions.T
+        if residual.moments:
+            squares, products = found @ residual.squares, codes @ residual.products.T
+            of_codes = np.square(codes).sum(axis=1)
+            matched = ((squares + products) * found).sum(axis=1)
+            likely += residual.moments * (matched - lengths * (lengths + of_codes) / 2.0)
+            slope += residual.moments * (2.0 * squares + products - (2.0 * lengths + of_codes)[:, None] * found)
+        # Of each class and round: v = c x e^T, and A^2 (<G, v> - |v|^2 / 2), where a clipped |v| is S.
+        weights, gradients = (each[:, :taken].reshape(len(each), -1) for each in (self._weights, residual.gradients))
+        shape = (len(found), taken, len(codes))
+        scores = (found @ weights).reshape(shape) + self._biases[:taken]
+        powers = np.exp(scores - scores.max(axis=2, keepdims=True))
+        guess = powers / powers.sum(axis=2, keepdims=True)
+        errors, along = guess - np.eye(len(codes))[:, None], (found @ gradients).reshape(shape)
+        of_errors, matched = np.square(errors).sum(axis=2), (along * errors).sum(axis=2)
+        squared = np.maximum(lengths[:, None] * of_errors, _TINY)
+        free, precision, units = self._clips[:taken] ** 2 > squared, residual.rounds[:taken], self._units[:taken]
+        factors = units * np.where(free, 1.0, self._clips[:taken] / np.sqrt(squared))
+        likely += (precision * (factors * matched - factors**2 * squared / 2.0)).sum(axis=1)
+        by_matched = precision * factors
+        by_squared = -precision * np.where(free, factors**2 / 2.0, factors * matched / (2.0 * squared))
+        by_errors = by_matched[..., None] * along + (2.0 * by_squared * lengths[:, None])[..., None] * errors
+        by_scores = guess * (by_errors - (guess * by_errors).sum(axis=2, keepdims=True))
+        slope += (by_matched[..., None] * errors).reshape(len(found), -1) @ gradients.T
+        slope += by_scores.reshape(len(found), -1) @ weights.T
+        slope += (2.0 * by_squared * of_errors).sum(axis=1)[:, None] * found
+        return likely, slope
 
 
 @dataclass(frozen=True)
@@ -223,25 +177,21 @@ class InversionAttack:
         first, count = view.holders_of(target.examples), len(view.held_index)
         others = generator.permutation(np.setdiff1d(np.arange(count), first))
         workers = np.concatenate([first, others])[: max(_WORKERS, len(first))]
+        held_index, data = view.held_index[workers], view.dataset
         precisions = precisions_of(view, self.precision, alone(workers, count), len(workers), context.speed)
         inversion, found = Inversion(view), []
-        for number, row in enumerate(view.held_index[workers].tolist()):
+        for number, row in enumerate(held_index.tolist()):
             context.progress("inversion", number, len(workers))
-            sample, label = view.dataset.train_inputs[row].astype(np.float64), int(view.dataset.train_labels[row])
+            sample, label = data.train_inputs[row].astype(np.float64), int(data.train_labels[row])
             found.append(inversion.invert(inversion.hear(sample, label, precisions[:, number], generator)))
         context.progress("inversion", len(workers), len(workers))
         inputs, labels = (np.array(each, dtype=np.float32) for each in zip(*found, strict=True))
         seconds = time.perf_counter() - started
         made = Reconstruction(method="inversion", inputs=inputs, labels=labels, iterations=_STEPS, seconds=seconds)
-        held_index = view.held_index[workers]
         findings, seen = recognise(made, target.held, held_index, target.decoder, target.reader)
-        pictures = {
-            "originals": target.held.train_inputs[target.examples],
-            "examples": seen.pop("samples")[: len(first)],
-        }
-        return Outcome(
-            findings=InversionFindings(**vars(findings)), arrays={**pictures, **seen, "held_rows": held_index}
-        )
+        originals, examples = target.held.train_inputs[target.examples], seen.pop("samples")[: len(first)]
+        arrays = {"originals": originals, "examples": examples, **seen, "held_rows": held_index}
+        return Outcome(findings=InversionFindings(**vars(findings)), arrays=arrays)
 
 
 SERVER: Final = InversionAttack(
