@@ -42,7 +42,7 @@ from airmixml.impairments.frame import frame_of
 from airmixml.impairments.gains import SeatGains
 from airmixml.radio.channel import draw_fading, draw_phase
 from airmixml.radio.draws import AirSetting, SlotDraws, SlotTensors, draw_slots
-from airmixml.radio.masking import Masking
+from airmixml.radio.masking import Masking, masking_of
 from airmixml.radio.path_loss import path_gain
 from airmixml.radio.senders import make_sender
 from airmixml.radio.transmission import Transmission
@@ -181,8 +181,8 @@ def _by_seats(
 
 def arrivals(setting: AirSetting, listener: Listener, every: range, speed: Speed | None = None) -> Iterator[Arrival]:
     """Yield, chapter by chapter of the run's own draws, how workers arrive at a listener in slots of these numbers."""
-    scenario, masking, device = setting.scenario, setting.masking, find_device((speed or Speed()).device)
-    streams = Streams(scenario.seed)
+    scenario, device = setting.scenario, find_device((speed or Speed()).device)
+    streams, masking = Streams(scenario.seed), masking_of(scenario)
     for first in range(0, len(every), SLOTS_PER_CHAPTER):
         numbers = every[first : first + SLOTS_PER_CHAPTER]
         drawn = draw_slots(setting, numbers)

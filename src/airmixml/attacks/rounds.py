@@ -9,7 +9,7 @@ what any sum does.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 import torch
@@ -21,7 +21,7 @@ from airmixml.radio.masking import noise_in_sum_watts
 from airmixml.radio.mixtures import MixtureBlock
 from airmixml.radio.rounds import RoundsOnAir
 from airmixml.scenario import Scenario
-from airmixml.workers.gradients import Broadcast
+from airmixml.workers.gradients import Broadcast, Gradients
 
 _SHORTEST = 1e-30
 
@@ -97,17 +97,15 @@ class WatchedRounds(RoundsOnAir):
         super().__init__(*given, **named)
         self.heard: list[Round] = []
 
-    def hear(self, told: Broadcast) -> MixtureBlock:
-        """Broadcast the model, run one slot, and keep the model, the draws and the noise."""
-        block = super().hear(told)
+    def send(self, told: Broadcast) -> Any:
+        """Run a round, and keep the model, the draws and the noise."""
+        received, block, payload = super().send(told), self.last, cast("Gradients", self._payload)
         slots = range(block.first_slot, block.first_slot + block.slots)
         draws, weights = as_heard(block), weights_of(block, self.setting.scenario)
         self.heard.append(
-            Round(
-                setting=self.setting, numbers=slots, draws=[draws], weights=weights, told=told, unit=self.payload.unit
-            )
+            Round(setting=self.setting, numbers=slots, draws=[draws], weights=weights, told=told, unit=payload.unit)
         )
-        return block
+        return received
 
 
 def as_heard(block: MixtureBlock) -> SlotDraws:

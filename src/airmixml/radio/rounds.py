@@ -37,7 +37,7 @@ class RoundsOnAir:
         device = find_device(air.speed.device)
         self.air, self.report, self._follow, self._progress = air, report, follow, progress
         (self.setting,) = air.settings
-        self.payload: Gradients = make_sender(  # type: ignore[assignment]
+        self._payload = make_sender(
             self.setting.scenario, air.dataset, device, secret=self.setting.secret, holdings=air.population.holdings
         )
         self._holder = torch.from_numpy(air.population.sample_index).to(device)
@@ -66,18 +66,14 @@ class RoundsOnAir:
 
     def send(self, told: Broadcast) -> tuple[torch.Tensor, float]:
         """Broadcast the model and run one slot; return the mean gradient, features x outputs, and the noise on it."""
-        block, signal, unit = self.hear(told), self.setting.signal, self.payload.unit
-        gradient = block.inputs[0].double().reshape(signal.features, signal.classes) / unit
-        return gradient, self._deviation(block) / unit
-
-    def hear(self, told: Broadcast) -> MixtureBlock:
-        """Broadcast the model, run one slot and return it."""
         self._progress("rounds", self.done, len(self))
-        self.payload.broadcast(told)
+        gradients: Gradients = self._payload  # type: ignore[assignment]
+        gradients.broadcast(told)
         slot = self._slots[self.done]
         with using_threads(self.air.speed.threads):
-            (block,) = receive_slots([self.setting], self.payload, self._holder, range(slot, slot + 1))
+            (block,) = receive_slots([self.setting], self._payload, self._holder, range(slot, slot + 1))
         check_finite(self.report.scenario, block)
+        self.last = block
         if self._follow:
             self.report.add_draws(block.drawn, of_rounds=True)
         else:
@@ -85,7 +81,9 @@ class RoundsOnAir:
             self.examples = self.examples or block.head(1)
         self.done += 1
         self._progress("rounds", self.done, len(self))
-        return block
+        signal = self.setting.signal
+        gradient = block.inputs[0].double().reshape(signal.features, signal.classes) / gradients.unit
+        return gradient, self._deviation(block) / gradients.unit
 
     def _deviation(self, block: MixtureBlock) -> float:
         """Return that of the noise on a symbol: as measured, or as known from the powers."""
