@@ -92,7 +92,8 @@ def listener_precision(heard: Heard, member: Integers, targets: int, speed: Spee
 
 def precisions_of(view: ServerView, precision: Precision, member: Integers, targets: int, speed: Speed) -> Doubles:
     """Return A^2 of the slots of a run and of each round; kinds of slots x targets."""
-    return np.stack([precision(heard, member, targets, speed) for heard in (view, *view.rounds)])
+    every: tuple[Heard, ...] = (view, *view.rounds)
+    return np.stack([precision(heard, member, targets, speed) for heard in every])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -254,7 +255,7 @@ class Candidates:
         found = capped[0] * self.gram(some)
         for each, precision in zip(self._rounds, capped[1:], strict=True):
             found += precision * self.gram(some, each)
-        return found
+        return np.asarray(found)
 
     def gram(self, some: Integers, of_round: Round | None = None) -> Doubles:
         """Return the products <v_c, v_c'> of what candidates send; candidates x candidates."""
