@@ -35,7 +35,8 @@ FAULTS = {
 INFORMED = ",".join(f"informed-{name}" for name in ("server", "release", "eavesdropper", "everyone"))
 PRESETS = (
     "paper-iris", "private-iris", "trustless-iris", "digits", "trustless-digits", "private-table", "private-images",
-    "paper-mnist", "private-mnist-release", "private-mnist", "trustless-mnist",
+    "paper-mnist", "private-mnist-release", "private-mnist", "trustless-mnist", "trustless-digits-rounds",
+    "private-mnist-rounds", "trustless-mnist-rounds",
 )  # fmt: skip
 MAXIMUM = "--preset paper-mnist --set mixing.power=max"
 PARTS: dict[str, dict[str, str]] = {

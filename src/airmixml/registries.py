@@ -244,6 +244,8 @@ ATTACKS: Final = Registry(
         "informed-release": "airmixml.attacks.informed:RELEASE",
         "informed-eavesdropper": "airmixml.attacks.informed:EAVESDROPPER",
         "informed-everyone": "airmixml.attacks.informed:EVERYONE",
+        "inversion": "airmixml.attacks.inversion:SERVER",
+        "inversion-everyone": "airmixml.attacks.inversion:EVERYONE",
     },
     objects=True,
 )

@@ -35,6 +35,7 @@ from airmixml.workers import deploy, load_dataset
 
 PARTS = ("least-squares", "non-negative", "prior", "release", "eavesdropper")
 INFORMED = ("informed-server", "informed-release", "informed-eavesdropper")
+INVERSION = ("inversion", "inversion-everyone")
 IRIS = Scenario.preset("paper-iris").with_overrides("workers.count=40", "radio.slots=80", "radio.scheduled=4")
 DIGITS = Scenario.preset("digits").with_overrides("workers.count=80", "radio.slots=150")
 
@@ -120,8 +121,8 @@ def test_settings_that_cannot_be_attacked_side_by_side(vary: str | None, beside:
 
 
 def test_attacks_by_name() -> None:
-    assert choose_parts(None) == (*PARTS, *INFORMED)
-    assert ATTACKS.own == (*PARTS, "everyone", *INFORMED, "informed-everyone")
+    assert choose_parts(None) == (*PARTS, *INFORMED, "inversion")
+    assert ATTACKS.own == (*PARTS, "everyone", *INFORMED, "informed-everyone", *INVERSION)
     assert choose_parts("eavesdropper , prior,prior") == ("prior", "eavesdropper")
     with pytest.raises(ScenarioError, match=r"'lest-squares': must be some of .*; did you mean least-squares\?"):
         choose_parts("prior,lest-squares")
@@ -579,7 +580,7 @@ def other_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[N
 
 @pytest.mark.usefixtures("other_package")
 def test_an_attack_of_another_package_stands_beside_ours(tmp_path: Path) -> None:
-    assert choose_parts(None) == (*PARTS, *INFORMED, "mean")
+    assert choose_parts(None) == (*PARTS, *INFORMED, "inversion", "mean")
     found = attack(IRIS, ("release", "mean"), out=tmp_path / "here", pictures=False)
     (case,) = found.cases
     assert case.grade == "leaks"
@@ -611,7 +612,7 @@ def test_every_attack_of_ours_says_what_it_does() -> None:
         assert all(hasattr(each, needed) for needed in ATTACKS.needs)
         assert each.about
         named = {"server": getattr(each, "method", ""), "informed": f"informed-{each.adversary}"}
-        assert name == named.get(each.findings.kind, each.adversary)
+        assert name in (named.get(each.findings.kind, each.adversary), *INVERSION)
 
 
 @pytest.mark.parametrize("writes_before", [0, 3])

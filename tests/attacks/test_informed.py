@@ -120,7 +120,7 @@ def test_two_candidates_are_told_apart_as_often_as_their_distance_says() -> None
         ((1.0, 1), (0, 0), 1),
     ):
         vectors = np.array([other, first], dtype=float)
-        named, hits, distance_from_silence = play(vectors @ vectors.T, precision, trials, generator)
+        named, hits, distance_from_silence = play(precision * (vectors @ vectors.T), trials, generator)
         distance = math.sqrt(precision) * math.dist(first, other)
         mu = math.sqrt(precision) * math.hypot(*first)
         assert distance_from_silence == pytest.approx(mu)
@@ -131,10 +131,10 @@ def test_two_candidates_are_told_apart_as_often_as_their_distance_says() -> None
 
 def test_candidates_that_are_alike_are_not_told_apart() -> None:
     alike = np.ones((4, 4))
-    named, hits, _ = play(alike, 100.0, 5000, np.random.default_rng(0))
+    named, hits, _ = play(100.0 * alike, 5000, np.random.default_rng(0))
     assert named < 0.5
     assert hits == 1.0
-    _, false_alarms, mu = play(alike, 0.0, 50_000, np.random.default_rng(0))  # of a worker who never sends
+    _, false_alarms, mu = play(0.0 * alike, 50_000, np.random.default_rng(0))  # of a worker who never sends
     assert (false_alarms, mu) == (pytest.approx(0.01, abs=0.003), 0.0)
 
 

@@ -236,3 +236,21 @@ def test_rounds_use_the_secret_of_a_protected_transmission(monkeypatch: pytest.M
     secret = Secret()
     train(simulate(rounds(), secret=secret))
     assert used == [secret]
+
+
+@pytest.mark.parametrize("noise", ["receiver", "workers"])
+def test_a_worker_that_misses_rounds_spends_less_and_its_ledger_says_so(noise: str) -> None:
+    """Of mu^2 each slot has its share, moments 0.1 and five rounds 0.18 each, whoever brings the noise."""
+    adversary = "server" if noise == "receiver" else "everyone"
+    whose = (f"privacy.noise={noise}", f"privacy.adversary={adversary}", "workers.centre=public")
+    report = learnt(rounds("air.absent=0.3", "learner.rounds_share=0.9", *whose)).transmission.report
+    slots, epsilons = report.ledger.participations, report.worker_epsilons()
+    assert set(slots) == {1, 2, 3, 4, 5, 6}
+    (whole,) = {*np.round(epsilons[slots == 6], 9)}
+    assert whole == pytest.approx(report.privacy_against_server.epsilon, rel=1e-6)
+    squared_mu = report.squared_mu()
+    for count in range(1, 6):
+        allowed = [0.18 * count, 0.18 * (count - 1) + 0.1]  # without the moments, or with them
+        expected = [delta_of(epsilon, share * squared_mu) for epsilon in epsilons[slots == count] for share in allowed]
+        nearest = np.abs(np.log(np.array(expected).reshape(-1, 2) / report.scenario.privacy.delta)).min(axis=1)
+        assert nearest.max() < 1e-4

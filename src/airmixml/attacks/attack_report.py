@@ -148,7 +148,7 @@ class CaseResult:
         told: dict[str, None] = {}
         silent: list[str] = []
         for group in sorted(self.groups, key=lambda group: -GRADES.index(group.grade)):  # who found most comes first
-            names = _INFORMED if group.best.findings.kind == "informed" else _WHO
+            names = _INFORMED if group.best.findings.informed else _WHO
             name = names.get(group.adversary, group.adversary).format(metres=metres)
             if group.grade == NOTHING_PROMISED:
                 silent.append(name)
@@ -168,7 +168,7 @@ class CaseResult:
         return {**self.found[attack].to_dict(), "grade": self.group_of(attack).grade}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON; attacks of other packages have an entry of their own, if there are any."""
+        """Return plain values for JSON; inversion and attacks of other packages have an entry of their own."""
         scenario, server = self.scenario, self.server
         methods = {} if server is None else {each.attack: each.to_dict() for each in server.found}
         informed: dict[str, Any] = {}
@@ -245,7 +245,7 @@ def tables_of(result: AttackResult) -> list[Table]:
 def _table(adversary: str, kind: type[Findings], rows: list[tuple[CaseResult, Found]]) -> Table:
     names = dict.fromkeys(each.attack for _, each in rows)
     about = "; ".join(f"{name}: {ATTACKS.load(name).about}" for name in names if adversary not in kind.titles)
-    method = kind.kind in ("server", "informed") or len(names) > 1
+    method = kind.informed or kind.kind == "server" or len(names) > 1
     cells = dict.fromkeys(column for _, each in rows for column in each.findings.cells())
     return Table(
         title=kind.titles.get(adversary, f"{adversary}, {about}"),

@@ -34,6 +34,7 @@ import torch
 
 from airmixml.arrays import Doubles
 from airmixml.attacks.receptions import Amplitudes, Received, strongest_workers
+from airmixml.attacks.rounds import Heard
 from airmixml.attacks.target import ServerView, rows_of_classes, slots_kept
 from airmixml.devices import find_device, using_threads
 from airmixml.errors import ScenarioError
@@ -93,9 +94,9 @@ class Listener:
         )
 
 
-def listener_of(view: ServerView) -> Listener:
+def listener_of(heard: Heard) -> Listener:
     """Return the eavesdropper of a run, at its place."""
-    scenario, workers = view.scenario, view.scenario.workers
+    scenario, workers = heard.scenario, heard.scenario.workers
     placement = Streams(scenario.seed).generator("placement")
     return Listener.of(scenario, place_coordinates(workers.count, workers.side_metres, placement))
 
@@ -178,14 +179,10 @@ def _by_seats(
         yield seats, turned
 
 
-def arrivals(
-    sent: Transmission, listener: Listener, slots: int | None = None, speed: Speed | None = None
-) -> Iterator[Arrival]:
-    """Yield, chapter by chapter of the run's own draws, how workers arrive at a listener in the first slots, or all."""
-    scenario, dataset, population = sent.scenario, sent.dataset, sent.population
-    device = find_device((speed or Speed()).device)
-    setting = AirSetting.of(scenario, dataset.input_dim, dataset.label_dim, population.distance_metres)
-    streams, every, masking = Streams(scenario.seed), range(scenario.radio.slots)[:slots], masking_of(scenario)
+def arrivals(setting: AirSetting, listener: Listener, every: range, speed: Speed | None = None) -> Iterator[Arrival]:
+    """Yield, chapter by chapter of the run's own draws, how workers arrive at a listener in slots of these numbers."""
+    scenario, device = setting.scenario, find_device((speed or Speed()).device)
+    streams, masking = Streams(scenario.seed), masking_of(scenario)
     for first in range(0, len(every), SLOTS_PER_CHAPTER):
         numbers = every[first : first + SLOTS_PER_CHAPTER]
         drawn = draw_slots(setting, numbers)
@@ -228,7 +225,7 @@ def overhear_chapters(
     device = find_device(speed.device)
     sender = make_sender(unrounded(scenario), dataset, device)
     setting = AirSetting.of(scenario, dataset.input_dim, dataset.label_dim, population.distance_metres)
-    for arrival in arrivals(sent, listener, slots, speed):
+    for arrival in arrivals(setting, listener, range(scenario.radio.slots)[:slots], speed):
         draws = arrival.draws
         noise = Streams(scenario.seed).generator("eavesdropper-noise", arrival.slots.start // SLOTS_PER_CHAPTER)
         with using_threads(speed.threads):

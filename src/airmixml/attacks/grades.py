@@ -26,9 +26,10 @@ EXPOSED: Final = 0.5
 class Findings(ABC):
     """Figures of one attack on one setting: a dataclass of numbers, texts and other such dataclasses."""
 
-    # "server" for reconstructions, "listener" for attacks without a schedule, "informed" where the adversary knows all
-    # samples but one, "other" for attacks of other packages
+    # "server" for reconstructions, "listener" for attacks without a schedule, "informed" for names of candidates by
+    # those who know all samples but one, "inversion" for what these reconstruct, "other" for attacks of other packages
     kind: ClassVar[str] = "other"
+    informed: ClassVar[bool] = False  # whether the adversary knows all samples but one
     titles: ClassVar[dict[str, str]] = {}  # of the table, by adversary; "" for one table of all adversaries
     explanation: ClassVar[str] = ""  # stands above the table
     legend: ClassVar[dict[str, str]] = {}  # what columns of the table mean, in a few words

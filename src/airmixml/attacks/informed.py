@@ -6,10 +6,12 @@ All else is subtracted. Of white Gaussian noise of variance s_t^2 everything tha
 
     z = sum_t a_t y_t / s_t^2 / A^2 = v + noise of variance 1 / A^2 on every symbol,    A^2 = sum_t a_t^2 / s_t^2,
 
-so that an adversary is its precision A^2. The likeliest of several candidates has the largest <z, v_c> - |v_c|^2 / 2:
-no attack names more. Noise enters by its products with the candidates alone, which have the covariance <v_c, v_c'> /
-A^2: that is what is drawn, so that no vector of half a million products is formed. Two candidates at a distance of
-D = A |v - v'| are distinguished with probability Phi(D / 2), and a sample from silence by mu = A |v|.
+so that an adversary is its precision A^2. Rounds of gradients are more slots, each with a vector of its own
+(``rounds``): there A^2 <v_c, v_c'> stands for its sum over all of them. The likeliest of several candidates has the
+largest <z, v_c> - |v_c|^2 / 2: no attack names more. Noise enters by its products with the candidates alone, which have
+the covariance <v_c, v_c'> / A^2: that is what is drawn, so that no vector of half a million products is formed. Two
+candidates at a distance of D = A |v - v'| are distinguished with probability Phi(D / 2), and a sample from silence by
+mu = A |v|.
 
 Of the release the schedule is hidden, unless all send in each slot. To sum over all schedules is out of reach: there
 the others of a slot are Gaussian with the mean and covariance of the samples that are really held
@@ -33,8 +35,9 @@ from airmixml.attacks.inference import FALSE_POSITIVES, hit_rate
 from airmixml.attacks.isolating_listener import alone, isolated_precision
 from airmixml.attacks.likelihood import background_of, score
 from airmixml.attacks.receptions import hear_release
+from airmixml.attacks.rounds import Heard, Round
 from airmixml.attacks.sample_symbols import InnerProducts, Samples
-from airmixml.attacks.target import Outcome, ServerView, Target
+from airmixml.attacks.target import Outcome, ServerView, Target, no_sample
 from airmixml.output.numbers import NONE
 from airmixml.radio.senders import RowSums
 from airmixml.scenario import Scenario, Speed
@@ -46,7 +49,7 @@ _TARGETS: Final = 100
 _DECOYS: Final = 50
 _PANEL: Final = 500  # public samples of which each target has its decoys
 _TRIALS: Final = 20  # of each target
-_LARGEST_PRECISION: Final = 1e9  # where nothing hides a worker: symbols are numbers of single precision
+LARGEST_PRECISION: Final = 1e9  # where nothing hides a worker: symbols are numbers of single precision
 _CHANCE_ALONE: Final = 1e-4
 _NOTE: Final = (
     "*named*: how often the right one of the candidates is named for a worker, for a row with all its copies, or for a "
@@ -55,26 +58,26 @@ _NOTE: Final = (
     "one; *copies*: the most workers that hold one row. The epsilon per row covers a row with all its copies."
 )
 
-Precision = Callable[[ServerView, Integers, int, Speed], Doubles]
+Precision = Callable[[Heard, Integers, int, Speed], Doubles]
 """A^2 of vectors, each sent by the workers whose entry is its number (-1: by none); shape targets."""
 
 
-def server_precision(view: ServerView, member: Integers, targets: int, _speed: Speed) -> Doubles:
+def server_precision(heard: Heard, member: Integers, targets: int, _speed: Speed) -> Doubles:
     """Return what the server knows of vectors: the shares of their workers add up, slot by slot."""
     found, first = np.zeros(targets), 0
-    for draws in view.draws:
+    for draws in heard.draws:
         slot, seat = np.nonzero(member[draws.scheduled_workers] >= 0)
         who = member[draws.scheduled_workers[slot, seat]]
         shares = csr_matrix((draws.ratios[slot, seat], (slot, who)), shape=(len(draws), targets))
-        found += shares.power(2).T @ view.matrix.weights[first : first + len(draws)]
+        found += shares.power(2).T @ heard.weights[first : first + len(draws)]
         first += len(draws)
     return found
 
 
-def listener_precision(view: ServerView, member: Integers, targets: int, speed: Speed) -> Doubles:
+def listener_precision(heard: Heard, member: Integers, targets: int, speed: Speed) -> Doubles:
     """Return the same of the eavesdropper, who knows all phases: complex amplitudes add up."""
     found = torch.zeros(targets, dtype=torch.float64)
-    for arrival in arrivals(view.transmission, listener_of(view), speed=speed):
+    for arrival in arrivals(heard.setting, listener_of(heard), heard.numbers, speed):
         who = torch.from_numpy(member[arrival.draws.scheduled_workers])
         sums = torch.zeros(())
         for seats, turned in arrival:
@@ -85,6 +88,12 @@ def listener_precision(view: ServerView, member: Integers, targets: int, speed: 
         # Noise of power 1 on a complex symbol is of variance 1 / 2 along any phase.
         found += 2.0 * sums[:, :targets].square().sum(dim=3).mean(dim=2).sum(dim=0)
     return found.numpy()
+
+
+def precisions_of(view: ServerView, precision: Precision, member: Integers, targets: int, speed: Speed) -> Doubles:
+    """Return A^2 of the slots of a run and of each round; kinds of slots x targets."""
+    every: tuple[Heard, ...] = (view, *view.rounds)
+    return np.stack([precision(heard, member, targets, speed) for heard in every])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,6 +137,7 @@ class InformedFindings(Findings):
     """What was found of workers, of rows with all their copies, and of people where workers hold several rows."""
 
     kind: ClassVar[str] = "informed"
+    informed: ClassVar[bool] = True
     titles: ClassVar[dict[str, str]] = {"": "Informed adversaries: they know all samples but one"}
     explanation: ClassVar[str] = _NOTE
     legend: ClassVar[dict[str, str]] = {
@@ -216,12 +226,12 @@ class Candidates:
         )
         public = generator.permutation(len(data.test_inputs))[:_PANEL]
         self._public = data.train_samples + public
-        self._signal = view.signal
+        self._signal, self._rounds = view.signal, view.rounds
         held, count = population.sample_index, len(population.sample_index)
         workers = generator.permutation(count)[:_TARGETS]
         items = held[workers] if len(np.unique(held)) == count else generator.permutation(np.unique(held))[:_TARGETS]
         self.targets: dict[str, Targets] = {}
-        self.precisions: dict[bytes, Doubles] = {}  # of members, as far as they are known
+        self.precisions: dict[bytes, Doubles] = {}  # of members, as far as they are known; kinds of slots x targets
         self._rows: RowSums | None = None
         if population.holdings is None:
             self.targets["worker"] = self._among_rows(alone(workers, count), held[workers])
@@ -236,17 +246,32 @@ class Candidates:
                 holdings, torch.from_numpy(self.data.train_inputs), codes, self._workers, self._signal
             )
 
-    def gram(self, some: Integers) -> Doubles:
-        """Return the products <v_c, v_c'> of candidates; candidates x candidates."""
+    def products(self, some: Integers, precisions: Doubles) -> Doubles:
+        """Return A^2 <v_c, v_c'> of candidates, added up over all kinds of slots; candidates x candidates.
+
+        Precisions are those of the slots of the run, then of each round.
+        """
+        capped = precisions.clip(max=LARGEST_PRECISION)
+        found = capped[0] * self.gram(some)
+        for each, precision in zip(self._rounds, capped[1:], strict=True):
+            found += precision * self.gram(some, each)
+        return np.asarray(found)
+
+    def gram(self, some: Integers, of_round: Round | None = None) -> Doubles:
+        """Return the products <v_c, v_c'> of what candidates send; candidates x candidates."""
         rows, weights = some[:, None], np.ones((len(some), 1))
         if self._rows is not None:
             rows, weights = self._rows.index[some].numpy(), self._rows.weights[some].double().numpy()
         different, place = np.unique(rows, return_inverse=True)
-        inner = InnerProducts(self._signal, self.data.label_code, torch.device("cpu"))
-        samples = inner.prepare(self.data.train_inputs[different], self.data.train_labels[different])
-        exact = Samples(inputs=samples.inputs.double(), codes=samples.codes.double())
+        inputs, labels = self.data.train_inputs[different], self.data.train_labels[different]
         sums = np.zeros((len(some), len(different)))
-        np.add.at(sums, (np.arange(len(some))[:, None], place.reshape(rows.shape)), weights)
+        each = weights if of_round is None else weights > 0.0  # a sum of gradients is shortened by its own length
+        np.add.at(sums, (np.arange(len(some))[:, None], place.reshape(rows.shape)), each)
+        if of_round is not None:
+            return of_round.gram(inputs, labels, sums)
+        inner = InnerProducts(self._signal, self.data.label_code, torch.device("cpu"))
+        samples = inner.prepare(inputs, labels)
+        exact = Samples(inputs=samples.inputs.double(), codes=samples.codes.double())
         return np.asarray(sums @ inner.between(exact, exact).numpy() @ sums.T)
 
     def _among_rows(self, member: Integers, rows: Integers) -> Targets:
@@ -287,12 +312,12 @@ def _holders(held: Integers, items: Integers) -> Integers:
     return alone(items, int(max(held.max(), items.max())) + 1)[held]
 
 
-def play(gram: Doubles, precision: float, trials: int, generator: np.random.Generator) -> tuple[float, float, float]:
+def play(heard: Doubles, trials: int, generator: np.random.Generator) -> tuple[float, float, float]:
     """Look the last of the candidates up, and say whether it is there, in so many draws of the noise.
 
-    Returns how often it is named, how often it is detected, and its distance mu from silence.
+    Takes A^2 <v_c, v_c'>, candidates x candidates. Returns how often it is named, how often it is detected, and its
+    distance mu from silence.
     """
-    heard = min(precision, _LARGEST_PRECISION) * gram
     values, vectors = np.linalg.eigh(heard)
     noise = generator.standard_normal((trials, len(heard))) @ (vectors * np.sqrt(values.clip(0.0))).T
     scores = heard[-1] + noise - np.diag(heard) / 2.0
@@ -334,12 +359,12 @@ class InformedAttack:
         # A row that one worker alone holds is that worker, and a person's rows lie where the person is.
         key = some.member.tobytes()
         if key not in candidates.precisions:
-            candidates.precisions[key] = self.precision(view, some.member, len(some), speed)
-        precision = candidates.precisions[key]
+            candidates.precisions[key] = precisions_of(view, self.precision, some.member, len(some), speed)
+        precisions = candidates.precisions[key].T
         named, hits, mu = zip(
             *(
-                play(candidates.gram(numbers), float(heard), _TRIALS, generator)
-                for numbers, heard in zip(some.candidates, precision, strict=True)
+                play(candidates.products(numbers, heard), _TRIALS, generator)
+                for numbers, heard in zip(some.candidates, precisions, strict=True)
             ),
             strict=True,
         )
@@ -359,9 +384,9 @@ class InformedRelease(InformedAttack):
     """The same of mixtures without a schedule, which says nothing only where all workers send in each slot."""
 
     def refusal(self, scenario: Scenario) -> str:
-        """Return why it does not fit: a slot of workers with several rows each, of whom it is unknown who sent."""
-        hidden = scenario.workers.several_rows and not _all_send(scenario)
-        return "workers hold several rows each, and who sent is hidden" if hidden else ""
+        """Return why it does not fit: slots of what is no sample, of which it is unknown who sent."""
+        why = "" if _all_send(scenario) else no_sample(scenario.workers)
+        return f"{why}; and who sent is hidden" if why else ""
 
     def find(
         self, view: ServerView, candidates: Candidates, some: Targets, generator: np.random.Generator, speed: Speed

@@ -25,10 +25,11 @@ from airmixml.attacks.eavesdropper import unrounded
 from airmixml.attacks.inference import Scores, identified, link
 from airmixml.attacks.listener_attacks import PublicSamples, candidates_of, pictures_of
 from airmixml.attacks.listener_findings import ListenerFindings, Unmixing
+from airmixml.attacks.rounds import Heard
 from airmixml.attacks.sample_symbols import InnerProducts, Layout, Moments, Samples, Symbols, blocks_of
-from airmixml.attacks.target import SEVERAL_ROWS, Outcome, ServerView, Target
+from airmixml.attacks.target import Outcome, ServerView, Target, no_sample
 from airmixml.errors import PrivacyError
-from airmixml.radio.draws import AirSetting, draw_blocks, suitable_block
+from airmixml.radio.draws import draw_slots, suitable_block
 from airmixml.radio.masking import Masking, masking_of
 from airmixml.radio.senders import make_sender
 from airmixml.scenario import Scenario, Speed
@@ -59,21 +60,22 @@ def alone(workers: Integers, count: int) -> Integers:
     return member
 
 
-def isolated_precision(view: ServerView, member: Integers, targets: int, _speed: Speed | None = None) -> Doubles:
+def isolated_precision(heard: Heard, member: Integers, targets: int, _speed: Speed | None = None) -> Doubles:
     """Return 1 / (variance of the noise on a symbol of v) for vectors that one or several workers send; shape targets.
 
     ``member`` says which of them each worker sends, -1 for others. Infinite where nothing hides a worker.
     """
-    scenario, masking = view.scenario, masking_of(view.scenario)
-    dataset, population, found = view.dataset, view.transmission.population, np.zeros(targets)
+    setting, masking, found = heard.setting, masking_of(heard.scenario), np.zeros(targets)
     if masking is None:
-        sent = [member[np.unique(draws.scheduled_workers[draws.ratios > 0.0])] for draws in view.draws]
-        found[np.setdiff1d(np.concatenate(sent), [-1])] = math.inf
+        for draws in heard.draws:
+            sent = member[np.unique(draws.scheduled_workers[draws.ratios > 0.0])]
+            found[sent[sent >= 0]] = math.inf
         return found
-    setting = AirSetting.of(scenario, dataset.input_dim, dataset.label_dim, population.distance_metres)
     patterns: dict[tuple[bytes, bytes], int] = {}
     strengths = list[tuple[int, int, float]]()
-    for drawn in draw_blocks(setting, suitable_block(setting)):
+    at_once = suitable_block(setting)
+    for first in range(0, len(heard.numbers), at_once):
+        drawn = draw_slots(setting, heard.numbers[first : first + at_once])
         draws, planned = drawn.numpy(), drawn.planned_ratios
         assert planned is not None
         slot, seat = np.nonzero((member[draws.scheduled_workers] >= 0) & (draws.ratios > 0.0))
@@ -88,7 +90,7 @@ def isolated_precision(view: ServerView, member: Integers, targets: int, _speed:
             number = patterns.setdefault((seat[some].tobytes(), shares.tobytes()), len(patterns))
             strengths.append((int(who[some[0]]), number, float(amplitude[some[0]]) ** 2))
     each = [(np.frombuffer(seats, dtype=np.int64), np.frombuffer(shares)) for seats, shares in patterns]
-    inverse = _inverse_of_patterns(scenario, masking, each)
+    inverse = _inverse_of_patterns(heard.scenario, masking, each)
     for number, pattern, watts in strengths:
         found[number] += watts * inverse[pattern]
     return found
@@ -194,8 +196,8 @@ class EveryoneAttack:
     findings: ClassVar[type[ListenerFindings]] = ListenerFindings
 
     def refusal(self, scenario: Scenario) -> str:
-        """Return why it does not fit: what workers of several rows send is no sample."""
-        return SEVERAL_ROWS if scenario.workers.several_rows else ""
+        """Return why it does not fit: what workers send is no sample."""
+        return no_sample(scenario.workers)
 
     def run(self, target: Target) -> Outcome:
         """Attack; examples are what is heard of the workers who hold them, decoded."""

@@ -30,7 +30,7 @@ from airmixml.attacks.inference import (
 from airmixml.attacks.likelihood import averaged, background_of, log_ratios_by_level, score
 from airmixml.attacks.listener_findings import ListenerFindings, Unmixing
 from airmixml.attacks.receptions import Received, hear_release
-from airmixml.attacks.target import SEVERAL_ROWS, Outcome, ServerView, Target
+from airmixml.attacks.target import Outcome, ServerView, Target, no_sample
 from airmixml.attacks.unmixing import Unmixed, nearest_sample, score_neighbours, unit_length, unmix, whitening_of
 from airmixml.data import DataSet
 from airmixml.scenario import Scenario, Speed
@@ -132,8 +132,8 @@ class ListenerAttack:
     findings: ClassVar[type[ListenerFindings]] = ListenerFindings
 
     def refusal(self, scenario: Scenario) -> str:
-        """Return why it does not fit: what workers of several rows send is no sample."""
-        return SEVERAL_ROWS if scenario.workers.several_rows else ""
+        """Return why it does not fit: what workers send is no sample."""
+        return no_sample(scenario.workers)
 
     def run(self, target: Target) -> Outcome:
         """Attack what the adversary received; who sent what serves to judge what was found.

@@ -17,7 +17,7 @@ import torch
 
 from airmixml.arrays import Doubles, Singles
 from airmixml.attacks.least_squares import solve_least_squares, solve_within_bounds
-from airmixml.attacks.target import SEVERAL_ROWS, ServerView
+from airmixml.attacks.target import ServerView, no_sample
 from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.scenario import Workers
@@ -42,8 +42,8 @@ class Reconstruction:
 
 def reconstruction_refusal(method: str, workers: Workers) -> str:
     """Return why a method does not fit what the workers send; empty if it does."""
-    if workers.several_rows:
-        return SEVERAL_ROWS
+    if refusal := no_sample(workers):
+        return refusal
     if method != "non-negative":
         return ""
     if workers.sends == "moments":
@@ -125,7 +125,7 @@ def _with_prior(
     direction k by itself. Returns workers x numbers, and the most iterations of a block.
     """
     matrix, device = view.matrix, view.received.device
-    mean, variances, directions = _principal_directions(public)
+    mean, variances, directions = principal_directions(public)
     learnable = np.flatnonzero(variances * float(matrix.heard.max(initial=0.0)) > nothing_to_learn)[::-1].copy()
     found, most = torch.from_numpy(mean).float().to(device).expand(matrix.workers, -1).contiguous(), 0
     surplus = view.received * _root_weights(view) - matrix.mix(found)
@@ -141,7 +141,7 @@ def _with_prior(
     return found, most
 
 
-def _principal_directions(public: Doubles) -> tuple[Doubles, Doubles, Doubles]:
+def principal_directions(public: Doubles) -> tuple[Doubles, Doubles, Doubles]:
     """Return mean, variances (ascending) and directions of public samples, shrunk where these are few.
 
     One sample says nothing of how samples vary: all variances are 0 then.

@@ -8,6 +8,7 @@ vary, how to turn an encoder's features back into samples, and how to read their
 from __future__ import annotations
 
 import warnings
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,19 +18,24 @@ from typing import Any, Final, Protocol, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from airmixml.arrays import Doubles, Integers, Singles
 from airmixml.attacks.grades import Findings
 from airmixml.attacks.least_squares import MixingMatrix
+from airmixml.attacks.rounds import Round, WatchedRounds, as_heard, weights_of
 from airmixml.attacks.sample_symbols import Layout, layout_of, numbers_in
 from airmixml.data import DataSet
 from airmixml.devices import find_device, physical_memory_bytes
+from airmixml.edge.closed_form import MomentsCollector
+from airmixml.edge.rounds import run_rounds
+from airmixml.edge.training import collector_for, solve_collected
 from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent
-from airmixml.radio.draws import SlotDraws
+from airmixml.radio.draws import AirSetting, SlotDraws
 from airmixml.radio.mixtures import MixtureBlock
 from airmixml.radio.scheduling import seats_of
-from airmixml.radio.transmission import Transmission, transmit_family
+from airmixml.radio.transmission import Transmission, open_air, transmit_family
 from airmixml.scenario import RunContext, Scenario, Workers
 from airmixml.scenario.consistency import require_classes
 from airmixml.streams import Streams
@@ -39,8 +45,8 @@ NUMBERS_KEPT: Final = 1 << 24
 _COPIES: Final = 7  # of the table of all workers, from the first block solved for to the last picture compared
 _BYTES_PER_SHARE: Final = 60
 _SLOTS_BY_CLASS: Final = 2000
-SEVERAL_ROWS: Final = "workers hold several rows each: what one sends is no sample"
-"""Why most attacks do not fit such workers."""
+_SEVERAL_ROWS: Final = "workers hold several rows each: what one sends is no sample"
+_GRADIENTS: Final = "workers send gradients: what one sends is no sample, and follows from the model of its round"
 _RIDGE: Final = 1e-3
 _HIDDEN_UNITS: Final = 256
 _READER_EPOCHS: Final = 12
@@ -64,11 +70,28 @@ class ServerView:
     labels: torch.Tensor  # mixtures of labels; slots x classes, none of moments, which send no label by itself
     matrix: MixingMatrix  # shares, each slot weighted by 1 / (noise variance)
     draws: list[SlotDraws]  # schedule, ratios and powers, block by block
+    rounds: tuple[Round, ...] = ()  # of gradients, which are not among the slots above
 
     @property
     def scenario(self) -> Scenario:
         """What was run."""
         return self.transmission.scenario
+
+    @property
+    def setting(self) -> AirSetting:
+        """What stays the same over all slots but rounds."""
+        data, population = self.dataset, self.transmission.population
+        return AirSetting.of(self.scenario, data.input_dim, data.label_dim, population.distance_metres)
+
+    @property
+    def numbers(self) -> range:
+        """Numbers of all slots but rounds."""
+        return range(sum(map(len, self.draws)))
+
+    @property
+    def weights(self) -> Doubles:
+        """1 / (variance of the noise on a symbol); shape slots."""
+        return self.matrix.weights
 
     @property
     def signal(self) -> Signal:
@@ -101,33 +124,34 @@ def watch(scenario: Scenario, *, context: RunContext | None = None) -> ServerVie
     held_dim = dataset.held_dim or dataset.input_dim
     signal = Signal.of(scenario.workers, encoded_dim(scenario.workers, held_dim), dataset.label_dim)
     _check_memory(scenario, signal, device)
+    if scenario.workers.sends == "gradients":
+        return _watch_rounds_alone(scenario, dataset, device, context)
     layouts, draws = list[Layout](), list[SlotDraws]()
-    received, whole = list[torch.Tensor](), list[torch.Tensor]()
-    cleared, measured = list[Doubles](), list[Doubles]()
+    received, whole, weights = list[torch.Tensor](), list[torch.Tensor](), list[Doubles]()
+    collectors = list[MomentsCollector]()
     kept = slots_kept(_SLOTS_BY_CLASS, signal.symbols)
 
     def prepare(sent: DataSet) -> None:
         layouts.append(layout_of(signal, sent, device))
+        if scenario.learner.rounds:
+            collectors.append(collector_for(scenario, sent))
 
     def receive(_number: int, block: MixtureBlock) -> None:
         received.append(layouts[0].received(block))
         if signal.moments and block.first_slot < kept:
             symbols = torch.cat([block.inputs, signal.label_weight * block.labels], dim=1)
             whole.append(symbols[: kept - block.first_slot].float())
-        draws.append(_as_heard(block))
-        if block.divisor is not None:  # what the mean gain was divided out of, noise and all
-            cleared.append(block.divisor.abs().square().mean(dim=1).cpu().numpy())
-        if block.measured_noise is not None:
-            measured.append(block.measured_noise.cpu().numpy())
+        for collector in collectors:
+            collector.add(block.inputs, block.labels)
+        draws.append(as_heard(block))
+        weights.append(weights_of(block, scenario))
 
     (transmission,) = transmit_family([scenario], receive, prepare=prepare, dataset=dataset, context=context)
-    noise = scenario.privacy.noise_kind
-    weights = np.concatenate([each.power_scale_watts for each in draws]) * 2.0 / noise.in_sum_watts(scenario)
-    if cleared and not noise.brought:
-        weights *= np.concatenate(cleared)
-    elif measured:  # masks that errors of the gains leave are in it
-        weights = 1.0 / np.concatenate(measured)
-    weights[~np.isfinite(weights)] = 0.0  # a slot of a Poisson schedule in which nobody sent
+    rounds = list[Round]()
+    for collector in collectors:  # the models that were broadcast follow from what was received
+        on_air = WatchedRounds.after(transmission, context)
+        deque(run_rounds(on_air, *solve_collected(transmission, collector)), maxlen=0)
+        rounds += on_air.heard
     everything = torch.cat(received)
     labels = everything[:, signal.features :] / signal.label_weight
     symbols, released = everything, everything[:, : signal.features]
@@ -142,23 +166,33 @@ def watch(scenario: Scenario, *, context: RunContext | None = None) -> ServerVie
         symbols=symbols,
         released=released,
         labels=labels[:, :0] if signal.moments else labels,
-        matrix=MixingMatrix.of(draws, scenario.workers.count, weights, device),
+        matrix=MixingMatrix.of(draws, scenario.workers.count, np.concatenate(weights), device),
         draws=draws,
+        rounds=tuple(rounds),
     )
 
 
-def _as_heard(block: MixtureBlock) -> SlotDraws:
-    """Return the draws of a block, with the shares that workers have in what the server made of its reception."""
-    gains, divisor = block.drawn.gains, block.divisor
-    if gains is None or divisor is None:
-        return block.draws
-    frame, shares = gains.draws.frame, []
-    lengths = torch.tensor(frame.lengths, dtype=torch.float64, device=divisor.device)
-    part_of_slot = lengths / lengths.sum()
-    for some in gains.parts:
-        turned = (gains.of(some) / divisor[:, None, :]).real.expand(-1, -1, frame.pieces)
-        shares.append(block.drawn.ratios[:, some] * (turned @ part_of_slot))
-    return replace(block.draws, ratios=torch.cat(shares, dim=1).cpu().numpy())
+def _watch_rounds_alone(scenario: Scenario, dataset: DataSet, device: torch.device, context: RunContext) -> ServerView:
+    """Return what the server holds of a run all of whose slots are rounds: there are no others."""
+    on_air = WatchedRounds.alone(open_air([scenario], dataset, None, context), context)
+    deque(run_rounds(on_air), maxlen=0)
+    none = torch.zeros((0, on_air.setting.signal.features), device=device)
+    return ServerView(
+        transmission=on_air.transmission(),
+        layout=Layout(on_air.setting.signal),
+        received=none,
+        symbols=none,
+        released=none,
+        labels=none,
+        matrix=MixingMatrix(csr_array((0, scenario.workers.count)), np.zeros(0), device),
+        draws=[],
+        rounds=tuple(on_air.heard),
+    )
+
+
+def no_sample(workers: Workers) -> str:
+    """Return why what a worker sends is no sample, which most attacks look for; empty where it is one."""
+    return _SEVERAL_ROWS if workers.several_rows else _GRADIENTS if workers.sends == "gradients" else ""
 
 
 def _check_memory(scenario: Scenario, signal: Signal, device: torch.device) -> None:

@@ -21,10 +21,14 @@ Solution = tuple[torch.Tensor, torch.Tensor]
 """Weights (features x outputs) and biases (outputs) of a linear model, float64."""
 
 
-def run_rounds(on_air: RoundsOnAir, first: Solution, moments: ReceivedMoments | None = None) -> Iterator[Solution]:
-    """Yield the first model as it is broadcast, and the model after each round."""
-    learner, (weights, biases) = on_air.report.scenario.learner, first
-    classes = on_air.air.dataset.task == "classification"
+def run_rounds(
+    on_air: RoundsOnAir, first: Solution | None = None, moments: ReceivedMoments | None = None
+) -> Iterator[Solution]:
+    """Yield the first model as it is broadcast, zeros by default, and the model after each round."""
+    learner, held = on_air.report.scenario.learner, on_air.air.dataset
+    zeros = torch.zeros((held.input_dim, held.label_dim), dtype=torch.float64)
+    weights, biases = first or (zeros, zeros[0].clone())
+    classes = held.task == "classification"
     if classes and moments is not None:
         factor = learner.temperature or _temperature(learner)
         weights, biases = factor * weights, factor * biases

@@ -11,7 +11,7 @@ from torch import nn
 
 from airmixml.data import DataSet
 from airmixml.edge.calibration import probability_factor
-from airmixml.edge.closed_form import MomentsCollector, linear_model, solve
+from airmixml.edge.closed_form import MomentsCollector, ReceivedMoments, linear_model, solve
 from airmixml.edge.fitting import (
     Checkpoint,
     TrainingHistory,
@@ -190,9 +190,9 @@ def collector_for(scenario: Scenario, dataset: DataSet) -> MomentsCollector:
     return MomentsCollector(signal, constant=workers.constant * workers.clip_norm, squared_norm=squared_norm)
 
 
-def solve_and_score(transmission: Transmission, collector: MomentsCollector, context: RunContext) -> TrainedModel:
-    """Return the classifier that the collected slots give, then the rounds, and its accuracy on the clean test set."""
-    report, dataset = transmission.report, transmission.dataset
+def solve_collected(transmission: Transmission, collector: MomentsCollector) -> tuple[Solution, ReceivedMoments]:
+    """Return the linear model that the collected slots give, and their moments: what rounds start from."""
+    report = transmission.report
     if not report.signal.moments and report.variance_share == 0.0:
         raise ScenarioError(
             f"radio.scheduled = {transmission.scenario.radio.scheduled}: every slot is the same sum of all samples, "
@@ -200,8 +200,13 @@ def solve_and_score(transmission: Transmission, collector: MomentsCollector, con
         )
     by_coin = transmission.scenario.radio.schedule == "poisson"
     moments = collector.moments(report.noise_variance, report.variance_share, about_zero=by_coin)
-    learner = transmission.scenario.learner
-    weights, biases = solve(learner, moments)
+    return solve(transmission.scenario.learner, moments), moments
+
+
+def solve_and_score(transmission: Transmission, collector: MomentsCollector, context: RunContext) -> TrainedModel:
+    """Return the classifier that the collected slots give, then the rounds, and its accuracy on the clean test set."""
+    dataset, learner = transmission.dataset, transmission.scenario.learner
+    (weights, biases), moments = solve_collected(transmission, collector)
     if learner.rounds:
         on_air = RoundsOnAir.after(transmission, context)
         return _last_of(run_rounds(on_air, (weights, biases), moments), dataset)
@@ -219,9 +224,7 @@ def _learn_by_rounds(
     """Run slots of gradients alone, from a model of zeros on."""
     started = time.perf_counter()
     on_air = RoundsOnAir.alone(open_air([scenario], dataset, population, context), context)
-    held = on_air.air.dataset
-    weights = torch.zeros((held.input_dim, held.label_dim), dtype=torch.float64)
-    trained = _last_of(run_rounds(on_air, (weights, weights[0].clone())), held)
+    trained = _last_of(run_rounds(on_air), on_air.air.dataset)
     return Learned(
         transmission=on_air.transmission(),
         trained=trained,

@@ -76,6 +76,7 @@ class RoundsOnAir:
         with using_threads(self.air.speed.threads):
             (block,) = receive_slots([self.setting], self._payload, self._holder, range(slot, slot + 1))
         check_finite(self.report.scenario, block)
+        self.last = block
         if self._follow:
             self.report.add_draws(block.drawn, of_rounds=True)
         else:

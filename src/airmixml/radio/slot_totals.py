@@ -108,6 +108,8 @@ class SlotTotals:
         if of_rounds:
             scale_watts = scale_watts * self.system.counted_in_rounds(1.0)
         received_watts = ratios.square() * scale_watts[:, None]
+        if draws.planned_ratios is not None:
+            received_watts = received_watts * (draws.ratios > 0.0)  # who is silent spends nothing
         server_watts = None
         strengths = scale_watts * largest_shares(self.scenario, ratios) ** 2
         took_part = torch.ones_like(who, dtype=torch.bool)

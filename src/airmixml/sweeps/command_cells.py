@@ -152,9 +152,11 @@ class AttackCells(CellKind):
         yield from ("copies", *(f"claimed_per_row.{name}" for name in ADVERSARIES.names))
         for attack in ATTACKS.names:
             one = ATTACKS.load(attack)
-            groups = ("server", f"server.methods.{attack}") if one.adversary == "server" else (attack,)
-            if one.findings.kind == "informed":
-                groups = (f"informed.{one.adversary}",)
+            groups = {
+                "server": ("server", f"server.methods.{attack}"),
+                "listener": (attack,),
+                "informed": (f"informed.{one.adversary}",),
+            }.get(one.findings.kind, (f"other_attacks.{attack}",))
             names = (*fields_of(one.findings), "seconds", "grade")
             yield from (f"{group}.{name}" for group in groups for name in names)
 

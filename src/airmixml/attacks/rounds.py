@@ -1,0 +1,132 @@
+"""Rounds of gradients as adversaries hear them: all of them together, with the models that were broadcast.
+
+A round is one more slot: its precision A^2 is that of any other slot (``informed``), but what a sample sends in it
+follows from the model W that all were told, v = S / C clip(x e^T), e = softmax(W^T x + b) - l. Noise is new in every
+slot, so logarithms of likelihoods add up over all of them, and so do the products A^2 <v_c, v_c'> of candidates.
+
+Adversaries that know no sample gain nothing: a round is one more sum over all its workers, and says of a single one
+what any sum does.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, cast
+
+import numpy as np
+import torch
+
+from airmixml.arrays import Doubles, Integers, Singles
+from airmixml.data import OneHot
+from airmixml.radio.draws import AirSetting, SlotDraws
+from airmixml.radio.mixtures import MixtureBlock
+from airmixml.radio.rounds import RoundsOnAir
+from airmixml.scenario import Scenario
+from airmixml.workers.gradients import Broadcast, Gradients
+
+_SHORTEST = 1e-30
+
+
+class Heard(Protocol):
+    """Slots in each of which a sample sends the same: those of a run that are no rounds, or one round."""
+
+    @property
+    def scenario(self) -> Scenario:
+        """What is sent in them, and how."""
+
+    @property
+    def setting(self) -> AirSetting:
+        """What stays the same over them."""
+
+    @property
+    def numbers(self) -> range:
+        """Numbers of the slots."""
+
+    @property
+    def draws(self) -> list[SlotDraws]:
+        """Schedule, ratios and powers, block by block; ratios as workers were really received."""
+
+    @property
+    def weights(self) -> Doubles:
+        """1 / (variance of the noise on a symbol at the server); shape slots."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Round:
+    """One round as the server sees it; see ``Heard``."""
+
+    setting: AirSetting
+    numbers: range
+    draws: list[SlotDraws]
+    weights: Doubles
+    told: Broadcast  # the model and the clip that all workers were told
+    unit: float  # S / C
+
+    @property
+    def scenario(self) -> Scenario:
+        """What is sent in it, and how."""
+        return self.setting.scenario
+
+    def sent(self, inputs: Singles | Doubles, labels: Integers) -> tuple[Doubles, Doubles]:
+        """Return e of samples, samples x classes, and what x e^T is multiplied with before it is sent; samples."""
+        errors = self.told.errors(inputs, OneHot(len(self.told.biases)).coded(labels))
+        lengths = np.linalg.norm(inputs.astype(np.float64), axis=1) * np.linalg.norm(errors, axis=1)
+        return errors, self._shortened(lengths, 1.0)
+
+    def gram(self, inputs: Singles, labels: Integers, held: Doubles) -> Doubles:
+        """Return the products <v_c, v_c'> of what candidates send; candidates x candidates.
+
+        Rows have these inputs (rows x features) and classes; ``held`` says which of them each candidate has, candidates
+        x rows. The gradients of its rows are added up and shortened together.
+        """
+        exact, (errors, _) = inputs.astype(np.float64), self.sent(inputs, labels)
+        products = held @ ((exact @ exact.T) * (errors @ errors.T)) @ held.T
+        workers = self.scenario.workers
+        factors = self._shortened(
+            np.sqrt(np.maximum(np.diag(products), 0.0)), workers.rows_bound if workers.several_rows else 1.0
+        )
+        return np.asarray(factors[:, None] * products * factors)
+
+    def _shortened(self, lengths: Doubles, rows: float) -> Doubles:
+        return self.unit / rows * np.minimum(1.0, rows * self.told.clip / np.maximum(lengths, _SHORTEST))
+
+
+class WatchedRounds(RoundsOnAir):
+    """Runs rounds and keeps what an adversary needs of each."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.heard: list[Round] = []
+
+    def send(self, told: Broadcast) -> Any:
+        """Run a round, and keep the model, the draws and the noise."""
+        received, block, payload = super().send(told), self.last, cast("Gradients", self._payload)
+        slots = range(block.first_slot, block.first_slot + block.slots)
+        draws, weights = as_heard(block), weights_of(block, self.setting.scenario)
+        self.heard.append(
+            Round(setting=self.setting, numbers=slots, draws=[draws], weights=weights, told=told, unit=payload.unit)
+        )
+        return received
+
+
+def as_heard(block: MixtureBlock) -> SlotDraws:
+    """Return the draws of a block, with the shares that workers have in what the server made of its reception."""
+    gains, divisor = block.drawn.gains, block.divisor
+    if gains is None or divisor is None:
+        return block.draws
+    frame, shares = gains.draws.frame, []
+    lengths = torch.tensor(frame.lengths, dtype=torch.float64, device=divisor.device)
+    part_of_slot = lengths / lengths.sum()
+    for some in gains.parts:
+        turned = (gains.of(some) / divisor[:, None, :]).real.expand(-1, -1, frame.pieces)
+        shares.append(block.drawn.ratios[:, some] * (turned @ part_of_slot))
+    return replace(block.draws, ratios=torch.cat(shares, dim=1).cpu().numpy())
+
+
+def weights_of(block: MixtureBlock, scenario: Scenario) -> Doubles:
+    """Return 1 / (variance of the noise on a symbol) of each slot of a block; shape slots."""
+    noise = scenario.privacy.noise_kind
+    weights = block.draws.power_scale_watts * 2.0 / noise.in_sum_watts(scenario)
+    if block.divisor is not None and not noise.brought:  # the mean gain was divided out of the noise
+        weights = weights * block.divisor.abs().square().mean(dim=1).cpu().numpy()
+    elif block.measured_noise is not None:  # masks that errors of the gains leave are in it
+        weights = 1.0 / block.measured_noise.cpu().numpy()
+    return np.where(np.isfinite(weights), weights, 0.0)  # a slot of a Poisson schedule in which nobody sent
