@@ -239,28 +239,42 @@ def heard_blocks(
     Received is slots x symbols. The meter is told of the noise of every slot, as it was before the server divided by
     the mean gain of an imperfect air.
     """
-    weight, slots = scenario.workers.label_weight, scenario.radio.slots
+    slots = scenario.radio.slots
     progress("one run", 0, slots)
     for block in simulate_blocks(scenario, dataset, population, speed=speed, sender=sender):
         with using_threads(speed.threads):
-            received = torch.cat([block.inputs, block.labels * weight], dim=1)
-            clean = torch.cat([block.clean_inputs, block.clean_labels * weight], dim=1)
-            if fault.noise_factor != 1.0:
-                received = clean + (received - clean) * fault.noise_factor
-            if meter is not None:
-                gain: torch.Tensor | float = 1.0
-                if block.divisor is not None:
-                    frame = frame_of(scenario.air, received.shape[1])
-                    lengths = torch.tensor(frame.lengths, device=received.device)
-                    gain = block.divisor.abs().expand(-1, frame.pieces).repeat_interleave(lengths, dim=1)
-                meter.add(received * gain, clean * gain, block.draws.power_scale_watts)
-            yield received, block
+            yield heard(scenario, block, fault, meter), block
         progress("one run", block.first_slot + block.slots, slots)
 
 
-def runs_needed(scenario: Scenario, symbols: int) -> int:
+def heard(scenario: Scenario, block: MixtureBlock, fault: Fault, meter: NoiseMeter | None) -> torch.Tensor:
+    """Return what reaches the adversary of a block, slots x symbols, and tell the meter of its noise."""
+    weight = scenario.workers.label_weight
+    received = torch.cat([block.inputs, block.labels * weight], dim=1)
+    clean = torch.cat([block.clean_inputs, block.clean_labels * weight], dim=1)
+    if fault.noise_factor != 1.0:
+        received = clean + (received - clean) * fault.noise_factor
+    if meter is not None:
+        gain: torch.Tensor | float = 1.0
+        if block.divisor is not None:
+            frame = frame_of(scenario.air, received.shape[1])
+            lengths = torch.tensor(frame.lengths, device=received.device)
+            gain = block.divisor.abs().expand(-1, frame.pieces).repeat_interleave(lengths, dim=1)
+        meter.add(received * gain, clean * gain, block.draws.power_scale_watts)
+    return received
+
+
+def runs_needed(slots: int, symbols: int) -> int:
     """Return how many runs have enough noise between them to be measured."""
-    return min(-(-_ENOUGH_NUMBERS // (scenario.radio.slots * symbols)), _MOST_RUNS)
+    return min(-(-_ENOUGH_NUMBERS // (slots * symbols)), _MOST_RUNS)
+
+
+def seeds_of(scenario: Scenario, runs: int, stage: str, progress: Progress) -> Iterator[Scenario]:
+    """Yield the scenario with its own seed and those that follow; after the largest comes 0."""
+    for run in range(runs):
+        progress(stage, run, runs)
+        yield scenario.with_seed((scenario.seed + run) % _SEEDS)
+    progress(stage, runs, runs)
 
 
 def check_noise(
@@ -269,17 +283,13 @@ def check_noise(
     """Run all slots of a scenario on its own data, and return what their noise is like.
 
     Few slots tell little of it, so runs with the seeds that follow are added until there are enough numbers or runs.
-    After the largest seed comes 0.
     """
-    meter, runs = NoiseMeter(symbols, stated_noise_watts(scenario)), runs_needed(scenario, symbols)
-    for run in range(runs):
-        context.progress(_STAGE, run, runs)
-        seeded = scenario.with_seed((scenario.seed + run) % _SEEDS)
+    meter, runs = NoiseMeter(symbols, stated_noise_watts(scenario)), runs_needed(scenario.radio.slots, symbols)
+    for seeded in seeds_of(scenario, runs, _STAGE, context.progress):
         population = deploy(seeded.workers, dataset.train_samples, Streams(seeded.seed))
         centred = centre_privately([seeded], dataset, population)
         for _ in heard_blocks(seeded, centred, population, fault, context.speed, meter):
             pass
-    context.progress(_STAGE, runs, runs)
     return meter.finish(failure, runs)
 
 

@@ -4,7 +4,7 @@ An attack is a function that takes a ``Bench`` and returns ``Bench.run`` of what
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,15 @@ from airmixml.arrays import Doubles, Integers
 from airmixml.audit.faults import Fault
 from airmixml.audit.noise_check import NoiseCheck
 from airmixml.devices import using_threads
-from airmixml.radio.draws import AirSetting, SlotDraws, SlotTensors, draw_blocks, suitable_block
+from airmixml.radio.draws import (
+    AirSetting,
+    SlotDraws,
+    SlotTensors,
+    draw_blocks,
+    draw_slots,
+    slots_of_rounds,
+    suitable_block,
+)
 from airmixml.scenario import RunContext
 from airmixml.storage.results import ResultStore, from_plain, to_plain
 from airmixml.streams import Streams
@@ -27,8 +35,9 @@ ScoreBlock = Callable[[int, int], Doubles]
 """Returns the scores of a block, 2 x trials, from its number and its trials; it is sent to other processes."""
 _TRIALS: Final = "trials.npz"
 NOISE: Final = "noise.json"  # of a real run
+ROUNDS_NOISE: Final = "rounds-noise.json"  # of its rounds
 ADDED_NOISE: Final = "added-noise.json"  # that workers add to hide themselves
-KEPT_FILES: Final = (_TRIALS, NOISE, ADDED_NOISE)
+KEPT_FILES: Final = (_TRIALS, NOISE, ROUNDS_NOISE, ADDED_NOISE)
 
 
 class Keeper:
@@ -49,7 +58,7 @@ class Keeper:
                 )
                 or {}
             )
-            for name in (NOISE, ADDED_NOISE):
+            for name in (NOISE, ROUNDS_NOISE, ADDED_NOISE):
                 if check := self._store.load(name, lambda values, _: from_plain(NoiseCheck, values)):
                     self.checks[name] = check
         self.resumed_blocks = sum(map(len, self._blocks.values()))
@@ -104,6 +113,18 @@ class Bench:
     fault: Fault
     keeper: Keeper
     context: RunContext
+    rounds: AirSetting | None = None  # of the rounds that follow the slots, if any do
+
+    @property
+    def kinds(self) -> list[AirSetting]:
+        """The setting of each kind of slots: the scenario's own, and its rounds."""
+        return [self.air] if self.rounds is None else [self.air, self.rounds]
+
+    def drawn(self, air: AirSetting) -> Iterator[SlotTensors]:
+        """Yield all slots of a kind, block by block as a run of that seed draws them."""
+        if air is self.air:
+            return draw_blocks(air, suitable_block(air))
+        return (draw_slots(air, range(slot, slot + 1)) for slot in slots_of_rounds(self.air.scenario))
 
     def run(
         self,
@@ -144,9 +165,11 @@ def prepare_blocks(shared: tuple[ScoreBlock, int]) -> Callable[[tuple[int, int]]
     return score
 
 
-def seats_of_worker(air: AirSetting, worker: int) -> Iterator[tuple[SlotTensors, SlotDraws, Integers, Integers]]:
-    """Yield, block by block as a run of that seed draws them, slots, and in which of them and where a worker sends."""
-    for drawn in draw_blocks(air, suitable_block(air)):
+def seats_of_worker(
+    blocks: Iterable[SlotTensors], worker: int
+) -> Iterator[tuple[SlotTensors, SlotDraws, Integers, Integers]]:
+    """Yield, block by block, slots, and in which of them and where a worker sends."""
+    for drawn in blocks:
         draws = drawn.numpy()
         slot, seat = np.nonzero((draws.scheduled_workers == worker) & (draws.ratios > 0.0))
         yield drawn, draws, slot, seat

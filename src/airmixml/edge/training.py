@@ -11,7 +11,7 @@ from torch import nn
 
 from airmixml.data import DataSet
 from airmixml.edge.calibration import probability_factor
-from airmixml.edge.closed_form import MomentsCollector, linear_model, solve
+from airmixml.edge.closed_form import MomentsCollector, ReceivedMoments, linear_model, solve
 from airmixml.edge.fitting import (
     Checkpoint,
     TrainingHistory,
@@ -27,7 +27,7 @@ from airmixml.edge.stack import NetworkStack
 from airmixml.errors import ScenarioError
 from airmixml.notebook import html_facts
 from airmixml.progress import Progress, silent
-from airmixml.radio.mixtures import MixtureBlock
+from airmixml.radio.mixtures import AirReport, MixtureBlock
 from airmixml.radio.rounds import RoundsOnAir
 from airmixml.radio.shards import ShardStore
 from airmixml.radio.transmission import Mixtures, Transmission, gather_family, open_air, simulate_family
@@ -138,10 +138,10 @@ def learn_family(
         yield from (_learn_by_rounds(each, dataset, population, context) for each in scenarios)
         return
     sent: Sequence[Transmission]
-    collected: list[_Moments] = []
+    collected: list[CollectedMoments] = []
     where: dict[str, Any] = {"dataset": dataset, "population": population, "context": context, "store": shards}
     if scenarios[0].learner.closed_form:
-        sent, collected = gather_family(scenarios, _gather_moments, **where)
+        sent, collected = gather_family(scenarios, gather_moments, **where)
     else:
         sent = simulate_family(scenarios, **where)
     air_seconds = (time.perf_counter() - started) / len(scenarios)
@@ -161,7 +161,7 @@ def learn_family(
 
 
 @dataclass(frozen=True)
-class _Moments:
+class CollectedMoments:
     """Adds up the moments of blocks, wherever they are simulated."""
 
     collector: MomentsCollector
@@ -176,8 +176,9 @@ class _Moments:
         self.collector.merge(sums)
 
 
-def _gather_moments(scenario: Scenario, sent: DataSet, _slots: range) -> _Moments:
-    return _Moments(collector_for(scenario, sent))
+def gather_moments(scenario: Scenario, sent: DataSet, _slots: range) -> CollectedMoments:
+    """Return what adds up the moments of some slots."""
+    return CollectedMoments(collector_for(scenario, sent))
 
 
 def collector_for(scenario: Scenario, dataset: DataSet) -> MomentsCollector:
@@ -193,14 +194,7 @@ def collector_for(scenario: Scenario, dataset: DataSet) -> MomentsCollector:
 def solve_and_score(transmission: Transmission, collector: MomentsCollector, context: RunContext) -> TrainedModel:
     """Return the classifier that the collected slots give, then the rounds, and its accuracy on the clean test set."""
     report, dataset = transmission.report, transmission.dataset
-    if not report.signal.moments and report.variance_share == 0.0:
-        raise ScenarioError(
-            f"radio.scheduled = {transmission.scenario.radio.scheduled}: every slot is the same sum of all samples, "
-            'from which nothing can be learned; schedule fewer workers, or use workers.sends = "moments"'
-        )
-    by_coin = transmission.scenario.radio.schedule == "poisson"
-    moments = collector.moments(report.noise_variance, report.variance_share, about_zero=by_coin)
-    learner = transmission.scenario.learner
+    learner, moments = transmission.scenario.learner, received_moments(report, collector)
     weights, biases = solve(learner, moments)
     if learner.rounds:
         on_air = RoundsOnAir.after(transmission, context)
@@ -213,6 +207,24 @@ def solve_and_score(transmission: Transmission, collector: MomentsCollector, con
     return TrainedModel(model=model, history=history, probability_factor=factor)
 
 
+def received_moments(report: AirReport, collector: MomentsCollector) -> ReceivedMoments:
+    """Return what a server knows of the moments after all slots."""
+    scenario = report.scenario
+    if not report.signal.moments and report.variance_share == 0.0:
+        raise ScenarioError(
+            f"radio.scheduled = {scenario.radio.scheduled}: every slot is the same sum of all samples, "
+            'from which nothing can be learned; schedule fewer workers, or use workers.sends = "moments"'
+        )
+    by_coin = scenario.radio.schedule == "poisson"
+    return collector.moments(report.noise_variance, report.variance_share, about_zero=by_coin)
+
+
+def zero_model(dataset: DataSet) -> Solution:
+    """Return what rounds without moments start from."""
+    weights = torch.zeros((dataset.input_dim, dataset.label_dim), dtype=torch.float64)
+    return weights, weights[0].clone()
+
+
 def _learn_by_rounds(
     scenario: Scenario, dataset: DataSet, population: Population | None, context: RunContext
 ) -> Learned:
@@ -220,8 +232,7 @@ def _learn_by_rounds(
     started = time.perf_counter()
     on_air = RoundsOnAir.alone(open_air([scenario], dataset, population, context), context)
     held = on_air.air.dataset
-    weights = torch.zeros((held.input_dim, held.label_dim), dtype=torch.float64)
-    trained = _last_of(run_rounds(on_air, (weights, weights[0].clone())), held)
+    trained = _last_of(run_rounds(on_air, zero_model(held)), held)
     return Learned(
         transmission=on_air.transmission(),
         trained=trained,
