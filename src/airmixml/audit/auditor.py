@@ -151,8 +151,8 @@ class Auditor:
         """Measure the noise of rounds, which is kept by that name."""
         if name in self._keeper.checks:
             return self._keeper.checks[name]
-        air, fault = self._bench.kinds[-1], self._settings.fault
-        check = check_rounds_noise(self.scenario, self.dataset, air, fault, self._context, self._noise_failure)
+        rounds, fault = self._bench.kinds[-1], self._settings.fault
+        check = check_rounds_noise(self.scenario, self.dataset, rounds, fault, self._context, self._noise_failure)
         return self._keeper.save_check(name, check)
 
     def _one_run(self, *, told: bool) -> tuple[OneRun | None, str]:
@@ -187,7 +187,7 @@ class Auditor:
             notes.append("the slots alone are audited, not the one that estimates the mean")
         if found.one_run is not None and self._bench.rounds is not None:
             notes.append("the one run is about the slots of moments, not about rounds")
-        if not why_told and len(self.tally.design.counts) > 1:
+        if not why_told and len(self.tally.design.counts) > len(self._bench.kinds):
             notes.append("slots differ in power: claims are about those of this seed, trials about those of others too")
         if far_below := why_far_below(found):
             notes.append(far_below)
@@ -217,7 +217,7 @@ class Auditor:
     def _worst_moves(self) -> Sensitivity:
         """Largest squared moves of canaries as they are really sent."""
         canaries = worst_samples(self.scenario, self._features, self.dataset.label_dim)
-        sent = [sent_of(air.scenario, canaries) for air in self._bench.kinds]
+        sent = [sent_of(kind.air.scenario, canaries) for kind in self._bench.kinds]
         return Sensitivity(
             removal=max(math.fsum(canary**2) for canary, *_ in sent),
             replacement=max(math.fsum((canary - other) ** 2) for canary, other, _ in sent),

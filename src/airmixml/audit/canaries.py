@@ -20,7 +20,7 @@ from airmixml.scenario import Scenario, Workers
 from airmixml.streams import Streams
 from airmixml.workers import Signal, declared_bounds, encoder_of, finish_encoding
 from airmixml.workers.gradients import Broadcast
-from airmixml.workers.payloads import Payload, Places, Wrapper
+from airmixml.workers.payloads import Payload, Places, Vectors, Wrapper
 
 _CERTAIN: Final = 30.0  # of a score beside others of 0
 _NO_CLIP: Final = 1e6
@@ -131,6 +131,10 @@ class AlteredPayload(Wrapper):
             weights = weights * (heard if places is None else heard[..., None])
         return self._factor * self.inner.weighted_sum(index, weights, places)
 
+    def vectors(self, index: Integers) -> Vectors:
+        """Return what each worker really sends; workers x symbols."""
+        return self._factor * self.inner.vectors(index)
+
 
 class Unclipped(Wrapper):
     """Gradients that workers forget to shorten."""
@@ -148,6 +152,10 @@ class Unclipped(Wrapper):
     def weighted_sum(self, index: torch.Tensor, weights: torch.Tensor, places: Places | None = None) -> torch.Tensor:
         """Return sum_i w_i v_i in units of the clip that was broadcast; slots x symbols."""
         return self._factor * self.inner.weighted_sum(index, weights, places)
+
+    def vectors(self, index: Integers) -> Vectors:
+        """Return what each worker sends in the same units; workers x symbols."""
+        return np.asarray(self._factor * self.inner.vectors(index))
 
 
 def has_rounds(scenario: Scenario) -> bool:

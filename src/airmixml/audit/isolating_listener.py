@@ -31,10 +31,11 @@ import numpy as np
 import torch
 
 from airmixml.arrays import Doubles
-from airmixml.audit.canaries import sent_of, worst_samples
+from airmixml.audit.canaries import has_rounds, sent_of, worst_samples
 from airmixml.audit.faults import Fault
 from airmixml.audit.isolating_filter import FormedMasks, Listening, draw_honest, listen
 from airmixml.audit.noise_check import NoiseCheck, NoiseMeter
+from airmixml.audit.rounds import ONE_MODEL
 from airmixml.audit.trials import Bench, Trials, noise_source, seats_of_worker
 from airmixml.output.numbers import plural
 from airmixml.radio.draws import AirSetting
@@ -117,13 +118,15 @@ def heard_slots(bench: Bench, worker: int, *, alone: bool = False) -> tuple[Hear
     masking = masking_of(scenario)
     assert masking is not None
     seats, generator = list[tuple[float, int, Along]](), Streams(scenario.seed).generator("audit", _COLLUDERS)
-    for air in bench.kinds:
-        along = _along(bench, air)
-        for drawn, draws, slot, seat in seats_of_worker(bench.drawn(air), worker):
+    for kind in bench.kinds:
+        along = _along(bench, kind.air)
+        for drawn, draws, slot, seat in seats_of_worker(kind, worker):
             assert drawn.planned_ratios is not None
             # What a worker sends more softly than planned it sends with softer noise and masks.
             amplitudes = np.sqrt(draws.power_scale_watts[slot]) * drawn.planned_ratios.numpy()[slot, seat]
-            seats += ((amplitude, own, along) for amplitude, own in zip(amplitudes.tolist(), seat.tolist(), strict=True))
+            seats += (
+                (amplitude, own, along) for amplitude, own in zip(amplitudes.tolist(), seat.tolist(), strict=True)
+            )
     most_masks, found = 0 if alone else _MOST_MASKS // max(1, len(seats)), dict[int, tuple[Listening, FormedMasks]]()
     slots = []
     for amplitude, own, along in seats:
@@ -149,7 +152,9 @@ def heard_slots(bench: Bench, worker: int, *, alone: bool = False) -> tuple[Hear
 
 def _along(bench: Bench, air: AirSetting) -> Along:
     """Return what the canary and what takes its place are in a kind of slots, along the direction between them."""
-    canary, other, _ = sent_of(air.scenario, worst_samples(air.scenario, air.signal.features, bench.classes), bench.fault)
+    canary, other, _ = sent_of(
+        air.scenario, worst_samples(air.scenario, air.signal.features, bench.classes), bench.fault
+    )
     if bench.adjacency == "remove-one":
         other = np.zeros_like(canary)
     direction = (canary - other) / math.sqrt(math.fsum((canary - other) ** 2))
@@ -169,7 +174,8 @@ def isolating_trials(bench: Bench, worker: int, *, alone: bool = False) -> Trial
         fault=fault,
     )
     name = "one worker heard alone" if alone else "all workers heard"
-    return bench.run(name, min(_TRIALS_PER_BLOCK, bench.trials), scored, how=_in_words(slots, masking), normal=True)
+    how = _in_words(slots, masking) + (ONE_MODEL if has_rounds(scenario) else "")
+    return bench.run(name, min(_TRIALS_PER_BLOCK, bench.trials), scored, how=how, normal=True)
 
 
 def _in_words(slots: tuple[HeardSlot, ...], masking: Masking) -> str:

@@ -28,8 +28,8 @@ import torch
 from airmixml.arrays import Doubles
 from airmixml.audit.canaries import faulty_sender, has_rounds, worst_samples
 from airmixml.audit.noise_check import stated_noise_watts
-from airmixml.audit.rounds import adaptive_trials, runs_adapt
-from airmixml.audit.trials import Bench, Trials, noise_source, seats_of_worker
+from airmixml.audit.rounds import ONE_MODEL, adaptive_trials, runs_adapt
+from airmixml.audit.trials import Bench, SlotKind, Trials, noise_source, seats_of_worker
 from airmixml.impairments.frame import frame_of
 from airmixml.output.numbers import plural
 from airmixml.radio.air import receive_mixtures
@@ -99,7 +99,7 @@ def known_schedule_trials(bench: Bench, worker: int, most_numbers_per_trial: int
         direction = (moved / moved.norm(dim=1, keepdim=True).clamp(min=1e-300)).float()
         with_canary, without = ((each * direction).sum(dim=1, keepdim=True) for each in (with_canary, without))
         moved = (with_canary - without).double() * amplitude
-    how += "; one model is broadcast in all rounds" if has_rounds(scenario) else ""
+    how += ONE_MODEL if has_rounds(scenario) else ""
     numbers = with_canary.numel()
     per_block = max(1, min(_MOST_TRIALS_PER_BLOCK, _NUMBERS_PER_BLOCK // max(numbers, 1), trials))
     at_once = max(1, min(per_block, _NUMBERS_AT_ONCE // max(numbers, 1)))
@@ -148,7 +148,7 @@ def _contributions(bench: Bench, worker: int) -> tuple[Doubles, torch.Tensor, to
 
     Slots x numbers; a kind of slots that has fewer than another is filled up with zeros.
     """
-    betas, *worlds = zip(*(_contributions_to(bench, air, worker) for air in bench.kinds), strict=True)
+    betas, *worlds = zip(*(_contributions_to(bench, kind, worker) for kind in bench.kinds), strict=True)
     most = max(each.shape[1] for each in worlds[0])
     with_canary, without = (
         torch.cat([torch.nn.functional.pad(each, (0, most - each.shape[1])) for each in world]) for world in worlds
@@ -156,14 +156,14 @@ def _contributions(bench: Bench, worker: int) -> tuple[Doubles, torch.Tensor, to
     return np.concatenate(betas), with_canary, without
 
 
-def _contributions_to(bench: Bench, air: AirSetting, worker: int) -> tuple[Doubles, torch.Tensor, torch.Tensor]:
+def _contributions_to(bench: Bench, kind: SlotKind, worker: int) -> tuple[Doubles, torch.Tensor, torch.Tensor]:
     """Return the same of one kind of slots, of a round under a model that is the same in all of them.
 
     Numbers are the worker's symbols; on an air that is not ideal symbols and pilots, their real parts before the
     imaginary ones. Gains are over the noise where workers bring it.
     """
-    shares, betas, of_air = list[Doubles](), list[Doubles](), list[torch.Tensor]()
-    for drawn, draws, slot, seat in seats_of_worker(bench.drawn(air), worker):
+    air, shares, betas, of_air = kind.air, list[Doubles](), list[Doubles](), list[torch.Tensor]()
+    for drawn, draws, slot, seat in seats_of_worker(kind, worker):
         shares.append(draws.ratios[slot, seat])
         betas.append(draws.power_scale_watts[slot])
         if drawn.gains is not None and len(slot):

@@ -19,7 +19,7 @@ from airmixml.arrays import Doubles
 from airmixml.audit.canaries import faulty_sender, has_rounds, worst_samples
 from airmixml.audit.faults import Fault
 from airmixml.audit.noise_check import NoiseCheck, NoiseMeter, heard, runs_needed, seeds_of, stated_noise_watts
-from airmixml.audit.trials import Bench, Trials, noise_source, seats_of_worker
+from airmixml.audit.trials import Bench, SlotKind, Trials, noise_source, seats_of_worker
 from airmixml.data import DataSet
 from airmixml.edge.closed_form import ReceivedMoments, solve
 from airmixml.edge.rounds import Solution, run_rounds
@@ -38,27 +38,31 @@ from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.workers import Population
 from airmixml.workers.payloads import Payload
 
+ONE_MODEL: Final = "; one model is broadcast in all rounds"
+"""How trials were made in which models do not follow from what was received."""
 _CHAPTER: Final = 1 << 36  # behind those of all other attacks
 _RUNS_PER_BLOCK: Final = 128
 # A run of more numbers than that takes too long: its rounds are received under one model.
 _MOST_NUMBERS_PER_RUN: Final = 1 << 14
 _NOISE: Final = "the noise of rounds"
+_BOTH: Final = torch.arange(2)[None]
+_NOT_ASKED: Final = torch.zeros((2, 1), dtype=torch.float64)
 
 
 def runs_adapt(bench: Bench) -> bool:
     """Whether trials are runs in which each model follows from what was received: on the ideal air, unless large."""
     scenario = bench.air.scenario
-    numbers = sum(slots * air.signal.symbols for slots, air in zip(_counts(scenario), bench.kinds, strict=True))
+    numbers = sum(len(kind.slots) * kind.air.signal.symbols for kind in bench.kinds)
     return has_rounds(scenario) and scenario.air.is_ideal and numbers <= _MOST_NUMBERS_PER_RUN
 
 
 def adaptive_trials(bench: Bench, worker: int, shift: float) -> Trials:
     """Return scores of runs with the canary and without, each with noise of its own."""
     scenario = bench.air.scenario
-    *moments, rounds = (_Slots.of(bench, air, worker) for air in bench.kinds)
+    *moments, rounds = (_Slots.of(bench, kind, worker) for kind in bench.kinds)
     scored = _Runs(scenario=scenario, classes=bench.classes, fault=bench.fault, moments=moments, rounds=rounds)
     followed = "each model that is broadcast follows from what was received before"
-    how = f"{plural(sum(_counts(scenario)), 'slot')}, all received in every trial; {followed}"
+    how = f"{plural(sum(len(kind.slots) for kind in bench.kinds), 'slot')}, all received in every trial; {followed}"
     per_block = min(_RUNS_PER_BLOCK, bench.trials)
     return bench.run("rounds, schedule known", per_block, scored, how=how, normal=True, shift=shift)
 
@@ -68,54 +72,49 @@ def follow_rounds(scenario: Scenario) -> bool:
     return scenario.workers.sends != "gradients" and has_rounds(scenario)
 
 
-def _counts(scenario: Scenario) -> list[int]:
-    """Return how many slots there are of each kind."""
-    return [scenario.radio.slots, scenario.learner.rounds] if follow_rounds(scenario) else [scenario.radio.slots]
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Slots:
-    """Slots of one kind, as the worker and all others together send in them; the arrays have the shape slots."""
+    """Slots of one kind, as the worker and all others together send in them.
+
+    Sample 0 is the canary, sample 1 has its input and another label.
+    """
 
     air: AirSetting
     drawn: list[SlotTensors]
-    share: torch.Tensor  # of the worker, 0 where it does not send
-    others: torch.Tensor  # share of all others
-    power_scale_watts: torch.Tensor
-    removed: bool  # whether the worker falls silent in the world without the canary
+    power_scale_watts: torch.Tensor  # shape slots
+    shares: torch.Tensor  # with which each sample arrives in each world; worlds x slots x samples
 
     @classmethod
-    def of(cls, bench: Bench, air: AirSetting, worker: int) -> "_Slots":
+    def of(cls, bench: Bench, kind: SlotKind, worker: int) -> "_Slots":
         """Draw them as a run of the scenario's seed does."""
-        every = list(seats_of_worker(bench.drawn(air), worker))
-        shares, total, beta = list[Doubles](), list[Doubles](), list[Doubles]()
-        for _, draws, slot, seat in every:
+        removed, drawn, shares, beta = bench.adjacency == "remove-one", [], list[Doubles](), list[Doubles]()
+        for block, draws, slot, seat in seats_of_worker(kind, worker, block_slots=1):
             own = np.zeros(len(draws))
             own[slot] = draws.ratios[slot, seat]
-            shares, total, beta = [*shares, own], [*total, draws.ratios.sum(axis=1)], [*beta, draws.power_scale_watts]
-        share = torch.from_numpy(np.concatenate(shares))
+            others = draws.ratios.sum(axis=1) - own
+            crowd = np.outer(others, (0.0, 1.0) if removed else (0.5, 0.5))
+            without = np.outer(own, (0.0, 0.0 if removed else 1.0))
+            shares.append(np.stack([crowd + np.outer(own, (1.0, 0.0)), crowd + without]))
+            drawn.append(block)
+            beta.append(draws.power_scale_watts)
         return cls(
-            air=air,
-            drawn=[drawn for drawn, *_ in every],
-            share=share,
-            others=torch.from_numpy(np.concatenate(total)) - share,
+            air=kind.air,
+            drawn=drawn,
             power_scale_watts=torch.from_numpy(np.concatenate(beta)),
-            removed=bench.adjacency == "remove-one",
+            shares=torch.from_numpy(np.concatenate(shares, axis=1)),
         )
 
-    def worlds(self, sender: Payload, some: slice = slice(None)) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return what arrives in some slots with the canary and without, before noise; slots x symbols each.
+    def sent(self, sender: Payload, world: int, some: slice = slice(None)) -> torch.Tensor:
+        """Return what arrives in some slots in one of both worlds, before noise; slots x symbols."""
+        shares = self.shares[world, some]
+        return sender.weighted_sum(_BOTH.expand(len(shares), -1), shares).double()
 
-        The samples are the canary, then its input with another label.
+    def expected(self, sender: Payload, some: slice = slice(None)) -> torch.Tensor:
+        """Return what the adversary expects in both worlds; worlds x slots x symbols.
+
+        It follows from what each worker sends. The code of every run forms the sums in another way.
         """
-        share, others = self.share[some], self.others[some]
-        crowd = (1,) if self.removed else (0, 1)
-
-        def arriving(row: int, own: torch.Tensor) -> torch.Tensor:
-            weights = torch.stack([own, *(others / len(crowd) for _ in crowd)], dim=1)
-            return sender.weighted_sum(torch.tensor([[row, *crowd]]).expand(len(own), -1), weights).double()
-
-        return arriving(0, share), arriving(1, share * (not self.removed))
+        return self.shares[:, some] @ torch.from_numpy(sender.vectors(_BOTH.numpy()[0])).double()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -144,20 +143,22 @@ class _ScoredRounds(RoundsOnAir):
         population = Population(distance_metres=everywhere + 1.0, sample_index=everywhere.astype(np.int64))
         air = Air(settings=[rounds.air], dataset=samples, population=population, speed=Speed())
         report = AirReport(scenario, samples, received_watts=rounds.air.private_received_watts)
-        super().__init__(air, report, range(len(rounds.share)), follow=True, progress=silent)
+        super().__init__(air, report, range(len(rounds.power_scale_watts)), follow=True, progress=silent)
         self.payload = faulty_sender(rounds.air.scenario, samples, runs.fault)
         self._runs, self._source, self._noise_watts = runs, source, stated_noise_watts(scenario)
         self._world, self._score, self._first_noise = 0, 0.0, torch.zeros(())
-        self._clean_moments = [
-            each.worlds(faulty_sender(each.air.scenario, samples, runs.fault)) for each in runs.moments
+        senders = [faulty_sender(each.air.scenario, samples, runs.fault) for each in runs.moments]
+        self._moments_sent = [
+            ([slots.sent(sender, world) for world in range(2)], slots.expected(sender))
+            for sender, slots in zip(senders, runs.moments, strict=True)
         ]
 
     def run(self, world: int) -> float:
         """Return the score of a run in one of both worlds."""
         self._world, self._score, self.done = world, 0.0, 0
         first, moments = zero_model(self.air.dataset), None
-        for slots, worlds in zip(self._runs.moments, self._clean_moments, strict=True):
-            moments = self._moments(slots, self._received(worlds, slots.power_scale_watts))
+        for slots, (sent, expected) in zip(self._runs.moments, self._moments_sent, strict=True):
+            moments = self._moments(slots, self._received(sent[world], expected, slots.power_scale_watts))
             first = solve(self._runs.scenario.learner, moments)
         for _ in run_rounds(self, first, moments):
             pass
@@ -173,23 +174,23 @@ class _ScoredRounds(RoundsOnAir):
 
     def receive(self, slot: int) -> MixtureBlock:
         """Receive a round in the noise of this trial, and add its score."""
-        rounds = self._runs.rounds
-        worlds = rounds.worlds(self.payload, slice(slot, slot + 1))
-        received = self._received(worlds, rounds.power_scale_watts[slot : slot + 1], of_rounds=True)
-        return as_block(self.setting, Reception(clean=worlds[0], received=received), rounds.drawn[slot], slot)
+        rounds, some = self._runs.rounds, slice(slot, slot + 1)
+        clean, expected = rounds.sent(self.payload, self._world, some), rounds.expected(self.payload, some)
+        received = self._received(clean, expected, rounds.power_scale_watts[some], of_rounds=True)
+        reception = Reception(clean=clean, received=received, snr=_NOT_ASKED)
+        return as_block(self.setting, reception, rounds.drawn[slot], slot)
 
     def _received(
-        self, worlds: tuple[torch.Tensor, torch.Tensor], beta: torch.Tensor, *, of_rounds: bool = False
+        self, clean: torch.Tensor, expected: torch.Tensor, beta: torch.Tensor, *, of_rounds: bool = False
     ) -> torch.Tensor:
-        """Return what arrives in this trial's world, slots x symbols, and add its log-likelihood ratio to the score."""
-        clean, fault = worlds[self._world], self._runs.fault
+        """Put noise on slots, slots x symbols, and add their log-likelihood ratio to the score."""
+        fault, (first, second) = self._runs.fault, expected
         noise = torch.randn(clean.shape, generator=self._source, dtype=clean.dtype)
         if of_rounds and fault.reused_rounds:
             noise = self._first_noise = self._first_noise if self.done else noise
         received = receive_mixtures(clean, noise, beta, fault.heard(self._noise_watts))
-        move, middle = worlds[0] - worlds[1], (worlds[0] + worlds[1]) / 2.0
-        precision = (beta / (self._noise_watts / 2.0))[:, None]
-        self._score += float(((received - middle) * move * precision).sum())
+        ratios = ((received - (first + second) / 2.0) * (first - second)).sum(dim=1)
+        self._score += float(ratios @ beta) / (self._noise_watts / 2.0)
         return received
 
 
@@ -213,14 +214,14 @@ class _MeteredRounds(RoundsOnAir):
 
 
 def check_rounds_noise(
-    scenario: Scenario, dataset: DataSet, air: AirSetting, fault: Fault, context: RunContext, failure: float
+    scenario: Scenario, dataset: DataSet, rounds: SlotKind, fault: Fault, context: RunContext, failure: float
 ) -> NoiseCheck:
     """Run a scenario with its rounds on its own data, and return what the noise of the rounds is like.
 
     Runs with the seeds that follow are added as for other slots.
     """
-    symbols, slots = air.signal.symbols, _counts(scenario)[-1]
-    meter, runs = NoiseMeter(symbols, stated_noise_watts(scenario)), runs_needed(slots, symbols)
+    symbols = rounds.air.signal.symbols
+    meter, runs = NoiseMeter(symbols, stated_noise_watts(scenario)), runs_needed(len(rounds.slots), symbols)
     alone = RunContext(speed=context.speed)
     for seeded in seeds_of(scenario, runs, _NOISE.removeprefix("the "), context.progress):
         where: dict[str, Any] = {"dataset": dataset, "population": None, "context": alone}

@@ -4,7 +4,7 @@ An attack is a function that takes a ``Bench`` and returns ``Bench.run`` of what
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,6 @@ from airmixml.radio.draws import (
     AirSetting,
     SlotDraws,
     SlotTensors,
-    draw_blocks,
     draw_slots,
     slots_of_rounds,
     suitable_block,
@@ -29,6 +28,7 @@ from airmixml.radio.draws import (
 from airmixml.scenario import RunContext
 from airmixml.storage.results import ResultStore, from_plain, to_plain
 from airmixml.streams import Streams
+from airmixml.threads import in_order
 
 Blocks = list[Doubles]
 ScoreBlock = Callable[[int, int], Doubles]
@@ -102,6 +102,20 @@ class Trials:
         return {"with_canary": len(self.scores_in), "without": len(self.scores_out), "how": self.how}
 
 
+@dataclass(frozen=True, eq=False)
+class SlotKind:
+    """Slots in which workers send the same kind of vectors, by their numbers."""
+
+    air: AirSetting
+    slots: range
+
+    def drawn(self, block_slots: int = 0) -> Iterator[SlotTensors]:
+        """Yield them as a run of that seed draws them, in blocks of that size (0: what suits)."""
+        size = block_slots or suitable_block(self.air)
+        blocks = [self.slots[first : first + size] for first in range(0, len(self.slots), size)]
+        return in_order(lambda slots: draw_slots(self.air, slots), blocks, 0)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Bench:
     """What all trials of an audit have in common."""
@@ -116,15 +130,10 @@ class Bench:
     rounds: AirSetting | None = None  # of the rounds that follow the slots, if any do
 
     @property
-    def kinds(self) -> list[AirSetting]:
-        """The setting of each kind of slots: the scenario's own, and its rounds."""
-        return [self.air] if self.rounds is None else [self.air, self.rounds]
-
-    def drawn(self, air: AirSetting) -> Iterator[SlotTensors]:
-        """Yield all slots of a kind, block by block as a run of that seed draws them."""
-        if air is self.air:
-            return draw_blocks(air, suitable_block(air))
-        return (draw_slots(air, range(slot, slot + 1)) for slot in slots_of_rounds(self.air.scenario))
+    def kinds(self) -> list[SlotKind]:
+        """The scenario's own slots, and its rounds."""
+        own = SlotKind(self.air, range(self.air.scenario.radio.slots))
+        return [own] if self.rounds is None else [own, SlotKind(self.rounds, slots_of_rounds(self.air.scenario))]
 
     def run(
         self,
@@ -166,10 +175,10 @@ def prepare_blocks(shared: tuple[ScoreBlock, int]) -> Callable[[tuple[int, int]]
 
 
 def seats_of_worker(
-    blocks: Iterable[SlotTensors], worker: int
+    kind: SlotKind, worker: int, block_slots: int = 0
 ) -> Iterator[tuple[SlotTensors, SlotDraws, Integers, Integers]]:
     """Yield, block by block, slots, and in which of them and where a worker sends."""
-    for drawn in blocks:
+    for drawn in kind.drawn(block_slots):
         draws = drawn.numpy()
         slot, seat = np.nonzero((draws.scheduled_workers == worker) & (draws.ratios > 0.0))
         yield drawn, draws, slot, seat

@@ -167,12 +167,15 @@ class CollectedMoments:
     collector: MomentsCollector
 
     def add(self, block: MixtureBlock) -> None:
+        """Take a block into account."""
         self.collector.add(block.inputs, block.labels)
 
     def sums(self) -> Sums:
+        """Return what adds up over the parts of a run."""
         return self.collector.sums()
 
     def merge(self, sums: Sums) -> None:
+        """Take the next part into account."""
         self.collector.merge(sums)
 
 
