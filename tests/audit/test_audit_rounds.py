@@ -11,7 +11,6 @@ import pytest
 
 from airmixml import Scenario, ScenarioError
 from airmixml.audit import Audit, AuditSettings, fault_named
-from airmixml.data import DataSet
 from airmixml.radio import draws, mixtures
 from airmixml.workers.gradients import Broadcast, Gradients
 
@@ -22,8 +21,9 @@ CLASSES = ("workers.norm=unit", "workers.label_code=centred", "learner.model=rid
 ROUNDS = ("private-table", *TABLE, *CLASSES)
 ALONE = (*ROUNDS, "workers.sends=gradients", "learner.rounds=0", "radio.slots=4", "learner.descent=adam")
 MASKED = ("trustless-digits-rounds", "privacy.epsilon=1")
-HIDDEN = (*ROUNDS, "radio.scheduled=10", "privacy.adversary=release", "privacy.accountant=rdp")
-IMPERFECT = (*ROUNDS, "air.preset=campus")
+HIDDEN = (*ROUNDS, "workers.count=379", "radio.scheduled=100", "privacy.adversary=release", "privacy.accountant=rdp")
+FEW_DIGITS = ("workers.count=50", "radio.scheduled=50", "learner.rounds=3", "privacy.epsilon=5")
+IMPERFECT = (*MASKED, *FEW_DIGITS, "privacy.noise=receiver", "privacy.adversary=server", "air.preset=campus")
 
 
 def claimed(audit: Audit) -> float:
@@ -54,7 +54,7 @@ def squared_mu(audit: Audit) -> float:
 @pytest.mark.parametrize("scenario", [ROUNDS, ALONE])
 def test_scores_of_adaptive_runs_have_the_law_of_the_claim(scenario: tuple[str, ...], audited: Audited) -> None:
     """Log-likelihood ratios of a Gaussian mechanism are normal: mean +-mu^2 / 2, variance mu^2."""
-    audit = audited(*scenario, adversary="server", trials=1000)
+    audit = audited(*scenario, adversary="server", trials=600)
     square, trials = squared_mu(audit), audit.trials
     assert not audit.caught
     assert "follows from what was received before" in trials.how
@@ -63,7 +63,7 @@ def test_scores_of_adaptive_runs_have_the_law_of_the_claim(scenario: tuple[str, 
         assert float(scores.mean()) == pytest.approx(sign * square / 2.0, abs=4.5 * error)
         assert float(scores.var()) == pytest.approx(square, rel=4.5 * math.sqrt(2.0 / len(scores)))
     assert trials.shift == pytest.approx(math.sqrt(square), rel=1e-4)
-    assert (audit.best.epsilon or 0.0) > 0.8 * claimed(audit)
+    assert (audit.best.epsilon or 0.0) > 0.6 * claimed(audit)
 
 
 @pytest.mark.parametrize("task", ["classification", "regression"])
@@ -145,17 +145,16 @@ def test_faults_are_refuted_by_an_isolating_listener(fault: str, audited: Audite
 @pytest.mark.parametrize(("scenario", "adversary"), [(HIDDEN, "release"), (IMPERFECT, "server")])
 def test_rounds_under_one_model(scenario: tuple[str, ...], adversary: str, audited: Audited) -> None:
     """Where the schedule is hidden, and on an imperfect air."""
-    sound, broken = (audited(*scenario, adversary=adversary, fault=fault, trials=4000) for fault in ("", "no-clip"))
+    sound, broken = (audited(*scenario, adversary=adversary, fault=fault, trials=2000) for fault in ("", "no-clip"))
     assert sound.trials.how.endswith("; one model is broadcast in all rounds")
     assert not sound.caught
     assert refuted(broken)
 
 
 def test_replaced_rows_move_by_twice_the_norm(audited: Audited) -> None:
-    """Of a share of 0.9 all that is claimed is reached; of the moments, that labels differ: w^2 2^2 of 4 (1 + w^2)."""
-    audit = audited(*ROUNDS, "workers.constant=0.5", adversary="server", adjacency="replace-one", trials=400)
-    weight = 0.5
-    reached = 0.9 + 0.1 * weight**2 / (1.0 + weight**2)
+    """Of a share of 0.9 all that is claimed is reached; of the moments, that labels differ: w^2 of 1 + w^2."""
+    audit = audited(*ROUNDS, adversary="server", adjacency="replace-one", trials=200)
+    reached = 0.9 + 0.1 * 1.0 / (1.0 + 1.0)  # the weight of labels is 1
     assert not audit.caught
     assert audit.trials.shift == pytest.approx(math.sqrt(reached * squared_mu(audit)), rel=1e-3)
 
