@@ -181,3 +181,18 @@ def test_faults_that_break_nothing_are_refused(preset: str, fault: str, adversar
     settings = AuditSettings(adversaries=adversaries, fault=fault_named(fault))
     with pytest.raises(ScenarioError, match=why):
         settings.check(Scenario.preset(preset))
+
+
+def test_noise_of_the_slot_before_in_the_real_code(audited: Audited, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One round alone has the noise of the slot of moments."""
+    real = draws.draw_noise
+
+    def of_the_moments(setting: draws.AirSetting, slots: range, *device: Any) -> Any:
+        first = draws.slots_of_rounds(setting.scenario).start
+        return real(setting, range(1) if slots.start == first else slots, *device)
+
+    monkeypatch.setattr(mixtures, "draw_noise", of_the_moments)
+    audit = audited(*ROUNDS, adversary="server", trials=100)
+    assert audit.noise_check.passed
+    assert audit.rounds_noise_check is not None
+    assert audit.rounds_noise_check.why_not == "the noise of rounds repeats itself"

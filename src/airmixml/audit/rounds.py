@@ -23,7 +23,7 @@ from airmixml.audit.trials import Bench, SlotKind, Trials, noise_source, seats_o
 from airmixml.data import DataSet
 from airmixml.edge.closed_form import ReceivedMoments, solve
 from airmixml.edge.rounds import Solution, run_rounds
-from airmixml.edge.training import collector_for, gather_moments, received_moments, zero_model
+from airmixml.edge.training import CollectedMoments, collector_for, received_moments, zero_model
 from airmixml.output.numbers import plural
 from airmixml.progress import silent
 from airmixml.radio.air import receive_mixtures
@@ -194,6 +194,20 @@ class _ScoredRounds(RoundsOnAir):
         return received
 
 
+@dataclass(frozen=True)
+class _MeteredMoments(CollectedMoments):
+    """The slots before: their noise is measured with that of rounds, which must not repeat it."""
+
+    scenario: Scenario
+    meter: NoiseMeter
+    fault: Fault
+
+    def add(self, block: MixtureBlock) -> None:
+        """Take a block into account."""
+        super().add(block)
+        heard(self.scenario, block, self.fault, self.meter)
+
+
 class _MeteredRounds(RoundsOnAir):
     """Real rounds whose noise is measured."""
 
@@ -218,8 +232,12 @@ def check_rounds_noise(
 ) -> NoiseCheck:
     """Run a scenario with its rounds on its own data, and return what the noise of the rounds is like.
 
-    Runs with the seeds that follow are added as for other slots.
+    Runs with the seeds that follow are added as for other slots. As many symbols of the slots before are measured too.
     """
+
+    def gather(scenario: Scenario, sent: DataSet, _slots: range) -> _MeteredMoments:
+        return _MeteredMoments(collector_for(scenario, sent), scenario, meter, fault)
+
     symbols = rounds.air.signal.symbols
     meter, runs = NoiseMeter(symbols, stated_noise_watts(scenario)), runs_needed(len(rounds.slots), symbols)
     alone = RunContext(speed=context.speed)
@@ -230,7 +248,7 @@ def check_rounds_noise(
             on_air = _MeteredRounds.alone(open_air([seeded], **where), alone)
             first = zero_model(on_air.air.dataset), None
         else:
-            (sent,), (collected,) = gather_family([seeded], gather_moments, **where)
+            (sent,), (collected,) = gather_family([seeded], gather, **where)
             on_air, moments = _MeteredRounds.after(sent, alone), received_moments(sent.report, collected.collector)
             first = solve(seeded.learner, moments), moments
         for _ in run_rounds(on_air.metered(meter, fault), *first):

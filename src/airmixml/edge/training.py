@@ -141,7 +141,7 @@ def learn_family(
     collected: list[CollectedMoments] = []
     where: dict[str, Any] = {"dataset": dataset, "population": population, "context": context, "store": shards}
     if scenarios[0].learner.closed_form:
-        sent, collected = gather_family(scenarios, gather_moments, **where)
+        sent, collected = gather_family(scenarios, _gather_moments, **where)
     else:
         sent = simulate_family(scenarios, **where)
     air_seconds = (time.perf_counter() - started) / len(scenarios)
@@ -179,8 +179,7 @@ class CollectedMoments:
         self.collector.merge(sums)
 
 
-def gather_moments(scenario: Scenario, sent: DataSet, _slots: range) -> CollectedMoments:
-    """Return what adds up the moments of some slots."""
+def _gather_moments(scenario: Scenario, sent: DataSet, _slots: range) -> CollectedMoments:
     return CollectedMoments(collector_for(scenario, sent))
 
 
