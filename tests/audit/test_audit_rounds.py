@@ -51,7 +51,7 @@ def squared_mu(audit: Audit) -> float:
     return float(brentq(excess, 1e-3, 50.0)) ** 2
 
 
-@pytest.mark.parametrize("scenario", [ROUNDS, ALONE])
+@pytest.mark.parametrize("scenario", [ROUNDS, pytest.param(ALONE, marks=pytest.mark.long)])
 def test_scores_of_adaptive_runs_have_the_law_of_the_claim(scenario: tuple[str, ...], audited: Audited) -> None:
     """Log-likelihood ratios of a Gaussian mechanism are normal: mean +-mu^2 / 2, variance mu^2."""
     audit = audited(*scenario, adversary="server", trials=600)
@@ -89,7 +89,7 @@ def test_models_follow_the_noise_and_the_canary_is_always_clipped(
 
 
 @pytest.mark.parametrize("fault", ["half-noise", "wrong-sensitivity", "no-clip"])
-@pytest.mark.parametrize("scenario", [ROUNDS, ALONE])
+@pytest.mark.parametrize("scenario", [ROUNDS, pytest.param(ALONE, marks=pytest.mark.long)])
 def test_faults_are_refuted_by_the_server(scenario: tuple[str, ...], fault: str, audited: Audited) -> None:
     assert refuted(audited(*scenario, adversary="server", fault=fault, **FEW))
 

@@ -319,7 +319,7 @@ class _AllKinds:
     kinds: tuple[_Runs, ...]
 
     def __call__(self, run: int, canaries: int) -> Doubles:
-        return np.sum([each(run, canaries) for each in self.kinds], axis=0)
+        return np.asarray(np.sum([each(run, canaries) for each in self.kinds], axis=0))
 
 
 def hidden_schedule_trials(bench: Bench, numbers_at_once: int = 1 << 19) -> Trials:
