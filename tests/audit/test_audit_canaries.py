@@ -107,7 +107,11 @@ def test_pairs_of_one_run(name: str) -> None:
 @pytest.mark.parametrize("constant", [0.0, 0.5])
 def test_canaries_with_opposite_labels_reach_both_bounds(task: str, sends: str, constant: float) -> None:
     scenario = Scenario.preset("private-table").with_overrides(
-        f"workers.task={task}", f"workers.sends={sends}", f"workers.constant={constant}", "workers.count=9"
+        f"workers.task={task}",
+        f"workers.sends={sends}",
+        f"workers.constant={constant}",
+        "workers.count=9",
+        "learner.rounds=0",
     )
     features = 5
     sensitivity = sensitivity_of(scenario.settled(9), features, 2)

@@ -78,8 +78,9 @@ def test_presets_with_faults(audited: Audited) -> None:
 
 
 def test_names() -> None:
-    of_masks = {"no-mask", "reused-seed"}
-    assert set(FAULTS) == {"half-noise", "wrong-sensitivity", "gain-above-bound", "schedule-revealed"} | of_masks
+    of_masks, of_rounds = {"no-mask", "reused-seed"}, {"no-clip", "reused-round-noise"}
+    always = {"half-noise", "wrong-sensitivity", "gain-above-bound", "schedule-revealed"}
+    assert set(FAULTS) == always | of_masks | of_rounds
     assert fault_named("").name == ""
     with pytest.raises(ScenarioError, match=r"--fault = 'halfnoise': must be one of .*; did you mean half-noise\?"):
         fault_named("halfnoise")

@@ -98,7 +98,7 @@ class WatchedRounds(RoundsOnAir):
 
     def send(self, told: Broadcast) -> Any:
         """Run a round, and keep the model, the draws and the noise."""
-        received, block, payload = super().send(told), self.last, cast("Gradients", self._payload)
+        received, block, payload = super().send(told), self.last, cast("Gradients", self.payload)
         slots = range(block.first_slot, block.first_slot + block.slots)
         draws, weights = as_heard(block), weights_of(block, self.setting.scenario)
         self.heard.append(

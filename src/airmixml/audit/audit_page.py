@@ -50,7 +50,7 @@ def verdict_of(audits: list[Audit], fault: Fault) -> str:
 
 def noise_checks(audits: list[Audit]) -> list[NoiseCheck]:
     """Return what was measured of noise: of a real run, of what workers add, or both."""
-    return list({check.of: check for check in (each.noise_check for each in audits)}.values())
+    return list({check.of: check for each in audits for check in each.noise_checks}.values())
 
 
 def noise_in_words(check: NoiseCheck) -> str:

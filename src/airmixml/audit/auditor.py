@@ -20,8 +20,9 @@ from airmixml.audit.claims_and_bounds import Audit, AuditResult, why_far_below
 from airmixml.audit.isolating_listener import check_added_noise
 from airmixml.audit.noise_check import CHECKS, NoiseCheck, NoiseMeter, check_noise, runs_needed, stated_noise_watts
 from airmixml.audit.one_run import OneRun, canaries_that_fit, run_with_canaries
+from airmixml.audit.rounds import check_rounds_noise, follow_rounds
 from airmixml.audit.settings import AUDITED, AuditSettings
-from airmixml.audit.trials import ADDED_NOISE, KEPT_FILES, NOISE, Bench, Keeper
+from airmixml.audit.trials import ADDED_NOISE, KEPT_FILES, NOISE, ROUNDS_NOISE, Bench, Keeper
 from airmixml.data import DataSet
 from airmixml.devices import using_threads
 from airmixml.engines import Engine
@@ -70,12 +71,15 @@ class Auditor:
         self.adjacency, self.delta = settings.neighbours(scenario), slots_target(scenario)[1]
         left = 1.0 - settings.confidence
         audited = settings.audited(scenario)
-        checks = CHECKS * len({AUDITED[name].hears_sums for name in audited})  # of sums, and of what workers add
+        heard = {AUDITED[name].hears_sums for name in audited}
+        checks = CHECKS * (len(heard) + (follow_rounds(scenario) and True in heard))  # of sums, and of what workers add
         self._noise_failure = min(_NOISE_FAILURE, _NOISE_SHARE * left / checks)
         self._failure = (left - checks * self._noise_failure) / len(audited)
         self._features = encoded_dim(scenario.workers, dataset.held_dim or dataset.input_dim)
+        where = scenario, self._features, dataset.label_dim, placed_distances(scenario)
         self._bench = Bench(
-            air=AirSetting.of(scenario, self._features, dataset.label_dim, placed_distances(scenario)),
+            air=AirSetting.of(*where),
+            rounds=AirSetting.of_rounds(*where) if follow_rounds(scenario) else None,
             classes=dataset.label_dim,
             adjacency=self.adjacency,
             trials=settings.trials // 2,
@@ -100,9 +104,10 @@ class Auditor:
         with using_threads(self._context.speed.threads):
             worst = int(self.tally.ledger.received_watts.argmax())
             trials, alone = whom.trials(self._bench, worst, told=bool(why_told))
-            one_run, left_out = None, "in a run the workers are heard in sums"
+            one_run, left_out, of_rounds = None, "in a run the workers are heard in sums", None
             if whom.hears_sums:
                 one_run, left_out = self._one_run(told=bool(why_told))
+                of_rounds = self._rounds_check(ROUNDS_NOISE) if self._bench.rounds is not None else None
             noise = self._noise_check(worst, in_sums=whom.hears_sums)
 
         def claims(adjacency: str) -> list[Claim]:
@@ -123,6 +128,7 @@ class Auditor:
             one_run=one_run,
             left_out=left_out,
             noise_check=noise,
+            rounds_noise_check=of_rounds,
         )
         found.notes.extend(self._notes(found, why_told))
         return found
@@ -133,15 +139,27 @@ class Auditor:
         if name in self._keeper.checks:  # that of sums may have been measured in the run with canaries
             return self._keeper.checks[name]
         symbols, fault = self._bench.air.signal.symbols, self._settings.fault
+        if in_sums and self.scenario.workers.sends == "gradients":
+            return self._rounds_check(name)
         if in_sums:
             check = check_noise(self.scenario, self.dataset, symbols, fault, self._context, failure)
         else:
             check = check_added_noise(self._bench, worker, failure)
         return self._keeper.save_check(name, check)
 
+    def _rounds_check(self, name: str) -> NoiseCheck:
+        """Measure the noise of rounds, which is kept by that name."""
+        if name in self._keeper.checks:
+            return self._keeper.checks[name]
+        rounds, fault = self._bench.kinds[-1], self._settings.fault
+        check = check_rounds_noise(self.scenario, self.dataset, rounds, fault, self._context, self._noise_failure)
+        return self._keeper.save_check(name, check)
+
     def _one_run(self, *, told: bool) -> tuple[OneRun | None, str]:
         """Return the run with many canaries, or why there is none."""
         scenario, fault, symbols = self.scenario, self._settings.fault, self._bench.air.signal.symbols
+        if scenario.workers.sends == "gradients":
+            return None, "canaries of one run would change the models that all slots follow from"
         canaries, why = canaries_that_fit(self._settings.canaries, scenario.workers.count, symbols)
         if not canaries:
             return None, why
@@ -156,7 +174,7 @@ class Auditor:
         run = run_with_canaries(
             scenario, self.dataset, canaries, meter, adjacency=adjacency, told=told, fault=fault, context=self._context
         )
-        if NOISE not in self._keeper.checks and runs_needed(scenario, symbols) == 1:
+        if NOISE not in self._keeper.checks and runs_needed(scenario.radio.slots, symbols) == 1:
             self._keeper.save_check(NOISE, meter.finish(self._noise_failure))
         self._keeper.save(name, [np.stack([run.scores, run.coins.astype(np.float64)])])
         return run, why
@@ -167,7 +185,9 @@ class Auditor:
             notes.append(f"{why_told}, so the release is attacked as one who knows the schedule")
         if self.scenario.workers.centre_on_air:
             notes.append("the slots alone are audited, not the one that estimates the mean")
-        if not why_told and len(self.tally.design.counts) > 1:
+        if found.one_run is not None and self._bench.rounds is not None:
+            notes.append("the one run is about the slots of moments, not about rounds")
+        if not why_told and len(self.tally.design.counts) > len(self._bench.kinds):
             notes.append("slots differ in power: claims are about those of this seed, trials about those of others too")
         if far_below := why_far_below(found):
             notes.append(far_below)
@@ -197,8 +217,11 @@ class Auditor:
     def _worst_moves(self) -> Sensitivity:
         """Largest squared moves of canaries as they are really sent."""
         canaries = worst_samples(self.scenario, self._features, self.dataset.label_dim)
-        canary, other, _ = sent_of(self.scenario, canaries)
-        return Sensitivity(removal=math.fsum(canary**2), replacement=math.fsum((canary - other) ** 2))
+        sent = [sent_of(kind.air.scenario, canaries) for kind in self._bench.kinds]
+        return Sensitivity(
+            removal=max(math.fsum(canary**2) for canary, *_ in sent),
+            replacement=max(math.fsum((canary - other) ** 2) for canary, other, _ in sent),
+        )
 
 
 def audit(

@@ -6,6 +6,8 @@ computed: that some picture has exactly these features is more than can be said.
 """
 
 import math
+from dataclasses import replace
+from typing import Final
 
 import numpy as np
 import torch
@@ -17,7 +19,11 @@ from airmixml.radio.senders import make_sender
 from airmixml.scenario import Scenario, Workers
 from airmixml.streams import Streams
 from airmixml.workers import Signal, declared_bounds, encoder_of, finish_encoding
-from airmixml.workers.payloads import Payload, Places, Wrapper
+from airmixml.workers.gradients import Broadcast
+from airmixml.workers.payloads import Payload, Places, Vectors, Wrapper
+
+_CERTAIN: Final = 30.0  # of a score beside others of 0
+_NO_CLIP: Final = 1e6
 
 
 def _encoded(workers: Workers, features: Singles, labels: Integers, classes: int) -> DataSet:
@@ -51,21 +57,24 @@ def worst_samples(scenario: Scenario, features: int, classes: int) -> DataSet:
     The first has the largest norm too, so that it is also the canary that is removed. Scaled inputs are all ones and
     all zeros with different labels: squared distance d_X + 2, where the paper's bound d_X + d_Y is never reached.
     Bounded norms are C e_1 and -C e_1, or C e_2 where no number is negative. Moments point apart by the angle that
-    makes their products differ most (``Signal.largest_squared_distance``). The constant is one of the features.
+    makes their products differ most (``Signal.largest_squared_distance``). The constant is one of the features. Where
+    there are rounds, the first two have one input and different labels: their gradients point to opposite sides.
     """
-    workers = scenario.workers
+    workers, rounds = scenario.workers, has_rounds(scenario)
     opposite = Signal.of(workers, features, classes).signed
     labels = np.arange(3, dtype=np.int64) % (2 if opposite else classes)
     if _stays_in_cube(workers):
-        return _encoded(workers, _cube_corners(workers, features), labels, classes)
+        corners = _cube_corners(workers, features)
+        corners[1] = corners[0 if rounds else 1]
+        return _encoded(workers, corners, labels, classes)
     body, signed = _body_of(workers, features)
-    cosine = _worst_cosine(workers, Signal.of(workers, features, classes), signed=signed)
+    cosine = 1.0 if rounds else _worst_cosine(workers, Signal.of(workers, features, classes), signed=signed)
     directions = np.zeros((3, body), dtype=np.float64)
     directions[0, 0] = 1.0
     directions[1, 0] = cosine if body > 1 else math.copysign(1.0, cosine) if signed else 0.0
     directions[1, 1:2] = math.sqrt(1.0 - cosine**2)
     directions[2, min(2, body - 1)] = 1.0
-    if workers.sends == "moments" and signed and not opposite:
+    if workers.sends == "moments" and signed and not opposite and not rounds:
         labels[1] = labels[0]  # then their products with the label point apart too
     # Twice as long as allowed: the encoder is to shorten them.
     return _encoded(workers, (2.0 * workers.clip_norm * directions).astype(np.float32), labels, classes)
@@ -122,11 +131,63 @@ class AlteredPayload(Wrapper):
             weights = weights * (heard if places is None else heard[..., None])
         return self._factor * self.inner.weighted_sum(index, weights, places)
 
+    def vectors(self, index: Integers) -> Vectors:
+        """Return what each worker really sends; workers x symbols."""
+        return self._factor * self.inner.vectors(index)
+
+
+class Unclipped(Wrapper):
+    """Gradients that workers forget to shorten."""
+
+    def broadcast(self, told: Broadcast) -> None:
+        """Take the model of the next round with a clip that nothing exceeds."""
+        self._factor = _NO_CLIP / told.clip
+        self.inner.broadcast(replace(told, clip=_NO_CLIP))  # type: ignore[attr-defined]
+
+    @property
+    def unit(self) -> float:
+        """What a gradient is multiplied with before it is sent."""
+        return float(self._factor * self.inner.unit)  # type: ignore[attr-defined]
+
+    def weighted_sum(self, index: torch.Tensor, weights: torch.Tensor, places: Places | None = None) -> torch.Tensor:
+        """Return sum_i w_i v_i in units of the clip that was broadcast; slots x symbols."""
+        return self._factor * self.inner.weighted_sum(index, weights, places)
+
+    def vectors(self, index: Integers) -> Vectors:
+        """Return what each worker sends in the same units; workers x symbols."""
+        return np.asarray(self._factor * self.inner.vectors(index))
+
+
+def has_rounds(scenario: Scenario) -> bool:
+    """Whether any slots carry gradients."""
+    return scenario.workers.sends == "gradients" or bool(scenario.learner.rounds)
+
 
 def faulty_sender(scenario: Scenario, samples: DataSet, fault: Fault) -> Payload:
-    """Return what workers with these samples really send, as loud as it arrives."""
-    sender, factor = make_sender(scenario, samples, torch.device("cpu")), fault.sent_factor * fault.gain_factor
+    """Return what workers with these samples really send, as loud as it arrives; gradients of a model in between."""
+    sender: Payload = make_sender(scenario, samples, torch.device("cpu"))
+    if scenario.workers.sends == "gradients":
+        sender = Unclipped(sender) if fault.unclipped else sender
+        sender.broadcast(_model_in_between(scenario, samples))  # type: ignore[attr-defined]
+    factor = fault.sent_factor * fault.gain_factor
     return sender if factor == 1.0 else AlteredPayload(sender, factor=factor)
+
+
+def _model_in_between(scenario: Scenario, samples: DataSet) -> Broadcast:
+    """Return a model that is undecided between the labels of the first two samples, which have one input.
+
+    So both are equally wrong, and far enough for their gradients to be clipped.
+    """
+    canary, classes = samples.train_inputs[0].astype(np.float64), scenario.workers.task == "classification"
+    scores = np.zeros(samples.label_dim)
+    if classes:
+        scores[samples.train_labels[:2]] = _CERTAIN
+    return Broadcast(
+        weights=np.outer(canary / (canary @ canary), scores),
+        biases=np.zeros_like(scores),
+        clip=scenario.learner.gradient_clip * scenario.workers.clip_norm,
+        classes=classes,
+    )
 
 
 def _body_of(workers: Workers, features: int) -> tuple[int, bool]:

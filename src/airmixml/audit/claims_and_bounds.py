@@ -54,6 +54,7 @@ class Audit:
     one_run: OneRun | None  # the run with many canaries, if there was one
     left_out: str  # why there was none
     noise_check: NoiseCheck  # what the noise of a real run, or that which workers add, is like
+    rounds_noise_check: NoiseCheck | None = None  # what that of its rounds is like, where they follow other slots
     notes: list[str] = field(default_factory=list)  # what a reader should know, in words
 
     @cached_property
@@ -75,7 +76,12 @@ class Audit:
     @property
     def caught(self) -> bool:
         """Whether a claim is false: a bound about the same neighbours exceeds it, or the noise is not as stated."""
-        return self.noise_check.passed is False or any(self.refutes(bound) for bound in self.bounds)
+        return any(check.passed is False for check in self.noise_checks) or any(map(self.refutes, self.bounds))
+
+    @property
+    def noise_checks(self) -> list[NoiseCheck]:
+        """All that was measured of noise."""
+        return [check for check in (self.noise_check, self.rounds_noise_check) if check is not None]
 
     def claim_beside(self, bound: LowerBound) -> Claim | None:
         """The claim with the least epsilon about the neighbours that the bound is about."""
@@ -210,7 +216,7 @@ class AuditResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; bounds and claims at the top are those of the scenario's own adversary."""
-        found = self.own.to_dict()
+        found, of_rounds = self.own.to_dict(), self.own.rounds_noise_check
         repeated = ("epsilon_lower", "epsilon_claimed", "confidence", "delta", "adversary", "adjacency")
         return {
             "name": self.scenario.name,
@@ -222,6 +228,7 @@ class AuditResult:
             "confidence_of": "all lower bounds on all audited adversaries together",
             "caught": self.caught,
             "noise_check": self.own.noise_check.to_dict(),
+            **({} if of_rounds is None else {"rounds_noise_check": of_rounds.to_dict()}),
             "fault": self.fault.name or None,
             "audits": [each.to_dict() for each in self.audits],
             "resumed_blocks": self.resumed_blocks,

@@ -62,6 +62,18 @@ def _receiver_noise_only(scenario: Scenario, _audited: Sequence[str]) -> str:
     return "a worker's own noise grows with its gain, so that nothing is lost; choose another fault"
 
 
+def _rounds_only(scenario: Scenario, _audited: Sequence[str]) -> str:
+    if scenario.workers.sends == "gradients" or scenario.learner.rounds:
+        return ""
+    return "there are no rounds; use learner.rounds"
+
+
+def _heard_rounds_only(scenario: Scenario, audited: Sequence[str]) -> str:
+    if set(audited) == {"everyone"}:
+        return "an isolating listener hears no receiver; audit the server (--adversary server)"
+    return _rounds_only(scenario, audited)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Fault:
     """What is wrong with the mechanism; the claims stay those of the sound one."""
@@ -76,6 +88,8 @@ class Fault:
     schedule_revealed: bool = False  # whether the release adversary is told who was scheduled
     unmasked: bool = False  # whether workers send without masks
     reused_seeds: bool = False  # whether all slots, and all runs, have the same masks
+    unclipped: bool = False  # whether workers send gradients of any length
+    reused_rounds: bool = False  # whether all rounds of a run have the noise of the first
     # why the fault breaks nothing in a scenario, attacked as these adversaries; else empty
     why_harmless: Callable[[Scenario, Sequence[str]], str] = field(default=_always_breaks, repr=False)
 
@@ -109,6 +123,13 @@ FAULTS: Final = {
             about="every slot and every run has the same masks",
             reused_seeds=True,
             why_harmless=_masks_only,
+        ),
+        Fault(name="no-clip", about="workers do not clip gradients", unclipped=True, why_harmless=_rounds_only),
+        Fault(
+            name="reused-round-noise",
+            about="the noise of every round is that of the first",
+            reused_rounds=True,
+            why_harmless=_heard_rounds_only,
         ),
     )
 }

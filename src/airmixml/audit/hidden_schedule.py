@@ -25,13 +25,14 @@ import torch
 from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles, Integers
-from airmixml.audit.canaries import sent_of, worst_samples
+from airmixml.audit.canaries import has_rounds, sent_of, worst_samples
 from airmixml.audit.faults import SOUND, Fault
 from airmixml.audit.noise_check import stated_noise_watts
-from airmixml.audit.trials import Bench, Trials, noise_source, shares_of
+from airmixml.audit.rounds import ONE_MODEL
+from airmixml.audit.trials import Bench, SlotKind, Trials, noise_source, shares_of
 from airmixml.impairments.frame import frame_of
 from airmixml.output.numbers import plural
-from airmixml.radio.draws import AirSetting, SlotTensors, draw_blocks, draw_slots
+from airmixml.radio.draws import AirSetting, SlotTensors, draw_slots
 from airmixml.radio.path_loss import path_gain
 from airmixml.radio.reception import receive_mixtures
 from airmixml.radio.system import round_length_of
@@ -249,26 +250,28 @@ def _aligned(strength: Any, along: Any) -> torch.Tensor:
 class _Runs:
     """Scores workers of the schedule of one seed after the other, in fresh noise."""
 
-    air: AirSetting
+    kind: SlotKind
     moves: Moves
     law: Law
     fault: Fault
     block_slots: int
+    blocks: range  # numbers of its blocks among those of all kinds of slots
+    blocks_per_run: int  # of all kinds of slots
 
     def __call__(self, run: int, canaries: int) -> Doubles:
         """Return the scores of so many workers of a run, with the canary and without; 2 x workers."""
-        base, fault = self.air.scenario, self.fault
-        noise_watts, blocks = stated_noise_watts(base), -(-base.radio.slots // self.block_slots)
+        base, fault = self.kind.air.scenario, self.fault
+        noise_watts = stated_noise_watts(base)
         scenario = base.with_seed(base.seed + run)
         gain = path_gain(placed_distances(scenario), base.radio.path_loss_exponent, base.radio.unit_path_loss_db)
-        air = replace(self.air, scenario=scenario, worker_path_gain=gain)
+        kind = replace(self.kind, air=replace(self.kind.air, scenario=scenario, worker_path_gain=gain))
         column = np.full(scenario.workers.count, -1)
         column[:canaries] = np.arange(canaries)
         totals = [_Score(base, self.moves, self.law, canaries) for _ in range(2)]
-        for block, drawn in enumerate(draw_blocks(air, self.block_slots)):
+        for block, drawn in zip(self.blocks, kind.drawn(self.block_slots), strict=True):
             draws = drawn.numpy()
             shares = shares_of(column[draws.scheduled_workers], draws.ratios, canaries)
-            source = noise_source(base.seed, 2 * (run * blocks + block) + 1)
+            source = noise_source(base.seed, 2 * (run * self.blocks_per_run + block) + 1)
             beta = torch.from_numpy(draws.power_scale_watts)
             amplitude = torch.sqrt(beta / (noise_watts / 2.0)).float()[:, None]
             if drawn.gains is not None:
@@ -289,7 +292,7 @@ class _Runs:
         in_pieces, gains, canaries = self.moves.in_pieces, drawn.gains, len(totals[0].scores)
         assert in_pieces is not None
         assert gains is not None
-        noise_watts, slots = stated_noise_watts(self.air.scenario), len(drawn)
+        noise_watts, slots = stated_noise_watts(self.kind.air.scenario), len(drawn)
         amplitude = torch.sqrt(drawn.power_scale_watts / (noise_watts / 2.0))[:, None, None]
         slot, seat = torch.nonzero(torch.from_numpy(column)[drawn.scheduled_workers] >= 0, as_tuple=True)
         who = torch.from_numpy(column)[drawn.scheduled_workers[slot, seat]]
@@ -309,21 +312,45 @@ class _Runs:
             total.add(clean * amplitude.float() + noise, told)
 
 
+@dataclass(frozen=True, eq=False)
+class _AllKinds:
+    """Adds up the scores of all kinds of slots."""
+
+    kinds: tuple[_Runs, ...]
+
+    def __call__(self, run: int, canaries: int) -> Doubles:
+        return np.asarray(np.sum([each(run, canaries) for each in self.kinds], axis=0))
+
+
 def hidden_schedule_trials(bench: Bench, numbers_at_once: int = 1 << 19) -> Trials:
     """Return scores of so many workers in each world, their slots in blocks of about so many numbers."""
     base, trials, fault = bench.air.scenario, bench.trials, bench.fault
-    moves = moves_of(bench.air, bench.classes, bench.adjacency, fault)
-    looked_at = range(base.radio.slots)[:_SLOTS_LOOKED_AT]
-    drawn = draw_slots(bench.air, looked_at)
-    if moves.in_pieces is None:
-        law: Law = quantised_law(seat_strengths(bench.air, drawn))
-    else:
-        law = quantised_gains(seat_strengths(bench.air, drawn, moves.in_pieces[0, 0]))
     per_run = min(trials, max(1, base.workers.count // _WORKERS_PER_CANARY))
     runs = -(-trials // per_run)
     base.with_seed(base.seed + runs)  # refuses a last seed that is too large
     block_slots = max(SLOTS_PER_CHAPTER, numbers_at_once // per_run)
-    scored = _Runs(air=bench.air, moves=moves, law=law, fault=fault, block_slots=block_slots)
+    counts = [-(-len(kind.slots) // block_slots) for kind in bench.kinds]
+    scored = []
+    for number, kind in enumerate(bench.kinds):
+        moves = moves_of(kind.air, bench.classes, bench.adjacency, fault)
+        drawn = draw_slots(kind.air, kind.slots[:_SLOTS_LOOKED_AT])
+        if moves.in_pieces is None:
+            law: Law = quantised_law(seat_strengths(kind.air, drawn))
+        else:
+            law = quantised_gains(seat_strengths(kind.air, drawn, moves.in_pieces[0, 0]))
+        first = sum(counts[:number])
+        scored.append(
+            _Runs(
+                kind=kind,
+                moves=moves,
+                law=law,
+                fault=fault,
+                block_slots=block_slots,
+                blocks=range(first, first + counts[number]),
+                blocks_per_run=sum(counts),
+            )
+        )
     told = ", and the schedule is told" if fault.schedule_revealed else ""
-    how = f"{plural(per_run, 'worker')} in each world of {plural(runs, 'schedule')}; {moves.about}{told}"
-    return bench.run("schedule hidden", per_run, scored, how=how)
+    how = f"{plural(per_run, 'worker')} in each world of {plural(runs, 'schedule')}; {scored[0].moves.about}{told}"
+    how += ONE_MODEL if has_rounds(base) else ""
+    return bench.run("schedule hidden", per_run, _AllKinds(tuple(scored)), how=how)

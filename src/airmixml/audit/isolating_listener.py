@@ -31,14 +31,18 @@ import numpy as np
 import torch
 
 from airmixml.arrays import Doubles
-from airmixml.audit.canaries import sent_of, worst_samples
+from airmixml.audit.canaries import has_rounds, sent_of, worst_samples
 from airmixml.audit.faults import Fault
 from airmixml.audit.isolating_filter import FormedMasks, Listening, draw_honest, listen
 from airmixml.audit.noise_check import NoiseCheck, NoiseMeter
+from airmixml.audit.rounds import ONE_MODEL
 from airmixml.audit.trials import Bench, Trials, noise_source, seats_of_worker
 from airmixml.output.numbers import plural
+from airmixml.radio.draws import AirSetting
 from airmixml.radio.masking import Masking, masking_of
 from airmixml.streams import Streams
+
+Along = tuple[float, float]
 
 _MOST_MASKS: Final = 4096  # of all slots of a worker together
 _TRIALS_PER_BLOCK: Final = 8192  # a seed takes as long for a few values as for a few thousand
@@ -58,6 +62,7 @@ class HeardSlot:
     """A slot of the audited worker."""
 
     amplitude: float  # sqrt(beta) q of the worker, in sqrt(watts)
+    along: Along  # what it sends in either world along the direction of the move, with a share of 1
     listening: Listening  # with which weights everybody is listened to
     formed: FormedMasks | None  # masks; None where there are none
 
@@ -69,19 +74,18 @@ class _Scored:
     seed: int  # of noise
     slots: tuple[HeardSlot, ...]  # that the worker sends in
     masking: Masking  # how strong noise and masks are stated to be
-    # what the worker sends along the direction of the move in either world, with a share of 1
-    along: tuple[float, float]
     alone: bool  # whether the worker alone is listened to
     fault: Fault  # injected into the mechanism
 
     def __call__(self, block: int, size: int) -> Doubles:
         """Return the scores of a block of trials; 2 x size."""
-        scores, move = np.zeros((2, size)), self.along[0] - self.along[1]
-        for world, sent in enumerate(self.along):
-            for number, slot in enumerate(self.slots):
+        scores = np.zeros((2, size))
+        for number, slot in enumerate(self.slots):
+            move = slot.along[0] - slot.along[1]
+            for world, sent in enumerate(slot.along):
                 chapter = _CHAPTER + (block * len(self.slots) + number) * 4 + 2 * self.alone + world
                 # Half-way between the worlds is 0; a mean that masks have in all trials stays.
-                signal, where = sent - math.fsum(self.along) / 2.0, (2 * number + world, block * _TRIALS_PER_BLOCK)
+                signal, where = sent - math.fsum(slot.along) / 2.0, (2 * number + world, block * _TRIALS_PER_BLOCK)
                 clean = slot.amplitude * signal * (1.0 if self.alone else slot.listening.precision)
                 heard = clean + self._noise(slot, chapter, size) + self._masks(slot, *where, size)
                 precision = 1.0 / (self.masking.own_watts + self.masking.self_watts) if self.alone else 1.0
@@ -113,15 +117,19 @@ def heard_slots(bench: Bench, worker: int, *, alone: bool = False) -> tuple[Hear
     scenario, fault = bench.air.scenario, bench.fault
     masking = masking_of(scenario)
     assert masking is not None
-    seats, generator = list[tuple[float, int]](), Streams(scenario.seed).generator("audit", _COLLUDERS)
-    for drawn, draws, slot, seat in seats_of_worker(bench.air, worker):
-        assert drawn.planned_ratios is not None
-        # What a worker sends more softly than planned it sends with softer noise and masks.
-        amplitudes = np.sqrt(draws.power_scale_watts[slot]) * drawn.planned_ratios.numpy()[slot, seat]
-        seats += zip(amplitudes.tolist(), seat.tolist(), strict=True)
+    seats, generator = list[tuple[float, int, Along]](), Streams(scenario.seed).generator("audit", _COLLUDERS)
+    for kind in bench.kinds:
+        along = _along(bench, kind.air)
+        for drawn, draws, slot, seat in seats_of_worker(kind, worker):
+            assert drawn.planned_ratios is not None
+            # What a worker sends more softly than planned it sends with softer noise and masks.
+            amplitudes = np.sqrt(draws.power_scale_watts[slot]) * drawn.planned_ratios.numpy()[slot, seat]
+            seats += (
+                (amplitude, own, along) for amplitude, own in zip(amplitudes.tolist(), seat.tolist(), strict=True)
+            )
     most_masks, found = 0 if alone else _MOST_MASKS // max(1, len(seats)), dict[int, tuple[Listening, FormedMasks]]()
     slots = []
-    for amplitude, own in seats:
+    for amplitude, own, along in seats:
         if own not in found:
             honest = draw_honest(scenario, masking, own, generator)
             listening = listen(masking, own, honest, most_masks)
@@ -132,9 +140,25 @@ def heard_slots(bench: Bench, worker: int, *, alone: bool = False) -> tuple[Hear
             found[own] = listening, formed
         listening, formed = found[own]
         slots.append(
-            HeardSlot(amplitude=amplitude, listening=listening, formed=formed if masking.graph is not None else None)
+            HeardSlot(
+                amplitude=amplitude,
+                along=along,
+                listening=listening,
+                formed=formed if masking.graph is not None else None,
+            )
         )
     return tuple(slots)
+
+
+def _along(bench: Bench, air: AirSetting) -> Along:
+    """Return what the canary and what takes its place are in a kind of slots, along the direction between them."""
+    canary, other, _ = sent_of(
+        air.scenario, worst_samples(air.scenario, air.signal.features, bench.classes), bench.fault
+    )
+    if bench.adjacency == "remove-one":
+        other = np.zeros_like(canary)
+    direction = (canary - other) / math.sqrt(math.fsum((canary - other) ** 2))
+    return float(canary @ direction), float(other @ direction)
 
 
 def isolating_trials(bench: Bench, worker: int, *, alone: bool = False) -> Trials:
@@ -142,21 +166,16 @@ def isolating_trials(bench: Bench, worker: int, *, alone: bool = False) -> Trial
     scenario, fault = bench.air.scenario, bench.fault
     masking, slots = masking_of(scenario), heard_slots(bench, worker, alone=alone)
     assert masking is not None
-    canaries = worst_samples(scenario, bench.air.signal.features, bench.classes)
-    canary, other, _ = sent_of(scenario, canaries, fault)
-    if bench.adjacency == "remove-one":
-        other = np.zeros_like(canary)
-    direction = (canary - other) / math.sqrt(math.fsum((canary - other) ** 2))
     scored = _Scored(
         seed=scenario.seed,
         slots=slots,
         masking=masking,
-        along=(float(canary @ direction), float(other @ direction)),
         alone=alone,
         fault=fault,
     )
     name = "one worker heard alone" if alone else "all workers heard"
-    return bench.run(name, min(_TRIALS_PER_BLOCK, bench.trials), scored, how=_in_words(slots, masking), normal=True)
+    how = _in_words(slots, masking) + (ONE_MODEL if has_rounds(scenario) else "")
+    return bench.run(name, min(_TRIALS_PER_BLOCK, bench.trials), scored, how=how, normal=True)
 
 
 def _in_words(slots: tuple[HeardSlot, ...], masking: Masking) -> str:

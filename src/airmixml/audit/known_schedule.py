@@ -26,9 +26,10 @@ import numpy as np
 import torch
 
 from airmixml.arrays import Doubles
-from airmixml.audit.canaries import faulty_sender, worst_samples
+from airmixml.audit.canaries import faulty_sender, has_rounds, worst_samples
 from airmixml.audit.noise_check import stated_noise_watts
-from airmixml.audit.trials import Bench, Trials, noise_source, seats_of_worker
+from airmixml.audit.rounds import ONE_MODEL, adaptive_trials, runs_adapt
+from airmixml.audit.trials import Bench, SlotKind, Trials, noise_source, seats_of_worker
 from airmixml.impairments.frame import frame_of
 from airmixml.output.numbers import plural
 from airmixml.radio.draws import AirSetting, SlotTensors
@@ -84,6 +85,8 @@ def known_schedule_trials(bench: Bench, worker: int, most_numbers_per_trial: int
     amplitude = torch.from_numpy(np.sqrt(beta / (noise_watts / 2.0)))[:, None]
     moved = (with_canary - without).double() * amplitude
     shift = float(moved.norm())
+    if runs_adapt(bench):
+        return adaptive_trials(bench, worker, shift)
     slots, symbols = with_canary.shape
     quadratures = "" if scenario.air.is_ideal else ", pilots with them, in both quadratures"
     if scenario.privacy.noise_kind.brought:
@@ -96,6 +99,7 @@ def known_schedule_trials(bench: Bench, worker: int, most_numbers_per_trial: int
         direction = (moved / moved.norm(dim=1, keepdim=True).clamp(min=1e-300)).float()
         with_canary, without = ((each * direction).sum(dim=1, keepdim=True) for each in (with_canary, without))
         moved = (with_canary - without).double() * amplitude
+    how += ONE_MODEL if has_rounds(scenario) else ""
     numbers = with_canary.numel()
     per_block = max(1, min(_MOST_TRIALS_PER_BLOCK, _NUMBERS_PER_BLOCK // max(numbers, 1), trials))
     at_once = max(1, min(per_block, _NUMBERS_AT_ONCE // max(numbers, 1)))
@@ -142,20 +146,33 @@ def _gains_over_noise(setting: AirSetting, drawn: SlotTensors, slot: torch.Tenso
 def _contributions(bench: Bench, worker: int) -> tuple[Doubles, torch.Tensor, torch.Tensor]:
     """Return beta of the slots that the worker sends in, and what it adds to them with the canary and without.
 
-    Slots x numbers, which are its symbols; on an air that is not ideal symbols and pilots, their real parts before the
+    Slots x numbers; a kind of slots that has fewer than another is filled up with zeros.
+    """
+    betas, *worlds = zip(*(_contributions_to(bench, kind, worker) for kind in bench.kinds), strict=True)
+    most = max(each.shape[1] for each in worlds[0])
+    with_canary, without = (
+        torch.cat([torch.nn.functional.pad(each, (0, most - each.shape[1])) for each in world]) for world in worlds
+    )
+    return np.concatenate(betas), with_canary, without
+
+
+def _contributions_to(bench: Bench, kind: SlotKind, worker: int) -> tuple[Doubles, torch.Tensor, torch.Tensor]:
+    """Return the same of one kind of slots, of a round under a model that is the same in all of them.
+
+    Numbers are the worker's symbols; on an air that is not ideal symbols and pilots, their real parts before the
     imaginary ones. Gains are over the noise where workers bring it.
     """
-    shares, betas, of_air = list[Doubles](), list[Doubles](), list[torch.Tensor]()
-    for drawn, draws, slot, seat in seats_of_worker(bench.air, worker):
+    air, shares, betas, of_air = kind.air, list[Doubles](), list[Doubles](), list[torch.Tensor]()
+    for drawn, draws, slot, seat in seats_of_worker(kind, worker):
         shares.append(draws.ratios[slot, seat])
         betas.append(draws.power_scale_watts[slot])
         if drawn.gains is not None and len(slot):
             where = torch.from_numpy(slot), torch.from_numpy(seat)
             masked = drawn.planned_ratios is not None
-            of_air.append(_gains_over_noise(bench.air, drawn, *where) if masked else drawn.gains.at(*where))
+            of_air.append(_gains_over_noise(air, drawn, *where) if masked else drawn.gains.at(*where))
     beta, ratios = np.concatenate(betas), torch.from_numpy(np.concatenate(shares))[:, None]
-    scenario, fault, removed = bench.air.scenario, bench.fault, bench.adjacency == "remove-one"
-    sender = faulty_sender(scenario, worst_samples(scenario, bench.air.signal.features, bench.classes), fault)
+    scenario, fault, removed = air.scenario, bench.fault, bench.adjacency == "remove-one"
+    sender = faulty_sender(scenario, worst_samples(scenario, air.signal.features, bench.classes), fault)
     rows, whole = torch.zeros((len(beta), 1), dtype=torch.int64), torch.ones_like(ratios)
 
     def in_both_worlds(received: Callable[[torch.Tensor], torch.Tensor]) -> tuple[Doubles, torch.Tensor, torch.Tensor]:
@@ -164,12 +181,12 @@ def _contributions(bench: Bench, worker: int) -> tuple[Doubles, torch.Tensor, to
 
     if not of_air:
         return in_both_worlds(lambda row: sender.weighted_sum(row, ratios))
-    frame = frame_of(scenario.air, bench.air.signal.symbols)
+    frame = frame_of(scenario.air, air.signal.symbols)
     gains = (ratios * torch.cat(of_air)).expand(-1, frame.pieces)
     on_symbols = gains.repeat_interleave(torch.tensor(frame.lengths), dim=1)
     if scenario.privacy.noise_kind.brought:
         return in_both_worlds(lambda row: on_symbols.real * sender.weighted_sum(row, whole))
-    pilots = fault.gain_factor * math.sqrt(bench.air.pilot_energy / frame.pilot_count) * gains[:, frame.pilot_pieces]
+    pilots = fault.gain_factor * math.sqrt(air.pilot_energy / frame.pilot_count) * gains[:, frame.pilot_pieces]
 
     def with_pilots(row: torch.Tensor) -> torch.Tensor:
         numbers = torch.cat([on_symbols * sender.weighted_sum(row, whole), pilots], dim=1)

@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.stats import binom, chi2, norm
+from scipy.stats import beta, binom, chi2, norm
 
 from airmixml.arrays import Doubles
 from airmixml.audit.faults import Fault
@@ -40,6 +40,9 @@ _MOST_ROUNDING: Final = 0.01
 _FEWEST_ADDED_UP: Final = 4
 _NUMBERS_AT_ONCE: Final = 1 << 22
 _GROUPS: Final = 8
+# Of these each slot is compared with each other.
+_KEPT_SLOTS: Final = 1024
+_KEPT_SYMBOLS: Final = 256
 _MANY: Final = 10_000_000
 # Runs go on to this many numbers, which tell a deviation to 5 %, or to so many runs.
 _ENOUGH_NUMBERS: Final = 5000
@@ -103,7 +106,7 @@ class NoiseMeter:
     """Takes in the noise of a run block by block; their size changes nothing."""
 
     def __init__(self, symbols: int, noise_watts: float) -> None:
-        self._symbols = symbols
+        self.symbols = symbols
         self._noise_watts = noise_watts
         self._groups = min(symbols, _GROUPS)
         self._slots = 0
@@ -115,10 +118,11 @@ class NoiseMeter:
         self._beyond = np.zeros(1 + len(_THRESHOLDS), dtype=np.int64)
         self._grouped: list[Doubles] = []
         self._used: list[NDArray[np.bool_]] = []
+        self._kept: list[torch.Tensor] = []  # of the first slots, the first symbols
 
     def add(self, received: torch.Tensor, clean: torch.Tensor, power_scale_watts: Doubles) -> None:
         """Take consecutive slots into account: received with noise and without it, slots x symbols; beta, slots."""
-        at_once = max(1, _NUMBERS_AT_ONCE // self._symbols)
+        at_once = max(1, _NUMBERS_AT_ONCE // self.symbols)
         for first in range(0, len(received), at_once):
             part = slice(first, first + at_once)
             self._add(received[part].cpu().double(), clean[part].cpu().double(), power_scale_watts[part])
@@ -140,19 +144,20 @@ class NoiseMeter:
         self._used.append(used)
         if not used.any():
             return
+        self._kept.append(noise[: max(0, _KEPT_SLOTS - self._slots), :_KEPT_SYMBOLS])
         squares = noise.square()
         slot_squares = squares.sum(dim=1)
         self._slots += len(noise)
         self._squares += float(slot_squares.sum())
-        self._row_squares += float(noise.sum(dim=1).square().sum()) / self._symbols
-        self._least_of_slots = min(self._least_of_slots, float(chi2.cdf(float(slot_squares.min()), self._symbols)))
+        self._row_squares += float(noise.sum(dim=1).square().sum()) / self.symbols
+        self._least_of_slots = min(self._least_of_slots, float(chi2.cdf(float(slot_squares.min()), self.symbols)))
         self._symbol_sums += noise.sum(dim=0)
         self._symbol_squares += squares.sum(dim=0)
         self._beyond += [int((noise > 0.0).sum()), *(int((squares > limit**2).sum()) for limit in _THRESHOLDS)]
 
     def finish(self, failure: float, runs: int = 1, of: str = NoiseCheck.of) -> NoiseCheck:
         """Return what was found in so many runs, each check failing by chance with that probability at most."""
-        slots, numbers = self._slots, self._slots * self._symbols
+        slots, numbers = self._slots, self._slots * self.symbols
         left_out = sum(map(len, self._used)) - slots
         if not numbers:
             return NoiseCheck(runs=runs, slots=0, slots_left_out=left_out, numbers=0, failure=failure, of=of)
@@ -160,13 +165,14 @@ class NoiseMeter:
         excess = max(1.0, self._squares / numbers)
         least_of_symbols = float(chi2.cdf(float(self._symbol_squares.min()), slots))
         quietest = [
-            2.0 * slots * self._least_of_slots if self._symbols >= _FEWEST_ADDED_UP else 1.0,
-            2.0 * self._symbols * least_of_symbols if slots >= _FEWEST_ADDED_UP else 1.0,
+            2.0 * slots * self._least_of_slots if self.symbols >= _FEWEST_ADDED_UP else 1.0,
+            2.0 * self.symbols * least_of_symbols if slots >= _FEWEST_ADDED_UP else 1.0,
         ]
         alike = [
-            float(chi2.sf(float(self._symbol_sums.square().sum()) / slots / excess, self._symbols)) if slots > 1 else 1,
-            float(chi2.sf(self._row_squares / excess, slots)) if self._symbols > 1 else 1.0,
+            float(chi2.sf(float(self._symbol_sums.square().sum()) / slots / excess, self.symbols)) if slots > 1 else 1,
+            float(chi2.sf(self._row_squares / excess, slots)) if self.symbols > 1 else 1.0,
             self._lag_p_value(excess),
+            self._pair_p_value(),
         ]
         louder = float(chi2.sf(self._squares, numbers)) < failure
         return NoiseCheck(
@@ -185,11 +191,25 @@ class NoiseMeter:
 
     def _shape_p_value(self) -> float:
         """Return how likely the numbers beyond 0 and beyond 1, 2 and 3 deviations are as far off, for all counts."""
-        numbers = self._slots * self._symbols
+        numbers = self._slots * self.symbols
         chances = np.array([0.5, *(2.0 * norm.sf(limit) for limit in _THRESHOLDS)])
         below = binom.cdf(self._beyond, numbers, chances)
         above = binom.sf(self._beyond - 1, numbers, chances)
         return min(1.0, float(2.0 * len(chances) * np.minimum(below, above).min()))
+
+    def _pair_p_value(self) -> float:
+        """Return how likely two slots, of the first ones, are as much alike as the two that are most so.
+
+        The squared cosine between independent standard normal vectors of n numbers has the law Beta(1/2, (n - 1) / 2).
+        """
+        noise = torch.cat(self._kept)
+        slots, symbols = noise.shape
+        if slots < 2 or symbols < _FEWEST_ADDED_UP:
+            return 1.0
+        noise = torch.nn.functional.normalize(noise)
+        largest = float((noise @ noise.T).fill_diagonal_(0.0).square().max())
+        pairs = slots * (slots - 1) / 2
+        return min(1.0, pairs * float(beta.sf(min(largest, 1.0), 0.5, (symbols - 1) / 2.0)))
 
     def _lag_p_value(self, excess: float) -> float:
         """Return a bound on how likely slots some lag apart are as much alike as at the lag where they are most so.
@@ -239,28 +259,45 @@ def heard_blocks(
     Received is slots x symbols. The meter is told of the noise of every slot, as it was before the server divided by
     the mean gain of an imperfect air.
     """
-    weight, slots = scenario.workers.label_weight, scenario.radio.slots
+    slots = scenario.radio.slots
     progress("one run", 0, slots)
     for block in simulate_blocks(scenario, dataset, population, speed=speed, sender=sender):
         with using_threads(speed.threads):
-            received = torch.cat([block.inputs, block.labels * weight], dim=1)
-            clean = torch.cat([block.clean_inputs, block.clean_labels * weight], dim=1)
-            if fault.noise_factor != 1.0:
-                received = clean + (received - clean) * fault.noise_factor
-            if meter is not None:
-                gain: torch.Tensor | float = 1.0
-                if block.divisor is not None:
-                    frame = frame_of(scenario.air, received.shape[1])
-                    lengths = torch.tensor(frame.lengths, device=received.device)
-                    gain = block.divisor.abs().expand(-1, frame.pieces).repeat_interleave(lengths, dim=1)
-                meter.add(received * gain, clean * gain, block.draws.power_scale_watts)
-            yield received, block
+            yield heard(scenario, block, fault, meter), block
         progress("one run", block.first_slot + block.slots, slots)
 
 
-def runs_needed(scenario: Scenario, symbols: int) -> int:
+def heard(scenario: Scenario, block: MixtureBlock, fault: Fault, meter: NoiseMeter | None) -> torch.Tensor:
+    """Return what reaches the adversary of a block, slots x symbols, and tell the meter of its noise.
+
+    A meter of fewer symbols is told of the first ones alone.
+    """
+    weight = scenario.workers.label_weight
+    received = torch.cat([block.inputs, block.labels * weight], dim=1)
+    clean = torch.cat([block.clean_inputs, block.clean_labels * weight], dim=1)
+    if fault.noise_factor != 1.0:
+        received = clean + (received - clean) * fault.noise_factor
+    if meter is not None:
+        gain, some = torch.ones((), device=received.device), slice(meter.symbols)
+        if block.divisor is not None:
+            frame = frame_of(scenario.air, received.shape[1])
+            lengths = torch.tensor(frame.lengths, device=received.device)
+            gain = block.divisor.abs().expand(-1, frame.pieces).repeat_interleave(lengths, dim=1)
+        meter.add((received * gain)[:, some], (clean * gain)[:, some], block.draws.power_scale_watts)
+    return received
+
+
+def runs_needed(slots: int, symbols: int) -> int:
     """Return how many runs have enough noise between them to be measured."""
-    return min(-(-_ENOUGH_NUMBERS // (scenario.radio.slots * symbols)), _MOST_RUNS)
+    return min(-(-_ENOUGH_NUMBERS // (slots * symbols)), _MOST_RUNS)
+
+
+def seeds_of(scenario: Scenario, runs: int, stage: str, progress: Progress) -> Iterator[Scenario]:
+    """Yield the scenario with its own seed and those that follow; after the largest comes 0."""
+    for run in range(runs):
+        progress(stage, run, runs)
+        yield scenario.with_seed((scenario.seed + run) % _SEEDS)
+    progress(stage, runs, runs)
 
 
 def check_noise(
@@ -269,17 +306,13 @@ def check_noise(
     """Run all slots of a scenario on its own data, and return what their noise is like.
 
     Few slots tell little of it, so runs with the seeds that follow are added until there are enough numbers or runs.
-    After the largest seed comes 0.
     """
-    meter, runs = NoiseMeter(symbols, stated_noise_watts(scenario)), runs_needed(scenario, symbols)
-    for run in range(runs):
-        context.progress(_STAGE, run, runs)
-        seeded = scenario.with_seed((scenario.seed + run) % _SEEDS)
+    meter, runs = NoiseMeter(symbols, stated_noise_watts(scenario)), runs_needed(scenario.radio.slots, symbols)
+    for seeded in seeds_of(scenario, runs, _STAGE, context.progress):
         population = deploy(seeded.workers, dataset.train_samples, Streams(seeded.seed))
         centred = centre_privately([seeded], dataset, population)
         for _ in heard_blocks(seeded, centred, population, fault, context.speed, meter):
             pass
-    context.progress(_STAGE, runs, runs)
     return meter.finish(failure, runs)
 
 

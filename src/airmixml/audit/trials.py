@@ -17,18 +17,27 @@ from airmixml.arrays import Doubles, Integers
 from airmixml.audit.faults import Fault
 from airmixml.audit.noise_check import NoiseCheck
 from airmixml.devices import using_threads
-from airmixml.radio.draws import AirSetting, SlotDraws, SlotTensors, draw_blocks, suitable_block
+from airmixml.radio.draws import (
+    AirSetting,
+    SlotDraws,
+    SlotTensors,
+    draw_slots,
+    slots_of_rounds,
+    suitable_block,
+)
 from airmixml.scenario import RunContext
 from airmixml.storage.results import ResultStore, from_plain, to_plain
 from airmixml.streams import Streams
+from airmixml.threads import in_order
 
 Blocks = list[Doubles]
 ScoreBlock = Callable[[int, int], Doubles]
 """Returns the scores of a block, 2 x trials, from its number and its trials; it is sent to other processes."""
 _TRIALS: Final = "trials.npz"
 NOISE: Final = "noise.json"  # of a real run
+ROUNDS_NOISE: Final = "rounds-noise.json"  # of its rounds
 ADDED_NOISE: Final = "added-noise.json"  # that workers add to hide themselves
-KEPT_FILES: Final = (_TRIALS, NOISE, ADDED_NOISE)
+KEPT_FILES: Final = (_TRIALS, NOISE, ROUNDS_NOISE, ADDED_NOISE)
 
 
 class Keeper:
@@ -49,7 +58,7 @@ class Keeper:
                 )
                 or {}
             )
-            for name in (NOISE, ADDED_NOISE):
+            for name in (NOISE, ROUNDS_NOISE, ADDED_NOISE):
                 if check := self._store.load(name, lambda values, _: from_plain(NoiseCheck, values)):
                     self.checks[name] = check
         self.resumed_blocks = sum(map(len, self._blocks.values()))
@@ -93,6 +102,20 @@ class Trials:
         return {"with_canary": len(self.scores_in), "without": len(self.scores_out), "how": self.how}
 
 
+@dataclass(frozen=True, eq=False)
+class SlotKind:
+    """Slots in which workers send the same kind of vectors, by their numbers."""
+
+    air: AirSetting
+    slots: range
+
+    def drawn(self, block_slots: int = 0) -> Iterator[SlotTensors]:
+        """Yield them as a run of that seed draws them, in blocks of that size (0: what suits)."""
+        size = block_slots or suitable_block(self.air)
+        blocks = [self.slots[first : first + size] for first in range(0, len(self.slots), size)]
+        return in_order(lambda slots: draw_slots(self.air, slots), blocks, 0)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Bench:
     """What all trials of an audit have in common."""
@@ -104,6 +127,13 @@ class Bench:
     fault: Fault
     keeper: Keeper
     context: RunContext
+    rounds: AirSetting | None = None  # of the rounds that follow the slots, if any do
+
+    @property
+    def kinds(self) -> list[SlotKind]:
+        """The scenario's own slots, and its rounds."""
+        own = SlotKind(self.air, range(self.air.scenario.radio.slots))
+        return [own] if self.rounds is None else [own, SlotKind(self.rounds, slots_of_rounds(self.air.scenario))]
 
     def run(
         self,
@@ -144,9 +174,11 @@ def prepare_blocks(shared: tuple[ScoreBlock, int]) -> Callable[[tuple[int, int]]
     return score
 
 
-def seats_of_worker(air: AirSetting, worker: int) -> Iterator[tuple[SlotTensors, SlotDraws, Integers, Integers]]:
-    """Yield, block by block as a run of that seed draws them, slots, and in which of them and where a worker sends."""
-    for drawn in draw_blocks(air, suitable_block(air)):
+def seats_of_worker(
+    kind: SlotKind, worker: int, block_slots: int = 0
+) -> Iterator[tuple[SlotTensors, SlotDraws, Integers, Integers]]:
+    """Yield, block by block, slots, and in which of them and where a worker sends."""
+    for drawn in kind.drawn(block_slots):
         draws = drawn.numpy()
         slot, seat = np.nonzero((draws.scheduled_workers == worker) & (draws.ratios > 0.0))
         yield drawn, draws, slot, seat

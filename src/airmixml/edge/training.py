@@ -138,7 +138,7 @@ def learn_family(
         yield from (_learn_by_rounds(each, dataset, population, context) for each in scenarios)
         return
     sent: Sequence[Transmission]
-    collected: list[_Moments] = []
+    collected: list[CollectedMoments] = []
     where: dict[str, Any] = {"dataset": dataset, "population": population, "context": context, "store": shards}
     if scenarios[0].learner.closed_form:
         sent, collected = gather_family(scenarios, _gather_moments, **where)
@@ -161,23 +161,26 @@ def learn_family(
 
 
 @dataclass(frozen=True)
-class _Moments:
+class CollectedMoments:
     """Adds up the moments of blocks, wherever they are simulated."""
 
     collector: MomentsCollector
 
     def add(self, block: MixtureBlock) -> None:
+        """Take a block into account."""
         self.collector.add(block.inputs, block.labels)
 
     def sums(self) -> Sums:
+        """Return what adds up over the parts of a run."""
         return self.collector.sums()
 
     def merge(self, sums: Sums) -> None:
+        """Take the next part into account."""
         self.collector.merge(sums)
 
 
-def _gather_moments(scenario: Scenario, sent: DataSet, _slots: range) -> _Moments:
-    return _Moments(collector_for(scenario, sent))
+def _gather_moments(scenario: Scenario, sent: DataSet, _slots: range) -> CollectedMoments:
+    return CollectedMoments(collector_for(scenario, sent))
 
 
 def collector_for(scenario: Scenario, dataset: DataSet) -> MomentsCollector:

@@ -303,7 +303,7 @@ def receive_slots(
         # The last to be received may take the place of the noise: fresh memory costs as much as the sum.
         place = noise if number == len(settings) - 1 else None
         reception = receive(setting, arrival, powered, noise, place)
-        blocks.append(_as_block(setting, reception, powered, slots.start))
+        blocks.append(as_block(setting, reception, powered, slots.start))
     return blocks
 
 
@@ -318,7 +318,7 @@ def check_finite(scenario: Scenario, block: MixtureBlock) -> None:
         )
 
 
-def _as_block(setting: AirSetting, reception: Reception, draws: SlotTensors, first_slot: int) -> MixtureBlock:
+def as_block(setting: AirSetting, reception: Reception, draws: SlotTensors, first_slot: int) -> MixtureBlock:
     """Return what was received, inputs and labels apart."""
     inputs, noise = setting.signal.input_symbols, setting.scenario.privacy.noise_kind
     # Only with the noise on it may a sum be rounded to float32: see workers/private_sums.py.

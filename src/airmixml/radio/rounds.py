@@ -37,11 +37,11 @@ class RoundsOnAir:
         device = find_device(air.speed.device)
         self.air, self.report, self._follow, self._progress = air, report, follow, progress
         (self.setting,) = air.settings
-        self._payload = make_sender(
+        self.payload = make_sender(
             self.setting.scenario, air.dataset, device, secret=self.setting.secret, holdings=air.population.holdings
         )
         self._holder = torch.from_numpy(air.population.sample_index).to(device)
-        self._slots, self.done = slots, 0
+        self.slots, self.done = slots, 0
         self.examples: MixtureBlock | None = None
         self.kept: list[Round] = []
 
@@ -65,29 +65,33 @@ class RoundsOnAir:
         return cls(air, report, range(air.slots), follow=False, progress=context.progress)
 
     def __len__(self) -> int:
-        return len(self._slots)
+        return len(self.slots)
 
     def send(self, told: Broadcast) -> Round:
         """Broadcast the model, run one slot, and return what was received."""
         self._progress("rounds", self.done, len(self))
-        gradients: Gradients = self._payload  # type: ignore[assignment]
+        gradients: Gradients = self.payload  # type: ignore[assignment]
         gradients.broadcast(told)
-        slot = self._slots[self.done]
-        with using_threads(self.air.speed.threads):
-            (block,) = receive_slots([self.setting], self._payload, self._holder, range(slot, slot + 1))
+        block = self.receive(self.slots[self.done])
         check_finite(self.report.scenario, block)
         self.last = block
-        if self._follow:
-            self.report.add_draws(block.drawn, of_rounds=True)
-        else:
-            self.report.add(block)
-            self.examples = self.examples or block.head(1)
         self.done += 1
         self._progress("rounds", self.done, len(self))
         signal = self.setting.signal
         gradient = block.inputs[0].double().reshape(signal.classes, signal.features).T / gradients.unit
         self.kept.append(Round(told, gradient, self._deviation(block) / gradients.unit))
         return self.kept[-1]
+
+    def receive(self, slot: int) -> MixtureBlock:
+        """Run the slot of a round, and have the report count it."""
+        with using_threads(self.air.speed.threads):
+            (block,) = receive_slots([self.setting], self.payload, self._holder, range(slot, slot + 1))
+        if self._follow:
+            self.report.add_draws(block.drawn, of_rounds=True)
+        else:
+            self.report.add(block)
+            self.examples = self.examples or block.head(1)
+        return block
 
     def _deviation(self, block: MixtureBlock) -> float:
         """Return that of the noise on a symbol: as measured, or as known from the powers."""
