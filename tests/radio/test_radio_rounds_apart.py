@@ -1,9 +1,14 @@
 """Rounds share nothing with the slots before them, and are planned as they are sent."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from airmixml import Scenario
+from airmixml.edge import train
+from airmixml.errors import ScenarioError
+from airmixml.radio import simulate
 from airmixml.radio.draws import AirSetting, draw_noise, slots_of_rounds
 from airmixml.radio.tally import placed_distances, rehearse
 from airmixml.runs.spending import planned_losses
@@ -20,9 +25,7 @@ def with_rounds(preset: str = "private-mnist-rounds", *settings: str) -> Scenari
 def test_no_round_has_noise_of_the_moments(protected: bool) -> None:
     scenario = with_rounds()
     distances, secret = placed_distances(scenario), Secret() if protected else None
-    import dataclasses
-
-    own = dataclasses.replace(AirSetting.of(scenario, FEATURES, CLASSES, distances), secret=secret)
+    own = replace(AirSetting.of(scenario, FEATURES, CLASSES, distances), secret=secret)
     rounds = AirSetting.of_rounds(scenario, FEATURES, CLASSES, distances, secret=secret)
     moments = draw_noise(own, range(scenario.radio.slots)).double().numpy().ravel()
     for slot in slots_of_rounds(scenario):
@@ -51,3 +54,15 @@ def test_integers_are_planned_as_they_are_sent(setting: str) -> None:
     planned = planned_losses(scenario, FEATURES, CLASSES)["server"]
     assert planned is not None
     assert planned.squared_mu.max() >= sent * (1.0 - 1e-9)
+
+
+def test_rounds_of_the_same_slots_are_run_once() -> None:
+    mixtures = simulate(Scenario.preset("trustless-digits-rounds"), secret=Secret())
+    train(mixtures)
+    with pytest.raises(ScenarioError, match="already"):
+        train(mixtures)
+
+
+def test_gradients_alone_have_no_rounds_besides() -> None:
+    with pytest.raises(ScenarioError, match=r"learner\.rounds = 8: must be 0"):
+        rehearse(with_rounds("trustless-digits-rounds", "workers.sends=gradients"), FEATURES, CLASSES)

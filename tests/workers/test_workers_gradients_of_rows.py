@@ -11,7 +11,9 @@ from airmixml.workers.signal import Signal
 FEATURES, ROWS_BOUND, CLIP = 4, 10.0, 0.2
 
 
-def sums(inputs: Any, labels: Any, *, rows_bound: float, biases: float = 0.0, classes: bool = True) -> tuple[Any, float]:
+def sums(
+    inputs: Any, labels: Any, *, rows_bound: float, biases: float = 0.0, classes: bool = True
+) -> tuple[Any, float]:
     """Return what a worker with all rows sends, and one without the last of them; and the declared norm."""
     rows = np.arange(len(inputs))[None].repeat(2, axis=0)
     present = np.ones(rows.shape, dtype=np.float32)
@@ -26,9 +28,7 @@ def sums(inputs: Any, labels: Any, *, rows_bound: float, biases: float = 0.0, cl
         present=present,
         rows_bound=rows_bound,
     )
-    told = Broadcast(
-        weights=np.zeros((FEATURES, outputs)), biases=np.full(outputs, biases), clip=CLIP, classes=classes
-    )
+    told = Broadcast(weights=np.zeros((FEATURES, outputs)), biases=np.full(outputs, biases), clip=CLIP, classes=classes)
     payload.broadcast(told)
     return payload.vectors(np.arange(2)), payload.largest_norm
 

@@ -201,9 +201,7 @@ def draw_slots(setting: AirSetting, slots: range, device: torch.device = CPU) ->
     """Draw consecutive slots up to the noise (Algorithm 1, lines 5 to 12); they depend on their numbers alone."""
     scenario = setting.scenario
     radio, mixing = scenario.radio, scenario.mixing
-    schedule, fading, ratio_words, dealing = (
-        slot_words(setting.streams, name, device) for name in _STREAMS_OF_SLOTS
-    )
+    schedule, fading, ratio_words, dealing = (slot_words(setting.streams, name, device) for name in _STREAMS_OF_SLOTS)
     scheduled_workers = draw_schedule_of(scenario, slots, schedule)
     gain = torch.from_numpy(setting.worker_path_gain).to(device)
     seats = None
