@@ -41,6 +41,7 @@ StreamName = Literal[
 _STREAM_KEYS: Final[dict[StreamName, int]] = {name: key for key, name in enumerate(get_args(StreamName))}
 
 SLOTS_PER_CHAPTER: Final = 128
+_MOST_STREAMS: Final = 1000
 
 
 # Who sends when, with which share, and the noise, that on pilots and on the other quadrature (air) included; and who
@@ -79,6 +80,7 @@ class Streams:
 
     seed: int
     secret: Secret | None = field(default=None, repr=False)
+    kind: int = 0  # of slots: those that take another number of words have sequences of their own
 
     def generator(self, name: StreamName, chapter: int = 0) -> np.random.Generator:
         """Return a fresh generator of the stream ``name``, at the start of ``chapter``."""
@@ -90,14 +92,16 @@ class Streams:
 
     def hidden_number(self, name: StreamName) -> int | None:
         """Return the number of a stream whose slots are drawn from the secret, and None if the seed decides them."""
-        return _STREAM_KEYS[name] if self.secret is not None and name in _HIDES else None
+        number = _STREAM_KEYS[name] + _MOST_STREAMS * self.kind
+        return number if self.secret is not None and name in _HIDES else None
 
     def key(self, name: StreamName) -> tuple[int, int]:
         """Return the two words, of 64 bits each, that name a counter-based sequence of the seed."""
-        return _key(self.seed, _STREAM_KEYS[name])
+        return _key(self.seed, _STREAM_KEYS[name], self.kind)
 
 
 @lru_cache(maxsize=256)
-def _key(seed: int, stream: int) -> tuple[int, int]:
-    first, second = np.random.SeedSequence(seed, spawn_key=(stream,)).generate_state(2, np.uint64)
+def _key(seed: int, stream: int, kind: int) -> tuple[int, int]:
+    spawn_key = (stream, 0, kind) if kind else (stream,)
+    first, second = np.random.SeedSequence(seed, spawn_key=spawn_key).generate_state(2, np.uint64)
     return int(first), int(second)

@@ -38,7 +38,7 @@ from airmixml.radio.masking import masking_of
 from airmixml.radio.power import check_added_power
 from airmixml.radio.power_calibration import asked_received_watts, slots_target
 from airmixml.radio.row_privacy import RowPrivacy, plan_row_privacy, row_statements
-from airmixml.radio.system import adversary_named, planned_design, sensitivity_of
+from airmixml.radio.system import System, adversary_named
 from airmixml.registries import ACCOUNTANTS, ADVERSARIES
 from airmixml.scenario import Air, Scenario, keys_in_force
 from airmixml.scenario.air_words import titled
@@ -204,9 +204,8 @@ def account_scenario(
         tally = rehearse(scenario, input_dim, label_dim, progress=progress, engine=engine, holding=holding)
         design = tally.design
     else:
-        sensitivity = sensitivity_of(scenario, input_dim, label_dim)
-        received_watts = asked_received_watts(scenario, sensitivity, None)
-        design = planned_design(scenario, sensitivity, received_watts=received_watts)
+        system = System.of(scenario, input_dim, label_dim)
+        design = system.design(asked_received_watts(scenario, system.sensitivity, None))
     # Of somebody whom nothing hides from there is nothing to say.
     names = [name for name in ADVERSARIES.names if name != Everyone.name or design.says(facts.WorkersNoise)]
     adversaries = tuple(adversary_named(name, scenario) for name in names)

@@ -51,6 +51,12 @@ class AirSetting:
     radiated_share: float = 1.0  # what a worker radiates on average over a slot per watt of transmit power
     integers: IntegerSums | None = None  # where workers send integers
     secret: Secret | None = None  # what hides the data is drawn from; None: from the seed
+    in_rounds: bool = False  # whether these slots follow others, of another length
+
+    @property
+    def streams(self) -> Streams:
+        """What slots are drawn from; slots of another length must not share a sequence, whatever their numbers."""
+        return Streams(self.scenario.seed, self.secret, kind=int(self.in_rounds))
 
     @property
     def masking(self) -> Masking | None:
@@ -79,7 +85,7 @@ class AirSetting:
         received_watts = asked_received_watts(scenario, whole.sensitivity, distance_metres) * whole.round_strength
         if whole.of_rounds.integers is not None:
             received_watts = whole.of_rounds.integers.received_watts
-        return replace(cls._of_system(whole.of_rounds, received_watts, distance_metres), secret=secret)
+        return replace(cls._of_system(whole.of_rounds, received_watts, distance_metres), secret=secret, in_rounds=True)
 
     @classmethod
     def _of_system(cls, system: System, received_watts: float, distance_metres: Doubles) -> Self:
@@ -195,9 +201,7 @@ def draw_slots(setting: AirSetting, slots: range, device: torch.device = CPU) ->
     """Draw consecutive slots up to the noise (Algorithm 1, lines 5 to 12); they depend on their numbers alone."""
     scenario = setting.scenario
     radio, mixing = scenario.radio, scenario.mixing
-    schedule, fading, ratio_words, dealing = (
-        slot_words(Streams(scenario.seed, setting.secret), name, device) for name in _STREAMS_OF_SLOTS
-    )
+    schedule, fading, ratio_words, dealing = (slot_words(setting.streams, name, device) for name in _STREAMS_OF_SLOTS)
     scheduled_workers = draw_schedule_of(scenario, slots, schedule)
     gain = torch.from_numpy(setting.worker_path_gain).to(device)
     seats = None
@@ -208,7 +212,7 @@ def draw_slots(setting: AirSetting, slots: range, device: torch.device = CPU) ->
             workers=scheduled_workers,
             magnitude=gain[scheduled_workers],
             path_gain=gain[scheduled_workers],
-            source=slot_words(Streams(scenario.seed, setting.secret), "air", device),
+            source=slot_words(setting.streams, "air", device),
             in_slot=scheduled_workers.shape[1],
         )
     echoes = None if seats is None else echoes_of(scenario)
@@ -286,7 +290,7 @@ def slots_of_rounds(scenario: Scenario) -> range:
 
 def draw_noise(setting: AirSetting, slots: range, device: torch.device = CPU) -> torch.Tensor:
     """Draw the noise of consecutive slots: independent standard normal values; slots x symbols."""
-    source = slot_words(Streams(setting.scenario.seed, setting.secret), "noise", device)
+    source = slot_words(setting.streams, "noise", device)
     return source.normals(slots, setting.signal.symbols)
 
 

@@ -5,6 +5,8 @@ mean gain that the pilot of the block tells, as in every other slot.
 """
 
 import math
+from dataclasses import replace
+from typing import Final
 
 import numpy as np
 import torch
@@ -20,6 +22,8 @@ from airmixml.scenario import Scenario
 from airmixml.streams import Streams
 from airmixml.workers import Population
 from airmixml.workers.private_sums import add_up_rows, rounding_backoff
+
+_OF_THE_MEAN: Final = 2  # kind of slot, beside the scenario's own and rounds
 
 
 def impaired_mean(
@@ -40,7 +44,7 @@ def impaired_mean(
     the sequences that gains are drawn from its number is the one after the last.
     """
     radio, count, features = scenario.radio, population.count, inputs.shape[1]
-    source, frame = slot_words(streams, "air", CPU), frame_of(scenario.air, features)
+    source, frame = slot_words(replace(streams, kind=_OF_THE_MEAN), "air", CPU), frame_of(scenario.air, features)
     here = range(radio.slots, radio.slots + 1)
     gain = path_gain(population.distance_metres, radio.path_loss_exponent, radio.unit_path_loss_db)
     magnitude = torch.from_numpy(gain)[None]

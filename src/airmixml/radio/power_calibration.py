@@ -55,6 +55,11 @@ def check_privacy_target(scenario: Scenario) -> None:
             "workers.count, radio.scheduled or privacy.delta is 0: the number of rows decides it; use "
             "airmixml.settle(scenario) to read that from the data, or scenario.settled(rows)"
         )
+    if scenario.workers.sends == "gradients" and scenario.learner.rounds:
+        raise ScenarioError(
+            f'learner.rounds = {scenario.learner.rounds}: must be 0 where workers.sends = "gradients": all slots are '
+            "rounds there, as many as radio.slots says"
+        )
     privacy = scenario.privacy
     silent = System.moving(scenario, Sensitivity(removal=1.0, replacement=1.0)).design(0.0)
     adversary = adversary_named(privacy.adversary, scenario)

@@ -29,7 +29,6 @@ from airmixml.radio.transmitters import TransmitterErrors, kept_of_pilots
 from airmixml.randomness.distributions import normal_pairs
 from airmixml.randomness.slot_words import SlotWords, slot_words
 from airmixml.scenario import Air
-from airmixml.streams import Streams
 from airmixml.workers.payloads import Payload, Places
 
 _DOUBT: Final = 4.0  # noise alone passes for a gain with probability exp(-4)
@@ -120,7 +119,7 @@ def arrive(setting: AirSetting, payload: Payload, index: torch.Tensor, drawn: Sl
         return Arrival(slots=slots, payload=payload, index=index, clean=payload.weighted_sum(index, drawn.ratios))
     scenario, device = setting.scenario, index.device
     frame, air = frame_of(scenario.air, setting.signal.symbols), scenario.air
-    source = slot_words(Streams(scenario.seed, setting.secret), "air", device)
+    source = slot_words(setting.streams, "air", device)
     divisor = _divisor(setting, frame, drawn, slots, source)
     probed = payload.probed_symbols().to(device)
     if smears(air) and not setting.signal.moments:

@@ -12,6 +12,7 @@ from typing import Self
 import torch
 
 from airmixml.devices import find_device, using_threads
+from airmixml.errors import ScenarioError
 from airmixml.progress import Progress
 from airmixml.radio.draws import AirSetting, slots_of_rounds
 from airmixml.radio.mixtures import AirReport, MixtureBlock, check_finite, receive_slots
@@ -48,6 +49,8 @@ class RoundsOnAir:
     @classmethod
     def after(cls, sent: Transmission, context: RunContext) -> Self:
         """Return the rounds that follow the slots of a transmission."""
+        if sent.rounds:  # their noise would be the same, whatever is broadcast
+            raise ScenarioError("the rounds of these slots were run already; simulate the scenario again")
         dataset, population = sent.dataset, sent.population
         distance_metres = population.distance_metres
         setting = AirSetting.of_rounds(

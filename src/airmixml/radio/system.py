@@ -67,7 +67,7 @@ class System:
         Rounds and other slots share mu^2 as the scenario says, and are equal among themselves. Vectors of both are
         as long at most, so received powers are in the same proportion.
         """
-        if not self.rounds:
+        if not (self.rounds and self.scenario.mixing.power_policy.keeps_target):
             return 1.0
         share = self.scenario.rounds_share
         if self.integers is not None and self.of_rounds.integers is not None:

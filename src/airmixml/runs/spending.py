@@ -23,7 +23,7 @@ from airmixml.progress import Progress, silent
 from airmixml.radio.centring import CentringSlot, plan_centring
 from airmixml.radio.path_loss import weakest_gain
 from airmixml.radio.power_calibration import asked_received_watts, slots_target
-from airmixml.radio.system import adversary_named, planned_design, sensitivity_of
+from airmixml.radio.system import System, adversary_named
 from airmixml.radio.tally import placed_distances
 from airmixml.radio.transmission import Transmission
 from airmixml.registries import ADVERSARIES
@@ -200,14 +200,10 @@ def planned_losses(scenario: Scenario, input_dim: int, label_dim: int) -> dict[s
             'no ledger can check it before; use mixing.power = "dp" or "fixed"'
         )
     distance_metres = placed_distances(scenario)
-    sensitivity = sensitivity_of(scenario, input_dim, label_dim)
-    asked_watts = asked_received_watts(scenario, sensitivity, distance_metres)
-    design = planned_design(
-        scenario,
-        sensitivity,
-        received_watts=policy.largest_received_watts(scenario, asked_watts),
-        floor=weakest_gain(scenario, distance_metres),
-    )
+    system = System.of(scenario, input_dim, label_dim)
+    asked_watts = asked_received_watts(scenario, system.sensitivity, distance_metres)
+    received_watts = policy.largest_received_watts(scenario, asked_watts)
+    design = system.design(received_watts, weakest_gain(scenario, distance_metres))
     averaged = input_dim - (1 if scenario.workers.constant else 0)
     return losses_of(scenario, design, plan_centring(scenario, averaged, distance_metres))
 

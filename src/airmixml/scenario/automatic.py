@@ -47,7 +47,8 @@ def choose(
         centred = classes and restored and not workers.several_rows
         workers = replace(workers, label_code="centred" if centred else "one-hot")
     if str(learner.rounds) == AUTO:
-        learner = replace(learner, rounds=_ROUNDS if rounds_refusal(workers, radio) == "" else 0)
+        follow = workers.sends == "moments" and not rounds_refusal(workers, radio)
+        learner = replace(learner, rounds=_ROUNDS if follow else 0)
     if learner.model == AUTO:
         learner = replace(learner, model="lda" if classes and not learner.rounds else "ridge")
     return workers, learner

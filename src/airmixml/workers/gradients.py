@@ -149,6 +149,9 @@ class Gradients(PoolPayload):
         """Errors of each row of the pool, rows x outputs, and what each holding multiplies its rows with; pool."""
         told = self._told
         errors = told.errors(self.inputs, self.one_hot)
+        if self.rows is not None:  # a row has its part of the sum, and no more
+            alone = np.sqrt(self._squared_norms * (errors**2).sum(axis=1))
+            errors *= np.minimum(1.0, told.clip / np.maximum(alone, _SHORTEST))[:, None]
         lengths, most = self._lengths(errors), self.rows_bound * told.clip
         return errors, self.unit / self.rows_bound * np.minimum(1.0, most / np.maximum(lengths, _SHORTEST))
 
