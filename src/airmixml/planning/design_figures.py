@@ -39,7 +39,7 @@ def draw_account(
         line, marker = _ADVERSARY_LINES.get(adversary, "-."), "." if adversary == "release" else ""
         label, colour = f"{adversary}: {accountant}", accountant_colour(accountant)
         axis.plot(slots, np.maximum(epsilons, 1e-6), line, color=colour, marker=marker, label=label)
-    axis.set(xscale="log", yscale="log", xlabel="slots", ylabel=f"ε at δ = {account.delta:g} (log)")
+    axis.set(xscale="log", yscale="log", xlabel=_slots_label(account), ylabel=f"ε at δ = {account.delta:g} (log)")
     title = f"{account.title}: {design.scheduled:,} of {design.workers:,} workers per slot, "
     title += f"noise multiplier {design.noise_multiplier(account.adjacency):.3g}, {account.adjacency}"
     if len(set(slots)) <= _FEW_SLOTS:
@@ -47,6 +47,10 @@ def draw_account(
         axis.set_xticks([], minor=True)
     finish_axis(axis, title, legend=8, **_BESIDE)
     return saved(figure, path)
+
+
+def _slots_label(account: Account) -> str:
+    return f"slots, the last {account.rounds:,} of them rounds" if account.rounds else "slots"
 
 
 def frontier(options: tuple[Option, ...]) -> list[Option]:
