@@ -65,7 +65,8 @@ def frontier(options: tuple[Option, ...]) -> list[Option]:
 def draw_plan(plan: Plan, scenario: Scenario, path: Path | None = None) -> Figure:
     """Draw signal against energy with the frontier, and signal against alpha; then what is recommended, if it is."""
     rehearsal = None if plan.recommended is None else plan.recommended.rehearsal
-    rows = bool(plan.options) + (plan.recommended is not None) + (rehearsal is not None)
+    with_rounds = rehearsal is not None and any(each.design.rounds for each in rehearsal.tried)
+    rows = bool(plan.options) + (plan.recommended is not None) + (rehearsal is not None) + with_rounds
     privacy = scenario.privacy
     target = f"ε = {privacy.epsilon:g}, δ = {privacy.delta:g} ({privacy.accountant}, {privacy.adversary})"
     figure = new_figure(13.5, 5 * rows, f"{plan.title}: designs with {target}")
@@ -74,12 +75,14 @@ def draw_plan(plan: Plan, scenario: Scenario, path: Path | None = None) -> Figur
         _energy(axes[0, 0], plan, scenario)
         _dispersion(axes[0, 1], plan, scenario)
     if plan.recommended is not None:
-        place = rows - 1 if rehearsal is None else rows - 2
+        place = int(bool(plan.options))
         _by_scheduled(axes[place, 0], plan.recommended)
         _by_weight(axes[place, 1], plan.recommended)
-    if rehearsal is not None:
-        for axis, model in zip(axes[-1], ("ridge", "lda"), strict=True):
-            _by_encoder(axis, rehearsal, model)
+        if rehearsal is not None:
+            for axis, model in zip(axes[place + 1], ("ridge", "lda"), strict=True):
+                _by_encoder(axis, rehearsal, model)
+            if with_rounds:
+                _by_rounds(*axes[place + 2], rehearsal)
     return saved(figure, path)
 
 
@@ -158,6 +161,34 @@ def _by_encoder(axis: Axes, rehearsal: DesignSearch, model: str) -> None:
     # Room above the bars for the legend, which would hide how exact the best one is.
     axis.set(xlabel="accuracy on made-up tables (%)", xlim=(0, 100), ylim=(-0.6, len(names) + 0.2))
     finish_axis(axis, f"{model}: encoder, centre, norm (green: recommended)", size=12, legend=8)
+
+
+def _by_rounds(by_symbols: Axes, by_rounds: Axes, rehearsal: DesignSearch) -> None:
+    """Draw accuracy against uplink symbols, and against how often workers must be reachable: one slot, or rounds."""
+    lines: dict[str, dict[int, TriedDesign]] = {}
+    for each in rehearsal.tried:  # the best first
+        design = each.design
+        name = f"{design.encoder} {design.features}" if design.features else design.encoder
+        lines.setdefault(name, {}).setdefault(design.rounds, each)
+    for name, found in lines.items():
+        some = [found[rounds] for rounds in sorted(found)]
+        accuracies, symbols = ([100.0 * each.accuracy for each in some], [each.uplink_symbols for each in some])
+        (line,) = by_symbols.plot(symbols, accuracies, ".-", label=name)
+        for each in some[1:]:
+            place = (each.uplink_symbols, 100.0 * each.accuracy)
+            by_symbols.annotate(f"R = {each.design.rounds}", place, (0, 5), textcoords="offset points", fontsize=7)
+        times = [1 + each.design.rounds for each in some]
+        by_rounds.plot(times, accuracies, ".-", color=line.get_color(), label=name)
+    for each, name, marker, size in (
+        (rehearsal.own, "this scenario", "o", 9),
+        (rehearsal.best, "recommended", "*", 16),
+    ):
+        look: dict[str, Any] = {"markersize": size, "color": ORANGE, "markeredgecolor": "black", "label": name}
+        by_symbols.plot(each.uplink_symbols, 100.0 * each.accuracy, marker, **look)
+        by_rounds.plot(1 + each.design.rounds, 100.0 * each.accuracy, marker, **look)
+    for axis, quantity in ((by_symbols, "uplink symbols"), (by_rounds, "times that workers must be reachable")):
+        axis.set(xscale="log", xlabel=quantity, ylabel="accuracy on made-up tables (%)")
+        finish_axis(axis, "One slot of moments, or R rounds after it", size=12, legend=8)
 
 
 def _learning_noise(
