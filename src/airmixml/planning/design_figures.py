@@ -144,32 +144,40 @@ def _by_weight(axis: Axes, found: Recommendation) -> None:
     finish_axis(axis, "Power for inputs against labels", size=12, legend=8)
 
 
+def _encoder(tried: TriedDesign) -> str:
+    return f"{tried.design.encoder} {tried.design.features}" if tried.design.features else tried.design.encoder
+
+
+def _place(tried: TriedDesign) -> str:
+    return f"{_encoder(tried)}, {tried.design.centre}, {tried.design.norm}"
+
+
 def _by_encoder(axis: Axes, rehearsal: DesignSearch, model: str) -> None:
     """Draw what each encoder and centre gave on the synthetic tables, with that learner and the best of the rest."""
     best: dict[str, TriedDesign] = {}
     for each in rehearsal.tried:
-        design = each.design
-        features = f" {design.features}" if design.features else ""
-        if design.model == model:
-            best.setdefault(f"{design.encoder}{features}, {design.centre}, {design.norm}", each)
+        if each.design.model == model and not each.design.rounds:
+            best.setdefault(_place(each), each)
     names = list(best)[::-1]
-    marked = {rehearsal.own: ORANGE, rehearsal.best: GREEN}
-    colours = [marked.get(best[name], BLUE) for name in names]
+    marked = {
+        _place(each): colour
+        for each, colour in ((rehearsal.own, ORANGE), (rehearsal.best, GREEN))
+        if each.design.model == model
+    }
+    colours = [marked.get(name, BLUE) for name in names]
     accuracies, errors = ([100.0 * getattr(best[name], key) for name in names] for key in ("accuracy", "error"))
     axis.barh(names, accuracies, xerr=errors, color=colours, ecolor="grey")
     axis.axvline(100.0 / rehearsal.classes, color="grey", linestyle=":", label="guessing")
     # Room above the bars for the legend, which would hide how exact the best one is.
     axis.set(xlabel="accuracy on made-up tables (%)", xlim=(0, 100), ylim=(-0.6, len(names) + 0.2))
-    finish_axis(axis, f"{model}: encoder, centre, norm (green: recommended)", size=12, legend=8)
+    finish_axis(axis, f"{model}, one slot: encoder, centre, norm (green: recommended)", size=12, legend=8)
 
 
 def _by_rounds(by_symbols: Axes, by_rounds: Axes, rehearsal: DesignSearch) -> None:
     """Draw accuracy against uplink symbols, and against how often workers must be reachable: one slot, or rounds."""
     lines: dict[str, dict[int, TriedDesign]] = {}
     for each in rehearsal.tried:  # the best first
-        design = each.design
-        name = f"{design.encoder} {design.features}" if design.features else design.encoder
-        lines.setdefault(name, {}).setdefault(design.rounds, each)
+        lines.setdefault(_encoder(each), {}).setdefault(each.design.rounds, each)
     for name, found in lines.items():
         some = [found[rounds] for rounds in sorted(found)]
         accuracies, symbols = ([100.0 * each.accuracy for each in some], [each.uplink_symbols for each in some])
