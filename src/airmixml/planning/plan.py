@@ -48,7 +48,7 @@ from airmixml.workers import encoded_dim, encoder_of
 from airmixml.workers.population import planned_holding
 
 _REHEARSED_SLOTS: Final = 2048
-_REHEARSED_ROUNDS: Final = 4  # of which each stands for as many
+REHEARSED_ROUNDS: Final = 4  # of which each stands for as many
 _MOST_SLOTS_DRAWN: Final = 1000
 
 
@@ -268,7 +268,7 @@ def _in_rounds(sizing: Sizing) -> tuple[float, Doubles, NDArray[np.bool_]]:
     watts, limited = np.zeros(0), np.zeros(0, dtype=np.bool_)
     if system.rounds:
         setting = AirSetting.of_rounds(scenario, sizing.input_dim, sizing.label_dim, sizing.distance_metres)
-        draws = draw_slots(setting, slots_of_rounds(scenario)[:_REHEARSED_ROUNDS]).numpy()
+        draws = draw_slots(setting, slots_of_rounds(scenario)[:REHEARSED_ROUNDS]).numpy()
         joules = system.rounds * setting.joules_per_watt * float(draws.power_watts.sum(axis=1).mean())
         told = setting.radiated_share if scenario.privacy.noise_kind.brought else 1.0
         watts = np.tile(told * draws.power_watts[draws.ratios > 0.0], -(-system.rounds // len(draws)))

@@ -10,7 +10,7 @@ export function startRun(askedScenario) {
   addEventListener("airmix-values", (event) => {
     values = event.detail.values;
     byId("run-name").textContent = event.detail.name;
-    byId("run-what").textContent = `${values["workers.count"].toLocaleString("en")} workers, ${values["radio.slots"].toLocaleString("en")} slot${values["radio.slots"] === 1 ? "" : "s"}, ${values["learner.model"]}.`;
+    byId("run-what").textContent = `${values["workers.count"].toLocaleString("en")} workers, ${event.detail.slots}, ${values["learner.model"]}.`;
     byId("seed").value = event.detail.seed;
     byId("epochs").value = values["learner.epochs"];
     byId("epochs").disabled = ["ridge", "lda"].includes(values["learner.model"]);
