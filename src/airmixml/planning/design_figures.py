@@ -82,7 +82,7 @@ def draw_plan(plan: Plan, scenario: Scenario, path: Path | None = None) -> Figur
             for axis, model in zip(axes[place + 1], ("ridge", "lda"), strict=True):
                 _by_encoder(axis, rehearsal, model)
             if with_rounds:
-                _by_rounds(*axes[place + 2], rehearsal)
+                _by_rounds(axes[place + 2, 0], axes[place + 2, 1], rehearsal)
     return saved(figure, path)
 
 
