@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.datasets import load_iris
+from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
@@ -235,3 +235,13 @@ def test_fits_against_everyone_add_up_against_everyone(noise: str, monkeypatch: 
         assert joint_mu == pytest.approx(math.sqrt(fits) * gaussian_mu(2.0, 1e-5), rel=1e-6)
     AirMixClassifier(**given).fit(rows, classes)
     assert everyone.fit(rows, classes).joint_privacy_.epsilon == math.inf
+
+
+def test_rounds_are_learnt_and_accounted_for() -> None:
+    """The default recipe has rounds: all slots together keep the target, and the model is that after the last."""
+    inputs, labels = load_breast_cancer(return_X_y=True)
+    bounds = (inputs.min(axis=0), inputs.max(axis=0))
+    learner = AirMixClassifier(epsilon=1.0, input_bounds=bounds, mode="simulation", random_state=0).fit(inputs, labels)
+    assert learner.privacy_against_server_.compositions == 21
+    assert learner.privacy_.epsilon <= 1.0
+    assert learner.score(inputs, labels) > 0.9

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from sklearn.datasets import load_digits
 
 from airmixml import Scenario
 
@@ -93,3 +94,36 @@ def test_a_plan_can_be_kept_in_a_folder(airmix: Airmix, refused: Refused, tmp_pa
     assert "--picture and --out" in refused("plan", "--preset", "paper-iris", "--out", "b", "--picture", "p.png")
     assert airmix("plan", "--preset", "paper-iris", "--out", "here", "--force", "--no-picture").returncode == 0
     assert {path.name for path in (tmp_path / "here").iterdir()} == files - {"plan.png"}
+
+
+OWN = ("workers.dataset=digits.csv", "workers.label_column=digit", "workers.input_lower=0", "workers.input_upper=16")
+DIGITS = ("--preset", "private-table", *(word for each in (*OWN, "learner.rounds=0") for word in ("--set", each)))
+
+
+@pytest.mark.long
+def test_rounds_are_recommended_and_the_printed_command_runs_them(airmix: Airmix, tmp_path: Path) -> None:
+    inputs, labels = load_digits(return_X_y=True)
+    rows = [",".join(map(str, [*row, f"d{label}"])) for row, label in zip(inputs.tolist(), labels, strict=True)]
+    header = ",".join([*(f"p{number}" for number in range(64)), "digit"])
+    (tmp_path / "digits.csv").write_text("\n".join([header, *rows]) + "\n", encoding="utf-8")
+    words = printed_command(airmix("plan", *DIGITS, "--picture", "plan.svg"))
+    rounds = int(next(word for word in words[len(DIGITS) + 1 :] if "learner.rounds=" in word).partition("=")[2])
+    assert rounds > 0
+    assert "uplink symbols" in (tmp_path / "plan.svg").read_text(encoding="utf-8")
+    metrics = json.loads(airmix(*words, "--json").stdout)
+    assert metrics["rounds"]["count"] == rounds
+    assert metrics["privacy"][0]["epsilon"] <= 1.0
+    assert metrics["accuracy"]["final"] > 0.8
+
+
+def test_a_plan_with_rounds_says_what_they_take(airmix: Airmix) -> None:
+    done = airmix("plan", "--preset", "trustless-digits-rounds", "--no-picture")
+    assert done.returncode == 0, done.stderr
+    text = " ".join(done.stdout.split())
+    for words in ("in 1 slot and 8 rounds", "in the strongest slot", "bits per round", "must be reachable 9 times"):
+        assert words in text
+    plan = json.loads(airmix("plan", "--preset", "trustless-digits-rounds", "--no-picture", "--json").stdout)
+    metrics = json.loads(airmix("run", "--preset", "trustless-digits-rounds", "--json").stdout)
+    assert plan["energy_joules"] == pytest.approx(metrics["energy_joules"], rel=1e-3)
+    assert plan["rounds"]["symbols_per_round"] == metrics["rounds"]["symbols_per_round"]
+    assert plan["recommended"]["own"]["air_seconds"] == pytest.approx(metrics["air_seconds"], rel=1e-9)

@@ -54,6 +54,8 @@ def test_columns_in_any_order_and_others_beside_them(pets: Path, rows: Callable[
     done = airmix("predict", pets, rows(*ROWS))
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == ["prediction", *("cat", "dog") * 3]
+    metrics = json.loads((pets / "metrics.json").read_text(encoding="utf-8"))
+    assert metrics["rounds"]["count"] == 20  # what is learnt in rounds predicts as any other model
 
 
 def test_everything_at_once(pets: Path, rows: Callable[..., Path], airmix: Airmix, tmp_path: Path) -> None:

@@ -13,7 +13,10 @@ import pytest
 from starlette.testclient import TestClient
 
 from airmixml import Scenario, run
+from airmixml.explore.asked import choices
 from airmixml.explore.design import is_light, plan_part
+from airmixml.explore.finished import curve_of
+from airmixml.explore.heavy import trial_part
 from airmixml.planning.account import account_scenario
 from airmixml.planning.known_inputs import data_dimensions
 from airmixml.scenario import preset_names
@@ -35,6 +38,8 @@ def sets(overrides: dict[str, Any]) -> list[str]:
         ("paper-iris", CHANGED),
         pytest.param("digits", {"privacy.epsilon": 9}, marks=pytest.mark.long),
         pytest.param("trustless-iris", {}, marks=pytest.mark.long),
+        pytest.param("private-table", {}, marks=pytest.mark.long),
+        pytest.param("trustless-digits-rounds", {}, marks=pytest.mark.long),
     ],
 )
 def test_plan_and_accounts_are_those_of_the_command_line(
@@ -76,7 +81,7 @@ def test_heavy_parts_come_as_they_finish(client: TestClient, airmix: Callable[..
     ("preset", "overrides"),
     [
         *(
-            pytest.param(name, {}, marks=[pytest.mark.long] if name == "trustless-mnist" else [])
+            pytest.param(name, {}, marks=[pytest.mark.long] if name.startswith("trustless-mnist") else [])
             for name in preset_names()
             if name not in OWN_DATA
         ),
@@ -210,8 +215,42 @@ def test_odd_requests_get_one_line(client: TestClient, body: Any) -> None:
     assert "\n" not in answer.json()["line"]
 
 
+def test_rounds_are_chosen_and_counted(design: Design, tmp_path: Path) -> None:
+    assert {"0", "auto", "20"} <= set(choices()["keys"]["learner.rounds"]["words"])
+    parts = {rounds: design("private-table", overrides={"learner.rounds": rounds}) for rounds in ("0", "auto", "4")}
+    assert [parts[each]["scenario"]["values"]["learner.rounds"] for each in parts] == [0, 20, 4]
+    assert [parts[each]["scenario"]["slots"] for each in parts] == [
+        "1 slot",
+        "1 slot and 20 rounds",
+        "1 slot and 4 rounds",
+    ]
+    assert all(each["plan"]["verdict"]["kind"] == "good" for each in parts.values())
+    result = run(
+        Scenario.preset("private-table").with_overrides("learner.rounds=4"), out=tmp_path / "run", pictures=False
+    )
+    planned = parts["4"]["plan"]
+    mean_slot = 31 / 1e6  # the explorer leaves the slot for the mean out
+    assert planned["air_seconds"] == pytest.approx(result.air_seconds, abs=2 * mean_slot)
+    assert planned["plan"]["energy_joules"] == pytest.approx(result.energy_joules, rel=1e-6)
+    assert planned["plan"]["rounds"]["downlink_bits_per_round"] == result.rounds["downlink_bits_per_round"]
+
+
+def test_a_trial_runs_rounds(tmp_path: Path) -> None:
+    scenario = settle(Scenario.preset("private-iris").with_overrides("learner.rounds=3"))
+    trial = trial_part(scenario, lambda *_: None)
+    result = run(scenario, out=tmp_path / "run", pictures=False)
+    assert trial["accuracy"] == result.accuracy.final
+    curve = curve_of(tmp_path, tmp_path / "run")
+    assert (curve["step"], curve["first"], len(curve["score"])) == ("round", 0, 4)
+
+
 def test_what_takes_long_is_left_to_a_process(design: Design) -> None:
-    for preset, light in {"paper-iris": True, "private-mnist": True, "trustless-mnist": False}.items():
+    for preset, light in {
+        "paper-iris": True,
+        "private-mnist": True,
+        "private-mnist-rounds": True,
+        "trustless-mnist": False,
+    }.items():
         assert is_light(Scenario.preset(preset)) is light
     assert set(design(overrides={"privacy.accountant": "pld"})) == {"scenario", "light"}
 

@@ -17,6 +17,7 @@ from starlette.testclient import TestClient
 
 from airmixml import Scenario
 from airmixml.errors import RunFolderError
+from airmixml.explore.finished import plain_curve
 from airmixml.explore.run_book import NOTES, RunBook
 from airmixml.reports.pictures import read_curve
 from airmixml.runs import run
@@ -102,7 +103,7 @@ def test_a_damaged_checkpoint_is_told_of(client: TestClient, tmp_path: Path, con
 
 CURVES = {
     "words": b"epoch,training_loss,test_accuracy\n1,low,high\n",
-    "no epoch": b"round,training_loss\n1,0.5\n",
+    "no epoch": b"step,training_loss\n1,0.5\n",
     "too long a row": b"epoch,training_loss\n1,0.5,0.6,0.7\n",
     "huge": b"epoch,training_loss\n" + b"9" * 5000 + b",0.5\n",
     "no text": b"epoch,training_loss\n1,\xff\xfe\n",
@@ -115,7 +116,7 @@ def test_a_curve_without_numbers_is_told_of(client: TestClient, runs: Path, cont
     (runs / "good" / "learning_curve.csv").write_bytes(content)
     answer = client.get("/api/runs/good")
     assert answer.status_code == 200, answer.text
-    assert answer.json()["curve"] == {"loss": [], "score": [], "name": "accuracy"}
+    assert answer.json()["curve"] == plain_curve()
     assert "learning_curve.csv: does not hold what airmix wrote" in answer.json()["line"]
     assert answer.json()["facts"]["data"] == "iris", "what came out is still shown"
     with pytest.raises(RunFolderError, match="does not hold what airmix wrote"):

@@ -16,6 +16,7 @@ from starlette.testclient import TestClient
 
 from airmixml import Scenario
 from airmixml.errors import AirMixError
+from airmixml.explore.finished import plain_curve
 from airmixml.explore.run_book import NOTES, RunBook
 from airmixml.reading import open_within
 from airmixml.runs.model_files import CHECKPOINT
@@ -79,7 +80,7 @@ def test_numbers_of_any_width_are_shown(tmp_path: Path) -> None:
     np.savez(content, loss=np.full((3, 1), 0.5, np.longdouble), test_accuracy=np.full((3, 1), 0.25, np.float16))
     (tmp_path / "x.partial" / CHECKPOINT).write_bytes(content.getvalue())
     curve = RunBook(tmp_path).told("x")["curve"]
-    assert json.loads(json.dumps(curve)) == {"loss": [0.5] * 3, "score": [0.25] * 3, "name": "accuracy"}
+    assert json.loads(json.dumps(curve)) == plain_curve([0.5] * 3, [0.25] * 3)
 
 
 @pytest.mark.parametrize("line", [", of ,", "1 of ,", ",1 of 2", f"{'9' * 5000} of 1"])

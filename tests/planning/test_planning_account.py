@@ -10,9 +10,12 @@ import pytest
 
 from airmixml import PrivacyError, Scenario, ScenarioError
 from airmixml.planning.account import Account, account_numbers, account_scenario, epsilon_curves
+from airmixml.planning.known_inputs import data_dimensions
 from airmixml.privacy import gaussian_epsilon, participation_bound
 from airmixml.privacy.gaussian import gaussian_mu
 from airmixml.radio import simulate
+from airmixml.radio.tally import rehearse
+from airmixml.workers import settle
 
 MNIST: dict[str, Any] = {"workers": 60_000, "scheduled": 64, "slots": 100_000, "delta": 0.01}
 
@@ -223,3 +226,29 @@ def test_what_an_account_says_before_a_draw_holds_for_what_is_drawn() -> None:
         assert after is not None
         if after.copies <= before.copies:
             assert after.epsilons["server"] < before.epsilons["server"] < 3 * after.epsilons["server"]
+
+
+@pytest.mark.parametrize(
+    "name", ["private-mnist-rounds", "trustless-mnist-rounds", "trustless-digits-rounds", "private-table"]
+)
+def test_rounds_are_accounted_for_as_a_run_states_them(name: str) -> None:
+    scenario = settle(Scenario.preset(name))
+    dimensions = data_dimensions(scenario, None, None)
+    account = account_scenario(scenario, *dimensions)
+    stated = {(each.adversary, each.accountant): each.epsilon for each in account.statements}
+    target = scenario.privacy
+    assert stated[target.adversary, target.accountant] == pytest.approx(target.epsilon, rel=1e-6)
+    in_a_run = [each for each in rehearse(scenario, *dimensions).statements if each.adjacency == target.adjacency]
+    assert {(each.adversary, each.accountant) for each in in_a_run} == set(stated)
+    for each in in_a_run:
+        assert stated[each.adversary, each.accountant] == pytest.approx(each.epsilon, rel=1e-6)
+    # All workers send in all slots, so the typical one is as the worst.
+    assert account.typical_epsilon == pytest.approx(stated["server", "gdp"], rel=1e-3)
+    slots, curves = epsilon_curves(account)
+    assert slots[-1] == account.design.slots == 1 + scenario.learner.rounds
+    assert curves["release", "gdp"][-1] == pytest.approx(stated["release", "gdp"], rel=1e-6)
+    share, alone = scenario.rounds_share, curves["release", "gdp"][0]
+    assert alone < 0.5 * stated["release", "gdp"], "the moments have a small share of the loss"
+    assert share > 0.5
+    assert account.slots_in_words == f"1 slot and {scenario.learner.rounds} rounds"
+    assert account.to_dict()["rounds"] == scenario.learner.rounds

@@ -8,21 +8,24 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from airmixml import Scenario
+from airmixml import Scenario, ScenarioError
+from airmixml.data.dataset import RawData
+from airmixml.edge.training import learn
 from airmixml.planning import InputMoments
-from airmixml.planning.design_search import (
-    KINDS,
-    DesignSearch,
-    TableDesign,
-    TableKind,
-    _noise_variance,
-    is_searched,
-    make_table,
-    search_designs,
-)
+from airmixml.planning.design_search import DesignSearch, TableDesign, is_searched, search_designs
+from airmixml.planning.synthetic_tables import KINDS, TableKind, make_table
+from airmixml.planning.table_trial import EncodedTable, NoisyDesign
 from airmixml.radio.tally import placed_distances
+from airmixml.streams import Streams
+from airmixml.workers import load_dataset
 
-PLAIN = ("workers.centre=public", "workers.norm=clip", "workers.label_code=one-hot", "learner.model=ridge")
+PLAIN = (
+    "workers.centre=public",
+    "workers.norm=clip",
+    "workers.label_code=one-hot",
+    "learner.model=ridge",
+    "learner.rounds=0",
+)
 TABLE = Scenario.preset("private-table").with_overrides(*PLAIN).settled(379)
 COLUMNS = InputMoments(mean=0.317, deviation=0.104)
 
@@ -49,10 +52,44 @@ def test_the_noise_is_that_of_the_gaussian_mechanism_by_hand() -> None:
 
     scenario = TABLE.with_overrides("workers.label_weight=0.5")
     mu = gaussian_mu(1.0, 0.1 / 379)
-    variance = _noise_variance(scenario, 31, 2, placed_distances(scenario))
+    variance = NoisyDesign.of(scenario, 30, 2, placed_distances(scenario)).variance
     assert math.sqrt(variance) == pytest.approx(math.sqrt(1.25) / mu / 379, rel=0.03)
     refined = scenario.with_overrides("workers.centre=refined")
-    assert _noise_variance(refined, 31, 2, placed_distances(refined)) == pytest.approx(variance / 0.9, rel=0.03)
+    assert NoisyDesign.of(refined, 30, 2, placed_distances(refined)).variance == pytest.approx(variance / 0.9, rel=0.03)
+
+
+def test_the_noise_of_rounds_is_their_share_of_the_mechanism_by_hand() -> None:
+    """Each of R rounds has mu^2 s / R, and what comes before them (1 - s) mu^2."""
+    alone = NoisyDesign.of(TABLE, 30, 2, placed_distances(TABLE)).variance
+    scenario = TABLE.with_overrides("learner.rounds=8", "learner.rounds_share=0.6")
+    design = NoisyDesign.of(scenario, 30, 2, placed_distances(scenario))
+    assert design.variance == pytest.approx(alone / 0.4, rel=0.01)
+    assert design.round_variance == pytest.approx(alone / (0.6 / 8), rel=0.01)
+
+
+def test_a_trial_with_rounds_is_as_good_as_a_run_of_them() -> None:
+    """A synthetic table, sent over the simulated radio, is learnt as the trial says."""
+    moments, rows = InputMoments(mean=0.37, deviation=0.12), 1500
+    table = make_table(KINDS[1], rows=rows, inputs=12, classes=4, moments=moments, rng=np.random.default_rng(5))
+    scenario = Scenario.preset("private-table").with_overrides("privacy.epsilon=3").settled(rows, 12)
+    distances = placed_distances(scenario)
+    trials = [
+        EncodedTable(scenario, table, 4, distances, number).accuracy(NoisyDesign.of(scenario, 12, 4, distances))
+        for number in range(5)
+    ]
+    raw = RawData(
+        inputs=table.train_inputs,
+        labels=table.train_labels,
+        class_names=("a", "b", "c", "d"),
+        lower=(0.0,),
+        upper=(1.0,),
+        test_inputs=table.test_inputs,
+        test_labels=table.test_labels,
+    )
+    scenarios = [scenario.with_overrides(f"seed={seed}") for seed in range(5)]
+    held = [load_dataset(each.workers, Streams(each.seed), raw=raw) for each in scenarios]
+    runs = [learn(each, dataset=dataset).trained.history for each, dataset in zip(scenarios, held, strict=True)]
+    assert np.mean(trials) == pytest.approx(np.mean([each.final_accuracy for each in runs]), abs=0.02)
 
 
 def test_breast_cancer_is_told_what_was_measured_to_be_best(breast_cancer: DesignSearch) -> None:
@@ -89,3 +126,38 @@ def test_the_same_plan_comes_again_and_nothing_needless_is_changed(breast_cancer
 def test_what_is_not_tried(changes: tuple[str, ...]) -> None:
     assert not is_searched(TABLE.with_overrides(*changes))
     assert is_searched(TABLE)
+
+
+@pytest.fixture(scope="module")
+def satimage() -> DesignSearch:
+    """As many rows, inputs and classes as satimage, on which ``mixed`` with rounds was measured to be best."""
+    scenario = Scenario.preset("private-table").settled(4435, 36)
+    return search_designs(scenario, 36, 6, InputMoments(mean=0.37, deviation=0.12))
+
+
+@pytest.mark.long
+def test_features_and_rounds_are_chosen_where_they_were_measured_to_be_best(satimage: DesignSearch) -> None:
+    best = satimage.best.design
+    assert (best.encoder, best.model) == ("mixed", "ridge")
+    assert best.rounds > 0
+    assert satimage.best.accuracy > max(each.accuracy for each in satimage.tried if not each.design.rounds) + 0.01
+    same = {each.design.rounds for each in satimage.tried if replace(each.design, rounds=best.rounds) == best}
+    assert same == {0, 4, 8, 20, 50}
+
+
+@pytest.mark.long
+def test_time_on_the_air_decides_between_features_and_rounds(satimage: DesignSearch) -> None:
+    scenario = Scenario.preset("private-table").settled(4435, 36)
+    moments, own_seconds = InputMoments(mean=0.37, deviation=0.12), satimage.own.air_seconds
+    for limit in (own_seconds, own_seconds / 3.0):
+        found = search_designs(scenario, 36, 6, moments, max_air_seconds=limit)
+        assert found.best.air_seconds <= limit
+        assert found.best.accuracy < satimage.best.accuracy
+    assert found.best.design.rounds < scenario.learner.rounds
+
+
+def test_a_rule_that_forbids_rounds_leaves_one_slot() -> None:
+    with pytest.raises(ScenarioError, match="must be 0 for learner"):
+        TABLE.with_overrides("radio.slot_seconds=1", "learner.rounds=4")
+    found = search_designs(TABLE.with_overrides("radio.slot_seconds=1"), 30, 2, COLUMNS)
+    assert {each.design.rounds for each in found.tried} == {0}

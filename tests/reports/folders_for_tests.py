@@ -11,6 +11,7 @@ SMALL = ("--set", "radio.slots=100", "--set", "learner.epochs=3")
 COMMANDS = {
     "run": ("run", "--preset", "paper-iris", *SMALL),
     "closed-form": ("run", "--preset", "private-iris"),
+    "rounds": ("run", "--preset", "private-iris", "--set", "learner.rounds=3"),
     "seeds": ("run", "--preset", "paper-iris", *SMALL, "--seeds", "2"),
     "protected": ("run", "--preset", "paper-iris", *SMALL, "--private"),
     "releases": ("run", "--preset", "private-iris", "--private", "--public-test", "--seeds", "2"),

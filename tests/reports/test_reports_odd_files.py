@@ -22,6 +22,7 @@ HEADER = "epoch,training_loss,test_accuracy\n"
     [
         *(f"{HEADER}x,y,z\n", f"{HEADER}{'9' * 5000},1,1\n", f"{HEADER}1,{'1' * 200_000},1\n", "a,b\n1,2\n", "\udcff"),
         *(f"{HEADER}0,1,1\n0,1,1\n", f"{HEADER}-3,1,1\n-1,1,1\n", f"{HEADER}{'9' * 400},1,1\n"),
+        "round,training_loss,test_accuracy\n-1,,0.5\n0,,0.5\n",
     ],
 )
 def test_a_curve_that_is_none(content: str, copy_of: CopyOf) -> None:

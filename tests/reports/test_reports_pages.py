@@ -80,6 +80,7 @@ def test_pages_say_what_the_results_say(made: Made, read_page: Callable[[Path], 
     [
         ("seeds", ("mean of 2 seeds", "seed 1")),
         ("closed-form", ("lda, closed form", "energy per worker")),
+        ("rounds", ("lda, then 3 rounds of gradients", "1 slot and 3 rounds", "Learning curve of private-iris")),
         ("audit", ("NOT REFUTED", "with 95 % confidence", "clopper-pearson", "100 per adversary")),
         ("attack", ("can name", "The release: mixtures without a schedule", "epsilon of a row with all")),
         ("compare", ("trusted curator", "The most accurate is", "receiver noise")),

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from airmixml.reports.pictures import Curve, Drawing, _ticks, curve_table, draw_curves, embed
+from airmixml.reports.pictures import Curve, Drawing, _ticks, curve_table, draw_curves, embed, read_curve
 
 
 def noise_picture(path: Path, side: int) -> Drawing:
@@ -70,3 +70,31 @@ def test_ticks_are_round_and_inside(low: float, high: float) -> None:
     found = _ticks(low, high)
     assert 3 <= len(found) <= 11
     assert low - 1e-9 <= found[0] < found[-1] <= high * (1 + 1e-9)
+
+
+def test_rounds_are_drawn_from_the_model_before_them(tmp_path: Path) -> None:
+    (tmp_path / "learning_curve.csv").write_text("round,training_loss,test_accuracy\n0,,0.5\n1,,0.75\n2,,1.0\n")
+    rounds = read_curve(tmp_path, "rounds")
+    assert rounds is not None
+    drawn = draw_curves([rounds])
+    assert drawn is not None
+    assert "from 50 % after round 0 to 100 % after round 2" in drawn.shows
+    svg = ElementTree.fromstring(drawn.content)
+    texts = [each.text for each in svg.iter("{http://www.w3.org/2000/svg}text")]
+    assert "round" in texts
+    assert "epoch" not in texts
+    (line,) = svg.iter("{http://www.w3.org/2000/svg}polyline")
+    places = [float(point.partition(",")[0]) for point in (line.get("points") or "").split()]
+    assert places[2] - places[1] == pytest.approx(places[1] - places[0])
+    assert [row[0] for row in curve_table(rounds).rows] == ["0", "1", "2"]
+    assert curve_table(rounds).columns == ("round", "accuracy on the test set (%)")
+
+
+def test_epochs_and_rounds_share_a_picture() -> None:
+    epochs = Curve(label="epochs", columns={"test_accuracy": ((1, 0.25), (2, 0.5))})
+    rounds = Curve(label="rounds", columns={"test_accuracy": ((0, 0.5), (1, 1.0))}, step="round")
+    drawn = draw_curves([epochs, rounds])
+    assert drawn is not None
+    assert b">epoch or round<" in drawn.content
+    assert "after epoch 2" in drawn.shows
+    assert "after round 1" in drawn.shows

@@ -57,7 +57,8 @@ IMAGES: dict[str, tuple[str, ...]] = {
     "gradients, mlp": (*NETWORK, "workers.encoder=gradients", "workers.centre=own", "workers.constant=0.1"),
 }  # fmt: skip
 DIGITS = {name: ("digits", changes) for name, changes in IMAGES.items()}
-CASES = {**{name: ("paper-iris", changes) for name, changes in IRIS.items()}, **DIGITS}
+ROUNDS = {"rounds": ("private-iris", ("learner.rounds=3",))}
+CASES = {**{name: ("paper-iris", changes) for name, changes in IRIS.items()}, **DIGITS, **ROUNDS}
 
 
 def answers(path: Path | str, rows: np.ndarray[Any, Any]) -> tuple[Any, Any]:

@@ -86,6 +86,18 @@ def test_several_seeds_are_one_picture(tmp_path: Path, monkeypatch: pytest.Monke
     assert np.allclose(mean.get_ydata(), 100 * np.mean(curves, axis=0))
 
 
+def test_rounds_of_several_seeds_begin_with_the_model_before_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("airmixml.runs.pictures.draw_run", lambda *_arguments: None)
+    scenario = Scenario.preset("private-iris").with_overrides("learner.rounds=2")
+    result = run(scenario, seeds=2, out=tmp_path / "seeds")
+    assert isinstance(result, SeedsResult)
+    axis = axes_of(draw_seeds(result, tmp_path / "seeds"), "Learning")
+    assert list(axis.lines[0].get_xdata()) == [0, 1, 2]
+    assert axis.get_xlabel() == "round"
+
+
 def test_releases_have_a_picture_of_what_they_reveal_together(tmp_path: Path) -> None:
     run(PRIVATE, seeds=2, private=True, out=tmp_path / "real")
     assert (tmp_path / "real" / "figures" / "privacy.png").exists()

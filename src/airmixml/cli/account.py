@@ -202,7 +202,7 @@ def _assumptions(account: Account) -> list[tuple[str, str]]:
 
     design, multiplier = account.design, account.design.noise_multiplier(account.adjacency)
     rows = [
-        ("workers", f"{design.workers:,}, {design.scheduled:,} at a time in {plural(design.slots, 'slot')}"),
+        ("workers", f"{design.workers:,}, {design.scheduled:,} at a time in {account.slots_in_words}"),
         ("power", f"{account.power}; noise multiplier {multiplier:.4g} in the strongest slot"),
         ("unit", account.unit),
     ]

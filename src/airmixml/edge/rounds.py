@@ -4,7 +4,7 @@ After slots of moments the first model is solved from them. Most rows are then t
 gradients to be far shorter than the clip, so that few rounds gain much for the noise that they are paid with.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import torch
@@ -13,7 +13,8 @@ from airmixml.edge.closed_form import ReceivedMoments
 from airmixml.edge.descents import Descent, Start
 from airmixml.radio.rounds import RoundsOnAir
 from airmixml.registries import DESCENTS, LEARNERS
-from airmixml.scenario import Learner
+from airmixml.scenario import Learner, Scenario
+from airmixml.workers.gradients import Broadcast
 
 _TEMPERATURE: Final = 4.0
 
@@ -21,24 +22,45 @@ Solution = tuple[torch.Tensor, torch.Tensor]
 """Weights (features x outputs) and biases (outputs) of a linear model, float64."""
 
 
+Send = Callable[[Broadcast], tuple[torch.Tensor, float]]
+"""One round: from what is broadcast to the mean clipped gradient, features x outputs, and the deviation of its noise"""
+
+
 def run_rounds(
     on_air: RoundsOnAir, first: Solution | None = None, moments: ReceivedMoments | None = None
 ) -> Iterator[Solution]:
-    """Yield the first model as it is broadcast, zeros by default, and the model after each round."""
-    learner, held = on_air.report.scenario.learner, on_air.air.dataset
+    """Yield the first model as it is broadcast, zeros by default, and the model after each round on the air."""
+    held, scenario = on_air.air.dataset, on_air.report.scenario
     zeros = torch.zeros((held.input_dim, held.label_dim), dtype=torch.float64)
-    weights, biases = first or (zeros, zeros[0].clone())
-    classes = held.task == "classification"
+
+    def send(told: Broadcast) -> tuple[torch.Tensor, float]:
+        received = on_air.send(told)
+        return received.gradient, received.deviation
+
+    first = first or (zeros, zeros[0].clone())
+    return descend(scenario, send, len(on_air), first, moments, classes=held.task == "classification")
+
+
+def descend(
+    scenario: Scenario,
+    send: Send,
+    rounds: int,
+    first: Solution,
+    moments: ReceivedMoments | None = None,
+    *,
+    classes: bool = True,
+) -> Iterator[Solution]:
+    """Yield the first model as it is broadcast, and the model after each of so many rounds, however they are sent."""
+    learner, (weights, biases) = scenario.learner, first
     if classes and moments is not None:
         factor = learner.temperature or _temperature(learner)
         weights, biases = factor * weights, factor * biases
-    norm = on_air.report.scenario.workers.clip_norm
+    norm = scenario.workers.clip_norm
     start = Start(weights=weights, biases=biases, norm=norm, classes=classes, moments=moments)
     descent: Descent = DESCENTS.load(learner.descent)(learner, start)
     yield descent.weights, biases
-    for _ in range(len(on_air)):
-        received = on_air.send(descent.broadcast())
-        descent.receive(received.gradient, received.deviation)
+    for _ in range(rounds):
+        descent.receive(*send(descent.broadcast()))
         yield descent.weights, biases
 
 

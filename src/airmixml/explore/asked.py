@@ -11,7 +11,7 @@ from typing import Any, Final
 from airmixml.errors import ScenarioError
 from airmixml.registries import DATASETS, ENCODERS
 from airmixml.scenario import AIR_PRESETS, Scenario, air_summary, preset_names, preset_summary
-from airmixml.scenario.rules import Choice
+from airmixml.scenario.rules import AUTO, Choice
 from airmixml.scenario.tables import OWN_FILES, TABLES
 from airmixml.scenario.toml import parse_assignments, parse_toml
 from airmixml.version import __version__
@@ -19,6 +19,7 @@ from airmixml.wording import shown
 
 MOST_WORKERS: Final = 2_000_000
 _MOST_OVERRIDES: Final = 200
+_ROUNDS: Final = ("0", AUTO, "4", "8", "20", "50")  # to choose from; others can be asked for
 KEYS: Final = (
     *("workers.dataset", "workers.count", "workers.side_metres", "workers.encoder", "workers.features"),
     *("workers.sends", "workers.label_weight"),
@@ -27,7 +28,7 @@ KEYS: Final = (
     *("mixing.policy", "mixing.alpha", "mixing.assignment", "mixing.power"),
     *("privacy.epsilon", "privacy.delta", "privacy.adversary", "privacy.accountant", "privacy.adjacency"),
     *("privacy.sensitivity", "privacy.noise", "privacy.colluders", "privacy.eavesdropper_distance_metres"),
-    *("privacy.eavesdropper_antennas", "learner.model", "learner.epochs"),
+    *("privacy.eavesdropper_antennas", "learner.model", "learner.rounds", "learner.epochs"),
 )
 
 
@@ -50,6 +51,8 @@ def _described() -> Iterator[tuple[str, dict[str, Any]]]:
         words = list(rule.words) if isinstance(rule, Choice) else []
         if key == "workers.dataset":
             words = list(DATASETS.names)
+        if key == "learner.rounds":
+            words = list(_ROUNDS)
         yield key, {"about": declared.metadata["doc"], "words": words, "whole": declared.type in (int, "int")}
 
 

@@ -11,10 +11,10 @@ from typing import Any, Final
 from airmixml.devices import using_threads
 from airmixml.errors import AirMixError
 from airmixml.explore.asked import KEYS, Asked, finite
-from airmixml.output.numbers import duration, joules
+from airmixml.output.numbers import duration, joules, slots_text
 from airmixml.planning.account import Account, account_scenario
 from airmixml.planning.known_inputs import data_dimensions, input_moments, table_columns
-from airmixml.planning.plan import Plan, make_plan
+from airmixml.planning.plan import REHEARSED_ROUNDS, Plan, make_plan
 from airmixml.planning.plan_page import planned_otherwise
 from airmixml.progress import Progress, silent
 from airmixml.radio.system import System
@@ -36,14 +36,14 @@ _PLANNED_SLOTS: Final = 2048
 
 def is_light(scenario: Scenario) -> bool:
     """Return whether plan and light accountants take less than about 0.1 s."""
-    radio, workers = scenario.radio, scenario.workers
-    seats = min(radio.slots, _PLANNED_SLOTS) * radio.scheduled
+    radio, workers, rounds = scenario.radio, scenario.workers, scenario.learner.rounds
+    seats = (min(radio.slots, _PLANNED_SLOTS) + min(rounds, REHEARSED_ROUNDS)) * radio.scheduled
     rehearsed = not scenario.mixing.power_policy.keeps_target or workers.centre_on_air
     return (
         scenario.privacy.accountant in LIGHT_ACCOUNTANTS
         and workers.count <= _LIGHT_WORKERS
         and seats <= _LIGHT_SEATS
-        and not (rehearsed and radio.slots * radio.scheduled > _LIGHT_REHEARSED_SEATS)
+        and not (rehearsed and scenario.slots_on_air * radio.scheduled > _LIGHT_REHEARSED_SEATS)
         and not (scenario.privacy.noise_kind.brought and radio.scheduled > _LIGHT_MASKED_SEATS)
         and (scenario.air.is_ideal or seats <= _LIGHT_REHEARSED_SEATS)
     )
@@ -58,6 +58,7 @@ def scenario_part(asked: Asked, settled: Scenario) -> Part:
         "name": asked.scenario.name,
         "air": settled.air.preset,
         "seed": settled.seed,
+        "slots": slots_text(settled.radio.slots, settled.learner.rounds),
         "values": values,
         "exports": asked.exports(),
     }
@@ -77,7 +78,7 @@ def plan_part(
         alternatives=alternatives,
         progress=progress,
     )
-    seconds = scenario.radio.slots * System.of(scenario, *dimensions).slot_seconds
+    seconds = System.of(scenario, *dimensions).air_seconds
     return {
         "part": "options" if alternatives else "plan",
         "plan": finite(plan.to_dict()),

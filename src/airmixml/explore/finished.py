@@ -27,9 +27,14 @@ _MOST_BYTES: Final = 4_000_000
 _MOST_CURVE_BYTES: Final = 1_000_000  # of text, which takes longer to read: some ten thousand epochs
 
 
-def plain_curve(loss: Sequence[float] = (), score: Sequence[float] = (), name: str = "accuracy") -> dict[str, Any]:
-    """Return loss on the mixtures and score on the clean test set after each epoch, for JSON; empty without a curve."""
-    return {"loss": finite(list(loss)), "score": finite(list(score)), "name": name}
+def plain_curve(
+    loss: Sequence[float] = (), score: Sequence[float] = (), name: str = "accuracy", step: str = "epoch", first: int = 1
+) -> dict[str, Any]:
+    """Return loss on the mixtures and score on the clean test set after each step, for JSON; empty without a curve.
+
+    Steps are epochs, or rounds from the first model on; ``first`` is the number of the first.
+    """
+    return {"loss": finite(list(loss)), "score": finite(list(score)), "name": name, "step": step, "first": first}
 
 
 class _InPieces(io.BufferedReader):
@@ -76,10 +81,13 @@ def _array(archive: zipfile.ZipFile, name: str) -> Doubles:
 def curve_of(root: Path, folder: Path) -> dict[str, Any]:
     """Return the curve of a finished run; a protected one keeps none."""
     found = read_curve(folder, "", lambda path: read_within(root, path, _MOST_CURVE_BYTES))
-    points = {} if found is None else found.columns
-    columns = {name: [value for _, value in each] for name, each in points.items()}
+    if found is None:
+        return plain_curve()
+    columns = {name: [value for _, value in each] for name, each in found.columns.items()}
     score = next((name for name in columns if name.startswith("test_")), "test_accuracy")
-    return plain_curve(columns.get("training_loss", ()), columns.get(score, ()), score.removeprefix("test_"))
+    first = min((each[0][0] for each in found.columns.values() if each), default=1)
+    scores = columns.get(score, ()), score.removeprefix("test_")
+    return plain_curve(columns.get("training_loss", ()), *scores, found.step, first)
 
 
 def facts_of_run(root: Path, folder: Path) -> dict[str, Any]:

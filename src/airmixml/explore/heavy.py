@@ -159,7 +159,8 @@ def why_no_trial(scenario: Scenario) -> str:
     if known is None or known.published is not None:
         return f"no trial: {workers.dataset} does not come with the package; start a run"
     signal = Signal.of(workers, encoded_dim(workers, known.input_dim), known.label_dim)
-    if signal.symbols * radio.slots * radio.scheduled > _TRIAL_SYMBOLS:
+    symbols = signal.symbols * radio.slots + signal.features * signal.classes * learner.rounds
+    if symbols * radio.scheduled > _TRIAL_SYMBOLS:
         return "no trial: so many symbols take too long for an answer here; start a run"
     features = signal.features
     width = max((*learner.hidden_units, *learner.filters)) * (64 * 9 if learner.model == "cnn" else features)

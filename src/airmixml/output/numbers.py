@@ -39,6 +39,12 @@ def plural(count: int, thing: str, ending: str = "s") -> str:
     return f"{count:,} {thing}{'' if count == 1 else ending}"
 
 
+def slots_text(slots: int, rounds: int | str = 0) -> str:
+    """Return "1 slot", or "1 slot and 20 rounds" where so many rounds follow the slots; how many may be left open."""
+    told = plural(rounds, "round") if isinstance(rounds, int) else "rounds"
+    return plural(slots, "slot") + (f" and {told}" if rounds else "")
+
+
 def outputs_text(task: str, count: int) -> str:
     """Return "3 classes", "1 target", "5 labels": what a task's labels are."""
     if task == "classification":

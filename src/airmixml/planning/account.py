@@ -14,6 +14,7 @@ import numpy as np
 from airmixml.engines import Engine
 from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.notebook import html_table
+from airmixml.output.numbers import slots_text
 from airmixml.planning.what_if import WhatIf, what_ifs
 from airmixml.privacy import (
     Adversary,
@@ -59,6 +60,7 @@ class Question:
     design: Design  # what is sent
     adjacency: str  # which neighbours
     slots_delta: float  # what the slots may spend of delta; the rest is that of a mean estimated before them
+    rounds: int = 0  # of all slots, the last ones that carry gradients
     centring: CentringSlot | None = None  # the slot that estimated that mean; it costs epsilon beside the others
 
     def stated(self, pair: tuple[Adversary, str]) -> PrivacyStatement | str:
@@ -75,7 +77,7 @@ class Question:
     def epsilon_after(self, point: tuple[int, tuple[Adversary, str]]) -> float:
         """Return the epsilon of one accountant against one adversary after so many slots; NaN for none."""
         count, (adversary, accountant) = point
-        design, adjacency, delta = self.design.with_slots(count), self.adjacency, self.slots_delta
+        design, adjacency, delta = self.design.with_slots(count, self.rounds), self.adjacency, self.slots_delta
         try:
             value, _ = least_epsilon(design, adversary, accountant, adjacency=adjacency, delta=delta)
         except PrivacyError:
@@ -127,17 +129,24 @@ class Account(Question):
         """Exact epsilon against the server: of the median worker, or of one with the mean slots before any is drawn."""
         if self.tally is not None:
             return float(np.median(self.tally.worker_epsilons()))
-        multiplier = self.design.at_server().noise_multiplier(self.adjacency)
+        watts, multiplier = self.design.received_watts, self.design.at_server().noise_multiplier(self.adjacency)
+        # Slots as strong as the strongest that are worth all that it takes part in.
+        strongest = self.typical_slots * float(np.average(watts, weights=self.design.counts)) / (max(watts) or 1.0)
         rounding = self.design.fact(facts.WorkersNoise).rounding
         if rounding is None:
-            return gaussian_epsilon(math.sqrt(self.typical_slots) / multiplier, self.delta)
+            return gaussian_epsilon(math.sqrt(strongest) / multiplier, self.delta)
         typical = GaussianSlots(
-            squared_shifts=(self.typical_slots / multiplier**2,),
+            squared_shifts=(strongest / multiplier**2,),
             counts=(1,),
             adjacency=self.adjacency,
             rounding=rounding.times(math.ceil(self.typical_slots)),
         )
         return certified_epsilon("gdp", typical, self.delta)
+
+    @property
+    def slots_in_words(self) -> str:
+        """How many slots there are, and how many rounds follow them."""
+        return slots_text(self.design.slots - self.rounds, self.rounds)
 
     def cells(self) -> tuple[list[str], list[list[str]]]:
         """Return columns and rows: epsilons of every accountant, then of a row of the data where it has its own."""
@@ -161,6 +170,7 @@ class Account(Question):
             "name": self.name,
             **({"air": keys_in_force(self.air)} if self.in_watts else {}),
             **{name: getattr(design, name) for name in ("workers", "scheduled", "slots", "max_participations")},
+            **({"rounds": self.rounds} if self.rounds else {}),
             "power": self.power,
             "noise_multiplier": design.noise_multiplier(self.adjacency),
             "typical_worker": {"slots": self.typical_slots, "epsilon_against_server": self.typical_epsilon},
@@ -211,7 +221,13 @@ def account_scenario(
     adversaries = tuple(adversary_named(name, scenario) for name in names)
     _, slots_delta = slots_target(scenario)
     centring = None if tally is None else tally.centring
-    asked = Question(design=design, adjacency=privacy.adjacency, slots_delta=slots_delta, centring=centring)
+    asked = Question(
+        design=design,
+        adjacency=privacy.adjacency,
+        slots_delta=slots_delta,
+        rounds=scenario.learner.rounds,
+        centring=centring,
+    )
     statements, refusals = asked.answers(adversaries, engine, ACCOUNTANTS.names if accountants is None else accountants)
     row = plan_row_privacy(
         scenario,

@@ -39,7 +39,7 @@ def draw_account(
         line, marker = _ADVERSARY_LINES.get(adversary, "-."), "." if adversary == "release" else ""
         label, colour = f"{adversary}: {accountant}", accountant_colour(accountant)
         axis.plot(slots, np.maximum(epsilons, 1e-6), line, color=colour, marker=marker, label=label)
-    axis.set(xscale="log", yscale="log", xlabel="slots", ylabel=f"ε at δ = {account.delta:g} (log)")
+    axis.set(xscale="log", yscale="log", xlabel=_slots_label(account), ylabel=f"ε at δ = {account.delta:g} (log)")
     title = f"{account.title}: {design.scheduled:,} of {design.workers:,} workers per slot, "
     title += f"noise multiplier {design.noise_multiplier(account.adjacency):.3g}, {account.adjacency}"
     if len(set(slots)) <= _FEW_SLOTS:
@@ -47,6 +47,10 @@ def draw_account(
         axis.set_xticks([], minor=True)
     finish_axis(axis, title, legend=8, **_BESIDE)
     return saved(figure, path)
+
+
+def _slots_label(account: Account) -> str:
+    return f"slots, the last {account.rounds:,} of them rounds" if account.rounds else "slots"
 
 
 def frontier(options: tuple[Option, ...]) -> list[Option]:
@@ -61,7 +65,8 @@ def frontier(options: tuple[Option, ...]) -> list[Option]:
 def draw_plan(plan: Plan, scenario: Scenario, path: Path | None = None) -> Figure:
     """Draw signal against energy with the frontier, and signal against alpha; then what is recommended, if it is."""
     rehearsal = None if plan.recommended is None else plan.recommended.rehearsal
-    rows = bool(plan.options) + (plan.recommended is not None) + (rehearsal is not None)
+    with_rounds = rehearsal is not None and any(each.design.rounds for each in rehearsal.tried)
+    rows = bool(plan.options) + (plan.recommended is not None) + (rehearsal is not None) + with_rounds
     privacy = scenario.privacy
     target = f"ε = {privacy.epsilon:g}, δ = {privacy.delta:g} ({privacy.accountant}, {privacy.adversary})"
     figure = new_figure(13.5, 5 * rows, f"{plan.title}: designs with {target}")
@@ -70,12 +75,14 @@ def draw_plan(plan: Plan, scenario: Scenario, path: Path | None = None) -> Figur
         _energy(axes[0, 0], plan, scenario)
         _dispersion(axes[0, 1], plan, scenario)
     if plan.recommended is not None:
-        place = rows - 1 if rehearsal is None else rows - 2
+        place = int(bool(plan.options))
         _by_scheduled(axes[place, 0], plan.recommended)
         _by_weight(axes[place, 1], plan.recommended)
-    if rehearsal is not None:
-        for axis, model in zip(axes[-1], ("ridge", "lda"), strict=True):
-            _by_encoder(axis, rehearsal, model)
+        if rehearsal is not None:
+            for axis, model in zip(axes[place + 1], ("ridge", "lda"), strict=True):
+                _by_encoder(axis, rehearsal, model)
+            if with_rounds:
+                _by_rounds(axes[place + 2, 0], axes[place + 2, 1], rehearsal)
     return saved(figure, path)
 
 
@@ -137,23 +144,59 @@ def _by_weight(axis: Axes, found: Recommendation) -> None:
     finish_axis(axis, "Power for inputs against labels", size=12, legend=8)
 
 
+def _encoder(tried: TriedDesign) -> str:
+    return f"{tried.design.encoder} {tried.design.features}" if tried.design.features else tried.design.encoder
+
+
+def _place(tried: TriedDesign) -> str:
+    return f"{_encoder(tried)}, {tried.design.centre}, {tried.design.norm}"
+
+
 def _by_encoder(axis: Axes, rehearsal: DesignSearch, model: str) -> None:
     """Draw what each encoder and centre gave on the synthetic tables, with that learner and the best of the rest."""
     best: dict[str, TriedDesign] = {}
     for each in rehearsal.tried:
-        design = each.design
-        features = f" {design.features}" if design.features else ""
-        if design.model == model:
-            best.setdefault(f"{design.encoder}{features}, {design.centre}, {design.norm}", each)
+        if each.design.model == model and not each.design.rounds:
+            best.setdefault(_place(each), each)
     names = list(best)[::-1]
-    marked = {rehearsal.own: ORANGE, rehearsal.best: GREEN}
-    colours = [marked.get(best[name], BLUE) for name in names]
+    marked = {
+        _place(each): colour
+        for each, colour in ((rehearsal.own, ORANGE), (rehearsal.best, GREEN))
+        if each.design.model == model
+    }
+    colours = [marked.get(name, BLUE) for name in names]
     accuracies, errors = ([100.0 * getattr(best[name], key) for name in names] for key in ("accuracy", "error"))
     axis.barh(names, accuracies, xerr=errors, color=colours, ecolor="grey")
     axis.axvline(100.0 / rehearsal.classes, color="grey", linestyle=":", label="guessing")
     # Room above the bars for the legend, which would hide how exact the best one is.
     axis.set(xlabel="accuracy on made-up tables (%)", xlim=(0, 100), ylim=(-0.6, len(names) + 0.2))
-    finish_axis(axis, f"{model}: encoder, centre, norm (green: recommended)", size=12, legend=8)
+    finish_axis(axis, f"{model}, one slot: encoder, centre, norm (green: recommended)", size=12, legend=8)
+
+
+def _by_rounds(by_symbols: Axes, by_rounds: Axes, rehearsal: DesignSearch) -> None:
+    """Draw accuracy against uplink symbols, and against how often workers must be reachable: one slot, or rounds."""
+    lines: dict[str, dict[int, TriedDesign]] = {}
+    for each in rehearsal.tried:  # the best first
+        lines.setdefault(_encoder(each), {}).setdefault(each.design.rounds, each)
+    for name, found in lines.items():
+        some = [found[rounds] for rounds in sorted(found)]
+        accuracies, symbols = ([100.0 * each.accuracy for each in some], [each.uplink_symbols for each in some])
+        (line,) = by_symbols.plot(symbols, accuracies, ".-", label=name)
+        for each in some[1:]:
+            place = (each.uplink_symbols, 100.0 * each.accuracy)
+            by_symbols.annotate(f"R = {each.design.rounds}", place, (0, 5), textcoords="offset points", fontsize=7)
+        times = [1 + each.design.rounds for each in some]
+        by_rounds.plot(times, accuracies, ".-", color=line.get_color(), label=name)
+    for each, name, marker, size in (
+        (rehearsal.own, "this scenario", "o", 9),
+        (rehearsal.best, "recommended", "*", 16),
+    ):
+        look: dict[str, Any] = {"markersize": size, "color": ORANGE, "markeredgecolor": "black", "label": name}
+        by_symbols.plot(each.uplink_symbols, 100.0 * each.accuracy, marker, **look)
+        by_rounds.plot(1 + each.design.rounds, 100.0 * each.accuracy, marker, **look)
+    for axis, quantity in ((by_symbols, "uplink symbols"), (by_rounds, "times that workers must be reachable")):
+        axis.set(xscale="log", xlabel=quantity, ylabel="accuracy on made-up tables (%)")
+        finish_axis(axis, "One slot of moments, or R rounds after it", size=12, legend=8)
 
 
 def _learning_noise(

@@ -29,6 +29,7 @@ from airmixml.radio.scheduling import varying_share
 from airmixml.radio.system import System, sensitivity_of
 from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Scenario
+from airmixml.scenario.consistency import rounds_refusal
 from airmixml.units import dbm_to_watts
 from airmixml.workers import SYMBOLS_PER_SECOND, Signal
 
@@ -153,7 +154,8 @@ class SendingPlan:
         mixed = replace(mixing, power="dp", policy=self.policy, alpha=alpha, prior=())
         code = workers.label_code if self.sends == "moments" else "one-hot"
         sent = replace(workers, sends=self.sends, label_weight=self.label_weight, label_code=code)
-        return replace(scenario, workers=sent, radio=aired, mixing=mixed)
+        learner = replace(scenario.learner, rounds=0) if rounds_refusal(sent, aired) else scenario.learner
+        return replace(scenario, workers=sent, radio=aired, mixing=mixed, learner=learner)
 
     def _participations(self, scenario: Scenario) -> int:
         """Return the limit on participations: against those who know the schedule the least that fills all seats."""
@@ -184,7 +186,9 @@ class DesignScorer:
     def __init__(self, scenario: Scenario, input_dim: int, label_dim: int, squared_norm: float) -> None:
         """Take the scenario, its dimensions, and what is assumed of ||x||^2."""
         self.given = scenario
-        self.scenario = replace(scenario, mixing=replace(scenario.mixing, power="dp"))
+        # Noise is that of slots alone: how much of it rounds take over does not tell what is best sent before them.
+        learner = replace(scenario.learner, rounds=0)
+        self.scenario = replace(scenario, mixing=replace(scenario.mixing, power="dp"), learner=learner)
         self.own = SendingPlan.of(self.scenario)
         self._dims, self._squared_norm = (input_dim, label_dim), squared_norm
         sizing = Sizing(scenario, input_dim, label_dim)

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles
 from airmixml.errors import PrivacyError, ScenarioError
@@ -17,7 +18,7 @@ from airmixml.notebook import html_facts
 from airmixml.output.numbers import joules
 from airmixml.planning.learning_noise import DesignScorer
 from airmixml.planning.mask_plan import MaskPlan, plan_masks
-from airmixml.planning.recommend import LearningOption, Recommendation, changed_keys, recommend
+from airmixml.planning.recommend import Recommendation, changed_keys, recommend
 from airmixml.planning.sizing import FramePlan, Sizing
 from airmixml.planning.slot_designs import (
     ExpectedSignal,
@@ -31,7 +32,7 @@ from airmixml.planning.slot_designs import (
 from airmixml.privacy import Design, facts
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import plan_centring
-from airmixml.radio.draws import AirSetting, draw_slots
+from airmixml.radio.draws import AirSetting, draw_slots, slots_of_rounds
 from airmixml.radio.expected_noise import expected_noise
 from airmixml.radio.power import TransmitPower, largest_shares
 from airmixml.radio.power_calibration import private_received_watts
@@ -47,6 +48,7 @@ from airmixml.workers import encoded_dim, encoder_of
 from airmixml.workers.population import planned_holding
 
 _REHEARSED_SLOTS: Final = 2048
+REHEARSED_ROUNDS: Final = 4  # of which each stands for as many
 _MOST_SLOTS_DRAWN: Final = 1000
 
 
@@ -74,6 +76,7 @@ class Plan:
     best: dict[str, Option] | None = None  # names of goals to the options that serve them best
     recommended: Recommendation | None = None  # for a learner in closed form, what to send instead
     frame: FramePlan | None = None  # what an air that is not ideal makes of a slot
+    rounds: dict[str, Any] | None = None  # what rounds take, and the uplink symbols of slots and rounds together
     masks: MaskPlan | None = None  # what workers add to hide themselves, where they do
     integers: dict[str, Any] | None = None  # step, bits and noise, where workers send integers
     row: RowPrivacy | None = None  # of a row of the data, where that is not what one worker holds alone
@@ -135,7 +138,7 @@ def make_plan(
         progress: told how many options were tried.
     """
     given, scenario = scenario, replace(scenario, mixing=replace(scenario.mixing, power="dp"))
-    sizing = Sizing(scenario, input_dim, label_dim)
+    sizing, dimensions = Sizing(scenario, input_dim, label_dim), (input_dim, label_dim)
     if not scenario.privacy.noise_kind.real:
         how: dict[str, Any] = {"held_dim": held_dim, "max_air_seconds": max_air_seconds, "alternatives": alternatives}
         real = make_plan(_with_real_numbers(scenario), input_dim, label_dim, moments, **how, progress=progress)
@@ -150,13 +153,14 @@ def make_plan(
     raw_moments, moments = moments, moments.encoded(scenario.workers, input_dim)
     drawn = draw_slots(setting, range(scenario.radio.slots)[:_REHEARSED_SLOTS])
     draws = drawn.numpy()
-    joules = energy_joules(sizing, draws.power_watts.sum(axis=1))
+    round_joules, round_watts, round_limited = _in_rounds(sizing)
+    joules = energy_joules(sizing, draws.power_watts.sum(axis=1)) + round_joules
     averaged = input_dim - (1 if scenario.workers.constant else 0)
     mean_slot = plan_centring(scenario, averaged, sizing.distance_metres)
     joules += 0.0 if mean_slot is None else float(mean_slot.energy_joules.sum())
     # Of noise and masks, which are the same in every symbol, powers are told as radiated on average over a slot.
     told = setting.radiated_share if scenario.privacy.noise_kind.brought else 1.0
-    sending = told * draws.power_watts[draws.ratios > 0.0]
+    sending = np.concatenate([told * draws.power_watts[draws.ratios > 0.0], round_watts])
     if not len(sending):
         raise ScenarioError(nobody_sent(scenario))
     # Signal per slot says little of moments; and coins leave no shares to choose.
@@ -171,12 +175,14 @@ def make_plan(
         recommended = recommend(scorer, max_air_seconds=max_air_seconds, progress=progress)
         if recommended is not None and held_dim is not None:
             recommended = _with_searched_design(recommended, given, held_dim, label_dim, raw_moments, progress)
-    limited_share, beta = float(draws.limited.mean()), draws.power_scale_watts
+        elif recommended is not None and sizing.system.rounds:
+            recommended = _with_costs(recommended, given, recommended.best.sending.applied_to(given), dimensions)
+    limited_share, beta = float(np.concatenate([draws.limited, round_limited]).mean()), draws.power_scale_watts
     strongest_watts = received_watts
     if draws.limited.all():  # then no slot is as loud as privacy would allow
         strongest_watts = float((drawn.power_scale_watts * largest_shares(scenario, drawn.ratios) ** 2).max())
     design = planned_design(scenario, sensitivity, received_watts=received_watts)
-    strongest = replace(design, received_watts=(strongest_watts,))
+    strongest = replace(design, received_watts=tuple(each * strongest_watts for each in sizing.system.strengths))
     samples = scenario.workers.sends == "samples"
     # How long the sum of several rows is, and how large a target, follows from the data alone.
     single_rows = not scenario.workers.several_rows
@@ -185,6 +191,7 @@ def make_plan(
         name=scenario.name,
         air=scenario.air,
         feasible=True,
+        rounds=_about_rounds(sizing) if sizing.system.rounds else None,
         frame=sizing.frame(),
         masks=plan_masks(sizing, received_watts),
         verdict=_verdict(scenario, design, limited_share),
@@ -225,20 +232,55 @@ def _with_searched_design(
 
     if not is_searched(aired):
         return found
-    search = search_designs(aired, held_dim, label_dim, moments, progress)
+    search = search_designs(aired, held_dim, label_dim, moments, progress, max_air_seconds=found.max_air_seconds)
     best = search.best.design.applied_to(aired)
     sending = replace(found.best.sending, label_weight=best.workers.label_weight)
-    cheapest = replace(found.best, sending=sending)
-    if aired.radio.slots <= _MOST_SLOTS_DRAWN:  # with the slot for the mean, and as many symbols as the encoder makes
-        own = _with_cost(found.own, scenario, held_dim, label_dim)
-        found, cheapest = replace(found, own=own), _with_cost(cheapest, best, held_dim, label_dim)
-    return replace(found, rehearsal=search, best=cheapest, overrides=changed_keys(scenario, best))
+    found = replace(found, rehearsal=search, best=replace(found.best, sending=sending))
+    found = replace(found, overrides=changed_keys(scenario, best))
+    if aired.radio.slots > _MOST_SLOTS_DRAWN:
+        return found
+    # With the slot for the mean, and as many symbols as the encoder makes.
+    return _with_costs(found, scenario, best, (encoded_dim(best.workers, held_dim), label_dim), held_dim)
 
 
-def _with_cost(option: LearningOption, scenario: Scenario, held_dim: int, label_dim: int) -> LearningOption:
-    """Return the option with time on the air and energy of all slots, by drawing them without data."""
-    tally = rehearse(scenario, encoded_dim(scenario.workers, held_dim), label_dim)
-    return replace(option, air_seconds=tally.air_seconds, energy_joules=tally.energy_joules)
+def _with_costs(
+    found: Recommendation, own: Scenario, best: Scenario, dimensions: tuple[int, int], held_dim: int | None = None
+) -> Recommendation:
+    """Return it with time on the air and energy of all slots and rounds, by drawing them without data.
+
+    ``dimensions`` are those of the best one's encoded inputs and of labels; ``held_dim`` are columns of a table, where
+    the scenario's own encoder makes another number of it.
+    """
+    own_dim = dimensions[0] if held_dim is None else encoded_dim(own.workers, held_dim)
+    costs = [rehearse(own, own_dim, dimensions[1]), rehearse(best, *dimensions)]
+    first, second = (
+        replace(
+            option, air_seconds=cost.air_seconds, energy_joules=cost.energy_joules, rounds=cost.scenario.learner.rounds
+        )
+        for option, cost in zip((found.own, found.best), costs, strict=True)
+    )
+    return replace(found, own=first, best=second)
+
+
+def _in_rounds(sizing: Sizing) -> tuple[float, Doubles, NDArray[np.bool_]]:
+    """Return what all workers spend in all rounds, the powers of those who send, and which of some were limited."""
+    scenario, system, joules = sizing.scenario, sizing.system, 0.0
+    watts, limited = np.zeros(0), np.zeros(0, dtype=np.bool_)
+    if system.rounds:
+        setting = AirSetting.of_rounds(scenario, sizing.input_dim, sizing.label_dim, sizing.distance_metres)
+        draws = draw_slots(setting, slots_of_rounds(scenario)[:REHEARSED_ROUNDS]).numpy()
+        joules = system.rounds * setting.joules_per_watt * float(draws.power_watts.sum(axis=1).mean())
+        told = setting.radiated_share if scenario.privacy.noise_kind.brought else 1.0
+        watts = np.tile(told * draws.power_watts[draws.ratios > 0.0], -(-system.rounds // len(draws)))
+        limited = np.repeat(draws.limited, -(-system.rounds // len(draws)))
+    return joules, watts, limited
+
+
+def _about_rounds(sizing: Sizing) -> dict[str, Any]:
+    """Return what rounds take, beside the symbols of a slot and of all together."""
+    system = sizing.system
+    symbols = {"symbols_per_slot": system.symbols_on_air, "uplink_symbols": system.uplink_symbols}
+    return {**system.about_rounds, **symbols, "reachable": sizing.scenario.slots_on_air}
 
 
 def _power_dbm(scenario: Scenario, sent_watts: Doubles) -> TransmitPower:
@@ -301,7 +343,9 @@ def _verdict(scenario: Scenario, design: Design, limited_share: float) -> str:
         return f"{target} is met by {design.fact(facts.WorkersNoise).by}, whatever anybody receives"
     sent, air = design.fact(facts.Transmitters), design.fact(facts.ImperfectAir)
     if sent.weakest_gain > 0.0 and not design.says(facts.PowerTells):
-        margin_db = 10.0 * math.log10(sent.limit_watts * sent.weakest_gain * air.gain_bound / design.received_watts[0])
+        margin_db = 10.0 * math.log10(
+            sent.limit_watts * sent.weakest_gain * air.gain_bound / max(design.received_watts)
+        )
         if margin_db < 1e-6:
             return f"{target} is met with less power than it allows: more would reach the limit and reveal the schedule"
         return f"{target} is met; even the farthest worker stays {margin_db:.0f} dB below its power limit"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from airmixml.integers.integer_noise import integers_in_words
-from airmixml.output.numbers import duration, joules, outputs_text, plural
+from airmixml.output.numbers import duration, joules, outputs_text, plural, slots_text
 from airmixml.output.tables import Table
 from airmixml.scenario import Scenario
 from airmixml.storage.files import write_text
@@ -134,14 +134,16 @@ def _power(plain: Plain, scenario: Scenario, dimensions: tuple[int, int] | None)
     if dimensions is not None:
         outputs = outputs_text(workers.task, dimensions[1])
         rows.append(("data", f"{inputs_in_words(workers, dimensions[0])}, {outputs}"))
-    where = "the strongest" if plain["limited_share"] else "every"
+    slots = slots_text(radio.slots, scenario.learner.rounds)
+    where = "the strongest" if plain["limited_share"] or "rounds" in plain else "every"
     rows += [
-        ("workers", f"{workers.count:,}, {radio.scheduled:,} at a time in {plural(radio.slots, 'slot')}"),
+        ("workers", f"{workers.count:,}, {radio.scheduled:,} at a time in {slots}"),
         ("noise multiplier", f"{plain['noise_multiplier']:.4g} in {where} slot"),
         ("power scale beta", f"{plain['power_scale_watts']:.3g} W (median slot)"),
         ("power", f"{power['median']:.1f} dBm median, {power['largest']:.1f} largest, limit {power['limit']:g}"),
         ("energy", f"{joules(plain['energy_joules'])} in total, {joules(plain['worker_energy_joules'])} per worker"),
     ]
+    rows += _rounds(plain["rounds"]) if "rounds" in plain else []
     as_assumed = encoder.keeps_inputs and workers.sends == "samples"
     if "snr_inputs_db" in plain:
         labels = f", {plain['snr_labels_db']:.1f} dB labels" if "snr_labels_db" in plain else ""
@@ -164,6 +166,18 @@ def _power(plain: Plain, scenario: Scenario, dimensions: tuple[int, int] | None)
             cells = (*(f"{count:,}" for count in counts), *(f"{value:.1f} dB" for value in signal))
             designs.append((goal, f"{best['alpha']:g}", *cells, joules(best["energy_joules"])))
         yield Table(title="At the same privacy", columns=columns, rows=tuple(designs))
+
+
+def _rounds(rounds: Plain) -> list[tuple[str, str]]:
+    """Return what rounds take beside the slots before them."""
+    names = ("symbols_per_slot", "symbols_per_round", "uplink_symbols")
+    per_slot, per_round, total = (f"{rounds[name]:,}" for name in names)
+    return [
+        ("uplink", f"{per_slot} symbols in a slot, {per_round} in a round, {total} in total"),
+        ("downlink", f"{rounds['downlink_bits_per_round']:,} bits per round, the model for all workers"),
+        ("reachable", f"workers must be reachable {rounds['reachable']:,} times"),
+        ("privacy loss", f"{rounds['share']:.0%} in the rounds, the rest in what comes before them"),
+    ]
 
 
 def _of_a_row(plain: Plain, scenario: Scenario) -> tuple[str, str]:
@@ -209,6 +223,7 @@ def _recommendation(found: Plain | None, scenario: Scenario, command: list[str])
     if rehearsal is not None:
         mine, other = _design_cells(rehearsal["own"]), _design_cells(rehearsal["best"])
         rows = [(name, mine[name], other[name]) for name in mine] + [row for row in rows if row[0] not in mine]
+    rows = [row for row in rows if row != ("rounds", "0", "0")]
     title = f"At the same privacy, for {scenario.learner.model}"
     yield Table(title=title, columns=("", "this scenario", "best for learning"), rows=tuple(rows), words=3)
     if rehearsal is not None:
@@ -244,10 +259,10 @@ def _set(overrides: Sequence[str]) -> list[str]:
 
 
 def _rehearsal(rehearsal: Plain, scenario: Scenario) -> Iterator[Part]:
-    """Yield the best of every learner, encoder and centre on the synthetic tables."""
-    best: dict[tuple[str, str, str], Plain] = {}
+    """Yield the best of every learner, encoder and centre on the synthetic tables, with rounds and without."""
+    best: dict[tuple[Any, ...], Plain] = {}
     for each in rehearsal["tried"]:
-        best.setdefault((each["model"], each["encoder"], each["centre"]), each)
+        best.setdefault((each["model"], each["rounds"] > 0, each["encoder"], each["centre"]), each)
     cells = [_design_cells(each) for each in best.values()]
     size = f"{rehearsal['rows']:,} rows, {rehearsal['inputs']:,} inputs, {rehearsal['classes']:,} classes"
     title = f"Tried on {rehearsal['tables']} made-up tables of {size}"
@@ -260,6 +275,7 @@ def _design_cells(design: Plain) -> dict[str, str]:
     encoder, features = design["encoder"], design["features"]
     return {
         "learner": design["model"],
+        "rounds": f"{design['rounds']:,}",
         "encoder": f"{encoder}, {features} features" if features else encoder,
         "centre": design["centre"],
         "accuracy, made up": f"{100.0 * design['accuracy']:.1f} ± {100.0 * design['error']:.1f} %",
@@ -270,14 +286,16 @@ def _design_cells(design: Plain) -> dict[str, str]:
 
 
 def _learning_cells(option: Plain) -> dict[str, str]:
+    alone = " without rounds" if option["rounds"] else ""
     return {
         "sends": option["sends"],
         "label weight w": f"{option['label_weight']:g}",
         "|N_t|": f"{option['scheduled']:,}",
         "slots": f"{option['slots']:,}",
+        "rounds": f"{option['rounds']:,}",
         "schedule": option["schedule"],
         "alpha": _SHARES.get(option["policy"], f"{option['alpha']}"),
-        "learning noise": f"{option['learning_noise_db']:.1f} dB" if "learning_noise_db" in option else "all",
+        "learning noise": f"{option['learning_noise_db']:.1f} dB{alone}" if "learning_noise_db" in option else "all",
         "air time": duration(option["air_seconds"]),
         "energy": joules(option["energy_joules"]),
     }

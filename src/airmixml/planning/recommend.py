@@ -37,6 +37,7 @@ class LearningOption:
     learning_noise_db: float  # noise in the equation that the learner solves, over what one sample adds to it
     air_seconds: float  # how long all slots take
     energy_joules: float  # of all workers together
+    rounds: int = 0  # of gradients after the slots, counted in time and energy; the learning noise is without them
 
     def to_dict(self) -> dict[str, Any]:
         """Return the option as one flat table of plain values."""
@@ -113,14 +114,20 @@ def recommend(
 
 
 def changed_keys(scenario: Scenario, changed: Scenario) -> tuple[str, ...]:
-    """Return what must be set to make one scenario the other, as ``airmix run --set`` takes it."""
+    """Return what must be set to make one scenario the other, as ``airmix run --set`` takes it.
+
+    Rounds and what solves the first model are told together: where both say "auto", one follows from the other.
+    """
     before, after = scenario.to_dict(), changed.to_dict()
-    return tuple(
-        f"{table}.{name}={'' if value == [] else value}"
+    differ = {
+        (table, name): value
         for table in ("workers", "radio", "mixing", "privacy", "learner")
         for name, value in after[table].items()
         if value != before[table][name]
-    )
+    }
+    if differ and (scenario.learner.rounds or changed.learner.rounds):
+        differ |= {("learner", name): after["learner"][name] for name in ("model", "rounds")}
+    return tuple(f"{table}.{name}={'' if value == [] else value}" for (table, name), value in differ.items())
 
 
 class _Search:
@@ -132,10 +139,11 @@ class _Search:
         privacy = scorer.scenario.privacy
         self._guess_first = not ACCOUNTANTS.load(privacy.accountant).closed_form
         sends = ("samples",) if scorer.moments_refused else ("moments", "samples")
-        if scorer.scenario.workers.several_rows:
+        if scorer.scenario.workers.several_rows or scorer.given.learner.rounds:
             sends = ("moments",)
         # A hidden coin helps against adversaries who do not know the schedule.
         may_toss = privacy.adversary == "release" or scorer.own.schedule == "poisson"
+        may_toss = may_toss and not scorer.given.learner.rounds
         self._kinds = list(product(sends, ("fixed", "poisson") if may_toss else ("fixed",)))
 
     def cost(self, sending: SendingPlan, noise: float) -> float:

@@ -212,11 +212,18 @@ class Design:
         """Return the design without what is known only after a run: it holds for any schedule."""
         return replace(self, facts=tuple(each for each in self.facts if not isinstance(each, Drawn)))
 
-    def with_slots(self, slots: int) -> Self:
-        """Return the first slots of such a design as a plan, all of the strongest kind."""
+    def with_slots(self, slots: int, gradients: int = 0) -> Self:
+        """Return the first slots of such a design as a plan, all of the strongest kind.
+
+        Its last slots, so many as carry ``gradients``, have kinds of their own, the last ones.
+        """
         length = self.round_length if self.max_participations else 0
-        strongest = (max(self.received_watts),)
-        return replace(self.before_the_draw(), slots_per_round=length, received_watts=strongest, counts=(slots,))
+        before = self.slots - gradients
+        first = next(kind for kind in range(1, len(self.counts) + 1) if sum(self.counts[:kind]) >= before)
+        later = min(max(slots - before, 0), gradients)
+        kinds = [(self.received_watts[:first], slots - later), (self.received_watts[first:], later)]
+        strongest, counts = zip(*((max(watts), count) for watts, count in kinds if count), strict=True)
+        return replace(self.before_the_draw(), slots_per_round=length, received_watts=strongest, counts=counts)
 
 
 def slots_per_round(slots: int, max_participations: int) -> int:

@@ -84,6 +84,32 @@ class System:
             return received_watts
         return received_watts * self.round_strength * self.integers.received_watts / sums.received_watts
 
+    @property
+    def about_rounds(self) -> dict[str, Any]:
+        """What the rounds take beside the other slots: uplink symbols and seconds, downlink bits, a worker's work."""
+        signal = self.of_rounds.signal
+        return {
+            "count": self.rounds,
+            "share": self.scenario.rounds_share,
+            "clip": self.scenario.learner.gradient_clip,
+            "symbols_per_round": self.of_rounds.symbols_on_air,
+            "seconds_per_round": self.of_rounds.slot_seconds,
+            "downlink_bits_per_round": signal.downlink_bits,
+            "multiply_accumulates_per_round": signal.operations,
+        }
+
+    @property
+    def uplink_symbols(self) -> int:
+        """Symbols of all slots and rounds on the air."""
+        slots = self.scenario.radio.slots * self.symbols_on_air
+        return slots + (self.rounds * self.of_rounds.symbols_on_air if self.rounds else 0)
+
+    @property
+    def air_seconds(self) -> float:
+        """How long all slots and rounds take together."""
+        slots = self.scenario.radio.slots * self.slot_seconds
+        return slots + (self.rounds * self.of_rounds.slot_seconds if self.rounds else 0.0)
+
     @cached_property
     def of_rounds(self) -> "System":
         """The same system in its rounds: workers send gradients."""

@@ -211,21 +211,6 @@ class Tally(SlotTotals):
         )
         return with_centring(statement, self.centring)
 
-    @property
-    def about_rounds(self) -> dict[str, Any]:
-        """What the rounds took beside the other slots: uplink symbols and seconds, downlink bits, a worker's work."""
-        learner, of_rounds = self.scenario.learner, self.system.of_rounds
-        signal = of_rounds.signal
-        return {
-            "count": self.system.rounds,
-            "share": self.scenario.rounds_share,
-            "clip": learner.gradient_clip,
-            "symbols_per_round": of_rounds.symbols_on_air,
-            "seconds_per_round": of_rounds.slot_seconds,
-            "downlink_bits_per_round": signal.downlink_bits,
-            "multiply_accumulates_per_round": signal.operations,
-        }
-
     def to_dict(self) -> dict[str, Any]:
         """Return the tally as plain values for JSON."""
         energy, largest_dbm = self.worker_energy_joules, float(watts_to_dbm(self.largest_power_watts))
@@ -246,7 +231,7 @@ class Tally(SlotTotals):
                 "limit": self.scenario.radio.max_power_dbm,
             },
             "power_limited_slots": self.limited_slots,
-            **({"rounds": self.about_rounds} if self.system.rounds else {}),
+            **({"rounds": self.system.about_rounds} if self.system.rounds else {}),
             **({} if integers is None else {"integers": integers.to_dict()}),
             "privacy": [statement.to_dict() for statement in self.statements],
             "ledger": self.ledger.summary(self.worker_epsilons()),

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from airmixml.output.numbers import NONE, epsilon_text, joules, plural
+from airmixml.output.numbers import NONE, epsilon_text, joules, plural, slots_text
 from airmixml.output.page import Card, Cards, Lines, Part, Rows
 from airmixml.privacy import PrivacyStatement
 from airmixml.registries import ATTACKS
@@ -370,10 +370,10 @@ def _study(
     **others: Any,
 ) -> Content:
     """Return the content of a study of one scenario, with its picture."""
-    radio = scenario.radio
+    radio, slots = scenario.radio, slots_text(scenario.radio.slots, scenario.learner.rounds)
     asked: Rows = (
         ("data", scenario.workers.dataset),
-        ("workers", f"{scenario.workers.count:,}, {radio.scheduled:,} at a time in {plural(radio.slots, 'slot')}"),
+        ("workers", f"{scenario.workers.count:,}, {radio.scheduled:,} at a time in {slots}"),
         ("privacy target", asked_for(scenario)),
     )
     drawings = (

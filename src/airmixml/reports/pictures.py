@@ -24,7 +24,9 @@ from airmixml.wording import reason
 # A page of 3 MB, base64 and words taken off.
 MOST_BYTES: Final = 2_000_000
 _MOST_ROWS: Final = 12
-_MOST_EPOCHS: Final = 10**12
+_MOST_STEPS: Final = 10**12
+# What a curve may count, and where that begins: the first model of a run with rounds is that before them.
+_FIRST: Final = {"epoch": 1, "round": 0}
 _LEAST_SPAN: Final = 1e-300
 _MOST_NAMED: Final = 8
 _COLOURS: Final = (BLUE, ORANGE, GREEN, PURPLE, "#8c564b", GREY)
@@ -84,14 +86,15 @@ def _fewer_colours(content: bytes) -> bytes:
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """A learning curve: per column of the CSV file (training_loss, test_accuracy, ...) the epochs and values."""
+    """A learning curve: per column of the CSV file (training_loss, test_accuracy, ...) the steps and values."""
 
     label: str
     columns: dict[str, tuple[tuple[int, float], ...]]
+    step: str = "epoch"  # what is counted; see ``_FIRST``
 
     def points(self, name: str) -> list[tuple[int, float]]:
-        """Return epochs and values of a column, accuracies in per cent."""
-        return [(epoch, _factor(name) * value) for epoch, value in self.columns.get(name, ())]
+        """Return steps and values of a column, accuracies in per cent."""
+        return [(step, _factor(name) * value) for step, value in self.columns.get(name, ())]
 
     def in_words(self, name: str) -> str:
         """Return where a column begins and ends, and its range."""
@@ -104,36 +107,37 @@ class Curve:
             return f"{self.label}: {what} {ends:.3g}{unit}, without epochs."
         low, high = min(value for _, value in points), max(value for _, value in points)
         return (
-            f"{self.label}: {what} goes from {begins:.3g}{unit} after epoch {first} to {ends:.3g}{unit} after epoch "
-            f"{last}, between {low:.3g}{unit} and {high:.3g}{unit}."
+            f"{self.label}: {what} goes from {begins:.3g}{unit} after {self.step} {first} to {ends:.3g}{unit} after "
+            f"{self.step} {last}, between {low:.3g}{unit} and {high:.3g}{unit}."
         )
 
 
 def read_curve(folder: Path, label: str, read: Read = read_regular) -> Curve | None:
-    """Return the learning curve of a run folder, one point where there are no epochs; None where there is no curve."""
+    """Return the learning curve of a run folder, one point without epochs or rounds; None where there is no curve."""
     path = folder / "learning_curve.csv"
     columns: dict[str, tuple[tuple[int, float], ...]] = {}
     try:
         rows = list(csv.DictReader(io.StringIO(read(path).decode("utf-8-sig"), newline="")))
+        step = next((step for step in _FIRST if rows and step in rows[0]), "epoch")
         for name in rows[0] if rows else ():
-            points = [(int(row["epoch"]), float(row[name])) for row in rows if name != "epoch" and row[name]]
-            if not all(1 <= epoch <= _MOST_EPOCHS for epoch, _ in points):
-                raise ValueError(f"epochs must be from 1 to {_MOST_EPOCHS}")
+            points = [(int(row[step]), float(row[name])) for row in rows if name != step and row[name]]
+            if not all(_FIRST[step] <= at <= _MOST_STEPS for at, _ in points):
+                raise ValueError(f"{step}s must be from {_FIRST[step]} to {_MOST_STEPS}")
             if points:
-                columns[name] = tuple((epoch, value) for epoch, value in points if math.isfinite(value))
+                columns[name] = tuple((at, value) for at, value in points if math.isfinite(value))
     except FileNotFoundError:
         return None
     except OSError as problem:
         raise RunFolderError(f"{path}: cannot be read ({reason(problem)})") from None
     except (ValueError, KeyError, TypeError, csv.Error) as problem:
         raise corrupt_file(path, problem, delete=f"the folder {folder}") from None
-    return Curve(label=label, columns=columns) if columns else None
+    return Curve(label=label, columns=columns, step=step) if columns else None
 
 
 def draw_curves(curves: Sequence[Curve], *, named: bool = False) -> Picture | None:
-    """Return learning curves over each other, one axis for each quantity; None where nothing has epochs.
+    """Return learning curves over each other, one axis for each quantity; None where nothing has epochs or rounds.
 
-    What has no epochs is a level line. ``named``: a legend even of a single curve.
+    What has neither is a level line. ``named``: a legend even of a single curve.
     """
     names = list(dict.fromkeys(name for curve in curves for name, points in curve.columns.items() if len(points) > 1))
     if not names:
@@ -157,16 +161,17 @@ def draw_curves(curves: Sequence[Curve], *, named: bool = False) -> Picture | No
 
 
 def _axis(curves: Sequence[Curve], name: str, *, legend: bool) -> str:
-    """Return one quantity over the epochs as SVG."""
+    """Return one quantity over epochs or rounds as SVG."""
     lines = [(number, curve.label, points) for number, curve in enumerate(curves) if (points := curve.points(name))]
     values = [value for _, _, points in lines for _, value in points]
     low, high = (0.0, 100.0) if name == "test_accuracy" else (min(values), max(values))
-    last = max(epoch for _, _, points in lines for epoch, _ in points)
+    last = max(step for _, _, points in lines for step, _ in points)
+    counted = " or ".join(dict.fromkeys(curve.step for curve in curves if len(curve.points(name)) > 1))
     level = max(1.0, 1e-6 * abs(low))  # on both sides of a level curve
     low, high = (low, high) if high > low else (low - level, high + level)
 
-    def x(epoch: float) -> float:
-        return round(_LEFT + _INNER_WIDTH * epoch / last, 1)
+    def x(step: float) -> float:
+        return round(_LEFT + _INNER_WIDTH * step / last, 1)
 
     def y(value: float) -> float:
         return round(_TOP + _INNER_HEIGHT * (1.0 - (value - low) / (high - low)), 1)
@@ -179,7 +184,7 @@ def _axis(curves: Sequence[Curve], name: str, *, legend: bool) -> str:
         parts.append(f'<text x="{_LEFT - 6}" y="{y(tick) + 4}" text-anchor="end">{tick:g}</text>')
     for tick in filter(float.is_integer, _ticks(0.0, last)):
         parts.append(f'<text x="{x(tick)}" y="{bottom + 18}" text-anchor="middle">{tick:g}</text>')
-    parts.append(f'<text x="{(_LEFT + right) / 2}" y="{bottom + 38}" text-anchor="middle">epoch</text>')
+    parts.append(f'<text x="{(_LEFT + right) / 2}" y="{bottom + 38}" text-anchor="middle">{counted}</text>')
     told = escape(_NAMES.get(name, name.replace("_", " ")))
     parts.append(
         f'<text transform="translate(14 {(_TOP + bottom) / 2}) rotate(-90)" text-anchor="middle">{told}</text>'
@@ -190,7 +195,7 @@ def _axis(curves: Sequence[Curve], name: str, *, legend: bool) -> str:
     ]
     for row, (number, label, points) in enumerate(lines):
         ends = [(0, points[0][1]), (last, points[0][1])] if len(points) == 1 else points
-        drawn = " ".join(f"{x(epoch)},{y(value)}" for epoch, value in ends)
+        drawn = " ".join(f"{x(step)},{y(value)}" for step, value in ends)
         parts.append(f'<polyline points="{drawn}" fill="none" stroke-width="1.7" {looks[number]}/>')
         if legend and row < _MOST_NAMED:
             height = bottom - 10 - 16 * (min(len(lines), _MOST_NAMED) - 1 - row)
@@ -213,13 +218,13 @@ def _factor(name: str) -> float:
 
 
 def curve_table(curve: Curve) -> Table:
-    """Return some epochs of a curve as a table: the first, the last and evenly chosen ones between."""
-    epochs = sorted({epoch for points in curve.columns.values() for epoch, _ in points})
-    step = max(1, -(-(len(epochs) - 1) // (_MOST_ROWS - 1)))
+    """Return some steps of a curve as a table: the first, the last and evenly chosen ones between."""
+    steps = sorted({step for points in curve.columns.values() for step, _ in points})
+    apart = max(1, -(-(len(steps) - 1) // (_MOST_ROWS - 1)))
     values = {name: dict(curve.points(name)) for name in curve.columns}
     rows = tuple(
-        (f"{epoch:,}", *(f"{found[epoch]:.4g}" if epoch in found else "" for found in values.values()))
-        for epoch in [*epochs[:-1:step], epochs[-1]]
+        (f"{step:,}", *(f"{found[step]:.4g}" if step in found else "" for found in values.values()))
+        for step in [*steps[:-1:apart], steps[-1]]
     )
-    columns = ("epoch", *(_NAMES.get(name, name.replace("_", " ")) for name in curve.columns))
+    columns = (curve.step, *(_NAMES.get(name, name.replace("_", " ")) for name in curve.columns))
     return Table(title=f"Learning curve of {curve.label}", columns=columns, rows=rows)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from airmixml.edge import TrainingHistory
 from airmixml.output.figures import BLUE, ORANGE, as_picture, new_figure, save_figure
-from airmixml.output.numbers import plural
+from airmixml.output.numbers import plural, slots_text
 from airmixml.radio import AirReport
 from airmixml.radio.histograms import DecibelHistogram
 from airmixml.radio.mixtures import MixtureBlock
@@ -53,9 +53,7 @@ def run_figure(mixtures: Transmission, history: TrainingHistory) -> Figure:
 
 def _title(mixtures: Transmission, history: TrainingHistory) -> str:
     scenario, privacy = mixtures.scenario, mixtures.report.privacy
-    slots = f"{plural(scenario.radio.slots, 'slot')} of {scenario.radio.scheduled:,}"
-    if scenario.learner.rounds:
-        slots += f" and {plural(scenario.learner.rounds, 'round')}"
+    slots = f"{slots_text(scenario.radio.slots, scenario.learner.rounds)} of {scenario.radio.scheduled:,}"
     return (
         f"{scenario.title}: {scenario.workers.count:,} workers, {slots}  ·  "
         f"{final_score(history)}  ·  "

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.text import Text
 
 from airmixml.integers.integer_noise import integers_in_words
-from airmixml.output.numbers import joules, outputs_text, plural
+from airmixml.output.numbers import joules, outputs_text, plural, slots_text
 from airmixml.scenario import Scenario, air_in_words
 from airmixml.wording import against, if_uninformed, simulated
 from airmixml.workers import sends_inputs_unchanged
@@ -62,9 +62,8 @@ def _what_ran(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     dataset, workers, radio, mixing = metrics["dataset"], scenario.workers, scenario.radio, scenario.mixing
     alpha = f"(alpha = {mixing.alpha:g})" if mixing.policy == "dirmix" else ""
     on_average = " on average" if radio.schedule == "poisson" else ""
-    sent_by = f"{workers.count:,}, {radio.scheduled:,} at a time{on_average} in {plural(radio.slots, 'slot')}"
-    if metrics.get("rounds"):
-        sent_by += f" and {plural(round(metrics['rounds']['count']), 'round')}"
+    slots = slots_text(radio.slots, scenario.learner.rounds)
+    sent_by = f"{workers.count:,}, {radio.scheduled:,} at a time{on_average} in {slots}"
     inputs, outputs = inputs_in_words(workers, dataset["input_dim"]), outputs_text(workers.task, dataset["label_dim"])
     rows = [("data", f"{escape(dataset['name'])}: {inputs}, {outputs}")]
     if not sends_inputs_unchanged(workers):

@@ -146,6 +146,7 @@ def draw_seeds(result: SeedsResult, folder: Path, path: Path | None = None) -> F
     files = (folder / f"seed-{run.seed}" / "learning_curve.csv" for run in result.runs)
     curves = [factor * read_curve(file, score) for file in files]
     epochs = min(map(len, curves))
+    first, step = (1, "epoch") if result.rounds is None else (0, "round")
     spread = f"{final.mean():.{1 if factor > 1.0 else 3}f} ± {final.std(ddof=1):.{1 if factor > 1.0 else 3}f}"
     target = f"ε = {own.epsilon:.4g}, δ = {own.delta:g} ({own.accountant}, {own.adversary}, {own.adjacency})"
     title = f"{result.name}, {plural(len(result.runs), 'seed')}  ·  {name} {spread}  ·  worst {target}"
@@ -158,13 +159,14 @@ def draw_seeds(result: SeedsResult, folder: Path, path: Path | None = None) -> F
     scores.plot(seeds, final, "o", color=ORANGE, label="final")
     best = [factor * run.accuracy.best for run in result.runs if run.accuracy is not None]
     if best and best != final.tolist():
-        scores.plot(seeds, best, "^", color=GREEN, label="best epoch, chosen on the test set", alpha=0.7)
+        scores.plot(seeds, best, "^", color=GREEN, label=f"best {step}, chosen on the test set", alpha=0.7)
     for axis in learning:
+        steps = np.arange(first, first + epochs)
         for curve in curves:
-            axis.plot(np.arange(1, epochs + 1), curve[:epochs], color=BLUE, alpha=0.35, linewidth=1)
+            axis.plot(steps, curve[:epochs], color=BLUE, alpha=0.35, linewidth=1)
         mean = np.mean([curve[:epochs] for curve in curves], axis=0)
-        axis.plot(np.arange(1, epochs + 1), mean, color=BLUE, linewidth=2.2, label="mean of all seeds")
-        axis.set(xlabel="epoch")
+        axis.plot(steps, mean, color=BLUE, linewidth=2.2, label="mean of all seeds")
+        axis.set(xlabel=step)
         axis.locator_params(axis="x", integer=True)
     for axis, heading in zip((scores, *learning), ("Score of each seed", "Learning curves"), strict=False):
         if best:

@@ -31,6 +31,7 @@ const GROUPS = [
     { key: "workers.encoder", label: "Encoder" },
     { key: "privacy.sensitivity", label: "Sensitivity" },
     { key: "learner.model", label: "Learner" },
+    { key: "learner.rounds", label: "Rounds" },
   ]],
 ];
 const STEPS = 1000;
@@ -76,7 +77,7 @@ export function fillControls(values) {
   for (const [key, { control, input, slider }] of fields) {
     const value = values[key];
     if (input !== document.activeElement || input.tagName === "SELECT") {
-      if (input.tagName === "SELECT" && ![...input.options].some((each) => each.value === value)) input.append(make("option", { value }, value));
+      if (input.tagName === "SELECT" && ![...input.options].some((each) => each.value === String(value))) input.append(make("option", { value }, value));
       input.value = value ?? "";
     }
     if (slider && slider !== document.activeElement) slider.value = toSlider(control, value);

@@ -72,7 +72,7 @@ function take(part, seen, started, changed) {
     notice("");
     seen.scenario = true;
     state.noExport = "";
-    Object.assign(state, { values: part.values, exports: part.exports, name: part.name, accuracy: null, plan: null, trial: null });
+    Object.assign(state, { values: part.values, exports: part.exports, name: part.name, slots: part.slots, accuracy: null, plan: null, trial: null });
     byId("air").value = part.air;
     fillControls(part.values);
     showExport(state.form);
@@ -156,8 +156,8 @@ function showFacts() {
     facts.push(["Transmit power", texts.power, `largest ${texts.largest_power}, limit ${number(plan.power_dbm.limit)} dBm`]);
     facts.push(["Energy", texts.energy, `${texts.worker_energy} per worker`]);
     if (plan.snr_inputs_db !== undefined) facts.push(["SNR", `${plan.snr_inputs_db.toFixed(1)} dB`, plan.snr_labels_db === undefined ? "inputs" : `inputs; labels ${plan.snr_labels_db.toFixed(1)} dB`]);
-    facts.push(["Air time", texts.air_time, `${state.values["radio.slots"].toLocaleString("en")} slot${state.values["radio.slots"] === 1 ? "" : "s"}`]);
-    facts.push(["Noise multiplier", number(plan.noise_multiplier, 3), plan.limited_share ? `power limited in ${percent(plan.limited_share)} of the slots` : "every slot"]);
+    facts.push(["Air time", texts.air_time, state.slots]);
+    facts.push(["Noise multiplier", number(plan.noise_multiplier, 3), plan.limited_share ? `power limited in ${percent(plan.limited_share)} of the slots` : plan.rounds ? "strongest slot" : "every slot"]);
   }
   if (plan.feasible) facts.push(accuracyFact());
   byId("facts").replaceChildren(...facts.map(([name, value, note]) => make("div", {}, make("dt", {}, name), make("dd", {}, value, make("small", {}, note)))));

@@ -10,7 +10,7 @@ export function startRun(askedScenario) {
   addEventListener("airmix-values", (event) => {
     values = event.detail.values;
     byId("run-name").textContent = event.detail.name;
-    byId("run-what").textContent = `${values["workers.count"].toLocaleString("en")} workers, ${values["radio.slots"].toLocaleString("en")} slot${values["radio.slots"] === 1 ? "" : "s"}, ${values["learner.model"]}.`;
+    byId("run-what").textContent = `${values["workers.count"].toLocaleString("en")} workers, ${event.detail.slots}, ${values["learner.model"]}.`;
     byId("seed").value = event.detail.seed;
     byId("epochs").value = values["learner.epochs"];
     byId("epochs").disabled = ["ridge", "lda"].includes(values["learner.model"]);
@@ -80,11 +80,12 @@ function draw(looked) {
   const held = document.activeElement?.dataset?.keep;
   byId("runs").tBodies[0].replaceChildren(...(runs.length ? runs.map(row) : [make("tr", {}, make("td", { colspan: 4, class: "quiet" }, "No runs yet."))]));
   if (held) document.querySelector(`[data-keep="${CSS.escape(held)}"]`)?.focus();
-  const line = (run, y) => ({ name: plain(run.name), x: y.map((_, place) => place + 1), y, mode: y.length < 2 ? "markers" : "lines", type: "scatter", marker: { size: 9, color: colour(run.name) }, line: { color: colour(run.name), width: 2 } });
+  const line = (run, y) => ({ name: plain(run.name), x: y.map((_, place) => place + run.curve.first), y, mode: y.length < 2 ? "markers" : "lines", type: "scatter", marker: { size: 9, color: colour(run.name) }, line: { color: colour(run.name), width: 2 } });
   const scored = looked.filter((run) => run.curve?.score.length), lost = looked.filter((run) => run.curve?.loss.length);
-  const epochs = { title: { text: "epoch", standoff: 6 }, rangemode: "tozero" };
-  chart("accuracy-chart", scored.map((run) => ({ ...line(run, run.curve.score), hovertemplate: `%{y:.1%} after epoch %{x}<extra>${plain(run.name)}</extra>` })), { xaxis: epochs, yaxis: { tickformat: ".0%", rangemode: "tozero" }, showlegend: true, empty: "No curve yet: it grows while a network trains." });
-  chart("loss-chart", lost.map((run) => line(run, run.curve.loss)), { xaxis: epochs, showlegend: false, empty: "No curve yet." });
+  const counted = [...new Set(looked.filter((run) => run.curve?.score.length > 1).map((run) => run.curve.step))].join(" or ") || "epoch";
+  const steps = { title: { text: counted, standoff: 6 }, rangemode: "tozero" };
+  chart("accuracy-chart", scored.map((run) => ({ ...line(run, run.curve.score), hovertemplate: `%{y:.1%} after ${run.curve.step} %{x}<extra>${plain(run.name)}</extra>` })), { xaxis: steps, yaxis: { tickformat: ".0%", rangemode: "tozero" }, showlegend: true, empty: "No curve yet: it grows while a network trains." });
+  chart("loss-chart", lost.map((run) => line(run, run.curve.loss)), { xaxis: steps, showlegend: false, empty: "No curve yet." });
   drawComparison(looked.filter((run) => run.facts));
 }
 
