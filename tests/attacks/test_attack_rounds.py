@@ -105,7 +105,8 @@ def test_gradients_of_several_rows_are_shortened_together() -> None:
         rows = holdings.rows[person][holdings.present[person]]
         inputs = found.data.train_inputs[rows].astype(float)
         errors = each.told.errors(inputs, np.eye(2)[found.data.train_labels[rows]])
-        total = inputs.T @ errors
+        alone = np.linalg.norm(inputs, axis=1) * np.linalg.norm(errors, axis=1)
+        total = inputs.T @ (errors * np.minimum(1.0, clip / alone)[:, None])
         sums.append(total.ravel() * min(1.0, bound * clip / np.linalg.norm(total)) / bound * np.sqrt(2.0) / clip)
     assert max(map(len, (np.flatnonzero(holdings.present[person]) for person in people))) > 1
     np.testing.assert_allclose(found.gram(people, each), np.array(sums) @ np.array(sums).T, rtol=2e-5)

@@ -245,7 +245,7 @@ def test_a_worker_that_misses_rounds_spends_less_and_its_ledger_says_so(noise: s
     whose = (f"privacy.noise={noise}", f"privacy.adversary={adversary}", "workers.centre=public")
     report = learnt(rounds("air.absent=0.3", "learner.rounds_share=0.9", *whose)).transmission.report
     slots, epsilons = report.ledger.participations, report.worker_epsilons()
-    assert set(slots) == {1, 2, 3, 4, 5, 6}
+    assert {1, 2, 3, 4, 5, 6} <= set(slots) <= set(range(7))
     (whole,) = {*np.round(epsilons[slots == 6], 9)}
     assert whole == pytest.approx(report.privacy_against_server.epsilon, rel=1e-6)
     squared_mu = report.squared_mu()

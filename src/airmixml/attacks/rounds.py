@@ -77,9 +77,11 @@ class Round:
         Rows have these inputs (rows x features) and classes; ``held`` says which of them each candidate has, candidates
         x rows. The gradients of its rows are added up and shortened together.
         """
-        exact, (errors, _) = inputs.astype(np.float64), self.sent(inputs, labels)
-        products = held @ ((exact @ exact.T) * (errors @ errors.T)) @ held.T
+        exact, (errors, factors) = inputs.astype(np.float64), self.sent(inputs, labels)
         workers = self.scenario.workers
+        if workers.several_rows:  # the gradient of each row is shortened before their sum is
+            errors = errors * (factors / self.unit)[:, None]
+        products = held @ ((exact @ exact.T) * (errors @ errors.T)) @ held.T
         factors = self._shortened(
             np.sqrt(np.maximum(np.diag(products), 0.0)), workers.rows_bound if workers.several_rows else 1.0
         )

@@ -24,6 +24,7 @@ _RANGE_OF_TWO_BITS: Final = 10.0
 _LONG_RANGE: Final = 20.0
 _SUM_MARGIN: Final = 1e-5  # what weights in float32 may be rounded up by, many times over
 _SHORTEST: Final = 1e-60
+_DITHER_CHAPTERS: Final = (1, 3)  # of the stream "encoder": of other payloads, and of gradients
 
 
 def make_sender(
@@ -65,7 +66,8 @@ def make_sender(
         present = holdings.present.astype(np.float32)
         payload = signal.kind(**given, rows=holdings.rows, present=present, rows_bound=workers.rows_bound)
     if signal.bits:
-        payload = Rounded(payload, _levels_end(signal, workers.bits_range), _Dither(scenario.seed, secret, device))
+        dither = _Dither(Streams(scenario.seed, secret), _DITHER_CHAPTERS[workers.sends == "gradients"], device)
+        payload = Rounded(payload, _levels_end(signal, workers.bits_range), dither)
     payload = through_converters(scenario, payload)
     return Table(payload) if signal.kind.tabled else payload
 
@@ -120,10 +122,10 @@ def _squared_sum(inputs: torch.Tensor, labels: torch.Tensor, label_weight: float
 class _Dither:
     """Numbers that symbols are rounded with: NumPy's where they are secret, or else torch's on the device."""
 
-    def __init__(self, seed: int, secret: Secret | None, device: torch.device) -> None:
-        self._generator, self._device = Streams(seed, secret).generator("encoder", 1), device
+    def __init__(self, streams: Streams, chapter: int, device: torch.device) -> None:
+        self._generator, self._device = streams.generator("encoder", chapter), device
         self._torch: torch.Generator | None = None
-        if secret is None:
+        if streams.secret is None:
             self._torch = torch.Generator(device=device).manual_seed(int(self._generator.integers(2**63 - 1)))
 
     def __call__(self, shape: tuple[int, ...]) -> Singles:

@@ -90,7 +90,9 @@ class System:
         signal = self.of_rounds.signal
         return {
             "count": self.rounds,
-            "share": self.scenario.rounds_share,
+            "share": self.rounds
+            * self.round_strength
+            / (self.scenario.radio.slots + self.rounds * self.round_strength),
             "clip": self.scenario.learner.gradient_clip,
             "symbols_per_round": self.of_rounds.symbols_on_air,
             "seconds_per_round": self.of_rounds.slot_seconds,

@@ -7,7 +7,8 @@ the server broadcasts with the model, and sends it in units of C, as large as a 
     v = S / C * g * min(1, C / ||g||),    S^2 = ||x||^4 + w^2 ||x||^2 at most.
 
 So a slot of gradients moves by as much as a slot of moments when a worker falls silent, whatever the clip. A worker
-with several rows sends the sum of their gradients, shortened to what ``rows_bound`` rows can have and divided by them.
+with several rows shortens the gradient of each, so that a row has no more than its part, then their sum to what
+``rows_bound`` rows can have, and divides it by them.
 Symbols of one output are sent one after the other: the noise of neighbouring symbols may be alike or opposite on a real
 air, and that of different classes, whose differences matter, should not be.
 """
@@ -54,11 +55,6 @@ class Broadcast:
     biases: Doubles
     clip: float
     classes: bool = True
-
-    @property
-    def bits(self) -> int:
-        """Of the downlink: model and clip in single precision."""
-        return BITS_PER_NUMBER * (self.weights.size + self.biases.size + 1)
 
     def errors(self, inputs: Vectors, labels: Vectors) -> Doubles:
         """Return e of rows with these inputs (rows x features) and labels (rows x outputs); rows x outputs."""
@@ -113,6 +109,11 @@ class Gradients(PoolPayload):
 
     def broadcast(self, told: Broadcast) -> None:
         """Take the model and the clip of the next round; what was computed of the last is forgotten."""
+        if not (np.isfinite(told.weights).all() and np.isfinite(told.biases).all()):
+            raise ScenarioError(
+                "learner.rounds: the model that was to be broadcast has numbers that are not finite; use a smaller "
+                "learner.rounds_step or learner.learning_rate"
+            )
         self.told = told
         vars(self).pop("_shares", None)
 
