@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -188,8 +189,9 @@ def test_noise_of_the_slot_before_in_the_real_code(audited: Audited, monkeypatch
     real = draws.draw_noise
 
     def of_the_moments(setting: draws.AirSetting, slots: range, *device: Any) -> Any:
-        first = draws.slots_of_rounds(setting.scenario).start
-        return real(setting, range(1) if slots.start == first else slots, *device)
+        if slots.start != draws.slots_of_rounds(setting.scenario).start:
+            return real(setting, slots, *device)
+        return real(replace(setting, in_rounds=False), range(1), *device)
 
     monkeypatch.setattr(mixtures, "draw_noise", of_the_moments)
     audit = audited(*ROUNDS, adversary="server", trials=100)
