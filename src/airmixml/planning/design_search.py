@@ -193,11 +193,11 @@ def search_designs(
 
 
 def _best(tried: list[TriedDesign], own: TriedDesign, max_air_seconds: float) -> TriedDesign:
-    """Return the design with the fewest rounds of those as good as the best that fits, or the scenario's own."""
+    """Return the best design that fits, one slot where that is as good, or the scenario's own where that is."""
     fitting = [each for each in tried if each.air_seconds <= max_air_seconds]
     fitting = fitting or [min(tried, key=lambda each: each.air_seconds)]
-    as_good = [each for each in fitting if each.as_good_as(fitting[0])]
-    best = min(as_good, key=lambda each: each.design.rounds)
+    one_slot = [each for each in fitting if not each.design.rounds and each.as_good_as(fitting[0])]
+    best = (one_slot or fitting)[0]
     return own if own in fitting and own.as_good_as(best) else best
 
 
