@@ -103,6 +103,7 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
     model: str | None = None
     loss: str | None = None
     shrinkage: float | None = None
+    rounds: int | str | None = None
     hidden_units: Sequence[int] | None = None
     image_shape: tuple[int, ...] | None = None
     filters: Sequence[int] | None = None

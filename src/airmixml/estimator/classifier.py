@@ -86,6 +86,7 @@ class AirMixClassifier(ClassifierMixin, AirMixEstimator):  # type: ignore[misc]
         air: what lies between workers and server: a name that `airmix airs` lists, such as "campus".
         model: "mlp", with ``image_shape`` "cnn", or in closed form "ridge" and "lda".
         loss: of the networks: "cross-entropy", "squared" or "brier".
+        rounds: slots of clipped gradients after the moments; 0 for none, "auto" for as many as suit the rows.
         shrinkage: of the learners in closed form: the assumed noise level, as a multiple of the known one.
         hidden_units: sizes of the hidden dense layers.
         image_shape: a row as (height, width), (channels, height, width) or, for a series, (channels, 1, time).

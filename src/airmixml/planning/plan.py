@@ -278,9 +278,11 @@ def _in_rounds(sizing: Sizing) -> tuple[float, Doubles, NDArray[np.bool_]]:
 
 def _about_rounds(sizing: Sizing) -> dict[str, Any]:
     """Return what rounds take, beside the symbols of a slot and of all together."""
-    system = sizing.system
-    symbols = {"symbols_per_slot": system.symbols_on_air, "uplink_symbols": system.uplink_symbols}
-    return {**system.about_rounds, **symbols, "reachable": sizing.scenario.slots_on_air}
+    system, scenario = sizing.system, sizing.scenario
+    averaged = system.signal.features - (scenario.workers.constant > 0.0) if scenario.workers.centre_on_air else 0
+    symbols = {"symbols_per_slot": system.symbols_on_air, "uplink_symbols": system.uplink_symbols + averaged}
+    reachable = scenario.slots_on_air + scenario.workers.centre_on_air
+    return {**system.about_rounds, **symbols, "reachable": reachable}
 
 
 def _power_dbm(scenario: Scenario, sent_watts: Doubles) -> TransmitPower:

@@ -241,7 +241,7 @@ def _radio(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
         limited = "the limit sets the power in every slot"
     computes = f"{cost['multiply_accumulates']:,} multiply-accumulates per sample"
     if metrics.get("rounds"):
-        computes += f", {metrics['rounds']['multiply_accumulates_per_round']:,} in each round"
+        computes += f", {metrics['rounds']['multiply_accumulates_per_round']:,.0f} in each round"
     memory = f"{cost['constant_bytes']:,} bytes of constants, {cost['working_bytes']:,} of working memory"
     return [
         *_air_time(scenario, metrics),
@@ -298,7 +298,7 @@ def _recovery_advice(scenario: Scenario) -> str:
     return "on this air to recover them would add more"
 
 
-def _air_time(_scenario: Scenario, metrics: dict[str, Any]) -> Rows:
+def _air_time(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     rows = [
         ("on the air", f"{metrics['symbols_per_slot']:,} symbols per slot, {metrics['air_seconds']:.4g} s in total")
     ]
@@ -306,7 +306,7 @@ def _air_time(_scenario: Scenario, metrics: dict[str, Any]) -> Rows:
         up, down = rounds["symbols_per_round"], rounds["downlink_bits_per_round"]
         rows += [
             ("  a round", f"{up:,.0f} symbols up; {down:,.0f} bits down, the model for all workers"),
-            ("", f"workers must be reachable {metrics['slots']:,} times"),
+            ("", f"workers must be reachable {metrics['slots'] + scenario.workers.centre_on_air:,} times"),
         ]
     return rows
 

@@ -47,7 +47,7 @@ def summarise_seeds(scenario: Scenario, runs: list[RunResult], run_dir: str) -> 
         accuracy=accuracy,
         scores={name: mean(run.scores[name] for run in runs) for name in runs[0].scores},
         score_deviations={name: deviation(run.scores[name] for run in runs) for name in runs[0].scores},
-        slots=scenario.radio.slots,
+        slots=scenario.slots_on_air,
         worker_energy_joules=WorkerEnergy(
             **over_seeds(mean, "worker_energy_joules.mean", "worker_energy_joules.median"),
             **over_seeds(max, "worker_energy_joules.largest"),

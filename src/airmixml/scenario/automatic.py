@@ -14,6 +14,7 @@ from airmixml.scenario.tables import Learner, Mixing, Privacy, Radio, Workers
 _FEW_INPUTS: Final = 8
 _NORM_OF_FEW: Final = 0.5
 _ROUNDS: Final = 20
+_FEWEST_ROWS: Final = 200  # of fewer, one slot learns as much or more (wine, iris)
 
 
 def is_chosen(workers: Workers, learner: Learner) -> bool:
@@ -22,9 +23,16 @@ def is_chosen(workers: Workers, learner: Learner) -> bool:
 
 
 def choose(
-    workers: Workers, radio: Radio, mixing: Mixing, privacy: Privacy, learner: Learner, *, inputs: int = 0
+    workers: Workers,
+    radio: Radio,
+    mixing: Mixing,
+    privacy: Privacy,
+    learner: Learner,
+    *,
+    inputs: int = 0,
+    rows: int = 0,
 ) -> tuple[Workers, Learner]:
-    """Return both tables with a choice for every key that says "auto", for that many inputs (0: not known).
+    """Return both tables with a choice for every key that says "auto", for that many inputs and rows (0: not known).
 
     The centre is refined over the air where that can be, else the middle of the bounds. Rows of many inputs are brought
     to one norm; of few inputs too much would be lost by that. Classes are sent centred where the server can restore
@@ -46,6 +54,8 @@ def choose(
         restored = workers.sends == "moments" and workers.constant > 0.0 and not workers.bits
         centred = classes and restored and not workers.several_rows
         workers = replace(workers, label_code="centred" if centred else "one-hot")
+    if str(learner.rounds) == AUTO and (learner.model == "lda" or 0 < rows < _FEWEST_ROWS):
+        learner = replace(learner, rounds=0)
     if str(learner.rounds) == AUTO:
         follow = workers.sends == "moments" and not rounds_refusal(workers, radio)
         learner = replace(learner, rounds=_ROUNDS if follow else 0)

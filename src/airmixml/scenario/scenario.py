@@ -58,8 +58,8 @@ class Scenario:
         others: dict[str, Any] = {name: getattr(self, name) for name in ("radio", "air", "mixing", "privacy")}
         check_consistency(Tables(workers=workers, learner=learner, **others))
 
-    def _chosen(self, inputs: int = 0) -> tuple[Workers, Learner]:
-        return choose(self.workers, self.radio, self.mixing, self.privacy, self.learner, inputs=inputs)
+    def _chosen(self, inputs: int = 0, rows: int = 0) -> tuple[Workers, Learner]:
+        return choose(self.workers, self.radio, self.mixing, self.privacy, self.learner, inputs=inputs, rows=rows)
 
     @property
     def sampling_rate(self) -> float:
@@ -96,7 +96,7 @@ class Scenario:
         scenario says itself stays.
         """
         count = self.workers.count or rows
-        workers, learner = self._chosen(inputs)
+        workers, learner = self._chosen(inputs, count)
         return replace(
             self,
             workers=replace(workers, count=count),

@@ -93,6 +93,9 @@ class Swept:
         """Return the long rows as a pandas DataFrame."""
         pandas: Any = import_module("pandas")
         frame = pandas.DataFrame(self.long_rows())
+        for name in frame.columns[[len(set(map(type, frame[each]))) > 1 for each in frame.columns]]:
+            if any(isinstance(each, str) for each in frame[name]):  # numbers beside "auto"
+                frame[name] = [each if each is None else str(each) for each in frame[name]]
         frame.attrs = {"mode": "simulation", "command": self.command, "out": str(self.out)}
         return frame
 
