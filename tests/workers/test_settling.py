@@ -132,5 +132,6 @@ def test_auto_is_what_the_rest_of_the_scenario_allows() -> None:
     assert chosen("mixing.power=max") == ("public", "centred", "lda")
     assert chosen("radio.fading=rayleigh") == ("public", "centred", "lda")
     assert chosen("workers.encoder=embeddings") == ("none", "centred", "lda")
-    assert chosen(rounds="auto") == ("refined", "centred", "ridge")
+    assert chosen("workers.count=200", rounds="auto") == ("refined", "centred", "ridge")
+    assert chosen(rounds="auto") == ("refined", "centred", "lda")  # of 50 rows rounds learn no more
     assert chosen("workers.centre=own", "learner.model=ridge") == ("own", "centred", "ridge")
