@@ -188,10 +188,11 @@ def start_python(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]
     def start(
         *arguments: str | Path, environment: dict[str, str] | None = None, stdin: int | None = None
     ) -> subprocess.Popen[str]:
+        inherited = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}  # airmix sets it
         child = subprocess.Popen(
             [sys.executable, *map(str, arguments)],
             cwd=tmp_path,
-            env={**os.environ, "COLUMNS": "120", **(environment or {})},
+            env={**inherited, "COLUMNS": "120", **(environment or {})},
             stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
