@@ -67,11 +67,6 @@ def check_consistency(tables: Tables) -> None:
         )
     if tables.learner.rounds and (refusal := rounds_refusal(workers, radio)):
         raise ScenarioError(refusal)
-    solved = LEARNERS.load(tables.learner.model)
-    if tables.learner.rounds and getattr(solved, "gives_probabilities", False):
-        tables.must(
-            False, "learner.model", 'must be "ridge" for learner.rounds above 0: rounds start from least squares'
-        )
     _check_air(tables)
     privacy.noise_kind.check(workers, radio, tables.air, mixing, privacy)
 
