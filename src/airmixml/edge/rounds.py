@@ -1,7 +1,7 @@
 """Rounds: the server broadcasts its model, workers send clipped gradients, the server steps and broadcasts again.
 
-After slots of moments the first model is solved from them. Most rows are then told apart well enough for their
-gradients to be far shorter than the clip, so that few rounds gain much for the noise that they are paid with.
+The first model is solved from the moments. It classifies most rows well enough that their gradients are far shorter
+than the clip, so a few rounds improve it at little cost in noise.
 """
 
 from collections.abc import Callable, Iterator

@@ -51,7 +51,7 @@ class Noise:
         if privacy.adversary == "everyone" and not self.brought:
             raise ScenarioError(
                 'privacy.adversary = "everyone": needs privacy.noise = "masked" or "workers"; the noise of a receiver '
-                "hides nobody from somebody who hears each worker alone"
+                "hides no worker from an adversary who hears each worker alone"
             )
 
     def trust(self, privacy: Privacy, adversary: str) -> str:
