@@ -19,6 +19,7 @@ from airmixml.radio.rounds import RoundsOnAir
 from airmixml.radio.tally import rehearse
 from airmixml.registries import DESCENTS
 from airmixml.scenario import Learner
+from airmixml.scenario.links import IDENTITY
 from airmixml.streams import Streams
 from airmixml.workers import load_dataset
 
@@ -170,7 +171,7 @@ def test_a_step_without_noise_solves_least_squares() -> None:
     second, cross = inputs.T @ inputs / 50, inputs.T @ targets / 50
     zeros = torch.zeros((4, 2), dtype=torch.float64)
     moments = ReceivedMoments(second=second, cross=cross, input_mean=zeros[:, 0], label_mean=zeros[0], noise_edge=0.0)
-    descent = Preconditioned(ONE_STEP, Start(weights=zeros, biases=zeros[0], norm=1.0, classes=False, moments=moments))
+    descent = Preconditioned(ONE_STEP, Start(weights=zeros, biases=zeros[0], norm=1.0, link=IDENTITY, moments=moments))
     told = descent.broadcast()
     descent.receive(torch.from_numpy(inputs.numpy().T @ told.errors(inputs.numpy(), targets.numpy()) / 50), 0.0)
     assert descent.weights.numpy() == pytest.approx(np.linalg.lstsq(inputs, targets, rcond=None)[0], abs=1e-9)
@@ -181,7 +182,7 @@ def test_noise_hardly_moves_the_model_along_what_noise_drowned() -> None:
     second = torch.diag(torch.tensor([1.0, -0.1], dtype=torch.float64))
     zeros = torch.zeros((2, 1), dtype=torch.float64)
     moments = ReceivedMoments(second=second, cross=zeros, input_mean=zeros[:, 0], label_mean=zeros[0], noise_edge=0.5)
-    descent = Preconditioned(ONE_STEP, Start(weights=zeros, biases=zeros[0], norm=1.0, classes=False, moments=moments))
+    descent = Preconditioned(ONE_STEP, Start(weights=zeros, biases=zeros[0], norm=1.0, link=IDENTITY, moments=moments))
     descent.receive(torch.ones((2, 1), dtype=torch.float64), 0.0)
     assert sorted(descent.weights.flatten().tolist()) == pytest.approx([-1.0 / 0.25, -1.0 / 1.25])
 

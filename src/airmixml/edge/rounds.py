@@ -14,7 +14,7 @@ from airmixml.edge.descents import Descent, Start
 from airmixml.radio.rounds import RoundsOnAir
 from airmixml.registries import DESCENTS, LEARNERS
 from airmixml.scenario import Learner, Scenario
-from airmixml.workers.gradients import Broadcast
+from airmixml.workers.broadcasts import Broadcast
 
 _TEMPERATURE: Final = 4.0
 
@@ -38,7 +38,7 @@ def run_rounds(
         return received.gradient, received.deviation
 
     first = first or (zeros, zeros[0].clone())
-    return descend(scenario, send, len(on_air), first, moments, classes=held.task == "classification")
+    return descend(scenario, send, len(on_air), first, moments)
 
 
 def descend(
@@ -47,16 +47,15 @@ def descend(
     rounds: int,
     first: Solution,
     moments: ReceivedMoments | None = None,
-    *,
-    classes: bool = True,
 ) -> Iterator[Solution]:
     """Yield the first model as it is broadcast, and the model after each of so many rounds, however they are sent."""
     learner, (weights, biases) = scenario.learner, first
-    if classes and moments is not None:
-        factor = learner.temperature or _temperature(learner)
+    link = scenario.link
+    if link.logits and moments is not None:
+        factor = (learner.temperature or _temperature(learner)) * link.length(len(biases))
         weights, biases = factor * weights, factor * biases
     norm = scenario.workers.clip_norm
-    start = Start(weights=weights, biases=biases, norm=norm, classes=classes, moments=moments)
+    start = Start(weights=weights, biases=biases, norm=norm, link=link, moments=moments)
     descent: Descent = DESCENTS.load(learner.descent)(learner, start)
     yield descent.weights, biases
     for _ in range(rounds):
