@@ -191,7 +191,7 @@ def make_plan(
         name=scenario.name,
         air=scenario.air,
         feasible=True,
-        rounds=_about_rounds(sizing) if sizing.system.rounds else None,
+        rounds=_about_rounds(sizing) if sizing.system.about_rounds else None,
         frame=sizing.frame(),
         masks=plan_masks(sizing, received_watts),
         verdict=_verdict(scenario, design, limited_share),

@@ -135,7 +135,8 @@ def _power(plain: Plain, scenario: Scenario, dimensions: tuple[int, int] | None)
         outputs = outputs_text(workers.task, dimensions[1])
         rows.append(("data", f"{inputs_in_words(workers, dimensions[0])}, {outputs}"))
     slots = slots_text(radio.slots, scenario.learner.rounds)
-    where = "the strongest" if plain["limited_share"] or "rounds" in plain else "every"
+    differ = plain["limited_share"] or plain.get("rounds", {"share": 1.0})["share"] < 1.0
+    where = "the strongest" if differ else "every"
     rows += [
         ("workers", f"{workers.count:,}, {radio.scheduled:,} at a time in {slots}"),
         ("noise multiplier", f"{plain['noise_multiplier']:.4g} in {where} slot"),
@@ -169,15 +170,18 @@ def _power(plain: Plain, scenario: Scenario, dimensions: tuple[int, int] | None)
 
 
 def _rounds(rounds: Plain) -> list[tuple[str, str]]:
-    """Return what rounds take beside the slots before them."""
+    """Return what rounds take, beside the slots before them if there are any."""
     names = ("symbols_per_slot", "symbols_per_round", "uplink_symbols")
     per_slot, per_round, total = (f"{rounds[name]:,}" for name in names)
-    return [
-        ("uplink", f"{per_slot} symbols in a slot, {per_round} in a round, {total} in total"),
+    rows = [
         ("downlink", f"{rounds['downlink_bits_per_round']:,} bits per round, the model for all workers"),
         ("reachable", f"workers must be reachable {rounds['reachable']:,} times"),
-        ("privacy loss", f"{rounds['share']:.0%} in the rounds, the rest in what comes before them"),
     ]
+    if rounds["share"] == 1.0:
+        return rows
+    uplink = f"{per_slot} symbols in a slot, {per_round} in a round, {total} in total"
+    share = f"{rounds['share']:.0%} in the rounds, the rest in what comes before them"
+    return [("uplink", uplink), *rows, ("privacy loss", share)]
 
 
 def _of_a_row(plain: Plain, scenario: Scenario) -> tuple[str, str]:

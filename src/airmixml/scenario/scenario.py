@@ -11,7 +11,7 @@ from airmixml.errors import ScenarioError
 from airmixml.notebook import html_text
 from airmixml.scenario.air import Air, air_text
 from airmixml.scenario.air_words import finite, titled
-from airmixml.scenario.automatic import choose, is_chosen
+from airmixml.scenario.automatic import choose, is_chosen, why_no_rounds
 from airmixml.scenario.consistency import Tables, check_consistency
 from airmixml.scenario.links import IDENTITY, LOGISTIC, SOFTMAX, Link
 from airmixml.scenario.rules import Rule, Text, Whole
@@ -82,6 +82,13 @@ class Scenario:
     def rounds_share(self) -> float:
         """The share of the privacy loss (of mu^2) that rounds have together, where there are any."""
         return self.learner.rounds_share or self.link.rounds_share
+
+    @property
+    def why_no_rounds(self) -> str:
+        """Why no rounds follow its moments; empty where rounds do, or could unless the scenario had none."""
+        if self.learner.rounds or self.workers.sends != "moments":
+            return ""
+        return why_no_rounds(self.workers, self.radio, self.learner, rows=self.workers.count)
 
     @property
     def link(self) -> Link:

@@ -356,7 +356,7 @@ class Learner(Table):
     temperature: float = key(
         0.0,
         Real(low=0, high=1e6),
-        "rounds: what the scores solved from the moments are multiplied with first (0: 4, or 1 if lda solved them)",
+        "rounds: what the scores solved from the moments are multiplied with first (0: 4, or at most 0.5 for lda)",
     )
     rounds_step: float = key(
         0.0,

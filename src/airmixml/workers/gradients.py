@@ -86,11 +86,6 @@ class Gradients(PoolPayload):
 
     def broadcast(self, told: Broadcast) -> None:
         """Take the model and the clip of the next round; what was computed of the last is forgotten."""
-        if not (np.isfinite(told.weights).all() and np.isfinite(told.biases).all()):
-            raise ScenarioError(
-                "learner.rounds: the model that was to be broadcast has numbers that are not finite; use a smaller "
-                "learner.rounds_step or learner.learning_rate"
-            )
         self.told = told
         vars(self).pop("_shares", None)
 
