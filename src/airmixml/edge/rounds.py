@@ -66,7 +66,7 @@ def descend(
 
 def _checked(descent: Descent, biases: torch.Tensor, learner: Learner) -> Solution:
     """Return the model as it stands; refuse one with numbers that single precision, which is broadcast, cannot hold."""
-    if torch.isfinite(torch.vstack([descent.weights, biases]).float()).all():
+    if all(torch.isfinite(part.float()).all() for part in (descent.weights, biases)):
         return descent.weights, biases
     steps, or_clip = ("learning_rate",), ""
     if descent.needs_moments:
