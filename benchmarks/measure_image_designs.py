@@ -1,6 +1,6 @@
 """Accuracy of one slot and of rounds against noise, for several feature counts: what ``airmix plan`` expects of images.
 
-    python benchmarks/measure_image_designs.py --dataset digits --features 256,512,1024 >> FILE
+    python benchmarks/measure_image_designs.py --dataset digits --features 512 >> FILE
 
 appends rows to ``src/airmixml/planning/image_accuracies.csv``. Noise is the standard deviation on a symbol of the mean,
 over the longest vector that a worker can send: 1 / (N mu) for a Gaussian mechanism. Rows of MNIST and Fashion-MNIST are
@@ -24,7 +24,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dataset", default="digits")
     parser.add_argument("--encoder", default="cells")
-    parser.add_argument("--features", default="256,512,1024")
+    parser.add_argument("--features", default="512")
     asked = parser.parse_args()
     keys = (f"workers.dataset={asked.dataset}", f"workers.encoder={asked.encoder}")
     preset = settle(Scenario.preset("private-images").with_overrides(*keys))

@@ -82,6 +82,19 @@ def test_nothing_is_expected_of_what_was_not_measured(changes: tuple[str, ...]) 
     assert search_image_designs(scenario, (scenario.workers.features, 10)) is None
 
 
+def test_of_few_images_rounds_are_chosen_too() -> None:
+    """Digits, epsilon 1, 512 features: 84.3 % after one slot, 92.9 % after 20 rounds."""
+    images = Scenario.preset("private-images").settled(1198, 64)
+    search = search_image_designs(images, (1024, 10))
+    assert search is not None
+    assert search.measured_on.startswith("digits")
+    assert search.best.design.rounds
+    assert search.best.uplink_symbols <= search.own.uplink_symbols
+    assert search.own.accuracy == pytest.approx(0.929, abs=0.003)
+    (one_slot,) = (each for each in search.tried if not each.design.rounds)
+    assert one_slot.accuracy == pytest.approx(0.843, abs=0.003)
+
+
 def test_the_set_with_the_nearest_number_of_workers_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     sets = [
         MeasuredSet("cells", "large", 60000),

@@ -29,6 +29,7 @@ from airmixml.scenario import Scenario
 
 # A design is worth another one's longer time on the air only if it is more accurate by so much.
 _WORTH_SYMBOLS: Final = 0.001
+_AS_NEAREST: Final = 2.0
 
 
 class MeasuredSet(NamedTuple):
@@ -144,12 +145,15 @@ def _noise(scenario: Scenario, features: int, classes: int, distance_metres: Dou
 
 
 def _expected(curves: Curves, features: int, rounds: int, noise: float) -> Doubles | None:
-    """Return the accuracy of each seed, between what was measured; None beyond the measured features and noise."""
+    """Return the accuracy of each seed, between what was measured; None with more noise, or far other features.
+
+    Up to a factor of two beyond the measured numbers of features they count as the nearest.
+    """
     counts = sorted({each for each, _ in curves})
-    below = max((each for each in counts if each <= features), default=None)
-    above = min((each for each in counts if each >= features), default=None)
-    if below is None or above is None:
+    if not counts[0] / _AS_NEAREST <= features <= counts[-1] * _AS_NEAREST:
         return None
+    features = min(max(features, counts[0]), counts[-1])
+    below, above = max(each for each in counts if each <= features), min(each for each in counts if each >= features)
     ends = [_by_rounds(curves, each, rounds, noise) for each in (below, above)]
     if ends[0] is None or ends[1] is None:
         return None
