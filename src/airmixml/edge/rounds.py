@@ -68,7 +68,8 @@ def _checked(descent: Descent, biases: torch.Tensor, learner: Learner) -> Soluti
     """Return the model as it stands; refuse one with numbers that single precision, which is broadcast, cannot hold."""
     if all(torch.isfinite(part.float()).all() for part in (descent.weights, biases)):
         return descent.weights, biases
-    steps, or_clip = ("learning_rate",), ""
+    steps: tuple[str, ...] = ("learning_rate",)
+    or_clip = ""
     if descent.needs_moments:
         given = tuple(name for name in ("rounds_step", "temperature") if getattr(learner, name))
         steps, or_clip = given or ("rounds_step",), f", or a learner.gradient_clip above {learner.gradient_clip:g}"
