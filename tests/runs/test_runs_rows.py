@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from airmixml import Scenario, run
+from airmixml import Scenario, run, settle
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.reports.folders import find_folder
 from airmixml.reports.of_runs import run_content
@@ -15,6 +15,36 @@ from airmixml.runs.run_rows import run_rows
 def told(scenario: Scenario, out: Path) -> str:
     metrics = run(scenario, out=out, pictures=False).to_dict()
     return " ".join(f"{name} {value}" for rows in run_rows(scenario, metrics).values() for name, value in rows)
+
+
+ALONE = ("workers.sends=gradients", "learner.rounds=0", "learner.descent=adam", "radio.slots=8")
+
+
+@pytest.mark.parametrize("changes", [("learner.rounds=7",), ALONE])
+def test_a_run_says_what_rounds_take_whether_or_not_slots_came_before(tmp_path: Path, changes: tuple[str, ...]) -> None:
+    """Iris with a constant: 5 inputs times 3 classes up; down, the same numbers, 3 biases and the clip in 32 bits."""
+    words = told(Scenario.preset("private-iris").with_overrides("workers.centre=public", *changes), tmp_path / "run")
+    assert "15 symbols up; 608 bits down, the model for all workers" in words
+    assert "workers must be reachable 8 times" in words
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        (("workers.dataset=wine",), "of fewer than 200 workers"),
+        (("workers.dataset=breast-cancer", "learner.model=lda"), 'learner.model = "lda" is solved from one slot'),
+        (("workers.dataset=breast-cancer", "radio.slot_seconds=1"), "radio.slot_seconds = 1: must be 0"),
+        (("workers.dataset=breast-cancer", "radio.max_participations=1"), "radio.max_participations = 1: must be 0"),
+        (("workers.dataset=breast-cancer",), ""),
+        (("workers.dataset=breast-cancer", "learner.rounds=0", "learner.model=ridge"), ""),
+    ],
+)
+def test_a_run_says_why_it_has_no_rounds(tmp_path: Path, changes: tuple[str, ...], why: str) -> None:
+    """The preset has learner.rounds = "auto"."""
+    scenario = settle(Scenario.preset("private-table").with_overrides(*changes))
+    assert bool(why or "learner.rounds=0" in changes) == (scenario.learner.rounds == 0)
+    words = told(scenario, tmp_path / "run")
+    assert f"rounds none: {why}" in words if why else "rounds none" not in words
 
 
 def test_workers_that_cannot_send_softly_enough_are_counted(tmp_path: Path) -> None:

@@ -8,10 +8,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airmixml.data import Centred
+from airmixml.data import Centred, Signs
 from airmixml.errors import ScenarioError
+from airmixml.scenario.links import IDENTITY, LOGISTIC
 from airmixml.workers import Signal
-from airmixml.workers.gradients import Broadcast, Gradients
+from airmixml.workers.broadcasts import Broadcast
+from airmixml.workers.gradients import Gradients
 
 RNG = np.random.default_rng(5)
 INPUTS = RNG.standard_normal((12, 5)).astype(np.float32) / 4
@@ -55,11 +57,56 @@ def test_centred_labels_are_those_of_their_class() -> None:
 
 def test_numbers_are_learnt_by_least_squares() -> None:
     payload = gradients(1.0)
-    payload.broadcast(Broadcast(weights=WEIGHTS, biases=BIASES, clip=100.0, classes=False))
+    payload.broadcast(Broadcast(weights=WEIGHTS, biases=BIASES, clip=100.0, link=IDENTITY))
     error = INPUTS[3].astype(float) @ WEIGHTS + BIASES - ONE_HOT[3]
     assert payload.vectors(np.array([3]))[0] == pytest.approx(
         LONGEST / 100.0 * np.outer(error, INPUTS[3]).ravel(), rel=1e-5
     )
+
+
+HOLDS = np.array([[1, 0, 1], [0, 0, 1], [1, 1, 0]])
+
+
+def logistic(clip: float) -> Gradients:
+    signal = Signal(features=5, classes=3, label_weight=0.5, payload="gradients", signed=True)
+    payload = gradients(clip, signal=signal, inputs=INPUTS[:3], labels=Signs(3).coded(HOLDS))
+    payload.broadcast(Broadcast(weights=WEIGHTS, biases=BIASES, clip=clip, link=LOGISTIC))
+    return payload
+
+
+def label_loss(weights: np.ndarray, row: int) -> float:
+    """Minus the logarithm of the likelihood of all labels of a row."""
+    scores = INPUTS[row].astype(float) @ weights + BIASES
+    return float(np.log1p(np.exp(np.where(HOLDS[row] == 1, -scores, scores))).sum())
+
+
+def test_several_labels_send_the_slope_of_the_logistic_loss() -> None:
+    """By finite differences of the loss, number by number."""
+    step = 1e-5
+    for row, vector in enumerate(logistic(100.0).vectors(np.arange(3))):
+        slope = np.empty((3, 5))
+        for label, feature in np.ndindex(3, 5):
+            moved = np.zeros_like(WEIGHTS)
+            moved[feature, label] = step
+            higher, lower = (label_loss(WEIGHTS + sign * moved, row) for sign in (1.0, -1.0))
+            slope[label, feature] = (higher - lower) / (2.0 * step)
+        assert vector == pytest.approx(LONGEST / 100.0 * slope.ravel(), rel=1e-4, abs=1e-8)
+
+
+def test_the_logistic_gradient_by_hand() -> None:
+    """Logit ln 3 is probability 3 / 4: an error of -1 / 4 where the label holds, 3 / 4 where it does not."""
+    payload = logistic(1.0)
+    told = Broadcast(weights=np.zeros((5, 3)), biases=np.full(3, math.log(3.0)), clip=100.0, link=LOGISTIC)
+    payload.broadcast(told)
+    errors = np.array([-0.25, 0.75, -0.25])
+    assert payload.vectors(np.array([0]))[0] == pytest.approx(
+        LONGEST / 100.0 * np.outer(errors, INPUTS[0]).ravel(), rel=1e-5
+    )
+
+
+def test_all_labels_of_a_row_are_shortened_together() -> None:
+    lengths = np.linalg.norm(logistic(1e-3).vectors(np.arange(3)), axis=1)
+    assert lengths == pytest.approx(np.full(3, LONGEST), rel=1e-5)
 
 
 def test_several_rows_send_the_clipped_sum() -> None:

@@ -5,7 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from airmixml.workers.gradients import Broadcast, Gradients
+from airmixml.scenario.links import IDENTITY, SOFTMAX
+from airmixml.workers.broadcasts import Broadcast
+from airmixml.workers.gradients import Gradients
 from airmixml.workers.signal import Signal
 
 FEATURES, ROWS_BOUND, CLIP = 4, 10.0, 0.2
@@ -28,7 +30,8 @@ def sums(
         present=present,
         rows_bound=rows_bound,
     )
-    told = Broadcast(weights=np.zeros((FEATURES, outputs)), biases=np.full(outputs, biases), clip=CLIP, classes=classes)
+    link = SOFTMAX if classes else IDENTITY
+    told = Broadcast(weights=np.zeros((FEATURES, outputs)), biases=np.full(outputs, biases), clip=CLIP, link=link)
     payload.broadcast(told)
     return payload.vectors(np.arange(2)), payload.largest_norm
 

@@ -13,7 +13,8 @@ from airmixml import Scenario, simulate
 from airmixml.arrays import Integers
 from airmixml.registries import PAYLOADS
 from airmixml.workers import Signal
-from airmixml.workers.gradients import Broadcast, Gradients
+from airmixml.workers.broadcasts import Broadcast
+from airmixml.workers.gradients import Gradients
 from airmixml.workers.moments import Moments, MomentsOfRows
 from airmixml.workers.payloads import Payload, Places, Samples, Table, Vectors
 

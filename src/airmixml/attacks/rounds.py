@@ -9,7 +9,7 @@ what any sum does.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ from airmixml.radio.draws import AirSetting, SlotDraws
 from airmixml.radio.mixtures import MixtureBlock
 from airmixml.radio.rounds import RoundsOnAir
 from airmixml.scenario import Scenario
-from airmixml.workers.gradients import Broadcast, Gradients
+from airmixml.workers.broadcasts import Broadcast
 
 _SHORTEST = 1e-30
 
@@ -100,11 +100,13 @@ class WatchedRounds(RoundsOnAir):
 
     def send(self, told: Broadcast) -> Any:
         """Run a round, and keep the model, the draws and the noise."""
-        received, block, payload = super().send(told), self.last, cast("Gradients", self.payload)
+        received, block = super().send(told), self.last
         slots = range(block.first_slot, block.first_slot + block.slots)
         draws, weights = as_heard(block), weights_of(block, self.setting.scenario)
         self.heard.append(
-            Round(setting=self.setting, numbers=slots, draws=[draws], weights=weights, told=told, unit=payload.unit)
+            Round(
+                setting=self.setting, numbers=slots, draws=[draws], weights=weights, told=told, unit=self.payload.unit
+            )
         )
         return received
 

@@ -17,9 +17,10 @@ from airmixml.audit.faults import SOUND, Fault
 from airmixml.data import Bounded, Centred, DataSet, LabelCode
 from airmixml.radio.senders import make_sender
 from airmixml.scenario import Scenario, Workers
+from airmixml.scenario.links import SOFTMAX
 from airmixml.streams import Streams
 from airmixml.workers import Signal, declared_bounds, encoder_of, finish_encoding
-from airmixml.workers.gradients import Broadcast
+from airmixml.workers.broadcasts import Broadcast
 from airmixml.workers.payloads import Payload, Places, Vectors, Wrapper
 
 _CERTAIN: Final = 30.0  # of a score beside others of 0
@@ -142,12 +143,12 @@ class Unclipped(Wrapper):
     def broadcast(self, told: Broadcast) -> None:
         """Take the model of the next round with a clip that nothing exceeds."""
         self._factor = _NO_CLIP / told.clip
-        self.inner.broadcast(replace(told, clip=_NO_CLIP))  # type: ignore[attr-defined]
+        self.inner.broadcast(replace(told, clip=_NO_CLIP))
 
     @property
     def unit(self) -> float:
         """What a gradient is multiplied with before it is sent."""
-        return float(self._factor * self.inner.unit)  # type: ignore[attr-defined]
+        return float(self._factor * self.inner.unit)
 
     def weighted_sum(self, index: torch.Tensor, weights: torch.Tensor, places: Places | None = None) -> torch.Tensor:
         """Return sum_i w_i v_i in units of the clip that was broadcast; slots x symbols."""
@@ -168,7 +169,7 @@ def faulty_sender(scenario: Scenario, samples: DataSet, fault: Fault) -> Payload
     sender: Payload = make_sender(scenario, samples, torch.device("cpu"))
     if scenario.workers.sends == "gradients":
         sender = Unclipped(sender) if fault.unclipped else sender
-        sender.broadcast(_model_in_between(scenario, samples))  # type: ignore[attr-defined]
+        sender.broadcast(_model_in_between(scenario, samples))
     factor = fault.sent_factor * fault.gain_factor
     return sender if factor == 1.0 else AlteredPayload(sender, factor=factor)
 
@@ -178,15 +179,15 @@ def _model_in_between(scenario: Scenario, samples: DataSet) -> Broadcast:
 
     So both are equally wrong, and far enough for their gradients to be clipped.
     """
-    canary, classes = samples.train_inputs[0].astype(np.float64), scenario.workers.task == "classification"
+    canary, link = samples.train_inputs[0].astype(np.float64), scenario.link
     scores = np.zeros(samples.label_dim)
-    if classes:
+    if link is SOFTMAX:
         scores[samples.train_labels[:2]] = _CERTAIN
     return Broadcast(
         weights=np.outer(canary / (canary @ canary), scores),
         biases=np.zeros_like(scores),
-        clip=scenario.learner.gradient_clip * scenario.workers.clip_norm,
-        classes=classes,
+        clip=scenario.learner.gradient_clip * scenario.workers.clip_norm * link.length(samples.label_dim),
+        link=link,
     )
 
 

@@ -12,7 +12,8 @@ import torch
 
 from airmixml.edge.closed_form import ReceivedMoments
 from airmixml.scenario import Learner
-from airmixml.workers.gradients import Broadcast
+from airmixml.scenario.links import Link
+from airmixml.workers.broadcasts import Broadcast
 
 _ADAM_FLOOR: Final = 1e-8
 _STEPS: Final = 24.0
@@ -28,14 +29,14 @@ class Start:
         weights: of the first model; features x outputs, float64.
         biases: of the first model, which rounds keep; shape outputs.
         norm: largest of an encoded input.
-        classes: whether outputs are classes, by softmax; else they are numbers, by least squares.
+        link: what scores stand for.
         moments: what the slots before gave; None where there were none.
     """
 
     weights: torch.Tensor
     biases: torch.Tensor
     norm: float
-    classes: bool
+    link: Link
     moments: ReceivedMoments | None = None
 
 
@@ -69,12 +70,12 @@ class Stepping(Descent):
         self.weights = start.weights.clone()
 
     def broadcast(self) -> Broadcast:
-        """Return the model with the learner's clip."""
+        """Return the model with the learner's clip, for all outputs of a row together."""
         return Broadcast(
             weights=self.weights.cpu().numpy(),
             biases=self.start.biases.cpu().numpy(),
-            clip=self.learner.gradient_clip * self.start.norm,
-            classes=self.start.classes,
+            clip=self.learner.gradient_clip * self.start.norm * self.start.link.length(len(self.start.biases)),
+            link=self.start.link,
         )
 
 
@@ -97,7 +98,7 @@ class Preconditioned(Stepping):
         assert start.moments is not None
         values, self._vectors = start.moments.spectrum
         together = start.norm * (learner.rounds_step or _all_steps(learner, start))
-        step = together / learner.rounds / self.broadcast().clip
+        step = together / learner.rounds / (learner.gradient_clip * start.norm)
         self._steps = step / (values.clamp(min=0.0) + start.moments.noise_edge / 2.0)
 
     def receive(self, gradient: torch.Tensor, deviation: float) -> None:
@@ -108,7 +109,7 @@ class Preconditioned(Stepping):
 
 def _all_steps(learner: Learner, start: Start) -> float:
     """Return M for inputs of norm 1; for numbers, what eight steps of Newton's amount to."""
-    if not start.classes:
+    if not start.link.logits:
         return _NEWTON_STEPS * learner.gradient_clip
     return min(_STEPS * math.sqrt(math.sqrt(len(start.weights))), _STEPS_PER_ROUND * learner.rounds)
 

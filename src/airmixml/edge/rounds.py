@@ -11,12 +11,14 @@ import torch
 
 from airmixml.edge.closed_form import ReceivedMoments
 from airmixml.edge.descents import Descent, Start
+from airmixml.errors import ScenarioError
 from airmixml.radio.rounds import RoundsOnAir
 from airmixml.registries import DESCENTS, LEARNERS
 from airmixml.scenario import Learner, Scenario
-from airmixml.workers.gradients import Broadcast
+from airmixml.workers.broadcasts import Broadcast
 
 _TEMPERATURE: Final = 4.0
+_OF_DISCRIMINANTS: Final = 0.5
 
 Solution = tuple[torch.Tensor, torch.Tensor]
 """Weights (features x outputs) and biases (outputs) of a linear model, float64."""
@@ -38,7 +40,7 @@ def run_rounds(
         return received.gradient, received.deviation
 
     first = first or (zeros, zeros[0].clone())
-    return descend(scenario, send, len(on_air), first, moments, classes=held.task == "classification")
+    return descend(scenario, send, len(on_air), first, moments)
 
 
 def descend(
@@ -47,23 +49,44 @@ def descend(
     rounds: int,
     first: Solution,
     moments: ReceivedMoments | None = None,
-    *,
-    classes: bool = True,
 ) -> Iterator[Solution]:
     """Yield the first model as it is broadcast, and the model after each of so many rounds, however they are sent."""
     learner, (weights, biases) = scenario.learner, first
-    if classes and moments is not None:
-        factor = learner.temperature or _temperature(learner)
+    norm, link = scenario.workers.clip_norm, scenario.link
+    if link.logits and moments is not None:
+        factor = (learner.temperature or _temperature(learner, moments, norm)) * link.length(len(biases))
         weights, biases = factor * weights, factor * biases
-    norm = scenario.workers.clip_norm
-    start = Start(weights=weights, biases=biases, norm=norm, classes=classes, moments=moments)
+    start = Start(weights=weights, biases=biases, norm=norm, link=link, moments=moments)
     descent: Descent = DESCENTS.load(learner.descent)(learner, start)
-    yield descent.weights, biases
+    yield _checked(descent, biases, learner)
     for _ in range(rounds):
         descent.receive(*send(descent.broadcast()))
-        yield descent.weights, biases
+        yield _checked(descent, biases, learner)
 
 
-def _temperature(learner: Learner) -> float:
-    """Return what scores of least squares are multiplied with, which are near 0 and 1; discriminants need nothing."""
-    return 1.0 if getattr(LEARNERS.load(learner.model), "gives_probabilities", False) else _TEMPERATURE
+def _checked(descent: Descent, biases: torch.Tensor, learner: Learner) -> Solution:
+    """Return the model as it stands; refuse one with numbers that single precision, which is broadcast, cannot hold."""
+    if all(torch.isfinite(part.float()).all() for part in (descent.weights, biases)):
+        return descent.weights, biases
+    steps: tuple[str, ...] = ("learning_rate",)
+    or_clip = ""
+    if descent.needs_moments:
+        given = tuple(name for name in ("rounds_step", "temperature") if getattr(learner, name))
+        steps, or_clip = given or ("rounds_step",), f", or a learner.gradient_clip above {learner.gradient_clip:g}"
+    told = " and ".join(f"learner.{name} = {getattr(learner, name):g}" for name in steps)
+    than = "" if getattr(learner, steps[0]) else " than the default, such as 1"
+    raise ScenarioError(
+        f"{told}: the rounds diverge, their model has numbers that are not finite; use a smaller value{than}{or_clip}"
+    )
+
+
+def _temperature(learner: Learner, moments: ReceivedMoments, norm: float) -> float:
+    """Return what scores are multiplied with before the first round.
+
+    Those of least squares are near 0 and 1, or -1 and 1. Discriminants are logits, but those of noisy moments are far
+    too certain, and rounds hardly move a model that is certain: half of them, less as the noise in all directions
+    together exceeds what inputs have.
+    """
+    if not getattr(LEARNERS.load(learner.model), "gives_probabilities", False):
+        return _TEMPERATURE
+    return _OF_DISCRIMINANTS / max(1.0, moments.noise_edge * len(moments.cross) / norm**2)

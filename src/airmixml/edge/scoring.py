@@ -12,6 +12,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from airmixml.data import Bounded, DataSet, LabelCode, Signs
+from airmixml.scenario.links import LOGISTIC, SOFTMAX, Link
 
 NEVER_CERTAIN: Final = 1e-6
 
@@ -19,20 +20,22 @@ LEADING: Final = {"classification": "accuracy", "regression": "r2", "multi-label
 """The one score of a task that learning curves show; larger is better, and 1 is perfect."""
 
 
-def predicted(scores: torch.Tensor, code: LabelCode | None = None) -> torch.Tensor:
-    """Return what scores (samples x outputs) say, by the code in which labels were sent; same shape.
+def predicted(scores: torch.Tensor, link: Link, code: LabelCode | None = None) -> torch.Tensor:
+    """Return what scores (samples x outputs) say, by their link and the code in which labels were sent; same shape.
 
-    Classes (None, one-hot): the probability of each class. Several labels: the probability that each holds; what least
-    squares learns of a sign is its mean, (2 p - 1) / sqrt(labels). Targets: the targets in their own units, within
-    their bounds.
+    Classes: the probability of each class. Several labels: the probability that each holds; what least squares learns
+    of a sign is its mean, (2 p - 1) / sqrt(labels). Targets: the targets in their own units, within their bounds.
     """
+    if link is LOGISTIC:
+        return torch.sigmoid(scores).clamp(NEVER_CERTAIN, 1.0 - NEVER_CERTAIN)
+    if link is SOFTMAX:
+        return torch.softmax(scores, dim=1)
     if isinstance(code, Signs):
         return ((1.0 + scores * math.sqrt(code.count)) / 2.0).clamp(NEVER_CERTAIN, 1.0 - NEVER_CERTAIN)
-    if isinstance(code, Bounded):
-        lower, upper = (scores.new_tensor(bounds) for bounds in (code.lower, code.upper))
-        unit = (scores * math.sqrt(len(code.lower))).clamp(-1.0, 1.0)
-        return lower + (unit + 1.0) / 2.0 * (upper - lower)
-    return torch.softmax(scores, dim=1)
+    assert isinstance(code, Bounded)
+    lower, upper = (scores.new_tensor(bounds) for bounds in (code.lower, code.upper))
+    unit = (scores * math.sqrt(len(code.lower))).clamp(-1.0, 1.0)
+    return lower + (unit + 1.0) / 2.0 * (upper - lower)
 
 
 def leading_score(dataset: DataSet, outputs: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:

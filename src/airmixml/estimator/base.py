@@ -175,7 +175,7 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
         if budget is not None:
             budget.settle(mixtures)
         # Scores in float64 do not depend on how many rows are scored together.
-        self.model_ = trained.model.cpu().double()
+        self.model_, self._link = trained.model.cpu().double(), scenario.link
         self.privacy_ = mixtures.report.privacy
         self.statements_ = mixtures.report.statements
         self.privacy_against_server_ = mixtures.report.privacy_against_server
@@ -199,7 +199,7 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
 
         inputs = validate_data(self, X, reset=False)
         scores = class_scores(self.model_, torch.from_numpy(self._rows.encode(inputs)).double())
-        return np.asarray(predicted(scores, code).numpy())
+        return np.asarray(predicted(scores, self._link, code).numpy())
 
     def _scenario(
         self, samples: int, seed: int, task: str = OneHot.task, *, several: bool = False, inputs: int = 0

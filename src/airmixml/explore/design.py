@@ -135,7 +135,7 @@ def _planned_accuracy(plan: Plan) -> dict[str, Any] | None:
     rehearsal = None if plan.recommended is None else plan.recommended.rehearsal
     if rehearsal is None:
         return None
-    own, how = rehearsal.own, f"on {rehearsal.tables} made-up tables"
+    own, how = rehearsal.own, f"on {rehearsal.measured_on or f'{rehearsal.tables} made-up tables'}"
     return {"accuracy": own.accuracy, "error": own.error, "how": how}
 
 

@@ -169,7 +169,7 @@ def _by_encoder(axis: Axes, rehearsal: DesignSearch, model: str) -> None:
     axis.barh(names, accuracies, xerr=errors, color=colours, ecolor="grey")
     axis.axvline(100.0 / rehearsal.classes, color="grey", linestyle=":", label="guessing")
     # Room above the bars for the legend, which would hide how exact the best one is.
-    axis.set(xlabel="accuracy on made-up tables (%)", xlim=(0, 100), ylim=(-0.6, len(names) + 0.2))
+    axis.set(xlabel=f"accuracy on {rehearsal.basis} (%)", xlim=(0, 100), ylim=(-0.6, len(names) + 0.2))
     finish_axis(axis, f"{model}, one slot: encoder, centre, norm (green: recommended)", size=12, legend=8)
 
 
@@ -195,7 +195,7 @@ def _by_rounds(by_symbols: Axes, by_rounds: Axes, rehearsal: DesignSearch) -> No
         by_symbols.plot(each.uplink_symbols, 100.0 * each.accuracy, marker, **look)
         by_rounds.plot(1 + each.design.rounds, 100.0 * each.accuracy, marker, **look)
     for axis, quantity in ((by_symbols, "uplink symbols"), (by_rounds, "times that workers must be reachable")):
-        axis.set(xscale="log", xlabel=quantity, ylabel="accuracy on made-up tables (%)")
+        axis.set(xscale="log", xlabel=quantity, ylabel=f"accuracy on {rehearsal.basis} (%)")
         finish_axis(axis, "One slot of moments, or R rounds after it", size=12, legend=8)
 
 

@@ -90,10 +90,10 @@ class TriedDesign:
         """How much the mean may err by chance."""
         return _error_of_mean(self.accuracies)
 
-    def as_good_as(self, other: Self) -> bool:
-        """Whether the other is not better by a third of a point, and by more than chance may make of these tables."""
+    def as_good_as(self, other: Self, worth: float = _WORTH_A_CHANGE) -> bool:
+        """Whether the other is not better by what is worth a change, and by more than chance may make of it."""
         differences = np.subtract(other.accuracies, self.accuracies)
-        return float(differences.mean()) <= max(_WORTH_A_CHANGE, _error_of_mean(differences))
+        return float(differences.mean()) <= max(worth, _error_of_mean(differences))
 
     def to_dict(self) -> dict[str, Any]:
         """Return one flat table of plain values."""
@@ -116,20 +116,33 @@ class DesignSearch:
     rows: int  # rows to learn from, in each
     inputs: int  # columns of each
     classes: int  # classes of each
+    measured_on: str = ""  # the public set that accuracies were measured on; empty: they are of synthetic tables
+
+    @property
+    def basis(self) -> str:
+        """What accuracies rest on."""
+        return self.measured_on or "made-up tables"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         sizes = {name: getattr(self, name) for name in ("tables", "rows", "inputs", "classes")}
         found = {"own": self.own.to_dict(), "best": self.best.to_dict()}
-        return {**found, **sizes, "tried": [each.to_dict() for each in self.tried]}
+        measured = {"measured_on": self.measured_on} if self.measured_on else {}
+        return {**found, **sizes, **measured, "tried": [each.to_dict() for each in self.tried]}
 
 
 def is_searched(scenario: Scenario) -> bool:
     """Whether designs are tried: for classes of a table, with one unrounded row per worker, all sent at once."""
-    workers, radio = scenario.workers, scenario.radio
+    workers = scenario.workers
     rows = workers.encoder in _TABLE_ENCODERS and workers.task == "classification"
+    return rows and sends_all_moments_at_once(scenario)
+
+
+def sends_all_moments_at_once(scenario: Scenario) -> bool:
+    """Whether every worker sends the unrounded moments of one row in every slot."""
+    workers, radio = scenario.workers, scenario.radio
     at_once = radio.scheduled == workers.count and radio.schedule == "fixed"
-    return rows and not workers.several_rows and not workers.bits and workers.sends == "moments" and at_once
+    return not workers.several_rows and not workers.bits and workers.sends == "moments" and at_once
 
 
 def search_designs(

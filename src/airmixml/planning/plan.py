@@ -175,8 +175,8 @@ def make_plan(
         recommended = recommend(scorer, max_air_seconds=max_air_seconds, progress=progress)
         if recommended is not None and held_dim is not None:
             recommended = _with_searched_design(recommended, given, held_dim, label_dim, raw_moments, progress)
-        elif recommended is not None and sizing.system.rounds:
-            recommended = _with_costs(recommended, given, recommended.best.sending.applied_to(given), dimensions)
+        elif recommended is not None:
+            recommended = _with_image_design(recommended, given, dimensions)
     limited_share, beta = float(np.concatenate([draws.limited, round_limited]).mean()), draws.power_scale_watts
     strongest_watts = received_watts
     if draws.limited.all():  # then no slot is as loud as privacy would allow
@@ -191,7 +191,7 @@ def make_plan(
         name=scenario.name,
         air=scenario.air,
         feasible=True,
-        rounds=_about_rounds(sizing) if sizing.system.rounds else None,
+        rounds=_about_rounds(sizing) if sizing.system.about_rounds else None,
         frame=sizing.frame(),
         masks=plan_masks(sizing, received_watts),
         verdict=_verdict(scenario, design, limited_share),
@@ -240,19 +240,38 @@ def _with_searched_design(
     if aired.radio.slots > _MOST_SLOTS_DRAWN:
         return found
     # With the slot for the mean, and as many symbols as the encoder makes.
-    return _with_costs(found, scenario, best, (encoded_dim(best.workers, held_dim), label_dim), held_dim)
+    best_dim, own_dim = (encoded_dim(each.workers, held_dim) for each in (best, scenario))
+    return _with_costs(found, scenario, best, (best_dim, label_dim), own_dim)
+
+
+def _with_image_design(found: Recommendation, scenario: Scenario, dimensions: tuple[int, int]) -> Recommendation:
+    """Return the recommendation with the features and rounds that were best on public images, where they apply."""
+    from airmixml.planning.image_designs import search_image_designs
+
+    aired = found.best.sending.applied_to(scenario)
+    aired = replace(aired, workers=replace(aired.workers, label_weight=scenario.workers.label_weight))
+    search = search_image_designs(aired, dimensions, max_air_seconds=found.max_air_seconds)
+    if search is None:
+        best = found.best.sending.applied_to(scenario)
+        return _with_costs(found, scenario, best, dimensions) if scenario.learner.rounds else found
+    best = search.best.design.applied_to(aired)
+    sending = replace(found.best.sending, label_weight=best.workers.label_weight)
+    found = replace(found, rehearsal=search, best=replace(found.best, sending=sending))
+    found = replace(found, overrides=changed_keys(scenario, best))
+    constant = int(scenario.workers.constant > 0.0)
+    best_dim = search.best.design.features + constant if search.best.design.features else dimensions[0]
+    return _with_costs(found, scenario, best, (best_dim, dimensions[1]), own_dim=dimensions[0])
 
 
 def _with_costs(
-    found: Recommendation, own: Scenario, best: Scenario, dimensions: tuple[int, int], held_dim: int | None = None
+    found: Recommendation, own: Scenario, best: Scenario, dimensions: tuple[int, int], own_dim: int = 0
 ) -> Recommendation:
     """Return it with time on the air and energy of all slots and rounds, by drawing them without data.
 
-    ``dimensions`` are those of the best one's encoded inputs and of labels; ``held_dim`` are columns of a table, where
-    the scenario's own encoder makes another number of it.
+    ``dimensions`` are those of the best one's encoded inputs and of labels; ``own_dim`` are the scenario's own inputs,
+    where they are others.
     """
-    own_dim = dimensions[0] if held_dim is None else encoded_dim(own.workers, held_dim)
-    costs = [rehearse(own, own_dim, dimensions[1]), rehearse(best, *dimensions)]
+    costs = [rehearse(own, own_dim or dimensions[0], dimensions[1]), rehearse(best, *dimensions)]
     first, second = (
         replace(
             option, air_seconds=cost.air_seconds, energy_joules=cost.energy_joules, rounds=cost.scenario.learner.rounds

@@ -135,7 +135,8 @@ def _power(plain: Plain, scenario: Scenario, dimensions: tuple[int, int] | None)
         outputs = outputs_text(workers.task, dimensions[1])
         rows.append(("data", f"{inputs_in_words(workers, dimensions[0])}, {outputs}"))
     slots = slots_text(radio.slots, scenario.learner.rounds)
-    where = "the strongest" if plain["limited_share"] or "rounds" in plain else "every"
+    differ = plain["limited_share"] or plain.get("rounds", {"share": 1.0})["share"] < 1.0
+    where = "the strongest" if differ else "every"
     rows += [
         ("workers", f"{workers.count:,}, {radio.scheduled:,} at a time in {slots}"),
         ("noise multiplier", f"{plain['noise_multiplier']:.4g} in {where} slot"),
@@ -169,15 +170,18 @@ def _power(plain: Plain, scenario: Scenario, dimensions: tuple[int, int] | None)
 
 
 def _rounds(rounds: Plain) -> list[tuple[str, str]]:
-    """Return what rounds take beside the slots before them."""
+    """Return what rounds take, beside the slots before them if there are any."""
     names = ("symbols_per_slot", "symbols_per_round", "uplink_symbols")
     per_slot, per_round, total = (f"{rounds[name]:,}" for name in names)
-    return [
-        ("uplink", f"{per_slot} symbols in a slot, {per_round} in a round, {total} in total"),
+    rows = [
         ("downlink", f"{rounds['downlink_bits_per_round']:,} bits per round, the model for all workers"),
         ("reachable", f"workers must be reachable {rounds['reachable']:,} times"),
-        ("privacy loss", f"{rounds['share']:.0%} in the rounds, the rest in what comes before them"),
     ]
+    if rounds["share"] == 1.0:
+        return rows
+    uplink = f"{per_slot} symbols in a slot, {per_round} in a round, {total} in total"
+    share = f"{rounds['share']:.0%} in the rounds, the rest in what comes before them"
+    return [("uplink", uplink), *rows, ("privacy loss", share)]
 
 
 def _of_a_row(plain: Plain, scenario: Scenario) -> tuple[str, str]:
@@ -221,7 +225,8 @@ def _recommendation(found: Plain | None, scenario: Scenario, command: list[str])
     own, best, rehearsal = _learning_cells(found["own"]), _learning_cells(found), found.get("rehearsal")
     rows = [(name, own[name], best[name]) for name in own]
     if rehearsal is not None:
-        mine, other = _design_cells(rehearsal["own"]), _design_cells(rehearsal["best"])
+        how = "measured" if "measured_on" in rehearsal else "made up"
+        mine, other = (_design_cells(rehearsal[name], how) for name in ("own", "best"))
         rows = [(name, mine[name], other[name]) for name in mine] + [row for row in rows if row[0] not in mine]
     rows = [row for row in rows if row != ("rounds", "0", "0")]
     title = f"At the same privacy, for {scenario.learner.model}"
@@ -245,7 +250,8 @@ def _gain(gain_db: float, rehearsal: Plain | None) -> str:
     if rehearsal is not None:
         gained = 100.0 * (rehearsal["best"]["accuracy"] - rehearsal["own"]["accuracy"])
         less = f", {gain_db:.1f} dB less learning noise" if gain_db >= 0.05 else ""
-        return f"{gained:+.1f} points of accuracy on the made-up tables{less}"
+        where = rehearsal["measured_on"].partition(" ")[0] if "measured_on" in rehearsal else "the made-up tables"
+        return f"{gained:+.2g} points of accuracy on {where}{less}"
     gain = f"{abs(gain_db):.1f} dB {'less' if gain_db >= 0 else 'more'} learning noise"
     if gain_db < 0:
         gain = f"this scenario is on the air for longer than is allowed; within the limit, {gain}"
@@ -260,10 +266,13 @@ def _set(overrides: Sequence[str]) -> list[str]:
 
 def _rehearsal(rehearsal: Plain, scenario: Scenario) -> Iterator[Part]:
     """Yield the best of every learner, encoder and centre on the synthetic tables, with rounds and without."""
+    if "measured_on" in rehearsal:
+        yield from _measured(rehearsal)
+        return
     best: dict[tuple[Any, ...], Plain] = {}
     for each in rehearsal["tried"]:
         best.setdefault((each["model"], each["rounds"] > 0, each["encoder"], each["centre"]), each)
-    cells = [_design_cells(each) for each in best.values()]
+    cells = [_design_cells(each, "made up") for each in best.values()]
     size = f"{rehearsal['rows']:,} rows, {rehearsal['inputs']:,} inputs, {rehearsal['classes']:,} classes"
     title = f"Tried on {rehearsal['tables']} made-up tables of {size}"
     yield Table(title=title, columns=tuple(cells[0]), rows=tuple(tuple(row.values()) for row in cells))
@@ -271,14 +280,39 @@ def _rehearsal(rehearsal: Plain, scenario: Scenario) -> Iterator[Part]:
         yield f"(with the noise of {scenario.workers.count:,} rows; larger tables are made up with fewer)"
 
 
-def _design_cells(design: Plain) -> dict[str, str]:
+def _measured(rehearsal: Plain) -> Iterator[Part]:
+    """Yield what was measured of images: accuracy by features and rounds, each at the noise that it has here."""
+    columns = ("features", "rounds", "uplink symbols", "air time", "accuracy")
+    rows = [
+        (
+            f"{each['features'] or rehearsal['inputs']:,}",
+            f"{each['rounds']:,}",
+            f"{each['uplink_symbols']:,}",
+            duration(each["air_seconds"]),
+            _accuracy(each),
+        )
+        for each in rehearsal["tried"]
+    ]
+    title = f"Measured on {rehearsal['measured_on']}, at the noise of this scenario"
+    yield Table(title=title, columns=columns, rows=tuple(rows))
+    yield (
+        "the expectation rests on these public images: on others accuracies differ, and the order of designs may; "
+        "energy is about the same for all, since they share one privacy loss"
+    )
+
+
+def _accuracy(design: Plain) -> str:
+    return f"{100.0 * design['accuracy']:.1f} ± {100.0 * design['error']:.1f} %"
+
+
+def _design_cells(design: Plain, how: str) -> dict[str, str]:
     encoder, features = design["encoder"], design["features"]
     return {
         "learner": design["model"],
         "rounds": f"{design['rounds']:,}",
         "encoder": f"{encoder}, {features} features" if features else encoder,
         "centre": design["centre"],
-        "accuracy, made up": f"{100.0 * design['accuracy']:.1f} ± {100.0 * design['error']:.1f} %",
+        f"accuracy, {how}": _accuracy(design),
         "norm": design["norm"],
         "labels": design["label_code"],
         "label weight w": f"{design['label_weight']:g}",

@@ -28,7 +28,7 @@ from airmixml.scenario import Scenario
 from airmixml.streams import Streams
 from airmixml.units import dbm_to_watts
 from airmixml.workers import Signal, encode, encode_centred, encoded_dim
-from airmixml.workers.gradients import Broadcast
+from airmixml.workers.broadcasts import Broadcast
 
 _SHORTEST: Final = 1e-30
 

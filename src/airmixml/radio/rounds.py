@@ -20,7 +20,7 @@ from airmixml.radio.senders import make_sender
 from airmixml.radio.shards import Air
 from airmixml.radio.transmission import Round, Transmission, sent_over
 from airmixml.scenario import RunContext
-from airmixml.workers.gradients import Broadcast, Gradients
+from airmixml.workers.broadcasts import Broadcast
 
 
 class RoundsOnAir:
@@ -73,16 +73,15 @@ class RoundsOnAir:
     def send(self, told: Broadcast) -> Round:
         """Broadcast the model, run one slot, and return what was received."""
         self._progress("rounds", self.done, len(self))
-        gradients: Gradients = self.payload  # type: ignore[assignment]
-        gradients.broadcast(told)
+        self.payload.broadcast(told)
         block = self.receive(self.slots[self.done])
         check_finite(self.report.scenario, block)
         self.last = block
         self.done += 1
         self._progress("rounds", self.done, len(self))
         signal = self.setting.signal
-        gradient = block.inputs[0].double().reshape(signal.classes, signal.features).T / gradients.unit
-        self.kept.append(Round(told, gradient, self._deviation(block) / gradients.unit))
+        gradient = block.inputs[0].double().reshape(signal.classes, signal.features).T / self.payload.unit
+        self.kept.append(Round(told, gradient, self._deviation(block) / self.payload.unit))
         return self.kept[-1]
 
     def receive(self, slot: int) -> MixtureBlock:

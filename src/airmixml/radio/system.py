@@ -86,13 +86,17 @@ class System:
 
     @property
     def about_rounds(self) -> dict[str, Any]:
-        """What the rounds take beside the other slots: uplink symbols and seconds, downlink bits, a worker's work."""
-        signal = self.of_rounds.signal
+        """What rounds take: uplink symbols and seconds, downlink bits, a worker's work; empty where there are none.
+
+        They follow other slots, or are all slots of a run.
+        """
+        if not self.rounds and self.scenario.workers.sends != "gradients":
+            return {}
+        slots, signal = self.scenario.radio.slots, self.of_rounds.signal
+        loss = self.rounds * self.round_strength
         return {
-            "count": self.rounds,
-            "share": self.rounds
-            * self.round_strength
-            / (self.scenario.radio.slots + self.rounds * self.round_strength),
+            "count": self.rounds or slots,
+            "share": loss / (slots + loss) if self.rounds else 1.0,
             "clip": self.scenario.learner.gradient_clip,
             "symbols_per_round": self.of_rounds.symbols_on_air,
             "seconds_per_round": self.of_rounds.slot_seconds,

@@ -231,7 +231,7 @@ class Tally(SlotTotals):
                 "limit": self.scenario.radio.max_power_dbm,
             },
             "power_limited_slots": self.limited_slots,
-            **({"rounds": self.system.about_rounds} if self.system.rounds else {}),
+            **({"rounds": rounds} if (rounds := self.system.about_rounds) else {}),
             **({} if integers is None else {"integers": integers.to_dict()}),
             "privacy": [statement.to_dict() for statement in self.statements],
             "ledger": self.ledger.summary(self.worker_epsilons()),

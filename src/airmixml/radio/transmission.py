@@ -34,7 +34,7 @@ from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.streams import Secret, Streams
 from airmixml.sums import Sums, as_tensor
 from airmixml.workers import Population, Signal, deploy, load_dataset, settle
-from airmixml.workers.gradients import Broadcast
+from airmixml.workers.broadcasts import Broadcast
 from airmixml.workers.loading import too_many_numbers
 from airmixml.workers.payloads import Payload
 

@@ -55,6 +55,7 @@ class RunModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
         rows = stored.row_format or _format_of_old_run(stored, Path(self.folder))
         workers = stored.scenario.workers
         self.scenario_, self.code_, self.output_names_ = stored.scenario, stored.code, stored.class_names
+        self.link_ = stored.link
         self.encoder_ = RowEncoder(
             workers=workers, seed=stored.scenario.seed, row_format=rows, private_mean=stored.private_mean
         )
@@ -76,7 +77,8 @@ class RunModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
         starts = range(0, len(rows), _ROWS_AT_ONCE)
         encoded = (self.encoder_.encode(rows[start : start + _ROWS_AT_ONCE]) for start in starts)
         inputs = (torch.from_numpy(np.ascontiguousarray(some)).double() for some in encoded)
-        return np.concatenate([predicted(class_scores(self.network_, some), self.code_).numpy() for some in inputs])
+        scores = (class_scores(self.network_, some) for some in inputs)
+        return np.concatenate([predicted(each, self.link_, self.code_).numpy() for each in scores])
 
     def clipped_values(self, X: ArrayLike) -> int:
         """Return how many numbers of raw rows lie outside the declared bounds, and are clipped to them."""

@@ -19,6 +19,7 @@ from airmixml.reading import open_regular
 from airmixml.registries import ENCODERS
 from airmixml.runs.results import ProtectedResult, SeedsResult, load_result
 from airmixml.scenario import Scenario
+from airmixml.scenario.links import LINKS, SOFTMAX, Link
 from airmixml.storage.files import write_bytes
 from airmixml.storage.results import ResultStore
 from airmixml.storage.run_folder import SCENARIO, encoder_digest
@@ -111,6 +112,7 @@ def save_model(model: torch.nn.Module, dataset: DataSet, folder: Path, scenario:
         "rows": _plain_format(dataset.row_format),
         "targets": [list(code.lower), list(code.upper)] if isinstance(code := dataset.code, Bounded) else None,
         "encoder_digest": encoder_digest(scenario),
+        "link": scenario.link.name,
     }
     torch.save(content, buffer)
     write_bytes(folder / _MODEL, buffer.getvalue())
@@ -139,6 +141,7 @@ class StoredModel:
     private_mean: Singles | None
     row_format: RowFormat | None  # None: the folder was made before raw rows were described
     code: LabelCode | None = None  # None: classes
+    link: Link = SOFTMAX  # what scores stand for
 
 
 def load_network(folder: Path | str) -> torch.nn.Sequential:
@@ -169,13 +172,15 @@ def read_stored(folder: Path, encoder: Any = None) -> StoredModel:
         model.load_state_dict(saved["parameters"])
         mean, rows = saved.get("private_mean"), saved.get("rows")
         _check_encoder(scenario, saved.get("encoder_digest", ""), folder)
+        code = _code_of(scenario.workers.task, len(saved["class_names"]), saved.get("targets"))
         return StoredModel(
             scenario=scenario,
             network=model,
             class_names=tuple(saved["class_names"]),
             private_mean=None if mean is None else mean.numpy(),
             row_format=None if rows is None else _format_of(rows),
-            code=_code_of(scenario.workers.task, len(saved["class_names"]), saved.get("targets")),
+            code=code,
+            link=LINKS[saved.get("link", "softmax" if code is None else "identity")],  # folders of older versions
         )
     except AirMixError:
         raise

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from airmixml.arrays import Doubles
-from airmixml.data import Bounded, LabelCode
+from airmixml.data import Bounded
 from airmixml.edge import predicted
 from airmixml.errors import PluginError, RunFolderError
 from airmixml.runs.classifier import RunModel, load_model
@@ -50,13 +50,14 @@ class ExportedModel:
 class _Answer(nn.Module):
     """From features to probabilities or targets."""
 
-    def __init__(self, encoding: nn.Module, network: nn.Module, code: LabelCode | None) -> None:
+    def __init__(self, encoding: nn.Module, model: RunModel) -> None:
         super().__init__()
-        self.encoding, self.network, self._code = encoding, network, code
+        self.encoding, self.network = encoding, copy.deepcopy(model.network_).float()
+        self._link, self._code = model.link_, model.code_
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
         """Return batch x outputs."""
-        return predicted(self.network(self.encoding(features)), self._code)
+        return predicted(self.network(self.encoding(features)), self._link, self._code)
 
 
 def export_onnx(run: Path | str | RunModel, path: Path | str) -> ExportedModel:
@@ -70,7 +71,7 @@ def export_onnx(run: Path | str | RunModel, path: Path | str) -> ExportedModel:
     rows, path = model.encoder_, Path(path)
     encoder = encoder_part(rows)
     opset = _OPSET if isinstance(encoder.part, nn.Module) else _opset(encoder.part)
-    answer = _Answer(after_encoder(rows), copy.deepcopy(model.network_).float(), model.code_)
+    answer = _Answer(after_encoder(rows), model)
     try:
         parts = _parts(onnx, scaling(rows.row_format, encoder.shape), encoder, answer, rows.row_format.width, opset)
         whole = _joined(onnx, parts)

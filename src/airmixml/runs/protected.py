@@ -70,7 +70,7 @@ class ProtectedRunner:
             "mode": PROTECTION,
             "releases": 1,
             **{name: getattr(report, name) for name in ("slots", "symbols_per_slot", "air_seconds")},
-            **({"rounds": report.system.about_rounds} if report.rounds else {}),
+            **({"rounds": rounds} if (rounds := report.system.about_rounds) else {}),
             "privacy": [statement.to_dict() for statement in statements],
             "dataset": {**about_data(sent.dataset), "train_samples": pool, "test_samples": tested},
             "seconds": learned.training_seconds,  # how long rows take to read and to encode depends on them

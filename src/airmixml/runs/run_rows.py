@@ -75,6 +75,8 @@ def _what_ran(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
         sent = f"{workers.sends} of {workers.encoder}{centre}{constant}, norm {workers.clip_norm:g}"
         rows.append(("sent", f"{sent}, label weight {workers.label_weight:g}{rounded}"))
     rows += [("workers", sent_by), ("mixing", _POLICY_NAMES[mixing.policy] + alpha)]
+    if why := scenario.why_no_rounds:
+        rows.append(("rounds", f"none: {escape(why)}"))
     if not scenario.air.is_ideal:
         rows.append(("air", escape(air_in_words(scenario.air))))
     if workers.several_rows:

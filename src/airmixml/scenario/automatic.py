@@ -22,6 +22,17 @@ def is_chosen(workers: Workers, learner: Learner) -> bool:
     return AUTO not in (workers.centre, workers.norm, workers.label_code, learner.model, learner.rounds)
 
 
+def why_no_rounds(workers: Workers, radio: Radio, learner: Learner, *, rows: int) -> str:
+    """Return why no rounds follow unless the scenario asks for them; empty where some do. 0 rows: not known."""
+    if workers.sends != "moments":
+        return f'workers.sends = "{workers.sends}"'
+    if 0 < rows < _FEWEST_ROWS:
+        return f"of fewer than {_FEWEST_ROWS} workers one slot learns as much or more; set learner.rounds to have them"
+    if refusal := rounds_refusal(workers, radio):
+        return refusal
+    return 'learner.model = "lda" is solved from one slot; set learner.rounds to have them' * (learner.model == "lda")
+
+
 def choose(
     workers: Workers,
     radio: Radio,
@@ -54,11 +65,8 @@ def choose(
         restored = workers.sends == "moments" and workers.constant > 0.0 and not workers.bits
         centred = classes and restored and not workers.several_rows
         workers = replace(workers, label_code="centred" if centred else "one-hot")
-    if str(learner.rounds) == AUTO and (learner.model == "lda" or 0 < rows < _FEWEST_ROWS):
-        learner = replace(learner, rounds=0)
     if str(learner.rounds) == AUTO:
-        follow = workers.sends == "moments" and not rounds_refusal(workers, radio)
-        learner = replace(learner, rounds=_ROUNDS if follow else 0)
+        learner = replace(learner, rounds=0 if why_no_rounds(workers, radio, learner, rows=rows) else _ROUNDS)
     if learner.model == AUTO:
         learner = replace(learner, model="lda" if classes and not learner.rounds else "ridge")
     return workers, learner

@@ -11,8 +11,9 @@ from airmixml.errors import ScenarioError
 from airmixml.notebook import html_text
 from airmixml.scenario.air import Air, air_text
 from airmixml.scenario.air_words import finite, titled
-from airmixml.scenario.automatic import choose, is_chosen
+from airmixml.scenario.automatic import choose, is_chosen, why_no_rounds
 from airmixml.scenario.consistency import Tables, check_consistency
+from airmixml.scenario.links import IDENTITY, LOGISTIC, SOFTMAX, Link
 from airmixml.scenario.rules import Rule, Text, Whole
 from airmixml.scenario.tables import OWN_FILES, TABLES, Learner, Mixing, Privacy, Radio, Workers
 from airmixml.scenario.toml import (
@@ -29,7 +30,6 @@ from airmixml.scenario.toml import (
 from airmixml.wording import shown
 
 _SHARE_OF_ONE_WORKER: Final = 0.1
-_ROUNDS_SHARE: Final = 0.9
 TOP_LEVEL_RULES: dict[str, Rule] = {"name": Text(forbidden='/\\:*?"<>|'), "seed": Whole(low=0)}
 
 
@@ -81,7 +81,22 @@ class Scenario:
     @property
     def rounds_share(self) -> float:
         """The share of the privacy loss (of mu^2) that rounds have together, where there are any."""
-        return self.learner.rounds_share or (_ROUNDS_SHARE if self.workers.task == "classification" else 0.5)
+        return self.learner.rounds_share or self.link.rounds_share
+
+    @property
+    def why_no_rounds(self) -> str:
+        """Why no rounds follow its moments; empty where rounds do, or could unless the scenario had none."""
+        if self.learner.rounds or self.workers.sends != "moments":
+            return ""
+        return why_no_rounds(self.workers, self.radio, self.learner, rows=self.workers.count)
+
+    @property
+    def link(self) -> Link:
+        """What the scores of its model stand for."""
+        if self.workers.task == "classification":
+            return SOFTMAX
+        gradients = bool(self.learner.rounds) or self.workers.sends == "gradients"
+        return LOGISTIC if gradients and self.workers.task == "multi-label" else IDENTITY
 
     @property
     def is_settled(self) -> bool:

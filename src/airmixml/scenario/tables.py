@@ -346,21 +346,23 @@ class Learner(Table):
     rounds_share: float = key(
         0.0,
         Real(low=0, high=1, open_high=True),
-        "rounds: their share of the privacy loss (of mu^2), the moments have the rest (0: 0.9 for classes, else 0.5)",
+        "rounds: their share of the privacy loss (of mu^2), the moments have the rest (0: 0.9, or 0.5 for targets)",
     )
     gradient_clip: float = key(
-        0.2, Real(low=1e-6, high=1e3), "rounds: norm that gradients are shortened to, in units of workers.clip_norm"
+        0.2,
+        Real(low=1e-6, high=1e3),
+        "rounds: norm that gradients are shortened to, in units of workers.clip_norm (times sqrt(labels) for several)",
     )
     temperature: float = key(
         0.0,
         Real(low=0, high=1e6),
-        "rounds: what the scores solved from the moments are multiplied with first (0: 4, or 1 if lda solved them)",
+        "rounds: what the scores solved from the moments are multiplied with first (0: 4, or at most 0.5 for lda)",
     )
     rounds_step: float = key(
         0.0,
         Real(low=0, high=1e9),
-        "rounds: how far all steps together can move the model (0: min(24 d^(1/4), 10 R) for classes, else 8 "
-        "gradient_clip)",
+        "rounds: how far all steps together can move the model (0: min(24 d^(1/4), 10 R), or 8 gradient_clip for "
+        "targets)",
     )
     descent: str = key(
         "preconditioned",

@@ -1,8 +1,9 @@
 """Workers that send gradients: the server broadcasts a linear model, each worker sends the gradient of its own loss.
 
 With the scores s = W^T x + b the gradient of a row's loss with respect to W is x e^T, e the error of what the model
-predicts: softmax(s) - l for classes, s - l for targets and signs. A worker shortens the gradient to the norm C that
-the server broadcasts with the model, and sends it in units of C, as large as a vector of moments can be:
+predicts (``Broadcast.errors``): softmax(s) - l for classes, the logistic function of s less 0 or 1 for each of several
+labels, s - l for targets. A worker shortens the gradient to the norm C that the server broadcasts with the model, and
+sends it in units of C, as large as a vector of moments can be:
 
     v = S / C * g * min(1, C / ||g||),    S^2 = ||x||^4 + w^2 ||x||^2 at most.
 
@@ -24,6 +25,7 @@ import numpy as np
 
 from airmixml.arrays import Doubles, Integers, Singles
 from airmixml.errors import ScenarioError
+from airmixml.workers.broadcasts import Broadcast
 from airmixml.workers.encoder import HARD_OPERATION
 from airmixml.workers.moments import Moments
 from airmixml.workers.payloads import NUMBERS_AT_ONCE, Part, Places, PoolPayload, Vectors
@@ -38,31 +40,6 @@ BITS_PER_NUMBER: Final = 32
 
 _MARGIN: Final = 1e-6  # what float32 may add to a norm, many times over
 _SHORTEST: Final = 1e-30
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Broadcast:
-    """What the server sends to all workers before a round.
-
-    Attributes:
-        weights: W; features x outputs.
-        biases: b; shape outputs.
-        clip: C, the norm that gradients are shortened to.
-        classes: whether scores are those of classes, by softmax; else they predict numbers.
-    """
-
-    weights: Doubles
-    biases: Doubles
-    clip: float
-    classes: bool = True
-
-    def errors(self, inputs: Vectors, labels: Vectors) -> Doubles:
-        """Return e of rows with these inputs (rows x features) and labels (rows x outputs); rows x outputs."""
-        scores = (inputs @ self.weights.astype(inputs.dtype)).astype(np.float64) + self.biases
-        if not self.classes:
-            return np.asarray(scores - labels)
-        powers = np.exp(scores - scores.max(axis=1, keepdims=True))
-        return np.asarray(powers / powers.sum(axis=1, keepdims=True) - labels)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -109,11 +86,6 @@ class Gradients(PoolPayload):
 
     def broadcast(self, told: Broadcast) -> None:
         """Take the model and the clip of the next round; what was computed of the last is forgotten."""
-        if not (np.isfinite(told.weights).all() and np.isfinite(told.biases).all()):
-            raise ScenarioError(
-                "learner.rounds: the model that was to be broadcast has numbers that are not finite; use a smaller "
-                "learner.rounds_step or learner.learning_rate"
-            )
         self.told = told
         vars(self).pop("_shares", None)
 

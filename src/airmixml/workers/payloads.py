@@ -24,6 +24,8 @@ from airmixml.workers.signal import Signal
 if TYPE_CHECKING:
     import torch  # takes seconds to load, and a device needs the vectors alone
 
+    from airmixml.workers.broadcasts import Broadcast
+
 Vectors = NDArray[np.floating]
 
 NUMBERS_AT_ONCE: Final = 1 << 25
@@ -94,6 +96,13 @@ class Payload:
         @property
         def squared_lengths(self) -> torch.Tensor:
             """||v||^2 of what each sample sends, or a bound on it; samples, float64."""
+
+        @property
+        def unit(self) -> float:
+            """Gradients alone: what one is multiplied with before it is sent."""
+
+        def broadcast(self, told: Broadcast) -> None:
+            """Gradients alone: take the model and the clip of the next round."""
 
     def vectors(self, index: Integers) -> Vectors:
         """Return what workers with these samples of the pool send; workers x symbols."""

@@ -1,0 +1,74 @@
+"""What the scores of a model stand for: the link from scores to what is expected of labels.
+
+The link of a run follows from its scenario (``Scenario.link``) and is stored with the model. Rounds of gradients
+descend the loss that belongs to it, whose gradient is x (mean(s) - l)^T for all three.
+"""
+
+import math
+from typing import Final
+
+import numpy as np
+
+from airmixml.arrays import Doubles, Singles
+
+
+class Link:
+    """Scores are what is expected of labels as they are sent: least squares.
+
+    Attributes:
+        name: as stored with a model.
+        logits: whether scores are logits, of no unit: rounds then begin with sharper ones, and go a given way.
+        rounds_share: of the privacy loss, that of rounds where the scenario does not say.
+    """
+
+    name: str = "identity"
+    logits: bool = False
+    rounds_share: float = 0.5
+
+    def mean(self, scores: Doubles) -> Doubles:
+        """Return what is expected; samples x outputs."""
+        return scores
+
+    def truth(self, labels: Doubles | Singles) -> Doubles | Singles:
+        """Return labels, as they are sent, as the mean would have them; samples x outputs."""
+        return labels
+
+    def length(self, outputs: int) -> float:
+        """Return how long an error is, in units of the error of one class."""
+        return 1.0
+
+
+class Softmax(Link):
+    """Softmax of the scores is the probability of each class; labels are one-hot vectors."""
+
+    name, logits, rounds_share = "softmax", True, 0.9
+
+    def mean(self, scores: Doubles) -> Doubles:
+        """Return the probability of each class."""
+        powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+        return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+
+
+class Logistic(Link):
+    """The logistic function of a score is the probability that its label holds; labels are sent as signs."""
+
+    name, logits, rounds_share = "logistic", True, 0.9
+
+    def mean(self, scores: Doubles) -> Doubles:
+        """Return the probability that each label holds."""
+        return np.asarray(0.5 + 0.5 * np.tanh(0.5 * scores))  # exp of a large score would overflow
+
+    def truth(self, labels: Doubles | Singles) -> Doubles | Singles:
+        """Return 1 for a label that holds, and 0 for one that does not."""
+        return np.asarray(0.5 + 0.5 * np.sign(labels))
+
+    def length(self, outputs: int) -> float:
+        """Return sqrt(labels): each has an error of its own."""
+        return math.sqrt(outputs)
+
+
+IDENTITY: Final = Link()
+SOFTMAX: Final = Softmax()
+LOGISTIC: Final = Logistic()
+LINKS: Final = {link.name: link for link in (IDENTITY, SOFTMAX, LOGISTIC)}
+"""By name."""
