@@ -12,8 +12,9 @@ import airmixml.edge.rounds
 from airmixml import Scenario, simulate, train
 from airmixml.data import DataSet
 from airmixml.edge import Learned, learn
-from airmixml.edge.closed_form import ReceivedMoments
-from airmixml.edge.descents import AdamDescent, Preconditioned, Start
+from airmixml.edge.closed_form import ReceivedMoments, solve
+from airmixml.edge.descents import AdamDescent, Preconditioned, Start, Stepping
+from airmixml.edge.training import collector_for
 from airmixml.errors import ScenarioError
 from airmixml.radio.rounds import RoundsOnAir
 from airmixml.radio.tally import rehearse
@@ -254,3 +255,55 @@ def test_a_worker_that_misses_rounds_spends_less_and_its_ledger_says_so(noise: s
         expected = [delta_of(epsilon, share * squared_mu) for epsilon in epsilons[slots == count] for share in allowed]
         nearest = np.abs(np.log(np.array(expected).reshape(-1, 2) / report.scenario.privacy.delta)).min(axis=1)
         assert nearest.max() < 1e-4
+
+
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("kind", [Preconditioned, AdamDescent])
+def test_several_runs_at_once_are_those_one_by_one(kind: type[Stepping], signed: bool) -> None:
+    rng = torch.Generator().manual_seed(3)
+    learner = Learner(rounds=2)
+
+    def numbers(*shape: int) -> torch.Tensor:
+        return torch.randn(shape, generator=rng, dtype=torch.float64)
+
+    second, cross, gradients = numbers(5, 4, 4), numbers(5, 4, 3), numbers(2, 5, 4, 3)
+    inputs, labels = numbers(10, 4).numpy(), numbers(10, 3).numpy()
+
+    def stepped(run: slice | int) -> tuple[torch.Tensor, np.ndarray]:
+        moments = ReceivedMoments(
+            second=(second + second.mT)[run],
+            cross=cross[run],
+            input_mean=torch.zeros(4, dtype=torch.float64),
+            label_mean=torch.zeros(3, dtype=torch.float64),
+            noise_edge=0.5,
+            signed=signed,
+        )
+        weights, biases = solve(learner, moments)
+        descent = kind(learner, Start(weights=weights, biases=biases, norm=1.0, classes=not signed, moments=moments))
+        for gradient in gradients:
+            descent.receive(gradient[run], 0.1)
+        rows = slice(0, 10) if isinstance(run, slice) else slice(2 * run, 2 * run + 2)
+        return descent.weights, descent.broadcast().errors(inputs[rows], labels[rows])
+
+    weights, errors = stepped(slice(0, 5))
+    for run in range(5):
+        alone = stepped(run)
+        assert weights[run].numpy() == pytest.approx(alone[0].numpy(), rel=1e-9, abs=1e-12)
+        assert errors[2 * run : 2 * run + 2] == pytest.approx(alone[1], rel=1e-9, abs=1e-12)
+
+
+def test_moments_of_several_runs_at_once_are_those_one_by_one() -> None:
+    scenario = rounds()
+    received = torch.randn((3, 7, 31 * 32 // 2 + 31 * 2), generator=torch.Generator().manual_seed(1)).double()
+
+    def moments(some: torch.Tensor) -> ReceivedMoments:
+        collector = collector_for(scenario, data(scenario))
+        collector.add(some[..., : 31 * 32 // 2], some[..., 31 * 32 // 2 :])
+        return collector.moments(0.3, 1.0)
+
+    together = moments(received)
+    for run in range(7):
+        alone = moments(received[:, run])
+        assert together.second[run].numpy() == pytest.approx(alone.second.numpy(), rel=1e-12, abs=1e-12)
+        assert together.cross[run].numpy() == pytest.approx(alone.cross.numpy(), rel=1e-12, abs=1e-12)
+        assert together.noise_edge == alone.noise_edge

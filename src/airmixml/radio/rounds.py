@@ -20,7 +20,13 @@ from airmixml.radio.senders import make_sender
 from airmixml.radio.shards import Air
 from airmixml.radio.transmission import Round, Transmission, sent_over
 from airmixml.scenario import RunContext
+from airmixml.workers import Signal
 from airmixml.workers.gradients import Broadcast, Gradients
+
+
+def as_gradient(signal: Signal, symbols: torch.Tensor) -> torch.Tensor:
+    """Return received symbols (last axis), one output after the other, as features x outputs in float64."""
+    return symbols.double().unflatten(-1, (signal.classes, signal.features)).mT
 
 
 class RoundsOnAir:
@@ -80,8 +86,7 @@ class RoundsOnAir:
         self.last = block
         self.done += 1
         self._progress("rounds", self.done, len(self))
-        signal = self.setting.signal
-        gradient = block.inputs[0].double().reshape(signal.classes, signal.features).T / gradients.unit
+        gradient = as_gradient(self.setting.signal, block.inputs[0]) / gradients.unit
         self.kept.append(Round(told, gradient, self._deviation(block) / gradients.unit))
         return self.kept[-1]
 
