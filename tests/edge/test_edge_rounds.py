@@ -261,7 +261,7 @@ def test_a_worker_that_misses_rounds_spends_less_and_its_ledger_says_so(noise: s
 @pytest.mark.parametrize("kind", [Preconditioned, AdamDescent])
 def test_several_runs_at_once_are_those_one_by_one(kind: type[Stepping], signed: bool) -> None:
     rng = torch.Generator().manual_seed(3)
-    learner = Learner(rounds=2)
+    learner = Learner(model="ridge", rounds=2)
 
     def numbers(*shape: int) -> torch.Tensor:
         return torch.randn(shape, generator=rng, dtype=torch.float64)
