@@ -293,7 +293,7 @@ def test_several_runs_at_once_are_those_one_by_one(kind: type[Stepping], signed:
 
 
 def test_moments_of_several_runs_at_once_are_those_one_by_one() -> None:
-    scenario = rounds()
+    scenario = rounds("workers.centre=public")
     received = torch.randn((3, 7, 31 * 32 // 2 + 31 * 2), generator=torch.Generator().manual_seed(1)).double()
 
     def moments(some: torch.Tensor) -> ReceivedMoments:
