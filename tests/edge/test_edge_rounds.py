@@ -1,6 +1,7 @@
 """Rounds of gradients: what they cost by hand, noise that is new in each, steps that solve what can be solved."""
 
 import math
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -155,14 +156,36 @@ def test_noise_of_rounds_is_not_that_of_the_moments(listening: type[Listening]) 
         assert abs(np.corrcoef(first, (heard - mean).flatten().numpy())[0, 1]) < 6.0 / math.sqrt(62)
 
 
-def test_what_was_broadcast_and_received_in_each_round_is_kept() -> None:
-    mixtures = simulate(rounds())
-    assert not mixtures.rounds
-    trained = train(mixtures)
-    assert len(mixtures.rounds) == 5
-    last = mixtures.rounds[-1]
+ALONE = ("workers.sends=gradients", "learner.rounds=0", "learner.descent=adam", "radio.slots=5")
+
+
+@pytest.mark.parametrize("changes", [(), ALONE])
+def test_a_simulation_has_all_rounds_and_training_sends_nothing_again(changes: tuple[str, ...]) -> None:
+    scenario = rounds(*changes)
+    mixtures = simulate(scenario)
+    report = mixtures.report
+    assert report.ledger.participations.tolist() == [5 + (not changes)] * 379
+    before = report.energy_joules, report.privacy_against_server.epsilon
+    last, (first, second) = mixtures.rounds[-1], (train(mixtures).model[0].weight for _ in range(2))
     assert last.gradient.shape == last.told.weights.shape == (31, 2)
-    assert not np.array_equal(last.told.weights, trained.model[0].weight.detach().numpy().T)
+    assert len(mixtures.rounds) == 5
+    assert torch.equal(first, second)
+    assert torch.equal(first, learnt(scenario).trained.model[0].weight)
+    assert not np.array_equal(last.told.weights, first.detach().numpy().T)  # after the last broadcast it stepped
+    assert (report.energy_joules, report.privacy_against_server.epsilon) == before
+    if changes:
+        sent = torch.stack([each.gradient.T.flatten() for each in mixtures.rounds])
+        assert mixtures.inputs.double().numpy() == pytest.approx(sent.numpy(), rel=1e-6)
+        assert mixtures.labels.shape == (5, 0)
+
+
+def test_rounds_are_not_used_for_other_models() -> None:
+    """The noise of a round would then hide two things."""
+    mixtures = simulate(rounds())
+    other = replace(mixtures, inputs=2.0 * mixtures.inputs)
+    with pytest.raises(ScenarioError, match="simulate the scenario again"):
+        train(other)
+    assert len(mixtures.rounds) == 5
 
 
 def test_a_step_without_noise_solves_least_squares() -> None:
@@ -236,7 +259,7 @@ def test_rounds_use_the_secret_of_a_protected_transmission(monkeypatch: pytest.M
     monkeypatch.setattr(airmixml.edge.rounds.RoundsOnAir, "__init__", noting)
     secret = Secret()
     train(simulate(rounds(), secret=secret))
-    assert used == [secret]
+    assert used == [secret, secret]  # simulated, and looked at again by the training
 
 
 @pytest.mark.parametrize("noise", ["receiver", "workers"])

@@ -252,7 +252,7 @@ def check_rounds_noise(
             on_air = _MeteredRounds.alone(open_air([seeded], **where), alone)
         else:
             (sent,), (collected,) = gather_family([seeded], gather, **where)
-            on_air, first = _MeteredRounds.after(sent, alone), solve_collected(sent, collected.collector)
+            on_air, first = _MeteredRounds.of(sent, alone), solve_collected(sent, collected.collector)
         for _ in run_rounds(on_air.metered(meter, fault), *first):
             pass
     return meter.finish(failure, runs, of=_NOISE)
