@@ -7,6 +7,7 @@ import math
 import re
 import signal
 import subprocess
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import torch
 from scipy.stats import norm
 
 from airmixml import Scenario, run
+from airmixml.errors import LeftoverWarning
 from airmixml.radio import rounds
 from airmixml.storage.files import write_text
 
@@ -78,14 +80,15 @@ def told(folder: Path) -> dict[str, Any]:
     return {name: each for name, each in found.items() if not re.match("seconds|run_dir", name)}
 
 
+@pytest.mark.long
 def test_a_simulation_killed_at_many_points_goes_on_and_ends_alike(
     killed: Killed, airmix: Airmix, tmp_path: Path
 ) -> None:
     command = (*COMMAND, "here")
-    for at in ("save-0", "save-1", "send-1", "sent-1", "save-1", "send-3", "publish-0"):
+    for at in ("save-1", "sent-1", "send-3"):
         killed(at, command)
     kept = {path.name for path in (tmp_path / "here.partial" / "shards").iterdir()}
-    assert kept == {"block-000000.npz", *(f"block-{slot:06d}.npz" for slot in range(2, 6))}  # 1 is that of a mean
+    assert kept == {f"block-{slot:06d}.npz" for slot in (0, 2, 3, 4)}  # slot 1 would estimate a mean
     assert airmix(*command).returncode == 0
     assert airmix(*COMMAND, "whole").returncode == 0
     here, whole = tmp_path / "here", tmp_path / "whole"
@@ -179,8 +182,9 @@ def squared_mu(epsilon: float, delta: float) -> float:
     return float(brentq(lambda square: delta_of(epsilon, square) - delta, 1e-6, 1e3))
 
 
+@pytest.mark.long
 def test_protected_runs_killed_at_many_points_count(killed: Killed, airmix: Airmix, tmp_path: Path) -> None:
-    points = {"before claim-0": 0, "claimed-0": 1, "send-0": 1, "send-2": 1, "sent-3": 1, "model-0": 1, "publish-0": 1}
+    points = {"before claim-0": 0, "claimed-0": 1, "send-2": 1, "publish-0": 1}
     begun = 0
     for at, counts in points.items():
         killed(at, PRIVATE)
@@ -194,22 +198,34 @@ def test_protected_runs_killed_at_many_points_count(killed: Killed, airmix: Airm
     done = airmix(*PRIVATE)
     assert done.returncode == 0
     assert done.stderr.count("\n") == 1
-    assert "6 earlier releases were begun here and did not finish" in done.stderr
-    assert "1 release and 6 killed" in done.stdout
+    assert "3 earlier releases were begun here and did not finish" in done.stderr
+    assert "1 release and 3 killed" in done.stdout
     found = json.loads((tmp_path / "here" / "metrics.json").read_text())
-    assert (found["releases"], found["killed"]) == (1, 6)
+    assert (found["releases"], found["killed"]) == (1, 3)
     assert found["accuracy"] is not None
     assert not (tmp_path / "here" / "attempts.json").exists()
     delta = found["privacy"][0]["delta"]
     one = squared_mu(1.0, delta)
-    assert delta_of(server_epsilon(tmp_path / "here"), 7.0 * one) == pytest.approx(delta, rel=1e-4)
+    assert delta_of(server_epsilon(tmp_path / "here"), 4.0 * one) == pytest.approx(delta, rel=1e-4)
 
 
-def test_a_protected_run_that_nobody_killed_says_nothing(airmix: Airmix, tmp_path: Path) -> None:
-    done = airmix(*PRIVATE)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert server_epsilon(tmp_path / "here") == pytest.approx(1.0, rel=1e-6)
-    assert json.loads((tmp_path / "here" / "metrics.json").read_text())["killed"] == 0
+def test_a_protected_run_that_was_interrupted_counts_once(private_table: Scenario, tmp_path: Path) -> None:
+    def stop(stage: str, *_done: int) -> None:
+        if stage == "rounds":
+            raise KeyboardInterrupt
+
+    out, given = tmp_path / "here", {"private": True, "pictures": False}
+    with pytest.raises(KeyboardInterrupt):
+        run(private_table, out=out, progress=stop, **given)
+    with pytest.warns(LeftoverWarning, match="an earlier release was begun here"):
+        counted = run(private_table, out=out, **given)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", LeftoverWarning)
+        alone = run(private_table, out=tmp_path / "there", **given)
+    assert (counted.releases, counted.killed, alone.releases, alone.killed) == (1, 1, 1, 0)
+    delta = alone.privacy[0].delta
+    one = squared_mu(alone.privacy[0].epsilon, delta)
+    assert delta_of(counted.privacy[0].epsilon, 2.0 * one) == pytest.approx(delta, rel=1e-4)
 
 
 def test_nothing_is_drawn_where_the_attempt_cannot_be_noted(
@@ -229,9 +245,9 @@ def test_nothing_is_drawn_where_the_attempt_cannot_be_noted(
 def test_a_count_of_attempts_that_cannot_be_read_is_refused(private_table: Scenario, tmp_path: Path) -> None:
     def stop(stage: str, *_done: int) -> None:
         if stage == "rounds":
-            raise StopError
+            raise KeyboardInterrupt
 
-    with pytest.raises(StopError):
+    with pytest.raises(KeyboardInterrupt):
         run(private_table, private=True, out=tmp_path / "here", pictures=False, progress=stop)
     write_text(tmp_path / "here.partial" / "attempts.json", "{}")
     with pytest.raises(Exception, match=r"attempts\.json: counts releases") as refused:

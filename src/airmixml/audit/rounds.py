@@ -111,12 +111,12 @@ class _Runs:
     def __call__(self, block: int, size: int) -> Doubles:
         """Return the scores of a block of runs, with the canary and without; 2 x size."""
         worlds, source = torch.arange(2).repeat_interleave(size), noise_source(self.scenario.seed, _CHAPTER + block)
-        several = worlds[None] if self._several_at_once else worlds[:, None]
+        several = worlds[None] if self.several_at_once else worlds[:, None]
         scores = [_RunsAtOnce(self, some, source).scored() for some in several]
         return torch.cat(scores).reshape(2, size).numpy()
 
     @property
-    def _several_at_once(self) -> bool:
+    def several_at_once(self) -> bool:
         """Whether the learner and the descent take several runs; softer sums are undone one by one."""
         learner = self.scenario.learner
         solvers = [DESCENTS.load(learner.descent), *(LEARNERS.load(learner.model) for _ in self.moments)]
@@ -130,18 +130,15 @@ class _RunsAtOnce:
     def __init__(self, runs: _Runs, worlds: torch.Tensor, source: torch.Generator) -> None:
         count, samples = len(worlds), runs.samples
         self._runs, self._worlds, self._source = runs, worlds, source
-        self._axis = (count,) if runs._several_at_once else ()
+        self._axis = (count,) if runs.several_at_once else ()
         inputs, labels = np.tile(samples.train_inputs, (count, 1)), np.concatenate([samples.train_labels] * count)
         copies = replace(samples, train_inputs=inputs, train_labels=labels)
-        self._senders = {id(each): faulty_sender(each.air.scenario, copies, runs.fault) for each in self._kinds}
+        kinds = (*runs.moments, runs.rounds)
+        self._senders = {each: faulty_sender(each.air.scenario, copies, runs.fault) for each in kinds}
         self._of_run = torch.arange(2 * count).reshape(count, 2)
         self._noise_watts = stated_noise_watts(runs.scenario)
-        self._scores, self._first_noise = torch.zeros(count, dtype=torch.float64), torch.zeros(())
+        self._scores, self._last_noise = torch.zeros(count, dtype=torch.float64), torch.zeros(())
         self._done = 0
-
-    @property
-    def _kinds(self) -> list[_Slots]:
-        return [*self._runs.moments, self._runs.rounds]
 
     def scored(self) -> torch.Tensor:
         """Make the runs and return their scores; shape runs."""
@@ -169,12 +166,10 @@ class _RunsAtOnce:
     def _send(self, told: Broadcast) -> tuple[torch.Tensor, float]:
         """Run one round of each run, under the model that it broadcasts."""
         rounds, scenario = self._runs.rounds, self._runs.scenario
-        gradients: Any = self._senders[id(rounds)]
+        gradients: Any = self._senders[rounds]
         gradients.broadcast(told)
-        fault, noise = self._runs.fault, None
-        if fault.reused_rounds and self._done:
-            noise = self._first_noise
-        received = self._receive(rounds, self._done, noise)
+        repeats = self._runs.fault.reused_rounds and self._done > 0
+        received = self._receive(rounds, self._done, self._last_noise if repeats else None)
         watts = scenario.privacy.noise_kind.in_sum_watts(scenario) / 2.0
         deviation = float((watts / rounds.power_scale_watts[self._done]).sqrt()) / gradients.unit
         self._done += 1
@@ -186,12 +181,12 @@ class _RunsAtOnce:
 
         What the adversary expects follows from what each worker sends. The code of every run forms sums in another way.
         """
-        sender, shares, beta = self._senders[id(slots)], slots.shares[:, slot], slots.power_scale_watts[slot]
+        sender, shares, beta = self._senders[slots], slots.shares[:, slot], slots.power_scale_watts[slot]
         clean = sender.weighted_sum(self._of_run, shares[self._worlds]).double()
         alone = torch.from_numpy(sender.vectors(self._of_run.flatten().numpy())).double()
         first, second = (shares @ alone.unflatten(0, self._of_run.shape)).unbind(dim=1)
         if noise is None:
-            noise = self._first_noise = torch.randn(clean.shape, generator=self._source, dtype=clean.dtype)
+            noise = self._last_noise = torch.randn(clean.shape, generator=self._source, dtype=clean.dtype)
         received = receive_mixtures(clean, noise, beta.expand(len(clean)), self._runs.fault.heard(self._noise_watts))
         ratios = ((received - (first + second) / 2.0) * (first - second)).sum(dim=1)
         self._scores += ratios * beta / (self._noise_watts / 2.0)
