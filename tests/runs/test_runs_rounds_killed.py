@@ -183,7 +183,9 @@ def squared_mu(epsilon: float, delta: float) -> float:
 
 
 @pytest.mark.long
-def test_protected_runs_killed_at_many_points_count(killed: Killed, airmix: Airmix, tmp_path: Path) -> None:
+def test_protected_runs_killed_at_many_points_count(
+    killed: Killed, start_python: Callable[..., subprocess.Popen[str]], tmp_path: Path
+) -> None:
     points = {"before claim-0": 0, "claimed-0": 1, "send-2": 1, "publish-0": 1}
     begun = 0
     for at, counts in points.items():
@@ -195,11 +197,12 @@ def test_protected_runs_killed_at_many_points_count(killed: Killed, airmix: Airm
         assert not (tmp_path / "here.partial" / "shards").exists()  # nothing to go on from
     spent = {"epsilon": 1.0, "adversary": "server", "adjacency": "remove-one"}
     assert {name: attempts[0]["privacy"][name] for name in spent} == spent
-    done = airmix(*PRIVATE)
-    assert done.returncode == 0
-    assert done.stderr.count("\n") == 1
-    assert "3 earlier releases were begun here and did not finish" in done.stderr
-    assert "1 release and 3 killed" in done.stdout
+    child = start_python("-m", "airmixml", *PRIVATE)  # here warnings are errors
+    out, err = child.communicate()
+    assert child.returncode == 0
+    assert err.count("\n") == 1
+    assert "3 earlier releases were begun here and did not finish" in err
+    assert "1 release and 3 killed" in out
     found = json.loads((tmp_path / "here" / "metrics.json").read_text())
     assert (found["releases"], found["killed"]) == (1, 3)
     assert found["accuracy"] is not None
