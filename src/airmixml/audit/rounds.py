@@ -184,7 +184,7 @@ class _RunsAtOnce:
         sender, shares, beta = self._senders[slots], slots.shares[:, slot], slots.power_scale_watts[slot]
         clean = sender.weighted_sum(self._of_run, shares[self._worlds]).double()
         alone = torch.from_numpy(sender.vectors(self._of_run.flatten().numpy())).double()
-        first, second = (shares @ alone.unflatten(0, self._of_run.shape)).unbind(dim=1)
+        first, second = (shares @ alone.reshape(*self._of_run.shape, -1)).unbind(dim=1)
         if noise is None:
             noise = self._last_noise = torch.randn(clean.shape, generator=self._source, dtype=clean.dtype)
         received = receive_mixtures(clean, noise, beta.expand(len(clean)), self._runs.fault.heard(self._noise_watts))

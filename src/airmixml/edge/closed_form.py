@@ -115,7 +115,10 @@ class MomentsCollector:
         Off the diagonal the noise has variance s^2 / 2, so its eigenvalues fill a half circle of radius s sqrt(2 d).
         """
         size, classes, symbols = self._signal.features, self._signal.classes, self._signal.input_symbols
-        second, cross = unpack_symmetric(mean[..., :symbols], size), mean[..., symbols:].unflatten(-1, (size, classes))
+        second, cross = (
+            unpack_symmetric(mean[..., :symbols], size),
+            mean[..., symbols:].reshape(*mean.shape[:-1], size, classes),
+        )
         if (self._signal.bits or self._signal.several_rows) and self._constant:
             softer = self._softer(second, cross)
             second, cross, deviation = second / softer, cross / softer, deviation / softer

@@ -135,9 +135,9 @@ def learn_family(
     context, started = context or RunContext(), time.perf_counter()
     for each in scenarios:  # only to refuse data that do not suit the learner before the slots are run
         build_model(each.learner, dataset.input_dim, dataset.label_dim, dataset.image_shape)
+    blocks = None if shards is None else shards.blocks
     if scenarios[0].workers.sends == "gradients":
-        kept = None if shards is None else shards.blocks
-        yield from (_learn_by_rounds(each, dataset, population, context, kept) for each in scenarios)
+        yield from (_learn_by_rounds(each, dataset, population, context, blocks) for each in scenarios)
         return
     sent: Sequence[Transmission]
     collected: list[CollectedMoments] = []
@@ -153,8 +153,7 @@ def learn_family(
             kept = None if checkpoints is None else checkpoints[number]
             trained = train(received, speed=context.speed, progress=context.progress, checkpoint=kept)
         else:
-            kept_blocks = None if shards is None else shards.blocks
-            trained = solve_and_score(received, collected[number].collector, context, kept_blocks)
+            trained = solve_and_score(received, collected[number].collector, context, blocks)
         yield Learned(
             transmission=received,
             trained=trained,

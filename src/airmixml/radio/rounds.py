@@ -30,7 +30,7 @@ _ALIKE: Final = 1e-6  # models that another number of threads rounds otherwise
 
 def as_gradient(signal: Signal, symbols: torch.Tensor) -> torch.Tensor:
     """Return received symbols (last axis), one output after the other, as features x outputs in float64."""
-    return symbols.double().unflatten(-1, (signal.classes, signal.features)).mT
+    return symbols.double().reshape(*symbols.shape[:-1], signal.classes, signal.features).mT
 
 
 class RoundsOnAir:

@@ -230,7 +230,7 @@ class Gradients(PoolPayload):
             for some in (slice(first, first + at_once) for first in range(0, index.shape[1], at_once)):
                 chosen = index[slots, some]
                 rows, shares = (
-                    torch.from_numpy(part).to(self.device).unflatten(0, chosen.shape)
+                    torch.from_numpy(part).to(self.device).reshape(*chosen.shape, -1)
                     for part in self._held(chosen.flatten().cpu().numpy())
                 )
                 inputs = self._pool_inputs[rows.flatten(1)].double()
