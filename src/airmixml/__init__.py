@@ -13,10 +13,10 @@ from airmixml.lazy import import_late
 from airmixml.version import __version__
 
 if TYPE_CHECKING:
-    from airmixml.edge import train
+    from airmixml.edge import simulate, train
     from airmixml.errors import AirMixError, DataError, PrivacyError, RunFolderError, ScenarioError
     from airmixml.estimator import AirMixClassifier, AirMixRegressor
-    from airmixml.radio import simulate, simulate_blocks
+    from airmixml.radio import simulate_blocks
     from airmixml.runs import export_onnx, load_metrics, load_model, load_network, run
     from airmixml.scenario import Scenario, Speed
     from airmixml.sweeps.grid_sweep import sweep
@@ -29,10 +29,10 @@ __all__ += ["load_network", "run", "settle", "simulate", "simulate_blocks", "swe
 __getattr__ = import_late(
     __name__,
     {
-        "airmixml.edge": ("train",),
+        "airmixml.edge": ("simulate", "train"),
         "airmixml.errors": ("AirMixError", "DataError", "PrivacyError", "RunFolderError", "ScenarioError"),
         "airmixml.estimator": ("AirMixClassifier", "AirMixRegressor"),
-        "airmixml.radio": ("simulate", "simulate_blocks"),
+        "airmixml.radio": ("simulate_blocks",),
         "airmixml.runs": ("export_onnx", "load_metrics", "load_model", "load_network", "run"),
         "airmixml.scenario": ("Scenario", "Speed"),
         "airmixml.sweeps.grid_sweep": ("sweep",),

@@ -83,4 +83,4 @@ class NameWarning(AirMixWarning):
 
 
 class LeftoverWarning(AirMixWarning):
-    """Something of an earlier version was removed, since it revealed private data."""
+    """What an earlier run or version left in a folder matters for the privacy of the data."""

@@ -9,9 +9,11 @@ hides them comes from a secret instead, and the seed decides only what is public
 """
 
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
+from threading import Lock
 from typing import Final, Literal, NoReturn, get_args
 
 import numpy as np
@@ -58,15 +60,20 @@ class Secret:
     """A key from the operating system's entropy that lives in this object alone: it is never shown, stored or sent.
 
     ChaCha20 draws from it, which nobody can tell from true randomness or predict, whatever they have seen of it.
+    ``claim`` is called before the first draw: what a killed process may have sent must be known to the next one.
     """
 
-    def __init__(self) -> None:
-        self._key = secrets.token_bytes(32)
+    def __init__(self, claim: Callable[[], None] | None = None) -> None:
+        self._key, self._claim, self._claiming = secrets.token_bytes(32), claim, Lock()
 
     def generator(self, stream: int, chapter: int) -> np.random.Generator:
         """Return a fresh generator with a key of its own."""
         from randomgen import ChaCha  # here: only protected runs need it
 
+        with self._claiming:
+            if self._claim is not None:
+                self._claim()
+                self._claim = None
         own_key = blake2b(b"%d/%d" % (stream, chapter), key=self._key, digest_size=32).digest()
         return np.random.Generator(ChaCha(key=int.from_bytes(own_key, "little"), rounds=20))
 

@@ -1,6 +1,7 @@
 """Rounds of gradients: what they cost by hand, noise that is new in each, steps that solve what can be solved."""
 
 import math
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -12,14 +13,15 @@ import airmixml.edge.rounds
 from airmixml import Scenario, simulate, train
 from airmixml.data import DataSet
 from airmixml.edge import Learned, learn
-from airmixml.edge.closed_form import ReceivedMoments
-from airmixml.edge.descents import AdamDescent, Preconditioned, Start
+from airmixml.edge.closed_form import ReceivedMoments, solve
+from airmixml.edge.descents import AdamDescent, Preconditioned, Start, Stepping
+from airmixml.edge.training import collector_for
 from airmixml.errors import ScenarioError
 from airmixml.radio.rounds import RoundsOnAir
 from airmixml.radio.tally import rehearse
 from airmixml.registries import DESCENTS
 from airmixml.scenario import Learner
-from airmixml.scenario.links import IDENTITY
+from airmixml.scenario.links import IDENTITY, SOFTMAX
 from airmixml.streams import Streams
 from airmixml.workers import load_dataset
 
@@ -155,14 +157,36 @@ def test_noise_of_rounds_is_not_that_of_the_moments(listening: type[Listening]) 
         assert abs(np.corrcoef(first, (heard - mean).flatten().numpy())[0, 1]) < 6.0 / math.sqrt(62)
 
 
-def test_what_was_broadcast_and_received_in_each_round_is_kept() -> None:
-    mixtures = simulate(rounds())
-    assert not mixtures.rounds
-    trained = train(mixtures)
-    assert len(mixtures.rounds) == 5
-    last = mixtures.rounds[-1]
+ALONE = ("workers.sends=gradients", "learner.rounds=0", "learner.descent=adam", "radio.slots=5")
+
+
+@pytest.mark.parametrize("changes", [(), ALONE])
+def test_a_simulation_has_all_rounds_and_training_sends_nothing_again(changes: tuple[str, ...]) -> None:
+    scenario = rounds(*changes)
+    mixtures = simulate(scenario)
+    report = mixtures.report
+    assert report.ledger.participations.tolist() == [5 + (not changes)] * 379
+    before = report.energy_joules, report.privacy_against_server.epsilon
+    last, (first, second) = mixtures.rounds[-1], (train(mixtures).model[0].weight for _ in range(2))
     assert last.gradient.shape == last.told.weights.shape == (31, 2)
-    assert not np.array_equal(last.told.weights, trained.model[0].weight.detach().numpy().T)
+    assert len(mixtures.rounds) == 5
+    assert torch.equal(first, second)
+    assert torch.equal(first, learnt(scenario).trained.model[0].weight)
+    assert not np.array_equal(last.told.weights, first.detach().numpy().T)  # after the last broadcast it stepped
+    assert (report.energy_joules, report.privacy_against_server.epsilon) == before
+    if changes:
+        sent = torch.stack([each.gradient.T.flatten() for each in mixtures.rounds])
+        assert mixtures.inputs.double().numpy() == pytest.approx(sent.numpy(), rel=1e-6)
+        assert mixtures.labels.shape == (5, 0)
+
+
+def test_rounds_are_not_used_for_other_models() -> None:
+    """The noise of a round would then hide two things."""
+    mixtures = simulate(rounds())
+    other = replace(mixtures, inputs=2.0 * mixtures.inputs)
+    with pytest.raises(ScenarioError, match="simulate the scenario again"):
+        train(other)
+    assert len(mixtures.rounds) == 5
 
 
 def test_a_step_without_noise_solves_least_squares() -> None:
@@ -236,7 +260,7 @@ def test_rounds_use_the_secret_of_a_protected_transmission(monkeypatch: pytest.M
     monkeypatch.setattr(airmixml.edge.rounds.RoundsOnAir, "__init__", noting)
     secret = Secret()
     train(simulate(rounds(), secret=secret))
-    assert used == [secret]
+    assert used == [secret, secret]  # simulated, and looked at again by the training
 
 
 @pytest.mark.parametrize("noise", ["receiver", "workers"])
@@ -296,3 +320,58 @@ def test_discriminants_of_noisy_moments_are_no_worse_a_start_than_least_squares(
     }
     assert np.mean(found["lda"]) > np.mean(found["ridge"]) - 0.03
     assert min(found["lda"]) > 0.75
+
+
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("kind", [Preconditioned, AdamDescent])
+def test_several_runs_at_once_are_those_one_by_one(kind: type[Stepping], signed: bool) -> None:
+    rng = torch.Generator().manual_seed(3)
+    learner = Learner(model="ridge", rounds=2)
+
+    def numbers(*shape: int) -> torch.Tensor:
+        return torch.randn(shape, generator=rng, dtype=torch.float64)
+
+    second, cross, gradients = numbers(5, 4, 4), numbers(5, 4, 3), numbers(2, 5, 4, 3)
+    inputs, labels = numbers(10, 4).numpy(), numbers(10, 3).numpy()
+
+    def stepped(run: slice | int) -> tuple[torch.Tensor, np.ndarray]:
+        moments = ReceivedMoments(
+            second=(second + second.mT)[run],
+            cross=cross[run],
+            input_mean=torch.zeros(4, dtype=torch.float64),
+            label_mean=torch.zeros(3, dtype=torch.float64),
+            noise_edge=0.5,
+            signed=signed,
+        )
+        weights, biases = solve(learner, moments)
+        descent = kind(
+            learner,
+            Start(weights=weights, biases=biases, norm=1.0, link=IDENTITY if signed else SOFTMAX, moments=moments),
+        )
+        for gradient in gradients:
+            descent.receive(gradient[run], 0.1)
+        rows = slice(0, 10) if isinstance(run, slice) else slice(2 * run, 2 * run + 2)
+        return descent.weights, descent.broadcast().errors(inputs[rows], labels[rows])
+
+    weights, errors = stepped(slice(0, 5))
+    for run in range(5):
+        alone = stepped(run)
+        assert weights[run].numpy() == pytest.approx(alone[0].numpy(), rel=1e-9, abs=1e-12)
+        assert errors[2 * run : 2 * run + 2] == pytest.approx(alone[1], rel=1e-9, abs=1e-12)
+
+
+def test_moments_of_several_runs_at_once_are_those_one_by_one() -> None:
+    scenario = rounds("workers.centre=public")
+    received = torch.randn((3, 7, 31 * 32 // 2 + 31 * 2), generator=torch.Generator().manual_seed(1)).double()
+
+    def moments(some: torch.Tensor) -> ReceivedMoments:
+        collector = collector_for(scenario, data(scenario))
+        collector.add(some[..., : 31 * 32 // 2], some[..., 31 * 32 // 2 :])
+        return collector.moments(0.3, 1.0)
+
+    together = moments(received)
+    for run in range(7):
+        alone = moments(received[:, run])
+        assert together.second[run].numpy() == pytest.approx(alone.second.numpy(), rel=1e-12, abs=1e-12)
+        assert together.cross[run].numpy() == pytest.approx(alone.cross.numpy(), rel=1e-12, abs=1e-12)
+        assert together.noise_edge == alone.noise_edge

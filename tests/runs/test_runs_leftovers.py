@@ -67,7 +67,9 @@ def test_interrupted_releases_begin_again(private: Scenario, tmp_path: Path) -> 
         run(private, private=True, seeds=2, out=out, progress=stop, pictures=False)
     first = (tmp_path / "here.partial" / "seed-0" / "model.pt").read_bytes()
     (tmp_path / "here.partial" / "notes.txt").write_text("mine")
-    run(private, private=True, seeds=2, out=out, pictures=False)
+    with pytest.warns(LeftoverWarning, match="an earlier release was begun here and did not finish"):
+        result = run(private, private=True, seeds=2, out=out, pictures=False)
+    assert (result.releases, result.killed) == (2, 1)
     assert (out / "seed-0" / "model.pt").read_bytes() != first
     assert (out / "notes.txt").read_text() == "mine"
     assert not (tmp_path / "here.partial").exists()
@@ -213,6 +215,7 @@ def test_the_report_is_there_before_the_folder_has_its_name(
     assert json.loads(done.stdout)["report"] == str(Path("here") / "report.html")
     assert set(os.listdir(tmp_path / "here")) == renamed["here"] - {
         "identity.json",
+        "attempts.json",
         ".lock",
         "trials.npz",
         "noise.json",

@@ -149,7 +149,7 @@ def watch(scenario: Scenario, *, context: RunContext | None = None) -> ServerVie
     (transmission,) = transmit_family([scenario], receive, prepare=prepare, dataset=dataset, context=context)
     rounds = list[Round]()
     for collector in collectors:  # the models that were broadcast follow from what was received
-        on_air = WatchedRounds.after(transmission, context)
+        on_air = WatchedRounds.of(transmission, context)
         deque(run_rounds(on_air, *solve_collected(transmission, collector)), maxlen=0)
         rounds += on_air.heard
     everything = torch.cat(received)

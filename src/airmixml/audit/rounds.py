@@ -9,7 +9,7 @@ replace-one, half of them with each of both labels): so the canary's gradient is
 The noise in the rounds of a real run is measured as that in its other slots is (``noise_check``).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -22,19 +22,17 @@ from airmixml.audit.noise_check import NoiseCheck, NoiseMeter, heard, runs_neede
 from airmixml.audit.trials import Bench, SlotKind, Trials, noise_source, seats_of_worker
 from airmixml.data import DataSet
 from airmixml.edge.closed_form import ReceivedMoments, solve
-from airmixml.edge.rounds import Solution, run_rounds
+from airmixml.edge.rounds import Solution, descend, run_rounds
 from airmixml.edge.training import CollectedMoments, collector_for, solve_collected
 from airmixml.output.numbers import plural
-from airmixml.progress import silent
-from airmixml.radio.draws import AirSetting, SlotTensors
-from airmixml.radio.mixtures import AirReport, MixtureBlock, as_block
-from airmixml.radio.reception import Reception, receive_mixtures
-from airmixml.radio.rounds import RoundsOnAir
-from airmixml.radio.shards import Air
+from airmixml.radio.draws import AirSetting
+from airmixml.radio.mixtures import MixtureBlock
+from airmixml.radio.reception import receive_mixtures
+from airmixml.radio.rounds import RoundsOnAir, as_gradient
 from airmixml.radio.transmission import gather_family, open_air
-from airmixml.scenario import RunContext, Scenario, Speed
-from airmixml.workers import Population
-from airmixml.workers.payloads import Payload
+from airmixml.registries import DESCENTS, LEARNERS
+from airmixml.scenario import RunContext, Scenario
+from airmixml.workers.broadcasts import Broadcast
 
 ONE_MODEL: Final = "; one model is broadcast in all rounds"
 """How trials were made in which models do not follow from what was received."""
@@ -43,8 +41,6 @@ _RUNS_PER_BLOCK: Final = 128
 # A run of more numbers than that takes too long: its rounds are received under one model.
 _MOST_NUMBERS_PER_RUN: Final = 1 << 14
 _NOISE: Final = "the noise of rounds"
-_BOTH: Final = torch.arange(2)[None]
-_NOT_ASKED: Final = torch.zeros((2, 1), dtype=torch.float64)
 
 
 def runs_adapt(bench: Bench) -> bool:
@@ -58,7 +54,9 @@ def adaptive_trials(bench: Bench, worker: int, shift: float) -> Trials:
     """Return scores of runs with the canary and without, each with noise of its own."""
     scenario = bench.air.scenario
     *moments, rounds = (_Slots.of(bench, kind, worker) for kind in bench.kinds)
-    scored = _Runs(scenario=scenario, classes=bench.classes, fault=bench.fault, moments=moments, rounds=rounds)
+    samples = worst_samples(scenario, rounds.air.signal.features, bench.classes)
+    pair = replace(samples, train_inputs=samples.train_inputs[:2], train_labels=samples.train_labels[:2])
+    scored = _Runs(scenario=scenario, samples=pair, fault=bench.fault, moments=moments, rounds=rounds)
     followed = "each model that is broadcast follows from what was received before"
     how = f"{plural(sum(len(kind.slots) for kind in bench.kinds), 'slot')}, all received in every trial; {followed}"
     per_block = min(_RUNS_PER_BLOCK, bench.trials)
@@ -78,41 +76,26 @@ class _Slots:
     """
 
     air: AirSetting
-    drawn: list[SlotTensors]
     power_scale_watts: torch.Tensor  # shape slots
     shares: torch.Tensor  # with which each sample arrives in each world; worlds x slots x samples
 
     @classmethod
     def of(cls, bench: Bench, kind: SlotKind, worker: int) -> "_Slots":
         """Draw them as a run of the scenario's seed does."""
-        removed, drawn, shares, beta = bench.adjacency == "remove-one", [], list[Doubles](), list[Doubles]()
-        for block, draws, slot, seat in seats_of_worker(kind, worker, block_slots=1):
+        removed, shares, beta = bench.adjacency == "remove-one", list[Doubles](), list[Doubles]()
+        for _, draws, slot, seat in seats_of_worker(kind, worker):
             own = np.zeros(len(draws))
             own[slot] = draws.ratios[slot, seat]
             others = draws.ratios.sum(axis=1) - own
             crowd = np.outer(others, (0.0, 1.0) if removed else (0.5, 0.5))
             without = np.outer(own, (0.0, 0.0 if removed else 1.0))
             shares.append(np.stack([crowd + np.outer(own, (1.0, 0.0)), crowd + without]))
-            drawn.append(block)
             beta.append(draws.power_scale_watts)
         return cls(
             air=kind.air,
-            drawn=drawn,
             power_scale_watts=torch.from_numpy(np.concatenate(beta)),
             shares=torch.from_numpy(np.concatenate(shares, axis=1)),
         )
-
-    def sent(self, sender: Payload, world: int, some: slice = slice(None)) -> torch.Tensor:
-        """Return what arrives in some slots in one of both worlds, before noise; slots x symbols."""
-        shares = self.shares[world, some]
-        return sender.weighted_sum(_BOTH.expand(len(shares), -1), shares).double()
-
-    def expected(self, sender: Payload, some: slice = slice(None)) -> torch.Tensor:
-        """Return what the adversary expects in both worlds; worlds x slots x symbols.
-
-        It follows from what each worker sends. The code of every run forms the sums in another way.
-        """
-        return self.shares[:, some] @ torch.from_numpy(sender.vectors(_BOTH.numpy()[0])).double()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -120,75 +103,92 @@ class _Runs:
     """Scores runs of the schedule of the scenario's seed."""
 
     scenario: Scenario
-    classes: int
+    samples: DataSet  # the canary, and one with its input and another label
     fault: Fault
     moments: list[_Slots]  # one, or none where all slots are rounds
     rounds: _Slots
 
     def __call__(self, block: int, size: int) -> Doubles:
         """Return the scores of a block of runs, with the canary and without; 2 x size."""
-        on_air = _ScoredRounds(self, noise_source(self.scenario.seed, _CHAPTER + block))
-        return np.array([[on_air.run(world) for _ in range(size)] for world in range(2)])
+        worlds, source = torch.arange(2).repeat_interleave(size), noise_source(self.scenario.seed, _CHAPTER + block)
+        several = worlds[None] if self.several_at_once else worlds[:, None]
+        scores = [_RunsAtOnce(self, some, source).scored() for some in several]
+        return torch.cat(scores).reshape(2, size).numpy()
+
+    @property
+    def several_at_once(self) -> bool:
+        """Whether the learner and the descent take several runs; softer sums are undone one by one."""
+        learner = self.scenario.learner
+        solvers = [DESCENTS.load(learner.descent), *(LEARNERS.load(learner.model) for _ in self.moments)]
+        softer = any(slots.air.signal.bits or slots.air.signal.several_rows for slots in self.moments)
+        return not softer and all(getattr(each, "several_runs", False) for each in solvers)
 
 
-class _ScoredRounds(RoundsOnAir):
-    """Runs trials, one after the other, and adds up the score of each."""
+class _RunsAtOnce:
+    """Runs, each with noise of its own in one of both worlds, and what each scores so far."""
 
-    def __init__(self, runs: _Runs, source: torch.Generator) -> None:
-        scenario, rounds = runs.scenario, runs.rounds
-        samples = worst_samples(scenario, rounds.air.signal.features, runs.classes)
-        everywhere = np.zeros(scenario.workers.count)
-        population = Population(distance_metres=everywhere + 1.0, sample_index=everywhere.astype(np.int64))
-        air = Air(settings=[rounds.air], dataset=samples, population=population, speed=Speed())
-        report = AirReport(scenario, samples, received_watts=rounds.air.private_received_watts)
-        super().__init__(air, report, range(len(rounds.power_scale_watts)), follow=True, progress=silent)
-        self.payload = faulty_sender(rounds.air.scenario, samples, runs.fault)
-        self._runs, self._source, self._noise_watts = runs, source, stated_noise_watts(scenario)
-        self._world, self._score, self._first_noise = 0, 0.0, torch.zeros(())
-        senders = [faulty_sender(each.air.scenario, samples, runs.fault) for each in runs.moments]
-        self._moments_sent = [
-            ([slots.sent(sender, world) for world in range(2)], slots.expected(sender))
-            for sender, slots in zip(senders, runs.moments, strict=True)
-        ]
+    def __init__(self, runs: _Runs, worlds: torch.Tensor, source: torch.Generator) -> None:
+        count, samples = len(worlds), runs.samples
+        self._runs, self._worlds, self._source = runs, worlds, source
+        self._axis = (count,) if runs.several_at_once else ()
+        inputs, labels = np.tile(samples.train_inputs, (count, 1)), np.concatenate([samples.train_labels] * count)
+        copies = replace(samples, train_inputs=inputs, train_labels=labels)
+        kinds = (*runs.moments, runs.rounds)
+        self._senders = {each: faulty_sender(each.air.scenario, copies, runs.fault) for each in kinds}
+        self._of_run = torch.arange(2 * count).reshape(count, 2)
+        self._noise_watts = stated_noise_watts(runs.scenario)
+        self._scores, self._last_noise = torch.zeros(count, dtype=torch.float64), torch.zeros(())
+        self._done = 0
 
-    def run(self, world: int) -> float:
-        """Return the score of a run in one of both worlds."""
-        self._world, self._score, self.done, self.kept = world, 0.0, 0, []
-        first, moments = None, None
-        for slots, (sent, expected) in zip(self._runs.moments, self._moments_sent, strict=True):
-            moments = self._moments(slots, self._received(sent[world], expected, slots.power_scale_watts))
-            first = solve(self._runs.scenario.learner, moments)
-        for _ in run_rounds(self, first, moments):
+    def scored(self) -> torch.Tensor:
+        """Make the runs and return their scores; shape runs."""
+        scenario, signal = self._runs.scenario, self._runs.rounds.air.signal
+        first = torch.zeros((*self._axis, signal.features, signal.classes), dtype=torch.float64)
+        solution, moments = (first, first[..., 0, :].clone()), None
+        for slots in self._runs.moments:
+            moments = self._moments(slots)
+            solution = solve(scenario.learner, moments)
+        for _ in descend(scenario, self._send, len(self._runs.rounds.power_scale_watts), solution, moments):
             pass
-        return self._score
+        return self._scores
 
-    def _moments(self, slots: _Slots, received: torch.Tensor) -> ReceivedMoments:
+    def _moments(self, slots: _Slots) -> ReceivedMoments:
         """Return what the server knows after the slots of moments."""
         scenario, inputs = self._runs.scenario, slots.air.signal.input_symbols
-        collector = collector_for(scenario, self.air.dataset)
-        collector.add(received[:, :inputs], received[:, inputs:] / slots.air.signal.label_weight)
+        received = torch.stack([self._receive(slots, slot) for slot in range(len(slots.power_scale_watts))])
+        received = received.reshape(len(received), *self._axis, -1)
+        collector = collector_for(scenario, self._runs.samples)
+        collector.add(received[..., :inputs], received[..., inputs:] / slots.air.signal.label_weight)
         half_watts = scenario.privacy.noise_kind.in_sum_watts(scenario) / 2.0
         return collector.moments(float((half_watts / slots.power_scale_watts).mean()), 1.0)
 
-    def receive(self, slot: int) -> MixtureBlock:
-        """Receive a round in the noise of this trial, and add its score."""
-        rounds, some = self._runs.rounds, slice(slot, slot + 1)
-        clean, expected = rounds.sent(self.payload, self._world, some), rounds.expected(self.payload, some)
-        received = self._received(clean, expected, rounds.power_scale_watts[some], of_rounds=True)
-        reception = Reception(clean=clean, received=received, snr=_NOT_ASKED)
-        return as_block(self.setting, reception, rounds.drawn[slot], slot)
+    def _send(self, told: Broadcast) -> tuple[torch.Tensor, float]:
+        """Run one round of each run, under the model that it broadcasts."""
+        rounds, scenario = self._runs.rounds, self._runs.scenario
+        gradients: Any = self._senders[rounds]
+        gradients.broadcast(told)
+        repeats = self._runs.fault.reused_rounds and self._done > 0
+        received = self._receive(rounds, self._done, self._last_noise if repeats else None)
+        watts = scenario.privacy.noise_kind.in_sum_watts(scenario) / 2.0
+        deviation = float((watts / rounds.power_scale_watts[self._done]).sqrt()) / gradients.unit
+        self._done += 1
+        gradient = as_gradient(rounds.air.signal, received.float()) / gradients.unit
+        return gradient.reshape(*self._axis, *gradient.shape[1:]), deviation
 
-    def _received(
-        self, clean: torch.Tensor, expected: torch.Tensor, beta: torch.Tensor, *, of_rounds: bool = False
-    ) -> torch.Tensor:
-        """Put noise on slots, slots x symbols, and add their log-likelihood ratio to the score."""
-        fault, (first, second) = self._runs.fault, expected
-        noise = torch.randn(clean.shape, generator=self._source, dtype=clean.dtype)
-        if of_rounds and fault.reused_rounds:
-            noise = self._first_noise = self._first_noise if self.done else noise
-        received = receive_mixtures(clean, noise, beta, fault.heard(self._noise_watts))
+    def _receive(self, slots: _Slots, slot: int, noise: torch.Tensor | None = None) -> torch.Tensor:
+        """Receive a slot of each run in noise of its own, and add its log-likelihood ratio; runs x symbols.
+
+        What the adversary expects follows from what each worker sends. The code of every run forms sums in another way.
+        """
+        sender, shares, beta = self._senders[slots], slots.shares[:, slot], slots.power_scale_watts[slot]
+        clean = sender.weighted_sum(self._of_run, shares[self._worlds]).double()
+        alone = torch.from_numpy(sender.vectors(self._of_run.flatten().numpy())).double()
+        first, second = (shares @ alone.reshape(*self._of_run.shape, -1)).unbind(dim=1)
+        if noise is None:
+            noise = self._last_noise = torch.randn(clean.shape, generator=self._source, dtype=clean.dtype)
+        received = receive_mixtures(clean, noise, beta.expand(len(clean)), self._runs.fault.heard(self._noise_watts))
         ratios = ((received - (first + second) / 2.0) * (first - second)).sum(dim=1)
-        self._score += float(ratios @ beta) / (self._noise_watts / 2.0)
+        self._scores += ratios * beta / (self._noise_watts / 2.0)
         return received
 
 
@@ -246,7 +246,7 @@ def check_rounds_noise(
             on_air = _MeteredRounds.alone(open_air([seeded], **where), alone)
         else:
             (sent,), (collected,) = gather_family([seeded], gather, **where)
-            on_air, first = _MeteredRounds.after(sent, alone), solve_collected(sent, collected.collector)
+            on_air, first = _MeteredRounds.of(sent, alone), solve_collected(sent, collected.collector)
         for _ in run_rounds(on_air.metered(meter, fault), *first):
             pass
     return meter.finish(failure, runs, of=_NOISE)

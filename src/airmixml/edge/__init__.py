@@ -11,10 +11,20 @@ if TYPE_CHECKING:
     from airmixml.edge.learners import ClosedForm, LearnerModel
     from airmixml.edge.losses import soft_cross_entropy
     from airmixml.edge.scoring import predicted
+    from airmixml.edge.simulation import simulate
     from airmixml.edge.training import Learned, TrainedModel, learn, train, train_model, train_seeds, train_stack
 
 __all__ = ["ClosedForm", "Learned", "LearnerModel", "TrainedModel", "TrainingHistory", "build_model", "class_scores"]
-__all__ += ["learn", "predicted", "soft_cross_entropy", "train", "train_model", "train_seeds", "train_stack"]
+__all__ += [
+    "learn",
+    "predicted",
+    "simulate",
+    "soft_cross_entropy",
+    "train",
+    "train_model",
+    "train_seeds",
+    "train_stack",
+]
 
 __getattr__ = import_late(
     __name__,
@@ -23,6 +33,7 @@ __getattr__ = import_late(
         ".learners": ("ClosedForm", "LearnerModel"),
         ".losses": ("soft_cross_entropy",),
         ".scoring": ("predicted",),
+        ".simulation": ("simulate",),
         ".training": ("Learned", "TrainedModel", "learn", "train", "train_model", "train_seeds", "train_stack"),
     },
 )

@@ -34,7 +34,10 @@ Spectrum = tuple[torch.Tensor, torch.Tensor]
 
 @dataclass(frozen=True, kw_only=True)
 class ReceivedMoments:
-    """What is known of the workers' inputs x and labels l, per worker, with its noise."""
+    """What is known of the workers' inputs x and labels l, per worker, with its noise.
+
+    Tensors may have an axis before those named here: one entry for each of several runs (``several_runs``).
+    """
 
     second: torch.Tensor  # E[x x^T], or of what differs between samples the covariance; d x d, float64
     cross: torch.Tensor  # E[x l^T], or the covariance; d x classes
@@ -72,9 +75,12 @@ class MomentsCollector:
         self._products: torch.Tensor | float = 0.0
 
     def add(self, inputs: torch.Tensor, labels: torch.Tensor) -> None:
-        """Take received slots into account; slots x input symbols and slots x label symbols."""
+        """Take received slots into account; slots x input symbols and slots x label symbols.
+
+        Moments of several runs have them between the two axes.
+        """
         self._slots += len(inputs)
-        self._sums = self._sums + torch.cat([part.sum(dim=0, dtype=torch.float64) for part in (inputs, labels)])
+        self._sums = self._sums + torch.cat([part.sum(dim=0, dtype=torch.float64) for part in (inputs, labels)], dim=-1)
         if not self._signal.moments:
             self._products = self._products + (inputs.T @ torch.cat([inputs, labels], dim=1)).double()
 
@@ -109,7 +115,10 @@ class MomentsCollector:
         Off the diagonal the noise has variance s^2 / 2, so its eigenvalues fill a half circle of radius s sqrt(2 d).
         """
         size, classes, symbols = self._signal.features, self._signal.classes, self._signal.input_symbols
-        second, cross = unpack_symmetric(mean[:symbols], size), mean[symbols:].reshape(size, classes)
+        second, cross = (
+            unpack_symmetric(mean[..., :symbols], size),
+            mean[..., symbols:].reshape(*mean.shape[:-1], size, classes),
+        )
         if (self._signal.bits or self._signal.several_rows) and self._constant:
             softer = self._softer(second, cross)
             second, cross, deviation = second / softer, cross / softer, deviation / softer
@@ -179,14 +188,14 @@ def one_hot_moments(
         constant: value of that number.
         squared_norm: ||x||^2 where it is the same for all workers, constant included; 0 where it is not.
     """
-    size, classes = cross.shape
+    size, classes = cross.shape[-2:]
     known = second.clone()
-    known[-1, -1] = constant**2
+    known[..., -1, -1] = constant**2
     if squared_norm:
-        others = torch.arange(size - 1, device=known.device)
-        known[others, others] += (squared_norm - constant**2 - known[others, others].sum()) / (size - 1)
-    centred = (cross - cross.mean(dim=1, keepdim=True)) * math.sqrt(1.0 - 1.0 / classes)
-    return known, centred + (known[:, -1] / constant / classes)[:, None]
+        others = known.diagonal(dim1=-2, dim2=-1)[..., :-1]
+        others += (squared_norm - constant**2 - others.sum(dim=-1, keepdim=True)) / (size - 1)
+    centred = (cross - cross.mean(dim=-1, keepdim=True)) * math.sqrt(1.0 - 1.0 / classes)
+    return known, centred + (known[..., -1] / constant / classes)[..., None]
 
 
 def solve(learner: Learner, moments: ReceivedMoments) -> tuple[torch.Tensor, torch.Tensor]:
@@ -198,7 +207,7 @@ def solve(learner: Learner, moments: ReceivedMoments) -> tuple[torch.Tensor, tor
 def ridge(learner: Learner, moments: ReceivedMoments) -> tuple[torch.Tensor, torch.Tensor]:
     """Least squares from inputs to labels."""
     # Of one-hot labels, which add up to 1, only differences matter.
-    cross = moments.cross if moments.signed else moments.cross - moments.cross.mean(dim=1, keepdim=True)
+    cross = moments.cross if moments.signed else moments.cross - moments.cross.mean(dim=-1, keepdim=True)
     solved = _solve_cautiously if moments.signed else _solve_denoised
     weights = solved(learner, moments.spectrum, moments.noise_edge, cross)
     return weights, moments.label_mean - moments.input_mean @ weights
@@ -262,8 +271,8 @@ def _solve_cautiously(learner: Learner, spectrum: Spectrum, noise_edge: float, r
 def _solve_in(vectors: torch.Tensor, observed: torch.Tensor, values: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     """Divide by the values along the eigenvectors (d x d); ``observed`` are the eigenvalues before they were mended."""
     # Where nothing regularises, directions in which nothing varies stay unused rather than divide by rounding.
-    values = values.clamp(min=max(float(observed.abs().max()) * _ROUNDING_FLOOR, _SMALLEST))
-    return torch.matmul(vectors, (vectors.T @ right) / values[:, None])
+    values = values.maximum((observed.abs().amax(dim=-1, keepdim=True) * _ROUNDING_FLOOR).clamp(min=_SMALLEST))
+    return torch.matmul(vectors, (vectors.mT @ right) / values[..., None])
 
 
 def linear_model(weights: torch.Tensor, biases: torch.Tensor) -> nn.Sequential:

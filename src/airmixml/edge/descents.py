@@ -46,11 +46,13 @@ class Descent(Protocol):
     Attributes:
         about: what it is, in one line.
         needs_moments: whether slots of moments must come before its rounds.
+        several_runs: whether all tensors may have several runs along a first axis, as in an audit.
         weights: of the model as it stands; features x outputs, float64.
     """
 
     about: ClassVar[str]
     needs_moments: ClassVar[bool] = True
+    several_runs: ClassVar[bool] = False
     weights: torch.Tensor
 
     def __init__(self, learner: Learner, start: Start) -> None: ...
@@ -74,7 +76,7 @@ class Stepping(Descent):
         return Broadcast(
             weights=self.weights.cpu().numpy(),
             biases=self.start.biases.cpu().numpy(),
-            clip=self.learner.gradient_clip * self.start.norm * self.start.link.length(len(self.start.biases)),
+            clip=self.learner.gradient_clip * self.start.norm * self.start.link.length(self.start.biases.shape[-1]),
             link=self.start.link,
         )
 
@@ -92,6 +94,7 @@ class Preconditioned(Stepping):
     """
 
     about = "steps by the inverse of the noisy second moments"
+    several_runs = True
 
     def __init__(self, learner: Learner, start: Start) -> None:
         super().__init__(learner, start)
@@ -103,21 +106,22 @@ class Preconditioned(Stepping):
 
     def receive(self, gradient: torch.Tensor, deviation: float) -> None:
         """Step along each eigenvector by what it is worth."""
-        along = self._vectors.T @ gradient.to(self._vectors)
-        self.weights = self.weights - (self._vectors @ (along * self._steps[:, None])).to(self.weights)
+        along = self._vectors.mT @ gradient.to(self._vectors)
+        self.weights = self.weights - (self._vectors @ (along * self._steps[..., None])).to(self.weights)
 
 
 def _all_steps(learner: Learner, start: Start) -> float:
     """Return M for inputs of norm 1; for numbers, what eight steps of Newton's amount to."""
     if not start.link.logits:
         return _NEWTON_STEPS * learner.gradient_clip
-    return min(_STEPS * math.sqrt(math.sqrt(len(start.weights))), _STEPS_PER_ROUND * learner.rounds)
+    return min(_STEPS * math.sqrt(math.sqrt(start.weights.shape[-2])), _STEPS_PER_ROUND * learner.rounds)
 
 
 class AdamDescent(Stepping):
     """Steps by Adam, as federated learning does; it needs no moments."""
 
     about = "steps by Adam, without moments"
+    several_runs = True
     needs_moments = False
 
     def __init__(self, learner: Learner, start: Start) -> None:

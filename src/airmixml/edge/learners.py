@@ -42,6 +42,7 @@ class ClosedForm(LearnerModel, Protocol):
 
     closed_form: ClassVar[bool] = True
     gives_probabilities: ClassVar[bool] = False  # whether softmax of its scores is what it holds for probabilities
+    several_runs: ClassVar[bool] = False  # whether it takes moments of several runs, along a first axis
 
     def build(self, learner: Learner, input_dim: int, label_dim: int, image_shape: ImageShape) -> nn.Sequential:
         """Return the one layer that holds the solution."""
@@ -107,6 +108,7 @@ class Ridge(ClosedForm):
     """Least squares with the noise known."""
 
     about = "least squares from inputs to labels, in closed form"
+    several_runs = True
 
     def solve(self, learner: Learner, moments: ReceivedMoments) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the least-squares weights."""

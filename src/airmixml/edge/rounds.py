@@ -54,7 +54,7 @@ def descend(
     learner, (weights, biases) = scenario.learner, first
     norm, link = scenario.workers.clip_norm, scenario.link
     if link.logits and moments is not None:
-        factor = (learner.temperature or _temperature(learner, moments, norm)) * link.length(len(biases))
+        factor = (learner.temperature or _temperature(learner, moments, norm)) * link.length(biases.shape[-1])
         weights, biases = factor * weights, factor * biases
     start = Start(weights=weights, biases=biases, norm=norm, link=link, moments=moments)
     descent: Descent = DESCENTS.load(learner.descent)(learner, start)

@@ -27,6 +27,7 @@ from airmixml.edge.stack import NetworkStack
 from airmixml.errors import ScenarioError
 from airmixml.notebook import html_facts
 from airmixml.progress import Progress, silent
+from airmixml.radio.kept_blocks import KeptBlocks
 from airmixml.radio.mixtures import MixtureBlock
 from airmixml.radio.rounds import RoundsOnAir
 from airmixml.radio.shards import ShardStore
@@ -64,11 +65,11 @@ def train(
 ) -> TrainedModel:
     """Train the scenario's learner on simulated mixtures (Algorithm 1, lines 15 to 17) and score it on clean data."""
     scenario, dataset, inputs, labels = mixtures.scenario, mixtures.dataset, mixtures.inputs, mixtures.labels
+    context = RunContext(speed=speed or Speed(), progress=progress, secret=mixtures.secret)
+    if scenario.workers.sends == "gradients":
+        return _last_of(run_rounds(RoundsOnAir.of(mixtures, context)), dataset)
     if scenario.learner.closed_form:
-        collector = collector_for(scenario, dataset)
-        for some in zip(torch.split(inputs, _SLOTS_AT_ONCE), torch.split(labels, _SLOTS_AT_ONCE), strict=True):
-            collector.add(*some)
-        context = RunContext(speed=speed or Speed(), progress=progress, secret=mixtures.secret)
+        collector = collected_from(mixtures)
         return solve_and_score(mixtures, collector, context)
     learner, seed = scenario.learner, scenario.seed
     return train_model(
@@ -134,8 +135,9 @@ def learn_family(
     context, started = context or RunContext(), time.perf_counter()
     for each in scenarios:  # only to refuse data that do not suit the learner before the slots are run
         build_model(each.learner, dataset.input_dim, dataset.label_dim, dataset.image_shape)
+    blocks = None if shards is None else shards.blocks
     if scenarios[0].workers.sends == "gradients":
-        yield from (_learn_by_rounds(each, dataset, population, context) for each in scenarios)
+        yield from (_learn_by_rounds(each, dataset, population, context, blocks) for each in scenarios)
         return
     sent: Sequence[Transmission]
     collected: list[CollectedMoments] = []
@@ -151,7 +153,7 @@ def learn_family(
             kept = None if checkpoints is None else checkpoints[number]
             trained = train(received, speed=context.speed, progress=context.progress, checkpoint=kept)
         else:
-            trained = solve_and_score(received, collected[number].collector, context)
+            trained = solve_and_score(received, collected[number].collector, context, blocks)
         yield Learned(
             transmission=received,
             trained=trained,
@@ -206,12 +208,23 @@ def solve_collected(transmission: Transmission, collector: MomentsCollector) -> 
     return solve(transmission.scenario.learner, moments), moments
 
 
-def solve_and_score(transmission: Transmission, collector: MomentsCollector, context: RunContext) -> TrainedModel:
+def collected_from(mixtures: Mixtures) -> MomentsCollector:
+    """Return the sums of mixtures that are already there."""
+    collector = collector_for(mixtures.scenario, mixtures.dataset)
+    parts = (torch.split(each, _SLOTS_AT_ONCE) for each in (mixtures.inputs, mixtures.labels))
+    for inputs, labels in zip(*parts, strict=True):
+        collector.add(inputs, labels)
+    return collector
+
+
+def solve_and_score(
+    transmission: Transmission, collector: MomentsCollector, context: RunContext, kept: KeptBlocks | None = None
+) -> TrainedModel:
     """Return the classifier that the collected slots give, then the rounds, and its accuracy on the clean test set."""
     dataset, learner = transmission.dataset, transmission.scenario.learner
     (weights, biases), moments = solve_collected(transmission, collector)
     if learner.rounds:
-        on_air = RoundsOnAir.after(transmission, context)
+        on_air = RoundsOnAir.of(transmission, context, kept)
         return _last_of(run_rounds(on_air, (weights, biases), moments), dataset)
     model = linear_model(weights, biases)
     history, factor = _scored(model, dataset, _leading_score(model, dataset)), 1.0
@@ -222,11 +235,15 @@ def solve_and_score(transmission: Transmission, collector: MomentsCollector, con
 
 
 def _learn_by_rounds(
-    scenario: Scenario, dataset: DataSet, population: Population | None, context: RunContext
+    scenario: Scenario,
+    dataset: DataSet,
+    population: Population | None,
+    context: RunContext,
+    kept: KeptBlocks | None = None,
 ) -> Learned:
     """Run slots of gradients alone, from a model of zeros on."""
     started = time.perf_counter()
-    on_air = RoundsOnAir.alone(open_air([scenario], dataset, population, context), context)
+    on_air = RoundsOnAir.alone(open_air([scenario], dataset, population, context), context, kept)
     trained = _last_of(run_rounds(on_air), on_air.air.dataset)
     return Learned(
         transmission=on_air.transmission(),

@@ -7,20 +7,30 @@ gave moments; or all slots of a run are rounds (``workers.sends = "gradients"``)
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Self
+from typing import Final, Self
 
+import numpy as np
 import torch
 
 from airmixml.devices import find_device, using_threads
 from airmixml.errors import ScenarioError
 from airmixml.progress import Progress
 from airmixml.radio.draws import AirSetting, slots_of_rounds
+from airmixml.radio.kept_blocks import KeptBlocks
 from airmixml.radio.mixtures import AirReport, MixtureBlock, check_finite, receive_slots
 from airmixml.radio.senders import make_sender
 from airmixml.radio.shards import Air
 from airmixml.radio.transmission import Round, Transmission, sent_over
 from airmixml.scenario import RunContext
+from airmixml.workers import Signal
 from airmixml.workers.broadcasts import Broadcast
+
+_ALIKE: Final = 1e-6  # models that another number of threads rounds otherwise
+
+
+def as_gradient(signal: Signal, symbols: torch.Tensor) -> torch.Tensor:
+    """Return received symbols (last axis), one output after the other, as features x outputs in float64."""
+    return symbols.double().reshape(*symbols.shape[:-1], signal.classes, signal.features).mT
 
 
 class RoundsOnAir:
@@ -32,9 +42,19 @@ class RoundsOnAir:
         slots: numbers of the rounds' slots.
         follow: whether other slots came before.
         progress: told how many rounds are done.
+        kept: where what was received is kept, so that an interrupted simulation goes on after its last round.
     """
 
-    def __init__(self, air: Air, report: AirReport, slots: Sequence[int], *, follow: bool, progress: Progress) -> None:
+    def __init__(
+        self,
+        air: Air,
+        report: AirReport,
+        slots: Sequence[int],
+        *,
+        follow: bool,
+        progress: Progress,
+        kept: KeptBlocks | None = None,
+    ) -> None:
         device = find_device(air.speed.device)
         self.air, self.report, self._follow, self._progress = air, report, follow, progress
         (self.setting,) = air.settings
@@ -44,50 +64,68 @@ class RoundsOnAir:
         self._holder = torch.from_numpy(air.population.sample_index).to(device)
         self.slots, self.done = slots, 0
         self.examples: MixtureBlock | None = None
-        self.kept: list[Round] = []
+        self.rounds: list[Round] = []
+        self._kept = None if self.setting.signal.bits else kept  # rounding draws as it goes
+        self._told: Broadcast | None = None
 
     @classmethod
-    def after(cls, sent: Transmission, context: RunContext) -> Self:
-        """Return the rounds that follow the slots of a transmission."""
-        if sent.rounds:  # their noise would be the same, whatever is broadcast
-            raise ScenarioError("the rounds of these slots were run already; simulate the scenario again")
-        dataset, population = sent.dataset, sent.population
-        distance_metres = population.distance_metres
-        setting = AirSetting.of_rounds(
-            sent.scenario, dataset.input_dim, dataset.label_dim, distance_metres, secret=sent.secret
-        )
-        air = Air(settings=[setting], dataset=dataset, population=population, speed=context.speed)
-        rounds = cls(air, sent.report, slots_of_rounds(sent.scenario), follow=True, progress=context.progress)
-        rounds.kept = sent.rounds
+    def of(cls, sent: Transmission, context: RunContext, kept: KeptBlocks | None = None) -> Self:
+        """Return the rounds that follow the slots of a transmission, or that are its slots.
+
+        Those that were run already are not run again: what they received is given once more.
+        """
+        dataset, scenario, metres = sent.dataset, sent.scenario, sent.population.distance_metres
+        follow = scenario.workers.sends != "gradients"
+        made = AirSetting.of_rounds if follow else AirSetting.of
+        setting = replace(made(scenario, dataset.input_dim, dataset.label_dim, metres), secret=sent.secret)
+        air = Air(settings=[setting], dataset=dataset, population=sent.population, speed=context.speed)
+        slots = slots_of_rounds(scenario) if follow else range(air.slots)
+        rounds = cls(air, sent.report, slots, follow=follow, progress=context.progress, kept=kept)
+        rounds.rounds = sent.rounds
         return rounds
 
     @classmethod
-    def alone(cls, air: Air, context: RunContext) -> Self:
+    def alone(cls, air: Air, context: RunContext, kept: KeptBlocks | None = None) -> Self:
         """Return rounds that are all slots of a run."""
         (report,) = air.new_reports()
-        return cls(air, report, range(air.slots), follow=False, progress=context.progress)
+        return cls(air, report, range(air.slots), follow=False, progress=context.progress, kept=kept)
 
     def __len__(self) -> int:
         return len(self.slots)
 
     def send(self, told: Broadcast) -> Round:
         """Broadcast the model, run one slot, and return what was received."""
+        if self.done < len(self.rounds):
+            return self._again(told)
         self._progress("rounds", self.done, len(self))
         self.payload.broadcast(told)
+        self._told = told
         block = self.receive(self.slots[self.done])
         check_finite(self.report.scenario, block)
         self.last = block
         self.done += 1
         self._progress("rounds", self.done, len(self))
-        signal = self.setting.signal
-        gradient = block.inputs[0].double().reshape(signal.classes, signal.features).T / self.payload.unit
-        self.kept.append(Round(told, gradient, self._deviation(block) / self.payload.unit))
-        return self.kept[-1]
+        gradient = as_gradient(self.setting.signal, block.inputs[0]) / self.payload.unit
+        self.rounds.append(Round(told, gradient, self._deviation(block) / self.payload.unit))
+        return self.rounds[-1]
+
+    def _again(self, told: Broadcast) -> Round:
+        """Return what was received in a round that was run; under another model its noise would be used twice."""
+        found = self.rounds[self.done]
+        if found.told.clip != told.clip or not np.allclose(found.told.weights, told.weights, rtol=_ALIKE, atol=_ALIKE):
+            raise ScenarioError("the rounds of these slots were run under other models; simulate the scenario again")
+        self.done += 1
+        return found
 
     def receive(self, slot: int) -> MixtureBlock:
         """Run the slot of a round, and have the report count it."""
+        slots, device = range(slot, slot + 1), self._holder.device
+
+        def run() -> MixtureBlock:
+            return receive_slots([self.setting], self.payload, self._holder, slots)[0]
+
         with using_threads(self.air.speed.threads):
-            (block,) = receive_slots([self.setting], self.payload, self._holder, range(slot, slot + 1))
+            block = self._kept.receive(self.setting, slots, device, run, self._told) if self._kept else run()
         if self._follow:
             self.report.add_draws(block.drawn, of_rounds=True)
         else:
@@ -107,4 +145,4 @@ class RoundsOnAir:
         """Return what was sent, of rounds that are all slots of a run."""
         assert self.examples is not None
         (sent,) = sent_over(self.air, [self.report], [self.examples])
-        return replace(sent, rounds=self.kept)
+        return replace(sent, rounds=self.rounds)

@@ -27,6 +27,7 @@ from airmixml.data import DataSet
 from airmixml.devices import find_device
 from airmixml.errors import RunFolderError
 from airmixml.radio.draws import AirSetting, shards_of, slots_in, suitable_block
+from airmixml.radio.kept_blocks import KeptBlocks
 from airmixml.radio.mixtures import AirReport, MixtureBlock, check_finite, simulate_family_blocks
 from airmixml.radio.scheduling import seats_of
 from airmixml.radio.senders import make_sender
@@ -143,11 +144,12 @@ class ShardStore:
     """Keeps finished shards in a folder, so that an interrupted run resumes with those that are missing.
 
     ``made_with`` says on what they were made; shards that were made on something else are made again. ``parts`` holds
-    those of a slot that is cut by its workers.
+    those of a slot that is cut by its workers, ``blocks`` what was received in rounds and before them.
     """
 
     def __init__(self, folder: Path, made_with: str = "") -> None:
         self._store = self.parts = ResultStore(folder, made_with)
+        self.blocks = KeptBlocks(self._store)
 
     def load(self, number: int, slots: range) -> Sums | None:
         """Return a finished shard; None where there is none, or a damaged or foreign one."""

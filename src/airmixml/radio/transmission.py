@@ -16,7 +16,8 @@ from airmixml.notebook import html_facts
 from airmixml.output.numbers import plural
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import centre_privately
-from airmixml.radio.draws import AirSetting, check_family
+from airmixml.radio.draws import AirSetting, check_family, suitable_block
+from airmixml.radio.kept_blocks import KeptBlocks
 from airmixml.radio.masking import protected_graph
 from airmixml.radio.mixtures import AirReport, MixtureBlock, check_finite
 from airmixml.radio.power_calibration import check_privacy_target
@@ -61,7 +62,7 @@ class Transmission:
         report: energy, power, SNR and privacy of the transmission.
         examples: the first few slots with all that went into them.
         secret: what noise and schedule were drawn from where data are protected, for the rounds that may follow.
-        rounds: what was broadcast and received in each round of gradients, once the model is trained.
+        rounds: what was broadcast and received in each round of gradients, once they are run.
     """
 
     scenario: Scenario
@@ -108,6 +109,8 @@ def simulate(
     secret: Secret | None = None,
 ) -> Mixtures:
     """Run the mixup part of Algorithm 1: deploy the workers, run all slots, gather the mixtures.
+
+    Rounds of gradients, which depend on a model, are left to ``edge``.
 
     Args:
         scenario: what to run.
@@ -206,7 +209,8 @@ def gather_family(
         if not context.engine.here:
             require_independent(air, context)
             sender = PartitionedPayload(air=air, context=context, store=None if store is None else store.parts)
-        return _run_here(air, lambda number, block: gatherers[number].add(block), context, sender), gatherers
+        kept = store.blocks if store is not None and context.engine.here else None
+        return _run_here(air, lambda number, block: gatherers[number].add(block), context, sender, kept), gatherers
     require_independent(air, context)
     reports, first_chapter = air.new_reports(), next(air.blocks(range(1)))
     examples = [block.head(_EXAMPLE_SLOTS) for block in first_chapter]
@@ -282,12 +286,21 @@ def sent_over(air: Air, reports: Sequence[AirReport], examples: Sequence[Mixture
 
 
 def _run_here(
-    air: Air, receive: Callable[[int, MixtureBlock], None], context: RunContext, sender: Payload | None = None
+    air: Air,
+    receive: Callable[[int, MixtureBlock], None],
+    context: RunContext,
+    sender: Payload | None = None,
+    kept: KeptBlocks | None = None,
 ) -> list[Transmission]:
     reports, examples = air.new_reports(), list[MixtureBlock]()
-    progress = context.progress
+    progress, received = context.progress, air.blocks(sender=sender)
     progress("over the air", 0, air.slots)
-    for blocks in air.blocks(sender=sender):
+    (first, *others), slots, device = air.settings, range(air.slots), find_device(air.speed.device)
+    if kept is not None and first.scenario.learner.rounds and not others:  # most is yet to come
+        made = received
+        if air.slots <= (air.speed.block_slots or suitable_block(first, device)):  # more would fill the disk
+            received = iter([[kept.receive(first, slots, device, lambda: next(made)[0])]])
+    for blocks in received:
         # More blocks are being made on other threads meanwhile.
         with using_threads(1 if blocks[0].slots < air.slots else air.speed.threads):
             for number, (block, report) in enumerate(zip(blocks, reports, strict=True)):

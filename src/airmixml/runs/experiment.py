@@ -79,8 +79,8 @@ def run(
     A run is a *simulation* unless it is ``private``: its noise follows from the seed, so that anyone can repeat it
     and remove it. A *protected* run draws everything that hides the data from the operating system's entropy and writes
     only what its privacy statements cover; the seed decides only what is public. Interrupted, it begins again, since
-    nothing of its noise is kept. The same data protected several times over (``seeds``, or another call) are
-    protected less: ``seeds`` states it.
+    nothing of its noise is kept; its statements then count what the interrupted one may have sent. The same data
+    protected several times over (``seeds``, or another call) are protected less: ``seeds`` states it.
 
     Args:
         scenario: what to run.
@@ -137,6 +137,8 @@ def run(
         )
     identity = {**runner.identity_of(scenario), "seeds": seeds}
     with writing_to(out or RUNS_FOLDER), claim(out, name, identity, force=force) as folder:
+        if isinstance(runner, ProtectedRunner):
+            runner = runner.within(folder)
         result: AnyResult = Study(
             cells=numbers,
             task=_EachSeed(runner, scenario, folder, seeds),
@@ -149,9 +151,9 @@ def run(
 
 def _together(runner: "Runner", scenario: Scenario, runs: list[Any], folder: RunFolder, *, pictures: bool) -> AnyResult:
     """Return what all seeds give, and draw it; of a protected run, what all releases together reveal."""
-    if len(runs) == 1:
-        return cast(AnyResult, runs[0])
     result = runner.summarise(scenario, runs, str(folder.final))
+    if result is runs[0]:  # which drew itself
+        return cast(AnyResult, result)
     if pictures and isinstance(result, SeedsResult):
         from airmixml.runs.score_pictures import draw_seeds
 
@@ -176,8 +178,10 @@ class SimulationRunner:
         """Return what must be equal for the run to be resumed."""
         return identity_of(scenario)
 
-    def summarise(self, scenario: Scenario, runs: list[RunResult], run_dir: str) -> SeedsResult:
-        """Return means over the seeds."""
+    def summarise(self, scenario: Scenario, runs: list[RunResult], run_dir: str) -> RunResult | SeedsResult:
+        """Return means over the seeds, or the only one."""
+        if len(runs) == 1:
+            return runs[0]
         from airmixml.runs.summaries import summarise_seeds
 
         return summarise_seeds(scenario, runs, run_dir)

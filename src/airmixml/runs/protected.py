@@ -1,10 +1,13 @@
 """A protected run: real data, hidden by noise that nobody can repeat, and nothing written that was not hidden."""
 
+import warnings
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self
 
 from airmixml.data import DataSet
 from airmixml.edge import Learned, learn
+from airmixml.errors import LeftoverWarning
 from airmixml.output.tables import rows_csv
 from airmixml.radio.power_calibration import composes_exactly
 from airmixml.runs.model_files import save_model
@@ -27,17 +30,33 @@ class ProtectedRunner:
     pictures: bool
     public_test: bool
     spending: "Spending | None" = None
+    whole: RunFolder | None = None  # of all seeds
 
     def identity_of(self, scenario: Scenario) -> dict[str, Any]:
         """Return what names the run in its folder; of the data, nothing."""
         return {**identity_of(scenario, protected=True), "public_test": self.public_test}
 
+    def within(self, whole: RunFolder) -> Self:
+        """Return the same for the folder of all seeds; say so where releases were begun in it and killed."""
+        if killed := len(whole.attempts):
+            begun = "an earlier release was begun" if killed == 1 else f"{killed:,} earlier releases were begun"
+            warnings.warn(
+                f"{whole.work}: {begun} here and did not finish; what may have been sent counts, so the statements of "
+                "this run are about all of them together",
+                LeftoverWarning,
+                stacklevel=2,
+            )
+        return replace(self, whole=whole)
+
     def run_one(self, scenario: Scenario, folder: RunFolder, run_dir: str) -> ProtectedResult:
         """Run one seed inside the folder and return its result.
 
-        No checkpoint is kept: what another process went on from would be a second release of the same data.
+        No checkpoint is kept: nothing tells whether another process would go on with the same data. Before anything is
+        drawn the attempt is on the disk.
         """
-        context = replace(self.context, secret=Secret())
+        privacy = {name: getattr(scenario.privacy, name) for name in ("epsilon", "delta", "adversary", "adjacency")}
+        claim = partial((self.whole or folder).note_attempt, {"seed": scenario.seed, "privacy": privacy})
+        context = replace(self.context, secret=Secret(claim))
         public = Streams(scenario.seed)
         where, progress = context.data_dir, context.progress
         dataset = load_dataset(
@@ -78,11 +97,14 @@ class ProtectedRunner:
         return ProtectedResult.from_dict(metrics)
 
     def summarise(self, scenario: Scenario, runs: list[ProtectedResult], run_dir: str) -> ProtectedResult:
-        """Return what all releases together reveal."""
+        """Return what all releases together reveal, those that were killed included."""
+        killed = 0 if self.whole is None else len(self.whole.attempts) - len(runs)
+        if len(runs) + killed == 1:
+            return runs[0]
         from airmixml.runs.summaries import summarise_releases
 
         gaussian = not scenario.workers.centre_on_air or composes_exactly(scenario)
-        return summarise_releases(runs, run_dir, gaussian=gaussian)
+        return summarise_releases(runs, run_dir, gaussian=gaussian, killed=killed)
 
 
 def stated_in_both_modes(learned: Learned, *, device: str, run_dir: str) -> dict[str, Any]:

@@ -198,10 +198,10 @@ class SeedsResult(_Result):
 class ProtectedResult(_Plain):
     """What a protected run gave: nothing but what its privacy statements cover, and what was public before.
 
-    ``releases`` models were trained, each on a transmission of its own; ``privacy``, ``row_privacy`` and
-    ``row_statements`` hold for all of them together. There is an ``accuracy``, or there are ``scores``, only where the
-    test rows were declared public. ``seconds`` are those of the training: how long rows take to read and to encode
-    depends on them.
+    ``releases`` models were trained, each on a transmission of its own, and ``killed`` ones were begun before;
+    ``privacy``, ``row_privacy`` and ``row_statements`` hold for all of them together. There is an ``accuracy``, or
+    there are ``scores``, only where the test rows were declared public. ``seconds`` are those of the training: how
+    long rows take to read and to encode depends on them.
     """
 
     mode: str
@@ -226,6 +226,7 @@ class ProtectedResult(_Plain):
     scores: dict[str, float] = field(default_factory=dict)
     air: AirKeys = field(default_factory=dict)
     rounds: dict[str, float] | None = None
+    killed: int = 0
 
 
 def facts_of(result: Any) -> tuple[str, dict[str, str]]:
@@ -242,7 +243,7 @@ def facts_of(result: Any) -> tuple[str, dict[str, str]]:
         said = result.row_statements or (result.row_privacy,)
         facts["a row of the data"] = ", ".join(f"epsilon {each.epsilon:.4g} against {each.adversary}" for each in said)
     if protected:
-        facts["releases"] = f"{result.releases:,}"
+        facts["releases"] = f"{result.releases:,}" + (f" and {result.killed:,} killed" if result.killed else "")
     else:
         facts["energy"] = f"{joules(result.energy_joules)} in total"
         facts["SNR"] = f"{result.snr_inputs_db:.1f} dB inputs, {result.snr_labels_db:.1f} dB labels (median slot)"

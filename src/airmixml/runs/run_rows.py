@@ -42,7 +42,8 @@ def run_rows(scenario: Scenario, metrics: dict[str, Any]) -> dict[str, Rows]:
 def run_title(scenario: Scenario, metrics: dict[str, Any]) -> str:
     """Return what a run is called above its rows, as it is."""
     if metrics["mode"] == "protection":
-        return f"{scenario.title}, protected, {plural(metrics['releases'], 'release')}"
+        killed = f" and {metrics['killed']:,} killed" if metrics.get("killed") else ""
+        return f"{scenario.title}, protected, {plural(metrics['releases'], 'release')}{killed}"
     runs = metrics.get("runs", [])
     return f"{scenario.title}, " + (f"mean of {len(runs)} seeds" if runs else f"seed {scenario.seed}")
 
@@ -149,7 +150,8 @@ def _privacy(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     if own["epsilon"] > NO_PROTECTION_ABOVE_EPSILON:
         rows.append(("", f"[bold red]{PROTECTS_NOBODY}[/bold red]"))
     if target is not None and own["epsilon"] > target * (1.0 + 1e-9):
-        together = f" by {metrics['releases']:,} releases together" if metrics.get("releases", 1) > 1 else ""
+        every = metrics.get("releases", 1) + metrics.get("killed", 0)
+        together = f" by {every:,} releases together" if every > 1 else ""
         rows.append(("", f"[bold red]target missed{together}[/bold red]"))
     if own["delta"] * scenario.workers.count >= 1.0:
         share = f"1 in {scenario.workers.count:,} workers"

@@ -12,16 +12,23 @@ from airmixml.runs.results import ProtectedResult, RunResult, SeedsAccuracy, See
 from airmixml.scenario import Scenario, keys_in_force
 
 
-def summarise_releases(runs: list[ProtectedResult], run_dir: str, *, gaussian: bool) -> ProtectedResult:
-    """Return protected runs of the same data as one result, with what all of them reveal together."""
+def summarise_releases(
+    runs: list[ProtectedResult], run_dir: str, *, gaussian: bool, killed: int = 0
+) -> ProtectedResult:
+    """Return protected runs of the same data as one result, with what all of them reveal together.
+
+    Those that were killed spent at most what a finished one does, whose statements hold for any schedule.
+    """
+    every = [*runs, *runs[:1] * killed]
     return replace(
         runs[0],
         releases=len(runs),
-        privacy=tuple(state_jointly(alike, gaussian=gaussian) for alike in _alike(runs)),
-        row_privacy=state_jointly([run.row_privacy for run in runs], gaussian=gaussian),
-        row_statements=tuple(state_jointly(alike, gaussian=gaussian) for alike in _of_rows(runs)),
-        accuracy=None,
-        scores={},
+        killed=killed,
+        privacy=tuple(state_jointly(alike, gaussian=gaussian) for alike in _alike(every)),
+        row_privacy=state_jointly([run.row_privacy for run in every], gaussian=gaussian),
+        row_statements=tuple(state_jointly(alike, gaussian=gaussian) for alike in _of_rows(every)),
+        accuracy=runs[0].accuracy if len(runs) == 1 else None,
+        scores=runs[0].scores if len(runs) == 1 else {},
         seconds=sum(run.seconds for run in runs),
         run_dir=run_dir,
     )

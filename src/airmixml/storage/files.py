@@ -53,6 +53,16 @@ def write_bytes(path: Path, content: bytes) -> None:
         raise
 
 
+def sync_folder(folder: Path) -> None:
+    """Wait until the names in a folder are on the disk, where the system allows that."""
+    if os.name != "nt":
+        place = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(place)
+        finally:
+            os.close(place)
+
+
 def is_temporary(path: Path) -> bool:
     """Return whether ``write_bytes`` gave the file its name, and the process was killed before it gave the real one."""
     return _TEMPORARY_NAME.fullmatch(path.name) is not None

@@ -2,7 +2,8 @@
 
 A run is made in ``NAME.partial``, which it locks, and renamed to ``NAME`` when everything is in it. A killed run leaves
 the partial folder behind; the same run recognises it by its identity and resumes from its checkpoint. A protected run
-resumes nothing: it begins again, and nothing in the folder, its identity included, tells of its data.
+resumes nothing: it begins again, and nothing in the folder, its identity included, tells of its data. What the killed
+one may have sent counts: each notes its attempt before it draws anything.
 """
 
 import contextlib
@@ -26,7 +27,7 @@ from airmixml.errors import LeftoverWarning, RunFolderError
 from airmixml.reading import read_regular
 from airmixml.registries import ENCODERS
 from airmixml.scenario import Scenario
-from airmixml.storage.files import LOCK, drop_lock, is_temporary, remove_temporaries, take_lock, write_text
+from airmixml.storage.files import LOCK, drop_lock, is_temporary, remove_temporaries, sync_folder, take_lock, write_text
 from airmixml.version import __version__
 from airmixml.wording import reason
 
@@ -37,9 +38,10 @@ PARTIAL: Final = ".partial"
 REPORT: Final = "report.html"
 PROTECTION: Final = "protection"
 _IDENTITY: Final = "identity.json"
+_ATTEMPTS: Final = "attempts.json"
 # What commands write into run folders; all else in one is the user's own.
 _OURS: Final = re.compile(
-    r"(metrics|noise)\.json|scenario\.toml|learning_curve\.csv|model\.pt|figures|parts|seed-\d+|"
+    r"(metrics|noise|attempts)\.json|scenario\.toml|learning_curve\.csv|model\.pt|figures|parts|seed-\d+|"
     r"(ledger|scores|trials|checkpoint)\.npz|(attack|audit|plan)\.(md|csv|png|svg)|report\.html|identity\.json|\.lock"
 )
 
@@ -80,6 +82,26 @@ class RunFolder:
     work: Path  # the name that it has now
     _lock: BaseFileLock
 
+    @property
+    def attempts(self) -> list[Any]:
+        """What each release that was begun in this folder spends, killed ones included."""
+        path = self.work / _ATTEMPTS
+        if not os.path.lexists(path):
+            return []
+        try:
+            return list(json.loads(read_regular(path))["attempts"])
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as problem:
+            raise RunFolderError(
+                f"{path}: counts releases that were begun and cannot be read; count them as spent, move the folder "
+                "away and give the same command again"
+            ) from problem
+
+    def note_attempt(self, spends: dict[str, Any]) -> None:
+        """Note, on the disk, that a release is begun, and what it spends."""
+        write_text(self.work / _ATTEMPTS, json.dumps({"attempts": [*self.attempts, spends]}, indent=1) + "\n")
+        for folder in (self.work, self.work.parent):
+            sync_folder(folder)
+
     def publish(
         self, *, replace: bool = False, leave_out: tuple[str, ...] = (), finish: "Finish | None" = None
     ) -> Path:
@@ -98,7 +120,7 @@ class RunFolder:
             old = Path(tempfile.mkdtemp(prefix=f".{self.final.name}.replaced-", dir=self.final.parent))
             self.final.rename(old / self.final.name)
         self.work.rename(self.final)
-        for leftover in (_IDENTITY, LOCK, *leave_out):
+        for leftover in (_IDENTITY, LOCK, _ATTEMPTS, *leave_out):
             (self.final / leftover).unlink(missing_ok=True)
         if old is not None:
             if not (old / self.final.name).is_symlink():  # a run no more, however far the removing gets
@@ -209,7 +231,8 @@ def _take_over(path: Path, identity: dict[str, Any], *, holds: str, force: bool,
                 f"{path}: holds {holds} with other settings; choose another --out, or --force to replace it"
             )
         for entry in begun:
-            if (own is None or entry.name in own) and (force or _is_ours(entry)):
+            counts = same and entry.name == _ATTEMPTS
+            if not counts and (own is None or entry.name in own) and (force or _is_ours(entry)):
                 _remove(entry)
         write_text(known, text)
     remove_temporaries(path)

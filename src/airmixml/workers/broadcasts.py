@@ -13,6 +13,9 @@ from airmixml.scenario.links import SOFTMAX, Link
 class Broadcast:
     """What the server sends to all workers before a round.
 
+    In an audit several runs are made at once: weights and biases have them along a first axis, and rows of the first
+    come first, as many of each.
+
     Attributes:
         weights: W; features x outputs.
         biases: b; shape outputs.
@@ -27,5 +30,7 @@ class Broadcast:
 
     def errors(self, inputs: NDArray[np.floating], labels: Doubles | Singles) -> Doubles:
         """Return e of rows with these inputs (rows x features) and labels (rows x outputs); rows x outputs."""
-        scores = (inputs @ self.weights.astype(inputs.dtype)).astype(np.float64) + self.biases
+        models = self.weights.reshape(-1, *self.weights.shape[-2:]).astype(inputs.dtype)
+        scores = (inputs.reshape(len(models), -1, inputs.shape[1]) @ models).astype(np.float64)
+        scores = (scores + self.biases.reshape(len(models), 1, -1)).reshape(len(inputs), -1)
         return np.asarray(self.link.mean(scores) - self.link.truth(labels))

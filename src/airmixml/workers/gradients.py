@@ -190,28 +190,32 @@ class Gradients(PoolPayload):
         total = torch.zeros((len(weights), self.signal.symbols), dtype=torch.float64, device=self.device)
         errors = torch.from_numpy(self._shares[0]).to(self.device)
         at_once = max(1, BLOCK // self._most_rows)
-        for slot in range(len(weights)):
-            for first in range(0, index.shape[1], at_once):
-                some = slice(first, first + at_once)
+        slots_at_once = max(
+            1, NUMBERS_AT_ONCE // (self._most_rows * min(index.shape[1], at_once) * self.signal.features)
+        )
+        for slots in (slice(first, first + slots_at_once) for first in range(0, len(weights), slots_at_once)):
+            for some in (slice(first, first + at_once) for first in range(0, index.shape[1], at_once)):
+                chosen = index[slots, some]
                 rows, shares = (
-                    torch.from_numpy(part).to(self.device) for part in self._held(index[slot, some].cpu().numpy())
+                    torch.from_numpy(part).to(self.device).reshape(*chosen.shape, -1)
+                    for part in self._held(chosen.flatten().cpu().numpy())
                 )
-                inputs = self._pool_inputs[rows.flatten()].double()
-                scaled = (backoff * weights[slot, some].double())[:, None, :] * shares[..., None]
-                self._add(total[slot], inputs, errors[rows.flatten()], scaled.flatten(0, 1), lengths)
+                inputs = self._pool_inputs[rows.flatten(1)].double()
+                scaled = (backoff * weights[slots, some].double())[:, :, None, :] * shares[..., None]
+                self._add(total[slots], inputs, errors[rows.flatten(1)], scaled.flatten(1, 2), lengths)
         return total if places is None or places.symbols is None else total[:, places.symbols]
 
     def _add(
         self, total: torch.Tensor, inputs: torch.Tensor, errors: torch.Tensor, weights: torch.Tensor, lengths: list[int]
     ) -> None:
-        """Add sum_i w_ip e_i x_i^T, piece by piece; inputs rows x features, errors rows x outputs, weights x pieces."""
+        """Add sum_i w_ip e_i x_i^T, piece by piece; slots x rows x features, x outputs and x pieces."""
         size, first = self.signal.features, 0
         for piece, length in enumerate(lengths):
             last = first + length
             outputs = slice(first // size, -(-last // size))
-            products = (errors[:, outputs] * weights[:, piece, None]).T @ inputs
+            products = (errors[..., outputs] * weights[..., piece, None]).mT @ inputs
             skipped = first - outputs.start * size
-            total[first:last] += products.flatten()[skipped : skipped + length]
+            total[:, first:last] += products.flatten(1)[:, skipped : skipped + length]
             first = last
 
     @property
