@@ -119,7 +119,7 @@ class Named(Choice):
 
     def check(self, name: str, value: object) -> str:
         """Return the name; an object is given one."""
-        if not isinstance(value, str) and any(hasattr(value, attribute) for attribute in self.options.needs):
+        if not isinstance(value, str) and self.options.accepts(value):
             return self.options.add(value)
         if not isinstance(value, str) or value in self.options:
             return super().check(name, value)
