@@ -78,6 +78,10 @@ class BoundsWarning(AirMixWarning):
     """Declared bounds leave little of the data."""
 
 
+class RepeatedFitWarning(AirMixWarning):
+    """Protected fits of one process release the same rows several times."""
+
+
 class NameWarning(AirMixWarning):
     """Names in a ledger that look like one person's."""
 

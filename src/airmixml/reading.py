@@ -22,10 +22,10 @@ def open_regular(path: Path | str) -> io.BufferedReader:
     return open(path, "rb", opener=_regular)
 
 
-def open_lines(path: Path | str) -> TextIO:
-    """Open a regular file of UTF-8 text with its line ends as they are, which is what a reader of CSV wants."""
+def open_lines(path: Path | str, encoding: str = "utf-8-sig") -> TextIO:
+    """Open a regular file of text with its line ends as they are, which is what a reader of CSV wants."""
     # utf-8-sig: spreadsheet programs put a byte-order mark before the first column name.
-    return io.TextIOWrapper(open_regular(path), encoding="utf-8-sig", newline="")
+    return io.TextIOWrapper(open_regular(path), encoding=encoding, newline="")
 
 
 def read_regular(path: Path | str, most_bytes: int = -1) -> bytes:

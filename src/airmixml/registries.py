@@ -34,6 +34,7 @@ class Registry:
     places: Mapping[str, str]  # where each of ours lives, as module:attribute, by name
     objects: bool = False  # whether they are objects; another package's class then stands for an object of it
     files: Mapping[str, str] = field(default_factory=dict)  # what makes one of a file, by the word before the path
+    wraps: Mapping[str, str] = field(default_factory=dict)  # what makes one of another library's object, by its class
     loaded: dict[str, Any] = field(default_factory=dict, init=False)  # those that were asked for already, by name
 
     @property
@@ -68,6 +69,9 @@ class Registry:
         The name holds a digest of its pickle: a copy of it, here or in another process, has the same name.
         """
         thing = thing() if isinstance(thing, type) else thing
+        if place := self._wrapper(thing):
+            module, _, attribute = place.partition(":")
+            thing = getattr(import_module(module), attribute)(thing)
         self._check(thing, f"{self.key} = {shown(thing)}")
         try:
             mark = hashlib.sha256(pickle.dumps(thing)).hexdigest()[:12]
@@ -76,6 +80,15 @@ class Registry:
         name = f"{_GIVEN}:{type(thing).__name__}-{mark}"
         self.loaded[name] = thing
         return name
+
+    def accepts(self, thing: object) -> bool:
+        """Return whether something seems to be meant as one of them: an object with some of what each has."""
+        return any(hasattr(thing, attribute) for attribute in self.needs) or bool(self._wrapper(thing))
+
+    def _wrapper(self, thing: object) -> str:
+        """Return what makes one of them of an object of another library; empty: nothing does, or need."""
+        bases = (f"{base.__module__}.{base.__qualname__}" for base in type(thing).__mro__)
+        return next((self.wraps[base] for base in bases if base in self.wraps), "")
 
     def __contains__(self, name: object) -> bool:
         if name in self.places or name in self.plugins:
@@ -161,6 +174,7 @@ ENCODERS: Final = Registry(
         "onnx": "airmixml.workers.encoders.onnx_file:OnnxFile",
         "torchscript": "airmixml.workers.encoders.torch_network:TorchScriptFile",
     },
+    wraps={"torch.nn.modules.module.Module": "airmixml.workers.encoders.torch_network:TorchEncoder"},
 )
 """What a worker computes of its input."""
 

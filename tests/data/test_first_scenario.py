@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from airmixml import Scenario, settle
-from airmixml.data.first_scenario import Declared, first_scenario, parse_declared
+from airmixml.data.first_scenario import Asked, Declared, first_scenario, parse_declared
 from airmixml.errors import DataError, ScenarioError
 
 HEADER = 'age,"height, cm",town,target\n'
@@ -23,10 +23,11 @@ def test_columns_are_named_and_no_value_is_written(table: Path) -> None:
     first = first_scenario(table)
     assert first.missing == ("age", "height, cm")
     assert 'label_column = "target"' in first.text
-    assert 'no number: "town"' in first.text
-    assert not any(value in first.text for value in ("30.125", "150.625", "Rome"))
+    assert not any(value in first.text for value in ("30.125", "150.625"))
     scenario = Scenario.from_toml(first.text)
-    assert (scenario.workers.feature_columns, scenario.workers.input_lower) == (("age", "height, cm"), ())
+    assert (scenario.workers.feature_columns, scenario.workers.input_lower) == (("age", "height, cm", "town"), ())
+    assert scenario.workers.categories == (("town", ("Rome",)),)
+    assert "categories found in the rows of 'town': check them" in first.notes
     assert (scenario.name, scenario.workers.count, scenario.privacy.delta) == ("my-people", 0, 0.0)
 
 
@@ -36,10 +37,10 @@ def test_the_classes_are_listed_for_the_owner_to_check(table: Path, tmp_path: Pa
     assert "# Public classes, found in the file. All will be in the model" in text
     np.savez(tmp_path / "ten.npz", inputs=np.zeros((20, 5)), labels=np.arange(20) % 10)
     assert Scenario.from_toml(first_scenario(tmp_path / "ten.npz").text).workers.classes == tuple("0123456789")
-    assert "classes =" not in first_scenario(table, label="age", regression=True).text
+    assert "classes =" not in first_scenario(table, Asked(labels=("age",), task="regression")).text
     # Measured values are no classes, and none of them is written down.
     measured = tmp_path / "measured.csv"
-    measured.write_text("a,y\n" + "".join(f"{n},{30.125 + n}\n" for n in range(40)))
+    measured.write_text("a,y\n" + "".join(f"{n / 4},{30.125 + n}\n" for n in range(40)))
     text = first_scenario(measured).text
     assert '# classes = ["CLASS", "CLASS"]' in text
     assert "30.125" not in text
@@ -47,7 +48,7 @@ def test_the_classes_are_listed_for_the_owner_to_check(table: Path, tmp_path: Pa
 
 def test_what_the_user_knows_is_declared(table: Path) -> None:
     known = {"age": Declared(lower=0.0, upper=120.0, unit="years"), "height, cm": Declared(lower=0.0, upper=250.0)}
-    first = first_scenario(table, declared=known)
+    first = first_scenario(table, Asked(declared=known))
     assert first.missing == ()
     assert '"age" = [0.0, 120.0]  # years' in first.text
     workers = settle(Scenario.from_toml(first.text)).workers
@@ -78,11 +79,12 @@ def test_a_column_as_the_command_line_gives_it() -> None:
     ("content", "message"),
     [
         ("", "must have a header"),
-        ("a,b\n", "must have a header"),
+        ("a,b\n", "has a header, 'a' and so on, but no rows"),
+        ("1,2\n3,4\n", "row 1 has numbers where the names of columns must be"),
         ("a,a\n1,2\n", "must have a header"),
         ("a\n1\n", "must have a header"),
         ("a,b\n1,2,3\n", "row 2 has 3 values, but the header names 2 columns"),
-        ("a,b\nx,1\n", "no column but 'b' holds numbers"),
+        ("a,b\n?,1\n", "no column but 'b' holds numbers or categories"),
     ],
 )
 def test_files_that_are_no_tables_are_refused(tmp_path: Path, content: str, message: str) -> None:
@@ -93,16 +95,21 @@ def test_files_that_are_no_tables_are_refused(tmp_path: Path, content: str, mess
 
 
 def test_what_does_not_fit_the_file_is_refused(tmp_path: Path, table: Path) -> None:
-    for wrong in ({"label": "size"}, {"declared": {"weight": Declared(lower=0.0, upper=1.0)}}):
+    weight = {"weight": Declared(lower=0.0, upper=1.0)}
+    for wrong in (Asked(labels=("size",)), Asked(declared=weight), Asked(person="who")):
         with pytest.raises(ScenarioError, match="row 1 names no column"):
-            first_scenario(table, **wrong)
+            first_scenario(table, wrong)
+    with pytest.raises(ScenarioError, match="name each column once"):
+        first_scenario(table, Asked(labels=("age",), person="age"))
+    with pytest.raises(ScenarioError, match="several columns need --task"):
+        first_scenario(table, Asked(labels=("age", "town")))
     with pytest.raises(ScenarioError, match="is the label"):
-        first_scenario(table, declared={"target": Declared(lower=0.0, upper=1.0)})
-    with pytest.raises(DataError, match=r"must be a \.csv or \.npz file"):
+        first_scenario(table, Asked(declared={"target": Declared(lower=0.0, upper=1.0)}))
+    with pytest.raises(DataError, match=r"must be a \.csv, \.tsv or \.npz file"):
         first_scenario(tmp_path / "data.xlsx")
     broken = tmp_path / "broken.npz"
     broken.write_bytes(b"PK no archive")
     with pytest.raises(DataError, match="not an NPZ file"):
         first_scenario(broken)
     with pytest.raises(ScenarioError, match="are for CSV files"):
-        first_scenario(broken, label="a")
+        first_scenario(broken, Asked(labels=("a",)))

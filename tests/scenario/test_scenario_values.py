@@ -88,6 +88,8 @@ WORDS = {
     "workers.sends": ("samples", "moments", "gradients"),
     "radio.schedule": ("fixed", "poisson"),
     "radio.fading": ("none", "rayleigh", "rician"),
+    "workers.missing": ("refuse", "fill", "indicator"),
+    "workers.decimal": ("point", "comma"),
     "mixing.policy": ("dirmix", "nonmix", "equalmix"),
     "mixing.assignment": ("random", "max-min"),
     "mixing.power": ("max", "dp", "fixed"),
@@ -116,6 +118,10 @@ LISTS = {
     "learner.hidden_units": ([0], [1.5], [-1], [10**6 + 1], [True]),
     "learner.filters": ([], [0], [10**5 + 1], ["32"]),
 }
+MAPPINGS = {
+    "workers.categories": ({"a": "b"}, {"a": []}, {"a": [1.5]}, {"": ["b"]}, [["a", ["b"]], ["a", ["c"]]], [["a"]]),
+    "workers.fill": ({"a": "1"}, {"a": math.nan}, {"": 1.0}, {"a": [1.0]}, [["a", 1.0, 2.0]], [1.0]),
+}
 NOT_A_NUMBER = (True, False, "5", "", None, [1], (), {}, {"a": 1}, math.nan, 10**400, -(10**400), 1 + 2j, object())
 NOT_A_TEXT = ("", "a\nb", "\x1b[31m", "tab\t", "\u2028", "\ud800", 5, True, None, ["a"], b"bytes")
 
@@ -135,19 +141,28 @@ def cases() -> list[tuple[str, object]]:
     ]
     found += [(key, bad) for key in TEXTS for bad in NOT_A_TEXT]
     found += [(key, bad) for key in TEXTS_OR_NONE for bad in NOT_A_TEXT if bad != ""]
+    found += [(key, bad) for key, tables in MAPPINGS.items() for bad in (*tables, 1, "1", True, None, {1.0})]
     found += [(key, bad) for key, lists in LISTS.items() for bad in (*lists, 1, "1", True, None, {}, {1.0})]
     return found
 
 
 def test_the_tables_of_this_file_name_every_key() -> None:
     declared = {f"{table}.{entry.name}" for table, kind in TABLES.items() for entry in dataclasses.fields(kind)}
-    assert declared | {"name", "seed"} == {*WHOLE_NUMBERS, *REAL_NUMBERS, *WORDS, *TEXTS, *TEXTS_OR_NONE, *LISTS}
+    assert declared | {"name", "seed"} == {
+        *WHOLE_NUMBERS,
+        *REAL_NUMBERS,
+        *WORDS,
+        *TEXTS,
+        *TEXTS_OR_NONE,
+        *LISTS,
+        *MAPPINGS,
+    }
 
 
 def test_every_key_refuses_wrong_types_and_ranges(refused: Any) -> None:
     for key, bad in cases():
         message = refused(made_with, key, bad)
-        assert re.match(rf"{re.escape(key)}(\[\d\])? = .+: must be .+", message), (key, bad, message)
+        assert re.match(rf"{re.escape(key)}(\[\d\]|\.'a'(\[\d\])?)? = .+: must be .+", message), (key, bad, message)
 
 
 @pytest.mark.parametrize(

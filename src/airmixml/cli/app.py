@@ -32,7 +32,7 @@ COMMANDS: dict[str, LateCommand] = {
     name: LateCommand(f"airmixml.cli.{place}", about)
     for name, place, about in (
         ("demo", "demo:demo_command", "Run the paper's Iris experiment beside a private one."),
-        ("init", "init:init_command", "Write a first scenario for your own data, from the header of the file."),
+        ("init", "init:init_command", "Write a first scenario for your own data."),
         ("run", "run:run_command", "Run a scenario and write a run folder."),
         ("predict", "predict:predict_command", "Predict the class of raw rows with the model of a finished run."),
         (

@@ -4,21 +4,40 @@ import csv
 import math
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from airmixml.arrays import Doubles, Integers
+from airmixml.data.columns import THOUSANDS, Column, is_missing, plain_number
 from airmixml.data.dataset import RawData
 from airmixml.data.labels import DeclaredClasses, check_outputs, number_classes, number_holders, read_yes_and_no
 from airmixml.errors import DataError, private
-from airmixml.reading import open_lines
+from airmixml.reading import open_lines, open_regular
 from airmixml.wording import did_you_mean, reason, shown
 
-_MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?", "-"})
-_ADVICE = "inputs must be numbers: correct it, or leave the column out by listing the others in workers.feature_columns"
+_ADVICE = (
+    "inputs must be numbers: correct it, declare its column in [workers.categories], or leave it out by listing "
+    "the others in workers.feature_columns"
+)
+_SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
+SEPARATED = (".csv", ".tsv")
+"""How the name of a table ends."""
+
+
+class Dialect(NamedTuple):
+    """How a table is written, as its first bytes and its header tell."""
+
+    encoding: str
+    separator: str
+
+    def __str__(self) -> str:
+        named = {"utf-8-sig": "UTF-8", "utf-16": "UTF-16", "cp1252": "Windows-1252"}
+        return f"{named[self.encoding]} text, columns separated by {_SEPARATORS[self.separator]}"
 
 
 class Wanted(NamedTuple):
@@ -27,6 +46,8 @@ class Wanted(NamedTuple):
     numbers: tuple[int, ...]  # columns of finite numbers
     texts: tuple[int, ...]  # columns that are taken as they are written
     advice: str  # what to do about a value that is no number
+    missing: bool = False  # whether a number may be missing: it is NaN then
+    decimal: str = "point"  # the decimal mark
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,12 +83,21 @@ def load_csv(
     task: str = "classification",
     worker_column: str = "",
     declared: DeclaredClasses | None = None,
+    decimal: str = "point",
+    columns_of: Callable[[Sequence[str]], tuple[Column, ...]] = lambda names: (),
 ) -> RawData:
-    """Read inputs and labels; by default of all columns but labels and worker, with the classes that the rows hold."""
+    """Read inputs and labels; by default of all columns but labels and worker, with the classes that the rows hold.
+
+    ``columns_of`` says what the input columns of given names are; empty: numbers, of which none may be missing.
+    """
     label_names = tuple(label_columns or (label_column,))
+    columns: tuple[Column, ...] = ()
 
     def choose(names: tuple[str, ...]) -> Wanted:
-        return _samples_in(names, str(path), feature_columns, label_names, worker_column)
+        nonlocal columns
+        wanted = _samples_in(names, str(path), feature_columns, label_names, worker_column)
+        columns = columns_of([names[place] for place in wanted.numbers])
+        return as_declared(wanted._replace(decimal=decimal), columns)
 
     table = read_table(path, choose, needed="workers.dataset must name a CSV file")
     labels = table.wanted.texts[: len(label_names)]
@@ -81,10 +111,37 @@ def load_csv(
         numbered["labels"] = check_outputs(outputs, task, str(path))
         numbered["class_names"] = tuple(table.names[place] for place in labels)
     if worker_column:
-        holders = table.filled(table.wanted.texts[-1], "worker")
+        holders = table.filled(table.wanted.texts[len(label_names)], "worker")
         numbered["holders"], numbered["holder_names"] = number_holders(holders, str(path))
-    features = tuple(table.names[place] for place in table.wanted.numbers)
-    return RawData(name=path.name, inputs=table.numbers, feature_names=features, **numbered)
+    if not columns:
+        features = tuple(table.names[place] for place in table.wanted.numbers)
+        return RawData(name=path.name, inputs=table.numbers, feature_names=features, **numbered)
+    lower, upper = (tuple(chain(*each)) for each in zip(*(column.bounds for column in columns), strict=True))
+    features = tuple(feature for column in columns for feature in column.features)
+    inputs = features_of(table, columns)
+    return RawData(
+        name=path.name, inputs=inputs, feature_names=features, columns=columns, lower=lower, upper=upper, **numbered
+    )
+
+
+def as_declared(wanted: Wanted, columns: Sequence[Column]) -> Wanted:
+    """Return what to read where columns are declared: categories as texts, missing numbers where one may be."""
+    texts = [place for place, column in zip(wanted.numbers, columns, strict=False) if column.categories]
+    numbers = tuple(place for place in wanted.numbers if place not in texts)
+    missing = any(column.fill is not None for column in columns)
+    return wanted._replace(numbers=numbers, texts=(*wanted.texts, *texts), missing=missing)
+
+
+def features_of(table: CsvTable, columns: Sequence[Column]) -> Doubles:
+    """Return the features of the declared columns, in their order; rows x features."""
+    names = [table.names[place] for place in table.wanted.numbers]
+    parts = [
+        column.of_texts(table.texts[table.names.index(column.name)])
+        if column.categories
+        else column.of_numbers(table.numbers[:, names.index(column.name)])
+        for column in columns
+    ]
+    return np.concatenate(parts, axis=1)
 
 
 def _samples_in(
@@ -126,8 +183,11 @@ def _samples_in(
 
 def _outputs(table: CsvTable, place: int, task: str) -> Doubles:
     """Return the targets of a column, or 0 and 1 for its labels; rows."""
+    decimal = table.wanted.decimal
     read, wanted = (
-        (finite_numbers, "a finite number") if task == "regression" else (read_yes_and_no, "0 or 1, or yes or no")
+        (lambda texts: finite_numbers(texts, decimal), "a finite number")
+        if task == "regression"
+        else (read_yes_and_no, "0 or 1, or yes or no")
     )
     texts = table.filled(place, "label")
     numbers = read(texts)
@@ -144,24 +204,50 @@ def read_table(
     path: Path, choose: Callable[[tuple[str, ...]], Wanted], *, one_row: str = "sample", needed: str
 ) -> CsvTable:
     """Read the columns that ``choose`` picks from the header; complaints name file, row and column."""
+    with table_rows(path, needed) as (rows, _):
+        first = next(rows, None)
+        if first is None:
+            raise DataError(f"{path}: is empty; give a header row and one row per {one_row}")
+        names = _checked_header(first[1], path)
+        return _read_rows(rows, names, choose(names), path)
+
+
+@contextmanager
+def table_rows(path: Path, needed: str) -> Iterator[tuple[Iterator[tuple[int, list[str]]], Dialect]]:
+    """Open a table and yield its rows, numbered, with how it is written; complaints end in what is ``needed``."""
     try:
-        with open_lines(path) as lines:
-            rows = numbered_rows(lines, str(path))
-            first = next(rows, None)
-            if first is None:
-                raise DataError(f"{path}: is empty; give a header row and one row per {one_row}")
-            names = _checked_header(first[1], path)
-            return _read_rows(rows, names, choose(names), path)
+        dialect = _dialect_of(path)
+        with open_lines(path, dialect.encoding) as lines:
+            yield _numbered_rows(lines, str(path), dialect.separator), dialect
     except OSError as problem:
         raise DataError(f"{path}: cannot be read ({reason(problem)}); {needed}") from None
-    except UnicodeDecodeError:
-        raise DataError(f"{path}: not UTF-8 text; save it as CSV in UTF-8") from None
+    except UnicodeError:
+        raise DataError(f"{path}: not text in UTF-8, UTF-16 or Windows-1252; save it as CSV in UTF-8") from None
 
 
-def numbered_rows(lines: Iterable[str], source: str) -> Iterator[tuple[int, list[str]]]:
+def _dialect_of(path: Path) -> Dialect:
+    """Return how a table is written: its encoding by its bytes, its separator by the one that gives most columns."""
+    encoding = "utf-8-sig"
+    with open_regular(path) as file:
+        if file.read(2) in (b"\xff\xfe", b"\xfe\xff"):
+            encoding = "utf-16"
+    if encoding != "utf-16":
+        try:
+            with open_lines(path) as lines:
+                while lines.read(1 << 20):
+                    pass
+        except UnicodeDecodeError:
+            encoding = "cp1252"
+    with open_lines(path, encoding) as lines:
+        header = next((line for line in lines if line.strip()), "")
+    columns = {mark: len(next(csv.reader([header], delimiter=mark, skipinitialspace=True), ())) for mark in _SEPARATORS}
+    return Dialect(encoding, max(columns, key=lambda mark: columns[mark]))
+
+
+def _numbered_rows(lines: Iterable[str], source: str, separator: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the rows that are not blank with their numbers in the file."""
     # strict: a quotation mark in the wrong place is an error; else it would swallow the rows up to the next.
-    reader = csv.reader(lines, skipinitialspace=True, strict=True)
+    reader = csv.reader(lines, delimiter=separator, skipinitialspace=separator != "\t", strict=True)
     row_number = 0
     try:
         for row in reader:
@@ -173,9 +259,12 @@ def numbered_rows(lines: Iterable[str], source: str) -> Iterator[tuple[int, list
         raise DataError(f"{source}:{where} not valid CSV: {reason(problem)}") from None
 
 
-def finite_numbers(texts: Sequence[str]) -> list[float] | None:
-    """Return the texts as finite numbers, or None if one of them is not."""
-    if "_" in "".join(texts):  # Python reads 1_000 as a number, nobody else does
+def finite_numbers(texts: Sequence[str], decimal: str = "point") -> list[float] | None:
+    """Return the texts as finite numbers, or None if one of them is not; the decimal mark is a point or a comma."""
+    joined = "".join(texts)
+    if decimal == "comma" or not THOUSANDS.isdisjoint(joined):
+        texts = [plain_number(text, decimal) for text in texts]
+    if "_" in joined:  # Python reads 1_000 as a number, nobody else does
         return None
     try:
         numbers = list(map(float, texts))
@@ -197,9 +286,6 @@ def _checked_header(header: Sequence[str], path: Path) -> tuple[str, ...]:
                 f"{private(shown(name), 'the same')}; give each column a name of its own"
             )
         places[name] = place
-    if len(names) == 1 and any(separator in names[0] for separator in ";\t"):
-        only = private(f" {shown(names[0])}")
-        raise DataError(f"{path}: row 1 is a single column{only}; separate the columns by commas")
     return names
 
 
@@ -213,10 +299,17 @@ def _read_rows(rows: Iterable[tuple[int, list[str]]], names: tuple[str, ...], wa
                 f"{path}: {private(f'row {row_number}: has {len(row)} values', 'a row has more or fewer values')}, but "
                 f"the header names {len(names)} columns; give one value per column"
             )
-        numbers = finite_numbers([row[place] for place in wanted.numbers])
+        cells = [row[place] for place in wanted.numbers]
+        numbers = finite_numbers(cells, wanted.decimal)
+        if numbers is None and wanted.missing:
+            cells = ["0" if is_missing(text) else text for text in cells]
+            numbers = finite_numbers(cells, wanted.decimal)
+            if numbers is not None:
+                gone = [is_missing(row[place]) for place in wanted.numbers]
+                numbers = [math.nan if each else number for each, number in zip(gone, numbers, strict=True)]
         if numbers is None:
-            place = next(place for place in wanted.numbers if finite_numbers([row[place]]) is None)
-            raise _no_number(row[place], _where(path, row_number, names[place]), wanted.advice)
+            bad = next(place for place, text in enumerate(cells) if finite_numbers([text], wanted.decimal) is None)
+            raise _no_number(cells[bad], _where(path, row_number, names[wanted.numbers[bad]]), wanted)
         values.extend(numbers)
         row_numbers.append(row_number)
         for place, column in texts.items():
@@ -225,10 +318,15 @@ def _read_rows(rows: Iterable[tuple[int, list[str]]], names: tuple[str, ...], wa
     return CsvTable(path, names, wanted, table, texts, np.frombuffer(row_numbers, dtype=np.int64))
 
 
-def _no_number(text: str, where: str, advice: str) -> DataError:
-    if text.strip().lower() in _MISSING:
+def _no_number(text: str, where: str, wanted: Wanted) -> DataError:
+    if is_missing(text):
         written = private(f" ({shown(text)})")
-        return DataError(f"{where}: {private('the', 'a')} value is missing{written}; fill it in or remove the row")
+        what = 'fill it in, remove the row, or say in workers.missing what it counts as ("fill" or "indicator")'
+        return DataError(f"{where}: {private('the', 'a')} value is missing{written}; {what}")
+    other = {"point": "comma", "comma": "point"}[wanted.decimal]
+    advice = wanted.advice
+    if finite_numbers([text], other) is not None:
+        advice = f'if its {other} is a decimal mark, set workers.decimal = "{other}"'
     return DataError(f"{where}: {private(shown(text), 'a value')} is not a finite number; {advice}")
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles, Integers, Singles
+from airmixml.data.columns import Column
 from airmixml.data.labels import ABSENT, LabelCode, OneHot
 from airmixml.data.published_files import PublishedSet
 from airmixml.errors import PluginError
@@ -36,6 +37,8 @@ class RawData:
     test_labels: NDArray[Any] | None = None  #: labels of the source's own test set, where it has one
     #: What the header calls the features, in their order; empty where there is no header.
     feature_names: tuple[str, ...] = ()
+    #: Of a table with declared categories or missing values: the columns that the features are made of.
+    columns: tuple[Column, ...] = ()
     #: Number of the worker that holds each sample, 0 .. workers - 1, where the source says so; samples.
     holders: Integers | None = None
     holder_names: tuple[str, ...] = ()  #: what the source calls these workers, in the order of their numbers
@@ -101,6 +104,8 @@ class RowFormat:
     #: What the header calls the numbers, in their order; empty where there is no header.
     feature_names: tuple[str, ...] = ()
     image_shape: ImageShape = None  #: the shape of a row where it is an image, else None
+    columns: tuple[Column, ...] = ()  #: of a table: what the numbers are made of, where they are not plain numbers
+    decimal: str = "point"  #: of a table: its decimal mark
 
 
 @dataclass(frozen=True, kw_only=True)

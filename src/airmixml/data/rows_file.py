@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.data.csv_file import Wanted, read_table
+from airmixml.data.csv_file import SEPARATED, Wanted, as_declared, features_of, read_table
 from airmixml.data.dataset import RowFormat
 from airmixml.data.npz_file import laid_out, read_arrays
 from airmixml.errors import DataError
@@ -39,8 +39,8 @@ def read_rows(
     """
     if path.suffix.lower() == ".npz":
         return _read_npz(path, row_format, with_labels=with_labels, keep=keep)
-    if path.suffix.lower() != ".csv":
-        raise DataError(f"{path}: must be a file of rows that ends in .csv or .npz")
+    if path.suffix.lower() not in SEPARATED:
+        raise DataError(f"{path}: must be a file of rows that ends in .csv, .tsv or .npz")
     return _read_csv(path, row_format, label_column, with_labels, keep)
 
 
@@ -49,14 +49,16 @@ def _read_csv(path: Path, row_format: RowFormat, label_column: str, with_labels:
         features = _feature_places(header, path, row_format, {label_column, *keep})
         kept = [_place(name, header, path, "--keep") for name in keep]
         labels = [_place(label_column, header, path, "--score")] if with_labels else []
-        return Wanted(features, (*kept, *labels), "correct it or remove the row")
+        wanted = Wanted(features, (*kept, *labels), "correct it or remove the row", decimal=row_format.decimal)
+        return as_declared(wanted, row_format.columns)
 
     table = read_table(path, choose, one_row="prediction", needed="give a CSV or NPZ file of rows")
     if not len(table.row_numbers):
         raise DataError(f"{path}: has a header but no rows; give one row per prediction")
     kept = {name: table.texts[table.names.index(name)] for name in keep}
     labels = [text.strip() for text in table.texts[table.names.index(label_column)]] if with_labels else None
-    return RowsFile(inputs=table.numbers, labels=labels, kept=kept)
+    inputs = features_of(table, row_format.columns) if row_format.columns else table.numbers
+    return RowsFile(inputs=inputs, labels=labels, kept=kept)
 
 
 def _place(name: str, header: tuple[str, ...], path: Path, option: str) -> int:
@@ -69,15 +71,16 @@ def _place(name: str, header: tuple[str, ...], path: Path, option: str) -> int:
 
 
 def _feature_places(header: tuple[str, ...], path: Path, row_format: RowFormat, others: set[str]) -> tuple[int, ...]:
-    if row_format.feature_names:
-        missing = [name for name in row_format.feature_names if name not in header]
+    names = tuple(column.name for column in row_format.columns) or row_format.feature_names
+    if names:
+        missing = [name for name in names if name not in header]
         if missing:
             more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
             raise DataError(
-                f"{path}: row 1 lacks the column {shown(missing[0])}{more}: must have the {row_format.width} inputs "
+                f"{path}: row 1 lacks the column {shown(missing[0])}{more}: must have the {len(names)} input columns "
                 "that the model was trained on, in any order"
             )
-        return tuple(header.index(name) for name in row_format.feature_names)
+        return tuple(header.index(name) for name in names)
     places = tuple(place for place, name in enumerate(header) if name not in others)
     if len(places) != row_format.width:
         raise DataError(

@@ -4,7 +4,7 @@ What needs torch is imported by ``fit`` and ``predict``: who imports an estimato
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
@@ -17,9 +17,10 @@ from sklearn.utils.validation import validate_data
 
 from airmixml.data import DataSet, LabelCode, OneHot, RowFormat, declare_bounds, warn_of_clipping
 from airmixml.errors import ScenarioError
-from airmixml.estimator.checks import declared_pair, holders_of
+from airmixml.estimator.checks import bounds_by_name, declared_pair, holders_of, warn_of_measured
 from airmixml.estimator.joint_privacy import FitBudget, state_jointly
 from airmixml.hiding import hide_values
+from airmixml.registries import ENCODERS
 from airmixml.scenario import Learner, Mixing, Privacy, Radio, Scenario, Speed, Workers
 from airmixml.shapes import is_series, per_input
 from airmixml.streams import Secret, Streams
@@ -58,7 +59,7 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
     """
 
     epsilon: float | None = 1.0
-    input_bounds: tuple[ArrayLike, ArrayLike] | None = None
+    input_bounds: tuple[ArrayLike, ArrayLike] | Mapping[str, tuple[float, float]] | None = None
     recipe: str = "private"
     delta: float | None = None
     adversary: str | None = None
@@ -181,7 +182,7 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
         self.privacy_against_server_ = mixtures.report.privacy_against_server
         self.mixtures_ = ReceivedMixtures(mixtures.inputs.cpu().numpy(), mixtures.labels.cpu().numpy())
         if protected:
-            self.joint_privacy_ = state_jointly(mixtures.report, of_rows=worker is None)
+            self.joint_privacy_ = state_jointly(mixtures.report, of_rows=worker is None, ledger=self.ledger is not None)
         else:
             self.energy_joules_ = mixtures.report.energy_joules
             self.clipped_values_ = dataset.clipped_values
@@ -253,7 +254,9 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
         features = inputs.shape[1]
         if self.image_shape is not None and math.prod(self.image_shape) != features:
             raise ScenarioError(f"image_shape = {shown(self.image_shape)}: must hold the {features} features of X")
-        scaled, clipped = self._row_encoder(workers, features, seed).scale(inputs)
+        rows = self._row_encoder(workers, features, seed)
+        warn_of_measured(inputs, rows.row_format.lower, rows.row_format.upper)
+        scaled, clipped = rows.scale(inputs)
         unit, shortened = encode(workers, scaled, image_shape=self.image_shape, streams=Streams(seed))
         return DataSet(
             name="X",
@@ -271,12 +274,15 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
         """Return what turns rows into what is sent, but for a mean that is estimated over the air."""
         lower, upper = self._bounds(features) if scales_inputs(workers) else (None, None)
         row_format = RowFormat(width=features, lower=lower, upper=upper, image_shape=self.image_shape)
-        given = None if isinstance(self.encoder, str) else self.encoder
+        given = None if self.encoder is None or isinstance(self.encoder, str) else ENCODERS.load(workers.encoder)
         return RowEncoder(workers=workers, seed=seed, row_format=row_format, given=given)
 
     def _bounds(self, features: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the declared lower and upper bound of each feature."""
-        lower, upper = declared_pair("input_bounds", self.input_bounds, "feature", " (units, ranges of a sensor)", "X")
+        given = self.input_bounds
+        if isinstance(given, Mapping):
+            given = bounds_by_name(given, getattr(self, "feature_names_in_", None))
+        lower, upper = declared_pair("input_bounds", given, "feature", " (units, ranges of a sensor)", "X")
         names = {"lower_name": "input_bounds[0]", "upper_name": "input_bounds[1]"}
         below, above = (per_input(bounds, self.image_shape) for bounds in (lower, upper))
         return declare_bounds(below, above, features=features, **names)

@@ -1,14 +1,17 @@
 """What users give beside ``X`` and ``y``, refused in one line where it makes no sense."""
 
+import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import validate_data
 
+from airmixml.arrays import Doubles
 from airmixml.data.labels import number_holders
-from airmixml.errors import DataError, ScenarioError
-from airmixml.wording import shown
+from airmixml.errors import BoundsWarning, DataError, ScenarioError
+from airmixml.wording import did_you_mean, shown
 
 
 def declared_pair(name: str, given: Any, of_each: str, example: str, measured: str) -> tuple[list[float], list[float]]:
@@ -26,6 +29,38 @@ def declared_pair(name: str, given: Any, of_each: str, example: str, measured: s
     except (TypeError, ValueError):
         raise ScenarioError(f"{name} = {shown(given)}: must be a pair (lower, upper) of numbers") from None
     return lower, upper
+
+
+def bounds_by_name(given: Mapping[str, Any], names: Any) -> tuple[list[float], list[float]]:
+    """Return the lower and the upper bounds of a table's columns, in their order, from (lower, upper) by name."""
+    if names is None:
+        raise ScenarioError("input_bounds: are given by name, but X has no names; give a table with column names")
+    columns = [str(name) for name in names]
+    for name in (*columns, *given):
+        if name not in given:
+            raise ScenarioError(f"input_bounds: has no (lower, upper) of the column {shown(name)}; declare it")
+        if name not in columns:
+            raise ScenarioError(f"input_bounds: {shown(name)} is no column of X{did_you_mean(name, columns)}")
+    pairs = [declared_pair(f"input_bounds[{shown(name)}]", given[name], "feature", "", "X") for name in columns]
+    if any(len(bound) != 1 for pair in pairs for bound in pair):
+        raise ScenarioError("input_bounds: must have one (lower, upper) for each column")
+    return [lower[0] for lower, _ in pairs], [upper[0] for _, upper in pairs]
+
+
+def warn_of_measured(inputs: NDArray[Any], lower: Doubles | None, upper: Doubles | None) -> None:
+    """Warn where declared bounds are the smallest and largest values of every column: they were probably measured."""
+    if lower is None or upper is None or not len(inputs):
+        return
+    usual = ((lower == 0.0) | (lower == -1.0)) & (upper == 1.0)  # of shares and yes or no, whatever the rows hold
+    looked_at = ~usual & (np.ptp(lower) + np.ptp(upper) > 0.0)  # one pair for all columns is no measurement
+    extremes = (inputs.min(axis=0) == lower) & (inputs.max(axis=0) == upper)
+    if looked_at.any() and extremes[looked_at].all():
+        warnings.warn(
+            "input_bounds: are the smallest and largest values of X in every column; bounds that were measured leak "
+            "the most extreme rows, and no epsilon covers that: declare what you know without the data",
+            BoundsWarning,
+            stacklevel=2,
+        )
 
 
 def as_given(values: Any) -> NDArray[Any]:

@@ -28,7 +28,8 @@ class AirMixClassifier(ClassifierMixin, AirMixEstimator):  # type: ignore[misc]
 
     Parameters:
         epsilon: privacy target of each worker, or None to send with maximum power, which protects nobody.
-        input_bounds: (lower, upper) of the inputs, each a number or one number per feature. They are declared, not
+        input_bounds: (lower, upper) of the inputs, each a number or one number per feature, or (lower, upper) of each
+            column of a table by its name. They are declared, not
             measured, because measuring them would leak private data; values outside are clipped.
         classes: all class labels that there may be. They are declared, not read from ``y``, where one that a single row
             has reveals that row; None reads them from ``y``, in simulation only. Where several labels
@@ -48,7 +49,7 @@ class AirMixClassifier(ClassifierMixin, AirMixEstimator):  # type: ignore[misc]
         sensitivity: "paper" (d_X + d_Y) or "encoder" (what the encoder declares, which allows more power); None takes
             "encoder" where the encoder bounds a norm.
         encoder: what a worker computes of its row: a name that `airmix plugins` lists, "onnx:FILE",
-            "torchscript:FILE", or an object of one's own (``airmixml.workers.Encoder``, ``TorchEncoder``).
+            "torchscript:FILE", a ``torch.nn.Module``, or an object of one's own (``airmixml.workers.Encoder``).
         features: numbers that a feature encoder makes of a row (0: its own choice).
         centre: what is subtracted from the features: "none", "own", "public", "private" or "refined".
         centre_share: of the last two, the share of the privacy target that is spent on it.

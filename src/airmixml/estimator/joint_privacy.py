@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import threading
+import warnings
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from airmixml.budgets import LedgerFile, People
 from airmixml.data.labels import number_holders
-from airmixml.errors import ScenarioError
+from airmixml.errors import RepeatedFitWarning, ScenarioError
 from airmixml.estimator.checks import as_given
 from airmixml.privacy import PrivacyStatement, gaussian_epsilon
 from airmixml.privacy.rounded_noise import COMPOSED_SHARE
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
     from airmixml.radio import AirReport
     from airmixml.radio.transmission import Transmission
 
+_REPEATED: Final = (
+    "protected fits are repeated in this process: each releases its rows again, and epsilons add up (joint_privacy_ "
+    'has the sum so far, a ledger keeps it); choose parameters beforehand, or on public data with mode="simulation"'
+)
 _REPLACE, _REMOVE = "replace-one", "remove-one"
 
 
@@ -63,11 +68,12 @@ class Together:
 _PROCESS: Final = Together()
 
 
-def state_jointly(report: AirReport, *, of_rows: bool) -> PrivacyStatement:
+def state_jointly(report: AirReport, *, of_rows: bool, ledger: bool) -> PrivacyStatement:
     """Return what this and all earlier protected fits of the process reveal of a row that was in all of them.
 
     It is about a worker with all its rows where every fit was told who holds which (none is ``of_rows``). The statement
-    is against the server, or against everyone where the fit's target is.
+    is against the server, or against everyone where the fit's target is. A second fit that no ``ledger`` counts is
+    warned of.
     """
     privacy = report.scenario.privacy
     # What hides a row from the server may hide it from nobody who hears each worker alone.
@@ -76,6 +82,8 @@ def state_jointly(report: AirReport, *, of_rows: bool) -> PrivacyStatement:
     everyone = privacy.adversary == "everyone"
     alone = report.privacy if everyone else report.privacy_against_server
     now = _PROCESS.with_fit(spent, alone, of_rows=of_rows)
+    if now.fits == 2 and not ledger:  # once: a grid search fits many times
+        warnings.warn(_REPEATED, RepeatedFitWarning, stacklevel=2)
     squared_mu = now.squared_mu["everyone" if everyone else "server", privacy.adjacency]
     fits = f"{now.fits} protected fit{'s' if now.fits > 1 else ''}"
     together = f"{fits} in this process, as if all had the same rows: mu^2 add up"

@@ -2,7 +2,7 @@
 
 import io
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from airmixml.arrays import Singles
 from airmixml.data import Bounded, DataSet, LabelCode, RowFormat, Signs
+from airmixml.data.columns import Column
 from airmixml.edge import build_model
 from airmixml.errors import AirMixError, RunFolderError
 from airmixml.output.numbers import plural
@@ -127,6 +128,8 @@ def _plain_format(rows: RowFormat | None) -> dict[str, Any] | None:
         "width": rows.width,
         "feature_names": list(rows.feature_names),
         "image_shape": list(rows.image_shape) if rows.image_shape else None,
+        "columns": [asdict(column) for column in rows.columns],
+        "decimal": rows.decimal,
         **{name: None if values is None else torch.from_numpy(values) for name, values in bounds.items()},
     }
 
@@ -213,4 +216,6 @@ def _format_of(rows: dict[str, Any]) -> RowFormat:
         upper=upper,
         feature_names=tuple(rows["feature_names"]),
         image_shape=tuple(rows["image_shape"]) if rows["image_shape"] else None,
+        columns=tuple(Column(**column) for column in rows.get("columns", ())),
+        decimal=rows.get("decimal", "point"),
     )

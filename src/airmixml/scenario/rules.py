@@ -2,7 +2,7 @@
 
 import math
 import numbers
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
@@ -119,7 +119,7 @@ class Named(Choice):
 
     def check(self, name: str, value: object) -> str:
         """Return the name; an object is given one."""
-        if not isinstance(value, str) and any(hasattr(value, attribute) for attribute in self.options.needs):
+        if not isinstance(value, str) and self.options.accepts(value):
             return self.options.add(value)
         if not isinstance(value, str) or value in self.options:
             return super().check(name, value)
@@ -190,7 +190,32 @@ class Items:
         return tuple(self.rule.check(f"{name}[{place}]", entry) for place, entry in enumerate(value))
 
 
-Rule = Real | Whole | Choice | Text | Items
+@dataclass(frozen=True, kw_only=True)
+class Mapped:
+    """A table of names whose values obey one rule; stored as a tuple of pairs, which may be given too."""
+
+    rule: "Rule"
+
+    @property
+    def must_be(self) -> str:
+        """A table, and what each of its values must be."""
+        return f"a table of names, each with {self.rule.must_be}"
+
+    def check(self, name: str, value: object) -> tuple[tuple[str, object], ...]:
+        """Return the value as a tuple of names and checked values."""
+        pairs = list(value.items() if isinstance(value, Mapping) else value) if isinstance(value, _TABLE) else None
+        if pairs is None or not all(isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in pairs):
+            raise _refuse(name, value, self.must_be)
+        names = [Text().check(f"{name}[{place}]", each) for place, (each, _) in enumerate(pairs)]
+        if len(set(names)) < len(names):
+            raise _refuse(name, value, "a table that names each once")
+        return tuple(
+            (each, self.rule.check(f"{name}.{shown(each)}", pair[1])) for each, pair in zip(names, pairs, strict=True)
+        )
+
+
+_TABLE: Final = (Mapping, list, tuple)
+Rule = Real | Whole | Choice | Text | Items | Mapped
 """Says what a value ``must_be``, and ``check``s one: returns it as it is stored, or refuses it by the key's name."""
 
 

@@ -135,8 +135,9 @@ class Scenario:
     def with_bounds(self, path: str | Path) -> Scenario:
         """Return a copy with the bounds of a file of lines ``COLUMN = [lower, upper]``; other columns are no inputs."""
         bounds = parse_toml(read_scenario_file(Path(path), kind="file of bounds"), source=str(path))
-        listed = [name for name in self.workers.feature_columns if name in bounds]
-        return replace(self, workers=replace(self.workers, **bounded_columns(bounds, listed)))
+        categories = list(dict(self.workers.categories))
+        listed = [name for name in self.workers.feature_columns if name in bounds or name in categories]
+        return replace(self, workers=replace(self.workers, **bounded_columns(bounds, listed, categories)))
 
     def _repr_html_(self) -> str:
         return html_text(self.to_toml())
@@ -216,7 +217,9 @@ def _with_bounds_spelt_out(tables: Mapping[str, Any]) -> Mapping[str, Any]:
     if twice:
         raise ScenarioError(f"workers.{twice[0]}: says the same as [workers.bounds]; keep one of the two")
     listed = others.get("feature_columns", ())
-    spelt_out = bounded_columns(workers[BOUNDS], listed) if workers[BOUNDS] != {} else {}
+    categories = others.get("categories", {})
+    named = [*categories] if isinstance(categories, Mapping) else []
+    spelt_out = bounded_columns(workers[BOUNDS], listed, named) if workers[BOUNDS] != {} else {}
     return {**tables, "workers": {**others, **spelt_out}}
 
 
@@ -235,4 +238,8 @@ def _without_its_data(base: dict[str, Any], dataset: object) -> dict[str, Any]:
 
 
 def _with_lists(items: list[tuple[str, Any]]) -> dict[str, Any]:
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in items}
+    return {name: _as_list(value) for name, value in items}
+
+
+def _as_list(value: Any) -> Any:
+    return [_as_list(entry) for entry in value] if isinstance(value, tuple) else value

@@ -10,9 +10,9 @@ from typing import Any
 from airmixml.errors import ScenarioError
 from airmixml.registries import ACCOUNTANTS, ADVERSARIES, DESCENTS, ENCODERS, LEARNERS, NOISES, PAYLOADS, POWER_POLICIES
 from airmixml.scenario.air import Air
-from airmixml.scenario.rules import AUTO, Choice, Items, Label, Named, Real, Text, Whole, check_fields, key
+from airmixml.scenario.rules import AUTO, Choice, Items, Label, Mapped, Named, Real, Text, Whole, check_fields, key
 
-OWN_FILES = (".csv", ".npz")
+OWN_FILES = (".csv", ".tsv", ".npz")
 """How the path of a user's own file ends."""
 
 
@@ -124,6 +124,22 @@ class Workers(Table):
     feature_columns: tuple[str, ...] = key(
         (), Items(rule=Text()), "CSV: names of the input columns (empty: all but the label column)"
     )
+    categories: tuple[tuple[str, tuple[str, ...]], ...] = key(
+        (),
+        Mapped(rule=Items(rule=Label(), least=1)),
+        "CSV: input columns of categories and all values that count, known without the data: one 0 or 1 for each",
+    )
+    missing: str = key(
+        "refuse",
+        Choice(("refuse", "fill", "indicator")),
+        "CSV: a missing number is refused, counts as the middle of its bounds, or does and a further input says so",
+    )
+    fill: tuple[tuple[str, float], ...] = key(
+        (),
+        Mapped(rule=Real()),
+        "CSV: what missing numbers of these columns count as, instead of the middle of their bounds",
+    )
+    decimal: str = key("point", Choice(("point", "comma")), "CSV: decimal mark of numbers")
     shape: tuple[int, ...] = key(
         (),
         Items(rule=Whole(low=1, high=10**9)),

@@ -1,6 +1,7 @@
 """From a scenario's ``[workers]`` table to a data set that workers can send: source, split, scale."""
 
 import os.path
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -8,7 +9,8 @@ import numpy as np
 from numpy.random import Generator
 
 from airmixml.arrays import Integers
-from airmixml.data.csv_file import load_csv
+from airmixml.data.columns import declared_columns
+from airmixml.data.csv_file import SEPARATED, load_csv
 from airmixml.data.dataset import DataSet, RawData, RowFormat, known_dataset
 from airmixml.data.labels import ABSENT, Bounded, Centred, DeclaredClasses, LabelCode, Signs
 from airmixml.data.npz_file import load_npz
@@ -121,9 +123,17 @@ def _row_format(workers: Workers, raw: RawData, image_shape: ImageShape) -> RowF
     lower = upper = None
     if scales_inputs(workers):
         given = (workers.input_lower or raw.lower, workers.input_upper or raw.upper)
+        given = (raw.lower, raw.upper) if raw.columns else given  # of features, where columns become several
         lower, upper = declare_bounds(*(per_input(bounds, image_shape) for bounds in given), features=width)
-    names = raw.feature_names
-    return RowFormat(width=width, lower=lower, upper=upper, feature_names=names, image_shape=image_shape)
+    return RowFormat(
+        width=width,
+        lower=lower,
+        upper=upper,
+        feature_names=raw.feature_names,
+        image_shape=image_shape,
+        columns=raw.columns,
+        decimal=workers.decimal,
+    )
 
 
 def label_code(workers: Workers, raw: RawData) -> LabelCode | None:
@@ -163,7 +173,7 @@ def load_raw(workers: Workers, data_dir: Path | None, progress: Progress) -> Raw
     path = Path(os.path.expanduser(workers.dataset))
     absent = workers.unknown_labels == "absent"
     declared = DeclaredClasses(names=workers.classes, absent=absent) if workers.classes else None
-    if path.suffix.lower() == ".csv":
+    if path.suffix.lower() in SEPARATED:
         return load_csv(
             path,
             feature_columns=workers.feature_columns,
@@ -172,12 +182,14 @@ def load_raw(workers: Workers, data_dir: Path | None, progress: Progress) -> Raw
             task=workers.task,
             worker_column=workers.worker_column,
             declared=declared,
+            decimal=workers.decimal,
+            columns_of=partial(declared_columns, workers),
         )
     if path.suffix.lower() == ".npz":
         return load_npz(path, task=workers.task, worker_array=workers.worker_column, declared=declared)
     names = DATASETS.names
     raise ScenarioError(
-        f"workers.dataset = {shown(workers.dataset)}: must be {', '.join(names)}, or the path of a .csv or "
+        f"workers.dataset = {shown(workers.dataset)}: must be {', '.join(names)}, or the path of a .csv, .tsv or "
         f".npz file{did_you_mean(workers.dataset, names)}"
     )
 
