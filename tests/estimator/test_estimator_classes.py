@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,8 @@ import pytest
 from sklearn.base import clone
 from sklearn.model_selection import cross_val_predict
 
-from airmixml import AirMixClassifier, DataError, ScenarioError
+from airmixml import AirMixClassifier, DataError, ScenarioError, streams
 from airmixml.radio.senders import make_sender
-from airmixml.streams import Secret
 
 RNG = np.random.default_rng(2)
 WORDS = np.array(["no", "yes"])
@@ -115,7 +115,7 @@ def test_an_absent_worker_sends_zeros(changes: dict[str, Any], adjacency: str, m
         return sent[-1]
 
     monkeypatch.setattr("airmixml.radio.mixtures.make_sender", watched)
-    monkeypatch.setattr(Secret, "__init__", lambda self: setattr(self, "_key", bytes(32)))
+    monkeypatch.setattr(streams, "secrets", SimpleNamespace(token_bytes=bytes))
     given = {**GIVEN, "adjacency": adjacency, "epsilon": 30.0, **changes}
     AirMixClassifier(classes=WORDS, unknown_labels="absent", **given).fit(ROWS, with_rare())
     vectors = sent[-1].vectors(np.arange(300))

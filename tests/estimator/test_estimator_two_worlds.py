@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 import pickle
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from airmixml import AirMixClassifier, AirMixRegressor
+from airmixml import AirMixClassifier, AirMixRegressor, streams
 from airmixml.estimator import joint_privacy
 from airmixml.privacy.gaussian import gaussian_mu
-from airmixml.streams import Secret
 
 Estimator = AirMixClassifier | AirMixRegressor
 ROWS = np.random.default_rng(11).random((60, 3))
@@ -28,7 +28,7 @@ NOISY = {"model_", "mixtures_", "private_mean"}
 @pytest.fixture
 def one_entropy(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every fit draws the same noise, so that whatever differs between two fits is due to their rows."""
-    monkeypatch.setattr(Secret, "__init__", lambda self: setattr(self, "_key", bytes(32)))
+    monkeypatch.setattr(streams, "secrets", SimpleNamespace(token_bytes=bytes))
 
 
 @pytest.fixture(autouse=True)

@@ -208,6 +208,12 @@ OTHER_DRAWS = (
 # Refused for a scenario of classes and samples.
 OF_OTHER_TASKS = ("workers.worker_column=person", "workers.label_columns=a,b", "workers.label_code=centred")
 OF_OWN_FILES = ("workers.classes=a,b", "workers.unknown_labels=absent")
+OF_TABLES = (
+    "workers.categories={a = ['b']}",
+    "workers.missing=fill",
+    "workers.fill={a = 1.0}",
+    "workers.decimal=comma",
+)
 OF_MOMENTS = ("learner.rounds=3",)
 OF_INTEGERS = ("privacy.arithmetic=integers", "privacy.modulus_bits=20", "privacy.sum_range=8")
 # These are nothing without an encoder that bounds a norm, or need another policy.
@@ -233,6 +239,7 @@ def test_every_key_is_on_one_of_the_three_lists() -> None:
         *OTHER_DRAWS_OF_AN_ENCODER,
         *OF_OTHER_TASKS,
         *OF_OWN_FILES,
+        *OF_TABLES,
         *OF_INTEGERS,
         *OF_MOMENTS,
     )

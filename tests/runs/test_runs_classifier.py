@@ -128,6 +128,8 @@ def test_what_is_stored_for_it_is_what_was_declared(small: Scenario, tmp_path: P
         "width": 4,
         "feature_names": [],
         "image_shape": None,
+        "columns": [],
+        "decimal": "point",
     }
     for name, value in (("lower", -1.0), ("upper", 2.0)):
         assert torch.equal(one["rows"][name], two["rows"][name])

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from airmixml import Scenario, run
-from airmixml.streams import Secret
+from airmixml import Scenario, run, streams
 
 NOISY = {"seconds", "run_dir"}  # of the training on noisy sums; and where it was written
 
@@ -34,7 +34,7 @@ def plain(stored: Any) -> Any:
 def test_files_do_not_tell_which_row_was_there(
     ordinary: str, odd: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Secret, "__init__", lambda self: setattr(self, "_key", bytes(32)))
+    monkeypatch.setattr(streams, "secrets", SimpleNamespace(token_bytes=bytes))
     found = []
     for world, row in (("one", ordinary), ("two", odd)):
         monkeypatch.chdir(tmp_path)

@@ -5,7 +5,7 @@ descend the loss that belongs to it, whose gradient is x (mean(s) - l)^T for all
 """
 
 import math
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -24,6 +24,9 @@ class Link:
     name: str = "identity"
     logits: bool = False
     rounds_share: float = 0.5
+
+    def __reduce__(self) -> tuple[Any, ...]:  # a copy, here or in another process, is the same link
+        return link_named, (self.name,)
 
     def mean(self, scores: Doubles) -> Doubles:
         """Return what is expected; samples x outputs."""
@@ -72,3 +75,8 @@ SOFTMAX: Final = Softmax()
 LOGISTIC: Final = Logistic()
 LINKS: Final = {link.name: link for link in (IDENTITY, SOFTMAX, LOGISTIC)}
 """By name."""
+
+
+def link_named(name: str) -> Link:
+    """Return the link of that name."""
+    return LINKS[name]
