@@ -51,7 +51,8 @@ def in_runs(inputs: int, count: int) -> torch.Tensor:
     runs = max(1, round(count / _RUN))
     middles = (torch.arange(runs) + 0.5) * (inputs / runs)
     around = (middles - _RUN / 2.0).long()[:, None] + torch.arange(_RUN)
-    return torch.unique(around.clamp(0, inputs - 1))
+    symbols: torch.Tensor = around.clamp(0, inputs - 1).unique()
+    return symbols
 
 
 def _balanced(at_probes: np.ndarray, seconds: np.ndarray, shares: np.ndarray) -> np.ndarray:
