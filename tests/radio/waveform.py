@@ -82,7 +82,10 @@ class Crowd:
             gain = of_slot * turned * (comes <= first / self._symbols)
             block = np.concatenate([np.ones((len(data), 1)), np.zeros((len(data), has.silence_symbols)), data], axis=1)
             parts = [slice(start, start + _AT_ONCE) for start in range(0, len(data), _AT_ONCE)]
-            alone = [_sampled(has, block[some], gain[some], hertz[some], delays[some], rng) for some in parts]
+            ends = self._normal()
+            alone = [
+                _sampled(has, block[some], gain[some], hertz[some], delays[some], ends[some], rng) for some in parts
+            ]
             self.blocks.append(np.concatenate(alone))
 
     def receive(self, who: NDArray[np.int_]) -> Complex:
@@ -109,7 +112,9 @@ class Crowd:
         return np.asarray(np.sqrt(10.0 ** (nmse_db / 10.0) / 2.0) * (self._normal() + 1j * self._normal()))
 
 
-def _sampled(has: Hardware, block: Doubles, gain: Complex, hertz: Doubles, delays: Doubles, rng: Generator) -> Complex:
+def _sampled(
+    has: Hardware, block: Doubles, gain: Complex, hertz: Doubles, delays: Doubles, ends: Doubles, rng: Generator
+) -> Complex:
     """Return what the server samples of a block of each worker alone, one number a symbol; workers x symbols of it."""
     workers, symbols = block.shape
     length = next_fast_len(SAMPLES * (symbols + 2 * MARGIN))
@@ -128,7 +133,11 @@ def _sampled(has: Hardware, block: Doubles, gain: Complex, hertz: Doubles, delay
         steps = rng.standard_normal((workers, length)) * np.sqrt(2.0 * np.pi * has.phase_noise_hz / (SAMPLES * RATE))
         walk = np.cumsum(steps, axis=1)
         start = np.argmin(np.abs(seconds))
-        phases += walk - walk[:, start : start + 1]
+        walk -= walk[:, start : start + 1]
+        # A Wiener process with another end: what it lacks there is missing in proportion to time.
+        missing = np.sqrt(2.0 * np.pi * has.phase_noise_hz * (seconds[-1] - seconds[start])) * ends - walk[:, -1]
+        walk += missing[:, None] * np.clip((seconds - seconds[start]) / (seconds[-1] - seconds[start]), 0.0, 1.0)
+        phases += walk
     waveforms *= np.exp(1j * phases)
     matched = np.sqrt(raised_cosine_spectrum(fftfreq(length, d=1.0 / SAMPLES), has.roll_off))
     return np.asarray(SAMPLES * ifft(fft(waveforms, axis=1) * matched, axis=1)[:, places])
