@@ -8,11 +8,8 @@ from symbol_by_symbol import receive_symbol_by_symbol
 
 from airmixml import Scenario, Speed
 from airmixml.data import DataSet
-from airmixml.impairments.timing import smears
 from airmixml.radio import simulate_blocks
 from airmixml.radio.draws import AirSetting, draw_slots
-from airmixml.radio.off_time import in_runs
-from airmixml.radio.senders import make_sender
 from airmixml.workers import Population
 
 SLOTS, SCHEDULED, WORKERS = 600, 4, 24
@@ -165,11 +162,7 @@ def test_both_paths_have_the_same_distribution(air: str, moments: bool) -> None:
     seed = 1 if air == "noise floor" else 2
     received, plan = by_reference(scenario(*AIRS[air], moments=moments, seed=seed), 7, moments=moments)
     agree(fast - fast_plan, received.real - plan, plan)
-    asked = scenario(*AIRS[air], moments=moments, seed=1)
-    probed = make_sender(asked, data()[0], torch.device("cpu")).probed_symbols()
-    if smears(asked.air) and not moments:
-        probed = in_runs(probed)
-    across = (received[:, probed.numpy()].imag ** 2).mean(axis=1)
+    across = (received[:, : 55 if moments else 10].imag ** 2).mean(axis=1)
     assert np.median(measured) == pytest.approx(np.median(across), rel=0.35)
 
 
@@ -181,9 +174,8 @@ HELD = {
     "ofdm, timing": 0.12,
     "all, ofdm": 0.12,
     "all": 0.25,
-    "speed": 0.2,
 }
-PER_PIECE = ("phase noise",)  # drawn for each piece, so that no two layouts share them
+PER_PIECE = ("phase noise", "speed")  # drawn for the pieces of a block, so that no two layouts share them
 
 
 @pytest.mark.parametrize("air", [name for name in AIRS if name not in PER_PIECE])

@@ -1,22 +1,28 @@
 """How the symbols of a slot are laid out: blocks, each with its pilots, and pieces over which gains stay put.
 
 A block lasts until the next resynchronisation, or as long as a moving worker's channel does. Within a block phases
-drift; the fast path holds them for a *piece*, in whose middle they are right. Pieces are short enough for a root mean
-square drift of at most 0.2 rad from end to end, so an error of 0.06 rad.
+drift; the fast path holds them for a *piece*, as they are at the time when the mean square of their drift is its mean
+over the piece. Pieces are short enough for a root mean square drift of at most 0.15 rad from end to end, and a block
+has four or more of them unless it drifts by less than 0.03 rad: then the mean square of what drifting makes of a sum
+is right within 5 %.
 
 With OFDM a block has a pilot on every cluster of subcarriers. Between pilots, a few OFDM symbols at a time (as many as
-a piece may last) are filled cluster by cluster, so that a piece is what such a run sends on one cluster.
+a piece may last) are filled cluster by cluster, so that a piece is what such a run sends on one cluster. Where workers
+are off time, phases fall along a cluster: then a piece is half of one, held where the square of that is right.
+
+Gains are drawn for pilots as for pieces, at their own time: a pilot is a piece without data (``with_pilots``), so that
+no impairment has to know of pilots, and what drifts has drifted by then.
 
 Phases that drift apart leave less of a sum: E exp(j phi(t)) falls from the start of a block on. A pilot tells the mean
-gain there; a server built for a class of hardware knows what follows from how large drifts are (``expected_drift``):
-exp(-(2 pi s t)^2 / 2) for carrier offsets of s Hz, exp(-pi w t) for phase noise of linewidth w, J_0(2 pi f_D t) for
-workers that move.
+gain at its time; a server built for a class of hardware knows what follows from how large drifts are, by
+``expected_drift``: exp(-(2 pi s t)^2 / 2) for carrier offsets of s Hz, exp(-pi w t) for phase noise of linewidth w,
+J_0(2 pi f_D t) for workers that move.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Final
+from typing import Final, Self
 
 import numpy as np
 from scipy.special import j0
@@ -26,7 +32,9 @@ from airmixml.scenario import Scenario
 from airmixml.scenario.air import Air
 from airmixml.scenario.waveform import SYMBOLS_PER_SECOND
 
-_DRIFT_RADIANS: Final = 0.2
+_DRIFT_RADIANS: Final = 0.15
+_LITTLE_DRIFT_RADIANS: Final = 0.03
+_PIECES_OF_A_DRIFT: Final = 4
 _MOST_PIECES_PER_BLOCK: Final = 64
 
 
@@ -36,10 +44,13 @@ class Frame:
 
     lengths: tuple[int, ...]  #: data symbols of each piece
     blocks: tuple[int, ...]  #: the block of each piece
-    seconds: tuple[float, ...]  #: middle of each piece, counted from the resynchronisation at the start of its block
+    #: time at which each piece is held, about its middle, counted from the resynchronisation at the start of its block
+    seconds: tuple[float, ...]
     overhead_symbols: int  #: pilots, guards and the like of the whole slot
     clusters: tuple[int, ...] = ()  #: the cluster of subcarriers of each piece; all 0 on a single carrier
-    hertz: tuple[float, ...] = ()  #: middle of each piece in frequency, from the carrier; all 0 on a single carrier
+    hertz: tuple[float, ...] = ()  #: frequency of each piece, from the carrier; all 0 on a single carrier
+    pilot_seconds: float = 0.0  #: middle of the pilots of a block, counted like ``seconds``
+    pilot_hertz: tuple[float, ...] = ()  #: middle of the pilot of each cluster in frequency
 
     @property
     def pieces(self) -> int:
@@ -58,7 +69,7 @@ class Frame:
 
     @property
     def first_pieces(self) -> list[int]:
-        """The first piece of each block, next to its pilot."""
+        """The first piece of each block."""
         return [piece for piece, block in enumerate(self.blocks) if piece == 0 or block != self.blocks[piece - 1]]
 
     @cached_property
@@ -68,18 +79,29 @@ class Frame:
         number = {place: pilot for pilot, place in enumerate(dict.fromkeys(places))}
         return tuple(number[place] for place in places)
 
-    @cached_property
-    def pilot_pieces(self) -> list[int]:
-        """The first piece of each pilot, next to it."""
-        first: dict[int, int] = {}
-        for piece, pilot in enumerate(self.pilots):
-            first.setdefault(pilot, piece)
-        return list(first.values())
-
     @property
     def pilot_count(self) -> int:
         """How many pilots a slot has: one per block and cluster."""
-        return len(self.pilot_pieces)
+        return max(self.pilots) + 1
+
+    @cached_property
+    def with_pilots(self) -> Self:
+        """The same slot with its pilots as pieces of no length, before the others of their block."""
+        clusters, hertz = self.clusters or (0,) * self.pieces, self.hertz or (0.0,) * self.pieces
+        pieces = list(zip(self.blocks, self.lengths, self.seconds, clusters, hertz, strict=True))
+        pilots = [
+            (block, 0, self.pilot_seconds, cluster, self.pilot_hertz[cluster] if self.hertz else 0.0)
+            for block, cluster in dict.fromkeys(zip(self.blocks, clusters, strict=True))
+        ]
+        order = sorted([*pilots, *pieces], key=lambda row: row[0])  # which leaves pilots first in their block
+        blocks, lengths, seconds, clusters, hertz = zip(*order, strict=True)
+        return replace(self, blocks=blocks, lengths=lengths, seconds=seconds, clusters=clusters, hertz=hertz)
+
+    @cached_property
+    def pieces_then_pilots(self) -> list[int]:
+        """Where ``with_pilots`` has each piece, and then each pilot."""
+        lengths = self.with_pilots.lengths
+        return sorted(range(len(lengths)), key=lambda place: lengths[place] == 0)
 
     @property
     def longest_block(self) -> int:
@@ -94,7 +116,7 @@ def frame_of(air: Air, symbols: int, *, piece_symbols: int = 0) -> Frame:
         return Frame(lengths=(symbols,), blocks=(0,), seconds=(0.0,), overhead_symbols=0)
     if air.waveform == "ofdm":
         return _ofdm_frame(air, symbols, held=not piece_symbols)
-    overhead = air.block_overhead_symbols
+    overhead, of_pilots = air.block_overhead_symbols, air.estimation_pilots + air.pilot_symbols / 2.0
     before = overhead - air.guard_symbols - air.ringing_symbols
     fitting = air.block_seconds * SYMBOLS_PER_SECOND
     per_block = symbols if math.isinf(fitting) else min(symbols, int(fitting) - overhead)
@@ -108,12 +130,14 @@ def frame_of(air: Air, symbols: int, *, piece_symbols: int = 0) -> Frame:
             length = min(most, left - first)
             lengths.append(length)
             blocks.append(block)
-            seconds.append((before + first + length / 2.0) / SYMBOLS_PER_SECOND)
+            begin, end = ((before + symbol) / SYMBOLS_PER_SECOND for symbol in (first, first + length))
+            seconds.append(air.mean_drift_seconds(begin, end))
     return Frame(
         lengths=tuple(lengths),
         blocks=tuple(blocks),
         seconds=tuple(seconds),
         overhead_symbols=block_count * overhead,
+        pilot_seconds=of_pilots / SYMBOLS_PER_SECOND,
     )
 
 
@@ -131,16 +155,20 @@ def _ofdm_frame(air: Air, symbols: int, *, held: bool) -> Frame:
         in_block = min(per_block, in_all - block * per_block)
         for first in range(0, in_block, run):
             steps = min(run, in_block - first)
-            for cluster, (subcarrier, width) in enumerate(zip(grid.firsts, grid.widths, strict=True)):
+            begin, end = ((grid.pilots + step) * grid.seconds for step in (first, first + steps))
+            for cluster, subcarrier, width in _parts_of_clusters(air):
                 length = min(width * steps, left)
                 left -= length
+                place = np.arange(length)  # subcarrier by subcarrier, one OFDM symbol after the other
+                when = (grid.pilots + first + place // width + 0.5) * grid.seconds
+                where = grid.hertz(subcarrier) + (grid.hertz(1) - grid.hertz(0)) * (place % width)
                 if held and length:
-                    middle = grid.pilots + first + steps / 2.0
-                    rows.append((length, block, middle * grid.seconds, cluster, grid.centres_hz[cluster]))
-                elif length:
-                    for place in range(length):  # subcarrier by subcarrier, one OFDM symbol after the other
-                        when = (grid.pilots + first + place // width + 0.5) * grid.seconds
-                        rows.append((1, block, when, cluster, grid.hertz(subcarrier + place % width)))
+                    off = where - grid.centres_hz[cluster]
+                    hertz_off = math.copysign(math.sqrt(np.square(off).mean()), off.sum())
+                    at = grid.centres_hz[cluster] + (hertz_off if width < grid.widths[cluster] else off.mean())
+                    rows.append((length, block, air.mean_drift_seconds(begin, end), cluster, float(at)))
+                else:
+                    rows += [(1, block, *at) for at in zip(when, [cluster] * length, where, strict=True)]
     lengths, blocks, seconds, clusters, hertz = zip(*rows, strict=True)
     on_air = in_all * grid.length + block_count * (grid.pilots * grid.length + grid.guard)
     return Frame(
@@ -150,19 +178,30 @@ def _ofdm_frame(air: Air, symbols: int, *, held: bool) -> Frame:
         overhead_symbols=on_air - symbols,
         clusters=clusters,
         hertz=hertz,
+        pilot_hertz=grid.centres_hz,
+        pilot_seconds=(grid.pilots - grid.server_pilots / 2.0) * grid.seconds,
     )
+
+
+def _parts_of_clusters(air: Air) -> list[tuple[int, int, int]]:
+    """Return cluster, first subcarrier and width of what is filled one after the other: clusters, or halves of them."""
+    parts = []
+    for cluster, (first, width) in enumerate(zip(air.grid.firsts, air.grid.widths, strict=True)):
+        lower = -(-width // 2) if air.timing_offset_symbols else width
+        parts += [(cluster, first, lower), (cluster, first + lower, width - lower)]
+    return [part for part in parts if part[2]]
 
 
 def _pieces_per_block(air: Air, seconds: float) -> int:
     """Return how many pieces keep the drift within each small."""
-    needed = math.ceil(math.sqrt(air.squared_drift(seconds)) / _DRIFT_RADIANS)
-    return max(1, min(_MOST_PIECES_PER_BLOCK, needed))
+    radians = math.sqrt(air.squared_drift(seconds))
+    least = _PIECES_OF_A_DRIFT if radians > _LITTLE_DRIFT_RADIANS else 1
+    return max(least, min(_MOST_PIECES_PER_BLOCK, math.ceil(radians / _DRIFT_RADIANS)))
 
 
 def expected_drift(scenario: Scenario, frame: Frame) -> Doubles:
-    """Return the expected mean gain of each piece over that of the piece beside its pilot; shape pieces."""
-    seconds = np.array(frame.seconds)
-    at_pilot = seconds[np.array(frame.pilot_pieces)[np.array(frame.pilots)]]
+    """Return the expected mean gain of each piece over that of its pilot; shape pieces."""
+    seconds, at_pilot = np.array(frame.seconds), np.array([frame.pilot_seconds])
     return np.asarray(_expected(scenario, seconds) / _expected(scenario, at_pilot))
 
 

@@ -141,34 +141,50 @@ class SeatGains:
     def parts(self) -> list[slice]:
         """Seats that are drawn at once: all, or some of a slot that has too many."""
         draws = self.draws
-        per_seat = len(draws.slots) * draws.frame.pieces
+        per_seat = len(draws.slots) * draws.frame.with_pilots.pieces
         at_once = draws.scheduled if len(draws.slots) > 1 else max(1, _GAINS_AT_ONCE // per_seat)
         return [slice(first, first + at_once) for first in range(0, draws.scheduled, at_once)]
 
     def of(self, seats: slice) -> torch.Tensor:
         """Return g of one of the ``parts``; slots x seats x pieces, or x 1 where all pieces are alike; complex128."""
-        return self._all if len(self.parts) == 1 else draw_gains(self.scenario, self.draws.some(seats))
+        return self.with_pilots(seats)[:, :, : self.draws.frame.pieces]
+
+    def of_pilots(self, seats: slice) -> torch.Tensor:
+        """Return g of one of the ``parts`` at the time of each pilot; slots x seats x pilots; complex128."""
+        frame, gains = self.draws.frame, self.with_pilots(seats)
+        return gains.expand(-1, -1, frame.pieces + frame.pilot_count)[:, :, frame.pieces :]
+
+    def with_pilots(self, seats: slice) -> torch.Tensor:
+        """Return g of one of the ``parts`` in every piece and then at every pilot, or x 1 where all are alike."""
+        return self._all if len(self.parts) == 1 else self._draw(self.draws.some(seats))
 
     def at(self, slot: torch.Tensor, seat: torch.Tensor) -> torch.Tensor:
-        """Return g of single seats, given by slot and seat (shape seats); seats x pieces, or x 1; complex128."""
+        """Return g of single seats, given by slot and seat (shape seats); as ``with_pilots``, seats x pieces."""
         if len(self.parts) == 1:
             return self._all[slot, seat]
-        width = self.draws.frame.pieces
+        width = self.draws.frame.with_pilots.pieces
         found = torch.empty((len(slot), width), dtype=torch.complex128, device=slot.device)
         for part in self.parts:
             here = (seat >= part.start) & (seat < part.stop)
             if bool(here.any()):
-                found[here] = self.of(part)[slot[here], seat[here] - part.start].expand(-1, width)
+                found[here] = self.with_pilots(part)[slot[here], seat[here] - part.start].expand(-1, width)
         return found
 
     @cached_property
     def peaks(self) -> torch.Tensor:
-        """The largest abs(g)^2 of each seat in any piece; slots x scheduled."""
-        return torch.cat([self.of(seats).abs().square().amax(dim=2) for seats in self.parts], dim=1)
+        """The largest abs(g)^2 of each seat in any piece or pilot, which silence takes along; slots x scheduled."""
+        return torch.cat([self.with_pilots(seats).abs().square().amax(dim=2) for seats in self.parts], dim=1)
 
     @cached_property
     def _all(self) -> torch.Tensor:
-        return draw_gains(self.scenario, self.draws)
+        return self._draw(self.draws)
+
+    def _draw(self, draws: SeatDraws) -> torch.Tensor:
+        """Draw pieces and pilots together, in the order of time, and put pilots last."""
+        gains = draw_gains(self.scenario, replace(draws, frame=draws.frame.with_pilots))
+        if gains.shape[2] == 1:
+            return gains
+        return gains[:, :, torch.tensor(draws.frame.pieces_then_pilots, device=gains.device)]
 
 
 def draw_gains(scenario: Scenario, draws: SeatDraws) -> torch.Tensor:

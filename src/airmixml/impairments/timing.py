@@ -69,6 +69,14 @@ def timing_filters(roll_off: float, largest: float) -> Doubles:
     return np.asarray(every[:terms])
 
 
+@lru_cache(maxsize=16)
+def equalised_filters(air: Air) -> Doubles:
+    """Return c_jm followed by the equaliser, away from the ends of a block; of the same shape, which is wide enough."""
+    filters = timing_filters(air.roll_off, air.timing_offset_symbols)
+    cut = slice(_REACH, -_REACH)
+    return np.array([np.convolve(taps, _inverse_filter(air))[cut] for taps in filters])
+
+
 @lru_cache(maxsize=64)
 def expansion_backoff(roll_off: float, largest: float) -> float:
     """Return what keeps the expansion from amplifying any vector, 1 or a few thousandths less.

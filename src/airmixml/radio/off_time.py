@@ -1,16 +1,13 @@
 """The sum of workers that are off time by fractions of a symbol; ``impairments.timing`` has the mathematics."""
 
 from functools import partial
-from typing import Final
 
 import torch
 
 from airmixml.impairments.frame import Frame
-from airmixml.impairments.timing import expansion_backoff, filter_blocks, polynomials, timing_filters
+from airmixml.impairments.timing import equalised_filters, expansion_backoff, filter_blocks, polynomials, timing_filters
 from airmixml.scenario import Air
 from airmixml.workers.payloads import Places
-
-_RUN: Final = 8
 
 
 def mix_off_time(
@@ -26,9 +23,11 @@ def mix_off_time(
 
     ``mix`` adds up workers that are on time (``Payload.weighted_sums``). Offsets, in units of the largest, are slots x
     scheduled, weights slots x scheduled x pieces. ``places`` may ask for some symbols alone: then only those and what
-    is heard in them is added up.
+    is heard in them is added up, and they are as the server's equaliser leaves them.
     """
-    filters = torch.from_numpy(timing_filters(air.roll_off, air.timing_offset_symbols)).to(weights.device)
+    some = places.symbols is not None
+    taps_of_terms = equalised_filters(air) if some else timing_filters(air.roll_off, air.timing_offset_symbols)
+    filters = torch.from_numpy(taps_of_terms).to(weights.device)
     heard = None if places.symbols is None else _heard_in(places.symbols, filters.shape[1] // 2, frame)
     mixed = torch.zeros((), device=weights.device)
     factors = expansion_backoff(air.roll_off, air.timing_offset_symbols) * torch.stack(
@@ -42,15 +41,6 @@ def mix_off_time(
         else:
             mixed = mixed + torch.nn.functional.pad(one, (0, 1))[:, heard[1]] @ taps.to(one.dtype)
     return torch.as_tensor(mixed)
-
-
-def in_runs(symbols: torch.Tensor) -> torch.Tensor:
-    """Return about as many symbols out of as many as these have before their last, in runs of eight.
-
-    What is heard in a run is little more than the run itself, while all symbols together are heard in every eighth.
-    """
-    every = torch.arange(int(symbols[-1]) + 1, device=symbols.device)
-    return every[(every // _RUN) % max(1, round(len(every) / len(symbols))) == 0]
 
 
 def _heard_in(symbols: torch.Tensor, reach: int, frame: Frame) -> tuple[torch.Tensor, torch.Tensor]:

@@ -22,7 +22,8 @@ from airmixml.impairments.frame import Frame, expected_drift, frame_of
 from airmixml.impairments.timing import draw_offsets, equalise, expansion_backoff, noise_gain, pilot_gain, smears
 from airmixml.radio.draws import AirSetting, SlotTensors
 from airmixml.radio.noise import Noise
-from airmixml.radio.off_time import in_runs, mix_off_time
+from airmixml.radio.off_time import mix_off_time
+from airmixml.radio.probes import Probes, probes_of
 from airmixml.radio.recoverable import check_recoverable
 from airmixml.radio.residual_noise import ResidualNoise
 from airmixml.radio.transmitters import TransmitterErrors, kept_of_pilots
@@ -45,8 +46,8 @@ class Imperfections:
     frame: Frame
     source: SlotWords  # that all of it is drawn from
     divisor: torch.Tensor  # mean gain that the server divided by, complex; slots x pieces, or x 1
-    probed: torch.Tensor  # symbols on which it measures what arrives a quarter turn off
-    across: torch.Tensor  # that, without noise; slots x probed symbols
+    probes: Probes  # symbols on which it measures what arrives a quarter turn off
+    across: torch.Tensor  # that, without noise, as the equaliser leaves it; slots x probed symbols
     errors: TransmitterErrors  # what transmitters do that is not computed symbol by symbol
     residual: ResidualNoise | None  # what the noise and masks of workers leave, where they bring some
 
@@ -121,9 +122,7 @@ def arrive(setting: AirSetting, payload: Payload, index: torch.Tensor, drawn: Sl
     frame, air = frame_of(scenario.air, setting.signal.symbols), scenario.air
     source = slot_words(setting.streams, "air", device)
     divisor = _divisor(setting, frame, drawn, slots, source)
-    probed = payload.probed_symbols().to(device)
-    if smears(air) and not setting.signal.moments:
-        probed = in_runs(probed)
+    probes = probes_of(air, frame, payload, device)
     clean: torch.Tensor | None = None
     across = torch.zeros((), device=device)
     errors, masking = TransmitterErrors(setting, payload), setting.masking
@@ -147,14 +146,14 @@ def arrive(setting: AirSetting, payload: Payload, index: torch.Tensor, drawn: Sl
         some = add_up(weights=turned.real, places=Places(frame.lengths, None, index.shape[1]))
         clean = some if clean is None else clean + some
         if bool(turned.imag.any()):  # nothing arrives a quarter turn off where phases are right
-            across = across + add_up(weights=turned.imag, places=Places(frame.lengths, probed, index.shape[1]))
+            across = across + add_up(weights=turned.imag, places=Places(frame.lengths, probes.symbols, index.shape[1]))
     assert clean is not None
     imperfections = Imperfections(
         frame=frame,
         source=source,
         divisor=divisor,
-        probed=probed,
-        across=across.expand(len(slots), len(probed)),
+        probes=probes,
+        across=across.expand(len(slots), len(probes.symbols)),
         errors=errors,
         residual=residual,
     )
@@ -182,13 +181,13 @@ def _measured(
     received = torch.addcmul(clean, normals.to(clean.dtype), scales[0].to(clean.dtype), out=place)
     if there.residual is not None:
         received = received + _left(there.residual, drawn, there, slots, _RESIDUAL).to(received.dtype)
-    probed_scale = scales[1] if frame.pieces == 1 else scales[1][:, there.probed]
-    across = there.across + probed_scale * _normals(there.source, slots, len(there.probed), _QUADRATURE)
+    probed, amplified = there.probes.symbols, noise_gain(air) if smears(air) else 1.0
+    probed_scale = math.sqrt(amplified) * (scales[1] if frame.pieces == 1 else scales[1][:, probed])
+    across = there.across + probed_scale * _normals(there.source, slots, len(probed), _QUADRATURE)
     received, across, least = convert_received(air, received, across)
-    variance, snr = across.square().mean(dim=1).clamp(min=least), None
+    variance, snr = there.probes.mean_square(across).clamp(min=amplified * least), None
     if smears(air):
         clean, received = (equalise(each, air, frame) for each in (clean, received))
-        variance = noise_gain(air) * variance
     if there.residual is not None:
         # Noise probes are drawn as a slot of the same gains without data, of which only so many symbols are sent.
         symbols = setting.signal.symbols
@@ -214,8 +213,6 @@ def _divisor(setting: AirSetting, frame: Frame, drawn: SlotTensors, slots: range
         # How many tossed heads must not be divided out, and shows in a pilot as a gain does.
         return torch.ones((len(slots), 1), dtype=torch.complex128, device=source.device)
     at_pilots = estimate_mean_gain(setting, frame, drawn, _deviation(setting, drawn), slots, source)
-    if frame.pieces == 1:
-        return at_pilots
     drift = torch.from_numpy(expected_drift(setting.scenario, frame)).to(source.device)
     return at_pilots[:, torch.tensor(frame.pilots, device=source.device)] * drift
 
@@ -246,12 +243,11 @@ def estimate_mean_gain(
     assert gains is not None
     mean = torch.zeros((), dtype=torch.complex128, device=source.device)
     for seats in gains.parts:
-        beside_pilots = gains.of(seats).expand(-1, -1, frame.pieces)[:, :, frame.pilot_pieces]
         shares = drawn.ratios[:, seats] * kept_of_pilots(setting, frame, drawn.power_watts[:, seats])
         if smears(air):
             backoff = expansion_backoff(air.roll_off, air.timing_offset_symbols)
             shares = backoff * shares * pilot_gain(air, draw_offsets(gains.draws.some(seats)))
-        mean = mean + (shares[:, :, None] * beside_pilots).sum(dim=1)
+        mean = mean + (shares[:, :, None] * gains.of_pilots(seats)).sum(dim=1)
     error = deviation / math.sqrt(setting.pilot_energy / frame.pilot_count)
     seen = mean + error[:, None] * pilot_normals(source, slots, frame.pilot_count)
     return trusted_gain(seen, 2.0 * error.square()[:, None])

@@ -86,10 +86,11 @@ class Moments(PoolPayload):
         return Part(inputs, self.norm**2, inputs), with_label
 
     def probed_symbols(self) -> torch.Tensor:
-        """Return the products of every 32nd number with itself and those after it."""
+        """Return the products of 32 numbers, spread over all, with themselves and those after them."""
         import torch
 
-        return torch.from_numpy(np.flatnonzero(self._pairs[0] % _PROBED_ROWS == 0))
+        every = max(1, self.signal.features // _PROBED_ROWS)
+        return torch.from_numpy(np.flatnonzero(self._pairs[0] % every == every // 2))
 
     @cached_property
     def largest_symbols(self) -> torch.Tensor:

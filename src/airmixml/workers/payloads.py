@@ -31,7 +31,8 @@ Vectors = NDArray[np.floating]
 NUMBERS_AT_ONCE: Final = 1 << 25
 """Bounds the memory: so many numbers of products or Gram matrices are formed at once."""
 
-_PROBED_EVERY: Final = 11  # prime to the width of images, so that no column is left out
+_PROBED_AT_LEAST: Final = 32
+_PROBED_EVERY: Final = 11  # neighbouring pixels are alike; prime to the width of images, so that no column is left out
 _SHORTEST: Final = 1e-300  # stands for the length of a vector of zeros
 _MOST_IN_FLOAT32: Final = 128  # workers of a simulation, which protects nobody: twice as fast
 
@@ -163,10 +164,11 @@ class Payload:
         return weights, list(places.lengths) if weights.shape[2] > 1 else [self.signal.symbols]
 
     def probed_symbols(self) -> torch.Tensor:
-        """Return the symbols on which a server measures noise: every eleventh, as neighbouring pixels are alike."""
+        """Return the symbols on which a server measures noise: every eleventh, or 32 and more of fewer."""
         import torch
 
-        return torch.arange(0, self.signal.input_symbols, _PROBED_EVERY)
+        every = min(_PROBED_EVERY, max(1, self.signal.input_symbols // _PROBED_AT_LEAST))
+        return torch.arange(every // 2, self.signal.input_symbols, every)
 
     @property
     def in_any_order(self) -> bool:
