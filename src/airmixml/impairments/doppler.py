@@ -15,7 +15,8 @@ from scipy.special import j0
 
 from airmixml.arrays import Doubles
 from airmixml.impairments.fading_floor import fades, largest_ratio, weakest_fading
-from airmixml.impairments.gains import GaussianError, Impairment, SeatDraws
+from airmixml.impairments.gain_laws import GaussianError
+from airmixml.impairments.gains import Impairment, SeatDraws
 from airmixml.scenario import Scenario
 
 _FIRST_ZERO: Final = 2.404825557695773  # of J_0
@@ -87,12 +88,11 @@ class Doppler(Impairment):
         mean, variance = self._mean_and_variance()
         return (mean + largest_ratio(self.scenario, variance, failure)) ** 2
 
-    def gaussian_error(self) -> GaussianError | None:
-        """Return m and the variance of what is added to it at the weakest channel; None where that has no floor."""
-        if not fades(self.scenario):
+    def law(self) -> GaussianError | None:
+        """Return m and the largest variance of what is added to it; None where channels have no floor."""
+        if not (fades(self.scenario) and weakest_fading(self.scenario)):
             return None
-        floor, (mean, variance) = weakest_fading(self.scenario), self._mean_and_variance()
-        return GaussianError(mean, variance / floor) if floor else None
+        return GaussianError(*self._mean_and_variance(), over_fading=True, drawn="piece")
 
     def _mean_and_variance(self) -> tuple[float, float]:
         furthest = 2.0 * math.pi * self.doppler_hz * self.scenario.air.block_seconds

@@ -31,7 +31,7 @@ from airmixml.privacy import (
     state_privacy,
 )
 from airmixml.privacy.adversaries import Everyone
-from airmixml.privacy.evaluation import least_epsilon, refusal
+from airmixml.privacy.evaluation import least_epsilon, left_of, refusal
 from airmixml.privacy.mechanism import accountant_named
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import CentringSlot, with_centring
@@ -79,12 +79,12 @@ class Question:
         count, (adversary, accountant) = point
         design, adjacency, delta = self.design.with_slots(count, self.rounds), self.adjacency, self.slots_delta
         try:
-            value, _ = least_epsilon(design, adversary, accountant, adjacency=adjacency, delta=delta)
+            value, view = least_epsilon(design, adversary, accountant, adjacency=adjacency, delta=delta)
         except PrivacyError:
             return math.nan
         if self.centring is None or math.isnan(value):
             return value
-        return self.centring.joined(value, delta, adversary.name, accountant, adjacency)
+        return self.centring.joined(value, left_of(delta, view), adversary.name, accountant, adjacency)
 
     def answers(
         self, adversaries: Sequence[Adversary], engine: Engine | None, accountants: Sequence[str]
@@ -134,7 +134,8 @@ class Account(Question):
         strongest = self.typical_slots * float(np.average(watts, weights=self.design.counts)) / (max(watts) or 1.0)
         rounding = self.design.fact(facts.WorkersNoise).rounding
         if rounding is None:
-            return gaussian_epsilon(math.sqrt(strongest) / multiplier, self.delta)
+            failure = self.design.failure_of_gains(self.design.fact(facts.ImperfectAir).gain_failure, "none")
+            return gaussian_epsilon(math.sqrt(strongest) / multiplier, self.delta - failure)
         typical = GaussianSlots(
             squared_shifts=(strongest / multiplier**2,),
             counts=(1,),

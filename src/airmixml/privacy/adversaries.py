@@ -53,7 +53,8 @@ class Server(Adversary):
     def mechanism(self, design: Design, adjacency: str) -> GaussianSlots:
         """The worst worker's own slots, one Gaussian mechanism."""
         known = super().mechanism(design, adjacency)
-        return replace(known, gain_failure=max(known.gain_failure, design.fact(Antennas).failure))
+        failure = design.failure_of_gains(design.fact(Antennas).failure, known.sampling)
+        return replace(known, gain_failure=max(known.gain_failure, failure))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,7 +140,8 @@ class Eavesdropper(HiddenSchedule):
         if design.says(WorkersNoise):
             return Everyone().mechanism(design, adjacency)
         slots = super().mechanism(design, adjacency)
-        return replace(slots, gain_failure=max(slots.gain_failure, design.fact(Transmitters).failure))
+        failure = design.failure_of_gains(design.fact(Transmitters).failure, slots.sampling)
+        return replace(slots, gain_failure=max(slots.gain_failure, failure))
 
     def _moves(self, design: Design, adjacency: str) -> tuple[float, float]:
         largest = design.sensitivity.largest_move

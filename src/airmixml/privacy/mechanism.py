@@ -48,7 +48,8 @@ class GaussianSlots:
     #: Which schedule it is about: a random one, any that keeps the limit, or the one that was drawn.
     given: str = "a random schedule"
     schedule_failure: float = 0.0  #: probability with which a worker is drawn more often than the shifts assume
-    gain_failure: float = 0.0  #: probability with which a worker is received more strongly than the shifts assume
+    #: Probability, a part of delta, with which a worker is received more strongly than the shifts assume.
+    gain_failure: float = 0.0
     hidden_failure: float = 0.0  #: probability with which less noise than the shifts assume hides a worker
     #: Where vectors are rounded to integers, what the shifts leave out; see ``rounded_noise``.
     rounding: Rounding | None = None

@@ -24,12 +24,12 @@ from airmixml.privacy.design import SCHEDULE_FAILURE, Design
 from airmixml.privacy.evaluation import ROUNDING, air_in_words, certified_epsilon, least_epsilon
 from airmixml.privacy.facts import ImperfectAir
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
-from airmixml.privacy.mechanism import GaussianSlots
+from airmixml.privacy.mechanism import GaussianSlots, require
 from airmixml.privacy.paper_bounds import log_binomial, log_sum
 from airmixml.privacy.views import Adversary
 
 FAILURES: Final = ("schedule_failure", "gain_failure", "hidden_failure")
-"""Probabilities beside delta, as statements name them."""
+"""Probabilities with which an assumption fails, as statements name them; that of gains is in delta."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +55,7 @@ class PrivacyStatement:
     schedule_failure: float = 0.0  #: probability, not in delta, with which a worker is drawn more often than assumed
     #: How many times the planned power a worker may be received with; after a run, what was drawn.
     gain_bound: float = 1.0
-    gain_failure: float = 0.0  #: probability, not in delta, with which some worker is received more strongly than that
+    gain_failure: float = 0.0  #: probability, a part of delta, with which the worker is received more strongly
     #: Probability, not in delta, with which less noise hides a worker than assumed, since more of its neighbours
     #: collude.
     hidden_failure: float = 0.0
@@ -67,7 +67,7 @@ class PrivacyStatement:
     @property
     def failure(self) -> float:
         """Probability with which an assumption fails that does not depend on data; it may be added to delta."""
-        return self.schedule_failure + self.gain_failure + self.hidden_failure
+        return self.schedule_failure + self.hidden_failure
 
     @property
     def delta_in_words(self) -> str:
@@ -159,8 +159,10 @@ def state_jointly(statements: Sequence[PrivacyStatement], *, gaussian: bool) -> 
         return first
     exact = gaussian and {(each.accountant, each.delta) for each in statements} == {("gdp", first.delta)}
     if exact:
-        squares = (gaussian_mu(each.epsilon, each.delta) ** 2 for each in statements)
-        epsilon, delta = gaussian_epsilon(math.sqrt(sum(squares)) * (1.0 + ROUNDING), first.delta), first.delta
+        squares = (gaussian_mu(each.epsilon, each.delta - each.gain_failure) ** 2 for each in statements)
+        delta, left = first.delta, first.delta - sum(each.gain_failure for each in statements)
+        require(left > 0.0, f"{count} releases: gains exceed their bounds with more probability than delta = {delta:g}")
+        epsilon = gaussian_epsilon(math.sqrt(sum(squares)) * (1.0 + ROUNDING), left)
     else:
         epsilon, delta = sum(each.epsilon for each in statements), sum(each.delta for each in statements)
     why = f"{count} releases of the same data together: {'their mu^2 add up' if exact else 'basic composition'}"

@@ -147,12 +147,12 @@ class Tally(SlotTotals):
         if rounding is not None:  # tails are cut as for the worst worker, which serves the others too
             noise_watts /= rounding.squared_tilt(self.privacy_against_server.epsilon, delta)
             delta *= 1.0 - SHARE_FOR_TAILS
-        move = self.sensitivity.squared_move(adjacency, "none")
+        move, failure = self.sensitivity.squared_move(adjacency, "none"), self.privacy_against_server.gain_failure
         spent = partial(self.ledger.epsilons, noise_watts=noise_watts, sensitivity=move)
         if self.centring is not None and self.centring.exact:
-            return spent(delta=self.scenario.privacy.delta, spent_mu=self._mean_mu)
+            return spent(delta=self.scenario.privacy.delta - failure, spent_mu=self._mean_mu)
         for_the_mean = 0.0 if self.centring is None else self.centring.epsilon(_EXACT[0], adjacency)
-        return for_the_mean + spent(delta=delta)
+        return for_the_mean + spent(delta=delta - failure + (self.centring.gain_failure if self.centring else 0.0))
 
     @property
     def _rounding(self) -> Rounding | None:

@@ -140,7 +140,7 @@ def _privacy(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
         holder = "per worker with all its rows"
     stated = f"[bold]epsilon {own['epsilon']:.4g}, delta {own['delta']:.3g}[/bold]"
     rows = [("privacy", f"{stated} {holder} ({asked})")]
-    if failure := sum(own.get(name, 0.0) for name in ("schedule_failure", "gain_failure", "hidden_failure")):
+    if failure := sum(own.get(name, 0.0) for name in ("schedule_failure", "hidden_failure")):
         rows.append(("", f"except with probability {failure:.2g}, which may be added to delta"))
     if on_graph := [each["adversary"] for each in statements if each.get("hidden_failure")]:
         rows.append(("", if_uninformed(on_graph)))
