@@ -177,7 +177,7 @@ def test_a_statement_says_what_it_assumes_of_the_air() -> None:
     scenario = IRIS.with_overrides("air.reciprocity_nmse_db=-10", "air.noise_uncertainty_db=3")
     sensitivity = sensitivity_of(scenario, 4, 3)
     planned = planned_design(scenario, sensitivity, received_watts=1e-15)
-    assert planned.fact(facts.ImperfectAir).gain_failure == 1e-4  # a hundredth of delta: a release with a schedule
+    assert planned.fact(facts.ImperfectAir).gain_failure == 2e-4  # a fiftieth of delta: the schedule is hidden
     stated = rehearse(scenario, 4, 3).privacy
     assert stated.gain_failure == 0.0  # gains were drawn
     assert stated.gain_bound < planned.fact(facts.ImperfectAir).gain_bound

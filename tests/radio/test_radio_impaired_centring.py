@@ -70,6 +70,6 @@ def test_the_target_holds_for_every_worker_with_the_mean(air: str, centre: str) 
     tally = rehearse(scenario, 5, 3)
     assert tally.worker_epsilons().max() <= 5.0 * (1 + 1e-9)
     assert tally.privacy.epsilon <= 5.0 * (1 + 1e-9)
-    # That of the mean's slot, whose gains are bounded, not looked at: 0.001 of all workers together.
-    assert tally.privacy.gain_failure == pytest.approx(1e-3 / scenario.workers.count)
+    # That of the mean's slot, whose gains are bounded, not looked at: 0.01 of all workers together.
+    assert tally.privacy.gain_failure == pytest.approx(1e-2 / scenario.workers.count)
     assert "with the slot that estimated the mean" in tally.privacy.why

@@ -8,6 +8,7 @@ import torch
 
 from airmixml.impairments.echoes import Echoes, draw_responses, echoes_of
 from airmixml.impairments.fading_floor import fades, largest_ratio, weakest_fading
+from airmixml.impairments.frame import Frame
 from airmixml.impairments.gain_laws import GaussianError
 from airmixml.impairments.gains import Impairment, SeatDraws
 from airmixml.scenario import Scenario
@@ -78,7 +79,7 @@ class EstimationError(Impairment):
             nmse = 1.0 / (1.0 + self.snr_without_path * draws.path_gain.square())
         return error * (nmse.sqrt()[:, :, None] / fading) + 1.0
 
-    def law(self) -> GaussianError | None:
+    def law(self, frame: Frame | None = None) -> GaussianError | None:
         """Return 1 and the variance of e, of the farthest worker; None where channels have no floor."""
         if not (fades(self.scenario) and weakest_fading(self.scenario)):
             return None
@@ -113,7 +114,7 @@ class ReciprocityError(Impairment):
         """Draw g; slots x scheduled x 1."""
         return draws.complex_normals("reciprocity-error").mul_(math.sqrt(self.nmse)).add_(1.0)
 
-    def law(self) -> GaussianError:
+    def law(self, frame: Frame | None = None) -> GaussianError:
         """Return 1 and the variance of r."""
         return GaussianError(1.0, self.nmse, drawn="slot")
 

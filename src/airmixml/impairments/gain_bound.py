@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from airmixml.impairments.echoes import echoes_of
 from airmixml.impairments.fading_floor import fades, weakest_fading
-from airmixml.impairments.frame import frame_of
+from airmixml.impairments.frame import Frame, frame_of
 from airmixml.impairments.gain_laws import Error, GaussianError, gain_failure_of, joint_bound
 from airmixml.impairments.gains import impairments_of
 from airmixml.scenario import Scenario
@@ -28,22 +28,23 @@ def largest_power_gain(scenario: Scenario, seats: int, symbols: int = 0) -> floa
     impairments = impairments_of(scenario)
     if never_exceeded(scenario):
         return math.prod(float(impairment.largest_power_gain(_RARE)) for impairment in impairments)
+    frame = frame_of(scenario.air, symbols) if symbols else None
     failure = gain_failure_of(scenario) / (1 if scenario.air.antennas == 1 else 2)  # the other half is the antennas'
-    laws = [law_of(impairment) for impairment in impairments]
+    laws = [law_of(impairment, frame) for impairment in impairments]
     others = [impairment for impairment, law in zip(impairments, laws, strict=True) if law is None]
     each = failure / (1 + sum(not _is_certain(impairment) for impairment in others))
-    pieces = _places(scenario, symbols, "piece")
+    pieces = _places(scenario, frame, "piece")
     alone = math.prod(float(impairment.largest_power_gain(each / (seats * pieces))) for impairment in others)
     errors = tuple(law for law in laws if law is not None)
     drawn = (error.drawn for error in errors if isinstance(error, GaussianError))
-    places = max((_places(scenario, symbols, often) for often in drawn), default=1)
+    places = max((_places(scenario, frame, often) for often in drawn), default=1)
     joint = joint_bound(errors, _direct(scenario), weakest_fading(scenario), places, seats / each)
     return alone * joint**2 * (1.0 + _ROUNDING)
 
 
-def law_of(impairment: Any) -> Error | None:
+def law_of(impairment: Any, frame: Frame | None) -> Error | None:
     """Return the law of an impairment's abs(g), if it has one that can be joined with those of others."""
-    return impairment.law() if hasattr(impairment, "law") else None
+    return impairment.law(frame) if hasattr(impairment, "law") else None
 
 
 def never_exceeded(scenario: Scenario) -> bool:
@@ -63,7 +64,7 @@ def _direct(scenario: Scenario) -> float:
     return scenario.radio.rician_k if scenario.radio.fading == "rician" else 0.0
 
 
-def _places(scenario: Scenario, symbols: int, drawn: str) -> int:
+def _places(scenario: Scenario, frame: Frame | None, drawn: str) -> int:
     """Return how many independent draws of a kind a seat has in a slot, with those of the channel behind them.
 
     The chosen one of M antennas is one of M, and the harmonic mean of C clusters is no weaker than the weakest: the law
@@ -71,7 +72,6 @@ def _places(scenario: Scenario, symbols: int, drawn: str) -> int:
     """
     if drawn == "slot":
         return 1
-    frame = frame_of(scenario.air, symbols) if symbols else None
     several = scenario.air.antennas if fades(scenario) else 1
     several *= len(scenario.air.grid.widths) if echoes_of(scenario) is not None else 1
     if frame is None:

@@ -7,6 +7,7 @@ amplifier meet, which is far rarer than any of them is.
 
 import math
 from functools import lru_cache
+from itertools import product
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -16,8 +17,8 @@ from airmixml.arrays import Doubles
 from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Scenario
 
-MOST_OF_RUNS: Final = 1e-3
-SHARE_OF_DELTA: Final = 0.01
+MOST_OF_RUNS: Final = 1e-2
+SHARE_OF_DELTA: Final = 0.02
 _POINTS: Final = 2048
 _RAREST: Final = 1e-40  # probability beyond which a grid need not reach
 _FINEST, _GROWTH, _CELLS = 4e-3, 1.08, 96  # cells of the fading power: relative width of the first, of the next
@@ -30,6 +31,8 @@ class GaussianError(NamedTuple):
     variance: float  # where ``over_fading``, of a channel of mean power
     over_fading: bool = False  # whether e is divided by the channel, which fades
     drawn: str = "piece"  # how often: once in a "slot", a "block" or a "piece"
+    #: Where it grows while a block lasts (and is drawn in "block"): how many pieces have which share of the variance.
+    parts: tuple[tuple[int, float], ...] = ((1, 1.0),)
 
     def deviation(self, fading: float) -> float:
         """Return the deviation of e / mean behind a channel of that power over its mean."""
@@ -90,7 +93,7 @@ class _Law:
 def gain_failure_of(scenario: Scenario) -> float:
     """Return the probability with which some gain of a run may exceed its bound.
 
-    Where the air does not say, one run in a thousand, or less where that would take more than a hundredth of delta.
+    Where the air does not say, one run in a hundred, or less where that would take more than a fiftieth of delta.
     """
     radio, workers = scenario.radio, scenario.workers.count
     others = workers if radio.schedule == "poisson" else radio.scheduled  # see ``Design.failure_of_gains``
@@ -119,7 +122,7 @@ def joint_bound(errors: tuple[Error, ...], direct: float, floor: float, places: 
 def _in_place(errors: tuple[Error, ...], direct: float, floor: float) -> tuple[float, "_Law"]:
     """Return the step of a grid that holds all errors together, and the law of those that differ from place to place.
 
-    The latter is that of one place, in the mean over its fading.
+    The latter is that of one place, in the mean over its fading; a union bound over the pieces of a block.
     """
     reach = math.sqrt(math.log(1.0 / _RAREST))
     longest = sum(
@@ -130,13 +133,18 @@ def _in_place(errors: tuple[Error, ...], direct: float, floor: float) -> tuple[f
     varying = [error for error in errors if isinstance(error, GaussianError) and error.drawn != "slot"]
     if not varying:
         return step, _Law(np.zeros(_POINTS))
-    powers, chances = fading_cells(direct, floor) if any(each.over_fading for each in varying) else ([1.0], [1.0])
-    above = np.zeros(_POINTS)
-    for power, chance in zip(powers, chances, strict=True):
-        law, *others = (_rice(error, float(power), step) for error in varying)
+    powers, chances = np.ones(1), np.ones(1)
+    if any(each.over_fading for each in varying):
+        powers, chances = fading_cells(direct, floor)
+    above, growing = np.zeros(_POINTS), max(varying, key=lambda error: len(error.parts))
+    for (pieces, share), (power, chance) in product(
+        growing.parts, list(zip(powers.tolist(), chances.tolist(), strict=True))
+    ):
+        now = (each._replace(variance=share * each.variance) if each is growing else each for each in varying)
+        law, *others = (_rice(error, power, step) for error in now)
         for other in others:
             law = law.plus(other)
-        above += chance * law.above
+        above += pieces * chance * law.above
     return step, _Law(above)
 
 

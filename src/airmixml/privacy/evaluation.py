@@ -94,12 +94,23 @@ def considered_views(
 
 
 def least_epsilon(
-    design: Design, adversary: Adversary, accountant: str, *, adjacency: str, delta: float, quickly: bool = False
+    design: Design,
+    adversary: Adversary,
+    accountant: str,
+    *,
+    adjacency: str,
+    delta: float,
+    quickly: bool = False,
+    louder: float = 1.0,
 ) -> tuple[float, GaussianSlots]:
-    """Return the least epsilon over the considered views that the accountant treats, and the view that gives it."""
+    """Return the least epsilon over the considered views that the accountant treats, and the view that gives it.
+
+    ``louder`` is a factor in the power that the adversary receives, beside what the design says.
+    """
     found: list[tuple[float, GaussianSlots]] = []
     problems: list[PrivacyError] = []
-    for view in considered_views(design, adversary, accountant, adjacency):
+    for each in considered_views(design, adversary, accountant, adjacency):
+        view = each if louder == 1.0 else each.louder(louder)
         try:
             found.append((certified_epsilon(accountant, view, delta, quickly=quickly), view))
         except PrivacyError as problem:

@@ -97,6 +97,10 @@ class GaussianSlots:
         shifts = tuple(min(squared_tilt * s, _LARGEST_SHIFT) if s else s for s in self.squared_shifts)
         return replace(self, squared_shifts=shifts, rounding=None)
 
+    def louder(self, factor: float) -> Self:
+        """Return the slots where ``factor`` times the power is received over the same noise."""
+        return replace(self, squared_shifts=tuple(min(factor * s, _LARGEST_SHIFT) for s in self.squared_shifts))
+
     def as_drawn(self) -> Self:
         """Return a Poisson schedule of replace-one neighbours as a draw without replacement, whose bounds cover it.
 

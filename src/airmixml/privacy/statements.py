@@ -12,7 +12,7 @@ from one worker to the next.
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -27,6 +27,7 @@ from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.privacy.mechanism import GaussianSlots, require
 from airmixml.privacy.paper_bounds import log_binomial, log_sum
 from airmixml.privacy.views import Adversary
+from airmixml.privacy.what_if import UNCHANGED, epsilons_if_better, receiver_in_words
 
 FAILURES: Final = ("schedule_failure", "gain_failure", "hidden_failure")
 """Probabilities with which an assumption fails, as statements name them; that of gains is in delta."""
@@ -63,11 +64,20 @@ class PrivacyStatement:
     knows: str = ""  #: what the adversary knows, in words
     why: str = ""  #: why this epsilon follows, in words
     target_epsilon: float | None = None  #: the epsilon that was asked for, if the power was set to meet one
+    antennas: int = 0  #: that the adversary's receiver is assumed to have; 0 where they do not matter
+    #: Of the target's statement and the exact one against the server: epsilon if the receiver is better than assumed;
+    #: None where there is none.
+    if_better: dict[str, float | None] = field(default_factory=dict)
 
     @property
     def failure(self) -> float:
         """Probability with which an assumption fails that does not depend on data; it may be added to delta."""
         return self.schedule_failure + self.hidden_failure
+
+    @property
+    def receiver_in_words(self) -> str:
+        """What is assumed of the adversary's receiver, and epsilon if it is better."""
+        return UNCHANGED if self.adversary == "everyone" else receiver_in_words(self.antennas, self.if_better)
 
     @property
     def delta_in_words(self) -> str:
@@ -80,6 +90,7 @@ class PrivacyStatement:
 
     def _repr_html_(self) -> str:
         asked = "" if self.target_epsilon is None else f" (target {self.target_epsilon:g})"
+        receiver = {"receiver": self.receiver_in_words} if self.receiver_in_words else {}
         return html_facts(
             f"epsilon {self.epsilon:.4g}, delta {self.delta_in_words} for a {self.unit}{asked}",
             {
@@ -88,6 +99,7 @@ class PrivacyStatement:
                 "holds for": self.given,
                 "because": self.why,
                 "noise": f"{self.noise_watts_per_symbol:.3g} W per symbol at that adversary's receiver",
+                **receiver,
             },
         )
 
@@ -110,7 +122,11 @@ def state_privacy(
 ) -> PrivacyStatement:
     """Return what the accountant certifies for the design against the adversary, or raise a PrivacyError."""
     epsilon, mechanism = least_epsilon(design, adversary, accountant, adjacency=adjacency, delta=delta)
-    return statement_of(epsilon, mechanism, design, adversary, accountant, adjacency, delta, target_epsilon)
+    stated = statement_of(epsilon, mechanism, design, adversary, accountant, adjacency, delta, target_epsilon)
+    if target_epsilon is None and accountant != "gdp":
+        return stated
+    better = epsilons_if_better(design, adversary, accountant, adjacency=adjacency, delta=delta)
+    return replace(stated, if_better={name: value if value < math.inf else None for name, value in better.items()})
 
 
 def statement_of(
@@ -141,6 +157,7 @@ def statement_of(
         gain_failure=mechanism.gain_failure,
         hidden_failure=mechanism.hidden_failure,
         colluders=adversary.colluders,
+        antennas=adversary.antennas(design) if adversary.hears(design) else 0,
         knows=adversary.knows,
         why="; ".join(filter(None, (mechanism.why, air_in_words(design, adversary, mechanism)))),
         target_epsilon=target_epsilon,

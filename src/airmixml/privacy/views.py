@@ -58,6 +58,14 @@ class Adversary(ABC):
         """Every description of the slots that is valid for it, ``mechanism`` first; the least epsilon of them holds."""
         return (self.mechanism(design, adjacency),)
 
+    def hears(self, design: Design) -> bool:
+        """Whether its epsilon rests on the noise, the antennas and the amplitudes of a receiver."""
+        return not design.says(WorkersNoise)
+
+    def antennas(self, design: Design) -> int:
+        """How many antennas are assumed; 0 where it gets what one antenna received, whatever there is."""
+        return 0
+
     def noise_watts(self, design: Design) -> float:
         """The noise that hides a worker from it: in the server's reception, unless it has a receiver of its own."""
         return design.in_workers_noise().noise_watts

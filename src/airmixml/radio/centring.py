@@ -20,6 +20,7 @@ from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.impairments.frame import frame_of
 from airmixml.privacy import PrivacyStatement
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
+from airmixml.privacy.what_if import better_receivers
 from airmixml.radio.path_loss import path_gain
 from airmixml.radio.power_calibration import centring_target, composes_exactly
 from airmixml.radio.rounded_sensitivity import rounded_distance
@@ -96,6 +97,11 @@ class CentringSlot:
         unless = f" (except with probability {self.gain_failure:.2g}, in delta)" if self.gain_failure else ""
         return f", received with at most {self.gain_bound:.4g} times the planned power{unless}"
 
+    def louder(self, factor: float) -> "CentringSlot":
+        """Return the slot where ``factor`` times the power is received."""
+        root = math.sqrt(factor)
+        return replace(self, removal_mu=root * self.removal_mu, replacement_mu=root * self.replacement_mu)
+
     def mu(self, adjacency: str) -> float:
         """Return mu of the Gaussian mechanism that it is for one worker."""
         return self.removal_mu if adjacency == "remove-one" else self.replacement_mu
@@ -118,6 +124,14 @@ def with_centring(statement: PrivacyStatement, slot: CentringSlot | None, copies
         why=f"{statement.why}; with the slot that estimated the mean{how} ({composition}){slot.gains_in_words}",
         gain_bound=max(statement.gain_bound, slot.gain_bound),
         gain_failure=statement.gain_failure + copies * slot.gain_failure,
+        if_better={
+            name: None
+            if epsilon is None
+            else slot.louder(better_receivers(statement.antennas)[name]).joined(
+                epsilon, left, adversary, accountant, adjacency, copies
+            )
+            for name, epsilon in statement.if_better.items()
+        },
     )
 
 

@@ -272,7 +272,7 @@ class System:
             yield facts.ImperfectAir(gain_bound=self.gain_bound, gain_failure=gain_failure(scenario))
         if air.power_step_db > 0.0 or math.isfinite(air.min_power_dbm):
             yield facts.SofterShares()
-        yield facts.Antennas(gain=antenna_gain_bound(scenario, _seats_with_gains(scenario)))
+        yield facts.Antennas(gain=antenna_gain_bound(scenario, _seats_with_gains(scenario)), count=air.antennas)
         yield facts.Transmitters(weakest_gain=floor, limit_watts=dbm_to_watts(radio.max_power_dbm))
 
     def _of_both(self, fact: facts.Fact) -> facts.Fact:

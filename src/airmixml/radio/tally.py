@@ -68,7 +68,8 @@ class Tally(SlotTotals):
             sent = replace(sent, excess=float(self._largest["sent_excess"]))
             stated += [] if self._planned_strengths is None else [facts.ImperfectAir(gain_bound=gain_peak)]
         gain = self._planned.fact(facts.Antennas).gain if self.before_the_draw else float(self._largest["antenna_gain"])
-        stated += [sent, facts.Antennas(gain=gain, failure=self._sent_failure if len(self._at_server) else 0.0)]
+        failure = self._sent_failure if len(self._at_server) else 0.0
+        stated += [sent, replace(self._planned.fact(facts.Antennas), gain=gain, failure=failure)]
         if not self.before_the_draw:
             stated.append(
                 facts.Drawn(

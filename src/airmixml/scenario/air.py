@@ -143,7 +143,7 @@ class Air:
         0.0,
         Real(low=0, high=0.1),
         "probability with which some gain of a run may exceed its bound; delta contains a worker's share "
-        "(0: 0.001, or what takes a hundredth of delta)",
+        "(0: 0.01, or what takes a fiftieth of delta)",
     )
 
     def __post_init__(self) -> None:
