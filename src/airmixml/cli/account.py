@@ -179,7 +179,7 @@ def _print(account: Account, *, brief: bool) -> None:
         rows = [[each.name, *(_cell(each.epsilons.get(name)) for name in names)] for each in account.what_if]
         title = "Epsilon at most, with the same noise, masks and power"
         if not account.design.says(facts.WorkersNoise):
-            title = f"Epsilon if a worker is received better than assumed ({account.receivers})"
+            title = f"Epsilon if received better ({account.receivers})"
         console.print(terminal_table(["what if", *names], rows, title=title))
         for each in account.what_if:
             if each.note:

@@ -160,8 +160,8 @@ class Account(Question):
     @property
     def receivers(self) -> str:
         """What is assumed of the receivers that an epsilon rests on, in words."""
-        noise = f", noise of {watts_to_dbm(self.design.noise_watts):.4g} dBm" if self.in_watts else ""
-        return f"{plural(self.design.fact(facts.Antennas).count, 'antenna')} at the server{noise}"
+        noise = f", {watts_to_dbm(self.design.noise_watts):.4g} dBm" if self.in_watts else ""
+        return f"assumed: {plural(self.design.fact(facts.Antennas).count, 'antenna')}{noise}"
 
     @property
     def slots_in_words(self) -> str:
