@@ -132,6 +132,7 @@ ERRORS = st.lists(
             st.floats(0.0, 10.0),
             st.booleans(),
             st.sampled_from(["slot", "block", "piece"]),
+            st.sampled_from([((1, 1.0),), ((2, 0.1), (1, 0.5), (3, 1.0))]),
         ),
     ),
     min_size=1,

@@ -139,7 +139,8 @@ def test_presets_keep_their_target_for_every_worker_on_every_air(name: str, air:
     for seed in range(3):
         tally = rehearse(preset.with_seed(seed), 4 if name == "paper-iris" else 5, 3)
         assert tally.worker_epsilons().max() <= 5.0
-        assert tally.privacy.gain_bound <= gain_bound(preset, tally.signal.symbols)
+        rarely = preset.with_overrides("air.gain_failure=1e-6")  # by default a gain may be above once in 100 runs
+        assert tally.privacy.gain_bound <= gain_bound(rarely, tally.signal.symbols)
 
 
 def test_the_server_s_epsilon_is_that_of_the_gains_that_were_drawn() -> None:
