@@ -16,7 +16,7 @@ from airmixml import Scenario
 from airmixml.audit.canaries import worst_samples
 from airmixml.errors import PrivacyError
 from airmixml.impairments.frame import frame_of
-from airmixml.impairments.gains import GaussianError, largest_power_gain, largest_product
+from airmixml.impairments.gain_bound import largest_power_gain
 from airmixml.impairments.phases import AmplitudeError
 from airmixml.privacy import Design, Release, Sensitivity, facts
 from airmixml.radio.draws import AirSetting, draw_slots
@@ -121,7 +121,7 @@ AIRS = st.fixed_dictionaries(
 @given(AIRS, st.sampled_from(["replace-one", "remove-one"]))
 def test_the_target_holds_for_every_worker_on_any_air(air: dict[str, float], adjacency: str) -> None:
     scenario = SAMPLES.with_overrides(
-        *(f"{key}={value!r}" for key, value in air.items()), f"privacy.adjacency={adjacency}"
+        *(f"{key}={value!r}" for key, value in air.items()), f"privacy.adjacency={adjacency}", "air.gain_failure=1e-6"
     )
     tally = rehearse(scenario, 4, 3)
     assert tally.worker_epsilons().max() <= scenario.privacy.epsilon * (1 + 1e-9)
@@ -140,7 +140,8 @@ def test_presets_keep_their_target_for_every_worker_on_every_air(name: str, air:
     for seed in range(3):
         tally = rehearse(preset.with_seed(seed), 4 if name == "paper-iris" else 5, 3)
         assert tally.worker_epsilons().max() <= 5.0
-        assert tally.privacy.gain_bound <= gain_bound(preset)
+        rarely = preset.with_overrides("air.gain_failure=1e-6")  # by default a gain may be above once in 100 runs
+        assert tally.privacy.gain_bound <= gain_bound(rarely, tally.signal.symbols)
 
 
 def test_the_server_s_epsilon_is_that_of_the_gains_that_were_drawn() -> None:
@@ -161,34 +162,24 @@ def test_the_server_s_epsilon_is_that_of_the_gains_that_were_drawn() -> None:
     assert found.epsilon < 5.0  # bounds are not reached
 
 
-def test_errors_at_their_worst_together_are_rarer_than_each() -> None:
-    errors = [GaussianError(1.0, 0.02), GaussianError(1.1, 0.005), GaussianError(1.0, 0.001)]
-    rng = np.random.default_rng(5)
-    shape = (3, 400_000)
-    drawn = np.abs(rng.standard_normal(shape) + 1j * rng.standard_normal(shape)) / math.sqrt(2)
-    product = np.prod([error.mean + math.sqrt(error.variance) * e for error, e in zip(errors, drawn, strict=True)], 0)
-    for failure in (1e-1, 1e-2, 1e-3):
-        above = float((product**2 > largest_product(errors, failure)).mean())
-        assert failure / 30 < above <= failure + 5 * math.sqrt(failure / 400_000)
-        alone = math.prod((e.mean + math.sqrt(-e.variance * math.log(failure / 3))) ** 2 for e in errors)
-        assert largest_product(errors, failure) < alone
-    assert largest_product(errors[:1], 1e-20) == pytest.approx((1 + math.sqrt(0.02 * 20 * math.log(10))) ** 2)
-    assert largest_product([], 0.1) == 1.0
-
-
-def test_a_bound_on_all_gains_of_a_run_is_a_union_bound() -> None:
-    """(1 + sqrt(NMSE ln(seats 2^20 / 1e-9)))^2 for 7 seats of all slots, one cause alone."""
-    scenario = IRIS.with_overrides("air.reciprocity_nmse_db=-10")
-    expected = (1 + math.sqrt(0.1 * math.log(7 * 2**20 / 1e-9))) ** 2
-    assert largest_power_gain(scenario, 7) == pytest.approx(expected, rel=1e-6)
-    assert gain_bound(scenario) == largest_power_gain(scenario, 8 * 1000)
+def test_a_bound_on_all_gains_of_a_run_is_a_union_bound_over_what_is_drawn() -> None:
+    """7 seats, one draw each, whatever the number of pieces: P(abs(1 + r) > x) = 1e-4 / 7, by mpmath."""
+    scenario = IRIS.with_overrides("air.reciprocity_nmse_db=-10", "air.gain_failure=1e-4")
+    found = math.sqrt(largest_power_gain(scenario, 7, 1000))
+    a, b = mpmath.sqrt(20), mpmath.sqrt(20) * found
+    marcum = mpmath.quad(
+        lambda x: x * mpmath.exp(-((x - a) ** 2) / 2) * mpmath.besseli(0, a * x) * mpmath.exp(-a * x), [b, b + 20]
+    )
+    assert 0.8 * 1e-4 / 7 < marcum <= 1e-4 / 7
+    assert gain_bound(scenario, 1000) == largest_power_gain(scenario, 8 * 1000, 1000)
+    assert gain_bound(scenario, 1000) == gain_bound(scenario, 0)
 
 
 def test_a_statement_says_what_it_assumes_of_the_air() -> None:
     scenario = IRIS.with_overrides("air.reciprocity_nmse_db=-10", "air.noise_uncertainty_db=3")
     sensitivity = sensitivity_of(scenario, 4, 3)
     planned = planned_design(scenario, sensitivity, received_watts=1e-15)
-    assert planned.fact(facts.ImperfectAir).gain_failure == 1e-9
+    assert planned.fact(facts.ImperfectAir).gain_failure == 2e-4  # a fiftieth of delta: the schedule is hidden
     stated = rehearse(scenario, 4, 3).privacy
     assert stated.gain_failure == 0.0  # gains were drawn
     assert stated.gain_bound < planned.fact(facts.ImperfectAir).gain_bound
@@ -296,7 +287,7 @@ def test_parts_of_a_run_merge_to_the_same_statements() -> None:
         merged.merge(part.sums())
     assert merged.design == whole.design
     merged.before_the_draw = True
-    assert merged.design.fact(facts.ImperfectAir).gain_bound == gain_bound(scenario)
+    assert merged.design.fact(facts.ImperfectAir).gain_bound == gain_bound(scenario, whole.signal.symbols)
     assert merged.design.drawn is None
 
 

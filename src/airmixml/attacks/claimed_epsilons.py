@@ -9,7 +9,7 @@ import numpy as np
 
 from airmixml.data import DataSet
 from airmixml.errors import PrivacyError
-from airmixml.privacy import Design, state_privacy
+from airmixml.privacy import Design, facts, state_privacy
 from airmixml.privacy.evaluation import refusal
 from airmixml.radio.power_calibration import slots_target
 from airmixml.radio.system import adversary_named
@@ -87,7 +87,9 @@ def least_epsilons(
             with suppress(PrivacyError):  # what an eavesdropper learns of that slot is not accounted for
                 against[name] = least.epsilon
                 if tally.centring is not None:
-                    against[name] = tally.centring.joined(least.epsilon, delta, name, least.accountant, adjacency)
+                    bounded = tally.design.failure_of_gains(tally.design.fact(facts.Antennas).failure, "none")
+                    left = delta - bounded
+                    against[name] = tally.centring.joined(least.epsilon, left, name, least.accountant, adjacency)
         if copies == 1 and not scenario.workers.several_rows:
             of_rows[name] = against[name]  # a row is a worker
             continue

@@ -23,6 +23,7 @@ from airmixml.errors import AirMixError, ScenarioError
 from airmixml.output.numbers import plural
 from airmixml.output.tables import terminal_table
 from airmixml.planning.known_inputs import data_dimensions
+from airmixml.privacy import facts
 from airmixml.registries import ACCOUNTANTS, ADVERSARIES
 from airmixml.scenario.rules import Real, Rule, Whole
 from airmixml.storage.files import writing_to
@@ -177,6 +178,8 @@ def _print(account: Account, *, brief: bool) -> None:
         names = sorted({name for each in account.what_if for name in each.epsilons}, reverse=True)
         rows = [[each.name, *(_cell(each.epsilons.get(name)) for name in names)] for each in account.what_if]
         title = "Epsilon at most, with the same noise, masks and power"
+        if not account.design.says(facts.WorkersNoise):
+            title = f"Epsilon if received better ({account.receivers})"
         console.print(terminal_table(["what if", *names], rows, title=title))
         for each in account.what_if:
             if each.note:

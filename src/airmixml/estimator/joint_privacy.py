@@ -92,7 +92,9 @@ def state_jointly(report: AirReport, *, of_rows: bool, ledger: bool) -> PrivacyS
     delta = privacy.delta
     if not privacy.noise_kind.real:  # each fit sets next to nothing of delta aside: this is for a thousand
         delta *= 1.0 - 1e3 * COMPOSED_SHARE
-    epsilon = gaussian_epsilon(math.sqrt(squared_mu), delta) if math.isfinite(squared_mu) else math.inf
+    delta -= now.failures["gain_failure"]
+    stated = math.isfinite(squared_mu) and delta > 0.0
+    epsilon = gaussian_epsilon(math.sqrt(squared_mu), delta) if stated else math.inf
     changes: dict[str, Any] = {"unit": "row" if now.of_rows else "worker", "why": together, **now.failures}
     return replace(alone, epsilon=epsilon, delta=privacy.delta, **changes)
 

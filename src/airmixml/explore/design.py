@@ -152,6 +152,8 @@ def account_part(scenario: Scenario, accountants: tuple[str, ...]) -> tuple[Part
         "refusals": plain["refusals"],
         "row": account.row
         and {"name": account.row.name, "held": account.row.held, "epsilons": finite(account.row.epsilons)},
+        "what_if": plain.get("what_if", []),
+        "receivers": account.receivers,
         "delta": account.delta,
         "adjacency": account.adjacency,
     }, account

@@ -11,14 +11,16 @@ from airmixml.lazy import import_late
 
 if TYPE_CHECKING:
     from airmixml.impairments.frame import Frame
-    from airmixml.impairments.gains import GaussianError, Impairment, SeatDraws, SeatGains
+    from airmixml.impairments.gain_laws import GaussianError, UniformError
+    from airmixml.impairments.gains import Impairment, SeatDraws, SeatGains
 
-__all__ = ["Frame", "GaussianError", "Impairment", "SeatDraws", "SeatGains"]
+__all__ = ["Frame", "GaussianError", "Impairment", "SeatDraws", "SeatGains", "UniformError"]
 
 __getattr__ = import_late(
     __name__,
     {
         "airmixml.impairments.frame": ("Frame",),
-        "airmixml.impairments.gains": ("GaussianError", "Impairment", "SeatDraws", "SeatGains"),
+        "airmixml.impairments.gain_laws": ("GaussianError", "UniformError"),
+        "airmixml.impairments.gains": ("Impairment", "SeatDraws", "SeatGains"),
     },
 )

@@ -11,6 +11,7 @@ from typing import Final
 
 from scipy.special import gammainccinv
 
+from airmixml.impairments.gain_laws import gain_failure_of
 from airmixml.scenario import Radio, Scenario
 from airmixml.units import db_to_ratio
 
@@ -22,7 +23,7 @@ def antenna_gain_bound(scenario: Scenario, seats: int) -> float:
 
     Without fading it is M. With fading the chosen channel may be arbitrarily weak, unless workers in a fade stay silent
     (``air.truncation_db``): then it is at least that, and the sum exceeds its quantile in a slot and seat with
-    probability ``air.gain_failure`` / 2, all of them together.
+    half the probability of ``gain_failure_of``, all of them together.
     """
     air, radio = scenario.air, scenario.radio
     if air.antennas == 1:
@@ -32,7 +33,7 @@ def antenna_gain_bound(scenario: Scenario, seats: int) -> float:
     floor = 0.0 if math.isinf(air.truncation_db) else db_to_ratio(air.truncation_db)
     if floor == 0.0:
         return math.inf
-    each = _SHARE_OF_FAILURE * air.gain_failure / (radio.slots * seats)
+    each = _SHARE_OF_FAILURE * gain_failure_of(scenario) / (scenario.slots_on_air * seats)
     return largest_fading_sum(radio, air.antennas, each) / floor
 
 

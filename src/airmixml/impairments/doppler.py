@@ -7,6 +7,7 @@ Scattered paths from all directions give a Gaussian process with the correlation
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import Final, Self
 
 import numpy as np
@@ -15,11 +16,14 @@ from scipy.special import j0
 
 from airmixml.arrays import Doubles
 from airmixml.impairments.fading_floor import fades, largest_ratio, weakest_fading
-from airmixml.impairments.gains import GaussianError, Impairment, SeatDraws
+from airmixml.impairments.frame import Frame
+from airmixml.impairments.gain_laws import GaussianError
+from airmixml.impairments.gains import Impairment, SeatDraws
 from airmixml.scenario import Scenario
 
 _FIRST_ZERO: Final = 2.404825557695773  # of J_0
 _LOWEST: Final = 3.831705970207512  # where J_0 is least
+_PARTS: Final = 3
 _NEGLIGIBLE: Final = 1e-9  # variance of a direction in which the gains of a block hardly move
 
 
@@ -87,16 +91,29 @@ class Doppler(Impairment):
         mean, variance = self._mean_and_variance()
         return (mean + largest_ratio(self.scenario, variance, failure)) ** 2
 
-    def gaussian_error(self) -> GaussianError | None:
-        """Return m and the variance of what is added to it at the weakest channel; None where that has no floor."""
-        if not fades(self.scenario):
+    def law(self, frame: Frame | None = None) -> GaussianError | None:
+        """Return m and the largest variance of what is added to it; None where channels have no floor.
+
+        It grows with 1 - r(t)^2 from piece to piece, which are counted in three parts of a block, each by its last.
+        """
+        if not (fades(self.scenario) and weakest_fading(self.scenario)):
             return None
-        floor, (mean, variance) = weakest_fading(self.scenario), self._mean_and_variance()
-        return GaussianError(mean, variance / floor) if floor else None
+        mean, variance = self._mean_and_variance()
+        if frame is None:
+            return GaussianError(mean, variance, over_fading=True, drawn="piece")
+        times = sorted({second for second, block in zip(frame.seconds, frame.blocks, strict=True) if block == 0})
+        ends = [round(len(times) * part / _PARTS) for part in range(_PARTS + 1)]
+        whole = self._moved(self.scenario.air.block_seconds)
+        parts = ((end - start, self._moved(times[end - 1]) / whole) for start, end in pairwise(ends) if end > start)
+        return GaussianError(mean, variance, over_fading=True, drawn="block", parts=tuple(parts))
+
+    def _moved(self, seconds: float) -> float:
+        """Return 1 - r(t)^2, the variance of w, or the largest until then."""
+        return 1.0 - float(j0(min(2.0 * math.pi * self.doppler_hz * seconds, _FIRST_ZERO))) ** 2
 
     def _mean_and_variance(self) -> tuple[float, float]:
         furthest = 2.0 * math.pi * self.doppler_hz * self.scenario.air.block_seconds
-        variance = (1.0 - float(j0(min(furthest, _FIRST_ZERO))) ** 2) / (1.0 + self.direct)
+        variance = self._moved(self.scenario.air.block_seconds) / (1.0 + self.direct)
         floor, lost = weakest_fading(self.scenario), 1.0 - float(j0(min(furthest, _LOWEST)))
         filled_up = self.direct
         if floor > 0.0:

@@ -8,7 +8,9 @@ import torch
 
 from airmixml.impairments.echoes import Echoes, draw_responses, echoes_of
 from airmixml.impairments.fading_floor import fades, largest_ratio, weakest_fading
-from airmixml.impairments.gains import GaussianError, Impairment, SeatDraws
+from airmixml.impairments.frame import Frame
+from airmixml.impairments.gain_laws import GaussianError
+from airmixml.impairments.gains import Impairment, SeatDraws
 from airmixml.scenario import Scenario
 from airmixml.units import db_to_ratio, dbm_to_watts
 
@@ -77,10 +79,11 @@ class EstimationError(Impairment):
             nmse = 1.0 / (1.0 + self.snr_without_path * draws.path_gain.square())
         return error * (nmse.sqrt()[:, :, None] / fading) + 1.0
 
-    def gaussian_error(self) -> GaussianError | None:
-        """Return 1 and the variance of e / h_hat at the weakest channel; None where that has no floor."""
-        floor = weakest_fading(self.scenario)
-        return GaussianError(1.0, self.nmse / floor) if floor and fades(self.scenario) else None
+    def law(self, frame: Frame | None = None) -> GaussianError | None:
+        """Return 1 and the variance of e, of the farthest worker; None where channels have no floor."""
+        if not (fades(self.scenario) and weakest_fading(self.scenario)):
+            return None
+        return GaussianError(1.0, self.nmse, over_fading=True, drawn="block")
 
     def largest_power_gain(self, failure: float) -> float:
         """Return (1 + x)^2, x the quantile of abs(e / h_hat), of the farthest worker; 1 without fading."""
@@ -111,9 +114,9 @@ class ReciprocityError(Impairment):
         """Draw g; slots x scheduled x 1."""
         return draws.complex_normals("reciprocity-error").mul_(math.sqrt(self.nmse)).add_(1.0)
 
-    def gaussian_error(self) -> GaussianError:
+    def law(self, frame: Frame | None = None) -> GaussianError:
         """Return 1 and the variance of r."""
-        return GaussianError(1.0, self.nmse)
+        return GaussianError(1.0, self.nmse, drawn="slot")
 
     def largest_power_gain(self, failure: float) -> float:
         """Return (1 + x)^2, x the quantile of abs(r): P(abs(r)^2 > y) = exp(-y / NMSE)."""

@@ -4,28 +4,22 @@ A worker that is to arrive with amplitude sqrt(beta) q arrives with sqrt(beta) q
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, reduce
-from typing import Any, ClassVar, Final, NamedTuple, Self
+from typing import Any, ClassVar, Final, Self
 from zlib import crc32
 
 import torch
-from scipy.special import gammainccinv
 
 from airmixml.impairments.frame import Frame
+from airmixml.impairments.gain_laws import Error
 from airmixml.randomness.distributions import normal_pairs, uniforms
 from airmixml.randomness.slot_words import SlotWords
 from airmixml.registries import IMPAIRMENTS
 from airmixml.scenario import Scenario
 
 _SEQUENCES: Final = 1 << 20
-_RARE, _FREQUENT = 1e-30, 1e-3  # probabilities of failure at which a bound that never fails is the same
-# In a bound on all gains of a run, more pieces than any slot has.
-_MOST_PIECES: Final = 1 << 20
 _GAINS_AT_ONCE: Final = 1 << 24
-_ROUNDING: Final = 1e-9
-_HALVINGS: Final = 200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,13 +78,6 @@ class SeatDraws:
         return words.reshape(len(self.slots), self.scheduled, each)
 
 
-class GaussianError(NamedTuple):
-    """abs(g) is at most mean + abs(e), with e ~ CN(0, variance) independent of all other errors."""
-
-    mean: float
-    variance: float
-
-
 class Impairment:
     """One cause for gains other than 1; by default one that adds no power, for any worker."""
 
@@ -114,8 +101,8 @@ class Impairment:
         """Return what one abs(g)^2 exceeds with at most that probability."""
         return 1.0
 
-    def gaussian_error(self) -> GaussianError | None:
-        """Return by how much abs(g) is off, where that is an independent Gaussian error."""
+    def law(self, frame: Frame | None = None) -> Error | None:
+        """Return the law of abs(g) where it can be joined with those of others, for a tighter bound on all together."""
         return None
 
 
@@ -196,64 +183,3 @@ def draw_gains(scenario: Scenario, draws: SeatDraws) -> torch.Tensor:
 def follows_worker(scenario: Scenario) -> bool:
     """Return whether some gain depends on who sits in a seat."""
     return any(each.follows_worker for each in impairments_of(scenario))
-
-
-def largest_power_gain(scenario: Scenario, seats: int) -> float:
-    """Return what no abs(g)^2 of so many seats of all slots exceeds, except with probability ``air.gain_failure``.
-
-    A union bound over all seats, pieces and impairments. Where no factor exceeds its own bound, no product exceeds the
-    product of the bounds, however factors depend on each other. Independent Gaussian errors are bounded together.
-    """
-    impairments = impairments_of(scenario)
-    if not impairments:
-        return 1.0
-    failure = scenario.air.gain_failure / (1 if scenario.air.antennas == 1 else 2)  # the other half is the antennas'
-    each = failure / (seats * _MOST_PIECES * len(impairments))
-    errors = {place: error_of(impairment) for place, impairment in enumerate(impairments)}
-    together = [error for error in errors.values() if error is not None]
-    others = (impairment for place, impairment in enumerate(impairments) if errors[place] is None)
-    alone = math.prod(impairment.largest_power_gain(each) for impairment in others)
-    return float(alone * largest_product(together, len(together) * each))
-
-
-def error_of(impairment: Any) -> GaussianError | None:
-    """Return the independent Gaussian error that bounds an impairment's abs(g), if it has one."""
-    return impairment.gaussian_error() if hasattr(impairment, "gaussian_error") else None
-
-
-def never_exceeded(scenario: Scenario) -> bool:
-    """Return whether bounds on gains hold always: they are the same for any probability of failure."""
-    return all(
-        impairment.largest_power_gain(_RARE) == impairment.largest_power_gain(_FREQUENT)
-        for impairment in impairments_of(scenario)
-    )
-
-
-def largest_product(errors: Sequence[GaussianError], failure: float) -> float:
-    """Return what the product of all (mean_k + abs(e_k))^2 exceeds with at most that probability.
-
-    Bounding each alone would let all be at their worst at once, which is far rarer than any of them is.
-    abs(e_k)^2 / variance_k is exponential, so that the sum of K of them has a gamma law and exceeds its quantile Q with
-    that probability. Elsewhere, with a_k = abs(e_k) / mean_k and v_k = variance_k / mean_k^2, the product of (1 + a_k)
-    is largest where sum_k a_k^2 / v_k = Q and a_k (1 + a_k) is in proportion to v_k (Lagrange).
-    """
-    if not errors:
-        return 1.0
-    most = float(gammainccinv(len(errors), failure))
-    variances = [error.variance / error.mean**2 for error in errors]
-
-    def moves(multiplier: float) -> list[float]:
-        # a = (sqrt(1 + 4 m v) - 1) / 2, written so that no digits are lost.
-        return [2.0 * multiplier * each / (math.sqrt(1.0 + 4.0 * multiplier * each) + 1.0) for each in variances]
-
-    def spent(multiplier: float) -> float:
-        return sum(move**2 / each for move, each in zip(moves(multiplier), variances, strict=True) if each)
-
-    low, high = 0.0, 1.0
-    while spent(high) < most and high < 1e300:
-        high *= 2.0
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2.0
-        low, high = (middle, high) if spent(middle) < most else (low, middle)
-    products = (error.mean * (1.0 + move) for error, move in zip(errors, moves(high), strict=True))
-    return math.prod(products) ** 2 * (1.0 + _ROUNDING)

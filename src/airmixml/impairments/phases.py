@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 import torch
 
+from airmixml.impairments.frame import Frame
+from airmixml.impairments.gain_laws import UniformError
 from airmixml.impairments.gains import Impairment, SeatDraws
 from airmixml.units import db_to_ratio
 
@@ -88,3 +90,7 @@ class AmplitudeError(Impairment):
     def largest_power_gain(self, failure: float) -> float:
         """It never exceeds its bound."""
         return db_to_ratio(self.largest_db)
+
+    def law(self, frame: Frame | None = None) -> UniformError:
+        """Return how far ln abs(g) may be off."""
+        return UniformError(self.largest_db * math.log(10.0) / 20.0)

@@ -14,8 +14,8 @@ import numpy as np
 from airmixml.engines import Engine
 from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.notebook import html_table
-from airmixml.output.numbers import slots_text
-from airmixml.planning.what_if import WhatIf, what_ifs
+from airmixml.output.numbers import plural, slots_text
+from airmixml.planning.what_if import WhatIf, better_receivers, what_ifs
 from airmixml.privacy import (
     Adversary,
     Design,
@@ -31,7 +31,7 @@ from airmixml.privacy import (
     state_privacy,
 )
 from airmixml.privacy.adversaries import Everyone
-from airmixml.privacy.evaluation import least_epsilon, refusal
+from airmixml.privacy.evaluation import least_epsilon, left_of, refusal
 from airmixml.privacy.mechanism import accountant_named
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import CentringSlot, with_centring
@@ -43,6 +43,7 @@ from airmixml.radio.system import System, adversary_named
 from airmixml.registries import ACCOUNTANTS, ADVERSARIES
 from airmixml.scenario import Air, Scenario, keys_in_force
 from airmixml.scenario.air_words import titled
+from airmixml.units import watts_to_dbm
 from airmixml.workers.population import planned_holding
 
 if TYPE_CHECKING:
@@ -79,12 +80,24 @@ class Question:
         count, (adversary, accountant) = point
         design, adjacency, delta = self.design.with_slots(count, self.rounds), self.adjacency, self.slots_delta
         try:
-            value, _ = least_epsilon(design, adversary, accountant, adjacency=adjacency, delta=delta)
+            value, view = least_epsilon(design, adversary, accountant, adjacency=adjacency, delta=delta)
         except PrivacyError:
             return math.nan
         if self.centring is None or math.isnan(value):
             return value
-        return self.centring.joined(value, delta, adversary.name, accountant, adjacency)
+        return self.centring.joined(value, left_of(delta, view), adversary.name, accountant, adjacency)
+
+    def on_receivers(self, scenario: Scenario, statements: Sequence[PrivacyStatement]) -> list[PrivacyStatement]:
+        """Return, of these, the exact one against the server and the target's, with what a better receiver does."""
+        privacy = scenario.privacy
+        stated = {(each.adversary, each.accountant): each for each in statements}
+        exact = {each.adversary: each for each in statements if each.accountant == "gdp"}
+        if privacy.accountant != "gdp" and (privacy.adversary, privacy.accountant) in stated:
+            target = adversary_named(privacy.adversary, scenario), privacy.accountant
+            asked: dict[str, Any] = {"adjacency": self.adjacency, "delta": self.slots_delta}
+            own = state_privacy(self.design, *target, **asked, target_epsilon=privacy.epsilon)
+            exact[privacy.adversary] = with_centring(own, self.centring)
+        return list(exact.values())
 
     def answers(
         self, adversaries: Sequence[Adversary], engine: Engine | None, accountants: Sequence[str]
@@ -134,7 +147,8 @@ class Account(Question):
         strongest = self.typical_slots * float(np.average(watts, weights=self.design.counts)) / (max(watts) or 1.0)
         rounding = self.design.fact(facts.WorkersNoise).rounding
         if rounding is None:
-            return gaussian_epsilon(math.sqrt(strongest) / multiplier, self.delta)
+            failure = self.design.failure_of_gains(self.design.fact(facts.ImperfectAir).gain_failure, "none")
+            return gaussian_epsilon(math.sqrt(strongest) / multiplier, self.delta - failure)
         typical = GaussianSlots(
             squared_shifts=(strongest / multiplier**2,),
             counts=(1,),
@@ -142,6 +156,12 @@ class Account(Question):
             rounding=rounding.times(math.ceil(self.typical_slots)),
         )
         return certified_epsilon("gdp", typical, self.delta)
+
+    @property
+    def receivers(self) -> str:
+        """What is assumed of the receivers that an epsilon rests on, in words."""
+        noise = f", {watts_to_dbm(self.design.noise_watts):.4g} dBm" if self.in_watts else ""
+        return f"assumed: {plural(self.design.fact(facts.Antennas).count, 'antenna')}{noise}"
 
     @property
     def slots_in_words(self) -> str:
@@ -245,7 +265,7 @@ def account_scenario(
         air=scenario.air,
         statements=statements,
         refusals=refusals,
-        what_if=what_ifs(scenario, design, privacy.delta),
+        what_if=what_ifs(scenario, design, privacy.delta) or better_receivers(asked.on_receivers(scenario, statements)),
         row=row,
         unit=_unit(scenario, row),
     )
@@ -315,6 +335,7 @@ def account_numbers(
         delta=delta,
         power=power,
         in_watts=False,
+        what_if=better_receivers(each for each in statements if each.accountant == "gdp"),
         statements=statements,
         refusals=refusals,
     )

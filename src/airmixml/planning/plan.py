@@ -29,16 +29,16 @@ from airmixml.planning.slot_designs import (
     other_designs,
     snr_db,
 )
-from airmixml.privacy import Design, facts
+from airmixml.privacy import Design, facts, state_privacy
 from airmixml.progress import Progress, silent
-from airmixml.radio.centring import plan_centring
+from airmixml.radio.centring import CentringSlot, plan_centring, with_centring
 from airmixml.radio.draws import AirSetting, draw_slots, slots_of_rounds
 from airmixml.radio.expected_noise import expected_noise
 from airmixml.radio.power import TransmitPower, largest_shares
-from airmixml.radio.power_calibration import private_received_watts
+from airmixml.radio.power_calibration import private_received_watts, slots_target
 from airmixml.radio.row_privacy import RowPrivacy, plan_row_privacy, row_statements
 from airmixml.radio.scheduling import nobody_sent
-from airmixml.radio.system import planned_design
+from airmixml.radio.system import adversary_named, planned_design
 from airmixml.radio.tally import rehearse
 from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Air, Scenario, keys_in_force
@@ -80,6 +80,8 @@ class Plan:
     masks: MaskPlan | None = None  # what workers add to hide themselves, where they do
     integers: dict[str, Any] | None = None  # step, bits and noise, where workers send integers
     row: RowPrivacy | None = None  # of a row of the data, where that is not what one worker holds alone
+    receiver: str = ""  # what the target assumes of the adversary's receiver, in words
+    if_better: dict[str, float | None] = field(default_factory=dict)  # epsilon if that is better
 
     def _repr_html_(self) -> str:
         facts = {"feasible": "yes" if self.feasible else "no", "verdict": self.verdict}
@@ -195,6 +197,7 @@ def make_plan(
         frame=sizing.frame(),
         masks=plan_masks(sizing, received_watts),
         verdict=_verdict(scenario, design, limited_share),
+        **_receiver(scenario, design, mean_slot),
         noise_multiplier=strongest.noise_multiplier(scenario.privacy.adjacency),
         received_watts=strongest_watts,
         power_scale_watts=float(np.median(beta)),
@@ -354,6 +357,21 @@ def _with_integers(real: Plan, sizing: Sizing) -> Plan:
         integers=sums.to_dict(),
         row=real.row and replace(real.row, statements=tuple(row_statements(scenario, design, real.row.copies))),
     )
+
+
+def _receiver(scenario: Scenario, design: Design, mean_slot: CentringSlot | None) -> dict[str, Any]:
+    """Return what the target assumes of its adversary's receiver, and epsilon if that is better."""
+    privacy = scenario.privacy
+    stated = state_privacy(
+        design,
+        adversary_named(privacy.adversary, scenario),
+        privacy.accountant,
+        adjacency=privacy.adjacency,
+        delta=slots_target(scenario)[1],
+        target_epsilon=privacy.epsilon,
+    )
+    stated = with_centring(stated, mean_slot)
+    return {"receiver": stated.receiver_in_words, "if_better": stated.if_better}
 
 
 def _verdict(scenario: Scenario, design: Design, limited_share: float) -> str:

@@ -154,6 +154,8 @@ def _power(plain: Plain, scenario: Scenario, dimensions: tuple[int, int] | None)
         rows.append(("contrast", f"{plain['contrast_db']:.1f} dB: the same for what differs between samples"))
     if "frame" in plain:
         rows.append(("air", _frame_cell(plain["frame"], scenario)))
+    if plain.get("receiver"):
+        rows.append(("receiver", plain["receiver"]))
     if "row_copies" in plain:
         rows.append(_of_a_row(plain, scenario))
     if workers.several_rows and dimensions is not None:

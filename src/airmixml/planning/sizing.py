@@ -15,7 +15,7 @@ from airmixml.arrays import Doubles
 from airmixml.impairments.frame import frame_of
 from airmixml.impairments.gains import SeatDraws, draw_gains
 from airmixml.radio.path_loss import path_gain
-from airmixml.radio.system import System, gain_bound
+from airmixml.radio.system import System
 from airmixml.radio.tally import placed_distances
 from airmixml.randomness.slot_words import slot_words
 from airmixml.scenario import Scenario
@@ -87,7 +87,7 @@ class Sizing:
             blocks=frame_of(scenario.air, signal.symbols).block_count,
             seconds=self.system.slot_seconds,
             signal_loss_db=loss_db,
-            margin_db=10.0 * math.log10(gain_bound(scenario)),
+            margin_db=10.0 * math.log10(self.system.gain_bound),
             features=self._fitting_features() if loss_db > _MOST_LOSS_DB else 0,
         )
 

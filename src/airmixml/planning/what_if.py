@@ -6,12 +6,13 @@ Noise, masks and power stay as planned; who knows the masks, or how quiet a rece
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
 from airmixml.errors import AirMixError
-from airmixml.privacy import Design, facts
+from airmixml.privacy import Design, PrivacyStatement, facts
 from airmixml.privacy.evaluation import least_epsilon
 from airmixml.radio.integer_sums import IntegerSums
 from airmixml.radio.masking import Masking, honest_with, informed_with, masking_of
@@ -36,6 +37,15 @@ class WhatIf:
         """Return plain values for JSON."""
         finite = {name: value if math.isfinite(value) else None for name, value in self.epsilons.items()}
         return {"name": self.name, "epsilons": finite, **({"note": self.note} if self.note else {})}
+
+
+def better_receivers(statements: Iterable[PrivacyStatement]) -> tuple[WhatIf, ...]:
+    """Return what receivers do that are better than the statements assume, or transmitters that are louder."""
+    rows: dict[str, dict[str, float]] = {}
+    for each in statements:
+        for name, epsilon in each.if_better.items():
+            rows.setdefault(name, {})[each.adversary] = math.inf if epsilon is None else epsilon
+    return tuple(WhatIf(name=name, epsilons=epsilons) for name, epsilons in rows.items())
 
 
 def what_ifs(scenario: Scenario, design: Design, delta: float) -> tuple[WhatIf, ...]:

@@ -46,6 +46,10 @@ class Server(Adversary):
         """Why its epsilon follows."""
         return known_in_words(design.in_workers_noise())
 
+    def antennas(self, design: Design) -> int:
+        """Those of the server."""
+        return design.fact(Antennas).count
+
     def heard(self, design: Design) -> Design:
         """What all of its antennas receive, not only the chosen one."""
         return design.at_server().in_workers_noise()
@@ -53,7 +57,8 @@ class Server(Adversary):
     def mechanism(self, design: Design, adjacency: str) -> GaussianSlots:
         """The worst worker's own slots, one Gaussian mechanism."""
         known = super().mechanism(design, adjacency)
-        return replace(known, gain_failure=max(known.gain_failure, design.fact(Antennas).failure))
+        failure = design.failure_of_gains(design.fact(Antennas).failure, known.sampling)
+        return replace(known, gain_failure=max(known.gain_failure, failure))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +105,7 @@ class Eavesdropper(HiddenSchedule):
     #: Power gain of its best channel, all antennas together; None if fading leaves it without a bound.
     gain: float | None
     own_noise_watts: float  #: noise power per complex symbol at each of its antennas
+    own_antennas: int = 1  #: how many ``gain`` is of
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -114,6 +120,7 @@ class Eavesdropper(HiddenSchedule):
         return cls(
             gain=gain if scenario.radio.fading == "none" else None,
             own_noise_watts=dbm_to_watts(privacy.eavesdropper_noise_dbm),
+            own_antennas=privacy.eavesdropper_antennas,
             colluders=privacy.colluders,
         )
 
@@ -125,6 +132,10 @@ class Eavesdropper(HiddenSchedule):
             return "fading puts no bound on how well it hears a worker"
         louder = self.gain * max(design.sent_watts) / max(design.received_watts)
         return f"it may hear a worker with {louder:,.4g} times the power that the server does; {super().why(design)}"
+
+    def antennas(self, design: Design) -> int:
+        """Its own."""
+        return self.own_antennas
 
     def noise_watts(self, design: Design) -> float:
         """The noise at each of its antennas, or what workers bring."""
@@ -139,7 +150,8 @@ class Eavesdropper(HiddenSchedule):
         if design.says(WorkersNoise):
             return Everyone().mechanism(design, adjacency)
         slots = super().mechanism(design, adjacency)
-        return replace(slots, gain_failure=max(slots.gain_failure, design.fact(Transmitters).failure))
+        failure = design.failure_of_gains(design.fact(Transmitters).failure, slots.sampling)
+        return replace(slots, gain_failure=max(slots.gain_failure, failure))
 
     def _moves(self, design: Design, adjacency: str) -> tuple[float, float]:
         largest = design.sensitivity.largest_move

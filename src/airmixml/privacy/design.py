@@ -110,6 +110,19 @@ class Design:
         """Return what gives the schedule away to an adversary with so many colluders; empty where it stays hidden."""
         return next(filter(None, (each.reveals_schedule(colluders) for each in self.facts)), "")
 
+    def failure_of_gains(self, some: float, sampling: str) -> float:
+        """Return the share of delta that a bound takes which some gain of a run exceeds with that probability.
+
+        Gains do not depend on data, and delta is one worker's. Where the schedule is known, or each worker has a coin
+        of its own, a worker's privacy rests on its own gains: a mechanism that caps these is another one only where one
+        of them is above the bound. A union bound gives all seats the same chance, and a worker has at most one
+        of ``scheduled`` in a slot. In a hidden schedule of fixed size any worker may sit in its place, and all gains
+        count.
+        """
+        if sampling == "without-replacement":
+            return some
+        return some / (self.workers if self.sampling == "poisson" else self.scheduled)
+
     @property
     def everybody_sends(self) -> bool:
         """Whether all workers send in every slot, so that no other can take the seat of one who is removed."""

@@ -36,10 +36,18 @@ def certified_epsilon(accountant: str, mechanism: GaussianSlots, delta: float, *
     kind = f"sampling {mechanism.sampling} with {mechanism.adjacency} neighbours"
     require(not refusal, f"privacy.accountant = {accountant!r}: cannot treat {kind}: {refusal}")
     require(0.0 < delta < 1.0, f"privacy.delta = {delta:g}: must lie between 0 and 1")
+    delta = left_of(delta, mechanism)
     epsilon_of = chosen.quick_epsilon if quickly else chosen.epsilon
     if mechanism.rounding is not None:
         return _with_tails(epsilon_of, mechanism, mechanism.rounding, delta)
     return epsilon_of(mechanism, delta) if mechanism.steps == 1 else _in_steps(epsilon_of, mechanism, delta)
+
+
+def left_of(delta: float, mechanism: GaussianSlots) -> float:
+    """Return delta less the probability with which a gain exceeds its bound, which is independent of data."""
+    failure = mechanism.gain_failure
+    require(failure < delta, f"air.gain_failure: {failure:g} for one worker; must be below privacy.delta = {delta:g}")
+    return delta - failure
 
 
 def _with_tails(
@@ -86,12 +94,23 @@ def considered_views(
 
 
 def least_epsilon(
-    design: Design, adversary: Adversary, accountant: str, *, adjacency: str, delta: float, quickly: bool = False
+    design: Design,
+    adversary: Adversary,
+    accountant: str,
+    *,
+    adjacency: str,
+    delta: float,
+    quickly: bool = False,
+    louder: float = 1.0,
 ) -> tuple[float, GaussianSlots]:
-    """Return the least epsilon over the considered views that the accountant treats, and the view that gives it."""
+    """Return the least epsilon over the considered views that the accountant treats, and the view that gives it.
+
+    ``louder`` is a factor in the power that the adversary receives, beside what the design says.
+    """
     found: list[tuple[float, GaussianSlots]] = []
     problems: list[PrivacyError] = []
-    for view in considered_views(design, adversary, accountant, adjacency):
+    for each in considered_views(design, adversary, accountant, adjacency):
+        view = each if louder == 1.0 else each.louder(louder)
         try:
             found.append((certified_epsilon(accountant, view, delta, quickly=quickly), view))
         except PrivacyError as problem:
@@ -111,15 +130,15 @@ def refusal(design: Design, adversary: Adversary, accountant: str, adjacency: st
 def air_in_words(design: Design, adversary: Adversary, mechanism: GaussianSlots | None = None) -> str:
     """Return what is assumed of an imperfect air: the bound on gains, how it may fail, and the noise; else nothing.
 
-    Gains are drawn without regard to data. A bound that fails with probability f makes (epsilon, delta) one of
-    (epsilon, delta + f); f is stated apart, as that of a schedule is.
+    Gains are drawn without regard to data. A bound that fails with probability f makes (epsilon, delta - f) one of
+    (epsilon, delta): delta contains f.
     """
     air = design.fact(ImperfectAir)
     if not design.says(ImperfectAir) or design.says(WorkersNoise):  # a worker's own noise grows with its gain
         return ""
     failure = air.gain_failure if mechanism is None else mechanism.gain_failure
-    unless = f", except with probability {failure:g}" if failure else ""
-    received = f"nobody is received with more than {air.gain_bound:.4g} times the planned power{unless}"
+    unless = f", except with probability {failure:.2g} (in delta)" if failure else ""
+    received = f"no worker is received with more than {air.gain_bound:.4g} times the planned power{unless}"
     return f"{received}, over noise of at least {watts_to_dbm(adversary.noise_watts(design)):.4g} dBm"
 
 
@@ -185,7 +204,7 @@ def _closed_forms(
     if design.fact(WorkersNoise).rounding is not None:
         return None
     views = [view for view in considered_views(design, adversary, accountant, adjacency) if not treats.refusal(view)]
-    factors = [treats.power_factor(view, epsilon, delta) for view in views]
+    factors = [treats.power_factor(view, epsilon, left_of(delta, view)) for view in views]
     known = [factor for factor in factors if factor is not None]
     return max(known) if known and len(known) == len(factors) else None
 

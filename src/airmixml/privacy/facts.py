@@ -80,6 +80,10 @@ class ImperfectAir(Fact):
     gain_bound: float = 1.0
     gain_failure: float = 0.0  # probability with which some worker is received more strongly
 
+    def of_copies(self, copies: int, factor: float) -> Self:
+        """Return the fact where the gains of so many workers must keep the bound."""
+        return replace(self, gain_failure=min(copies * self.gain_failure, 1.0))
+
 
 @dataclass(frozen=True, kw_only=True)
 class Antennas(Fact):
@@ -90,7 +94,12 @@ class Antennas(Fact):
     """
 
     gain: float = 1.0
+    count: int = 1  # how many the server is assumed to have
     failure: float = 0.0  # after a run, probability with which ``Drawn.server_watts`` is exceeded all the same
+
+    def of_copies(self, copies: int, factor: float) -> Self:
+        """Return the fact where the gains of so many workers must keep the bound."""
+        return replace(self, failure=min(copies * self.failure, 1.0))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +114,7 @@ class Transmitters(Fact):
 
     def of_copies(self, copies: int, factor: float) -> Self:
         """Return the fact with the power limit of all copies together."""
-        return replace(self, limit_watts=factor * self.limit_watts)
+        return replace(self, limit_watts=factor * self.limit_watts, failure=min(copies * self.failure, 1.0))
 
 
 @dataclass(frozen=True, kw_only=True)

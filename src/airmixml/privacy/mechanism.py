@@ -48,7 +48,8 @@ class GaussianSlots:
     #: Which schedule it is about: a random one, any that keeps the limit, or the one that was drawn.
     given: str = "a random schedule"
     schedule_failure: float = 0.0  #: probability with which a worker is drawn more often than the shifts assume
-    gain_failure: float = 0.0  #: probability with which a worker is received more strongly than the shifts assume
+    #: Probability, a part of delta, with which a worker is received more strongly than the shifts assume.
+    gain_failure: float = 0.0
     hidden_failure: float = 0.0  #: probability with which less noise than the shifts assume hides a worker
     #: Where vectors are rounded to integers, what the shifts leave out; see ``rounded_noise``.
     rounding: Rounding | None = None
@@ -95,6 +96,10 @@ class GaussianSlots:
         """Return the Gaussian slots that hide no more than rounded ones, but for the tails that were cut."""
         shifts = tuple(min(squared_tilt * s, _LARGEST_SHIFT) if s else s for s in self.squared_shifts)
         return replace(self, squared_shifts=shifts, rounding=None)
+
+    def louder(self, factor: float) -> Self:
+        """Return the slots where ``factor`` times the power is received over the same noise."""
+        return replace(self, squared_shifts=tuple(min(factor * s, _LARGEST_SHIFT) for s in self.squared_shifts))
 
     def as_drawn(self) -> Self:
         """Return a Poisson schedule of replace-one neighbours as a draw without replacement, whose bounds cover it.

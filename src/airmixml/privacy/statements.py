@@ -12,7 +12,7 @@ from one worker to the next.
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -24,12 +24,13 @@ from airmixml.privacy.design import SCHEDULE_FAILURE, Design
 from airmixml.privacy.evaluation import ROUNDING, air_in_words, certified_epsilon, least_epsilon
 from airmixml.privacy.facts import ImperfectAir
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
-from airmixml.privacy.mechanism import GaussianSlots
+from airmixml.privacy.mechanism import GaussianSlots, require
 from airmixml.privacy.paper_bounds import log_binomial, log_sum
 from airmixml.privacy.views import Adversary
+from airmixml.privacy.what_if import UNCHANGED, epsilons_if_better, receiver_in_words
 
 FAILURES: Final = ("schedule_failure", "gain_failure", "hidden_failure")
-"""Probabilities beside delta, as statements name them."""
+"""Probabilities with which an assumption fails, as statements name them; that of gains is in delta."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +56,7 @@ class PrivacyStatement:
     schedule_failure: float = 0.0  #: probability, not in delta, with which a worker is drawn more often than assumed
     #: How many times the planned power a worker may be received with; after a run, what was drawn.
     gain_bound: float = 1.0
-    gain_failure: float = 0.0  #: probability, not in delta, with which some worker is received more strongly than that
+    gain_failure: float = 0.0  #: probability, a part of delta, with which the worker is received more strongly
     #: Probability, not in delta, with which less noise hides a worker than assumed, since more of its neighbours
     #: collude.
     hidden_failure: float = 0.0
@@ -63,11 +64,20 @@ class PrivacyStatement:
     knows: str = ""  #: what the adversary knows, in words
     why: str = ""  #: why this epsilon follows, in words
     target_epsilon: float | None = None  #: the epsilon that was asked for, if the power was set to meet one
+    antennas: int = 0  #: that the adversary's receiver is assumed to have; 0 where they do not matter
+    #: Of the target's statement and the exact one against the server: epsilon if the receiver is better than assumed;
+    #: None where there is none.
+    if_better: dict[str, float | None] = field(default_factory=dict)
 
     @property
     def failure(self) -> float:
         """Probability with which an assumption fails that does not depend on data; it may be added to delta."""
-        return self.schedule_failure + self.gain_failure + self.hidden_failure
+        return self.schedule_failure + self.hidden_failure
+
+    @property
+    def receiver_in_words(self) -> str:
+        """What is assumed of the adversary's receiver, and epsilon if it is better."""
+        return UNCHANGED if self.adversary == "everyone" else receiver_in_words(self.antennas, self.if_better)
 
     @property
     def delta_in_words(self) -> str:
@@ -80,6 +90,7 @@ class PrivacyStatement:
 
     def _repr_html_(self) -> str:
         asked = "" if self.target_epsilon is None else f" (target {self.target_epsilon:g})"
+        receiver = {"receiver": self.receiver_in_words} if self.receiver_in_words else {}
         return html_facts(
             f"epsilon {self.epsilon:.4g}, delta {self.delta_in_words} for a {self.unit}{asked}",
             {
@@ -88,6 +99,7 @@ class PrivacyStatement:
                 "holds for": self.given,
                 "because": self.why,
                 "noise": f"{self.noise_watts_per_symbol:.3g} W per symbol at that adversary's receiver",
+                **receiver,
             },
         )
 
@@ -110,7 +122,11 @@ def state_privacy(
 ) -> PrivacyStatement:
     """Return what the accountant certifies for the design against the adversary, or raise a PrivacyError."""
     epsilon, mechanism = least_epsilon(design, adversary, accountant, adjacency=adjacency, delta=delta)
-    return statement_of(epsilon, mechanism, design, adversary, accountant, adjacency, delta, target_epsilon)
+    stated = statement_of(epsilon, mechanism, design, adversary, accountant, adjacency, delta, target_epsilon)
+    if target_epsilon is None and accountant != "gdp":
+        return stated
+    better = epsilons_if_better(design, adversary, accountant, adjacency=adjacency, delta=delta)
+    return replace(stated, if_better={name: value if value < math.inf else None for name, value in better.items()})
 
 
 def statement_of(
@@ -141,6 +157,7 @@ def statement_of(
         gain_failure=mechanism.gain_failure,
         hidden_failure=mechanism.hidden_failure,
         colluders=adversary.colluders,
+        antennas=adversary.antennas(design) if adversary.hears(design) else 0,
         knows=adversary.knows,
         why="; ".join(filter(None, (mechanism.why, air_in_words(design, adversary, mechanism)))),
         target_epsilon=target_epsilon,
@@ -159,8 +176,10 @@ def state_jointly(statements: Sequence[PrivacyStatement], *, gaussian: bool) -> 
         return first
     exact = gaussian and {(each.accountant, each.delta) for each in statements} == {("gdp", first.delta)}
     if exact:
-        squares = (gaussian_mu(each.epsilon, each.delta) ** 2 for each in statements)
-        epsilon, delta = gaussian_epsilon(math.sqrt(sum(squares)) * (1.0 + ROUNDING), first.delta), first.delta
+        squares = (gaussian_mu(each.epsilon, each.delta - each.gain_failure) ** 2 for each in statements)
+        delta, left = first.delta, first.delta - sum(each.gain_failure for each in statements)
+        require(left > 0.0, f"{count} releases: gains exceed their bounds with more probability than delta = {delta:g}")
+        epsilon = gaussian_epsilon(math.sqrt(sum(squares)) * (1.0 + ROUNDING), left)
     else:
         epsilon, delta = sum(each.epsilon for each in statements), sum(each.delta for each in statements)
     why = f"{count} releases of the same data together: {'their mu^2 add up' if exact else 'basic composition'}"

@@ -58,6 +58,14 @@ class Adversary(ABC):
         """Every description of the slots that is valid for it, ``mechanism`` first; the least epsilon of them holds."""
         return (self.mechanism(design, adjacency),)
 
+    def hears(self, design: Design) -> bool:
+        """Whether its epsilon rests on the noise, the antennas and the amplitudes of a receiver."""
+        return not design.says(WorkersNoise)
+
+    def antennas(self, design: Design) -> int:
+        """How many antennas are assumed; 0 where it gets what one antenna received, whatever there is."""
+        return 0
+
     def noise_watts(self, design: Design) -> float:
         """The noise that hides a worker from it: in the server's reception, unless it has a receiver of its own."""
         return design.in_workers_noise().noise_watts
@@ -132,6 +140,7 @@ class HiddenSchedule(Adversary):
         squared_move, _ = self._moves(design, adjacency)
         if seats >= others:  # no other worker is left to take a seat: a removed one falls silent
             squared_move = max(squared_move, alone)
+        sampling = "none" if seats >= others else design.sampling
         slots = GaussianSlots(
             squared_shifts=_squared_shifts(heard, heard.received_watts, squared_move),
             counts=design.counts,
@@ -139,11 +148,11 @@ class HiddenSchedule(Adversary):
             squared_move=squared_move,
             composed=rounds,
             given=_any_schedule(design) if seats >= others else "a random schedule",
-            gain_failure=design.fact(ImperfectAir).gain_failure,
+            gain_failure=design.failure_of_gains(design.fact(ImperfectAir).gain_failure, sampling),
             hidden_failure=heard.fact(WorkersNoise).failure,
             why=self._why_hidden(design),
         ).strongest(rounds)
-        return slots if seats >= others else replace(slots, sampling=design.sampling, sampled=seats, population=others)
+        return slots if sampling == "none" else replace(slots, sampling=sampling, sampled=seats, population=others)
 
     def _as_if_known(self, design: Design, adjacency: str, squared_move: float) -> GaussianSlots:
         """Return the slots of the worst worker, in the words of an adversary that was not told the schedule."""
@@ -178,7 +187,7 @@ def known_schedule(design: Design, adjacency: str, squared_move: float) -> Gauss
         composed=design.participations,
         given=_any_schedule(design) if drawn is None else "the schedule that was drawn",
         schedule_failure=design.schedule_failure,
-        gain_failure=design.fact(ImperfectAir).gain_failure if drawn is None else 0.0,
+        gain_failure=design.failure_of_gains(design.fact(ImperfectAir).gain_failure, "none") if drawn is None else 0.0,
         hidden_failure=brought.failure,
         rounding=None if brought.rounding is None else brought.rounding.times(design.participations),
         why=known_in_words(design),

@@ -20,6 +20,7 @@ from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.impairments.frame import frame_of
 from airmixml.privacy import PrivacyStatement
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
+from airmixml.privacy.what_if import better_receivers
 from airmixml.radio.path_loss import path_gain
 from airmixml.radio.power_calibration import centring_target, composes_exactly
 from airmixml.radio.rounded_sensitivity import rounded_distance
@@ -50,7 +51,7 @@ class CentringSlot:
     energy_joules: Doubles  # what each worker spends; shape workers
     unrounded: bool  # whether it alone is sent without rounding, since the other slots have symbols of a few bits
     gain_bound: float = 1.0  # how many times the planned power a worker may be received with; in both mu
-    gain_failure: float = 0.0  # probability with which some worker exceeds that
+    gain_failure: float = 0.0  # probability, a part of its delta, with which a worker exceeds that
     pilot_energy: float = 0.0  # of all its pilots, where a number of 1 has energy 1
 
     def epsilon(self, adversary: str, adjacency: str, copies: int = 1) -> float:
@@ -60,7 +61,7 @@ class CentringSlot:
                 'workers.centre = "private" or "refined": what a receiver near the workers hears of the slot for the '
                 'mean is not accounted for; use workers.centre = "public" or "own"'
             )
-        return gaussian_epsilon(copies * self.mu(adjacency), self.delta)
+        return gaussian_epsilon(copies * self.mu(adjacency), self._left(copies))
 
     def one_with(self, accountant: str) -> bool:
         """Whether that accountant's word on the other slots is of one Gaussian mechanism, as this slot is."""
@@ -71,21 +72,35 @@ class CentringSlot:
     ) -> float:
         """Return epsilon of this slot and the others, which have ``epsilon`` at ``delta``, at the sum of both deltas.
 
+        ``delta`` is without the probability with which a gain exceeds its bound.
         Where both are Gaussian mechanisms, mu of the others follows from their epsilon, and the mu^2 add up.
         """
         own = self.epsilon(adversary, adjacency, copies)
         if not self.one_with(accountant):
             return epsilon + own
         others = gaussian_mu(max(epsilon, _LEAST_EPSILON), delta)
-        return gaussian_epsilon(math.hypot(others, copies * self.mu(adjacency)), delta + self.delta)
+        together = math.hypot(others, copies * self.mu(adjacency))
+        return gaussian_epsilon(together, delta + self._left(copies))
+
+    def _left(self, copies: int) -> float:
+        """Return its delta less the probability with which the gain of one of so many workers exceeds the bound."""
+        left = self.delta - copies * self.gain_failure
+        if left <= 0.0:
+            raise PrivacyError(f"air.gain_failure: {copies:,} workers' gains take all of delta = {self.delta:g}")
+        return left
 
     @property
     def gains_in_words(self) -> str:
         """How strongly it may be received, where that is not as planned; empty elsewhere."""
         if self.gain_bound == 1.0:
             return ""
-        unless = f" (except with probability {self.gain_failure:g})" if self.gain_failure else ""
+        unless = f" (except with probability {self.gain_failure:.2g}, in delta)" if self.gain_failure else ""
         return f", received with at most {self.gain_bound:.4g} times the planned power{unless}"
+
+    def louder(self, factor: float) -> "CentringSlot":
+        """Return the slot where ``factor`` times the power is received."""
+        root = math.sqrt(factor)
+        return replace(self, removal_mu=root * self.removal_mu, replacement_mu=root * self.replacement_mu)
 
     def mu(self, adjacency: str) -> float:
         """Return mu of the Gaussian mechanism that it is for one worker."""
@@ -101,14 +116,22 @@ def with_centring(statement: PrivacyStatement, slot: CentringSlot | None, copies
         return statement
     adversary, adjacency, accountant = statement.adversary, statement.adjacency, statement.accountant
     composition = "one Gaussian mechanism" if slot.one_with(accountant) else "basic composition"
-    how = ", sent unrounded" if slot.unrounded else ""
+    how, left = ", sent unrounded" if slot.unrounded else "", statement.delta - statement.gain_failure
     return replace(
         statement,
-        epsilon=slot.joined(statement.epsilon, statement.delta, adversary, accountant, adjacency, copies),
+        epsilon=slot.joined(statement.epsilon, left, adversary, accountant, adjacency, copies),
         delta=statement.delta + slot.delta,
         why=f"{statement.why}; with the slot that estimated the mean{how} ({composition}){slot.gains_in_words}",
         gain_bound=max(statement.gain_bound, slot.gain_bound),
-        gain_failure=statement.gain_failure + slot.gain_failure,
+        gain_failure=statement.gain_failure + copies * slot.gain_failure,
+        if_better={
+            name: None
+            if epsilon is None
+            else slot.louder(better_receivers(statement.antennas)[name]).joined(
+                epsilon, left, adversary, accountant, adjacency, copies
+            )
+            for name, epsilon in statement.if_better.items()
+        },
     )
 
 
@@ -125,7 +148,7 @@ def plan_centring(scenario: Scenario, features: int, distance_metres: Doubles) -
     squared_norm, squared_distance = declared_bounds(_before_centring(workers), features)
     ideal, frame = scenario.air.is_ideal, frame_of(scenario.air, features)
     pilot_energy = 0.0 if ideal else scenario.air.pilot_share * squared_norm
-    bound = gain_bound(scenario, workers.count)
+    bound = gain_bound(scenario, features, workers.count)
     squared_distance = rounded_distance(scenario.air, squared_norm, squared_distance, math.sqrt(squared_norm), features)
     removal, replacement = (
         bound * prefix_bound(scenario.air) * move for move in (squared_norm + pilot_energy, squared_distance)
@@ -151,7 +174,7 @@ def plan_centring(scenario: Scenario, features: int, distance_metres: Doubles) -
         energy_joules=power_watts * (radio.slot_seconds or (squared_norm + pilot_energy) / SYMBOLS_PER_SECOND),
         unrounded=bool(workers.bits),
         gain_bound=bound,
-        gain_failure=gain_failure(scenario),
+        gain_failure=gain_failure(scenario) / workers.count,
         pilot_energy=pilot_energy,
     )
 

@@ -11,7 +11,7 @@ from airmixml.privacy import Design, Sensitivity, calibrate_power, check_target,
 from airmixml.privacy.evaluation import guess_factor, least_epsilon
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.radio.path_loss import power_gain
-from airmixml.radio.system import System, adversary_named, assumed_noise_watts, gains_tell_schedule
+from airmixml.radio.system import System, adversary_named, assumed_noise_watts, gain_failure, gains_tell_schedule
 from airmixml.scenario import Scenario
 from airmixml.units import dbm_to_watts
 
@@ -29,8 +29,8 @@ def slots_target(scenario: Scenario) -> tuple[float, float]:
         return privacy.epsilon, privacy.delta
     rest = 1.0 - workers.centre_share
     if composes_exactly(scenario):
-        mu = math.sqrt(rest) * gaussian_mu(privacy.epsilon, privacy.delta)
-        return gaussian_epsilon(mu, rest * privacy.delta), rest * privacy.delta
+        mu, delta = math.sqrt(rest) * _exact_mu(scenario), rest * privacy.delta
+        return gaussian_epsilon(mu, delta - _own_failures(scenario)[0]), delta
     return rest * privacy.epsilon, rest * privacy.delta
 
 
@@ -39,8 +39,19 @@ def centring_target(scenario: Scenario) -> tuple[float, float]:
     privacy, (slots_epsilon, slots_delta) = scenario.privacy, slots_target(scenario)
     delta = privacy.delta - slots_delta
     if composes_exactly(scenario):
-        return math.sqrt(scenario.workers.centre_share) * gaussian_mu(privacy.epsilon, privacy.delta), delta
-    return gaussian_mu(privacy.epsilon - slots_epsilon, delta), delta
+        return math.sqrt(scenario.workers.centre_share) * _exact_mu(scenario), delta
+    return gaussian_mu(privacy.epsilon - slots_epsilon, delta - _own_failures(scenario)[1]), delta
+
+
+def _exact_mu(scenario: Scenario) -> float:
+    """Return mu of the slots and the one for a mean together, one Gaussian mechanism."""
+    return gaussian_mu(scenario.privacy.epsilon, scenario.privacy.delta - sum(_own_failures(scenario)))
+
+
+def _own_failures(scenario: Scenario) -> tuple[float, float]:
+    """Return what delta contains for gains above their bounds where the schedule is known: of slots, of the mean's."""
+    of_gains, design = gain_failure(scenario), System.moving(scenario, Sensitivity(removal=1.0, replacement=1.0))
+    return design.design(0.0).failure_of_gains(of_gains, "none"), of_gains / scenario.workers.count
 
 
 def composes_exactly(scenario: Scenario) -> bool:

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 
 from airmixml.arrays import Doubles, Integers
-from airmixml.impairments.gains import never_exceeded
+from airmixml.impairments.gain_bound import never_exceeded
+from airmixml.impairments.gain_laws import gain_failure_of
 from airmixml.privacy import Ledger, facts
 from airmixml.radio.centring import plan_centring
 from airmixml.radio.draws import SlotTensors
@@ -85,7 +86,7 @@ class SlotTotals:
         self._planned = self.system.design(received_watts)
         self._gain_bound = self._planned.fact(facts.ImperfectAir).gain_bound
         # Where channels err, what arrived at the chosen antenna does not tell what was sent, or what others received.
-        self._sent_failure = 0.0 if never_exceeded(scenario) else scenario.air.gain_failure
+        self._sent_failure = 0.0 if never_exceeded(scenario) else gain_failure_of(scenario)
         if averaged is None:
             averaged = input_dim - (1 if scenario.workers.constant else 0)  # the constant needs no averaging
         self.centring = None if distance_metres is None else plan_centring(scenario, averaged, distance_metres)

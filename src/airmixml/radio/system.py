@@ -11,6 +11,7 @@ import numpy as np
 from airmixml.arrays import Doubles
 from airmixml.errors import PrivacyError
 from airmixml.impairments.antennas import antenna_gain_bound
+from airmixml.impairments.gain_laws import gain_failure_of
 from airmixml.privacy import Adversary, Design, Sensitivity, facts
 from airmixml.privacy.design import slots_per_round
 from airmixml.privacy.rounded_noise import Rounding
@@ -152,8 +153,19 @@ class System:
         # A worker that falls silent takes its share of the pilots along; they are the same for any sample. Who brings
         # its own noise is heard to take part whatever it sends.
         removal = of_data.removal + (0.0 if self.noise.brought else self.pilot_energy)
-        moves = Sensitivity(removal=repeated * removal, replacement=repeated * of_data.replacement)
+        # How strongly a worker may be received depends on how many symbols it sends.
+        numbers = 0 if self.scenario.air.is_ideal else max(self.signal.symbols, self._symbols_of_rounds)
+        moves = Sensitivity(removal=repeated * removal, replacement=repeated * of_data.replacement, numbers=numbers)
         return self.noise.rounded(moves, self.signal.symbols)
+
+    @property
+    def _symbols_of_rounds(self) -> int:
+        return self.of_rounds.signal.symbols if self.rounds else 0
+
+    @cached_property
+    def gain_bound(self) -> float:
+        """What no worker's power gain exceeds; see ``gain_bound``."""
+        return gain_bound(self.scenario, self.sensitivity.numbers)
 
     @cached_property
     def _data_sensitivity(self) -> Sensitivity:
@@ -240,7 +252,7 @@ class System:
         return Design(
             workers=scenario.workers.count,
             scheduled=radio.scheduled,
-            received_watts=tuple(each * received_watts * gain_bound(scenario) for each in self.strengths),
+            received_watts=tuple(each * received_watts * self.gain_bound for each in self.strengths),
             counts=(radio.slots, self.rounds) if self.rounds else (radio.slots,),
             sensitivity=self.sensitivity,
             noise_watts=assumed_noise_watts(scenario),
@@ -261,10 +273,10 @@ class System:
         if scenario.mixing.assignment == "max-min":
             yield facts.RanksTell()
         if not air.is_ideal:
-            yield facts.ImperfectAir(gain_bound=gain_bound(scenario), gain_failure=gain_failure(scenario))
+            yield facts.ImperfectAir(gain_bound=self.gain_bound, gain_failure=gain_failure(scenario))
         if air.power_step_db > 0.0 or math.isfinite(air.min_power_dbm):
             yield facts.SofterShares()
-        yield facts.Antennas(gain=antenna_gain_bound(scenario, _seats_with_gains(scenario)))
+        yield facts.Antennas(gain=antenna_gain_bound(scenario, _seats_with_gains(scenario)), count=air.antennas)
         yield facts.Transmitters(weakest_gain=floor, limit_watts=dbm_to_watts(radio.max_power_dbm))
 
     def _of_both(self, fact: facts.Fact) -> facts.Fact:
@@ -345,17 +357,19 @@ def prefix_bound(air: Air) -> float:
     return 2.0 if air.waveform == "ofdm" and air.cyclic_prefix else 1.0
 
 
-def gain_bound(scenario: Scenario, seats: int = 0) -> float:
+def gain_bound(scenario: Scenario, symbols: int, seats: int = 0) -> float:
     """Return what no worker's power gain exceeds, except with probability ``gain_failure``; 1 on the ideal air.
 
-    Of so many seats of all slots together; 0: of all that the slots have.
+    ``symbols`` are those of a worker in a slot (0: it is not known), of so many seats of all slots together; 0: of all
+    that the slots have.
     """
     if scenario.air.is_ideal or scenario.privacy.noise_kind.brought:  # their own noise grows with the gain
         return 1.0
 
-    from airmixml.impairments.gains import largest_power_gain  # here: it needs torch
+    from airmixml.impairments.gain_bound import largest_power_gain  # here: it needs torch
 
-    bound = largest_power_gain(scenario, seats or scenario.slots_on_air * _seats_with_gains(scenario))
+    seats = seats or scenario.slots_on_air * _seats_with_gains(scenario)
+    bound = largest_power_gain(scenario, seats, symbols)
     if not math.isfinite(bound):
         raise PrivacyError(
             "air: nothing bounds how strongly a worker may be received, so that no epsilon holds; keep workers in deep "
@@ -370,13 +384,13 @@ def _seats_with_gains(scenario: Scenario) -> int:
 
 
 def gain_failure(scenario: Scenario) -> float:
-    """Return the probability with which ``gain_bound`` fails: ``air.gain_failure``, or 0 where it cannot."""
+    """Return the probability with which ``gain_bound`` fails for some worker; 0 where it cannot."""
     if scenario.air.is_ideal or scenario.privacy.noise_kind.brought:
         return 0.0
-    from airmixml.impairments.gains import never_exceeded  # here: it needs torch
+    from airmixml.impairments.gain_bound import never_exceeded  # here: it needs torch
 
     of_antennas = scenario.air.antennas > 1 and scenario.radio.fading != "none"
-    return scenario.air.gain_failure if of_antennas or not never_exceeded(scenario) else 0.0
+    return gain_failure_of(scenario) if of_antennas or not never_exceeded(scenario) else 0.0
 
 
 def gains_tell_schedule(scenario: Scenario) -> bool:

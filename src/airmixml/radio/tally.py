@@ -68,7 +68,8 @@ class Tally(SlotTotals):
             sent = replace(sent, excess=float(self._largest["sent_excess"]))
             stated += [] if self._planned_strengths is None else [facts.ImperfectAir(gain_bound=gain_peak)]
         gain = self._planned.fact(facts.Antennas).gain if self.before_the_draw else float(self._largest["antenna_gain"])
-        stated += [sent, facts.Antennas(gain=gain, failure=self._sent_failure if len(self._at_server) else 0.0)]
+        failure = self._sent_failure if len(self._at_server) else 0.0
+        stated += [sent, replace(self._planned.fact(facts.Antennas), gain=gain, failure=failure)]
         if not self.before_the_draw:
             stated.append(
                 facts.Drawn(
@@ -147,12 +148,12 @@ class Tally(SlotTotals):
         if rounding is not None:  # tails are cut as for the worst worker, which serves the others too
             noise_watts /= rounding.squared_tilt(self.privacy_against_server.epsilon, delta)
             delta *= 1.0 - SHARE_FOR_TAILS
-        move = self.sensitivity.squared_move(adjacency, "none")
+        move, failure = self.sensitivity.squared_move(adjacency, "none"), self.privacy_against_server.gain_failure
         spent = partial(self.ledger.epsilons, noise_watts=noise_watts, sensitivity=move)
         if self.centring is not None and self.centring.exact:
-            return spent(delta=self.scenario.privacy.delta, spent_mu=self._mean_mu)
+            return spent(delta=self.scenario.privacy.delta - failure, spent_mu=self._mean_mu)
         for_the_mean = 0.0 if self.centring is None else self.centring.epsilon(_EXACT[0], adjacency)
-        return for_the_mean + spent(delta=delta)
+        return for_the_mean + spent(delta=delta - failure + (self.centring.gain_failure if self.centring else 0.0))
 
     @property
     def _rounding(self) -> Rounding | None:

@@ -56,6 +56,8 @@ def _card(adversary: str, statements: Sequence[PrivacyStatement], scenario: Scen
         facts.append(
             ("target", f"epsilon {met.target_epsilon:g}; by {met.accountant} it is {epsilon_text(met.epsilon)}")
         )
+    told = next((each for each in (met, best, *statements) if each is not None and each.if_better), best)
+    facts += [("receiver", told.receiver_in_words)] if told.receiver_in_words else []
     details = [
         ("accountant", f"{best.accountant}, sensitivity {best.sensitivity:g}"),
         ("because", best.why),

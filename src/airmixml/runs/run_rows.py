@@ -12,6 +12,7 @@ from rich.text import Text
 
 from airmixml.integers.integer_noise import integers_in_words
 from airmixml.output.numbers import joules, outputs_text, plural, slots_text
+from airmixml.privacy.what_if import UNCHANGED, receiver_in_words
 from airmixml.scenario import Scenario, air_in_words
 from airmixml.wording import against, if_uninformed, simulated
 from airmixml.workers import sends_inputs_unchanged
@@ -143,7 +144,7 @@ def _privacy(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
         holder = "per worker with all its rows"
     stated = f"[bold]epsilon {own['epsilon']:.4g}, delta {own['delta']:.3g}[/bold]"
     rows = [("privacy", f"{stated} {holder} ({asked})")]
-    if failure := sum(own.get(name, 0.0) for name in ("schedule_failure", "gain_failure", "hidden_failure")):
+    if failure := sum(own.get(name, 0.0) for name in ("schedule_failure", "hidden_failure")):
         rows.append(("", f"except with probability {failure:.2g}, which may be added to delta"))
     if on_graph := [each["adversary"] for each in statements if each.get("hidden_failure")]:
         rows.append(("", if_uninformed(on_graph)))
@@ -164,11 +165,20 @@ def _privacy(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
         ("  accountant", f"{own['accountant']}, sensitivity {own['sensitivity']:g}, {own['adjacency']} neighbours"),
         ("  sampling", _sampling(own["sampling_rate"], scenario.sampling_rate, own["why"])),
         ("  noise", _noise(scenario, own, metrics)),
+        *_receiver(own),
         ("  against the server", f"[bold]epsilon {server['epsilon']:.4g}[/bold] for the worst worker, exact (gdp)"),
         ("", _why_the_server_knows(scenario, server["compositions"])),
         *([] if median is None else [("", f"epsilon {median:.4g} for the median worker")]),
         *_other_statements(statements),
     ]
+
+
+def _receiver(own: dict[str, Any]) -> Rows:
+    """Return what is assumed of the adversary's receiver; runs of earlier versions did not state it."""
+    if own["adversary"] == "everyone":
+        return [("  receiver", UNCHANGED)]
+    told = receiver_in_words(own["antennas"], own["if_better"]) if "if_better" in own else ""
+    return [("  receiver", told)] if told else []
 
 
 def _noise(scenario: Scenario, own: dict[str, Any], metrics: dict[str, Any]) -> str:

@@ -18,6 +18,7 @@ from airmixml.budgets import LedgerFile, Loss, People, Request
 from airmixml.data import RawData
 from airmixml.errors import LedgerError, PrivacyError, ScenarioError
 from airmixml.privacy import Design, GaussianSlots, certified_epsilon, gaussian_epsilon
+from airmixml.privacy.evaluation import left_of
 from airmixml.privacy.rounded_noise import COMPOSED_SHARE
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import CentringSlot, plan_centring
@@ -253,13 +254,14 @@ def _loss_to(name: str, scenario: Scenario, design: Design, centring: CentringSl
 
 def _stated(scenario: Scenario, view: GaussianSlots, delta: float) -> tuple[float, Loss]:
     """Return epsilon at ``delta`` of one description of the slots, and the loss by it."""
-    failure = view.schedule_failure + view.gain_failure + view.hidden_failure
+    failure = view.schedule_failure + view.hidden_failure
     if view.rounding is not None:  # of tails, whatever the losses add up to
         view = view.widened(view.rounding.composed_tilt(delta))
         failure += COMPOSED_SHARE * delta
     if view.sampling == "none" and view.steps == 1:
         squared_mu = view.total * _UP
-        return gaussian_epsilon(math.sqrt(squared_mu), delta), Loss.of(squared_mu=squared_mu, delta=failure)
+        spent = Loss.of(squared_mu=squared_mu, delta=failure + view.gain_failure)
+        return gaussian_epsilon(math.sqrt(squared_mu), left_of(delta, view)), spent
     epsilons = [math.inf]
     for accountant in dict.fromkeys(("pld", "rdp", scenario.privacy.accountant)):
         try:
@@ -290,7 +292,7 @@ def _of_owners(losses: Mapping[str, Loss | None], owners: Owners) -> dict[str, L
         found[name] = Loss.of(
             squared_mu=copies.astype(np.float64) ** 2 * loss.squared_mu,
             epsilon=there * loss.epsilon,
-            delta=there * loss.delta,
+            delta=copies * loss.delta,  # each of them may exceed its bound on gains
         )
     return found
 

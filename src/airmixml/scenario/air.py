@@ -140,9 +140,10 @@ class Air:
     antennas: int = key(1, Whole(low=1, high=10**4), "antennas of the server, which listens with the best of them")
     also: tuple[str, ...] = key((), Items(rule=Text()), "names of impairments that other packages bring")
     gain_failure: float = key(
-        1e-9,
-        Real(low=0, open_low=True, high=0.1),
-        "probability with which a gain may exceed its bound in a privacy statement",
+        0.0,
+        Real(low=0, high=0.1),
+        "probability with which some gain of a run may exceed its bound; delta contains a worker's share "
+        "(0: 0.01, or what takes a fiftieth of delta)",
     )
 
     def __post_init__(self) -> None:

@@ -193,6 +193,10 @@ function takeAccount(part) {
     const cells = names.map((name) => make("td", { class: "number" + (part.row.epsilons[name] > target ? " over" : "") }, part.row.epsilons[name] === undefined ? "–" : number(part.row.epsilons[name])));
     byId("epsilon-table").tBodies[0].append(make("tr", { title: "the smallest epsilon that holds; –: no guarantee stated" }, make("th", { scope: "row" }, `${part.row.name}, ${part.row.held}`), cells));
   }
+  for (const each of part.what_if) {
+    const cells = names.map((name) => make("td", { class: "number" + (each.epsilons[name] > target ? " over" : "") }, each.epsilons[name] == null ? "–" : number(each.epsilons[name])));
+    byId("epsilon-table").tBodies[0].append(make("tr", { class: "quiet", title: each.note ?? part.receivers }, make("th", { scope: "row" }, `if ${each.name}`), cells));
+  }
   for (const id of ["epsilon-table", "epsilon-chart"]) byId(id).classList.remove("stale");
   const reasons = new Map();
   for (const [key, why] of state.refusals) reasons.set(why, [...(reasons.get(why) ?? []), key]);

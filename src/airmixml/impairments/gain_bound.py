@@ -1,0 +1,79 @@
+"""What no gain of a run exceeds, except with a stated probability: the margin by which powers are lowered."""
+
+import math
+from typing import Any, Final
+
+from airmixml.impairments.echoes import echoes_of
+from airmixml.impairments.fading_floor import fades, weakest_fading
+from airmixml.impairments.frame import Frame, frame_of
+from airmixml.impairments.gain_laws import Error, GaussianError, gain_failure_of, joint_bound
+from airmixml.impairments.gains import impairments_of
+from airmixml.scenario import Scenario
+
+# More pieces than any slot has, where it is not known how many symbols a worker sends.
+_MOST_PIECES: Final = 1 << 20
+_RARE, _FREQUENT = 1e-30, 1e-3  # probabilities of failure at which a bound that never fails is the same
+_ROUNDING: Final = 1e-9
+
+
+def largest_power_gain(scenario: Scenario, seats: int, symbols: int = 0) -> float:
+    """Return what no abs(g)^2 of so many seats of all slots exceeds, except with probability ``gain_failure_of``.
+
+    ``symbols`` are those that a worker sends in a slot; 0: it is not known. A union bound over seats; in each,
+    P(own gain of the slot times that of some place > x) <= E min(1, n T(x / own)), where T is how often the gain of one
+    of the n places (pieces, or blocks where nothing moves within one) exceeds its argument, in the mean over the fading
+    of that place. T is larger the weaker the channel: the disc abs(1 + e) <= x holds e = 0 for x >= 1, and shrinks
+    with e's deviation; below its mean a gain counts as its mean. So a cell of fading powers counts as its weakest.
+    """
+    impairments = impairments_of(scenario)
+    if never_exceeded(scenario):
+        return math.prod(float(impairment.largest_power_gain(_RARE)) for impairment in impairments)
+    frame = frame_of(scenario.air, symbols) if symbols else None
+    failure = gain_failure_of(scenario) / (1 if scenario.air.antennas == 1 else 2)  # the other half is the antennas'
+    laws = [law_of(impairment, frame) for impairment in impairments]
+    others = [impairment for impairment, law in zip(impairments, laws, strict=True) if law is None]
+    each = failure / (1 + sum(not _is_certain(impairment) for impairment in others))
+    pieces = _places(scenario, frame, "piece")
+    alone = math.prod(float(impairment.largest_power_gain(each / (seats * pieces))) for impairment in others)
+    errors = tuple(law for law in laws if law is not None)
+    drawn = (error.drawn for error in errors if isinstance(error, GaussianError))
+    places = max((_places(scenario, frame, often) for often in drawn), default=1)
+    joint = joint_bound(errors, _direct(scenario), weakest_fading(scenario), places, seats / each)
+    return alone * joint**2 * (1.0 + _ROUNDING)
+
+
+def law_of(impairment: Any, frame: Frame | None) -> Error | None:
+    """Return the law of an impairment's abs(g), if it has one that can be joined with those of others."""
+    return impairment.law(frame) if hasattr(impairment, "law") else None
+
+
+def never_exceeded(scenario: Scenario) -> bool:
+    """Return whether bounds on gains hold always: they are the same for any probability of failure."""
+    return all(map(_is_certain, impairments_of(scenario)))
+
+
+def _is_certain(impairment: Any) -> bool:
+    return bool(impairment.largest_power_gain(_RARE) == impairment.largest_power_gain(_FREQUENT))
+
+
+def _direct(scenario: Scenario) -> float:
+    """Return K of the fading of one place: of a cluster of subcarriers where a channel has echoes."""
+    echoes = echoes_of(scenario)
+    if echoes is not None:
+        return echoes.direct**2 / max(1.0 - echoes.direct**2, 1e-12)
+    return scenario.radio.rician_k if scenario.radio.fading == "rician" else 0.0
+
+
+def _places(scenario: Scenario, frame: Frame | None, drawn: str) -> int:
+    """Return how many independent draws of a kind a seat has in a slot, with those of the channel behind them.
+
+    The chosen one of M antennas is one of M, and the harmonic mean of C clusters is no weaker than the weakest: the law
+    of one channel holds M or C times.
+    """
+    if drawn == "slot":
+        return 1
+    several = scenario.air.antennas if fades(scenario) else 1
+    several *= len(scenario.air.grid.widths) if echoes_of(scenario) is not None else 1
+    if frame is None:
+        return _MOST_PIECES * several
+    return several * (frame.pieces if drawn == "piece" else frame.pilot_count)

@@ -1,0 +1,59 @@
+"""What an epsilon becomes if the adversary's receiver is better than assumed, or transmitters are louder.
+
+Against receiver noise an epsilon assumes a number of antennas, a noise floor and amplitudes. A factor f in power, from
+whichever of them, is a factor f of every squared shift: sqrt(f) of mu.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Final
+
+from airmixml.errors import PrivacyError
+from airmixml.privacy.design import Design
+from airmixml.privacy.evaluation import least_epsilon
+from airmixml.privacy.views import Adversary
+from airmixml.units import db_to_ratio
+
+LOUDER_DB: Final = (3.0, 10.0)
+"""How much stronger a worker may be received than assumed: a quieter receiver, a louder transmitter."""
+MANY_ANTENNAS: Final = 64
+"""Antennas of an ordinary base station."""
+UNCHANGED: Final = "none is assumed: antennas, noise floor and amplitudes change nothing"
+"""What is said of the receiver against everyone, from whom only noise hides that workers bring."""
+
+
+def better_receivers(antennas: int) -> dict[str, float]:
+    """Return what may be better than assumed, and by which factor in power; 0 antennas: they do not matter."""
+    factors = {f"+{decibels:g} dB": db_to_ratio(decibels) for decibels in LOUDER_DB}
+    return factors | ({f"{MANY_ANTENNAS} antennas": MANY_ANTENNAS / antennas} if 0 < antennas < MANY_ANTENNAS else {})
+
+
+def epsilons_if_better(
+    design: Design, adversary: Adversary, accountant: str, *, adjacency: str, delta: float
+) -> dict[str, float]:
+    """Return the accountant's epsilon for each better receiver, infinite where it certifies none.
+
+    Empty where the adversary's own receiver does not count, since workers bring their noise.
+    """
+    found: dict[str, float] = {}
+    for name, factor in better_receivers(adversary.antennas(design)).items() if adversary.hears(design) else ():
+        try:
+            found[name], _ = least_epsilon(
+                design, adversary, accountant, adjacency=adjacency, delta=delta, louder=factor, quickly=True
+            )
+        except PrivacyError:
+            found[name] = math.inf
+    return found
+
+
+def receiver_in_words(antennas: int, epsilons: Mapping[str, float | None]) -> str:
+    """Return what is assumed of a receiver, and the epsilons if that is too little; empty where there are none."""
+    if not epsilons:
+        return ""
+    assumed = f"{antennas} antenna{'' if antennas == 1 else 's'}, " if antennas else ""
+    told = ", ".join(
+        f"{'no guarantee' if epsilon is None or math.isinf(epsilon) else format(epsilon, '.4g')} "
+        f"{'with' if name.endswith('antennas') else 'at'} {name}"
+        for name, epsilon in epsilons.items()
+    )
+    return f"assumes {assumed}the stated noise floor and amplitudes; epsilon {told}"
