@@ -17,7 +17,7 @@ from airmixml.data import DataSet, Signs
 from airmixml.edge.closed_form import ReceivedMoments
 from airmixml.edge.descents import Preconditioned, Start
 from airmixml.scenario import Learner
-from airmixml.scenario.links import IDENTITY, LOGISTIC, SOFTMAX
+from airmixml.scenario.score_links import IDENTITY, LOGISTIC, SOFTMAX
 from airmixml.workers import encode
 
 RNG = np.random.default_rng(4)
@@ -94,7 +94,7 @@ def test_the_first_model_has_four_times_the_scores_of_plus_and_minus_one() -> No
     ],
 )
 def test_a_scenario_says_what_scores_stand_for(changes: tuple[str, ...], link: object) -> None:
-    assert table(*changes).link is link
+    assert table(*changes).score_link is link
 
 
 @pytest.mark.parametrize("rounds", [0, 20])

@@ -141,3 +141,11 @@ def test_every_preset_is_shown_or_refused_in_one_line(client: TestClient) -> Non
         else:
             assert (answer.status_code, answer.json()["line"].count("\n")) == (400, 0), preset
     assert {"paper-iris", "digits", "private-iris", "trustless-iris"} <= shown
+
+
+def test_packets_have_one_power_and_no_channel_to_invert(watch: Callable[..., dict[str, Any]]) -> None:
+    changes = {"workers.count": 100, "radio.scheduled": 100, "radio.slots": 1, "privacy.most_absent": 0.3}
+    shown = watch("trustless-digits-digital", overrides=changes)
+    assert shown["on_air"] is False
+    assert {round(each["power_dbm"], 9) for each in shown["senders"]} == {20.0}
+    assert watch()["on_air"] is True

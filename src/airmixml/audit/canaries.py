@@ -17,7 +17,7 @@ from airmixml.audit.faults import SOUND, Fault
 from airmixml.data import Bounded, Centred, DataSet, LabelCode
 from airmixml.radio.senders import make_sender
 from airmixml.scenario import Scenario, Workers
-from airmixml.scenario.links import SOFTMAX
+from airmixml.scenario.score_links import SOFTMAX
 from airmixml.streams import Streams
 from airmixml.workers import Signal, declared_bounds, encoder_of, finish_encoding
 from airmixml.workers.broadcasts import Broadcast
@@ -179,7 +179,7 @@ def _model_in_between(scenario: Scenario, samples: DataSet) -> Broadcast:
 
     So both are equally wrong, and far enough for their gradients to be clipped.
     """
-    canary, link = samples.train_inputs[0].astype(np.float64), scenario.link
+    canary, link = samples.train_inputs[0].astype(np.float64), scenario.score_link
     scores = np.zeros(samples.label_dim)
     if link is SOFTMAX:
         scores[samples.train_labels[:2]] = _CERTAIN

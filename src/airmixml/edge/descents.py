@@ -12,7 +12,7 @@ import torch
 
 from airmixml.edge.closed_form import ReceivedMoments
 from airmixml.scenario import Learner
-from airmixml.scenario.links import Link
+from airmixml.scenario.score_links import ScoreLink
 from airmixml.workers.broadcasts import Broadcast
 
 _ADAM_FLOOR: Final = 1e-8
@@ -36,7 +36,7 @@ class Start:
     weights: torch.Tensor
     biases: torch.Tensor
     norm: float
-    link: Link
+    link: ScoreLink
     moments: ReceivedMoments | None = None
 
 

@@ -52,7 +52,7 @@ def descend(
 ) -> Iterator[Solution]:
     """Yield the first model as it is broadcast, and the model after each of so many rounds, however they are sent."""
     learner, (weights, biases) = scenario.learner, first
-    norm, link = scenario.workers.clip_norm, scenario.link
+    norm, link = scenario.workers.clip_norm, scenario.score_link
     if link.logits and moments is not None:
         factor = (learner.temperature or _temperature(learner, moments, norm)) * link.length(biases.shape[-1])
         weights, biases = factor * weights, factor * biases

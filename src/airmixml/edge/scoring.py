@@ -12,7 +12,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from airmixml.data import Bounded, DataSet, LabelCode, Signs
-from airmixml.scenario.links import LOGISTIC, SOFTMAX, Link
+from airmixml.scenario.score_links import LOGISTIC, SOFTMAX, ScoreLink
 
 NEVER_CERTAIN: Final = 1e-6
 
@@ -20,7 +20,7 @@ LEADING: Final = {"classification": "accuracy", "regression": "r2", "multi-label
 """The one score of a task that learning curves show; larger is better, and 1 is perfect."""
 
 
-def predicted(scores: torch.Tensor, link: Link, code: LabelCode | None = None) -> torch.Tensor:
+def predicted(scores: torch.Tensor, link: ScoreLink, code: LabelCode | None = None) -> torch.Tensor:
     """Return what scores (samples x outputs) say, by their link and the code in which labels were sent; same shape.
 
     Classes: the probability of each class. Several labels: the probability that each holds; what least squares learns

@@ -176,7 +176,7 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
         if budget is not None:
             budget.settle(mixtures)
         # Scores in float64 do not depend on how many rows are scored together.
-        self.model_, self._link = trained.model.cpu().double(), scenario.link
+        self.model_, self._link = trained.model.cpu().double(), scenario.score_link
         self.privacy_ = mixtures.report.privacy
         self.statements_ = mixtures.report.statements
         self.privacy_against_server_ = mixtures.report.privacy_against_server

@@ -28,7 +28,7 @@ def largest_power_gain(scenario: Scenario, seats: int, symbols: int = 0) -> floa
     impairments = impairments_of(scenario)
     if never_exceeded(scenario):
         return math.prod(float(impairment.largest_power_gain(_RARE)) for impairment in impairments)
-    frame = frame_of(scenario.air, symbols) if symbols else None
+    frame = frame_of(scenario.air, symbols).with_pilots if symbols else None  # a removed worker takes pilots along
     failure = gain_failure_of(scenario) / (1 if scenario.air.antennas == 1 else 2)  # the other half is the antennas'
     laws = [law_of(impairment, frame) for impairment in impairments]
     others = [impairment for impairment, law in zip(impairments, laws, strict=True) if law is None]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from airmixml.integers.integer_noise import integers_in_words
 from airmixml.output.numbers import duration, joules, outputs_text, plural, slots_text
 from airmixml.output.tables import Table
+from airmixml.radio.digital_link import link_rows
 from airmixml.scenario import Scenario
 from airmixml.storage.files import write_text
 from airmixml.storage.run_folder import METRICS, SCENARIO, Finish, claim_folder
@@ -43,7 +44,7 @@ def plan_parts(
     words = list(command)
     if "integers" in plain:
         yield f"integers {integers_in_words(plain['integers'])}"
-        yield "What follows is of the same workers with real numbers."
+        yield "Learning noise in what follows is that of the same workers with real numbers."
     if "masks" in plain:
         yield from _masks(plain["masks"], words)
         words += _set(plain["masks"]["overrides"])
@@ -140,11 +141,18 @@ def _power(plain: Plain, scenario: Scenario, dimensions: tuple[int, int] | None)
     rows += [
         ("workers", f"{workers.count:,}, {radio.scheduled:,} at a time in {slots}"),
         ("noise multiplier", f"{plain['noise_multiplier']:.4g} in {where} slot"),
-        ("power scale beta", f"{plain['power_scale_watts']:.3g} W (median slot)"),
+        *(
+            [("power scale beta", f"{plain['power_scale_watts']:.3g} W (median slot)")]
+            if "power_scale_watts" in plain
+            else []
+        ),
         ("power", f"{power['median']:.1f} dBm median, {power['largest']:.1f} largest, limit {power['limit']:g}"),
         ("energy", f"{joules(plain['energy_joules'])} in total, {joules(plain['worker_energy_joules'])} per worker"),
     ]
-    rows += _rounds(plain["rounds"]) if "rounds" in plain else []
+    if "air_seconds" in plain:
+        rows.append(("air time", duration(plain["air_seconds"])))
+    rows += link_rows(plain["link"]) if "link" in plain else []
+    rows += _rounds(plain["rounds"], radio.link_kind.unit) if "rounds" in plain else []
     as_assumed = encoder.keeps_inputs and workers.sends == "samples"
     if "snr_inputs_db" in plain:
         labels = f", {plain['snr_labels_db']:.1f} dB labels" if "snr_labels_db" in plain else ""
@@ -162,16 +170,21 @@ def _power(plain: Plain, scenario: Scenario, dimensions: tuple[int, int] | None)
         rows.append(("rows_bound", _rows_bound(plain["noise_multiplier"], scenario, dimensions)))
     yield _facts("What it costs", rows)
     if plain.get("best"):
-        columns = ("goal", "alpha", "|N_t|", "slots", "SNR", "contrast", "energy")
-        designs = []
-        for goal, best in plain["best"].items():
-            counts, signal = (best["scheduled"], best["slots"]), (best["snr_inputs_db"], best["contrast_db"])
-            cells = (*(f"{count:,}" for count in counts), *(f"{value:.1f} dB" for value in signal))
-            designs.append((goal, f"{best['alpha']:g}", *cells, joules(best["energy_joules"])))
-        yield Table(title="At the same privacy", columns=columns, rows=tuple(designs))
+        yield _other_designs(plain["best"])
 
 
-def _rounds(rounds: Plain) -> list[tuple[str, str]]:
+def _other_designs(found: dict[str, Plain]) -> Table:
+    """Return the best designs at the same privacy, by what they are best at."""
+    columns = ("goal", "alpha", "|N_t|", "slots", "SNR", "contrast", "energy")
+    designs = []
+    for goal, best in found.items():
+        counts, signal = (best["scheduled"], best["slots"]), (best["snr_inputs_db"], best["contrast_db"])
+        cells = (*(f"{count:,}" for count in counts), *(f"{value:.1f} dB" for value in signal))
+        designs.append((goal, f"{best['alpha']:g}", *cells, joules(best["energy_joules"])))
+    return Table(title="At the same privacy", columns=columns, rows=tuple(designs))
+
+
+def _rounds(rounds: Plain, unit: str) -> list[tuple[str, str]]:
     """Return what rounds take, beside the slots before them if there are any."""
     names = ("symbols_per_slot", "symbols_per_round", "uplink_symbols")
     per_slot, per_round, total = (f"{rounds[name]:,}" for name in names)
@@ -181,7 +194,7 @@ def _rounds(rounds: Plain) -> list[tuple[str, str]]:
     ]
     if rounds["share"] == 1.0:
         return rows
-    uplink = f"{per_slot} symbols in a slot, {per_round} in a round, {total} in total"
+    uplink = f"{per_slot} {unit} in a slot, {per_round} in a round, {total} in total"
     share = f"{rounds['share']:.0%} in the rounds, the rest in what comes before them"
     return [("uplink", uplink), *rows, ("privacy loss", share)]
 

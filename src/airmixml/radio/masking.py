@@ -154,6 +154,15 @@ def planned_graph(scenario: Scenario) -> MaskGraph | None:
     return _any_share(scenario).graph
 
 
+def any_masking(scenario: Scenario, secret: Secret | None) -> Masking:
+    """Return the graph of a run, and who is left; how strong masks are counts for nothing, as of uniform ones."""
+    masking = _any_share(scenario)
+    if secret is None:
+        return masking
+    graph, honest = protected_graph(scenario, secret)
+    return replace(masking, graph=graph, honest=honest)
+
+
 def _any_share(scenario: Scenario) -> Masking:
     """Return graph and honest workers, which no share of the loss changes."""
     return _unit_masking(scenario.privacy, scenario.radio.scheduled, scenario.seed, _LEAST_MASK_SHARE)

@@ -51,7 +51,7 @@ def in_runs(inputs: int, count: int) -> torch.Tensor:
     runs = max(1, round(count / _RUN))
     middles = (torch.arange(runs) + 0.5) * (inputs / runs)
     around = (middles - _RUN / 2.0).long()[:, None] + torch.arange(_RUN)
-    symbols: torch.Tensor = around.clamp(0, inputs - 1).unique()
+    symbols: torch.Tensor = around.clamp(0, inputs - 1).unique()  # type: ignore[no-untyped-call]
     return symbols
 
 

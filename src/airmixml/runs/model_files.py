@@ -20,7 +20,7 @@ from airmixml.reading import open_regular
 from airmixml.registries import ENCODERS
 from airmixml.runs.results import ProtectedResult, SeedsResult, load_result
 from airmixml.scenario import Scenario
-from airmixml.scenario.links import LINKS, SOFTMAX, Link
+from airmixml.scenario.score_links import LINKS, SOFTMAX, ScoreLink
 from airmixml.storage.files import write_bytes
 from airmixml.storage.results import ResultStore
 from airmixml.storage.run_folder import SCENARIO, encoder_digest
@@ -113,7 +113,7 @@ def save_model(model: torch.nn.Module, dataset: DataSet, folder: Path, scenario:
         "rows": _plain_format(dataset.row_format),
         "targets": [list(code.lower), list(code.upper)] if isinstance(code := dataset.code, Bounded) else None,
         "encoder_digest": encoder_digest(scenario),
-        "link": scenario.link.name,
+        "link": scenario.score_link.name,
     }
     torch.save(content, buffer)
     write_bytes(folder / _MODEL, buffer.getvalue())
@@ -144,7 +144,7 @@ class StoredModel:
     private_mean: Singles | None
     row_format: RowFormat | None  # None: the folder was made before raw rows were described
     code: LabelCode | None = None  # None: classes
-    link: Link = SOFTMAX  # what scores stand for
+    link: ScoreLink = SOFTMAX  # what scores stand for
 
 
 def load_network(folder: Path | str) -> torch.nn.Sequential:

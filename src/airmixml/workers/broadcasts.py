@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles, Singles
-from airmixml.scenario.links import SOFTMAX, Link
+from airmixml.scenario.score_links import SOFTMAX, ScoreLink
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -26,7 +26,7 @@ class Broadcast:
     weights: Doubles
     biases: Doubles
     clip: float
-    link: Link = SOFTMAX
+    link: ScoreLink = SOFTMAX
 
     def errors(self, inputs: NDArray[np.floating], labels: Doubles | Singles) -> Doubles:
         """Return e of rows with these inputs (rows x features) and labels (rows x outputs); rows x outputs."""

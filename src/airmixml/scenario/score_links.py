@@ -1,6 +1,6 @@
 """What the scores of a model stand for: the link from scores to what is expected of labels.
 
-The link of a run follows from its scenario (``Scenario.link``) and is stored with the model. Rounds of gradients
+The link of a run follows from its scenario (``Scenario.score_link``) and is stored with the model. Rounds of gradients
 descend the loss that belongs to it, whose gradient is x (mean(s) - l)^T for all three.
 """
 
@@ -12,7 +12,7 @@ import numpy as np
 from airmixml.arrays import Doubles, Singles
 
 
-class Link:
+class ScoreLink:
     """Scores are what is expected of labels as they are sent: least squares.
 
     Attributes:
@@ -41,7 +41,7 @@ class Link:
         return 1.0
 
 
-class Softmax(Link):
+class Softmax(ScoreLink):
     """Softmax of the scores is the probability of each class; labels are one-hot vectors."""
 
     name, logits, rounds_share = "softmax", True, 0.9
@@ -52,7 +52,7 @@ class Softmax(Link):
         return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 
 
-class Logistic(Link):
+class Logistic(ScoreLink):
     """The logistic function of a score is the probability that its label holds; labels are sent as signs."""
 
     name, logits, rounds_share = "logistic", True, 0.9
@@ -70,13 +70,13 @@ class Logistic(Link):
         return math.sqrt(outputs)
 
 
-IDENTITY: Final = Link()
+IDENTITY: Final = ScoreLink()
 SOFTMAX: Final = Softmax()
 LOGISTIC: Final = Logistic()
 LINKS: Final = {link.name: link for link in (IDENTITY, SOFTMAX, LOGISTIC)}
 """By name."""
 
 
-def link_named(name: str) -> Link:
+def link_named(name: str) -> ScoreLink:
     """Return the link of that name."""
     return LINKS[name]
