@@ -58,14 +58,22 @@ class EstimationError(Impairment):
         echoes = echoes_of(self.scenario)
         if echoes is not None:
             return self._gains_on_clusters(echoes, draws)
+        return draws.by_block(self._of_blocks(draws)) if fades(self.scenario) else super().gains(draws)
+
+    def angle(self, draws: SeatDraws) -> torch.Tensor | None:
+        """Draw the phase of g, which is all that errs without fading; slots x scheduled x pieces."""
+        if fades(self.scenario):
+            return None
+        gains = self._of_blocks(draws)
+        return draws.by_block(torch.atan2(gains.imag, gains.real))
+
+    def _of_blocks(self, draws: SeatDraws) -> torch.Tensor:
+        """Draw 1 + e / h_hat; slots x scheduled x blocks."""
         path, error = draws.path_gain, draws.complex_normals("estimation-error", draws.frame.block_count)
         deviation = math.sqrt(self.nmse) * path / draws.magnitude
         if self.follows_worker:
             deviation = path / draws.magnitude / (1.0 + self.snr_without_path * path.square()).sqrt()
-        gains = error.mul_(deviation[:, :, None]).add_(1.0)
-        if not fades(self.scenario):
-            gains = gains.sgn_()
-        return gains if draws.frame.pieces == 1 else draws.by_block(gains)
+        return error.mul_(deviation[:, :, None]).add_(1.0)
 
     def _gains_on_clusters(self, echoes: Echoes, draws: SeatDraws) -> torch.Tensor:
         """Draw g where every cluster of subcarriers has a channel and an estimate of its own."""

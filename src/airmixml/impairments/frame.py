@@ -46,6 +46,11 @@ class Frame:
         """How many pieces there are."""
         return len(self.lengths)
 
+    @cached_property
+    def times(self) -> Doubles:
+        """The same as ``seconds``, as an array; shape pieces."""
+        return np.array(self.seconds)
+
     @property
     def block_count(self) -> int:
         """How many blocks there are."""
@@ -60,6 +65,17 @@ class Frame:
     def first_pieces(self) -> list[int]:
         """The first piece of each block, next to its pilot."""
         return [piece for piece, block in enumerate(self.blocks) if piece == 0 or block != self.blocks[piece - 1]]
+
+    @cached_property
+    def per_block(self) -> int:
+        """Pieces of every block but the last, which may have fewer."""
+        return self.blocks.count(0)
+
+    @cached_property
+    def steps(self) -> Doubles:
+        """Seconds from the piece before to each piece, or from the start of its block to the first; shape pieces."""
+        seconds = np.array(self.seconds)
+        return np.where(np.diff(self.blocks, prepend=-1) > 0, seconds, np.diff(seconds, prepend=0.0))
 
     @cached_property
     def pilots(self) -> tuple[int, ...]:

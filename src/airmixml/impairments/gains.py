@@ -6,15 +6,16 @@ A worker that is to arrive with amplitude sqrt(beta) q arrives with sqrt(beta) q
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache, reduce
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Final, NamedTuple, Self
 from zlib import crc32
 
 import torch
 from scipy.special import gammainccinv
 
+from airmixml.arrays import Doubles
 from airmixml.impairments.frame import Frame
-from airmixml.randomness.distributions import normal_pairs, uniforms
+from airmixml.randomness.distributions import standard_normals, uniforms
 from airmixml.randomness.slot_words import SlotWords
 from airmixml.registries import IMPAIRMENTS
 from airmixml.scenario import Scenario
@@ -24,6 +25,9 @@ _RARE, _FREQUENT = 1e-30, 1e-3  # probabilities of failure at which a bound that
 # In a bound on all gains of a run, more pieces than any slot has.
 _MOST_PIECES: Final = 1 << 20
 _GAINS_AT_ONCE: Final = 1 << 24
+_GAINS_IN_CACHE: Final = 1 << 17
+# Gains are rounded to float32: all workers send that much more softly, so that none exceeds its bound by rounding.
+_SOFTER: Final = 1.0 - 2.0**-21
 _ROUNDING: Final = 1e-9
 _HALVINGS: Final = 200
 
@@ -60,21 +64,26 @@ class SeatDraws:
         return uniforms(self._words(name, each))
 
     def normals(self, name: str, each: int = 1) -> torch.Tensor:
-        """Return independent standard normal values, float64; slots x scheduled x each."""
-        return torch.cat(normal_pairs(self._words(name, -(-each // 2))), dim=2)[:, :, :each]
+        """Return independent standard normal values, float32; slots x scheduled x each."""
+        values = torch.empty((*self.workers.shape, each), device=self.workers.device)
+        return standard_normals(self._words(name, -(-each // 2)), out=values)
 
     def complex_normals(self, name: str, each: int = 1) -> torch.Tensor:
-        """Return independent CN(0, 1) values; slots x scheduled x each."""
-        return torch.complex(*normal_pairs(self._words(name, each))).mul_(math.sqrt(0.5))
+        """Return independent CN(0, 1) values, complex64; slots x scheduled x each."""
+        return torch.complex(*self.normals(name, 2 * each).mul_(math.sqrt(0.5)).chunk(2, dim=2))
 
     def by_block(self, values: torch.Tensor) -> torch.Tensor:
         """Return values of each block as values of each of its pieces; slots x scheduled x pieces."""
-        return values[:, :, torch.tensor(self.frame.blocks, device=values.device)]
+        return values[..., None].expand(-1, -1, -1, self.frame.per_block).flatten(2)[:, :, : self.frame.pieces]
 
     @property
     def seconds(self) -> torch.Tensor:
-        """Middle of each piece, counted from the start of its block; shape pieces."""
-        return torch.tensor(self.frame.seconds, dtype=torch.float64, device=self.workers.device)
+        """Middle of each piece, counted from the start of its block, float32; shape pieces."""
+        return self.over_pieces(self.frame.times)
+
+    def over_pieces(self, values: Doubles) -> torch.Tensor:
+        """Return numbers of the frame as gains have them, float32; same shape."""
+        return torch.from_numpy(values).to(self.workers.device, torch.float32)
 
     def _words(self, name: str, each: int) -> torch.Tensor:
         """Return so many words of each seat, from a sequence that counts through slots and their seats."""
@@ -108,7 +117,13 @@ class Impairment:
 
     def gains(self, draws: SeatDraws) -> torch.Tensor:
         """Draw g; slots x scheduled x pieces (or x 1 where it is the same for all), real or complex."""
-        raise NotImplementedError
+        angle = self.angle(draws)
+        assert angle is not None
+        return torch.complex(angle.cos(), angle.sin())
+
+    def angle(self, draws: SeatDraws) -> torch.Tensor | None:
+        """Draw phi of g = exp(j phi), which moves no power, in radians, as ``gains``; None: g is more than a turn."""
+        return None
 
     def largest_power_gain(self, failure: float) -> float:
         """Return what one abs(g)^2 exceeds with at most that probability."""
@@ -146,15 +161,15 @@ class SeatGains:
         return [slice(first, first + at_once) for first in range(0, draws.scheduled, at_once)]
 
     def of(self, seats: slice) -> torch.Tensor:
-        """Return g of one of the ``parts``; slots x seats x pieces, or x 1 where all pieces are alike; complex128."""
+        """Return g of one of the ``parts``; slots x seats x pieces, or x 1 where all pieces are alike; complex64."""
         return self._all if len(self.parts) == 1 else draw_gains(self.scenario, self.draws.some(seats))
 
     def at(self, slot: torch.Tensor, seat: torch.Tensor) -> torch.Tensor:
-        """Return g of single seats, given by slot and seat (shape seats); seats x pieces, or x 1; complex128."""
+        """Return g of single seats, given by slot and seat (shape seats); seats x pieces, or x 1; complex64."""
         if len(self.parts) == 1:
             return self._all[slot, seat]
         width = self.draws.frame.pieces
-        found = torch.empty((len(slot), width), dtype=torch.complex128, device=slot.device)
+        found = torch.empty((len(slot), width), dtype=torch.complex64, device=slot.device)
         for part in self.parts:
             here = (seat >= part.start) & (seat < part.stop)
             if bool(here.any()):
@@ -172,9 +187,29 @@ class SeatGains:
 
 
 def draw_gains(scenario: Scenario, draws: SeatDraws) -> torch.Tensor:
-    """Draw g of every seat; slots x scheduled x pieces, or x 1 where all pieces are alike; complex128."""
-    ones = torch.ones((len(draws.slots), draws.scheduled, 1), dtype=torch.complex128, device=draws.workers.device)
-    return reduce(lambda gain, each: gain * each.gains(draws), impairments_of(scenario), ones)
+    """Draw g of every seat; slots x scheduled x pieces, or x 1 where all pieces are alike; complex64."""
+    return torch.cat([_turned(scenario, some) for some in _in_cache(draws)], dim=1)
+
+
+def _in_cache(draws: SeatDraws) -> list[SeatDraws]:
+    """Return the seats in parts whose gains fit into a core's cache; all together on a GPU."""
+    at_once = max(1, _GAINS_IN_CACHE // draws.frame.pieces)
+    if len(draws.slots) > 1 or draws.scheduled <= at_once or draws.workers.device.type != "cpu":
+        return [draws]
+    return [draws.some(slice(first, first + at_once)) for first in range(0, draws.scheduled, at_once)]
+
+
+def _turned(scenario: Scenario, draws: SeatDraws) -> torch.Tensor:
+    """Draw g as one turn by the sum of all angles, times what is more than a turn; slots x scheduled x pieces (or 1)."""
+    gains = torch.full((*draws.workers.shape, 1), _SOFTER, dtype=torch.complex64, device=draws.workers.device)
+    angles = torch.zeros((), device=draws.workers.device)
+    for each in impairments_of(scenario):
+        angle = each.angle(draws) if hasattr(each, "angle") else None
+        if angle is None:
+            gains = (gains * each.gains(draws)).to(torch.complex64)
+        else:
+            angles = angles.add_(angle) if angles.shape == angle.shape else angles + angle
+    return torch.complex(angles.cos(), angles.sin()) * gains if angles.ndim else gains
 
 
 def follows_worker(scenario: Scenario) -> bool:

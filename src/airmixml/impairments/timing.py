@@ -32,8 +32,7 @@ from numpy.polynomial import chebyshev
 
 from airmixml.arrays import Doubles
 from airmixml.impairments.frame import Frame
-from airmixml.impairments.gains import SeatDraws
-from airmixml.impairments.phases import Turn
+from airmixml.impairments.gains import Impairment, SeatDraws
 from airmixml.scenario import Scenario
 from airmixml.scenario.air import Air
 from airmixml.scenario.waveform import PULSE_ERROR, SYMBOLS_PER_SECOND, raised_cosine, ringing_symbols
@@ -169,7 +168,7 @@ def _inverse_filter(air: Air) -> Doubles:
 
 
 @dataclass(frozen=True)
-class TimingSlope(Turn):
+class TimingSlope(Impairment):
     """exp(-2 pi j f tau) with OFDM, tau uniform within the largest offset: phases that fall along the subcarriers."""
 
     about = "timing offset within the cyclic prefix of OFDM"
@@ -184,5 +183,5 @@ class TimingSlope(Turn):
 
     def angle(self, draws: SeatDraws) -> torch.Tensor:
         """Draw one tau per seat; slots x scheduled x pieces."""
-        hertz = torch.tensor(draws.frame.hertz, dtype=torch.float64, device=draws.workers.device)
-        return -2.0 * math.pi * self.largest_seconds * draw_offsets(draws)[:, :, None] * hertz
+        hertz = torch.tensor(draws.frame.hertz, device=draws.workers.device)
+        return (-2.0 * math.pi * self.largest_seconds * draw_offsets(draws)[:, :, None]).float() * hertz
