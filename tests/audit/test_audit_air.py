@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+import torch
 
 from airmixml import Scenario
 from airmixml.audit import Audit
@@ -128,7 +129,7 @@ def test_a_law_of_gains_keeps_phases_and_energy() -> None:
 
 
 def test_a_canary_s_plane_lies_in_the_pieces_in_which_it_is_sent() -> None:
-    """Products of the axes in all pieces add up to the identity; of seats, gains are means over the canary's energy."""
+    """Products of the axes in all pieces and pilots add up to the identity; gains are means over a canary's energy."""
     drift = ("air.frequency_offset_hz=30000", "air.resync_seconds=3e-6")
     scenario = Scenario.preset("paper-iris").with_overrides(*SMALL, *POISSON, *drift)
     setting = AirSetting.of(scenario, 4, 3, placed_distances(scenario))
@@ -138,7 +139,8 @@ def test_a_canary_s_plane_lies_in_the_pieces_in_which_it_is_sent() -> None:
     drawn = draw_slots(setting, range(5))
     found = seat_strengths(setting, drawn, moves.in_pieces[0, 0])
     assert drawn.gains is not None
-    gains = drawn.gains.of(slice(0, drawn.ratios.shape[1])).numpy()
+    seats = slice(0, drawn.ratios.shape[1])
+    gains = torch.cat([drawn.gains.of(seats), drawn.gains.of_pilots(seats)], dim=2).numpy()
     by_hand = np.einsum("tsp,p->ts", gains, moves.in_pieces[0, 0]) / 100
     amplitude = math.sqrt(6e-12 / (10 ** (-11.4 - 3) / 2))
     np.testing.assert_allclose(found, (amplitude * by_hand).ravel(), rtol=1e-9)

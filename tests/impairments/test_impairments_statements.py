@@ -57,7 +57,8 @@ def received_moves(scenario: Scenario, worker: int) -> tuple[float, float]:
     frame = frame_of(scenario.air, setting.signal.symbols)
     drawn = draw_slots(setting, range(scenario.radio.slots))
     assert drawn.gains is not None
-    shares = drawn.ratios[:, :, None] * drawn.gains.of(slice(0, drawn.ratios.shape[1]))
+    seats = slice(0, drawn.ratios.shape[1])
+    shares = drawn.ratios[:, :, None] * drawn.gains.of(seats)
     first = (drawn.scheduled_workers != worker).long() * 2  # of the three samples: others hold the third
     mine = (drawn.scheduled_workers == worker)[:, :, None]
 
@@ -70,8 +71,8 @@ def received_moves(scenario: Scenario, worker: int) -> tuple[float, float]:
 
     replaced = watts(mixed(first, shares) - mixed(first + (first == 0).long(), shares))
     silent = shares * ~mine
-    beside_pilots = (shares * mine).sum(dim=1).expand(-1, frame.pieces)[:, frame.pilot_pieces]
-    pilots = watts(beside_pilots) * setting.pilot_energy / frame.pilot_count
+    on_pilots = (drawn.ratios[:, :, None] * drawn.gains.of_pilots(seats) * mine).sum(dim=1)
+    pilots = watts(on_pilots) * setting.pilot_energy / frame.pilot_count
     return replaced, watts(mixed(first, shares) - mixed(first, silent)) + pilots
 
 

@@ -6,21 +6,23 @@ symbols as well, each with noise of its own. It shares with the fast path only t
 asks for in pieces of one symbol. It is slow and meant for tests.
 """
 
+import math
 from dataclasses import replace
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
+from scipy.special import j0
 
 from airmixml.arrays import Doubles
-from airmixml.impairments.frame import Frame, expected_drift, frame_of
+from airmixml.impairments.frame import Frame, frame_of
 from airmixml.impairments.gains import draw_gains
 from airmixml.impairments.noise_floor import true_noise_watts
 from airmixml.impairments.timing import draw_offsets, smears
 from airmixml.radio.draws import AirSetting, SlotTensors
 from airmixml.radio.masking import Masking, masking_of
-from airmixml.scenario import Air
-from airmixml.scenario.waveform import raised_cosine
+from airmixml.scenario import Air, Scenario
+from airmixml.scenario.waveform import SYMBOLS_PER_SECOND, raised_cosine
 from airmixml.units import dbm_to_watts
 
 Complex = NDArray[np.complex128]
@@ -40,8 +42,10 @@ def receive_symbol_by_symbol(setting: AirSetting, vectors: Doubles, drawn: SlotT
     air, gains = scenario.air, drawn.gains
     assert gains is not None
     frame = frame_of(air, setting.signal.symbols, piece_symbols=1)
-    seats = replace(gains.draws, frame=frame)
-    gain = draw_gains(scenario, seats).expand(-1, -1, frame.pieces).numpy()
+    with_pilots, of_pilot = _with_pilot_symbols(air, frame)
+    seats = replace(gains.draws, frame=with_pilots)
+    every = draw_gains(scenario, seats).expand(-1, -1, with_pilots.pieces).numpy()
+    gain = every[:, :, of_pilot < 0]
     offsets = np.zeros(gain.shape[:2])
     if smears(air):
         offsets = air.timing_offset_symbols * draw_offsets(seats).numpy()
@@ -54,7 +58,9 @@ def receive_symbol_by_symbol(setting: AirSetting, vectors: Doubles, drawn: SlotT
     noise_watts = true_noise_watts(scenario)
     by_poisson = scenario.radio.schedule == "poisson"  # which has no pilots
     pilots = [np.flatnonzero(np.array(frame.pilots) == pilot) for pilot in range(frame.pilot_count)]
-    seconds, drift = np.array(frame.seconds), expected_drift(scenario, frame)
+    drift = _left_by_drift(scenario, np.array(frame.seconds)) / _left_by_drift(
+        scenario, np.array(with_pilots.seconds)[of_pilot == 0].mean()
+    )
     received = np.empty((len(shares), frame.pieces), dtype=np.complex128)
     masking, known = masking_of(scenario), np.zeros((len(shares), frame.pieces))
     if drawn.planned_ratios is not None:
@@ -76,15 +82,64 @@ def receive_symbol_by_symbol(setting: AirSetting, vectors: Doubles, drawn: SlotT
             received[slot] /= amplitude
             continue
         pulse = np.array([raised_cosine(offset, air.roll_off) for offset in offsets[slot]])
-        for here in pilots:  # the data symbols that a pilot is for
-            beside = here[seconds[here] == seconds[here[0]]]
-            through = (shares[slot] * of_pilots[slot] * pulse) @ gain[slot][
-                :, beside
-            ]  # one, or those on neighbouring subcarriers
+        for pilot, here in enumerate(pilots):  # the data symbols that a pilot is for
+            through = (shares[slot] * of_pilots[slot] * pulse) @ every[slot][:, of_pilot == pilot]
             energy = setting.pilot_energy / len(pilots)
             received[slot, here] /= amplitude * _mean_gain(through, amplitude, energy, noise_watts, rng) * drift[here]
     received = _converted(received, air)
     return (_without_mean_pulse(received, air, frame) if smears(air) else received) - known
+
+
+def _with_pilot_symbols(air: Air, frame: Frame) -> tuple[Frame, NDArray[np.int_]]:
+    """Return the slot with every symbol of its pilots before the data of its block, and which pilot each is of, or -1.
+
+    Those for the server come after those from which workers estimate; on subcarriers each cluster is full of them.
+    """
+    rows: list[tuple[int, float, int, float, int]] = []  # block, seconds, cluster, hertz, pilot
+    clusters, hertz = frame.clusters or (0,) * frame.pieces, frame.hertz or (0.0,) * frame.pieces
+    data = list(zip(frame.blocks, frame.seconds, clusters, hertz, strict=True))
+    for block in range(frame.block_count):
+        found = dict.fromkeys(
+            (cluster, pilot) for (at, _, cluster, _), pilot in zip(data, frame.pilots, strict=True) if at == block
+        )
+        for cluster, pilot in found:
+            if air.waveform == "single-carrier":
+                places = [(air.estimation_pilots + symbol + 0.5, 0.0) for symbol in range(air.pilot_symbols)]
+            else:
+                grid = air.grid
+                first = math.ceil(air.estimation_pilots / grid.subcarriers)
+                steps = math.ceil(air.pilot_symbols / grid.subcarriers)
+                carriers = range(grid.firsts[cluster], grid.firsts[cluster] + grid.widths[cluster])
+                places = [
+                    ((first + step + 0.5) * grid.length, grid.hertz(carrier))
+                    for step in range(steps)
+                    for carrier in carriers
+                ]
+            rows += [(block, symbols / SYMBOLS_PER_SECOND, cluster, hertz, pilot) for symbols, hertz in places]
+        rows += [(*row, -1) for row in data if row[0] == block]
+    rows.sort(key=lambda row: (row[0], row[1]) if row[4] >= 0 else (row[0], math.inf))
+    blocks, seconds, in_clusters, at_hertz, of_pilot = zip(*rows, strict=True)
+    whose = np.array(of_pilot)
+    return (
+        replace(
+            frame,
+            lengths=tuple((whose < 0).astype(int).tolist()),
+            blocks=blocks,
+            seconds=seconds,
+            clusters=in_clusters if frame.clusters else (),
+            hertz=at_hertz if frame.hertz else (),
+        ),
+        whose,
+    )
+
+
+def _left_by_drift(scenario: Scenario, seconds: Doubles | float) -> Doubles:
+    """Return E g so long after a resynchronisation, at least a half: E exp(j phi) = exp(-E phi^2 / 2), Jakes' J_0."""
+    air, radio = scenario.air, scenario.radio
+    variance = (2.0 * np.pi * air.frequency_offset_hz * seconds) ** 2 + 2.0 * np.pi * air.phase_noise_hz * seconds
+    direct = radio.rician_k / (1.0 + radio.rician_k) if radio.fading == "rician" else 0.0
+    moved = direct + (1.0 - direct) * j0(2.0 * np.pi * air.doppler_hz * seconds)
+    return np.maximum(np.exp(-variance / 2.0) * moved, 0.5)
 
 
 def _rounded_to_own_peak(vectors: Doubles, bits: int) -> Doubles:

@@ -181,9 +181,8 @@ HELD = {
     "ofdm, timing": 0.12,
     "all, ofdm": 0.12,
     "all": 0.25,
-    "speed": 0.2,
 }
-PER_PIECE = ("phase noise",)  # drawn for each piece, so that no two layouts share them
+PER_PIECE = ("phase noise", "speed")  # drawn for the pieces of a block, so that no two layouts share them
 
 
 @pytest.mark.parametrize("air", [name for name in AIRS if name not in PER_PIECE])

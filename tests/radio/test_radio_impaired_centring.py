@@ -31,14 +31,14 @@ def test_the_pilot_divides_out_absences_and_phases() -> None:
     assert np.abs(rough - ideal).max() > 1e-4
 
 
-def test_gains_differ_from_piece_to_piece() -> None:
-    """A fast clock turns phases within the slot: every number of the mean has gains of its own."""
+@pytest.mark.parametrize("seed", range(3))
+def test_what_drifting_phases_take_of_later_numbers_is_divided_out(seed: int) -> None:
+    """Of 4 numbers of 1.26 us the last has turned by 0.94 rad since the pilot: undivided 0.6 of it would be left."""
     drift = ("air.frequency_offset_hz=30000", "air.pilot_symbols=1")
-    ideal, turned = mean_of(), mean_of(*drift)
-    lost = turned / ideal
-    # 4 symbols of 1.26 us: later ones have turned further, and nobody knows by how much.
-    assert lost[0] > lost[3] + 0.02
-    assert abs(lost - 1.0).max() < 0.5
+    lost = mean_of(*drift, f"seed={seed}") / mean_of(f"seed={seed}")
+    # The cosines of 2,000 workers vary by at most 0.4 around their mean.
+    assert abs(lost - 1.0).max() < 5 * 0.4 / 0.57 / math.sqrt(2000)
+    assert abs(lost[3] - 1.0) > abs(lost[0] - 1.0)
 
 
 @pytest.mark.parametrize("adjacency", ["remove-one", "replace-one"])

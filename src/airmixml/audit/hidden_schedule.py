@@ -60,8 +60,8 @@ class Moves:
     with_canary: Doubles  # shape dimensions (1 or 2)
     without: Doubles  # in the other world; zero where that world's slots look like those without the worker
     about: str  # which data set that is, in words
-    # on an air that is not ideal, how much of the plane is sent in each piece: products of its axes there, which add up
-    # to the identity; dimensions x dimensions x pieces
+    # on an air that is not ideal, how much of the plane is sent in each piece and each pilot: products of its axes
+    # there, which add up to the identity; dimensions x dimensions x (pieces and pilots)
     in_pieces: Doubles | None = None
 
 
@@ -121,10 +121,11 @@ def _moves_in_plane(setting: AirSetting, first: Doubles, second: Doubles, about:
 
 
 def _in_pieces(setting: AirSetting, axes: list[Doubles]) -> Doubles:
-    """Return the products of axes in each piece, pilots with the first one of their block; axes x axes x pieces."""
+    """Return the products of axes in each piece and then each pilot; axes x axes x (pieces and pilots)."""
     frame = frame_of(setting.scenario.air, setting.signal.symbols)
-    piece = np.concatenate([np.repeat(np.arange(frame.pieces), frame.lengths), frame.pilot_pieces])
-    return np.array([[np.bincount(piece, one * other, frame.pieces) for other in axes] for one in axes])
+    every = frame.pieces + frame.pilot_count
+    place = np.concatenate([np.repeat(np.arange(frame.pieces), frame.lengths), np.arange(frame.pieces, every)])
+    return np.array([[np.bincount(place, one * other, every) for other in axes] for one in axes])
 
 
 def quantised_law(strengths: Doubles) -> Law:
@@ -169,8 +170,8 @@ def quantised_gains(strengths: NDArray[np.complex128]) -> tuple[NDArray[np.compl
 def seat_strengths(setting: AirSetting, drawn: SlotTensors, energies: Doubles | None = None) -> NDArray[Any]:
     """Return sqrt(beta) q over the noise deviation of every seat that is taken; shape seats.
 
-    On an air that is not ideal it is complex, with the mean gain over pieces that have these shares of a canary's
-    energy (pieces); without them the largest gain.
+    On an air that is not ideal it is complex, with the mean gain over pieces and pilots that have these shares of a
+    canary's energy (pieces and pilots); without them the largest gain.
     """
     draws = drawn.numpy()
     amplitude = np.sqrt(draws.power_scale_watts / (stated_noise_watts(setting.scenario) / 2.0))
@@ -180,8 +181,8 @@ def seat_strengths(setting: AirSetting, drawn: SlotTensors, energies: Doubles | 
         return np.asarray(amplitude * shares) if poisson else (draws.ratios * amplitude[:, None]).ravel()
     gains: NDArray[Any] = drawn.gains.peaks.sqrt().numpy()
     if energies is not None:
-        pieces = len(energies)
-        found = [drawn.gains.of(some).expand(-1, -1, pieces).numpy() @ energies for some in drawn.gains.parts]
+        every, parts = len(energies), drawn.gains.parts
+        found = [drawn.gains.with_pilots(some).expand(-1, -1, every).numpy() @ energies for some in parts]
         gains = np.concatenate(found, axis=1)
     return np.asarray((shares if poisson else draws.ratios) * gains * amplitude[:, None]).ravel()
 

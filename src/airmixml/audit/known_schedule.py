@@ -119,7 +119,7 @@ def known_schedule_trials(bench: Bench, worker: int, most_numbers_per_trial: int
 def _gains_over_noise(setting: AirSetting, drawn: SlotTensors, slot: torch.Tensor, seat: torch.Tensor) -> torch.Tensor:
     """Return |g| of seats, given by slot and seat (shape seats), over the noise deviation relative to the stated one.
 
-    Seats x pieces, or x 1 where all pieces are alike; complex128, without a phase.
+    Seats x (pieces and pilots), or x 1 where all are alike; complex128, without a phase.
     """
     masking, gains, planned = masking_of(setting.scenario), drawn.gains, drawn.planned_ratios
     assert masking is not None
@@ -130,7 +130,7 @@ def _gains_over_noise(setting: AirSetting, drawn: SlotTensors, slot: torch.Tenso
     squares, total = (torch.zeros(own.shape, dtype=torch.float64) for _ in range(2))
     for some in gains.parts:
         kept = (drawn.ratios / planned)[slot, some]
-        heard = kept[:, :, None] * (gains.of(some)[slot] * phase[:, None, :]).real
+        heard = kept[:, :, None] * (gains.with_pilots(some)[slot] * phase[:, None, :]).real
         squares, total = squares + heard.square().sum(dim=1), total + heard.sum(dim=1)
     variance = masking.own_watts * squares
     if masking.graph is not None:
@@ -182,11 +182,11 @@ def _contributions_to(bench: Bench, kind: SlotKind, worker: int) -> tuple[Double
     if not of_air:
         return in_both_worlds(lambda row: sender.weighted_sum(row, ratios))
     frame = frame_of(scenario.air, air.signal.symbols)
-    gains = (ratios * torch.cat(of_air)).expand(-1, frame.pieces)
-    on_symbols = gains.repeat_interleave(torch.tensor(frame.lengths), dim=1)
+    gains = (ratios * torch.cat(of_air)).expand(-1, frame.pieces + frame.pilot_count)
+    on_symbols = gains[:, : frame.pieces].repeat_interleave(torch.tensor(frame.lengths), dim=1)
     if scenario.privacy.noise_kind.brought:
         return in_both_worlds(lambda row: on_symbols.real * sender.weighted_sum(row, whole))
-    pilots = fault.gain_factor * math.sqrt(air.pilot_energy / frame.pilot_count) * gains[:, frame.pilot_pieces]
+    pilots = fault.gain_factor * math.sqrt(air.pilot_energy / frame.pilot_count) * gains[:, frame.pieces :]
 
     def with_pilots(row: torch.Tensor) -> torch.Tensor:
         numbers = torch.cat([on_symbols * sender.weighted_sum(row, whole), pilots], dim=1)

@@ -166,7 +166,8 @@ def _impaired_scores(
         left = left - sender.weighted_sum(sample_index[:, some], others, places)
     slot, seat = (torch.from_numpy(part) for part in np.nonzero(columns >= 0))
     who = torch.from_numpy(columns)[slot, seat]
-    turned = (ratios[slot, seat, None] * gains.at(slot, seat) / divisor[slot]).real.expand(-1, frame.pieces)
+    of_air = gains.at(slot, seat)[:, : frame.pieces]
+    turned = (ratios[slot, seat, None] * of_air / divisor[slot]).real.expand(-1, frame.pieces)
     half_noise_watts = dbm_to_watts(scenario.radio.noise_dbm) / 2.0
     precision = block.drawn.power_scale_watts[:, None] * divisor.abs().square() / half_noise_watts
     precision = precision.expand(-1, frame.pieces)

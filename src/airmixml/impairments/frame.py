@@ -7,21 +7,24 @@ square drift of at most 0.2 rad from end to end, so an error of 0.06 rad.
 With OFDM a block has a pilot on every cluster of subcarriers. Between pilots, a few OFDM symbols at a time (as many as
 a piece may last) are filled cluster by cluster, so that a piece is what such a run sends on one cluster.
 
+Gains are drawn for pilots as for pieces, at their own time: a pilot is a piece without data (``with_pilots``), so that
+no impairment has to know of pilots, and what drifts has drifted by then.
+
 Phases that drift apart leave less of a sum: E exp(j phi(t)) falls from the start of a block on. A pilot tells the mean
-gain there; a server built for a class of hardware knows what follows from how large drifts are (``expected_drift``):
-exp(-(2 pi s t)^2 / 2) for carrier offsets of s Hz, exp(-pi w t) for phase noise of linewidth w, J_0(2 pi f_D t) for
-workers that move.
+gain at its time; a server built for a class of hardware knows what follows from how large drifts are, by
+``expected_drift``: exp(-(2 pi s t)^2 / 2) for carrier offsets of s Hz, exp(-pi w t) for phase noise of linewidth w,
+J_0(2 pi f_D t) for workers that move.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Final
+from typing import Final, Self
 
 import numpy as np
 from scipy.special import j0
 
-from airmixml.arrays import Doubles
+from airmixml.arrays import Doubles, Integers
 from airmixml.scenario import Scenario
 from airmixml.scenario.air import Air
 from airmixml.scenario.waveform import SYMBOLS_PER_SECOND
@@ -40,6 +43,8 @@ class Frame:
     overhead_symbols: int  #: pilots, guards and the like of the whole slot
     clusters: tuple[int, ...] = ()  #: the cluster of subcarriers of each piece; all 0 on a single carrier
     hertz: tuple[float, ...] = ()  #: middle of each piece in frequency, from the carrier; all 0 on a single carrier
+    pilot_seconds: float = 0.0  #: middle of the pilots of a block, counted like ``seconds``
+    pilot_hertz: tuple[float, ...] = ()  #: middle of the pilot of each cluster in frequency
 
     @property
     def pieces(self) -> int:
@@ -63,7 +68,7 @@ class Frame:
 
     @property
     def first_pieces(self) -> list[int]:
-        """The first piece of each block, next to its pilot."""
+        """The first piece of each block."""
         return [piece for piece, block in enumerate(self.blocks) if piece == 0 or block != self.blocks[piece - 1]]
 
     @cached_property
@@ -84,18 +89,28 @@ class Frame:
         number = {place: pilot for pilot, place in enumerate(dict.fromkeys(places))}
         return tuple(number[place] for place in places)
 
-    @cached_property
-    def pilot_pieces(self) -> list[int]:
-        """The first piece of each pilot, next to it."""
-        first: dict[int, int] = {}
-        for piece, pilot in enumerate(self.pilots):
-            first.setdefault(pilot, piece)
-        return list(first.values())
-
     @property
     def pilot_count(self) -> int:
         """How many pilots a slot has: one per block and cluster."""
-        return len(self.pilot_pieces)
+        return max(self.pilots) + 1
+
+    @cached_property
+    def with_pilots(self) -> Self:
+        """The same slot with its pilots as pieces of no length, before the others of their block."""
+        clusters, hertz = self.clusters or (0,) * self.pieces, self.hertz or (0.0,) * self.pieces
+        pieces = list(zip(self.blocks, self.lengths, self.seconds, clusters, hertz, strict=True))
+        pilots = [
+            (block, 0, self.pilot_seconds, cluster, self.pilot_hertz[cluster] if self.hertz else 0.0)
+            for block, cluster in dict.fromkeys(zip(self.blocks, clusters, strict=True))
+        ]
+        order = sorted([*pilots, *pieces], key=lambda row: row[0])  # which leaves pilots first in their block
+        blocks, lengths, seconds, clusters, hertz = zip(*order, strict=True)
+        return replace(self, blocks=blocks, lengths=lengths, seconds=seconds, clusters=clusters, hertz=hertz)
+
+    @cached_property
+    def pieces_then_pilots(self) -> Integers:
+        """Where ``with_pilots`` has each piece, and then each pilot."""
+        return np.argsort(np.array(self.with_pilots.lengths) == 0, kind="stable")
 
     @property
     def longest_block(self) -> int:
@@ -110,7 +125,7 @@ def frame_of(air: Air, symbols: int, *, piece_symbols: int = 0) -> Frame:
         return Frame(lengths=(symbols,), blocks=(0,), seconds=(0.0,), overhead_symbols=0)
     if air.waveform == "ofdm":
         return _ofdm_frame(air, symbols, held=not piece_symbols)
-    overhead = air.block_overhead_symbols
+    overhead, of_pilots = air.block_overhead_symbols, air.estimation_pilots + air.pilot_symbols / 2.0
     before = overhead - air.guard_symbols - air.ringing_symbols
     fitting = air.block_seconds * SYMBOLS_PER_SECOND
     per_block = symbols if math.isinf(fitting) else min(symbols, int(fitting) - overhead)
@@ -130,6 +145,7 @@ def frame_of(air: Air, symbols: int, *, piece_symbols: int = 0) -> Frame:
         blocks=tuple(blocks),
         seconds=tuple(seconds),
         overhead_symbols=block_count * overhead,
+        pilot_seconds=of_pilots / SYMBOLS_PER_SECOND,
     )
 
 
@@ -150,13 +166,13 @@ def _ofdm_frame(air: Air, symbols: int, *, held: bool) -> Frame:
             for cluster, (subcarrier, width) in enumerate(zip(grid.firsts, grid.widths, strict=True)):
                 length = min(width * steps, left)
                 left -= length
+                place = np.arange(length)  # subcarrier by subcarrier, one OFDM symbol after the other
+                when = (grid.pilots + first + place // width + 0.5) * grid.seconds
+                where = grid.hertz(subcarrier) + (grid.hertz(1) - grid.hertz(0)) * (place % width)
                 if held and length:
-                    middle = grid.pilots + first + steps / 2.0
-                    rows.append((length, block, middle * grid.seconds, cluster, grid.centres_hz[cluster]))
-                elif length:
-                    for place in range(length):  # subcarrier by subcarrier, one OFDM symbol after the other
-                        when = (grid.pilots + first + place // width + 0.5) * grid.seconds
-                        rows.append((1, block, when, cluster, grid.hertz(subcarrier + place % width)))
+                    rows.append((length, block, float(when.mean()), cluster, float(where.mean())))
+                else:
+                    rows += [(1, block, *at) for at in zip(when, [cluster] * length, where, strict=True)]
     lengths, blocks, seconds, clusters, hertz = zip(*rows, strict=True)
     on_air = in_all * grid.length + block_count * (grid.pilots * grid.length + grid.guard)
     return Frame(
@@ -166,6 +182,8 @@ def _ofdm_frame(air: Air, symbols: int, *, held: bool) -> Frame:
         overhead_symbols=on_air - symbols,
         clusters=clusters,
         hertz=hertz,
+        pilot_hertz=grid.centres_hz,
+        pilot_seconds=(grid.pilots - grid.server_pilots / 2.0) * grid.seconds,
     )
 
 
@@ -176,9 +194,8 @@ def _pieces_per_block(air: Air, seconds: float) -> int:
 
 
 def expected_drift(scenario: Scenario, frame: Frame) -> Doubles:
-    """Return the expected mean gain of each piece over that of the piece beside its pilot; shape pieces."""
-    seconds = np.array(frame.seconds)
-    at_pilot = seconds[np.array(frame.pilot_pieces)[np.array(frame.pilots)]]
+    """Return the expected mean gain of each piece over that of its pilot; shape pieces."""
+    seconds, at_pilot = np.array(frame.seconds), np.array([frame.pilot_seconds])
     return np.asarray(_expected(scenario, seconds) / _expected(scenario, at_pilot))
 
 

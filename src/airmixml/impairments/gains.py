@@ -5,7 +5,7 @@ A worker that is to arrive with amplitude sqrt(beta) q arrives with sqrt(beta) q
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Final, NamedTuple, Self
 from zlib import crc32
@@ -13,7 +13,7 @@ from zlib import crc32
 import torch
 from scipy.special import gammainccinv
 
-from airmixml.arrays import Doubles
+from airmixml.arrays import Doubles, Integers
 from airmixml.impairments.frame import Frame
 from airmixml.randomness.distributions import standard_normals, uniforms
 from airmixml.randomness.slot_words import SlotWords
@@ -151,65 +151,109 @@ class SeatGains:
 
     scenario: Scenario
     draws: SeatDraws
+    _peaks: dict[int, torch.Tensor] = field(default_factory=dict, compare=False)  # of parts, by their first seat
 
     @property
     def parts(self) -> list[slice]:
         """Seats that are drawn at once: all, or some of a slot that has too many."""
         draws = self.draws
-        per_seat = len(draws.slots) * draws.frame.pieces
+        per_seat = len(draws.slots) * draws.frame.with_pilots.pieces
         at_once = draws.scheduled if len(draws.slots) > 1 else max(1, _GAINS_AT_ONCE // per_seat)
         return [slice(first, first + at_once) for first in range(0, draws.scheduled, at_once)]
 
     def of(self, seats: slice) -> torch.Tensor:
         """Return g of one of the ``parts``; slots x seats x pieces, or x 1 where all pieces are alike; complex64."""
-        return self._all if len(self.parts) == 1 else draw_gains(self.scenario, self.draws.some(seats))
+        return self._some(seats, slice(0, self.draws.frame.pieces))
+
+    def of_pilots(self, seats: slice) -> torch.Tensor:
+        """Return g of one of the ``parts`` at the time of each pilot; slots x seats x pilots; complex64."""
+        frame = self.draws.frame
+        return self._some(seats, slice(frame.pieces, None)).expand(-1, -1, frame.pilot_count)
+
+    def with_pilots(self, seats: slice) -> torch.Tensor:
+        """Return g of one of the ``parts`` in every piece and then at every pilot, or x 1 where all are alike."""
+        return self._some(seats, slice(0, None))
 
     def at(self, slot: torch.Tensor, seat: torch.Tensor) -> torch.Tensor:
-        """Return g of single seats, given by slot and seat (shape seats); seats x pieces, or x 1; complex64."""
+        """Return g of single seats, given by slot and seat (shape seats); as ``with_pilots``, seats x pieces."""
         if len(self.parts) == 1:
             return self._all[slot, seat]
-        width = self.draws.frame.pieces
+        width = self.draws.frame.with_pilots.pieces
         found = torch.empty((len(slot), width), dtype=torch.complex64, device=slot.device)
         for part in self.parts:
             here = (seat >= part.start) & (seat < part.stop)
             if bool(here.any()):
-                found[here] = self.of(part)[slot[here], seat[here] - part.start].expand(-1, width)
+                found[here] = self.with_pilots(part)[slot[here], seat[here] - part.start].expand(-1, width)
         return found
 
     @cached_property
     def peaks(self) -> torch.Tensor:
-        """The largest abs(g)^2 of each seat in any piece; slots x scheduled."""
-        return torch.cat([self.of(seats).abs().square().amax(dim=2) for seats in self.parts], dim=1)
+        """The largest abs(g)^2 of each seat in any piece or pilot, which silence takes along; slots x scheduled."""
+        for seats in self.parts:
+            if seats.start not in self._peaks:
+                self.of_pilots(seats)
+        return torch.cat([self._peaks[seats.start] for seats in self.parts], dim=1)
+
+    def _some(self, seats: slice, wanted: slice) -> torch.Tensor:
+        """Return g of one of the ``parts`` in some of all pieces and pilots, counted in that order."""
+        if len(self.parts) > 1:
+            return self._draw(seats, wanted)
+        return self._all if self._all.shape[2] == 1 else self._all[:, :, wanted]
 
     @cached_property
     def _all(self) -> torch.Tensor:
-        return draw_gains(self.scenario, self.draws)
+        return self._draw(slice(0, self.draws.scheduled), slice(0, None))
+
+    def _draw(self, seats: slice, wanted: slice) -> torch.Tensor:
+        """Draw pieces and pilots together, in the order of time; return some, pilots last, and keep the peaks."""
+        draws, frame = self.draws, self.draws.frame
+        if len(draws.slots) == 1:
+            draws = draws.some(seats)
+        drawn = draw_with_peaks(
+            self.scenario, replace(draws, frame=frame.with_pilots), frame.pieces_then_pilots[wanted]
+        )
+        self._peaks[seats.start] = drawn[1]
+        return drawn[0]
 
 
 def draw_gains(scenario: Scenario, draws: SeatDraws) -> torch.Tensor:
     """Draw g of every seat; slots x scheduled x pieces, or x 1 where all pieces are alike; complex64."""
-    return torch.cat([_turned(scenario, some) for some in _in_cache(draws)], dim=1)
+    return draw_with_peaks(scenario, draws)[0]
 
 
-def _in_cache(draws: SeatDraws) -> list[SeatDraws]:
-    """Return the seats in parts whose gains fit into a core's cache; all together on a GPU."""
-    at_once = max(1, _GAINS_IN_CACHE // draws.frame.pieces)
-    if len(draws.slots) > 1 or draws.scheduled <= at_once or draws.workers.device.type != "cpu":
-        return [draws]
-    return [draws.some(slice(first, first + at_once)) for first in range(0, draws.scheduled, at_once)]
+def draw_with_peaks(
+    scenario: Scenario, draws: SeatDraws, wanted: Integers | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return g of every seat in all pieces or those wanted, and its largest abs(g)^2 in any; slots x scheduled.
+
+    On a CPU a few seats at a time, whose gains fit into a core's cache.
+    """
+    impairments, device = impairments_of(scenario), draws.workers.device
+    at_once, some = max(1, _GAINS_IN_CACHE // draws.frame.pieces), [draws]
+    if len(draws.slots) == 1 and device.type == "cpu":
+        some = [draws.some(slice(first, first + at_once)) for first in range(0, draws.scheduled, at_once)]
+    places = None if wanted is None else torch.from_numpy(wanted).to(device)
+    drawn = [_turned(impairments, each, places) for each in some]
+    gains, peaks = (torch.cat(each, dim=1) for each in zip(*drawn, strict=True))
+    return gains, peaks
 
 
-def _turned(scenario: Scenario, draws: SeatDraws) -> torch.Tensor:
-    """Draw g as one turn by the sum of all angles, times what is more than a turn; slots x scheduled x pieces (or 1)."""
+def _turned(
+    impairments: tuple[Any, ...], draws: SeatDraws, wanted: torch.Tensor | None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Draw g as a turn by the sum of all angles, times what is more than a turn."""
     gains = torch.full((*draws.workers.shape, 1), _SOFTER, dtype=torch.complex64, device=draws.workers.device)
     angles = torch.zeros((), device=draws.workers.device)
-    for each in impairments_of(scenario):
+    for each in impairments:
         angle = each.angle(draws) if hasattr(each, "angle") else None
         if angle is None:
             gains = (gains * each.gains(draws)).to(torch.complex64)
         else:
             angles = angles.add_(angle) if angles.shape == angle.shape else angles + angle
-    return torch.complex(angles.cos(), angles.sin()) * gains if angles.ndim else gains
+    peaks = (gains.real.square() + gains.imag.square()).amax(dim=2).double()
+    if wanted is not None:
+        gains, angles = (each.index_select(2, wanted) if each.shape[2:] > (1,) else each for each in (gains, angles))
+    return torch.complex(angles.cos(), angles.sin()) * gains if angles.ndim else gains, peaks
 
 
 def follows_worker(scenario: Scenario) -> bool:

@@ -1,7 +1,7 @@
 """The slot that estimates a mean, on an air that is not ideal: who is absent, with which gains others are received.
 
 Every worker has a seat. The server receives sum_i g_ip x_i(p) / N in each piece p, with noise, and divides it by the
-mean gain that the pilot of the block tells, as in every other slot.
+mean gain that the pilot of the block tells and by its expected drift, as in every other slot.
 """
 
 import math
@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from airmixml.arrays import Doubles, Singles
-from airmixml.impairments.frame import frame_of
+from airmixml.impairments.frame import expected_drift, frame_of
 from airmixml.impairments.gains import SeatDraws
 from airmixml.radio.draws import impair
 from airmixml.radio.path_loss import path_gain
@@ -61,18 +61,18 @@ def impaired_mean(
     air = impair(scenario, seats, shares, torch.from_numpy(power_watts)[None], radiated_share)
     # sum_i g_ip / N of the workers that hold each sample; samples x pieces.
     held = np.zeros((len(inputs), frame.pieces), dtype=np.complex128)
-    mean_gain = np.zeros(frame.pieces, dtype=np.complex128)
+    pilots = torch.zeros((), dtype=torch.complex128)
     for some in air.gains.parts:
         weights = (air.ratios[0, some, None] * air.gains.of(some)[0]).expand(-1, frame.pieces).numpy()
         np.add.at(held, population.sample_index[some], weights)
-        mean_gain += weights.sum(axis=0)
+        pilots = pilots + (air.ratios[:, some, None] * air.gains.of_pilots(some)).sum(dim=1)
     error = pilot_deviation * math.sqrt(frame.pilot_count)
-    pilots = torch.from_numpy(mean_gain[frame.pilot_pieces])[None]
     seen = pilots + error * pilot_normals(source, here, frame.pilot_count)
     divisor = trusted_gain(seen, torch.full((1, 1), 2.0 * error**2, dtype=torch.float64))[0].numpy()
+    divisor = divisor[list(frame.pilots)] * expected_drift(scenario, frame)
     mean, first = np.empty(features), 0
     for piece, length in enumerate(frame.lengths):
-        numbers, by = slice(first, first + length), divisor[frame.pilots[piece]]
+        numbers, by = slice(first, first + length), divisor[piece]
         summed = add_up_rows((held[:, piece] / by).real.copy(), inputs[:, numbers])
         mean[numbers] = summed + noise[numbers] / abs(by)
         first += length

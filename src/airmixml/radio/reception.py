@@ -214,8 +214,6 @@ def _divisor(setting: AirSetting, frame: Frame, drawn: SlotTensors, slots: range
         # How many tossed heads must not be divided out, and shows in a pilot as a gain does.
         return torch.ones((len(slots), 1), dtype=torch.complex128, device=source.device)
     at_pilots = estimate_mean_gain(setting, frame, drawn, _deviation(setting, drawn), slots, source)
-    if frame.pieces == 1:
-        return at_pilots
     drift = torch.from_numpy(expected_drift(setting.scenario, frame)).to(source.device)
     return at_pilots[:, torch.tensor(frame.pilots, device=source.device)] * drift
 
@@ -246,12 +244,11 @@ def estimate_mean_gain(
     assert gains is not None
     mean = torch.zeros((), dtype=torch.complex128, device=source.device)
     for seats in gains.parts:
-        beside_pilots = gains.of(seats).expand(-1, -1, frame.pieces)[:, :, frame.pilot_pieces]
         shares = drawn.ratios[:, seats] * kept_of_pilots(setting, frame, drawn.power_watts[:, seats])
         if smears(air):
             backoff = expansion_backoff(air.roll_off, air.timing_offset_symbols)
             shares = backoff * shares * pilot_gain(air, draw_offsets(gains.draws.some(seats)))
-        mean = mean + (shares[:, :, None] * beside_pilots).sum(dim=1)
+        mean = mean + (shares[:, :, None] * gains.of_pilots(seats)).sum(dim=1)
     error = deviation / math.sqrt(setting.pilot_energy / frame.pilot_count)
     seen = mean + error[:, None] * pilot_normals(source, slots, frame.pilot_count)
     return trusted_gain(seen, 2.0 * error.square()[:, None])

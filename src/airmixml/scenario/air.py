@@ -190,5 +190,6 @@ class Air:
             prefix=math.ceil(self.cyclic_prefix * count),
             widths=tuple(min(width, count - first) for first in range(0, count, width)),
             pilots=-(-self.pilot_symbols // count) + -(-self.estimation_pilots // count),
+            server_pilots=-(-self.pilot_symbols // count),
             guard=self.guard_symbols,
         )

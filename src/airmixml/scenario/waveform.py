@@ -65,6 +65,7 @@ class SubcarrierGrid:
     prefix: int  # length of the cyclic prefix, a whole number
     widths: tuple[int, ...]  # subcarriers of each cluster; the last may have fewer
     pilots: int  # OFDM symbols at the start of a block that carry pilots, for the workers and then for the server
+    server_pilots: int  # those for the server
     guard: int  # silence after a block
 
     @property
