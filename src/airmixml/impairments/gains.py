@@ -26,7 +26,7 @@ _RARE, _FREQUENT = 1e-30, 1e-3  # probabilities of failure at which a bound that
 _MOST_PIECES: Final = 1 << 20
 _GAINS_AT_ONCE: Final = 1 << 24
 _GAINS_IN_CACHE: Final = 1 << 17
-# Gains are rounded to float32: all workers send that much more softly, so that none exceeds its bound by rounding.
+# Sines and cosines are rounded to float32: a turn is that much softer, so that none adds power by rounding.
 _SOFTER: Final = 1.0 - 2.0**-21
 _ROUNDING: Final = 1e-9
 _HALVINGS: Final = 200
@@ -242,7 +242,7 @@ def _turned(
     impairments: tuple[Any, ...], draws: SeatDraws, wanted: torch.Tensor | None
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Draw g as a turn by the sum of all angles, times what is more than a turn."""
-    gains = torch.full((*draws.workers.shape, 1), _SOFTER, dtype=torch.complex64, device=draws.workers.device)
+    gains = torch.ones((*draws.workers.shape, 1), dtype=torch.complex64, device=draws.workers.device)
     angles = torch.zeros((), device=draws.workers.device)
     for each in impairments:
         angle = each.angle(draws) if hasattr(each, "angle") else None
@@ -253,7 +253,9 @@ def _turned(
     peaks = (gains.real.square() + gains.imag.square()).amax(dim=2).double()
     if wanted is not None:
         gains, angles = (each.index_select(2, wanted) if each.shape[2:] > (1,) else each for each in (gains, angles))
-    return torch.complex(angles.cos(), angles.sin()) * gains if angles.ndim else gains, peaks
+    if angles.ndim:
+        gains = torch.complex(angles.cos(), angles.sin()) * (_SOFTER * gains)
+    return gains, peaks
 
 
 def follows_worker(scenario: Scenario) -> bool:

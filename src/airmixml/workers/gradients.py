@@ -227,7 +227,7 @@ class Gradients(PoolPayload):
                 inputs = self._pool_inputs[rows.flatten()].double()
                 scaled = (backoff * weights[slot, some].double())[:, None, :] * shares[..., None]
                 self._add(total[slot], inputs, errors[rows.flatten()], scaled.flatten(0, 1), lengths)
-        return total if places is None or places.symbols is None else total[:, places.symbols]
+        return total
 
     def _add(
         self, total: torch.Tensor, inputs: torch.Tensor, errors: torch.Tensor, weights: torch.Tensor, lengths: list[int]
