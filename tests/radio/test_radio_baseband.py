@@ -8,7 +8,6 @@ from symbol_by_symbol import receive_symbol_by_symbol
 
 from airmixml import Scenario, Speed
 from airmixml.data import DataSet
-from airmixml.impairments.timing import smears
 from airmixml.radio import simulate_blocks
 from airmixml.radio.draws import AirSetting, draw_slots
 from airmixml.radio.senders import make_sender

@@ -13,7 +13,7 @@ from zlib import crc32
 import torch
 from scipy.special import gammainccinv
 
-from airmixml.arrays import Doubles, Integers
+from airmixml.arrays import Doubles, Integers, pick_columns
 from airmixml.impairments.frame import Frame
 from airmixml.randomness.distributions import standard_normals, uniforms
 from airmixml.randomness.slot_words import SlotWords
@@ -252,7 +252,7 @@ def _turned(
             angles = angles.add_(angle) if angles.shape == angle.shape else angles + angle
     peaks = (gains.real.square() + gains.imag.square()).amax(dim=2).double()
     if wanted is not None:
-        gains, angles = (each.index_select(2, wanted) if each.shape[2:] > (1,) else each for each in (gains, angles))
+        gains, angles = (pick_columns(each, wanted) if each.shape[2:] > (1,) else each for each in (gains, angles))
     if angles.ndim:
         gains = torch.complex(angles.cos(), angles.sin()) * (_SOFTER * gains)
     return gains, peaks

@@ -134,7 +134,8 @@ def arrive(setting: AirSetting, payload: Payload, index: torch.Tensor, drawn: Sl
         turned = drawn_gains[:, :, : frame.pieces] * drawn.ratios[:, seats, None].float()
         offsets = draw_offsets(gains.draws.some(seats)) if smears(air) else None
         if residual is not None:  # how the noise and masks of these workers arrive, over the mean gain
-            assert drawn.planned_ratios is not None and divisor is not None
+            assert drawn.planned_ratios is not None
+            assert divisor is not None
             planned = drawn.planned_ratios[:, seats]
             kept = (drawn.ratios[:, seats] / planned).nan_to_num(nan=0.0)  # in a fade nobody sends, as planned
             of_pieces = drawn_gains[:, :, : frame.pieces] / divisor[:, None, :]

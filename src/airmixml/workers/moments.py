@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from airmixml.arrays import Integers, Singles
+from airmixml.arrays import Integers, Singles, pick_columns
 from airmixml.workers.payloads import NUMBERS_AT_ONCE, Part, Places, PoolPayload, Vectors
 from airmixml.workers.private_sums import BLOCK, add_up_products, rounding_backoff
 from airmixml.workers.signal import Signal
@@ -355,7 +355,7 @@ def add_up_tiles(
     symbols = sum(len(tile.symbols) for tile in tiles)
     total = torch.empty((count, len(right), symbols), dtype=torch.float64, device=right.device)
     for tile in tiles:
-        weighted = right.index_select(2, tile.left).mul_(shares.index_select(2, tile.piece))
+        weighted = pick_columns(right, tile.left).mul_(pick_columns(shares, tile.piece))
         columns = right[:, :, tile.columns]
         width = columns.shape[2]
         if factors is not None:  # on the side that has few numbers
