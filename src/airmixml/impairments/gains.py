@@ -13,7 +13,7 @@ from zlib import crc32
 import torch
 from scipy.special import gammainccinv
 
-from airmixml.arrays import Doubles, Integers, pick_columns
+from airmixml.arrays import Doubles, Integers
 from airmixml.impairments.frame import Frame
 from airmixml.randomness.distributions import standard_normals, uniforms
 from airmixml.randomness.slot_words import SlotWords
@@ -25,7 +25,7 @@ _RARE, _FREQUENT = 1e-30, 1e-3  # probabilities of failure at which a bound that
 # In a bound on all gains of a run, more pieces than any slot has.
 _MOST_PIECES: Final = 1 << 20
 _GAINS_AT_ONCE: Final = 1 << 24
-_GAINS_IN_CACHE: Final = 1 << 17
+_GAINS_IN_CACHE: Final = 1 << 18
 # Sines and cosines are rounded to float32: a turn is that much softer, so that none adds power by rounding.
 _SOFTER: Final = 1.0 - 2.0**-21
 _ROUNDING: Final = 1e-9
@@ -155,11 +155,22 @@ class SeatGains:
 
     @property
     def parts(self) -> list[slice]:
-        """Seats that are drawn at once: all, or some of a slot that has too many."""
+        """Seats that are drawn at once: all, or some of a slot that has too many (on a CPU, for a core's cache)."""
         draws = self.draws
-        per_seat = len(draws.slots) * draws.frame.with_pilots.pieces
-        at_once = draws.scheduled if len(draws.slots) > 1 else max(1, _GAINS_AT_ONCE // per_seat)
-        return [slice(first, first + at_once) for first in range(0, draws.scheduled, at_once)]
+        every, per_seat = draws.scheduled, draws.frame.with_pilots.pieces
+        at_once = max(1, _GAINS_AT_ONCE // per_seat)
+        if len(draws.slots) > 1 or every <= at_once:
+            return [slice(0, every)]
+        if draws.workers.device.type == "cpu":
+            at_once = max(1, _GAINS_IN_CACHE // per_seat)
+        return [slice(first, min(first + at_once, every)) for first in range(0, every, at_once)]
+
+    @property
+    def batches(self) -> list[list[slice]]:
+        """The parts, as many together as are added up at once."""
+        parts, per_seat = self.parts, self.draws.frame.with_pilots.pieces
+        together = max(1, _GAINS_AT_ONCE // (per_seat * (parts[0].stop - parts[0].start)))
+        return [parts[first : first + together] for first in range(0, len(parts), together)]
 
     def of(self, seats: slice) -> torch.Tensor:
         """Return g of one of the ``parts``; slots x seats x pieces, or x 1 where all pieces are alike; complex64."""
@@ -226,25 +237,11 @@ def draw_with_peaks(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return g of every seat in all pieces or those wanted, and its largest abs(g)^2 in any; slots x scheduled.
 
-    On a CPU a few seats at a time, whose gains fit into a core's cache.
+    It is one turn by the sum of all angles, times what is more than a turn.
     """
-    impairments, device = impairments_of(scenario), draws.workers.device
-    at_once, some = max(1, _GAINS_IN_CACHE // draws.frame.pieces), [draws]
-    if len(draws.slots) == 1 and device.type == "cpu":
-        some = [draws.some(slice(first, first + at_once)) for first in range(0, draws.scheduled, at_once)]
-    places = None if wanted is None else torch.from_numpy(wanted).to(device)
-    drawn = [_turned(impairments, each, places) for each in some]
-    gains, peaks = (torch.cat(each, dim=1) for each in zip(*drawn, strict=True))
-    return gains, peaks
-
-
-def _turned(
-    impairments: tuple[Any, ...], draws: SeatDraws, wanted: torch.Tensor | None
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Draw g as a turn by the sum of all angles, times what is more than a turn."""
     gains = torch.ones((*draws.workers.shape, 1), dtype=torch.complex64, device=draws.workers.device)
     angles = torch.zeros((), device=draws.workers.device)
-    for each in impairments:
+    for each in impairments_of(scenario):
         angle = each.angle(draws) if hasattr(each, "angle") else None
         if angle is None:
             gains = (gains * each.gains(draws)).to(torch.complex64)
@@ -252,10 +249,16 @@ def _turned(
             angles = angles.add_(angle) if angles.shape == angle.shape else angles + angle
     peaks = (gains.real.square() + gains.imag.square()).amax(dim=2).double()
     if wanted is not None:
-        gains, angles = (pick_columns(each, wanted) if each.shape[2:] > (1,) else each for each in (gains, angles))
+        places = torch.from_numpy(wanted).to(gains.device)
+        gains, angles = (_columns(each, places) if each.shape[2:] > (1,) else each for each in (gains, angles))
     if angles.ndim:
         gains = torch.complex(angles.cos(), angles.sin()) * (_SOFTER * gains)
     return gains, peaks
+
+
+def _columns(values: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
+    """Return some columns of slots x rows x columns; of two axes, since of three torch takes ten times as long."""
+    return values.flatten(0, 1).index_select(1, columns).unflatten(0, values.shape[:2])
 
 
 def follows_worker(scenario: Scenario) -> bool:

@@ -127,28 +127,33 @@ def arrive(setting: AirSetting, payload: Payload, index: torch.Tensor, drawn: Sl
         divisor = _divisor(setting, frame, drawn, slots, source, sum(pilots, start=mean))
     places = Places(frame.lengths, index.shape[1])
     sums: dict[str, torch.Tensor] = {}
-    for seats in gains.parts:
-        drawn_gains = gains.with_pilots(seats)
-        turns = drawn_gains.expand(-1, -1, frame.pieces + frame.pilot_count)[:, :, frame.pieces :]
-        mean = mean + _of_pilots(setting, frame, drawn, seats, turns)
-        turned = drawn_gains[:, :, : frame.pieces] * drawn.ratios[:, seats, None].float()
-        offsets = draw_offsets(gains.draws.some(seats)) if smears(air) else None
-        if residual is not None:  # how the noise and masks of these workers arrive, over the mean gain
-            assert drawn.planned_ratios is not None
-            assert divisor is not None
-            planned = drawn.planned_ratios[:, seats]
-            kept = (drawn.ratios[:, seats] / planned).nan_to_num(nan=0.0)  # in a fade nobody sends, as planned
-            of_pieces = drawn_gains[:, :, : frame.pieces] / divisor[:, None, :]
-            residual.add(kept[:, :, None] * of_pieces, planned, kept > 0.0, offsets)
-        samples = index[:, seats]
-        turned, sent = errors.add(turned, samples, drawn.power_watts[:, seats])
-        for part, weights in (("real", turned.real), ("imag", turned.imag)):
+    for parts in gains.batches:
+        turned = []
+        for seats in parts:
+            drawn_gains = gains.with_pilots(seats)
+            turns = drawn_gains.expand(-1, -1, frame.pieces + frame.pilot_count)[:, :, frame.pieces :]
+            mean = mean + _of_pilots(setting, frame, drawn, seats, turns)
+            of_pieces = drawn_gains[:, :, : frame.pieces]
+            if residual is not None:  # how the noise and masks of these workers arrive, over the mean gain
+                assert drawn.planned_ratios is not None
+                assert divisor is not None
+                planned = drawn.planned_ratios[:, seats]
+                kept = (drawn.ratios[:, seats] / planned).nan_to_num(nan=0.0)  # in a fade nobody sends, as planned
+                offsets = draw_offsets(gains.draws.some(seats)) if smears(air) else None
+                residual.add(kept[:, :, None] * of_pieces / divisor[:, None, :], planned, kept > 0.0, offsets)
+            of_pieces = of_pieces * drawn.ratios[:, seats, None].float()
+            turned.append(errors.add(of_pieces, index[:, seats], drawn.power_watts[:, seats]))
+        together = slice(parts[0].start, parts[-1].stop)
+        samples, sent = index[:, together], errors.sender(drawn.power_watts[:, together])
+        for part in ("real", "imag"):
+            weights = torch.cat([getattr(each, part) for each in turned], dim=1)
             if part == "imag" and not bool(weights.any()):
                 continue  # nothing arrives a quarter turn off where phases are right
-            if offsets is None:
-                some = sent.weighted_sum(samples, weights, places)
+            if smears(air):
+                factors = timing_factors(air, draw_offsets(gains.draws.some(together)))
+                some = sent.weighted_sums(samples, weights, factors, places)
             else:
-                some = sent.weighted_sums(samples, weights, timing_factors(air, offsets), places)
+                some = sent.weighted_sum(samples, weights, places)
             sums[part] = sums[part] + some if part in sums else some
     if divisor is None:
         divisor = _divisor(setting, frame, drawn, slots, source, mean)

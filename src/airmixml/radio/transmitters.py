@@ -156,21 +156,22 @@ class TransmitterErrors:
         # Of all errors before the server divides: on the real part, on the imaginary, and both; 3 x slots x pieces.
         self._covariance: torch.Tensor | None = None
 
-    def add(
-        self, gains: torch.Tensor, samples: torch.Tensor, power_watts: torch.Tensor
-    ) -> tuple[torch.Tensor, Payload]:
-        """Take workers into account; return their gains, and what they send, clipped where they clip it.
+    def sender(self, power_watts: torch.Tensor) -> Payload:
+        """Return what workers with these powers, slots x workers, send: clipped where they clip it."""
+        scenario = self._setting.scenario
+        if self._exact or scenario.air.waveform != "single-carrier":
+            return self._payload
+        limits = peak_amplitude(scenario, power_watts)
+        return self._payload if limits is None else PeakLimited(self._payload, limits)
+
+    def add(self, gains: torch.Tensor, samples: torch.Tensor, power_watts: torch.Tensor) -> torch.Tensor:
+        """Take workers into account; return their gains.
 
         Gains are slots x workers x pieces, shares included; samples and powers are slots x workers.
         """
-        scenario, payload = self._setting.scenario, self._payload
-        if self._exact:
-            return gains, payload
-        distortion = distort(scenario, payload, samples, power_watts)
-        limits = peak_amplitude(scenario, power_watts) if scenario.air.waveform == "single-carrier" else None
-        sent = payload if limits is None else PeakLimited(payload, limits)
+        distortion = None if self._exact else distort(self._setting.scenario, self._payload, samples, power_watts)
         if distortion is None:
-            return gains, sent
+            return gains
         real, imag = gains.real, gains.imag
         products, weights = (real * real, imag * imag, real * imag), distortion.variance[:, None, :].to(real.dtype)
         along, across, both = ((weights @ each)[:, 0].double() for each in products)
@@ -178,7 +179,7 @@ class TransmitterErrors:
             along, across, both = along + across, along + across, torch.zeros_like(both)
         more = torch.stack([along, across, both])
         self._covariance = more if self._covariance is None else self._covariance + more
-        return gains * distortion.factor[:, :, None].to(real.dtype), sent
+        return gains * distortion.factor[:, :, None].to(real.dtype)
 
     def with_noise(self, deviation: torch.Tensor, divisor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the deviation of noise and errors together on real and imaginary part; slots x pieces (or x 1) each.
