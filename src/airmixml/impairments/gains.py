@@ -258,7 +258,7 @@ def draw_with_peaks(
 
 def _columns(values: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
     """Return some columns of slots x rows x columns; of two axes, since of three torch takes ten times as long."""
-    return values.flatten(0, 1).index_select(1, columns).unflatten(0, values.shape[:2])
+    return values.flatten(0, 1).index_select(1, columns).view(*values.shape[:2], -1)
 
 
 def follows_worker(scenario: Scenario) -> bool:

@@ -52,7 +52,7 @@ class PhaseNoise(Impairment):
         frame = draws.frame
         walk = draws.normals("phase-noise", frame.block_count * frame.per_block)
         walk[:, :, : frame.pieces] *= draws.over_pieces(2.0 * math.pi * self.linewidth_hz * frame.steps).sqrt()
-        in_blocks = walk.unflatten(2, (frame.block_count, frame.per_block))
+        in_blocks = walk.view(*walk.shape[:2], frame.block_count, frame.per_block)
         for piece in range(1, frame.per_block):
             in_blocks[..., piece] += in_blocks[..., piece - 1]
         return walk[:, :, : frame.pieces]

@@ -361,7 +361,7 @@ def add_up_tiles(
         weighted, weights = (room[: workers * len(tile.left)].view(workers, -1) for room in rooms)
         torch.index_select(right.flatten(0, 1), 1, tile.left, out=weighted)
         torch.index_select(shares.flatten(0, 1), 1, tile.piece, out=weights)
-        weighted = weighted.mul_(weights).unflatten(0, right.shape[:2])
+        weighted = weighted.mul_(weights).view(*right.shape[:2], -1)
         columns = right[:, :, tile.columns]
         width = columns.shape[2]
         if factors is not None:  # on the side that has few numbers
