@@ -93,7 +93,7 @@ def privacy_table(rows: list[Row]) -> str:
 
 
 def frames_table(rows: list[Row]) -> str:
-    """Return accuracy against the number of features."""
+    """Return accuracy against the number of features, with the fewest seeds of any cell of a line."""
     lengths: dict[str, int] = {}
     accuracies: dict[tuple[str, str], list[float]] = defaultdict(list)
     for row in rows:
@@ -107,22 +107,30 @@ def frames_table(rows: list[Row]) -> str:
     columns = [f"{air}, epsilon {epsilon}" for epsilon in ("10", "1") for air in ("ideal", "campus")]
     columns.append("1 Hz, never resynchronised, epsilon 10")
     lines = [
-        [features, f"{lengths[features]:,}", *(percent(accuracies[(features, column)]) for column in columns)]
+        [
+            *(features, f"{lengths[features]:,}"),
+            *(percent(accuracies[(features, column)]) for column in columns),
+            str(min(len(accuracies[(features, column)]) for column in columns)),
+        ]
         for features in sorted(lengths, key=int)
         if all(accuracies[(features, column)] for column in columns)
     ]
     _draw_frames(lengths, accuracies, columns)
-    return table(["features", "symbols per slot", *columns], lines)
+    return table(["features", "symbols per slot", *columns, "seeds"], lines)
 
 
 def _draw_frames(lengths: dict[str, int], accuracies: dict[tuple[str, str], list[float]], columns: list[str]) -> None:
     figure = new_figure(8, 4.6)
     axis = figure.subplots()
     for column, colour in zip(columns, COLOURS, strict=False):
+        found = [(lengths[f], accuracies[(f, column)]) for f in lengths if accuracies[(f, column)]]
         points = [
-            (lengths[f], 100 * statistics.mean(accuracies[(f, column)])) for f in lengths if accuracies[(f, column)]
+            (symbols, 100 * statistics.mean(seeds), 100 * statistics.stdev(seeds) if len(seeds) > 1 else 0.0)
+            for symbols, seeds in sorted(found)
         ]
-        axis.plot(*zip(*sorted(points), strict=True), "o-" if "ideal" in column else "s--", color=colour, label=column)
+        symbols, means, spreads = zip(*points, strict=True)
+        line = "o-" if "ideal" in column else "s--"
+        axis.errorbar(symbols, means, spreads, fmt=line, color=colour, label=column, capsize=3)
     axis.set(xscale="log", ylim=(95.0, 99.2), xlabel="symbols per slot", ylabel="accuracy (%)")
     finish_axis(axis, "MNIST against the server: accuracy and length of a slot", legend=8)
     save_figure(figure, IMAGE)

@@ -27,25 +27,29 @@ from airmixml.units import dbm_to_watts
 
 Complex = NDArray[np.complex128]
 
+DATA, BESIDE = -1, -2
 _DOUBT = 4.0
 _NOBODY = 1e30 + 0.0j
 
 
-def receive_symbol_by_symbol(setting: AirSetting, vectors: Doubles, drawn: SlotTensors, rng: Generator) -> Complex:
+def receive_symbol_by_symbol(
+    setting: AirSetting, vectors: Doubles, drawn: SlotTensors, rng: Generator, beside: Frame | None = None
+) -> Complex:
     """Return y / (sqrt(beta) mean gain); slots x symbols. Its real part is the mixture, its imaginary part distortion.
 
     ``vectors`` is what the scheduled workers hold, slots x scheduled x symbols; ``drawn`` who sends with which share.
     The server divides each block, or each cluster of it, by the mean gain that it takes from pilots. Converters and
     peak limits are those of a single carrier, and vectors so short that none exceeds its declared norm once rounded.
+    Gains may be drawn together with those at the times of another layout of the slot, ``beside``.
     """
     scenario = setting.scenario
     air, gains = scenario.air, drawn.gains
     assert gains is not None
     frame = frame_of(air, setting.signal.symbols, piece_symbols=1)
-    with_pilots, of_pilot = _with_pilot_symbols(air, frame)
+    with_pilots, of_pilot, (of_data, _) = with_pilot_symbols(air, frame, beside)
     seats = replace(gains.draws, frame=with_pilots)
     every = draw_gains(scenario, seats).expand(-1, -1, with_pilots.pieces).numpy()
-    gain = every[:, :, of_pilot < 0]
+    gain = every[:, :, of_data]
     offsets = np.zeros(gain.shape[:2])
     if smears(air):
         offsets = air.timing_offset_symbols * draw_offsets(seats).numpy()
@@ -90,19 +94,23 @@ def receive_symbol_by_symbol(setting: AirSetting, vectors: Doubles, drawn: SlotT
     return (_without_mean_pulse(received, air, frame) if smears(air) else received) - known
 
 
-def _with_pilot_symbols(air: Air, frame: Frame) -> tuple[Frame, NDArray[np.int_]]:
-    """Return the slot with every symbol of its pilots before the data of its block, and which pilot each is of, or -1.
+def with_pilot_symbols(
+    air: Air, frame: Frame, beside: Frame | None = None
+) -> tuple[Frame, NDArray[np.int_], list[NDArray[np.int_]]]:
+    """Return the slot with every symbol of its pilots, and which pilot each is of, or that it is ``DATA``.
 
     Those for the server come after those from which workers estimate; on subcarriers each cluster is full of them.
+    Another layout of the slot, ``beside``, adds its pieces. All are in the order of time; last returned is where that
+    has what is data, in the order in which data are sent, and then where it has the pieces beside.
     """
     rows: list[tuple[int, float, int, float, int]] = []  # block, seconds, cluster, hertz, pilot
     clusters, hertz = frame.clusters or (0,) * frame.pieces, frame.hertz or (0.0,) * frame.pieces
     data = list(zip(frame.blocks, frame.seconds, clusters, hertz, strict=True))
     for block in range(frame.block_count):
-        found = dict.fromkeys(
+        clusters_here = dict.fromkeys(
             (cluster, pilot) for (at, _, cluster, _), pilot in zip(data, frame.pilots, strict=True) if at == block
         )
-        for cluster, pilot in found:
+        for cluster, pilot in clusters_here:
             if air.waveform == "single-carrier":
                 places = [(air.estimation_pilots + symbol + 0.5, 0.0) for symbol in range(air.pilot_symbols)]
             else:
@@ -116,20 +124,26 @@ def _with_pilot_symbols(air: Air, frame: Frame) -> tuple[Frame, NDArray[np.int_]
                     for carrier in carriers
                 ]
             rows += [(block, symbols / SYMBOLS_PER_SECOND, cluster, hertz, pilot) for symbols, hertz in places]
-        rows += [(*row, -1) for row in data if row[0] == block]
-    rows.sort(key=lambda row: (row[0], row[1]) if row[4] >= 0 else (row[0], math.inf))
+        rows += [(*row, DATA) for row in data if row[0] == block]
+    if beside is not None:
+        clusters, hertz = beside.clusters or (0,) * beside.pieces, beside.hertz or (0.0,) * beside.pieces
+        rows += zip(beside.blocks, beside.seconds, clusters, hertz, [BESIDE] * beside.pieces, strict=True)
+    order = sorted(range(len(rows)), key=lambda place: rows[place][:2])
+    rows = [rows[place] for place in order]
     blocks, seconds, in_clusters, at_hertz, of_pilot = zip(*rows, strict=True)
-    whose = np.array(of_pilot)
+    whose, places = np.array(of_pilot), np.argsort(order)
+    found = [places[whose[places] == kind] for kind in (DATA, BESIDE)]
     return (
         replace(
             frame,
-            lengths=tuple((whose < 0).astype(int).tolist()),
+            lengths=tuple((whose == DATA).astype(int).tolist()),
             blocks=blocks,
             seconds=seconds,
             clusters=in_clusters if frame.clusters else (),
             hertz=at_hertz if frame.hertz else (),
         ),
         whose,
+        found,
     )
 
 

@@ -1,11 +1,14 @@
 """How the symbols of a slot are laid out: blocks, each with its pilots, and pieces over which gains stay put.
 
 A block lasts until the next resynchronisation, or as long as a moving worker's channel does. Within a block phases
-drift; the fast path holds them for a *piece*, in whose middle they are right. Pieces are short enough for a root mean
-square drift of at most 0.2 rad from end to end, so an error of 0.06 rad.
+drift; the fast path holds them for a *piece*, as they are at the time when the mean square of their drift is its mean
+over the piece. Pieces are short enough for a root mean square drift of at most 0.15 rad from end to end, and a block
+has four or more of them unless it drifts by less than 0.03 rad: then the mean square of what drifting makes of a sum
+is right within 5 %.
 
 With OFDM a block has a pilot on every cluster of subcarriers. Between pilots, a few OFDM symbols at a time (as many as
-a piece may last) are filled cluster by cluster, so that a piece is what such a run sends on one cluster.
+a piece may last) are filled cluster by cluster, so that a piece is what such a run sends on one cluster. Where workers
+are off time, phases fall along a cluster: then a piece is half of one, held where the square of that is right.
 
 Gains are drawn for pilots as for pieces, at their own time: a pilot is a piece without data (``with_pilots``), so that
 no impairment has to know of pilots, and what drifts has drifted by then.
@@ -29,7 +32,9 @@ from airmixml.scenario import Scenario
 from airmixml.scenario.air import Air
 from airmixml.scenario.waveform import SYMBOLS_PER_SECOND
 
-_DRIFT_RADIANS: Final = 0.2
+_DRIFT_RADIANS: Final = 0.15
+_LITTLE_DRIFT_RADIANS: Final = 0.03
+_PIECES_OF_A_DRIFT: Final = 4
 _MOST_PIECES_PER_BLOCK: Final = 64
 
 
@@ -39,10 +44,11 @@ class Frame:
 
     lengths: tuple[int, ...]  #: data symbols of each piece
     blocks: tuple[int, ...]  #: the block of each piece
-    seconds: tuple[float, ...]  #: middle of each piece, counted from the resynchronisation at the start of its block
+    #: time at which each piece is held, about its middle, counted from the resynchronisation at the start of its block
+    seconds: tuple[float, ...]
     overhead_symbols: int  #: pilots, guards and the like of the whole slot
     clusters: tuple[int, ...] = ()  #: the cluster of subcarriers of each piece; all 0 on a single carrier
-    hertz: tuple[float, ...] = ()  #: middle of each piece in frequency, from the carrier; all 0 on a single carrier
+    hertz: tuple[float, ...] = ()  #: frequency of each piece, from the carrier; all 0 on a single carrier
     pilot_seconds: float = 0.0  #: middle of the pilots of a block, counted like ``seconds``
     pilot_hertz: tuple[float, ...] = ()  #: middle of the pilot of each cluster in frequency
 
@@ -139,7 +145,8 @@ def frame_of(air: Air, symbols: int, *, piece_symbols: int = 0) -> Frame:
             length = min(most, left - first)
             lengths.append(length)
             blocks.append(block)
-            seconds.append((before + first + length / 2.0) / SYMBOLS_PER_SECOND)
+            begin, end = ((before + symbol) / SYMBOLS_PER_SECOND for symbol in (first, first + length))
+            seconds.append(air.mean_drift_seconds(begin, end))
     return Frame(
         lengths=tuple(lengths),
         blocks=tuple(blocks),
@@ -163,14 +170,18 @@ def _ofdm_frame(air: Air, symbols: int, *, held: bool) -> Frame:
         in_block = min(per_block, in_all - block * per_block)
         for first in range(0, in_block, run):
             steps = min(run, in_block - first)
-            for cluster, (subcarrier, width) in enumerate(zip(grid.firsts, grid.widths, strict=True)):
+            begin, end = ((grid.pilots + step) * grid.seconds for step in (first, first + steps))
+            for cluster, subcarrier, width in _parts_of_clusters(air):
                 length = min(width * steps, left)
                 left -= length
                 place = np.arange(length)  # subcarrier by subcarrier, one OFDM symbol after the other
                 when = (grid.pilots + first + place // width + 0.5) * grid.seconds
                 where = grid.hertz(subcarrier) + (grid.hertz(1) - grid.hertz(0)) * (place % width)
                 if held and length:
-                    rows.append((length, block, float(when.mean()), cluster, float(where.mean())))
+                    off = where - grid.centres_hz[cluster]
+                    hertz_off = math.copysign(math.sqrt(np.square(off).mean()), off.sum())
+                    at = grid.centres_hz[cluster] + (hertz_off if width < grid.widths[cluster] else off.mean())
+                    rows.append((length, block, air.mean_drift_seconds(begin, end), cluster, float(at)))
                 else:
                     rows += [(1, block, *at) for at in zip(when, [cluster] * length, where, strict=True)]
     lengths, blocks, seconds, clusters, hertz = zip(*rows, strict=True)
@@ -187,10 +198,20 @@ def _ofdm_frame(air: Air, symbols: int, *, held: bool) -> Frame:
     )
 
 
+def _parts_of_clusters(air: Air) -> list[tuple[int, int, int]]:
+    """Return cluster, first subcarrier and width of what is filled one after the other: clusters, or halves of them."""
+    parts = []
+    for cluster, (first, width) in enumerate(zip(air.grid.firsts, air.grid.widths, strict=True)):
+        lower = -(-width // 2) if air.timing_offset_symbols else width
+        parts += [(cluster, first, lower), (cluster, first + lower, width - lower)]
+    return [part for part in parts if part[2]]
+
+
 def _pieces_per_block(air: Air, seconds: float) -> int:
     """Return how many pieces keep the drift within each small."""
-    needed = math.ceil(math.sqrt(air.squared_drift(seconds)) / _DRIFT_RADIANS)
-    return max(1, min(_MOST_PIECES_PER_BLOCK, needed))
+    radians = math.sqrt(air.squared_drift(seconds))
+    least = _PIECES_OF_A_DRIFT if radians > _LITTLE_DRIFT_RADIANS else 1
+    return max(least, min(_MOST_PIECES_PER_BLOCK, math.ceil(radians / _DRIFT_RADIANS)))
 
 
 def expected_drift(scenario: Scenario, frame: Frame) -> Doubles:

@@ -163,6 +163,17 @@ class Air:
         offset, moved = (2.0 * math.pi * hertz * seconds for hertz in (self.frequency_offset_hz, self.doppler_hz))
         return offset**2 + 2.0 * math.pi * self.phase_noise_hz * seconds + moved**2
 
+    def mean_drift_seconds(self, begin: float, end: float) -> float:
+        """Return the time between two at which the mean square drift is its mean over them; the middle without drift.
+
+        With a t^2 + b t as the mean square drift that is the positive root of a t^2 + b t = m.
+        """
+        linear = 2.0 * math.pi * self.phase_noise_hz
+        quadratic = self.squared_drift(1.0) - linear
+        mean = quadratic * (begin**2 + begin * end + end**2) / 3.0 + linear * (begin + end) / 2.0
+        root = linear + math.sqrt(linear**2 + 4.0 * quadratic * mean)
+        return 2.0 * mean / root if root > 0.0 else (begin + end) / 2.0
+
     @property
     def block_overhead_symbols(self) -> int:
         """Symbols of a block that carry no data: from which workers and server estimate, guard, silence around data."""
