@@ -45,7 +45,7 @@ def test_an_eavesdropper_hears_gains_on_top_of_its_own_phases() -> None:
     who = drawn.scheduled_workers[:, 0].numpy()
     heard, _, heard_watts = next(iter(overhear_chapters(sent, listener)))
     power = drawn.power_watts[:, 0].numpy() * np.abs(gain) ** 2 * listener.power_gain[who] / 10 ** (-25 - 3)
-    np.testing.assert_allclose(heard_watts[:, 0], power, rtol=1e-9)
+    np.testing.assert_allclose(heard_watts[:, 0], power, rtol=1e-5)  # peaks do not have the rounding of turns
     label = np.eye(3)[sent.dataset.train_labels[sent.population.sample_index[who]]]
     symbols = np.concatenate([sent.dataset.train_inputs[sent.population.sample_index[who]], label], axis=1)
     there = power > 0.0

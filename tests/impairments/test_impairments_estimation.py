@@ -45,7 +45,7 @@ def test_every_block_has_an_estimate_of_its_own_and_pieces_of_a_block_share_it()
     blocks = np.array(drawn.gains.draws.frame.blocks)
     error = np.abs(gains_of(drawn)) - 1.0  # without the turns of a frequency offset, which cuts blocks into pieces
     assert np.bincount(blocks).tolist()[:2] == [4, 4]
-    assert np.allclose(error[:, :, blocks == 1], error[:, :, blocks == 1][:, :, :1], atol=1e-12)
+    assert np.allclose(error[:, :, blocks == 1], error[:, :, blocks == 1][:, :, :1], atol=1e-6)  # float32
     first, second = error[:, :, blocks == 0][:, :, 0], error[:, :, blocks == 1][:, :, 0]
     assert abs(np.corrcoef(first.ravel(), second.ravel())[0, 1]) < 4.0 / math.sqrt(first.size)
 

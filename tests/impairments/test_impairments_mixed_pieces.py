@@ -29,5 +29,3 @@ def test_every_symbol_has_the_shares_of_its_piece(pieces: int, workers: int) -> 
     given = torch.from_numpy(index), torch.from_numpy(shares)
     for _ in range(2):  # the second time from what was kept
         np.testing.assert_allclose(sender.weighted_sum(*given, Places(lengths)), expected, atol=1e-4)
-        probed = sender.probed_symbols()
-        np.testing.assert_allclose(sender.weighted_sum(*given, Places(lengths, probed)), expected[:, probed], atol=1e-4)

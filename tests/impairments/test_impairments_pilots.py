@@ -37,7 +37,8 @@ def drawn(*changes: str) -> tuple[Frame, torch.Tensor, torch.Tensor]:
     )
     gains = SeatGains(scenario=scenario, draws=draws)
     assert len(gains.parts) == 1
-    assert torch.allclose(gains.peaks, torch.maximum(*(each.abs().square().amax(dim=2) for each in both(gains))))
+    largest = torch.maximum(*(each.abs().square().amax(dim=2) for each in both(gains))).double()
+    assert torch.allclose(gains.peaks, largest, rtol=1e-5)  # of float32, and a turn is softer by 5e-7
     pieces, pilots = both(gains)
     return frame, pieces[0].expand(-1, frame.pieces), pilots[0]
 

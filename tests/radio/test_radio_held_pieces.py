@@ -78,8 +78,12 @@ class Given:
     def parts(self) -> list[slice]:
         return [slice(0, self.draws.scheduled)]
 
-    def of(self, _: slice) -> torch.Tensor:
-        return self.all[:, :, : self.draws.frame.pieces]
+    @property
+    def batches(self) -> list[list[slice]]:
+        return [self.parts]
+
+    def with_pilots(self, _: slice) -> torch.Tensor:
+        return self.all
 
     def of_pilots(self, _: slice) -> torch.Tensor:
         return self.all[:, :, self.draws.frame.pieces :]

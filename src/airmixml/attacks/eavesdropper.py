@@ -264,7 +264,7 @@ def _weigh_added(masking: Masking, drawn: SlotTensors, per_sent: torch.Tensor) -
 def _mix(setting: AirSetting, sender: Payload, sample_index: torch.Tensor, arrival: Arrival) -> list[torch.Tensor]:
     """Return real and imaginary part of the sum with complex weights; slots x symbols each."""
     lengths = frame_of(setting.scenario.air, setting.signal.symbols).lengths
-    places = Places(lengths, None, sample_index.shape[1])
+    places = Places(lengths, sample_index.shape[1])
     mixed: list[torch.Tensor] = []
     for seats, turned in arrival:
         shares = (turned.real.contiguous(), turned.imag.contiguous())

@@ -298,7 +298,7 @@ class _Runs:
         slot, seat = torch.nonzero(torch.from_numpy(column)[drawn.scheduled_workers] >= 0, as_tuple=True)
         who = torch.from_numpy(column)[drawn.scheduled_workers[slot, seat]]
         products = torch.from_numpy(in_pieces).to(torch.complex128)
-        gain = gains.at(slot, seat).expand(-1, products.shape[2])
+        gain = gains.at(slot, seat).to(products.dtype).expand(-1, products.shape[2])
         turned = drawn.ratios[slot, seat, None, None] * torch.einsum("np,dep->nde", gain, products)
         told = None
         if self.fault.schedule_revealed:

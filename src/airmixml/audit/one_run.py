@@ -159,7 +159,7 @@ def _impaired_scores(
     assert gains is not None
     assert divisor is not None
     frame, ratios = gains.draws.frame, block.drawn.ratios
-    left, places = received.double(), Places(frame.lengths, None, sample_index.shape[1])
+    left, places = received.double(), Places(frame.lengths, sample_index.shape[1])
     for some in gains.parts:
         turned = (ratios[:, some, None] * gains.of(some) / divisor[:, None, :]).real
         others = turned * torch.from_numpy(columns[:, some] < 0)[..., None]

@@ -59,9 +59,7 @@ class Doppler(Impairment):
     def gains(self, draws: SeatDraws) -> torch.Tensor:
         """Draw g; slots x scheduled x pieces."""
         if not fades(self.scenario):
-            shift_hz = self.doppler_hz * torch.cos(2.0 * math.pi * draws.uniforms("doppler-direction"))
-            angle = 2.0 * math.pi * shift_hz * draws.seconds
-            return torch.polar(torch.ones_like(angle), angle)
+            return super().gains(draws)
         frame, device = draws.frame, draws.workers.device
         blocks = _by_block(frame.seconds, frame.blocks)
         moves = [innovations(seconds, self.doppler_hz) for seconds in blocks]
@@ -78,6 +76,13 @@ class Doppler(Impairment):
         turn = 2.0 * (1.0 + self.direct) * amplitude * fading
         filled_up = amplitude / fading * torch.special.i1e(turn) / torch.special.i0e(turn)
         return moved.add_(kept).add_(filled_up[:, :, None] * (1.0 - kept))
+
+    def angle(self, draws: SeatDraws) -> torch.Tensor | None:
+        """Draw the direction of the one path that there is without fading; slots x scheduled x pieces."""
+        if fades(self.scenario):
+            return None
+        shift_hz = self.doppler_hz * torch.cos(2.0 * math.pi * draws.uniforms("doppler-direction").float())
+        return 2.0 * math.pi * shift_hz * draws.seconds
 
     def largest_power_gain(self, failure: float) -> float:
         """Return (m + x)^2: m bounds the mean of g in a block, x is the quantile of what is added to it.

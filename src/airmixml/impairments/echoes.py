@@ -92,7 +92,7 @@ def standard_profile(name: str) -> tuple[Doubles, Doubles, float]:
 def draw_responses(echoes: Echoes, draws: SeatDraws) -> torch.Tensor:
     """Draw H of every seat, new in every slot; slots x scheduled x clusters, complex128."""
     root = torch.from_numpy(echoes.root).to(draws.workers.device)
-    return draws.complex_normals("echoes", len(root)) @ root.T + echoes.direct
+    return draws.complex_normals("echoes", len(root)).to(root.dtype) @ root.T + echoes.direct
 
 
 def inverted_amplitude(scenario: Scenario, echoes: Echoes, draws: SeatDraws) -> torch.Tensor:

@@ -60,14 +60,25 @@ class EstimationError(Impairment):
         echoes = echoes_of(self.scenario)
         if echoes is not None:
             return self._gains_on_clusters(echoes, draws)
-        path, error = draws.path_gain, draws.complex_normals("estimation-error", draws.frame.block_count)
-        deviation = math.sqrt(self.nmse) * path / draws.magnitude
-        if self.follows_worker:
-            deviation = path / draws.magnitude / (1.0 + self.snr_without_path * path.square()).sqrt()
-        gains = error.mul_(deviation[:, :, None]).add_(1.0)
         if not fades(self.scenario):
-            gains = gains.sgn_()
-        return gains if draws.frame.pieces == 1 else draws.by_block(gains)
+            return super().gains(draws)
+        error = draws.complex_normals("estimation-error", draws.frame.block_count)
+        return draws.by_block(error.mul_(self._deviation(draws)).add_(1.0))
+
+    def angle(self, draws: SeatDraws) -> torch.Tensor | None:
+        """Draw the phase of 1 + e, which is all that errs without fading; slots x scheduled x pieces."""
+        if fades(self.scenario):
+            return None
+        error = draws.normals("estimation-error", 2 * draws.frame.block_count)
+        along, across = error.mul_(math.sqrt(0.5) * self._deviation(draws)).chunk(2, dim=2)
+        return draws.by_block(torch.atan2(across, along.add_(1.0)))
+
+    def _deviation(self, draws: SeatDraws) -> torch.Tensor:
+        """Return that of e / h_hat; slots x scheduled x 1."""
+        path, nmse = draws.path_gain, torch.as_tensor(self.nmse)
+        if self.follows_worker:
+            nmse = 1.0 / (1.0 + self.snr_without_path * path.square())
+        return (nmse.sqrt() * path / draws.magnitude)[:, :, None]
 
     def _gains_on_clusters(self, echoes: Echoes, draws: SeatDraws) -> torch.Tensor:
         """Draw g where every cluster of subcarriers has a channel and an estimate of its own."""

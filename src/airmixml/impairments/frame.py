@@ -27,7 +27,7 @@ from typing import Final, Self
 import numpy as np
 from scipy.special import j0
 
-from airmixml.arrays import Doubles
+from airmixml.arrays import Doubles, Integers
 from airmixml.scenario import Scenario
 from airmixml.scenario.air import Air
 from airmixml.scenario.waveform import SYMBOLS_PER_SECOND
@@ -57,6 +57,11 @@ class Frame:
         """How many pieces there are."""
         return len(self.lengths)
 
+    @cached_property
+    def times(self) -> Doubles:
+        """The same as ``seconds``, as an array; shape pieces."""
+        return np.array(self.seconds)
+
     @property
     def block_count(self) -> int:
         """How many blocks there are."""
@@ -71,6 +76,17 @@ class Frame:
     def first_pieces(self) -> list[int]:
         """The first piece of each block."""
         return [piece for piece, block in enumerate(self.blocks) if piece == 0 or block != self.blocks[piece - 1]]
+
+    @cached_property
+    def per_block(self) -> int:
+        """Pieces of every block but the last, which may have fewer."""
+        return self.blocks.count(0)
+
+    @cached_property
+    def steps(self) -> Doubles:
+        """Seconds from the piece before to each piece, or from the start of its block to the first; shape pieces."""
+        seconds = np.array(self.seconds)
+        return np.where(np.diff(self.blocks, prepend=-1) > 0, seconds, np.diff(seconds, prepend=0.0))
 
     @cached_property
     def pilots(self) -> tuple[int, ...]:
@@ -98,10 +114,9 @@ class Frame:
         return replace(self, blocks=blocks, lengths=lengths, seconds=seconds, clusters=clusters, hertz=hertz)
 
     @cached_property
-    def pieces_then_pilots(self) -> list[int]:
+    def pieces_then_pilots(self) -> Integers:
         """Where ``with_pilots`` has each piece, and then each pilot."""
-        lengths = self.with_pilots.lengths
-        return sorted(range(len(lengths)), key=lambda place: lengths[place] == 0)
+        return np.argsort(np.array(self.with_pilots.lengths) == 0, kind="stable")
 
     @property
     def longest_block(self) -> int:

@@ -9,7 +9,7 @@ import torch
 
 from airmixml.impairments.frame import frame_of
 from airmixml.impairments.gains import SeatDraws, draw_gains
-from airmixml.impairments.timing import polynomials, smears, timing_filters
+from airmixml.impairments.timing import pulse_expansion, smears, timing_factors
 from airmixml.randomness.slot_words import CPU, slot_words
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
@@ -52,9 +52,9 @@ def _gain_spread(scenario: Scenario) -> float:
         arrives = arrives * 10.0 ** (-below_db[:, None] / 20.0)
     pulse = np.ones((_SEATS, 1))
     if smears(air):
-        filters = timing_filters(air.roll_off, air.timing_offset_symbols)
+        filters = pulse_expansion(air.roll_off, air.timing_offset_symbols).filters
         offsets = 2.0 * torch.arange(_SEATS).double() / (_SEATS - 1) - 1.0
-        pulse = torch.stack(polynomials(offsets, len(filters)), dim=1).numpy() @ filters
+        pulse = timing_factors(air, offsets).numpy() @ filters
     taps = arrives[:, :, None] * pulse[:, None, :]  # seats x pieces x symbols around
     mean = taps.mean(axis=0)
     variance, power = np.square(taps - mean).sum(axis=2).mean(axis=0), np.square(mean).sum(axis=1)

@@ -4,22 +4,26 @@ A worker that is to arrive with amplitude sqrt(beta) q arrives with sqrt(beta) q
 """
 
 import math
-from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache, reduce
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Final, Self
 from zlib import crc32
 
 import torch
 
+from airmixml.arrays import Doubles, Integers
 from airmixml.impairments.frame import Frame
 from airmixml.impairments.gain_laws import Error
-from airmixml.randomness.distributions import normal_pairs, uniforms
+from airmixml.randomness.distributions import standard_normals, uniforms
 from airmixml.randomness.slot_words import SlotWords
 from airmixml.registries import IMPAIRMENTS
 from airmixml.scenario import Scenario
 
 _SEQUENCES: Final = 1 << 20
 _GAINS_AT_ONCE: Final = 1 << 24
+_GAINS_IN_CACHE: Final = 1 << 18
+# Sines and cosines are rounded to float32: a turn is that much softer, so that none adds power by rounding.
+_SOFTER: Final = 1.0 - 2.0**-21
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,21 +58,26 @@ class SeatDraws:
         return uniforms(self._words(name, each))
 
     def normals(self, name: str, each: int = 1) -> torch.Tensor:
-        """Return independent standard normal values, float64; slots x scheduled x each."""
-        return torch.cat(normal_pairs(self._words(name, -(-each // 2))), dim=2)[:, :, :each]
+        """Return independent standard normal values, float32; slots x scheduled x each."""
+        values = torch.empty((*self.workers.shape, each), device=self.workers.device)
+        return standard_normals(self._words(name, -(-each // 2)), out=values)
 
     def complex_normals(self, name: str, each: int = 1) -> torch.Tensor:
-        """Return independent CN(0, 1) values; slots x scheduled x each."""
-        return torch.complex(*normal_pairs(self._words(name, each))).mul_(math.sqrt(0.5))
+        """Return independent CN(0, 1) values, complex64; slots x scheduled x each."""
+        return torch.complex(*self.normals(name, 2 * each).mul_(math.sqrt(0.5)).chunk(2, dim=2))
 
     def by_block(self, values: torch.Tensor) -> torch.Tensor:
         """Return values of each block as values of each of its pieces; slots x scheduled x pieces."""
-        return values[:, :, torch.tensor(self.frame.blocks, device=values.device)]
+        return values[..., None].expand(-1, -1, -1, self.frame.per_block).flatten(2)[:, :, : self.frame.pieces]
 
     @property
     def seconds(self) -> torch.Tensor:
-        """Middle of each piece, counted from the start of its block; shape pieces."""
-        return torch.tensor(self.frame.seconds, dtype=torch.float64, device=self.workers.device)
+        """Middle of each piece, counted from the start of its block, float32; shape pieces."""
+        return self.over_pieces(self.frame.times)
+
+    def over_pieces(self, values: Doubles) -> torch.Tensor:
+        """Return numbers of the frame as gains have them, float32; same shape."""
+        return torch.from_numpy(values).to(self.workers.device, torch.float32)
 
     def _words(self, name: str, each: int) -> torch.Tensor:
         """Return so many words of each seat, from a sequence that counts through slots and their seats."""
@@ -95,7 +104,13 @@ class Impairment:
 
     def gains(self, draws: SeatDraws) -> torch.Tensor:
         """Draw g; slots x scheduled x pieces (or x 1 where it is the same for all), real or complex."""
-        raise NotImplementedError
+        angle = self.angle(draws)
+        assert angle is not None
+        return torch.complex(angle.cos(), angle.sin())
+
+    def angle(self, draws: SeatDraws) -> torch.Tensor | None:
+        """Draw phi of g = exp(j phi), which moves no power, in radians, as ``gains``; None: g is more than a turn."""
+        return None
 
     def largest_power_gain(self, failure: float) -> float:
         """Return what one abs(g)^2 exceeds with at most that probability."""
@@ -123,34 +138,46 @@ class SeatGains:
 
     scenario: Scenario
     draws: SeatDraws
+    _peaks: dict[int, torch.Tensor] = field(default_factory=dict, compare=False)  # of parts, by their first seat
 
     @property
     def parts(self) -> list[slice]:
-        """Seats that are drawn at once: all, or some of a slot that has too many."""
+        """Seats that are drawn at once: all, or some of a slot that has too many (on a CPU, for a core's cache)."""
         draws = self.draws
-        per_seat = len(draws.slots) * draws.frame.with_pilots.pieces
-        at_once = draws.scheduled if len(draws.slots) > 1 else max(1, _GAINS_AT_ONCE // per_seat)
-        return [slice(first, first + at_once) for first in range(0, draws.scheduled, at_once)]
+        every, per_seat = draws.scheduled, draws.frame.with_pilots.pieces
+        at_once = max(1, _GAINS_AT_ONCE // per_seat)
+        if len(draws.slots) > 1 or every <= at_once:
+            return [slice(0, every)]
+        if draws.workers.device.type == "cpu":
+            at_once = max(1, _GAINS_IN_CACHE // per_seat)
+        return [slice(first, min(first + at_once, every)) for first in range(0, every, at_once)]
+
+    @property
+    def batches(self) -> list[list[slice]]:
+        """The parts, as many together as are added up at once."""
+        parts, per_seat = self.parts, self.draws.frame.with_pilots.pieces
+        together = max(1, _GAINS_AT_ONCE // (per_seat * (parts[0].stop - parts[0].start)))
+        return [parts[first : first + together] for first in range(0, len(parts), together)]
 
     def of(self, seats: slice) -> torch.Tensor:
-        """Return g of one of the ``parts``; slots x seats x pieces, or x 1 where all pieces are alike; complex128."""
-        return self.with_pilots(seats)[:, :, : self.draws.frame.pieces]
+        """Return g of one of the ``parts``; slots x seats x pieces, or x 1 where all pieces are alike; complex64."""
+        return self._some(seats, slice(0, self.draws.frame.pieces))
 
     def of_pilots(self, seats: slice) -> torch.Tensor:
-        """Return g of one of the ``parts`` at the time of each pilot; slots x seats x pilots; complex128."""
-        frame, gains = self.draws.frame, self.with_pilots(seats)
-        return gains.expand(-1, -1, frame.pieces + frame.pilot_count)[:, :, frame.pieces :]
+        """Return g of one of the ``parts`` at the time of each pilot; slots x seats x pilots; complex64."""
+        frame = self.draws.frame
+        return self._some(seats, slice(frame.pieces, None)).expand(-1, -1, frame.pilot_count)
 
     def with_pilots(self, seats: slice) -> torch.Tensor:
         """Return g of one of the ``parts`` in every piece and then at every pilot, or x 1 where all are alike."""
-        return self._all if len(self.parts) == 1 else self._draw(self.draws.some(seats))
+        return self._some(seats, slice(0, None))
 
     def at(self, slot: torch.Tensor, seat: torch.Tensor) -> torch.Tensor:
         """Return g of single seats, given by slot and seat (shape seats); as ``with_pilots``, seats x pieces."""
         if len(self.parts) == 1:
             return self._all[slot, seat]
         width = self.draws.frame.with_pilots.pieces
-        found = torch.empty((len(slot), width), dtype=torch.complex128, device=slot.device)
+        found = torch.empty((len(slot), width), dtype=torch.complex64, device=slot.device)
         for part in self.parts:
             here = (seat >= part.start) & (seat < part.stop)
             if bool(here.any()):
@@ -160,24 +187,65 @@ class SeatGains:
     @cached_property
     def peaks(self) -> torch.Tensor:
         """The largest abs(g)^2 of each seat in any piece or pilot, which silence takes along; slots x scheduled."""
-        return torch.cat([self.with_pilots(seats).abs().square().amax(dim=2) for seats in self.parts], dim=1)
+        for seats in self.parts:
+            if seats.start not in self._peaks:
+                self.of_pilots(seats)
+        return torch.cat([self._peaks[seats.start] for seats in self.parts], dim=1)
+
+    def _some(self, seats: slice, wanted: slice) -> torch.Tensor:
+        """Return g of one of the ``parts`` in some of all pieces and pilots, counted in that order."""
+        if len(self.parts) > 1:
+            return self._draw(seats, wanted)
+        return self._all if self._all.shape[2] == 1 else self._all[:, :, wanted]
 
     @cached_property
     def _all(self) -> torch.Tensor:
-        return self._draw(self.draws)
+        return self._draw(slice(0, self.draws.scheduled), slice(0, None))
 
-    def _draw(self, draws: SeatDraws) -> torch.Tensor:
-        """Draw pieces and pilots together, in the order of time, and put pilots last."""
-        gains = draw_gains(self.scenario, replace(draws, frame=draws.frame.with_pilots))
-        if gains.shape[2] == 1:
-            return gains
-        return gains[:, :, torch.tensor(draws.frame.pieces_then_pilots, device=gains.device)]
+    def _draw(self, seats: slice, wanted: slice) -> torch.Tensor:
+        """Draw pieces and pilots together, in the order of time; return some, pilots last, and keep the peaks."""
+        draws, frame = self.draws, self.draws.frame
+        if len(draws.slots) == 1:
+            draws = draws.some(seats)
+        drawn = draw_with_peaks(
+            self.scenario, replace(draws, frame=frame.with_pilots), frame.pieces_then_pilots[wanted]
+        )
+        self._peaks[seats.start] = drawn[1]
+        return drawn[0]
 
 
 def draw_gains(scenario: Scenario, draws: SeatDraws) -> torch.Tensor:
-    """Draw g of every seat; slots x scheduled x pieces, or x 1 where all pieces are alike; complex128."""
-    ones = torch.ones((len(draws.slots), draws.scheduled, 1), dtype=torch.complex128, device=draws.workers.device)
-    return reduce(lambda gain, each: gain * each.gains(draws), impairments_of(scenario), ones)
+    """Draw g of every seat; slots x scheduled x pieces, or x 1 where all pieces are alike; complex64."""
+    return draw_with_peaks(scenario, draws)[0]
+
+
+def draw_with_peaks(
+    scenario: Scenario, draws: SeatDraws, wanted: Integers | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return g of every seat in all pieces or those wanted, and its largest abs(g)^2 in any; slots x scheduled.
+
+    It is one turn by the sum of all angles, times what is more than a turn.
+    """
+    gains = torch.ones((*draws.workers.shape, 1), dtype=torch.complex64, device=draws.workers.device)
+    angles = torch.zeros((), device=draws.workers.device)
+    for each in impairments_of(scenario):
+        angle = each.angle(draws) if hasattr(each, "angle") else None
+        if angle is None:
+            gains = (gains * each.gains(draws)).to(torch.complex64)
+        else:
+            angles = angles.add_(angle) if angles.shape == angle.shape else angles + angle
+    peaks = (gains.real.square() + gains.imag.square()).amax(dim=2).double()
+    if wanted is not None:
+        places = torch.from_numpy(wanted).to(gains.device)
+        gains, angles = (_columns(each, places) if each.shape[2:] > (1,) else each for each in (gains, angles))
+    if angles.ndim:
+        gains = torch.complex(angles.cos(), angles.sin()) * (_SOFTER * gains)
+    return gains, peaks
+
+
+def _columns(values: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
+    """Return some columns of slots x rows x columns; of two axes, since of three torch takes ten times as long."""
+    return values.flatten(0, 1).index_select(1, columns).view(*values.shape[:2], -1)
 
 
 def follows_worker(scenario: Scenario) -> bool:

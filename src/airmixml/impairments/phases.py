@@ -15,21 +15,8 @@ from airmixml.impairments.gains import Impairment, SeatDraws
 from airmixml.units import db_to_ratio
 
 
-class Turn(Impairment):
-    """A gain of magnitude 1 that is drawn anew in every slot: turning adds no power."""
-
-    def gains(self, draws: SeatDraws) -> torch.Tensor:
-        """Draw exp(j phi); slots x scheduled x pieces."""
-        angle = self.angle(draws)
-        return torch.polar(torch.ones_like(angle), angle)
-
-    def angle(self, draws: SeatDraws) -> torch.Tensor:
-        """Draw phi in radians; slots x scheduled x pieces."""
-        raise NotImplementedError
-
-
 @dataclass(frozen=True)
-class PhaseError(Turn):
+class PhaseError(Impairment):
     """phi ~ N(0, s^2) after each resynchronisation, then constant."""
 
     about = "phase error after a resynchronisation"
@@ -42,7 +29,7 @@ class PhaseError(Turn):
 
 
 @dataclass(frozen=True)
-class FrequencyOffset(Turn):
+class FrequencyOffset(Impairment):
     """phi = 2 pi f t, t from the last resynchronisation on, with f ~ N(0, s^2) for the slot."""
 
     about = "carrier frequency offset between resynchronisations"
@@ -55,7 +42,7 @@ class FrequencyOffset(Turn):
 
 
 @dataclass(frozen=True)
-class PhaseNoise(Turn):
+class PhaseNoise(Impairment):
     """A Wiener process from each resynchronisation on: phi has variance 2 pi w t for a linewidth w."""
 
     about = "phase noise of an oscillator"
@@ -64,14 +51,13 @@ class PhaseNoise(Turn):
 
     def angle(self, draws: SeatDraws) -> torch.Tensor:
         """Draw the walk at the middle of each piece; slots x scheduled x pieces."""
-        frame, seconds = draws.frame, draws.seconds
-        starts = torch.zeros_like(seconds, dtype=torch.bool)
-        starts[frame.first_pieces] = True
-        since = torch.where(starts, seconds, seconds - seconds.roll(1))
-        steps = draws.normals("phase-noise", frame.pieces) * (2.0 * math.pi * self.linewidth_hz * since).sqrt()
-        walk = steps.cumsum(dim=2)
-        before = (walk - steps)[:, :, frame.first_pieces]
-        return walk - draws.by_block(before)
+        frame = draws.frame
+        walk = draws.normals("phase-noise", frame.block_count * frame.per_block)
+        walk[:, :, : frame.pieces] *= draws.over_pieces(2.0 * math.pi * self.linewidth_hz * frame.steps).sqrt()
+        in_blocks = walk.view(*walk.shape[:2], frame.block_count, frame.per_block)
+        for piece in range(1, frame.per_block):
+            in_blocks[..., piece] += in_blocks[..., piece - 1]
+        return walk[:, :, : frame.pieces]
 
 
 @dataclass(frozen=True)

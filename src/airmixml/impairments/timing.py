@@ -11,9 +11,10 @@ of a server that samples at the planned times hold no more than that waveform.
 
 A pilot stands alone amid silence and arrives with rc(tau), so what off-time workers lose on average is divided out.
 
-The fast path expands rc(m + tau) in Chebyshev polynomials of tau / largest: sum_j c_jm T_j. Then all workers together
-are sum_j c_j * (sum_i q_i T_j(tau_i) v_i): a few weighted sums, each filtered along the symbols of a block. Terms are
-added until all of them together miss at most ``PULSE_ERROR`` of a unit symbol.
+The fast path expands rc(m + tau) = sum_k p_k(tau) f_km in the directions f_k that hold most of it (singular vectors),
+with polynomials p_k. Then all workers together are sum_k f_k * (sum_i q_i p_k(tau_i) v_i): a few weighted sums, each
+filtered along the symbols of a block. Terms are added until all of them together miss at most ``PULSE_ERROR`` of a unit
+symbol: 4 for a third of a symbol.
 
 A sum of many workers hears the mean pulse E rc(m + tau), whatever each of them does. A server that is built for a class
 of hardware knows within how much of a symbol its workers are on time, so it knows that mean, and solves for the symbols
@@ -24,7 +25,7 @@ What is left is by how much the workers of a slot differ from the mean.
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -32,13 +33,14 @@ from numpy.polynomial import chebyshev
 
 from airmixml.arrays import Doubles
 from airmixml.impairments.frame import Frame
-from airmixml.impairments.gains import SeatDraws
-from airmixml.impairments.phases import Turn
+from airmixml.impairments.gains import Impairment, SeatDraws
 from airmixml.scenario import Scenario
 from airmixml.scenario.air import Air
 from airmixml.scenario.waveform import PULSE_ERROR, SYMBOLS_PER_SECOND, raised_cosine, ringing_symbols
 
 _FINE: Final = 64  # points that decide the coefficients, which fall faster than any power
+_NEGLIGIBLE: Final = 1e-9
+_OF_NODES: Final = 0.9  # of what may be missed is missed at those points, where it differs least
 _RUN: Final = 64
 _LONGEST_SOLVED: Final = 1024  # symbols of a block; longer ones are filtered, which differs at their ends alone
 _REACH: Final = 48
@@ -56,25 +58,25 @@ def draw_offsets(draws: SeatDraws) -> torch.Tensor:
     return 2.0 * draws.uniforms("timing-offset")[:, :, 0] - 1.0
 
 
+class PulseExpansion(NamedTuple):
+    """rc(m + largest x) = sum_k p_k(x) f_km for x between -1 and 1, p_k(x) = sum_j c_jk T_j(x)."""
+
+    filters: Doubles  # f; terms x (2 W + 1) symbols
+    coefficients: Doubles  # c; degrees x terms
+
+
 @lru_cache(maxsize=64)
-def timing_filters(roll_off: float, largest: float) -> Doubles:
-    """Return c_jm of rc(m + largest x) = sum_j c_jm T_j(x) for x between -1 and 1; terms x (2 W + 1) symbols."""
+def pulse_expansion(roll_off: float, largest: float) -> PulseExpansion:
+    """Return the expansion with the fewest terms that misses at most ``PULSE_ERROR``."""
     reach = ringing_symbols(roll_off, largest)
     places = np.cos(np.pi * (np.arange(_FINE) + 0.5) / _FINE)
     pulse = np.array([[raised_cosine(m + largest * x, roll_off) for m in range(-reach, reach + 1)] for x in places])
     every = np.asarray(chebyshev.chebfit(places, pulse, _FINE // 2))
-    # No T_j exceeds 1, so what is left out misses at most the sum of its coefficients.
-    missing = np.cumsum(np.linalg.norm(every, axis=1)[::-1])[::-1]
-    terms = int(np.argmax(missing < PULSE_ERROR))
-    return np.asarray(every[:terms])
-
-
-@lru_cache(maxsize=16)
-def equalised_filters(air: Air) -> Doubles:
-    """Return c_jm followed by the equaliser, away from the ends of a block; of the same shape, which is wide enough."""
-    filters = timing_filters(air.roll_off, air.timing_offset_symbols)
-    cut = slice(_REACH, -_REACH)
-    return np.array([np.convolve(taps, _inverse_filter(air))[cut] for taps in filters])
+    degrees = int(np.flatnonzero(np.linalg.norm(every, axis=1) > _NEGLIGIBLE)[-1]) + 1
+    directions = np.linalg.svd(pulse, full_matrices=False)[2]
+    left = pulse[None] - np.cumsum((pulse @ directions.T).T[:, :, None] * directions[:, None, :], axis=0)
+    terms = int(np.argmax(np.linalg.norm(left, axis=2).max(axis=1) < _OF_NODES * PULSE_ERROR)) + 1
+    return PulseExpansion(directions[:terms], every[:degrees] @ directions[:terms].T)
 
 
 @lru_cache(maxsize=64)
@@ -84,28 +86,33 @@ def expansion_backoff(roll_off: float, largest: float) -> float:
     A sampled pulse amplifies none; terms and symbols that are left out may, by as much as they miss. Sums are
     multiplied with this, pilots too, so that statements hold for what is computed, to the last digit.
     """
-    filters = timing_filters(roll_off, largest)
-    offsets = chebyshev.chebvander(np.linspace(-1.0, 1.0, _OFFSETS), len(filters) - 1)
+    filters, coefficients = pulse_expansion(roll_off, largest)
+    offsets = chebyshev.chebvander(np.linspace(-1.0, 1.0, _OFFSETS), len(coefficients) - 1) @ coefficients
     response = float(np.abs(np.fft.rfft(offsets @ filters, _FREQUENCIES, axis=1)).max())
     return 1.0 / max(1.0, response * (1.0 + _BETWEEN))
 
 
-def polynomials(offsets: torch.Tensor, terms: int) -> list[torch.Tensor]:
-    """Return T_0 to T_(terms - 1) of offsets between -1 and 1; each of their shape."""
+def timing_factors(air: Air, offsets: torch.Tensor) -> torch.Tensor:
+    """Return p_k of offsets between -1 and 1, backed off; their shape x terms."""
+    coefficients = pulse_expansion(air.roll_off, air.timing_offset_symbols).coefficients
     values = [torch.ones_like(offsets), offsets]
-    while len(values) < terms:
+    while len(values) < len(coefficients):
         values.append(2.0 * offsets * values[-1] - values[-2])
-    return values[:terms]
+    backed_off = expansion_backoff(air.roll_off, air.timing_offset_symbols) * torch.from_numpy(coefficients)
+    return torch.stack(values[: len(coefficients)], dim=-1) @ backed_off.to(offsets)
+
+
+def mean_factors(air: Air) -> Doubles:
+    """Return the means of p_k for a uniform x between -1 and 1: of T_j it is 1 / (1 - j^2), or 0 for odd j."""
+    coefficients = pulse_expansion(air.roll_off, air.timing_offset_symbols).coefficients
+    means = [0.0 if degree % 2 else 1.0 / (1.0 - degree**2) for degree in range(len(coefficients))]
+    return np.asarray(np.array(means) @ coefficients)
 
 
 def pilot_gain(air: Air, offsets: torch.Tensor) -> torch.Tensor:
-    """Return rc(tau), with which a pilot that stands alone amid silence arrives; shape of the offsets."""
-    filters = timing_filters(air.roll_off, air.timing_offset_symbols)
-    centre = filters[:, filters.shape[1] // 2].tolist()
-    total = torch.zeros_like(offsets)
-    for coefficient, value in zip(centre, polynomials(offsets, len(centre)), strict=True):
-        total += coefficient * value
-    return total
+    """Return rc(tau), with which a pilot that stands alone amid silence arrives, backed off; shape of the offsets."""
+    filters = pulse_expansion(air.roll_off, air.timing_offset_symbols).filters
+    return timing_factors(air, offsets) @ torch.from_numpy(filters[:, filters.shape[1] // 2]).to(offsets)
 
 
 def filter_blocks(symbols: torch.Tensor, taps: torch.Tensor, frame: Frame) -> torch.Tensor:
@@ -125,15 +132,9 @@ def filter_blocks(symbols: torch.Tensor, taps: torch.Tensor, frame: Frame) -> to
     return filtered.reshape(len(symbols), -1)[:, :count]
 
 
-def mean_polynomials(terms: int) -> Doubles:
-    """Return the means of T_0 to T_(terms - 1) for a uniform x between -1 and 1: 1 / (1 - j^2), or 0 for odd j."""
-    return np.array([0.0 if term % 2 else 1.0 / (1.0 - term**2) for term in range(terms)])
-
-
 def mean_pulse(air: Air) -> Doubles:
     """Return E rc(m + tau) / E rc(tau), tau uniform; 2 W + 1 symbols around the middle."""
-    filters = timing_filters(air.roll_off, air.timing_offset_symbols)
-    pulse = mean_polynomials(len(filters)) @ filters
+    pulse = mean_factors(air) @ pulse_expansion(air.roll_off, air.timing_offset_symbols).filters
     return np.asarray(pulse / pulse[len(pulse) // 2])
 
 
@@ -177,7 +178,7 @@ def _inverse_filter(air: Air) -> Doubles:
 
 
 @dataclass(frozen=True)
-class TimingSlope(Turn):
+class TimingSlope(Impairment):
     """exp(-2 pi j f tau) with OFDM, tau uniform within the largest offset: phases that fall along the subcarriers."""
 
     about = "timing offset within the cyclic prefix of OFDM"
@@ -192,5 +193,5 @@ class TimingSlope(Turn):
 
     def angle(self, draws: SeatDraws) -> torch.Tensor:
         """Draw one tau per seat; slots x scheduled x pieces."""
-        hertz = torch.tensor(draws.frame.hertz, dtype=torch.float64, device=draws.workers.device)
-        return -2.0 * math.pi * self.largest_seconds * draw_offsets(draws)[:, :, None] * hertz
+        hertz = torch.tensor(draws.frame.hertz, device=draws.workers.device)
+        return (-2.0 * math.pi * self.largest_seconds * draw_offsets(draws)[:, :, None]).float() * hertz

@@ -11,19 +11,18 @@ is wrong. Noise and masks of the workers are in phase: those it measures on nois
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 import torch
 
 from airmixml.impairments.converters import round_to_levels, rounding_variance
 from airmixml.impairments.frame import Frame, expected_drift, frame_of
-from airmixml.impairments.timing import draw_offsets, equalise, expansion_backoff, noise_gain, pilot_gain, smears
+from airmixml.impairments.timing import draw_offsets, equalise, noise_gain, pilot_gain, smears, timing_factors
 from airmixml.radio.draws import AirSetting, SlotTensors
 from airmixml.radio.noise import Noise
-from airmixml.radio.off_time import mix_off_time
-from airmixml.radio.probes import Probes, probes_of
+from airmixml.radio.off_time import smear
 from airmixml.radio.recoverable import check_recoverable
 from airmixml.radio.residual_noise import ResidualNoise
 from airmixml.radio.transmitters import TransmitterErrors, kept_of_pilots
@@ -46,8 +45,7 @@ class Imperfections:
     frame: Frame
     source: SlotWords  # that all of it is drawn from
     divisor: torch.Tensor  # mean gain that the server divided by, complex; slots x pieces, or x 1
-    probes: Probes  # symbols on which it measures what arrives a quarter turn off
-    across: torch.Tensor  # that, without noise, as the equaliser leaves it; slots x probed symbols
+    across: torch.Tensor  # what arrives a quarter turn off, without noise; slots x symbols
     errors: TransmitterErrors  # what transmitters do that is not computed symbol by symbol
     residual: ResidualNoise | None  # what the noise and masks of workers leave, where they bring some
 
@@ -121,43 +119,69 @@ def arrive(setting: AirSetting, payload: Payload, index: torch.Tensor, drawn: Sl
     scenario, device = setting.scenario, index.device
     frame, air = frame_of(scenario.air, setting.signal.symbols), scenario.air
     source = slot_words(setting.streams, "air", device)
-    divisor = _divisor(setting, frame, drawn, slots, source)
-    probes = probes_of(air, frame, payload, device)
-    clean: torch.Tensor | None = None
-    across = torch.zeros((), device=device)
     errors, masking = TransmitterErrors(setting, payload), setting.masking
     residual = None if masking is None else ResidualNoise(scenario, masking)
+    divisor, mean = None, torch.zeros((), dtype=torch.complex128, device=device)
     if masking is not None:
         check_recoverable(scenario, masking, drawn.ratios > 0.0, slots)
-    for seats in gains.parts:
-        turned = drawn.ratios[:, seats, None] * gains.of(seats) / divisor[:, None, :]
-        offsets = draw_offsets(gains.draws.some(seats)) if smears(air) else None
-        if residual is not None:  # how the noise and masks of these workers arrive, over the mean gain
-            assert drawn.planned_ratios is not None
-            planned = drawn.planned_ratios[:, seats]
-            kept = (drawn.ratios[:, seats] / planned).nan_to_num(nan=0.0)  # in a fade nobody sends, as planned
-            residual.add(kept[:, :, None] * gains.of(seats) / divisor[:, None, :], planned, kept > 0.0, offsets)
-        samples = index[:, seats]
-        turned, sent = errors.add(turned, samples, drawn.power_watts[:, seats])
-        add_up = partial(sent.weighted_sum, samples)
-        if offsets is not None:
-            on_time = partial(sent.weighted_sums, samples)
-            add_up = partial(mix_off_time, on_time, offsets=offsets, air=air, frame=frame)
-        some = add_up(weights=turned.real, places=Places(frame.lengths, None, index.shape[1]))
-        clean = some if clean is None else clean + some
-        if bool(turned.imag.any()):  # nothing arrives a quarter turn off where phases are right
-            across = across + add_up(weights=turned.imag, places=Places(frame.lengths, probes.symbols, index.shape[1]))
-    assert clean is not None
+        pilots = (_of_pilots(setting, frame, drawn, seats, gains.of_pilots(seats)) for seats in gains.parts)
+        divisor = _divisor(setting, frame, drawn, slots, source, sum(pilots, start=mean))
+    places = Places(frame.lengths, index.shape[1])
+    sums: dict[str, torch.Tensor] = {}
+    for parts in gains.batches:
+        turned = []
+        for seats in parts:
+            drawn_gains = gains.with_pilots(seats)
+            turns = drawn_gains.expand(-1, -1, frame.pieces + frame.pilot_count)[:, :, frame.pieces :]
+            mean = mean + _of_pilots(setting, frame, drawn, seats, turns)
+            of_pieces = drawn_gains[:, :, : frame.pieces]
+            if residual is not None:  # how the noise and masks of these workers arrive, over the mean gain
+                assert drawn.planned_ratios is not None
+                assert divisor is not None
+                planned = drawn.planned_ratios[:, seats]
+                kept = (drawn.ratios[:, seats] / planned).nan_to_num(nan=0.0)  # in a fade nobody sends, as planned
+                offsets = draw_offsets(gains.draws.some(seats)) if smears(air) else None
+                residual.add(kept[:, :, None] * of_pieces / divisor[:, None, :], planned, kept > 0.0, offsets)
+            of_pieces = of_pieces * drawn.ratios[:, seats, None].float()
+            turned.append(errors.add(of_pieces, index[:, seats], drawn.power_watts[:, seats]))
+        together = slice(parts[0].start, parts[-1].stop)
+        samples, sent = index[:, together], errors.sender(drawn.power_watts[:, together])
+        for part in ("real", "imag"):
+            weights = torch.cat([getattr(each, part) for each in turned], dim=1)
+            if part == "imag" and not bool(weights.any()):
+                continue  # nothing arrives a quarter turn off where phases are right
+            if smears(air):
+                factors = timing_factors(air, draw_offsets(gains.draws.some(together)))
+                some = sent.weighted_sums(samples, weights, factors, places)
+            else:
+                some = sent.weighted_sum(samples, weights, places)
+            sums[part] = sums[part] + some if part in sums else some
+    if divisor is None:
+        divisor = _divisor(setting, frame, drawn, slots, source, mean)
+    if smears(air):
+        sums = {part: smear(each, air, frame) for part, each in sums.items()}
+    clean, across = _divided(sums["real"], sums.get("imag"), divisor, frame)
     imperfections = Imperfections(
         frame=frame,
         source=source,
         divisor=divisor,
-        probes=probes,
-        across=across.expand(len(slots), len(probes.symbols)),
+        across=across,
         errors=errors,
         residual=residual,
     )
     return Arrival(slots=slots, payload=payload, index=index, clean=clean, imperfections=imperfections)
+
+
+def _divided(
+    along: torch.Tensor, across: torch.Tensor | None, divisor: torch.Tensor, frame: Frame
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the real and imaginary part of what arrives over the mean gain of its piece; slots x symbols each."""
+    lengths = torch.tensor(frame.lengths, device=along.device)
+    by = (1.0 / divisor).expand(-1, frame.pieces).repeat_interleave(lengths, dim=1)
+    real, imag = by.real.to(along.dtype), by.imag.to(along.dtype)
+    if across is None:
+        return along * real, along * imag
+    return along * real - across * imag, along * imag + across * real
 
 
 def _measured(
@@ -173,21 +197,19 @@ def _measured(
     The receiver's, errors of transmitters, and what workers' noise and masks leave.
     """
     air, clean, frame, slots = setting.scenario.air, arrival.clean, there.frame, arrival.slots
-    deviation = _deviation(setting, drawn)[:, None] / there.divisor.abs()
-    scales = [there.errors.with_noise(deviation, part) for part in ("real", "imag")]
+    scales: Sequence[torch.Tensor] = there.errors.with_noise(_deviation(setting, drawn)[:, None], there.divisor)
     if frame.pieces > 1:
         lengths = torch.tensor(frame.lengths, device=clean.device)
         scales = [each.expand(-1, frame.pieces).repeat_interleave(lengths, dim=1) for each in scales]
     received = torch.addcmul(clean, normals.to(clean.dtype), scales[0].to(clean.dtype), out=place)
     if there.residual is not None:
         received = received + _left(there.residual, drawn, there, slots, _RESIDUAL).to(received.dtype)
-    probed, amplified = there.probes.symbols, noise_gain(air) if smears(air) else 1.0
-    probed_scale = math.sqrt(amplified) * (scales[1] if frame.pieces == 1 else scales[1][:, probed])
-    across = there.across + probed_scale * _normals(there.source, slots, len(probed), _QUADRATURE)
+    across = there.across + scales[1] * _normals(there.source, slots, clean.shape[1], _QUADRATURE)
     received, across, least = convert_received(air, received, across)
-    variance, snr = there.probes.mean_square(across).clamp(min=amplified * least), None
     if smears(air):
-        clean, received = (equalise(each, air, frame) for each in (clean, received))
+        clean, received, across = (equalise(each, air, frame) for each in (clean, received, across))
+        least = noise_gain(air) * least
+    variance, snr = across[:, : setting.signal.input_symbols].square().mean(dim=1).clamp(min=least), None
     if there.residual is not None:
         # Noise probes are drawn as a slot of the same gains without data, of which only so many symbols are sent.
         symbols = setting.signal.symbols
@@ -207,12 +229,16 @@ def _deviation(setting: AirSetting, drawn: SlotTensors) -> torch.Tensor:
     return torch.sqrt(noise_watts / 2.0 / drawn.power_scale_watts)
 
 
-def _divisor(setting: AirSetting, frame: Frame, drawn: SlotTensors, slots: range, source: SlotWords) -> torch.Tensor:
-    """Return what the server divides each piece by; slots x pieces, or x 1."""
+def _divisor(
+    setting: AirSetting, frame: Frame, drawn: SlotTensors, slots: range, source: SlotWords, mean: torch.Tensor
+) -> torch.Tensor:
+    """Return what the server divides each piece by, given sum_i q_i g_i at each pilot; slots x pieces, or x 1."""
     if setting.scenario.radio.schedule == "poisson":
         # How many tossed heads must not be divided out, and shows in a pilot as a gain does.
         return torch.ones((len(slots), 1), dtype=torch.complex128, device=source.device)
-    at_pilots = estimate_mean_gain(setting, frame, drawn, _deviation(setting, drawn), slots, source)
+    error = _deviation(setting, drawn) / math.sqrt(setting.pilot_energy / frame.pilot_count)
+    seen = mean + error[:, None] * pilot_normals(source, slots, frame.pilot_count)
+    at_pilots = trusted_gain(seen, 2.0 * error.square()[:, None])
     drift = torch.from_numpy(expected_drift(setting.scenario, frame)).to(source.device)
     return at_pilots[:, torch.tensor(frame.pilots, device=source.device)] * drift
 
@@ -232,25 +258,18 @@ def _left(
     return residual.receive(normals.reshape(len(slots), residual.terms, symbols), drawn.power_scale_watts, there.frame)
 
 
-def estimate_mean_gain(
-    setting: AirSetting, frame: Frame, drawn: SlotTensors, deviation: torch.Tensor, slots: range, source: SlotWords
+def _of_pilots(
+    setting: AirSetting, frame: Frame, drawn: SlotTensors, seats: slice, gains: torch.Tensor
 ) -> torch.Tensor:
-    """Return what the server takes for sum_i q_i g_i for each pilot; slots x pilots, complex.
+    """Return how the pilots of some seats arrive, given their gains; slots x pilots, complex.
 
     Pilots share the energy ``air.pilot_share`` of what is sent. Their noise is known; see ``trusted_gain``.
     """
-    gains, air = drawn.gains, setting.scenario.air
-    assert gains is not None
-    mean = torch.zeros((), dtype=torch.complex128, device=source.device)
-    for seats in gains.parts:
-        shares = drawn.ratios[:, seats] * kept_of_pilots(setting, frame, drawn.power_watts[:, seats])
-        if smears(air):
-            backoff = expansion_backoff(air.roll_off, air.timing_offset_symbols)
-            shares = backoff * shares * pilot_gain(air, draw_offsets(gains.draws.some(seats)))
-        mean = mean + (shares[:, :, None] * gains.of_pilots(seats)).sum(dim=1)
-    error = deviation / math.sqrt(setting.pilot_energy / frame.pilot_count)
-    seen = mean + error[:, None] * pilot_normals(source, slots, frame.pilot_count)
-    return trusted_gain(seen, 2.0 * error.square()[:, None])
+    shares = drawn.ratios[:, seats] * kept_of_pilots(setting, frame, drawn.power_watts[:, seats])
+    if smears(setting.scenario.air):
+        assert drawn.gains is not None
+        shares = shares * pilot_gain(setting.scenario.air, draw_offsets(drawn.gains.draws.some(seats)))
+    return (shares[:, None, :].to(gains.dtype) @ gains)[:, 0].to(torch.complex128)
 
 
 def trusted_gain(seen: torch.Tensor, squared_error: torch.Tensor) -> torch.Tensor:

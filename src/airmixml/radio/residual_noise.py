@@ -22,14 +22,7 @@ import torch
 
 from airmixml.impairments.converters import gaussian_rounding
 from airmixml.impairments.frame import Frame
-from airmixml.impairments.timing import (
-    expansion_backoff,
-    filter_blocks,
-    mean_polynomials,
-    polynomials,
-    smears,
-    timing_filters,
-)
+from airmixml.impairments.timing import filter_blocks, mean_factors, pulse_expansion, smears, timing_factors
 from airmixml.radio.masking import Masking
 from airmixml.scenario import Scenario
 
@@ -49,7 +42,7 @@ class ResidualNoise:
         self.masking, self.air, self._seats = masking, scenario.air, scenario.radio.scheduled
         self._recovers = masking.self_watts > 0.0
         self._filters = (
-            timing_filters(self.air.roll_off, self.air.timing_offset_symbols)
+            pulse_expansion(self.air.roll_off, self.air.timing_offset_symbols).filters
             if smears(self.air)
             else torch.ones((1, 1), dtype=torch.float64).numpy()
         )
@@ -71,8 +64,7 @@ class ResidualNoise:
         gains = arriving.real * sending[:, :, None]
         terms = torch.ones((*gains.shape[:2], 1), dtype=gains.dtype, device=gains.device)
         if offsets is not None:
-            backoff = expansion_backoff(self.air.roll_off, self.air.timing_offset_symbols)
-            terms = backoff * torch.stack(polynomials(offsets, self.terms), dim=2)
+            terms = timing_factors(self.air, offsets)
         products = (terms[..., :, None] * terms[..., None, :]).flatten(2)
         by_piece = gains.transpose(1, 2)
         self._add("squares", (by_piece.square() @ products).reshape(*by_piece.shape[:2], self.terms, self.terms))
@@ -126,7 +118,7 @@ class ResidualNoise:
 
         The mean pulse relative to its middle, times what dividing by the mean gain of those who are there makes of it.
         """
-        means = torch.from_numpy(mean_polynomials(self.terms))
+        means = torch.from_numpy(mean_factors(self.air)) if smears(self.air) else torch.ones(1, dtype=torch.float64)
         middle = torch.from_numpy(self._filters[:, self._filters.shape[1] // 2])
         present = self._sums["present"]
         there = torch.where(present > 0.0, present, 1.0)

@@ -15,7 +15,7 @@ that spreads over all symbols (Bussgang).
 """
 
 import math
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 import torch
 
@@ -153,37 +153,48 @@ class TransmitterErrors:
         air, brought = setting.scenario.air, setting.scenario.privacy.noise_kind.brought
         distorts = bool(air.dac_bits) or math.isfinite(air.peak_power_dbm)
         self._exact = payload.taken_for_exact or not distorts or brought
-        self._variance: dict[str, torch.Tensor] = {}  # on the real and imaginary part; slots x pieces
+        # Of all errors before the server divides: on the real part, on the imaginary, and both; 3 x slots x pieces.
+        self._covariance: torch.Tensor | None = None
 
-    def add(
-        self, gains: torch.Tensor, samples: torch.Tensor, power_watts: torch.Tensor
-    ) -> tuple[torch.Tensor, Payload]:
-        """Take workers into account; return their gains, and what they send, clipped where they clip it.
+    def sender(self, power_watts: torch.Tensor) -> Payload:
+        """Return what workers with these powers, slots x workers, send: clipped where they clip it."""
+        scenario = self._setting.scenario
+        if self._exact or scenario.air.waveform != "single-carrier":
+            return self._payload
+        limits = peak_amplitude(scenario, power_watts)
+        return self._payload if limits is None else PeakLimited(self._payload, limits)
+
+    def add(self, gains: torch.Tensor, samples: torch.Tensor, power_watts: torch.Tensor) -> torch.Tensor:
+        """Take workers into account; return their gains.
 
         Gains are slots x workers x pieces, shares included; samples and powers are slots x workers.
         """
-        scenario, payload = self._setting.scenario, self._payload
-        if self._exact:
-            return gains, payload
-        distortion = distort(scenario, payload, samples, power_watts)
-        limits = peak_amplitude(scenario, power_watts) if scenario.air.waveform == "single-carrier" else None
-        sent = payload if limits is None else PeakLimited(payload, limits)
+        distortion = None if self._exact else distort(self._setting.scenario, self._payload, samples, power_watts)
         if distortion is None:
-            return gains, sent
-        along, across = gains.real.square(), gains.imag.square()
+            return gains
+        real, imag = gains.real, gains.imag
+        products, weights = (real * real, imag * imag, real * imag), distortion.variance[:, None, :].to(real.dtype)
+        along, across, both = ((weights @ each)[:, 0].double() for each in products)
         if distortion.circular:
-            along = across = along + across
-        for part, squares in (("real", along), ("imag", across)):
-            more = (squares * distortion.variance[:, :, None]).sum(dim=1)
-            self._variance[part] = more + self._variance[part] if part in self._variance else more
-        return gains * distortion.factor[:, :, None], sent
+            along, across, both = along + across, along + across, torch.zeros_like(both)
+        more = torch.stack([along, across, both])
+        self._covariance = more if self._covariance is None else self._covariance + more
+        return gains * distortion.factor[:, :, None].to(real.dtype)
 
-    def with_noise(self, deviation: torch.Tensor, part: Literal["real", "imag"]) -> torch.Tensor:
-        """Return the deviation of noise and errors together; slots x pieces (or x 1).
+    def with_noise(self, deviation: torch.Tensor, divisor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the deviation of noise and errors together on real and imaginary part; slots x pieces (or x 1) each.
 
-        Both are Gaussian and independent, so that one draw serves.
+        Noise has the deviation slots x 1, the server divides by slots x pieces (or x 1). Both are Gaussian and
+        independent, so that one draw serves.
         """
-        return (deviation.square() + self._variance[part]).sqrt() if part in self._variance else deviation
+        noise = deviation / divisor.abs()
+        if self._covariance is None:
+            return noise, noise
+        by, (along, across, both) = 1.0 / divisor, self._covariance
+        squares, crossed = (by.real.square(), by.imag.square()), 2.0 * by.real * by.imag * both
+        real = noise.square() + squares[0] * along + squares[1] * across - crossed
+        imag = noise.square() + squares[1] * along + squares[0] * across + crossed
+        return real.clamp(min=0.0).sqrt(), imag.clamp(min=0.0).sqrt()
 
 
 def kept_of_pilots(setting: AirSetting, frame: Frame, power_watts: torch.Tensor) -> torch.Tensor | float:

@@ -110,4 +110,4 @@ def _polar(words: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 def _leading_bits(words: torch.Tensor, bits: int) -> torch.Tensor:
     """Return the leading bits as a number that is never negative; int64."""
-    return (words >> (64 - bits)) & ((1 << bits) - 1)
+    return (words >> (64 - bits)).bitwise_and_((1 << bits) - 1)

@@ -48,13 +48,19 @@ def words_from(key: Key, attempt: int, first: int, count: int, device: torch.dev
 
 def _by_numpy(key: Key, attempt: int, start: int, count: int) -> torch.Tensor:
     """Return the words of counters from number ``start`` on, made by as many threads as torch uses; shape count."""
-    words = np.empty(count, dtype=np.int64)
     part = max(_FEWEST_PER_THREAD, WORDS_PER_COUNTER * -(-count // (WORDS_PER_COUNTER * torch.get_num_threads())))
 
-    def make(first: int) -> None:
+    def made(first: int) -> NDArray[np.int64]:
         counter = np.array([start + first // WORDS_PER_COUNTER, attempt, 0, 0], dtype=np.uint64)
         generator = np.random.Philox(key=np.array(key, dtype=np.uint64), counter=counter)
-        words[first : first + part] = generator.random_raw(min(part, count - first)).view(np.int64)
+        return generator.random_raw(min(part, count - first)).view(np.int64)
+
+    if count <= part:
+        return torch.from_numpy(made(0))
+    words = np.empty(count, dtype=np.int64)
+
+    def make(first: int) -> None:
+        words[first : first + part] = made(first)
 
     without_torch(make, range(0, count, part))
     return torch.from_numpy(words)

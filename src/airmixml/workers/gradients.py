@@ -203,7 +203,7 @@ class Gradients(PoolPayload):
                 inputs = self._pool_inputs[rows.flatten(1)].double()
                 scaled = (backoff * weights[slots, some].double())[:, :, None, :] * shares[..., None]
                 self._add(total[slots], inputs, errors[rows.flatten(1)], scaled.flatten(1, 2), lengths)
-        return total if places is None or places.symbols is None else total[:, places.symbols]
+        return total
 
     def _add(
         self, total: torch.Tensor, inputs: torch.Tensor, errors: torch.Tensor, weights: torch.Tensor, lengths: list[int]

@@ -24,8 +24,7 @@ from airmixml.workers.signal import Signal
 if TYPE_CHECKING:
     import torch
 
-_PROBED_ROWS: Final = 32
-_TILE: Final = 128
+_TILE: Final = 64
 
 
 class Moments(PoolPayload):
@@ -34,6 +33,7 @@ class Moments(PoolPayload):
     about = "products of the input's numbers, and with the label"
     moments, tabled = True, False
     most_rows = 1  # of the pool on one worker
+    _tiles: tuple[list[int], list[Tile]] | None = None  # of the lengths of pieces
 
     @staticmethod
     def layout(signal: Signal) -> tuple[int, int]:
@@ -85,13 +85,6 @@ class Moments(PoolPayload):
         with_label = Part(labels, self.signal.label_weight * self.norm, self.signal.features)
         return Part(inputs, self.norm**2, inputs), with_label
 
-    def probed_symbols(self) -> torch.Tensor:
-        """Return the products of 32 numbers, spread over all, with themselves and those after them."""
-        import torch
-
-        every = max(1, self.signal.features // _PROBED_ROWS)
-        return torch.from_numpy(np.flatnonzero(self._pairs[0] % every == every // 2))
-
     @cached_property
     def largest_symbols(self) -> torch.Tensor:
         """The largest product of each sample; samples."""
@@ -135,8 +128,8 @@ class Moments(PoolPayload):
         return max(1, min(BLOCK, NUMBERS_AT_ONCE // width) // self.most_rows)
 
     def _backed_off(self, weights: torch.Tensor, in_slot: int, workers_at_once: int) -> torch.Tensor:
-        """Return weights that leave room for what rounding adds, float64; same shape."""
-        return rounding_backoff(in_slot * self.most_rows, workers_at_once * self.most_rows) * weights.double()
+        """Return weights that leave room for what rounding adds; same shape."""
+        return rounding_backoff(in_slot * self.most_rows, workers_at_once * self.most_rows) * weights
 
     def _exact(self, index: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
         """Add up products with weights slots x workers, without forming any worker's own; slots x symbols."""
@@ -144,7 +137,7 @@ class Moments(PoolPayload):
 
         width = self.signal.features
         workers_at_once = self._workers_at_once(width)
-        weights = self._backed_off(weights, self.workers_in_slot(index, None), workers_at_once)[:, :, None]
+        weights = self._backed_off(weights.double(), self.workers_in_slot(index, None), workers_at_once)[:, :, None]
         slots_at_once = max(1, NUMBERS_AT_ONCE // (width * max(self.most_rows * index.shape[1], width)))
         mixed, (inputs, labels) = [], self._pool
         for first in range(0, len(index), slots_at_once):
@@ -171,12 +164,14 @@ class Moments(PoolPayload):
         import torch
 
         _, lengths = self._in_pieces(weights, places)
-        tiles = tiles_of(self.signal, lengths, places.symbols, self._pool[0].device)
+        if self._tiles is None or self._tiles[0] != lengths:  # parts of a slot have the same
+            self._tiles = lengths, tiles_of(self.signal, lengths, self._pool[0].device)
+        tiles = self._tiles[1]
         width = self.signal.features + max(len(tile.left) for tile in tiles)
         workers_at_once = self._workers_at_once(width)
-        weights = self._backed_off(weights, self.workers_in_slot(index, places), workers_at_once)
         if not self.protects:
             weights = weights.float()
+        weights = self._backed_off(weights, self.workers_in_slot(index, places), workers_at_once)
         slots_at_once = max(1, NUMBERS_AT_ONCE // (width * min(index.shape[1], workers_at_once) * self.most_rows))
         mixed, (inputs, labels) = [], self._pool
         for first in range(0, len(index), slots_at_once):
@@ -315,8 +310,8 @@ class Tile(NamedTuple):
     weight: torch.Tensor  # what its product is multiplied with; symbols of the tile
 
 
-def tiles_of(signal: Signal, lengths: list[int], symbols: torch.Tensor | None, device: torch.device) -> list[Tile]:
-    """Return how the symbols of a slot with pieces of these lengths, or some of them, are made of products."""
+def tiles_of(signal: Signal, lengths: list[int], device: torch.device) -> list[Tile]:
+    """Return how the symbols of a slot with pieces of these lengths are made of products."""
     import torch
 
     features = signal.features
@@ -327,9 +322,6 @@ def tiles_of(signal: Signal, lengths: list[int], symbols: torch.Tensor | None, d
     weight = torch.cat([weight, torch.full((len(labels),), signal.label_weight, dtype=torch.float64)])
     left, right = torch.cat([left, with_label]), torch.cat([right, labels])
     piece = torch.repeat_interleave(torch.tensor(lengths))
-    if symbols is not None:
-        wanted = symbols.cpu()
-        left, right, weight, piece = left[wanted], right[wanted], weight[wanted], piece[wanted]
     numbers = features + signal.classes
     width = _TILE if len(lengths) > features else numbers
     tiles = []
@@ -362,8 +354,15 @@ def add_up_tiles(
     count = 1 if factors is None else factors.shape[2]
     symbols = sum(len(tile.symbols) for tile in tiles)
     total = torch.empty((count, len(right), symbols), dtype=torch.float64, device=right.device)
+    # In memory that is kept, since fresh memory is slow, and of two axes: of three torch takes ten times as long.
+    workers, most = right[:, :, 0].numel(), max(len(tile.left) for tile in tiles)
+    rooms = [torch.empty(workers * most, dtype=right.dtype, device=right.device) for _ in range(2)]
     for tile in tiles:
-        weighted, columns = right[:, :, tile.left] * shares[:, :, tile.piece], right[:, :, tile.columns]
+        weighted, weights = (room[: workers * len(tile.left)].view(workers, -1) for room in rooms)
+        torch.index_select(right.flatten(0, 1), 1, tile.left, out=weighted)
+        torch.index_select(shares.flatten(0, 1), 1, tile.piece, out=weights)
+        weighted = weighted.mul_(weights).view(*right.shape[:2], -1)
+        columns = right[:, :, tile.columns]
         width = columns.shape[2]
         if factors is not None:  # on the side that has few numbers
             columns = (factors[..., None].to(columns.dtype) * columns[:, :, None, :]).flatten(2)

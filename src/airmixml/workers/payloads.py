@@ -31,8 +31,6 @@ Vectors = NDArray[np.floating]
 NUMBERS_AT_ONCE: Final = 1 << 25
 """Bounds the memory: so many numbers of products or Gram matrices are formed at once."""
 
-_PROBED_AT_LEAST: Final = 32
-_PROBED_EVERY: Final = 11  # neighbouring pixels are alike; prime to the width of images, so that no column is left out
 _SHORTEST: Final = 1e-300  # stands for the length of a vector of zeros
 _MOST_IN_FLOAT32: Final = 128  # workers of a simulation, which protects nobody: twice as fast
 
@@ -42,12 +40,10 @@ class Places(NamedTuple):
 
     Attributes:
         lengths: symbols of each piece.
-        symbols: asks for the sums of these alone, in ascending order; None: of all.
         in_slot: how many workers send in the slot, where these are some; 0: these.
     """
 
     lengths: Sequence[int]
-    symbols: torch.Tensor | None = None
     in_slot: int = 0
 
 
@@ -110,7 +106,7 @@ class Payload:
         raise NotImplementedError
 
     def weighted_sum(self, index: torch.Tensor, weights: torch.Tensor, places: Places | None = None) -> torch.Tensor:
-        """Return sum_i w_i v_i of workers with these samples; slots x symbols, or x those that ``places`` asks for.
+        """Return sum_i w_i v_i of workers with these samples; slots x symbols.
 
         Samples are slots x workers. Weights are slots x workers and nowhere negative; or, where there are ``places``,
         slots x workers x pieces (or x 1) of any sign. In float64 where data are protected, or so many send that float32
@@ -145,7 +141,7 @@ class Payload:
                 sent = self.sent(index[slot, some], slot, some)
                 pieces = zip(torch.split(sent, lengths, dim=1), weights[slot, some].unbind(dim=1), strict=True)
                 total[slot] += torch.cat([weight @ piece for piece, weight in pieces])
-        return total if places is None or places.symbols is None else total[:, places.symbols]
+        return total
 
     def sent(self, index: torch.Tensor, slot: int, some: slice) -> torch.Tensor:
         """Return the vectors of some workers of a slot, both counted from the first added up; workers x symbols."""
@@ -162,13 +158,6 @@ class Payload:
         if places is None:
             return weights[:, :, None], [self.signal.symbols]
         return weights, list(places.lengths) if weights.shape[2] > 1 else [self.signal.symbols]
-
-    def probed_symbols(self) -> torch.Tensor:
-        """Return the symbols on which a server measures noise: every eleventh, or 32 and more of fewer."""
-        import torch
-
-        every = min(_PROBED_EVERY, max(1, self.signal.input_symbols // _PROBED_AT_LEAST))
-        return torch.arange(every // 2, self.signal.input_symbols, every)
 
     @property
     def in_any_order(self) -> bool:
@@ -255,10 +244,6 @@ class Wrapper(Payload):
         """Return those of the inner payload, unless overridden."""
         return self.inner.vectors(index)
 
-    def probed_symbols(self) -> torch.Tensor:
-        """Return those of the inner payload."""
-        return self.inner.probed_symbols()
-
 
 class Samples(PoolPayload):
     """Each worker sends (x, w l): its encoded input and its weighted label."""
@@ -318,30 +303,20 @@ class Table(Wrapper):
         weights, lengths = self._in_pieces(weights, places)
         if exact:
             weights = rounding_backoff(workers) * weights.double()
-        symbols = None if places is None or places.symbols is None else tuple(places.symbols.tolist())
         add_up = add_up_samples if exact else mix_samples
-        sums = [
-            add_up(columns, index, weights[:, :, piece])
-            for piece, columns in self._columns(tuple(lengths), symbols, exact)
-        ]
+        sums = [add_up(columns, index, weights[:, :, piece]) for piece, columns in self._columns(tuple(lengths), exact)]
         return sums[0] if len(sums) == 1 else torch.cat(sums, dim=1)
 
-    def _columns(
-        self, lengths: tuple[int, ...], symbols: tuple[int, ...] | None, exact: bool
-    ) -> list[tuple[int, torch.Tensor]]:
-        """Return what of the table lies in each piece that has symbols, of all or of these.
+    def _columns(self, lengths: tuple[int, ...], exact: bool) -> list[tuple[int, torch.Tensor]]:
+        """Return what of the table lies in each piece that has symbols.
 
         It is kept, since to lay out a table for a block of slots takes longer than to add up its samples.
         """
         import torch
 
-        key = (lengths, symbols, exact)
+        key = (lengths, exact)
         if key not in self._kept_columns:
             table = self.table.double() if exact else self.table
-            if symbols is not None:
-                table = table[:, torch.tensor(symbols, device=table.device)]
-                ends, asked = np.cumsum(lengths), np.array(symbols)
-                lengths = tuple(np.diff(np.searchsorted(asked, ends), prepend=0).tolist())
             parts = torch.split(table, list(lengths), dim=1) if len(lengths) > 1 else (table,)
             self._kept_columns[key] = [(piece, part.contiguous()) for piece, part in enumerate(parts) if part.shape[1]]
         return self._kept_columns[key]
