@@ -11,18 +11,20 @@ from typing import Final
 
 from scipy.special import gammainccinv
 
+from airmixml.impairments.fading_floor import renews
 from airmixml.scenario import Radio, Scenario
 from airmixml.units import db_to_ratio
 
 _SHARE_OF_FAILURE: Final = 0.5  # the rest is that of all other gains
+MOST_FADINGS: Final = 1 << 10  # coherence times of a slot; more are refused (``impairments.renewal``)
 
 
 def antenna_gain_bound(scenario: Scenario, seats: int) -> float:
     """Return what no worker's sum_a |h_a|^2 / |h|^2 exceeds in a run; infinite where fading puts no bound on it.
 
     Without fading it is M. With fading the chosen channel may be arbitrarily weak, unless workers in a fade stay silent
-    (``air.truncation_db``): then it is at least that, and the sum exceeds its quantile in a slot and seat with
-    probability ``air.gain_failure`` / 2, all of them together.
+    (``air.truncation_db``): then it is at least that, and the sum exceeds its quantile in a slot, seat and coherence
+    time with probability ``air.gain_failure`` / 2, all of them together.
     """
     air, radio = scenario.air, scenario.radio
     if air.antennas == 1:
@@ -32,7 +34,8 @@ def antenna_gain_bound(scenario: Scenario, seats: int) -> float:
     floor = 0.0 if math.isinf(air.truncation_db) else db_to_ratio(air.truncation_db)
     if floor == 0.0:
         return math.inf
-    each = _SHARE_OF_FAILURE * air.gain_failure / (radio.slots * seats)
+    fadings = MOST_FADINGS if renews(scenario) else 1
+    each = _SHARE_OF_FAILURE * air.gain_failure / (radio.slots * seats * fadings)
     return largest_fading_sum(radio, air.antennas, each) / floor
 
 

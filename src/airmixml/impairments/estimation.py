@@ -9,6 +9,8 @@ import torch
 from airmixml.impairments.echoes import Echoes, draw_responses, echoes_of
 from airmixml.impairments.fading_floor import fades, largest_ratio, weakest_fading
 from airmixml.impairments.gains import GaussianError, Impairment, SeatDraws
+from airmixml.impairments.renewal import magnitudes
+from airmixml.impairments.shadowing import deepest_shadow
 from airmixml.scenario import Scenario
 from airmixml.units import db_to_ratio, dbm_to_watts
 
@@ -46,6 +48,7 @@ class EstimationError(Impairment):
         workers, radio = scenario.workers, scenario.radio
         farthest_metres = max(workers.side_metres / math.sqrt(2.0), workers.min_distance_metres)
         weakest = db_to_ratio(radio.unit_path_loss_db) * farthest_metres**-radio.path_loss_exponent
+        weakest *= deepest_shadow(scenario)
         return cls(scenario=scenario, nmse=1.0 / (1.0 + snr * weakest), snr_without_path=snr)
 
     @property
@@ -58,11 +61,12 @@ class EstimationError(Impairment):
         echoes = echoes_of(self.scenario)
         if echoes is not None:
             return self._gains_on_clusters(echoes, draws)
-        path, error = draws.path_gain, draws.complex_normals("estimation-error", draws.frame.block_count)
-        deviation = math.sqrt(self.nmse) * path / draws.magnitude
+        path, error = draws.path_gain[:, :, None], draws.complex_normals("estimation-error", draws.frame.block_count)
+        magnitude = magnitudes(self.scenario, draws)
+        deviation = math.sqrt(self.nmse) * path / magnitude
         if self.follows_worker:
-            deviation = path / draws.magnitude / (1.0 + self.snr_without_path * path.square()).sqrt()
-        gains = error.mul_(deviation[:, :, None]).add_(1.0)
+            deviation = path / magnitude / (1.0 + self.snr_without_path * path.square()).sqrt()
+        gains = error.mul_(deviation).add_(1.0)
         if not fades(self.scenario):
             gains = gains.sgn_()
         return gains if draws.frame.pieces == 1 else draws.by_block(gains)

@@ -154,7 +154,7 @@ def make_plan(
     drawn = draw_slots(setting, range(scenario.radio.slots)[:_REHEARSED_SLOTS])
     draws = drawn.numpy()
     round_joules, round_watts, round_limited = _in_rounds(sizing)
-    joules = energy_joules(sizing, draws.power_watts.sum(axis=1)) + round_joules
+    joules = energy_joules(sizing, draws.power_watts.sum(axis=1)) + round_joules + sizing.system.acquisition_joules
     averaged = input_dim - (1 if scenario.workers.constant else 0)
     mean_slot = plan_centring(scenario, averaged, sizing.distance_metres)
     joules += 0.0 if mean_slot is None else float(mean_slot.energy_joules.sum())
@@ -315,6 +315,7 @@ def _with_integers(real: Plan, sizing: Sizing) -> Plan:
         return real
     sent_watts = received_watts / sizing.path_gain**2
     joules = sizing.system.joules_per_watt * radio.slots * radio.scheduled * float(sent_watts.mean())
+    joules += sizing.system.acquisition_joules
     real_noise = expected_noise(_with_real_numbers(scenario)).total_watts / 2.0 / real.power_scale_watts
     better_db = float(ratio_to_db(real_noise / sums.mixture_variance))
     design = planned_design(scenario, sensitivity, received_watts=received_watts)

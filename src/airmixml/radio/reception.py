@@ -19,6 +19,8 @@ import torch
 
 from airmixml.impairments.converters import round_to_levels, rounding_variance
 from airmixml.impairments.frame import Frame, expected_drift, frame_of
+from airmixml.impairments.gain_control import HEADROOM, causal_levels, first_level
+from airmixml.impairments.leakage import leaked
 from airmixml.impairments.timing import draw_offsets, equalise, expansion_backoff, noise_gain, pilot_gain, smears
 from airmixml.radio.draws import AirSetting, SlotTensors
 from airmixml.radio.noise import Noise
@@ -125,30 +127,39 @@ def arrive(setting: AirSetting, payload: Payload, index: torch.Tensor, drawn: Sl
     if smears(air) and not setting.signal.moments:
         probed = in_runs(probed)
     clean: torch.Tensor | None = None
-    across = torch.zeros((), device=device)
+    across, carriers = (torch.zeros((), device=device, dtype=kind) for kind in (torch.float32, torch.complex128))
     errors, masking = TransmitterErrors(setting, payload), setting.masking
     residual = None if masking is None else ResidualNoise(scenario, masking)
     if masking is not None:
         check_recoverable(scenario, masking, drawn.ratios > 0.0, slots)
     for seats in gains.parts:
-        turned = drawn.ratios[:, seats, None] * gains.of(seats) / divisor[:, None, :]
+        of_air, watts = gains.of(seats), drawn.power_watts[:, seats]
+        if masking is not None:
+            of_air = errors.with_amplifiers(of_air, drawn.ratios[:, seats], divisor, watts)
+        turned = drawn.ratios[:, seats, None] * of_air / divisor[:, None, :]
         offsets = draw_offsets(gains.draws.some(seats)) if smears(air) else None
         if residual is not None:  # how the noise and masks of these workers arrive, over the mean gain
             assert drawn.planned_ratios is not None
             planned = drawn.planned_ratios[:, seats]
             kept = (drawn.ratios[:, seats] / planned).nan_to_num(nan=0.0)  # in a fade nobody sends, as planned
-            residual.add(kept[:, :, None] * gains.of(seats) / divisor[:, None, :], planned, kept > 0.0, offsets)
+            residual.add(kept[:, :, None] * of_air / divisor[:, None, :], planned, kept > 0.0, offsets)
+        carriers = carriers + leaked(air, gains.draws.some(seats), turned, _mean_square(setting, payload, drawn, seats))
         samples = index[:, seats]
-        turned, sent = errors.add(turned, samples, drawn.power_watts[:, seats])
-        add_up = partial(sent.weighted_sum, samples)
-        if offsets is not None:
-            on_time = partial(sent.weighted_sums, samples)
-            add_up = partial(mix_off_time, on_time, offsets=offsets, air=air, frame=frame)
-        some = add_up(weights=turned.real, places=Places(frame.lengths, None, index.shape[1]))
-        clean = some if clean is None else clean + some
-        if bool(turned.imag.any()):  # nothing arrives a quarter turn off where phases are right
-            across = across + add_up(weights=turned.imag, places=Places(frame.lengths, probed, index.shape[1]))
+        for weights, sent in errors.add(turned, samples, watts):
+            add_up = partial(sent.weighted_sum, samples)
+            if offsets is not None:
+                on_time = partial(sent.weighted_sums, samples)
+                add_up = partial(mix_off_time, on_time, offsets=offsets, air=air, frame=frame)
+            some = add_up(weights=weights.real, places=Places(frame.lengths, None, index.shape[1]))
+            clean = some if clean is None else clean + some
+            if bool(weights.imag.any()):  # nothing arrives a quarter turn off where phases are right
+                across = across + add_up(weights=weights.imag, places=Places(frame.lengths, probed, index.shape[1]))
     assert clean is not None
+    if carriers.dim():
+        on_symbols = carriers.expand(-1, frame.pieces).repeat_interleave(
+            torch.tensor(frame.lengths, device=device), dim=1
+        )
+        clean, across = clean + on_symbols.real.to(clean.dtype), across + on_symbols.imag[:, probed]
     imperfections = Imperfections(
         frame=frame,
         source=source,
@@ -159,6 +170,16 @@ def arrive(setting: AirSetting, payload: Payload, index: torch.Tensor, drawn: Sl
         residual=residual,
     )
     return Arrival(slots=slots, payload=payload, index=index, clean=clean, imperfections=imperfections)
+
+
+def _mean_square(setting: AirSetting, payload: Payload, drawn: SlotTensors, seats: slice) -> torch.Tensor | float:
+    """Return the largest mean square of a worker's symbols, its own noise and masks included; slots x seats, or all."""
+    of_data = payload.largest_norm**2 / setting.signal.symbols
+    if setting.masking is None:
+        return of_data
+    received_watts = drawn.power_watts[:, seats] * drawn.magnitude[:, seats].square()
+    share = drawn.ratios[:, seats].square() * drawn.power_scale_watts[:, None]
+    return of_data * (received_watts / share).nan_to_num(nan=0.0, posinf=0.0)
 
 
 def _measured(
@@ -184,7 +205,11 @@ def _measured(
         received = received + _left(there.residual, drawn, there, slots, _RESIDUAL).to(received.dtype)
     probed_scale = scales[1] if frame.pieces == 1 else scales[1][:, there.probed]
     across = there.across + probed_scale * _normals(there.source, slots, len(there.probed), _QUADRATURE)
-    received, across, least = convert_received(air, received, across)
+    levels = None
+    if air.adc_bits and air.adc_gain == "causal":
+        start = first_level(arrival.payload.largest_norm, setting.signal.symbols, scales[0][:, 0])
+        levels = causal_levels(received, frame, start, air.adc_range or HEADROOM)
+    received, across, least = convert_received(air, received, across, levels, there.probed)
     variance, snr = across.square().mean(dim=1).clamp(min=least), None
     if smears(air):
         clean, received = (equalise(each, air, frame) for each in (clean, received))
@@ -285,19 +310,31 @@ def _normals(source: SlotWords, slots: range, per_slot: int, sequence: int) -> t
 
 
 def convert_received(
-    air: Air, along: torch.Tensor, across: torch.Tensor
+    air: Air,
+    along: torch.Tensor,
+    across: torch.Tensor,
+    levels: torch.Tensor | None = None,
+    probed: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | float]:
     """Return what the server's converters make of real and imaginary parts, and the least noise they can show; slots.
 
     Both parts are slots x symbols, of any number each. The gain is set once per slot so that ``air.adc_range`` times
     the root mean square of what arrives is the outermost level; or its largest symbol, if that is 0, since moments have
-    symbols of 30 root mean squares and more. Phases are turned back and blocks brought to one level before. Both parts
-    go through equal converters, so that the noise which is measured on the second holds that of rounding; where it is
-    so little that all of it is rounded to zero, step^2 / 12 is left. Pilots are received with a gain of their own, at
-    which rounding does not matter. Noise is on all of it already: rounding it is post-processing, and costs no privacy.
+    symbols of 30 root mean squares and more. Where it follows from what came before, ``levels`` are the outermost of
+    every symbol, and the second part is received at ``probed`` ones. Phases are turned back and blocks brought to one
+    level before. Both parts go through equal converters, so that the noise which is measured on the second holds that
+    of rounding; where it is so little that all of it is rounded to zero, step^2 / 12 is left. Pilots are received with
+    a gain of their own, at which rounding does not matter. Noise is on all of it already: rounding it is
+    post-processing, and costs no privacy.
     """
     if not air.adc_bits:
         return along, across, 0.0
+    if levels is not None:
+        ends = levels, levels if probed is None else levels[:, probed]
+        along, across = (
+            round_to_levels(each, end, air.adc_bits) for each, end in zip((along, across), ends, strict=True)
+        )
+        return along, across, rounding_variance(levels, air.adc_bits).mean(dim=1)
     if air.adc_range:
         square = along.double().square().mean(dim=1) + across.double().square().mean(dim=1)
         largest = air.adc_range * square.sqrt()

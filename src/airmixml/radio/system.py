@@ -11,6 +11,7 @@ import numpy as np
 from airmixml.arrays import Doubles
 from airmixml.errors import PrivacyError
 from airmixml.impairments.antennas import antenna_gain_bound
+from airmixml.impairments.leakage import removal_factor
 from airmixml.privacy import Adversary, Design, Sensitivity, facts
 from airmixml.privacy.design import slots_per_round
 from airmixml.privacy.rounded_noise import Rounding
@@ -109,8 +110,18 @@ class System:
     @property
     def air_seconds(self) -> float:
         """How long all slots and rounds take together."""
-        slots = self.scenario.radio.slots * self.slot_seconds
+        slots = self.scenario.radio.slots * self.slot_seconds + self.acquisition_seconds
         return slots + (self.rounds * self.of_rounds.slot_seconds if self.rounds else 0.0)
+
+    @property
+    def acquisition_seconds(self) -> float:
+        """How long it takes to acquire all workers, one after the other, before the first slot."""
+        return self.scenario.workers.count * self.scenario.air.acquisition_symbols / SYMBOLS_PER_SECOND
+
+    @property
+    def acquisition_joules(self) -> float:
+        """What all workers spend together while they are acquired, each at its power limit in its own time."""
+        return dbm_to_watts(self.scenario.radio.max_power_dbm) * self.acquisition_seconds
 
     @cached_property
     def of_rounds(self) -> "System":
@@ -148,8 +159,20 @@ class System:
         # A worker that falls silent takes its share of the pilots along; they are the same for any sample. Who brings
         # its own noise is heard to take part whatever it sends.
         removal = of_data.removal + (0.0 if self.noise.brought else self.pilot_energy)
-        moves = Sensitivity(removal=repeated * removal, replacement=repeated * of_data.replacement)
+        if not self.noise.brought:
+            removal *= removal_factor(self.scenario.air)
+        replacement = repeated * of_data.replacement * self._amplified
+        moves = Sensitivity(removal=repeated * removal, replacement=replacement)
         return self.noise.rounded(moves, self.signal.symbols)
+
+    @property
+    def _amplified(self) -> float:
+        """By how much amplifiers may set two vectors of a worker farther apart, squared."""
+        if math.isinf(self.scenario.air.amplifier_saturation_dbm):
+            return 1.0
+        from airmixml.impairments.amplifier import expansion  # here: it needs torch
+
+        return expansion(self.scenario.air)
 
     @cached_property
     def _data_sensitivity(self) -> Sensitivity:
@@ -260,7 +283,9 @@ class System:
             yield facts.ImperfectAir(gain_bound=gain_bound(scenario), gain_failure=gain_failure(scenario))
         if air.power_step_db > 0.0 or math.isfinite(air.min_power_dbm):
             yield facts.SofterShares()
-        yield facts.Antennas(gain=antenna_gain_bound(scenario, _seats_with_gains(scenario)))
+        # All antennas hear the same noise of a worker as they hear its data.
+        brought = self.noise.brought
+        yield facts.Antennas(gain=1.0 if brought else antenna_gain_bound(scenario, _seats_with_gains(scenario)))
         yield facts.Transmitters(weakest_gain=floor, limit_watts=dbm_to_watts(radio.max_power_dbm))
 
     def _of_both(self, fact: facts.Fact) -> facts.Fact:
@@ -380,7 +405,7 @@ def gains_tell_schedule(scenario: Scenario) -> bool:
 
     Powers that cannot be sent only shorten vectors (``privacy.SofterShares``). Which of several antennas is listened to
     depends on all who are scheduled, and so does everybody's fading. A peak limit clips the more the weaker a worker's
-    channel, and two workers that clip differently may be farther apart than their samples are.
+    channel, and two workers that clip differently may be farther apart than their samples are; so do amplifiers.
     """
     if scenario.air.is_ideal:
         return False
@@ -390,5 +415,5 @@ def gains_tell_schedule(scenario: Scenario) -> bool:
         return False
     from airmixml.impairments.gains import follows_worker  # here: it needs torch
 
-    clips = math.isfinite(scenario.air.peak_power_dbm)
+    clips = math.isfinite(scenario.air.peak_power_dbm) or math.isfinite(scenario.air.amplifier_saturation_dbm)
     return clips or scenario.mixing.assignment == "max-min" or follows_worker(scenario)

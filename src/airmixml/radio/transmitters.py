@@ -1,4 +1,4 @@
-"""Transmitters: what their converters and peak limits make of symbols, and what is left of that in a sum over workers.
+"""Transmitters: what converters, peak limits and amplifiers make of symbols, and what a sum of workers has of it.
 
 A worker scales its vector v so that its largest symbol is the outermost level of its converter, and lets the amplifier
 undo that: the step is max |v_k| / (2^(b-1) - 1). A vector that rounding has lengthened is sent more softly, so that the
@@ -21,6 +21,7 @@ import torch
 
 from airmixml.arrays import Integers
 from airmixml.data import DataSet
+from airmixml.impairments.amplifier import amplified_gaussian, amplify, is_linear, saturation_amplitude
 from airmixml.impairments.converters import (
     clipped_gaussian,
     gaussian_peak,
@@ -32,7 +33,7 @@ from airmixml.impairments.converters import (
 )
 from airmixml.impairments.frame import Frame
 from airmixml.radio.draws import AirSetting
-from airmixml.scenario import Scenario
+from airmixml.scenario import Air, Scenario
 from airmixml.units import ratio_to_db
 from airmixml.workers import Signal
 from airmixml.workers.moments import largest_product
@@ -76,6 +77,22 @@ class PeakLimited(Wrapper):
         """Return the clipped vectors of some workers of a slot; workers x symbols."""
         limit = self._limits[slot, some, None]
         return torch.minimum(torch.maximum(super().sent(index, slot, some), -limit), limit)
+
+
+class Amplified(Wrapper):
+    """One part, real or imaginary, of vectors that leave amplifiers which saturate at these amplitudes.
+
+    Amplitudes are slots x workers.
+    """
+
+    def __init__(self, inner: Payload, air: Air, saturation: torch.Tensor, part: int) -> None:
+        super().__init__(inner)
+        self._air, self._saturation, self._part = air, saturation, part
+
+    def sent(self, index: torch.Tensor, slot: int, some: slice) -> torch.Tensor:
+        """Return that part of what some workers of a slot send; workers x symbols."""
+        vectors = super().sent(index, slot, some)
+        return amplify(self._air, vectors, self._saturation[slot, some, None])[self._part].to(vectors.dtype)
 
 
 def through_converters(scenario: Scenario, payload: Payload) -> Payload:
@@ -124,7 +141,8 @@ def _distort_waveform(
     scenario: Scenario, mean_squares: torch.Tensor, symbols: int, power_watts: torch.Tensor, largest_norm: float
 ) -> Distortion | None:
     air, limits = scenario.air, peak_amplitude(scenario, power_watts)
-    if not air.dac_bits and limits is None:
+    saturation = saturation_amplitude(scenario, power_watts)
+    if not air.dac_bits and limits is None and saturation is None:
         return None
     factor, error = torch.ones_like(mean_squares), torch.zeros_like(mean_squares)
     if air.dac_bits:
@@ -139,6 +157,10 @@ def _distort_waveform(
         power = factor.square() + error
         gain, clipped = clipped_gaussian(limits.square() / (mean_squares * power).clamp(min=1e-300))
         factor, error = factor * gain, error * gain.square() + power * clipped
+    if saturation is not None:
+        power = factor.square() + error
+        turned, bent = amplified_gaussian(air, saturation.square() / (mean_squares * power).clamp(min=1e-300))
+        factor, error = factor * turned, error * turned.abs().square() + power * bent
     return Distortion(factor, error * mean_squares / 2.0, circular=True)
 
 
@@ -151,32 +173,69 @@ class TransmitterErrors:
     def __init__(self, setting: AirSetting, payload: Payload) -> None:
         self._setting, self._payload = setting, payload
         air, brought = setting.scenario.air, setting.scenario.privacy.noise_kind.brought
-        distorts = bool(air.dac_bits) or math.isfinite(air.peak_power_dbm)
+        distorts = (
+            bool(air.dac_bits) or math.isfinite(air.peak_power_dbm) or math.isfinite(air.amplifier_saturation_dbm)
+        )
         self._exact = payload.taken_for_exact or not distorts or brought
         self._variance: dict[str, torch.Tensor] = {}  # on the real and imaginary part; slots x pieces
 
     def add(
         self, gains: torch.Tensor, samples: torch.Tensor, power_watts: torch.Tensor
-    ) -> tuple[torch.Tensor, Payload]:
-        """Take workers into account; return their gains, and what they send, clipped where they clip it.
+    ) -> list[tuple[torch.Tensor, Payload]]:
+        """Take workers into account; return their gains and what they send, clipped and compressed: terms to add up.
 
-        Gains are slots x workers x pieces, shares included; samples and powers are slots x workers.
+        Gains are slots x workers x pieces, shares included; samples and powers are slots x workers. What amplifiers
+        turn is a second term, a quarter turn ahead.
         """
         scenario, payload = self._setting.scenario, self._payload
         if self._exact:
-            return gains, payload
+            return [(gains, payload)]
         distortion = distort(scenario, payload, samples, power_watts)
         limits = peak_amplitude(scenario, power_watts) if scenario.air.waveform == "single-carrier" else None
         sent = payload if limits is None else PeakLimited(payload, limits)
+        saturation = self._saturation(samples, power_watts)
+        parts: list[tuple[torch.Tensor, Payload]] = [(gains, sent)]
+        if saturation is not None:
+            parts = [(gains, Amplified(sent, scenario.air, saturation, 0))]
+            if scenario.air.amplifier_turn_degrees:
+                parts.append((1j * gains, Amplified(sent, scenario.air, saturation, 1)))
         if distortion is None:
-            return gains, sent
+            return parts
         along, across = gains.real.square(), gains.imag.square()
         if distortion.circular:
             along = across = along + across
         for part, squares in (("real", along), ("imag", across)):
             more = (squares * distortion.variance[:, :, None]).sum(dim=1)
             self._variance[part] = more + self._variance[part] if part in self._variance else more
-        return gains * distortion.factor[:, :, None], sent
+        return [(each * distortion.factor[:, :, None], vectors) for each, vectors in parts]
+
+    def with_amplifiers(
+        self, gains: torch.Tensor, ratios: torch.Tensor, divisor: torch.Tensor, power_watts: torch.Tensor
+    ) -> torch.Tensor:
+        """Return gains with what amplifiers do to workers' own noise and masks, which is Gaussian (Bussgang).
+
+        Gains are slots x workers x pieces, shares and powers slots x workers, and what the server divides by slots x
+        pieces. Errors are kept for ``with_noise``.
+        """
+        setting = self._setting
+        saturation = saturation_amplitude(setting.scenario, power_watts)
+        if saturation is None:
+            return gains
+        factor, error = amplified_gaussian(setting.scenario.air, saturation.square() / setting.radiated_share)
+        turned = (ratios[:, :, None] * gains / divisor[:, None, :]).abs().square()
+        more = (turned * (error * setting.radiated_share / 2.0)[:, :, None]).sum(dim=1)
+        for part in ("real", "imag"):
+            self._variance[part] = more + self._variance[part] if part in self._variance else more
+        return gains * factor[:, :, None]
+
+    def _saturation(self, samples: torch.Tensor, power_watts: torch.Tensor) -> torch.Tensor | None:
+        """Return the amplitudes at which amplifiers of a single carrier saturate; None where no symbol comes near."""
+        air = self._setting.scenario.air
+        saturation = saturation_amplitude(self._setting.scenario, power_watts)
+        if saturation is None or air.waveform != "single-carrier":
+            return None
+        largest = self._payload.largest_symbols[samples].to(saturation.device)
+        return None if is_linear(air, float((largest / saturation).square().max())) else saturation
 
     def with_noise(self, deviation: torch.Tensor, part: Literal["real", "imag"]) -> torch.Tensor:
         """Return the deviation of noise and errors together; slots x pieces (or x 1).
@@ -187,12 +246,18 @@ class TransmitterErrors:
 
 
 def kept_of_pilots(setting: AirSetting, frame: Frame, power_watts: torch.Tensor) -> torch.Tensor | float:
-    """Return what is left of the amplitude of pilots, which a peak limit clips too; slots x workers."""
-    limits = peak_amplitude(setting.scenario, power_watts)
-    if limits is None or not setting.pilot_energy:
+    """Return what is left of the amplitude of pilots, clipped and compressed, complex where turned; slots x workers."""
+    scenario, air = setting.scenario, setting.scenario.air
+    limits, saturation = peak_amplitude(scenario, power_watts), saturation_amplitude(scenario, power_watts)
+    if (limits is None and saturation is None) or not setting.pilot_energy:
         return 1.0
-    amplitude = math.sqrt(setting.pilot_energy / (frame.pilot_count * setting.scenario.air.pilot_symbols))
-    return (limits / amplitude).clamp(max=1.0)
+    amplitude = math.sqrt(setting.pilot_energy / (frame.pilot_count * air.pilot_symbols))
+    kept = torch.ones_like(power_watts, dtype=torch.float64)
+    if limits is not None:
+        kept = (limits / amplitude).clamp(max=1.0)
+    if saturation is None:
+        return kept
+    return torch.complex(*amplify(air, kept * amplitude, saturation)) / amplitude
 
 
 def peak_to_average_db(scenario: Scenario, signal: Signal, dataset: DataSet) -> dict[str, float]:
