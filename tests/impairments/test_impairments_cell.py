@@ -94,6 +94,19 @@ class TestAttenuators:
             drawn_on(attenuated).power_watts, drawn_on(soft.with_overrides("air.absent=1e-9")).power_watts
         )
 
+    def test_a_plan_says_how_much_attenuation_is_needed(self) -> None:
+        """The paper's slots of given length: a worker radiates P all the time, so the median of P is what counts."""
+        soft = aired(
+            "privacy.adversary=server", "privacy.accountant=gdp", "air.min_power_dbm=10", "air.attenuator_db=150"
+        )
+        plan = make_plan(soft, 4, 3, InputMoments(mean=0.3, deviation=0.3), alternatives=False)
+        assert plan.power_dbm is not None
+        assert plan.attenuation_db == pytest.approx(10.0 - plan.power_dbm.median)
+        loud = aired("mixing.power=max", "air.min_power_dbm=-150", "privacy.epsilon=1000")
+        assert math.isnan(
+            make_plan(loud, 4, 3, InputMoments(mean=0.3, deviation=0.3), alternatives=False).attenuation_db
+        )
+
 
 class TestOverhead:
     def test_switching_is_silence_after_every_block(self) -> None:

@@ -68,6 +68,7 @@ class Plan:
     # than its order of magnitude.
     energy_joules: float = math.nan
     worker_energy_joules: float = math.nan  # expected, of one worker
+    attenuation_db: float = math.nan  # of the median worker that sends, whose transmitter cannot send as softly itself
     limited_share: float = math.nan  # share of the rehearsed slots in which the power limit lowered beta
     snr_inputs_db: float = math.nan  # expected, of the inputs of a mixture, or of their products (``ExpectedSignal``)
     contrast_db: float = math.nan  # expected SNR of what differs between samples; of samples alone
@@ -201,6 +202,7 @@ def make_plan(
         power_dbm=_power_dbm(scenario, sending),
         energy_joules=joules,
         worker_energy_joules=joules / scenario.workers.count,
+        attenuation_db=_attenuation_db(scenario, setting.radiated_share * draws.power_watts[draws.ratios > 0.0]),
         limited_share=limited_share,
         snr_inputs_db=snr_db(scenario, beta, expected.of_inputs(draws.ratios)) if single_rows else math.nan,
         contrast_db=snr_db(scenario, beta, moments.contrast(draws.ratios)) if samples else math.nan,
@@ -291,6 +293,14 @@ def _power_dbm(scenario: Scenario, sent_watts: Doubles) -> TransmitPower:
         largest=float(watts_to_dbm(sent_watts.max())),
         limit=scenario.radio.max_power_dbm,
     )
+
+
+def _attenuation_db(scenario: Scenario, radiated_watts: Doubles) -> float:
+    """Return how far below ``air.min_power_dbm`` the median worker sends on average over a slot; nan: not below it."""
+    if math.isinf(scenario.air.min_power_dbm) or not len(radiated_watts):
+        return math.nan
+    below = scenario.air.min_power_dbm - float(watts_to_dbm(np.median(radiated_watts)))
+    return below if below > 0.0 else math.nan
 
 
 def _with_real_numbers(scenario: Scenario) -> Scenario:

@@ -143,6 +143,9 @@ def _power(plain: Plain, scenario: Scenario, dimensions: tuple[int, int] | None)
         ("power", f"{power['median']:.1f} dBm median, {power['largest']:.1f} largest, limit {power['limit']:g}"),
         ("energy", f"{joules(plain['energy_joules'])} in total, {joules(plain['worker_energy_joules'])} per worker"),
     ]
+    if "attenuation_db" in plain:
+        lowest = f"a transmitter sends {scenario.air.min_power_dbm:g} dBm at least"
+        rows.append(("attenuators", f"{plain['attenuation_db']:.0f} dB before the median worker's antenna: {lowest}"))
     rows += _rounds(plain["rounds"]) if "rounds" in plain else []
     as_assumed = encoder.keeps_inputs and workers.sends == "samples"
     if "snr_inputs_db" in plain:
