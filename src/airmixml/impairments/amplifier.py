@@ -38,7 +38,7 @@ def saturation_amplitude(scenario: Scenario, power_watts: torch.Tensor) -> torch
 
 def is_linear(air: Air, squared_drive: float) -> bool:
     """Return whether amplifiers hardly change anything up to (r / A)^2."""
-    bent = squared_drive**air.amplifier_smoothness / (2.0 * air.amplifier_smoothness)
+    bent = math.pow(squared_drive, air.amplifier_smoothness) / (2.0 * air.amplifier_smoothness)
     return max(bent, math.radians(air.amplifier_turn_degrees) * squared_drive) < _NEGLIGIBLE
 
 

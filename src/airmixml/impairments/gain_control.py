@@ -6,6 +6,7 @@ once more. A slot begins with what is known without data: the declared norm over
 have symbols of 30 root mean squares, and four deviations of the noise.
 """
 
+import math
 from typing import Final
 
 import torch
@@ -19,7 +20,7 @@ _START_DEVIATIONS: Final = 4.0
 
 def first_level(largest_norm: float, symbols: int, deviation: torch.Tensor) -> torch.Tensor:
     """Return the outermost level of the first block, for noise of that deviation on a symbol; shape of it."""
-    of_data = largest_norm * min(1.0, _START_ROOT_MEAN_SQUARES / symbols**0.5)
+    of_data = largest_norm * min(1.0, _START_ROOT_MEAN_SQUARES / math.sqrt(symbols))
     return of_data + _START_DEVIATIONS * deviation
 
 
