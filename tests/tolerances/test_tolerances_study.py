@@ -61,7 +61,7 @@ def test_the_answers_fit_what_was_tried(found: Tolerances) -> None:
     power = next(each for each in found.found if each.ladder.key == "min_power_dbm")
     assert found.needed is not None
     assert found.needed.lowest < found.needed.median < found.needed.largest
-    assert [has.size for has in power.delivered] == [-100.0, -40.0, -20.0]
+    assert [has.size for has in power.delivered] == [-100.0, -40.0, -40.0, -20.0]
 
 
 def test_a_fall_counts_where_it_is_more_than_its_error() -> None:
