@@ -24,7 +24,7 @@ from airmixml.arrays import Doubles
 from airmixml.scenario import Air, Scenario
 from airmixml.units import dbm_to_watts
 
-_NEGLIGIBLE: Final = 1e-6  # relative error of an amplitude, -120 dB
+_NEGLIGIBLE: Final = 1e-3  # relative error of an amplitude, -60 dB: other errors of a transmitter are far larger
 _DRIVES: Final = np.geomspace(1e-4, 1e4, 40_001)  # r / A, at which slopes are looked at
 _BACKOFFS: Final = np.geomspace(1e-3, 1e6, 721)  # A^2 over the mean power of a Gaussian waveform
 _NODES: Final = 96
