@@ -13,7 +13,7 @@ import torch
 
 from airmixml.impairments.frame import Frame
 
-HEADROOM: Final = 2.0
+HEADROOM: Final = 8.0  # 18 dB: of products, a later block may have symbols several times as large
 _START_ROOT_MEAN_SQUARES: Final = 32.0
 _START_DEVIATIONS: Final = 4.0
 

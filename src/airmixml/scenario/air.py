@@ -174,7 +174,7 @@ class Air:
         0.0,
         Real(low=0, high=1e4),
         "largest level of the server's converter, in root mean squares of what it receives (0: its largest symbol); "
-        "with a causal gain, in largest symbols of earlier blocks (0: two)",
+        "with a causal gain, in largest symbols of earlier blocks (0: eight)",
     )
     adc_gain: str = key(
         "slot",
