@@ -162,8 +162,8 @@ def round_entries(seeds: int) -> list[Entry]:
         gains = "air.reciprocity_nmse_db=-40"  # a complex gain error of 1 %
         add("round trust targets", "no gain error", "trustless-mnist-rounds", target)
         add("round trust targets", "gain errors of 1 %", "trustless-mnist-rounds", target, gains)
-        campus = ("air.preset=campus", "privacy.most_absent=0.06")
-        add("round trust targets", "campus", "trustless-mnist-rounds", target, *campus, runs=1)
+        clear = ("air.preset=line-of-sight", "privacy.most_absent=0.06")
+        add("round trust targets", "line-of-sight", "trustless-mnist-rounds", target, *clear, runs=1)
         for name, change in (
             *((f"{rounds} rounds", f"learner.rounds={rounds}") for rounds in (0, 4, 8, 20, 50)),
             *((f"share {share}", f"learner.rounds_share={share}") for share in (0.5, 0.8, 0.95)),

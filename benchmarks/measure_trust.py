@@ -15,7 +15,7 @@ from measure_air import Entry, measure_all
 
 RESULTS = Path(__file__).parent / "results" / "trust.json"
 GAIN_ERRORS = {"1": (0.01, 0.003), "10": (0.1, 0.01)}  # of relative size g, for each epsilon
-CAMPUS_GAIN_ERROR = 0.43  # half of a complex error is in phase: `gain_spread` finds 0.304 there on campus
+CLEAR_GAIN_ERROR = 0.43  # half of a complex error is in phase: `gain_spread` finds 0.304 there on line-of-sight
 ABSENT = ("air.absent=0.05", "privacy.most_absent=0.06")
 
 
@@ -39,8 +39,8 @@ def entries(parts: set[str], seeds: int) -> list[Entry]:
         add("gains", "trustless-mnist", "ideal", target)
         add("local", "trustless-mnist", "ideal", target, "privacy.noise=workers")
         add("lab", "trustless-mnist", "lab", target, runs=1)
-        add("campus", "trustless-mnist", "campus", target, "privacy.most_absent=0.06", runs=1)
-        add("campus", "trustless-mnist", "ideal", target, *ABSENT, reciprocity(CAMPUS_GAIN_ERROR))
+        add("line-of-sight", "trustless-mnist", "line-of-sight", target, "privacy.most_absent=0.06", runs=1)
+        add("line-of-sight", "trustless-mnist", "ideal", target, *ABSENT, reciprocity(CLEAR_GAIN_ERROR))
     for absent in (0.0, 0.01, 0.05, 0.2):
         for most in {0.0, 0.0 if not absent else absent + 0.01}:
             changes = (f"air.absent={absent}", f"privacy.most_absent={most}", reciprocity(0.01))
@@ -55,11 +55,11 @@ def entries(parts: set[str], seeds: int) -> list[Entry]:
             reciprocity(0.01),
         )
     for preset in ("trustless-iris", "trustless-digits"):
-        for air in ("ideal", "lab", "campus"):
-            absent = ("privacy.most_absent=0.1",) if air == "campus" else ()
+        for air in ("ideal", "lab", "line-of-sight"):
+            absent = ("privacy.most_absent=0.1",) if air == "line-of-sight" else ()
             add("small", preset, air, *absent, runs=10)
     return sorted(found, key=lambda entry: entry.seed)
 
 
 if __name__ == "__main__":
-    measure_all(__doc__, "gains,local,absent,colluders,campus,lab,small", entries, RESULTS)
+    measure_all(__doc__, "gains,local,absent,colluders,line-of-sight,lab,small", entries, RESULTS)

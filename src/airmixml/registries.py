@@ -319,6 +319,7 @@ IMPAIRMENTS: Final = Registry(
         "late-workers": "airmixml.impairments.presence:LateWorkers",
         "timing-slope": "airmixml.impairments.timing:TimingSlope",
         "silent-clusters": "airmixml.impairments.echoes:SilentClusters",
+        "silent-fades": "airmixml.impairments.renewal:SilentFades",
     },
 )
 """What an air does to a signal."""

@@ -156,7 +156,7 @@ def test_too_little_noise_is_found_on_an_imperfect_air() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("air", ["lab", "campus", "low-cost"])
+@pytest.mark.parametrize("air", ["lab", "line-of-sight", "low-cost"])
 @pytest.mark.parametrize("adversary", ["server", "release"])
 def test_presets_on_every_air(air: str, adversary: str, audited: Audited) -> None:
     for preset in ("paper-iris", "private-iris"):

@@ -217,7 +217,7 @@ def test_sums_are_hidden_by_what_workers_bring(
 
 def test_a_server_on_an_imperfect_air(audited: Audited, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(noise_check, "_ENOUGH_NUMBERS", 900)
-    audit = audited("trustless-iris", *FEW, "air.preset=campus", adversary="server")
+    audit = audited("trustless-iris", *FEW, "air.preset=line-of-sight", adversary="server")
     assert not audit.caught
     assert (audit.noise_check.deviation or 0.0) > 1.0  # it hears sums: more hides a worker than the claim rests on
 

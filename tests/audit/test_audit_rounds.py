@@ -25,7 +25,7 @@ ALONE = (*ROUNDS, "workers.sends=gradients", "learner.rounds=0", "radio.slots=4"
 MASKED = ("trustless-digits-rounds", "privacy.epsilon=1")
 HIDDEN = (*ROUNDS, "workers.count=379", "radio.scheduled=100", "privacy.adversary=release", "privacy.accountant=rdp")
 FEW_DIGITS = ("workers.count=50", "radio.scheduled=50", "learner.rounds=3", "privacy.epsilon=5")
-IMPERFECT = (*MASKED, *FEW_DIGITS, "privacy.noise=receiver", "privacy.adversary=server", "air.preset=campus")
+IMPERFECT = (*MASKED, *FEW_DIGITS, "privacy.noise=receiver", "privacy.adversary=server", "air.preset=line-of-sight")
 
 
 def claimed(audit: Audit) -> float:

@@ -46,30 +46,30 @@ def test_an_air_is_shown_with_what_its_file_says(airmix: Airmix, name: str) -> N
 
 
 def test_notes_stand_above_their_keys(airmix: Airmix) -> None:
-    lines = airmix("show", "--air", "campus").stdout.splitlines()
+    lines = airmix("show", "--air", "line-of-sight").stdout.splitlines()
     place = next(place for place, line in enumerate(lines) if line.startswith("absent = 0.05"))
     assert lines[place - 1].startswith("# one worker in twenty")
 
 
 def test_a_preset_on_an_air(airmix: Airmix) -> None:
-    shown = airmix("show", "private-iris", "--air", "campus")
-    assert Scenario.from_toml(shown.stdout) == Scenario.preset("private-iris").on_air("campus")
-    table = strict(airmix("show", "private-iris", "--air", "campus", "--json").stdout)
-    assert table["air"]["preset"] == "campus"
+    shown = airmix("show", "private-iris", "--air", "line-of-sight")
+    assert Scenario.from_toml(shown.stdout) == Scenario.preset("private-iris").on_air("line-of-sight")
+    table = strict(airmix("show", "private-iris", "--air", "line-of-sight", "--json").stdout)
+    assert table["air"]["preset"] == "line-of-sight"
     assert table["air"]["truncation_db"] is None
 
 
 def test_a_run_names_its_air(airmix: Airmix, tmp_path: Path) -> None:
-    air = ("--air", "campus", "--set", "air.absent=0.25", "--out", "here")
+    air = ("--air", "line-of-sight", "--set", "air.absent=0.25", "--out", "here")
     done = airmix(*DIGITS, *air, columns=200)
     assert done.returncode == 0, done.stderr
-    assert "digits on campus with absent = 0.25, seed 0" in done.stdout
-    assert "campus: phase_error_radians = " in done.stdout
+    assert "digits on line-of-sight with absent = 0.25, seed 0" in done.stdout
+    assert "line-of-sight: phase_error_radians = " in done.stdout
     metrics = strict((tmp_path / "here" / "metrics.json").read_text())
-    wanted = {**tomllib.loads((Path(__file__).parents[2] / "src/airmixml/airs/campus.toml").read_text())}
+    wanted = {**tomllib.loads((Path(__file__).parents[2] / "src/airmixml/airs/line-of-sight.toml").read_text())}
     defaults = vars(Air())
     changed = {key: value for key, value in wanted.items() if value != defaults[key]}
-    assert metrics["air"] == {"preset": "campus", **changed, "absent": 0.25}
+    assert metrics["air"] == {"preset": "line-of-sight", **changed, "absent": 0.25}
     assert Scenario.load(tmp_path / "here" / "scenario.toml").air.absent == 0.25
 
 
@@ -81,13 +81,13 @@ def test_the_ideal_air_is_not_mentioned(airmix: Airmix) -> None:
 
 @pytest.mark.long
 def test_other_commands_take_and_name_it(airmix: Airmix) -> None:
-    iris = ("--preset", "private-iris", "--air", "campus", "--json")
+    iris = ("--preset", "private-iris", "--air", "line-of-sight", "--json")
     for command in (("account", "--no-picture"), ("plan", "--no-picture"), ("compare", "--methods", "raw")):
         done = airmix(command[0], *iris, *command[1:])
         assert done.returncode == 0, done.stderr
-        assert strict(done.stdout)["air"]["preset"] == "campus"
+        assert strict(done.stdout)["air"]["preset"] == "line-of-sight"
     swept = strict(airmix("sweep", *iris, "--grid", "air.absent=0,0.5", "--jobs", "1").stdout)
-    assert swept["scenario"]["air"]["preset"] == swept["air"]["preset"] == "campus"
+    assert swept["scenario"]["air"]["preset"] == swept["air"]["preset"] == "line-of-sight"
     assert [cell["values"] for cell in swept["cells"]] == [{"air.absent": 0.0}, {"air.absent": 0.5}]
 
 
@@ -104,16 +104,16 @@ def test_a_sweep_over_airs_has_all_their_keys(airmix: Airmix, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (("--air", "campu"), "--air 'campu': there is none of that name; did you mean campus?"),
-        (("--air", "lab", "--air", "campus"), "--air: given 2 times"),
-        (("--air", "lab", "--set", "air.preset=campus"), "--air lab and --set air.preset: both choose the air"),
+        (("--air", "line-of-sigh"), "--air 'line-of-sigh': there is none of that name; did you mean line-of-sight?"),
+        (("--air", "lab", "--air", "line-of-sight"), "--air: given 2 times"),
+        (("--air", "lab", "--set", "air.preset=line-of-sight"), "--air lab and --set air.preset: both choose the air"),
         (("--set", "air.preset=low-cots"), "air.preset = 'low-cots': must be one of"),
         (("--set", "air.absend=0.1"), "air.absend: unknown key; did you mean air.absent?"),
         (("--set", "air.absent=nan"), "air.absent = nan: must be a number"),
         (("--set", "air.min_power_dbm=nan"), "air.min_power_dbm = nan: must be a number"),
         (("--set", "air.roll_off=1.5"), "air.roll_off = 1.5: must be a number of at least 0.05 and of at most 1"),
         (("--set", "air.pilot_symbols=80", "--set", "air.resync_seconds=1e-4"), "no symbol is left for data"),
-        (("--air", "campus", "--set", "air.guard_symbols=1000"), "no symbol is left for data"),
+        (("--air", "line-of-sight", "--set", "air.guard_symbols=1000"), "no symbol is left for data"),
         (("--set", "air.also=nothing"), "air.also"),
     ],
 )
@@ -158,5 +158,5 @@ def test_tolerances(airmix: Airmix, tmp_path: Path) -> None:
     assert by_key["air.absent"]["privacy"] is None
     # 1 % of epsilon 5: an epsilon of 5.05 has d epsilon / d ln(mu) of about 9, so 0.01 dB in amplitude are too much.
     assert noise["privacy"]["missed"] == 0.1
-    assert noise["delivered"]["campus"]["target_kept"] is False
-    assert noise["delivered"]["campus"]["ok"] is False
+    assert noise["delivered"]["line-of-sight"]["target_kept"] is False
+    assert noise["delivered"]["line-of-sight"]["ok"] is False

@@ -95,10 +95,10 @@ def test_gradients_of_inputs_without_a_bounded_norm_are_those_of_clipped_inputs(
 
 
 def test_federated_learning_is_simulated_on_the_scenarios_air(tmp_path: Path) -> None:
-    campus = IRIS.on_air("campus")
+    clear = IRIS.on_air("line-of-sight")
     names = ("airmix-rounds", "federated-50")
-    assert all(made(name, campus).air == campus.air for name in names)
-    found = compare_methods(campus, load_methods("federated-50"), out=tmp_path)
+    assert all(made(name, clear).air == clear.air for name in names)
+    found = compare_methods(clear, load_methods("federated-50"), out=tmp_path)
     ideal = run("federated-50", IRIS)
     assert found.rows[0].first.uplink_symbols > ideal.uplink_symbols  # pilots and guards
     assert "ideal air" not in (found.rows[0].about or "")

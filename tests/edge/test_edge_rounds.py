@@ -68,7 +68,7 @@ def test_all_slots_together_keep_the_target_by_hand() -> None:
     "changes",
     [
         (),
-        ("air.preset=campus",),
+        ("air.preset=line-of-sight",),
         ("privacy.adversary=everyone", "privacy.noise=masked", "workers.centre=public"),
         ("privacy.adversary=everyone", "privacy.noise=masked", "privacy.arithmetic=integers", "workers.centre=public"),
         ("privacy.adversary=eavesdropper", "workers.centre=public"),

@@ -132,7 +132,7 @@ def test_the_target_holds_for_every_worker_on_any_air(air: dict[str, float], adj
     assert max(tally.design.received_watts) <= max(planned.received_watts) * 1.0024  # steps of 0.01 dB, rounded up
 
 
-@pytest.mark.parametrize("air", ["lab", "campus", "low-cost"])
+@pytest.mark.parametrize("air", ["lab", "line-of-sight", "low-cost"])
 @pytest.mark.parametrize("name", ["paper-iris", "private-iris"])
 def test_presets_keep_their_target_for_every_worker_on_every_air(name: str, air: str) -> None:
     preset = Scenario.preset(name).on_air(air)

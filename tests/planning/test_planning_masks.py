@@ -38,7 +38,7 @@ def planned_variance(scenario: Scenario) -> float:
         ("ideal", ("radio.fading=rayleigh", "air.truncation_db=-10"), 0.25),
         ("ideal", ("radio.fading=rician", "radio.rician_k=3", "air.truncation_db=-8"), 0.25),
         ("lab", (), 0.15),
-        ("campus", (), 0.3),
+        ("line-of-sight", (), 0.3),
     ],
 )
 def test_the_noise_in_the_sum_is_that_of_runs(air: str, changes: tuple[str, ...], within: float) -> None:

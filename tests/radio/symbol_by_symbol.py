@@ -16,7 +16,7 @@ from scipy.special import j0
 
 from airmixml.arrays import Doubles
 from airmixml.impairments.frame import Frame, frame_of
-from airmixml.impairments.gains import draw_gains
+from airmixml.impairments.gains import SeatDraws, draw_gains
 from airmixml.impairments.noise_floor import true_noise_watts
 from airmixml.impairments.timing import draw_offsets, smears
 from airmixml.radio.draws import AirSetting, SlotTensors
@@ -24,6 +24,7 @@ from airmixml.radio.masking import Masking, masking_of
 from airmixml.scenario import Air, Scenario
 from airmixml.scenario.waveform import SYMBOLS_PER_SECOND, raised_cosine
 from airmixml.units import dbm_to_watts
+from airmixml.workers import declared_bounds
 
 Complex = NDArray[np.complex128]
 
@@ -59,6 +60,8 @@ def receive_symbol_by_symbol(
     vectors = np.clip(_rounded_to_own_peak(vectors, air.dac_bits), -limits[:, :, None], limits[:, :, None])
     pilot_amplitude = np.sqrt(setting.pilot_energy / frame.pilot_count / air.pilot_symbols)
     of_pilots = np.minimum(1.0, limits / (pilot_amplitude or 1.0))
+    vectors = _amplified(vectors, drawn.power_watts.numpy()[:, :, None], air) + _carriers(setting, seats)
+    of_pilots = _amplified(of_pilots * pilot_amplitude, drawn.power_watts.numpy(), air) / (pilot_amplitude or 1.0)
     noise_watts = true_noise_watts(scenario)
     by_poisson = scenario.radio.schedule == "poisson"  # which has no pilots
     pilots = [np.flatnonzero(np.array(frame.pilots) == pilot) for pilot in range(frame.pilot_count)]
@@ -162,6 +165,24 @@ def _rounded_to_own_peak(vectors: Doubles, bits: int) -> Doubles:
         return vectors
     step = np.abs(vectors).max(axis=-1, keepdims=True) / (2 ** (bits - 1) - 1)
     return np.asarray(np.round(vectors / step) * step)
+
+
+def _amplified(symbols: Doubles, power_watts: Doubles, air: Air) -> Complex:
+    """Return r / (1 + (r / A)^(2p))^(1 / (2p)), turned by up to so many degrees in saturation; any shape."""
+    if math.isinf(air.amplifier_saturation_dbm):
+        return symbols.astype(np.complex128)
+    twice = 2.0 * air.amplifier_smoothness
+    drive = np.abs(symbols) * np.sqrt(power_watts / dbm_to_watts(air.amplifier_saturation_dbm))
+    phase = np.deg2rad(air.amplifier_turn_degrees) * drive**2 / (1.0 + drive**2)
+    return np.asarray(symbols * (1.0 + drive**twice) ** (-1.0 / twice) * np.exp(1j * phase))
+
+
+def _carriers(setting: AirSetting, seats: SeatDraws) -> Complex:
+    """Return the carrier that each worker leaks, the same in every symbol; slots x scheduled x 1."""
+    scenario, signal = setting.scenario, setting.signal
+    mean_square = signal.largest_squared_norm(declared_bounds(scenario.workers, signal.features)[0]) / signal.symbols
+    size = np.sqrt(10.0 ** (scenario.air.carrier_leakage_db / 10.0) * mean_square)
+    return np.asarray(size * np.exp(2j * np.pi * seats.uniforms("carrier-leakage").numpy()))
 
 
 def _converted(received: Complex, air: Air) -> Complex:

@@ -34,6 +34,13 @@ AIRS = {
     "receiver": ("air.adc_bits=7", "air.phase_error_radians=0.3"),
     "receiver, short range": ("air.adc_bits=8", "air.adc_range=1.5", "air.amplitude_error_db=1"),
     "antennas": ("air.antennas=3", "radio.fading=rayleigh", "air.truncation_db=-6", "air.phase_error_radians=0.3"),
+    "fading, renewed": (
+        *("radio.fading=rayleigh", "air.truncation_db=-3", "air.speed_metres_per_second=2000"),
+        *("air.coherence_share=0.3", "air.fading_renewal=coherence", "air.antennas=3"),
+    ),
+    "interference": ("air.interference_dbm=-97",),
+    "carrier": ("air.carrier_leakage_db=-6", "air.phase_error_radians=0.3", "air.resync_seconds=1e-5"),
+    "amplifier": ("air.amplifier_saturation_dbm=-6", "air.amplifier_turn_degrees=40", "air.phase_error_radians=0.3"),
     "ofdm": ("air.waveform=ofdm", "air.subcarriers=8", "air.cluster_subcarriers=4", "air.phase_error_radians=0.4"),
     "ofdm, timing": (
         *("air.waveform=ofdm", "air.subcarriers=8", "air.cluster_subcarriers=2", "air.cyclic_prefix=0.2"),
@@ -168,6 +175,7 @@ def test_both_paths_have_the_same_distribution(air: str, moments: bool) -> None:
 
 # How far the fast path may be off where both have the same draws: what pieces, subcarriers and pulses leave out.
 HELD = {
+    "fading, renewed": 0.2,
     "frequency": 0.1,
     "resync": 0.1,
     "late": 0.35,
@@ -175,7 +183,8 @@ HELD = {
     "all, ofdm": 0.12,
     "all": 0.25,
 }
-PER_PIECE = ("phase noise", "speed")  # drawn for the pieces of a block, so that no two layouts share them
+# Drawn for the pieces of a block, so that no two layouts share them, or noise itself.
+PER_PIECE = ("phase noise", "speed", "interference")
 
 
 @pytest.mark.parametrize("air", [name for name in AIRS if name not in PER_PIECE])

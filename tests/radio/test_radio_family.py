@@ -253,7 +253,7 @@ def test_integers_share_draws_with_nothing_else() -> None:
     assert len({draws_key(each) for each in (real, whole, whole.with_overrides("privacy.epsilon=2"))}) == 3
 
 
-@pytest.mark.parametrize("change", ["air.absent=0.1", "air.phase_error_radians=0.1", "air.preset=campus"])
+@pytest.mark.parametrize("change", ["air.absent=0.1", "air.phase_error_radians=0.1", "air.preset=line-of-sight"])
 def test_an_air_decides_the_draws_and_so_do_power_and_target_on_it(change: str) -> None:
     (base,) = family_of(powers=[()])
     aired = base.with_overrides(change)

@@ -62,7 +62,7 @@ def test_its_power_leaves_room_for_the_bound_on_gains(adjacency: str) -> None:
     assert wide.seconds == pytest.approx((4 + 1) / 794e3)
 
 
-@pytest.mark.parametrize("air", ["lab", "campus", "low-cost"])
+@pytest.mark.parametrize("air", ["lab", "line-of-sight", "low-cost"])
 @pytest.mark.parametrize("centre", ["private", "refined"])
 def test_the_target_holds_for_every_worker_with_the_mean(air: str, centre: str) -> None:
     scenario = BASE.with_overrides("privacy.epsilon=5", f"workers.centre={centre}").on_air(air)

@@ -192,7 +192,7 @@ def test_too_few_bits_are_refused_with_the_least_that_do() -> None:
     ("override", "message"),
     [
         ('privacy.noise="receiver"', r'privacy\.noise = "receiver"'),
-        ('air.preset="campus"', "needs the ideal air"),
+        ('air.preset="line-of-sight"', "needs the ideal air"),
         ('mixing.policy="dirmix"', r'mixing\.policy = "dirmix": must be "equalmix"'),
         ("workers.bits=4", r"workers\.bits = 4: must be 0"),
         ('privacy.accountant="pld"', r"privacy\.accountant"),

@@ -136,7 +136,7 @@ def test_energy_is_that_of_signal_noise_and_masks() -> None:
         (("radio.schedule=poisson",), "radio.schedule"),
         (("mixing.power=max",), "mixing.power"),
         (("workers.centre=private",), "workers.centre"),
-        (("air.antennas=2",), "air.antennas"),
+        (("air.peak_power_dbm=20",), "air.peak_power_dbm"),
         (("radio.fading=rayleigh",), "radio.fading"),
         (("air.waveform=ofdm",), "air.waveform"),
         (("privacy.noise=workers", "privacy.most_absent=0.1"), "privacy.most_absent"),

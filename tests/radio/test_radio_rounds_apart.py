@@ -34,7 +34,7 @@ def test_no_round_has_noise_of_the_moments(protected: bool) -> None:
         assert np.isin(noise, moments).mean() < 0.1
 
 
-@pytest.mark.parametrize("air", ["ideal", "campus", "low-cost"])
+@pytest.mark.parametrize("air", ["ideal", "line-of-sight", "low-cost"])
 def test_a_fixed_power_is_planned_as_it_is_sent(air: str) -> None:
     scenario = with_rounds(
         "private-mnist-rounds", "mixing.power=fixed", "mixing.power_scale_watts=1e-10", f"air.preset={air}"

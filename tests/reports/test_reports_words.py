@@ -94,7 +94,7 @@ def test_trust_follows_the_scenario() -> None:
 
 
 @pytest.mark.parametrize(
-    "changes", [(), ("learner.epochs=7", "seed=3"), ("learner.hidden_units=[4,5]", "air.preset=campus"),
+    "changes", [(), ("learner.epochs=7", "seed=3"), ("learner.hidden_units=[4,5]", "air.preset=line-of-sight"),
                 ("workers.input_lower=[0.5]", "workers.input_upper=[9.0]")]
 )  # fmt: skip
 def test_the_command_of_a_scenario_is_that_scenario(changes: tuple[str, ...]) -> None:
@@ -117,7 +117,7 @@ def test_what_was_typed_leaves_out_where_results_went(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("preset", ["paper-iris", "trustless-digits", "private-mnist"])
 def test_a_scenario_is_read_back_from_json(preset: str) -> None:
-    scenario = Scenario.preset(preset).with_overrides("air.preset=campus")
+    scenario = Scenario.preset(preset).with_overrides("air.preset=line-of-sight")
     assert Scenario.from_json(scenario.to_json()) == scenario
     assert len(flat(scenario)) > 80
 

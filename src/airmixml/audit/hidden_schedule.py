@@ -33,7 +33,7 @@ from airmixml.audit.trials import Bench, SlotKind, Trials, noise_source, shares_
 from airmixml.impairments.frame import frame_of
 from airmixml.output.numbers import plural
 from airmixml.radio.draws import AirSetting, SlotTensors, draw_slots
-from airmixml.radio.path_loss import path_gain
+from airmixml.radio.path_loss import worker_path_gain
 from airmixml.radio.reception import receive_mixtures
 from airmixml.radio.system import round_length_of
 from airmixml.radio.tally import placed_distances
@@ -264,7 +264,7 @@ class _Runs:
         base, fault = self.kind.air.scenario, self.fault
         noise_watts = stated_noise_watts(base)
         scenario = base.with_seed(base.seed + run)
-        gain = path_gain(placed_distances(scenario), base.radio.path_loss_exponent, base.radio.unit_path_loss_db)
+        gain = worker_path_gain(scenario, placed_distances(scenario))
         kind = replace(self.kind, air=replace(self.kind.air, scenario=scenario, worker_path_gain=gain))
         column = np.full(scenario.workers.count, -1)
         column[:canaries] = np.arange(canaries)

@@ -19,6 +19,7 @@ from airmixml.impairments.fading_floor import fades, largest_ratio, weakest_fadi
 from airmixml.impairments.frame import Frame
 from airmixml.impairments.gain_laws import GaussianError
 from airmixml.impairments.gains import Impairment, SeatDraws
+from airmixml.impairments.renewal import magnitudes
 from airmixml.scenario import Scenario
 
 _FIRST_ZERO: Final = 2.404825557695773  # of J_0
@@ -67,15 +68,16 @@ class Doppler(Impairment):
         normals = draws.complex_normals("doppler", each * len(blocks)).reshape(*draws.workers.shape, len(blocks), each)
         # All blocks but the last are laid out alike.
         gains = [_moved(normals[:, :, :-1], moves[0]), _moved(normals[:, :, -1:], moves[-1])]
-        fading = draws.magnitude / draws.path_gain
-        moved = torch.cat(gains, dim=2).mul_((math.sqrt(1.0 / (1.0 + self.direct)) / fading)[:, :, None])
+        fading = magnitudes(self.scenario, draws) / draws.path_gain[:, :, None]
+        fading = fading if fading.shape[2] == 1 else draws.by_block(fading)
+        moved = torch.cat(gains, dim=2).mul_(math.sqrt(1.0 / (1.0 + self.direct)) / fading)
         kept = torch.from_numpy(j0(2.0 * math.pi * self.doppler_hz * np.array(frame.seconds))).to(device)
         if not self.direct:
             return moved.add_(kept)
         amplitude = math.sqrt(self.direct / (1.0 + self.direct))
         turn = 2.0 * (1.0 + self.direct) * amplitude * fading
         filled_up = amplitude / fading * torch.special.i1e(turn) / torch.special.i0e(turn)
-        return moved.add_(kept).add_(filled_up[:, :, None] * (1.0 - kept))
+        return moved.add_(kept).add_(filled_up * (1.0 - kept))
 
     def angle(self, draws: SeatDraws) -> torch.Tensor | None:
         """Draw the direction of the one path that there is without fading; slots x scheduled x pieces."""

@@ -11,6 +11,8 @@ from airmixml.impairments.fading_floor import fades, largest_ratio, weakest_fadi
 from airmixml.impairments.frame import Frame
 from airmixml.impairments.gain_laws import GaussianError
 from airmixml.impairments.gains import Impairment, SeatDraws
+from airmixml.impairments.renewal import magnitudes
+from airmixml.impairments.shadowing import deepest_shadow
 from airmixml.scenario import Scenario
 from airmixml.units import db_to_ratio, dbm_to_watts
 
@@ -48,6 +50,7 @@ class EstimationError(Impairment):
         workers, radio = scenario.workers, scenario.radio
         farthest_metres = max(workers.side_metres / math.sqrt(2.0), workers.min_distance_metres)
         weakest = db_to_ratio(radio.unit_path_loss_db) * farthest_metres**-radio.path_loss_exponent
+        weakest *= deepest_shadow(scenario)
         return cls(scenario=scenario, nmse=1.0 / (1.0 + snr * weakest), snr_without_path=snr)
 
     @property
@@ -74,11 +77,11 @@ class EstimationError(Impairment):
         return draws.by_block(torch.atan2(across, along.add_(1.0)))
 
     def _deviation(self, draws: SeatDraws) -> torch.Tensor:
-        """Return that of e / h_hat; slots x scheduled x 1."""
-        path, nmse = draws.path_gain, torch.as_tensor(self.nmse)
+        """Return that of e / h_hat; slots x scheduled x blocks, or x 1."""
+        path, nmse = draws.path_gain[:, :, None], torch.as_tensor(self.nmse)
         if self.follows_worker:
             nmse = 1.0 / (1.0 + self.snr_without_path * path.square())
-        return (nmse.sqrt() * path / draws.magnitude)[:, :, None]
+        return nmse.sqrt() * path / magnitudes(self.scenario, draws)
 
     def _gains_on_clusters(self, echoes: Echoes, draws: SeatDraws) -> torch.Tensor:
         """Draw g where every cluster of subcarriers has a channel and an estimate of its own."""

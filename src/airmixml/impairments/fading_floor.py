@@ -16,6 +16,11 @@ def fades(scenario: Scenario) -> bool:
     return radio.fading == "rayleigh" or (radio.fading == "rician" and math.isfinite(radio.rician_k))
 
 
+def renews(scenario: Scenario) -> bool:
+    """Return whether fading is drawn anew within a slot, after every coherence time."""
+    return fades(scenario) and scenario.air.blocks_per_fading > 0
+
+
 def weakest_fading(scenario: Scenario) -> float:
     """Return the least power of a sender's channel over its mean, 1 without fading, 0 without ``air.truncation_db``."""
     if not fades(scenario):
@@ -26,11 +31,13 @@ def weakest_fading(scenario: Scenario) -> float:
 def silent_share(scenario: Scenario) -> float:
     """Return the share of the scheduled workers that do not send: absent, or in a fade below ``air.truncation_db``.
 
+    Where fading is renewed within a slot, a fade silences a part of it alone, which is a gain of 0 and not an absence.
+
     abs(h)^2 is exponential under Rayleigh fading. Under Rician fading 2 (K + 1) abs(h)^2 is noncentral chi-square with
     two degrees of freedom and noncentrality 2 K.
     """
     in_fade, floor = 0.0, weakest_fading(scenario)
-    if fades(scenario) and floor > 0.0:
+    if fades(scenario) and floor > 0.0 and not renews(scenario):
         from scipy.special import chndtr  # here: it takes a while to import
 
         direct = scenario.radio.rician_k if scenario.radio.fading == "rician" else 0.0

@@ -132,7 +132,7 @@ def frame_of(air: Air, symbols: int, *, piece_symbols: int = 0) -> Frame:
     if air.waveform == "ofdm":
         return _ofdm_frame(air, symbols, held=not piece_symbols)
     overhead, of_pilots = air.block_overhead_symbols, air.estimation_pilots + air.pilot_symbols / 2.0
-    before = overhead - air.guard_symbols - air.ringing_symbols
+    before = overhead - air.silence_symbols - air.ringing_symbols
     fitting = air.block_seconds * SYMBOLS_PER_SECOND
     per_block = symbols if math.isinf(fitting) else min(symbols, int(fitting) - overhead)
     block_count = -(-symbols // per_block)

@@ -1,7 +1,8 @@
-"""The noise of the server's receiver where it is known only within so many dB.
+"""The noise of the server's receiver where it is known only within so many dB, and other transmitters' interference.
 
 Statements, calibration and ledgers assume the lowest (``assumed_noise_watts``); learners measure it. What it really is
-no server knows: a run draws it once, uniform in dB.
+no server knows: a run draws it once, uniform in dB. Interference comes on top. It disturbs learners like noise, and
+protects nobody: a server may know what others send, and take it off.
 """
 
 from functools import lru_cache
@@ -15,8 +16,13 @@ _CHAPTER: Final = 1
 
 
 def true_noise_watts(scenario: Scenario) -> float:
-    """Return the noise power per complex symbol of this run, within ``air.noise_uncertainty_db`` of the nominal."""
-    return _drawn(scenario.radio.noise_dbm, scenario.air.noise_uncertainty_db, scenario.seed)
+    """Return the noise power per complex symbol of this run, within ``air.noise_uncertainty_db`` of the nominal.
+
+    With that of interference, which the receiver cannot tell from it.
+    """
+    return _drawn(scenario.radio.noise_dbm, scenario.air.noise_uncertainty_db, scenario.seed) + dbm_to_watts(
+        scenario.air.interference_dbm
+    )
 
 
 @lru_cache(maxsize=256)

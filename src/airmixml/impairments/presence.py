@@ -53,9 +53,9 @@ def possible_power(scenario: Scenario, power_watts: torch.Tensor, radiated_share
     """Return the power that each worker sends with instead of P: the next on the grid at or below it, or 0.
 
     The grid is P_max less whole steps of ``air.power_step_db``. What a transmitter radiates on average over a slot must
-    be at least ``air.min_power_dbm``; that is P times ``radiated_share``, since P is the power of a symbol of amplitude
-    1 and symbols may be known to be smaller. All follow from declared norms: nobody's data decide who is silent.
-    Powers are of any shape.
+    be at least ``air.min_power_dbm``, less attenuators. That is P times ``radiated_share``, since P is the power of a
+    symbol of amplitude 1 and symbols may be known to be smaller. All follow from declared norms: nobody's data decide
+    who is silent. Powers are of any shape.
     """
     air, limit_watts = scenario.air, dbm_to_watts(scenario.radio.max_power_dbm)
     possible = power_watts
@@ -64,7 +64,7 @@ def possible_power(scenario: Scenario, power_watts: torch.Tensor, radiated_share
         # A hair less than a whole number of steps is rounding.
         steps = torch.ceil(torch.log(limit_watts / power_watts) / math.log(step) - 1e-9)
         possible = torch.minimum(limit_watts * step**-steps, power_watts)
-    return possible * (possible * radiated_share >= dbm_to_watts(air.min_power_dbm))
+    return possible * (possible * radiated_share >= dbm_to_watts(air.lowest_power_dbm))
 
 
 @dataclass(frozen=True)

@@ -68,6 +68,7 @@ class Plan:
     # than its order of magnitude.
     energy_joules: float = math.nan
     worker_energy_joules: float = math.nan  # expected, of one worker
+    attenuation_db: float = math.nan  # of the median worker that sends, whose transmitter cannot send as softly itself
     limited_share: float = math.nan  # share of the rehearsed slots in which the power limit lowered beta
     snr_inputs_db: float = math.nan  # expected, of the inputs of a mixture, or of their products (``ExpectedSignal``)
     contrast_db: float = math.nan  # expected SNR of what differs between samples; of samples alone
@@ -158,7 +159,7 @@ def make_plan(
     drawn = draw_slots(setting, range(scenario.radio.slots)[:_REHEARSED_SLOTS])
     draws = drawn.numpy()
     round_joules, round_watts, round_limited = _in_rounds(sizing)
-    joules = energy_joules(sizing, draws.power_watts.sum(axis=1)) + round_joules
+    joules = energy_joules(sizing, draws.power_watts.sum(axis=1)) + round_joules + sizing.system.acquisition_joules
     averaged = input_dim - (1 if scenario.workers.constant else 0)
     mean_slot = plan_centring(scenario, averaged, sizing.distance_metres)
     joules += 0.0 if mean_slot is None else float(mean_slot.energy_joules.sum())
@@ -206,6 +207,7 @@ def make_plan(
         power_dbm=_power_dbm(scenario, sending),
         energy_joules=joules,
         worker_energy_joules=joules / scenario.workers.count,
+        attenuation_db=_attenuation_db(scenario, setting.radiated_share * draws.power_watts[draws.ratios > 0.0]),
         limited_share=limited_share,
         snr_inputs_db=snr_db(scenario, beta, expected.of_inputs(draws.ratios)) if single_rows else math.nan,
         contrast_db=snr_db(scenario, beta, moments.contrast(draws.ratios)) if samples else math.nan,
@@ -317,6 +319,14 @@ def _power_dbm(scenario: Scenario, sent_watts: Doubles) -> TransmitPower:
     )
 
 
+def _attenuation_db(scenario: Scenario, radiated_watts: Doubles) -> float:
+    """Return how far below ``air.min_power_dbm`` the median worker sends on average over a slot; nan: not below it."""
+    if math.isinf(scenario.air.min_power_dbm) or not len(radiated_watts):
+        return math.nan
+    below = scenario.air.min_power_dbm - float(watts_to_dbm(np.median(radiated_watts)))
+    return below if below > 0.0 else math.nan
+
+
 def _with_real_numbers(scenario: Scenario) -> Scenario:
     """Return the same scenario whose workers send real numbers in Gaussian noise, on the ideal air."""
     return replace(
@@ -345,6 +355,7 @@ def _with_integers(real: Plan, sizing: Sizing, held_dim: int | None) -> Plan:
         return real
     sent_watts = system.link.planned_watts(scenario, received_watts, sizing.path_gain**2)
     joules = _joules_of_integers(system, sizing.path_gain**2)
+    joules += sizing.system.acquisition_joules
     real_noise = expected_noise(_with_real_numbers(scenario)).total_watts / 2.0 / real.power_scale_watts
     present = (1.0 - scenario.met.air.absent) * (1.0 - system.link.lost_share(system))
     better_db = float(ratio_to_db(real_noise / (sums.mixture_variance / present)))

@@ -149,6 +149,9 @@ def _power(plain: Plain, scenario: Scenario, dimensions: tuple[int, int] | None)
         ("power", f"{power['median']:.1f} dBm median, {power['largest']:.1f} largest, limit {power['limit']:g}"),
         ("energy", f"{joules(plain['energy_joules'])} in total, {joules(plain['worker_energy_joules'])} per worker"),
     ]
+    if "attenuation_db" in plain:
+        lowest = f"a transmitter sends {scenario.air.min_power_dbm:g} dBm at least"
+        rows.append(("attenuators", f"{plain['attenuation_db']:.0f} dB before the median worker's antenna: {lowest}"))
     if "air_seconds" in plain:
         rows.append(("air time", duration(plain["air_seconds"])))
     rows += link_rows(plain["link"]) if "link" in plain else []
@@ -162,10 +165,8 @@ def _power(plain: Plain, scenario: Scenario, dimensions: tuple[int, int] | None)
         rows.append(("contrast", f"{plain['contrast_db']:.1f} dB: the same for what differs between samples"))
     if "frame" in plain:
         rows.append(("air", _frame_cell(plain["frame"], scenario)))
-    if plain.get("receiver"):
-        rows.append(("receiver", plain["receiver"]))
-    if "row_copies" in plain:
-        rows.append(_of_a_row(plain, scenario))
+    rows += [("receiver", plain["receiver"])] if plain.get("receiver") else []
+    rows += [_of_a_row(plain, scenario)] if "row_copies" in plain else []
     if workers.several_rows and dimensions is not None:
         rows.append(("rows_bound", _rows_bound(plain["noise_multiplier"], scenario, dimensions)))
     yield _facts("What it costs", rows)

@@ -14,7 +14,7 @@ import torch
 from airmixml.arrays import Doubles
 from airmixml.impairments.frame import frame_of
 from airmixml.impairments.gains import SeatDraws, draw_gains
-from airmixml.radio.path_loss import path_gain
+from airmixml.radio.path_loss import path_gain, worker_path_gain
 from airmixml.radio.system import System
 from airmixml.radio.tally import placed_distances
 from airmixml.randomness.slot_words import slot_words
@@ -57,8 +57,7 @@ class Sizing:
     @cached_property
     def path_gain(self) -> Doubles:
         """Amplitude gain of every worker's path; shape workers."""
-        radio = self.scenario.radio
-        return path_gain(self.distance_metres, radio.path_loss_exponent, radio.unit_path_loss_db)
+        return worker_path_gain(self.scenario, self.distance_metres)
 
     @cached_property
     def distance_metres(self) -> Doubles:

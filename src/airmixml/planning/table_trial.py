@@ -20,7 +20,7 @@ from airmixml.edge.rounds import descend
 from airmixml.planning.synthetic_tables import SyntheticTable
 from airmixml.radio.centring import plan_centring
 from airmixml.radio.expected_noise import expected_noise
-from airmixml.radio.path_loss import path_gain
+from airmixml.radio.path_loss import worker_path_gain
 from airmixml.radio.power_calibration import private_received_watts
 from airmixml.radio.senders import pack_symmetric
 from airmixml.radio.system import System
@@ -46,7 +46,7 @@ class NoisyDesign:
     def of(cls, scenario: Scenario, inputs: int, classes: int, distance_metres: Doubles) -> Self:
         """Return the scenario with the noise that its privacy target leaves, for tables of so many inputs."""
         radio, system = scenario.radio, System.of(scenario, encoded_dim(scenario.workers, inputs), classes)
-        gain = path_gain(distance_metres, radio.path_loss_exponent, radio.unit_path_loss_db) ** 2
+        gain = worker_path_gain(scenario, distance_metres) ** 2
         limit_watts = dbm_to_watts(radio.max_power_dbm) * float(gain.min())
         asked_watts = private_received_watts(scenario, system.sensitivity, distance_metres, quickly=True)
         of_slot, of_round = (min(asked_watts * each, limit_watts) for each in (1.0, system.round_strength))

@@ -21,7 +21,7 @@ from airmixml.impairments.frame import frame_of
 from airmixml.privacy import PrivacyStatement
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.privacy.what_if import better_receivers
-from airmixml.radio.path_loss import path_gain
+from airmixml.radio.path_loss import worker_path_gain
 from airmixml.radio.power_calibration import centring_target, composes_exactly
 from airmixml.radio.rounded_sensitivity import rounded_distance
 from airmixml.radio.system import assumed_noise_watts, gain_bound, gain_failure, prefix_bound
@@ -157,7 +157,7 @@ def plan_centring(scenario: Scenario, features: int, distance_metres: Doubles) -
     # Statements hold for the lowest noise that there may be, and for all antennas of the server.
     half_noise_watts = assumed_noise_watts(scenario) / 2.0 / scenario.air.antennas
     mu, delta = centring_target(scenario)
-    gain = path_gain(distance_metres, radio.path_loss_exponent, radio.unit_path_loss_db) ** 2
+    gain = worker_path_gain(scenario, distance_metres) ** 2
     limit_watts = dbm_to_watts(radio.max_power_dbm) * float(gain.min())
     received_watts = min(mu**2 * half_noise_watts / move, limit_watts)
     power_watts = received_watts / gain

@@ -14,10 +14,11 @@ from airmixml.impairments.echoes import echoes_of, inverted_amplitude
 from airmixml.impairments.frame import frame_of
 from airmixml.impairments.gains import SeatDraws, SeatGains
 from airmixml.impairments.presence import has_levels, possible_power, present, truncates, within_reach
+from airmixml.impairments.renewal import renew
 from airmixml.radio.channel import choose_antenna, draw_magnitude
 from airmixml.radio.integer_sums import IntegerSums
 from airmixml.radio.masking import Masking, masking_of
-from airmixml.radio.path_loss import path_gain
+from airmixml.radio.path_loss import worker_path_gain
 from airmixml.radio.power import PowerControl, check_added_power, check_lowest_power, control_power
 from airmixml.radio.power_calibration import asked_received_watts
 from airmixml.radio.scheduling import assign_ratios, draw_ratios, draw_schedule_of, presence_of, seats_of
@@ -43,7 +44,7 @@ class AirSetting:
 
     scenario: Scenario  # as its link meets the air
     given: Scenario  # as it was asked for
-    worker_path_gain: Doubles  # sqrt(beta_U) d^(-n/2) of each worker; shape workers
+    worker_path_gain: Doubles  # sqrt(beta_U) d^(-n/2) of each worker, with its shadow; shape workers
     signal: Signal  # what a worker sends in a slot
     private_received_watts: float  # beta max q^2 that keeps the privacy target; 0 where power follows from none
     joules_per_watt: float  # energy that a worker spends in a slot per watt of transmit power
@@ -92,7 +93,7 @@ class AirSetting:
 
     @classmethod
     def _of_system(cls, system: System, given: Scenario, received_watts: float, distance_metres: Doubles) -> Self:
-        scenario, radio = system.scenario, system.scenario.radio
+        scenario = system.scenario
         signal, per_watt, masking = system.signal, system.joules_per_watt, system.masking
         radiated_share = per_watt / system.slot_seconds
         added_watts = 0.0
@@ -104,7 +105,7 @@ class AirSetting:
         return cls(
             scenario=scenario,
             given=given,
-            worker_path_gain=path_gain(distance_metres, radio.path_loss_exponent, radio.unit_path_loss_db),
+            worker_path_gain=worker_path_gain(scenario, distance_metres),
             signal=signal,
             private_received_watts=received_watts,
             joules_per_watt=per_watt,
@@ -223,12 +224,17 @@ def draw_slots(setting: AirSetting, slots: range, device: torch.device = CPU) ->
             in_slot=scheduled_workers.shape[1],
         )
     echoes = None if seats is None else echoes_of(scenario)
-    if seats is None or echoes is None:
+    renewed = None if seats is None else renew(scenario, seats)
+    if renewed is not None:
+        magnitude = gain[scheduled_workers] * renewed.inverted
+    elif seats is None or echoes is None:
         magnitude = draw_magnitude(radio, gain, scheduled_workers, slots, fading)
     else:
         magnitude = gain[scheduled_workers] * inverted_amplitude(scenario, echoes, seats)
     antenna_gain = None
-    if scenario.air.antennas > 1:
+    if renewed is not None:
+        antenna_gain = renewed.antenna_gain if scenario.air.antennas > 1 else None
+    elif scenario.air.antennas > 1:
         magnitude, antenna_gain = choose_antenna(scenario, magnitude, gain[scheduled_workers], slots, fading)
     if radio.schedule == "poisson":
         ratios = presence_of(scenario, slots, ratio_words).double().div_(radio.scheduled)
@@ -236,7 +242,8 @@ def draw_slots(setting: AirSetting, slots: range, device: torch.device = CPU) ->
         drawn = draw_ratios(mixing, radio.scheduled, slots, ratio_words)
         ratios = assign_ratios(mixing, drawn, magnitude, slots, dealing)
     reached = within_reach(scenario, magnitude, gain[scheduled_workers]) if truncates(scenario) else None
-    power = control_power(scenario, setting.private_received_watts, ratios, magnitude, reached)
+    weakest = None if renewed is None else gain[scheduled_workers] * renewed.weakest
+    power = control_power(scenario, setting.private_received_watts, ratios, magnitude, reached, weakest)
     ratios = ratios if reached is None else ratios * reached
     power = _with_added(setting, power, ratios, magnitude)
     planned = SlotTensors(
@@ -244,7 +251,7 @@ def draw_slots(setting: AirSetting, slots: range, device: torch.device = CPU) ->
         magnitude=magnitude,
         ratios=ratios,
         planned_ratios=ratios if scenario.privacy.noise_kind.brought else None,
-        antenna_gain=antenna_gain,
+        antenna_gain=None if scenario.privacy.noise_kind.brought else antenna_gain,
         **vars(power),
     )
     if seats is None:

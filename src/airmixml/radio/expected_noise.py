@@ -24,7 +24,7 @@ _MOST_SILENT = 0.999
 class ExpectedNoise:
     """Noise in the sum, by where it comes from, in watts per complex symbol."""
 
-    receiver_watts: float  # at the receiver, as stated
+    receiver_watts: float  # at the receiver, as stated, with interference
     own_watts: float = 0.0  # that of the workers, which is there on any air
     gains_watts: float = 0.0  # what errors of the gains, and converters, leave of masks
     absent_watts: float = 0.0  # masks that absent workers leave behind
@@ -43,6 +43,7 @@ def expected_noise(scenario: Scenario, signal_loss: float = 1.0) -> ExpectedNois
     """Return the noise in the sum of a slot; ``signal_loss`` is what the air takes from the power of the signal."""
     masking = masking_of(scenario)
     noise, nominal_watts = scenario.privacy.noise_kind, dbm_to_watts(scenario.radio.noise_dbm)
+    nominal_watts += dbm_to_watts(scenario.air.interference_dbm)
     receiver_watts = noise.receiver_watts(scenario, nominal_watts) * signal_loss
     if masking is None:
         return ExpectedNoise(receiver_watts=receiver_watts)

@@ -15,7 +15,7 @@ from airmixml.arrays import Doubles, Singles
 from airmixml.impairments.frame import expected_drift, frame_of
 from airmixml.impairments.gains import SeatDraws
 from airmixml.radio.draws import impair
-from airmixml.radio.path_loss import path_gain
+from airmixml.radio.path_loss import worker_path_gain
 from airmixml.radio.reception import pilot_normals, trusted_gain
 from airmixml.randomness.slot_words import CPU, slot_words
 from airmixml.scenario import Scenario
@@ -46,7 +46,7 @@ def impaired_mean(
     radio, count, features = scenario.radio, population.count, inputs.shape[1]
     source, frame = slot_words(replace(streams, kind=_OF_THE_MEAN), "air", CPU), frame_of(scenario.air, features)
     here = range(radio.slots, radio.slots + 1)
-    gain = path_gain(population.distance_metres, radio.path_loss_exponent, radio.unit_path_loss_db)
+    gain = worker_path_gain(scenario, population.distance_metres)
     magnitude = torch.from_numpy(gain)[None]
     seats = SeatDraws(
         slots=here,

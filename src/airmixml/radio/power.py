@@ -151,21 +151,24 @@ def control_power(
     ratios: torch.Tensor,
     magnitude: torch.Tensor,
     reached: torch.Tensor | None = None,
+    weakest: torch.Tensor | None = None,
 ) -> PowerControl:
     """Choose beta for each slot by the scenario's policy, never above what P_max allows, and each worker's power.
 
     ``received_watts`` is the beta max q^2 that the policy plans with; ratios q and magnitude abs(h) are slots x
     scheduled. Where only some channels are good enough (``reached``), it is chosen for those, and the others are
     silent. Where nobody is reached the scale is that of perfect channels: it must not tell who was scheduled, and
-    nothing is sent.
+    nothing is sent. ``weakest`` is the least abs(h) of a slot that has several, at which the power limit must hold.
     """
     if reached is not None:
         some = (reached & (ratios > 0.0)).any(dim=1, keepdim=True)
         shares = (ratios * reached).where(some, ratios)
-        power = control_power(scenario, received_watts, shares, magnitude.where(some, 1.0))
+        strong = magnitude.where(some, 1.0)
+        limiting = None if weakest is None else weakest.where(some, 1.0)
+        power = control_power(scenario, received_watts, shares, strong, weakest=limiting)
         return replace(power, power_watts=power.power_watts * reached, limited=power.limited & some[:, 0])
     max_power_watts = dbm_to_watts(scenario.radio.max_power_dbm)
-    largest = largest_power_scale(ratios, magnitude, max_power_watts)
+    largest = largest_power_scale(ratios, magnitude if weakest is None else weakest, max_power_watts)
     asked = scenario.mixing.power_policy.power_scale(scenario, received_watts, ratios, largest)
     beta = asked.minimum(largest)
     # Rounding may carry the worker that sets the limit a hair above it.
@@ -182,7 +185,7 @@ def check_lowest_power(
     watt of P, and distances have the shape workers. Nobody needs more than the worker with the weakest channel does for
     the largest share, and nobody may send with more than P_max.
     """
-    lowest_dbm, policy = scenario.air.min_power_dbm, scenario.mixing.power_policy
+    lowest_dbm, policy = scenario.air.lowest_power_dbm, scenario.mixing.power_policy
     if math.isinf(lowest_dbm):
         return
     most_watts, weakest = dbm_to_watts(scenario.radio.max_power_dbm), weakest_gain(scenario, distance_metres)
@@ -191,10 +194,10 @@ def check_lowest_power(
     most_dbm = float(watts_to_dbm(most_watts * radiated_share))
     if most_dbm < lowest_dbm:
         raise ScenarioError(
-            f"air.min_power_dbm = {lowest_dbm:g}: is {lowest_dbm - most_dbm:.1f} dB above the largest power that any "
-            f"worker needs on average over a slot, {most_dbm:.1f} dBm, so nobody can send; must be at most that: use "
-            "transmitters that can send more softly, a receiver with more noise, a looser privacy target, or put "
-            "attenuators before the antennas (radio.unit_path_loss_db)"
+            f"air.min_power_dbm = {scenario.air.min_power_dbm:g}: is {lowest_dbm - most_dbm:.1f} dB above the largest "
+            f"power that any worker needs on average over a slot, {most_dbm:.1f} dBm, so nobody can send; must be at "
+            "most that: use transmitters that can send more softly, a receiver with more noise, a looser privacy "
+            "target, or put attenuators before the antennas (air.attenuator_db)"
         )
 
 

@@ -19,13 +19,16 @@ import torch
 
 from airmixml.impairments.converters import round_to_levels, rounding_variance
 from airmixml.impairments.frame import Frame, expected_drift, frame_of
+from airmixml.impairments.gain_control import HEADROOM, causal_levels, first_level
+from airmixml.impairments.gains import SeatDraws
+from airmixml.impairments.leakage import leaked
 from airmixml.impairments.timing import draw_offsets, equalise, noise_gain, pilot_gain, smears, timing_factors
 from airmixml.radio.draws import AirSetting, SlotTensors
 from airmixml.radio.noise import Noise
 from airmixml.radio.off_time import smear
 from airmixml.radio.recoverable import check_recoverable
 from airmixml.radio.residual_noise import ResidualNoise
-from airmixml.radio.transmitters import TransmitterErrors, kept_of_pilots
+from airmixml.radio.transmitters import Sender, TransmitterErrors, kept_of_pilots
 from airmixml.randomness.distributions import normal_pairs
 from airmixml.randomness.slot_words import SlotWords, slot_words
 from airmixml.scenario import Air
@@ -126,41 +129,28 @@ def arrive(setting: AirSetting, payload: Payload, index: torch.Tensor, drawn: Sl
         check_recoverable(scenario, masking, drawn.ratios > 0.0, slots)
         pilots = (_of_pilots(setting, frame, drawn, seats, gains.of_pilots(seats)) for seats in gains.parts)
         divisor = _divisor(setting, frame, drawn, slots, source, sum(pilots, start=mean))
-    places = Places(frame.lengths, index.shape[1])
-    sums: dict[str, torch.Tensor] = {}
+    arriving = _Arriving(air, frame, index.shape[1])
     for parts in gains.batches:
         turned = []
         for seats in parts:
-            drawn_gains = gains.with_pilots(seats)
+            drawn_gains, watts = gains.with_pilots(seats), drawn.power_watts[:, seats]
             turns = drawn_gains.expand(-1, -1, frame.pieces + frame.pilot_count)[:, :, frame.pieces :]
             mean = mean + _of_pilots(setting, frame, drawn, seats, turns)
             of_pieces = drawn_gains[:, :, : frame.pieces]
             if residual is not None:  # how the noise and masks of these workers arrive, over the mean gain
-                assert drawn.planned_ratios is not None
                 assert divisor is not None
-                planned = drawn.planned_ratios[:, seats]
-                kept = (drawn.ratios[:, seats] / planned).nan_to_num(nan=0.0)  # in a fade nobody sends, as planned
-                offsets = draw_offsets(gains.draws.some(seats)) if smears(air) else None
-                residual.add(kept[:, :, None] * of_pieces / divisor[:, None, :], planned, kept > 0.0, offsets)
+                of_pieces = errors.with_amplifiers(of_pieces, drawn.ratios[:, seats], watts)
+                _add_residual(residual, drawn, seats, of_pieces / divisor[:, None, :], air)
             of_pieces = of_pieces * drawn.ratios[:, seats, None].float()
-            turned.append(errors.add(of_pieces, index[:, seats], drawn.power_watts[:, seats]))
+            arriving.add_carriers(gains.draws.some(seats), of_pieces, _mean_square(setting, payload, drawn, seats))
+            turned.append(errors.add(of_pieces, index[:, seats], watts))
         together = slice(parts[0].start, parts[-1].stop)
-        samples, sent = index[:, together], errors.sender(drawn.power_watts[:, together])
-        for part in ("real", "imag"):
-            weights = torch.cat([getattr(each, part) for each in turned], dim=1)
-            if part == "imag" and not bool(weights.any()):
-                continue  # nothing arrives a quarter turn off where phases are right
-            if smears(air):
-                factors = timing_factors(air, draw_offsets(gains.draws.some(together)))
-                some = sent.weighted_sums(samples, weights, factors, places)
-            else:
-                some = sent.weighted_sum(samples, weights, places)
-            sums[part] = sums[part] + some if part in sums else some
+        samples = index[:, together]
+        for sent in errors.senders(samples, drawn.power_watts[:, together]):
+            arriving.add(sent, samples, turned, gains.draws.some(together))
     if divisor is None:
         divisor = _divisor(setting, frame, drawn, slots, source, mean)
-    if smears(air):
-        sums = {part: smear(each, air, frame) for part, each in sums.items()}
-    clean, across = _divided(sums["real"], sums.get("imag"), divisor, frame)
+    clean, across = arriving.over(divisor)
     imperfections = Imperfections(
         frame=frame,
         source=source,
@@ -172,16 +162,73 @@ def arrive(setting: AirSetting, payload: Payload, index: torch.Tensor, drawn: Sl
     return Arrival(slots=slots, payload=payload, index=index, clean=clean, imperfections=imperfections)
 
 
-def _divided(
-    along: torch.Tensor, across: torch.Tensor | None, divisor: torch.Tensor, frame: Frame
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the real and imaginary part of what arrives over the mean gain of its piece; slots x symbols each."""
-    lengths = torch.tensor(frame.lengths, device=along.device)
-    by = (1.0 / divisor).expand(-1, frame.pieces).repeat_interleave(lengths, dim=1)
-    real, imag = by.real.to(along.dtype), by.imag.to(along.dtype)
-    if across is None:
-        return along * real, along * imag
-    return along * real - across * imag, along * imag + across * real
+class _Arriving:
+    """What signals of workers add up to before the server divides: real and imaginary part, slots x symbols each."""
+
+    def __init__(self, air: Air, frame: Frame, seats: int) -> None:
+        self._air, self._frame, self._places = air, frame, Places(frame.lengths, seats)
+        self._sums: dict[str, torch.Tensor] = {}
+        self._carriers: torch.Tensor | None = None  # slots x pieces
+
+    def add(self, sent: Sender, samples: torch.Tensor, gains: Sequence[torch.Tensor], draws: SeatDraws) -> None:
+        """Add what workers with these samples, slots x workers, send with gains of slots x some workers x pieces."""
+        for part, (of_gain, sign) in sent.parts.items():
+            weights = torch.cat([getattr(each, of_gain) for each in gains], dim=1)
+            if of_gain == "imag" and not bool(weights.any()):
+                continue  # nothing arrives a quarter turn off where phases are right
+            if smears(self._air):
+                factors = timing_factors(self._air, draw_offsets(draws))
+                some = sent.payload.weighted_sums(samples, weights, factors, self._places)
+            else:
+                some = sent.payload.weighted_sum(samples, weights, self._places)
+            some = some if sign > 0.0 else -some
+            self._sums[part] = self._sums[part] + some if part in self._sums else some
+
+    def add_carriers(self, draws: SeatDraws, gains: torch.Tensor, mean_square: torch.Tensor | float) -> None:
+        """Add the carriers that workers with these gains leak, where they do; see ``leaked``."""
+        more = leaked(self._air, draws, gains, mean_square)
+        if more is not None:
+            self._carriers = more if self._carriers is None else self._carriers + more
+
+    def over(self, divisor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the real and imaginary part of what arrives over the mean gain of its piece; slots x symbols each."""
+        parts = self._sums
+        if smears(self._air):
+            parts = {part: smear(each, self._air, self._frame) for part, each in parts.items()}
+        along, across = parts["real"], parts.get("imag")
+        by = self._on_symbols(1.0 / divisor)
+        real, imag = by.real.to(along.dtype), by.imag.to(along.dtype)
+        if self._carriers is not None:
+            carriers = self._on_symbols(self._carriers)
+            along = along + carriers.real.to(along.dtype)
+            across = carriers.imag.to(along.dtype) if across is None else across + carriers.imag.to(along.dtype)
+        if across is None:
+            return along * real, along * imag
+        return along * real - across * imag, along * imag + across * real
+
+    def _on_symbols(self, of_pieces: torch.Tensor) -> torch.Tensor:
+        lengths = torch.tensor(self._frame.lengths, device=of_pieces.device)
+        return of_pieces.expand(-1, self._frame.pieces).repeat_interleave(lengths, dim=1)
+
+
+def _add_residual(residual: ResidualNoise, drawn: SlotTensors, seats: slice, gains: torch.Tensor, air: Air) -> None:
+    """Tell the residual noise how the noise and masks of some seats arrive: slots x seats x pieces."""
+    assert drawn.planned_ratios is not None
+    assert drawn.gains is not None
+    planned = drawn.planned_ratios[:, seats]
+    kept = (drawn.ratios[:, seats] / planned).nan_to_num(nan=0.0)  # in a fade nobody sends, as planned
+    offsets = draw_offsets(drawn.gains.draws.some(seats)) if smears(air) else None
+    residual.add(kept[:, :, None] * gains, planned, kept > 0.0, offsets)
+
+
+def _mean_square(setting: AirSetting, payload: Payload, drawn: SlotTensors, seats: slice) -> torch.Tensor | float:
+    """Return the largest mean square of a worker's symbols, its own noise and masks included; slots x seats, or all."""
+    of_data = payload.largest_norm**2 / setting.signal.symbols
+    if setting.masking is None:
+        return of_data
+    received_watts = drawn.power_watts[:, seats] * drawn.magnitude[:, seats].square()
+    share = drawn.ratios[:, seats].square() * drawn.power_scale_watts[:, None]
+    return of_data * (received_watts / share).nan_to_num(nan=0.0, posinf=0.0)
 
 
 def _measured(
@@ -205,7 +252,11 @@ def _measured(
     if there.residual is not None:
         received = received + _left(there.residual, drawn, there, slots, _RESIDUAL).to(received.dtype)
     across = there.across + scales[1] * _normals(there.source, slots, clean.shape[1], _QUADRATURE)
-    received, across, least = convert_received(air, received, across)
+    levels = None
+    if air.adc_bits and air.adc_gain == "causal":
+        start = first_level(arrival.payload.largest_norm, setting.signal.symbols, scales[0][:, 0])
+        levels = causal_levels(received, frame, start, air.adc_range or HEADROOM)
+    received, across, least = convert_received(air, received, across, levels)
     if smears(air):
         clean, received, across = (equalise(each, air, frame) for each in (clean, received, across))
         least = noise_gain(air) * least
@@ -300,19 +351,26 @@ def _normals(source: SlotWords, slots: range, per_slot: int, sequence: int) -> t
 
 
 def convert_received(
-    air: Air, along: torch.Tensor, across: torch.Tensor
+    air: Air,
+    along: torch.Tensor,
+    across: torch.Tensor,
+    levels: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | float]:
     """Return what the server's converters make of real and imaginary parts, and the least noise they can show; slots.
 
     Both parts are slots x symbols, of any number each. The gain is set once per slot so that ``air.adc_range`` times
     the root mean square of what arrives is the outermost level; or its largest symbol, if that is 0, since moments have
-    symbols of 30 root mean squares and more. Phases are turned back and blocks brought to one level before. Both parts
-    go through equal converters, so that the noise which is measured on the second holds that of rounding; where it is
-    so little that all of it is rounded to zero, step^2 / 12 is left. Pilots are received with a gain of their own, at
-    which rounding does not matter. Noise is on all of it already: rounding it is post-processing, and costs no privacy.
+    symbols of 30 root mean squares and more. Where it follows from what came before, ``levels`` are the outermost of
+    every symbol. Phases are turned back and blocks brought to one level before. Both parts go through equal converters,
+    so that the noise which is measured on the second holds that of rounding; where it is so little that all of it is
+    rounded to zero, step^2 / 12 is left. Pilots are received with a gain of their own, at which rounding does not
+    matter. Noise is on all of it already: rounding it is post-processing, and costs no privacy.
     """
     if not air.adc_bits:
         return along, across, 0.0
+    if levels is not None:
+        along, across = (round_to_levels(each, levels, air.adc_bits) for each in (along, across))
+        return along, across, rounding_variance(levels, air.adc_bits).mean(dim=1)
     if air.adc_range:
         square = along.double().square().mean(dim=1) + across.double().square().mean(dim=1)
         largest = air.adc_range * square.sqrt()

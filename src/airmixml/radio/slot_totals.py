@@ -68,7 +68,8 @@ class SlotTotals:
         workers = scenario.workers.count
         # Of each worker: energy in joules, beta q^2 added up, the same with all antennas where the server has several.
         self._energy, self._received = (torch.zeros(workers, dtype=torch.float64) for _ in range(2))
-        self._at_server = torch.zeros(workers if scenario.air.antennas > 1 else 0, dtype=torch.float64)
+        several = scenario.air.antennas > 1 and not scenario.privacy.noise_kind.brought
+        self._at_server = torch.zeros(workers if several else 0, dtype=torch.float64)
         self._participations = torch.zeros(workers, dtype=torch.int64)
         self._limited = torch.zeros((), dtype=torch.int64)
         # The largest of any seat: transmit power, gain of all antennas, gain on the air, sent over received power.
@@ -253,13 +254,13 @@ class SlotTotals:
 
     @property
     def energy_joules(self) -> float:
-        """Total energy, tau sum P, or less where symbols are known to be smaller than 1."""
-        return float(self.worker_energy_joules.sum())
+        """Total energy, tau sum P, or less where symbols are known to be smaller than 1; with that of acquisition."""
+        return float(self.worker_energy_joules.sum()) + self.system.acquisition_joules
 
     @property
     def air_seconds(self) -> float:
-        """How long all slots take together."""
-        centring = 0.0 if self.centring is None else self.centring.seconds
+        """How long all slots and the acquisition of workers take together."""
+        centring = self.system.acquisition_seconds + (0.0 if self.centring is None else self.centring.seconds)
         rounds = self.rounds * self.system.of_rounds.slot_seconds if self.rounds else 0.0
         return centring + (self.slots - self.rounds) * self.system.slot_seconds + rounds
 

@@ -12,6 +12,7 @@ from airmixml.arrays import Doubles
 from airmixml.errors import PrivacyError
 from airmixml.impairments.antennas import antenna_gain_bound
 from airmixml.impairments.gain_laws import gain_failure_of
+from airmixml.impairments.leakage import removal_factor
 from airmixml.privacy import Adversary, Design, Sensitivity, facts
 from airmixml.privacy.design import slots_per_round
 from airmixml.privacy.rounded_noise import Rounding
@@ -22,6 +23,7 @@ from airmixml.radio.path_loss import power_gain, weakest_gain
 from airmixml.radio.rounded_sensitivity import with_rounding
 from airmixml.registries import ADVERSARIES, ENCODERS, PAYLOADS
 from airmixml.scenario import Air, Scenario
+from airmixml.scenario.waveform import SYMBOLS_PER_SECOND
 from airmixml.units import dbm_to_watts
 from airmixml.workers import Signal, declared_bounds
 
@@ -119,8 +121,18 @@ class System:
     @property
     def air_seconds(self) -> float:
         """How long all slots and rounds take together."""
-        slots = self.scenario.radio.slots * self.slot_seconds
+        slots = self.scenario.radio.slots * self.slot_seconds + self.acquisition_seconds
         return slots + (self.rounds * self.of_rounds.slot_seconds if self.rounds else 0.0)
+
+    @property
+    def acquisition_seconds(self) -> float:
+        """How long it takes to acquire all workers, one after the other, before the first slot."""
+        return self.scenario.workers.count * self.scenario.air.acquisition_symbols / SYMBOLS_PER_SECOND
+
+    @property
+    def acquisition_joules(self) -> float:
+        """What all workers spend together while they are acquired, each at its power limit in its own time."""
+        return dbm_to_watts(self.scenario.radio.max_power_dbm) * self.acquisition_seconds
 
     @cached_property
     def of_rounds(self) -> "System":
@@ -158,9 +170,12 @@ class System:
         # A worker that falls silent takes its share of the pilots along; they are the same for any sample. Who brings
         # its own noise is heard to take part whatever it sends.
         removal = of_data.removal + (0.0 if self.noise.brought else self.pilot_energy)
+        if not self.noise.brought:
+            removal *= removal_factor(self.scenario.air)
         # How strongly a worker may be received depends on how many symbols it sends.
         numbers = 0 if self.scenario.air.is_ideal else max(self.signal.symbols, self._symbols_of_rounds)
-        moves = Sensitivity(removal=repeated * removal, replacement=repeated * of_data.replacement, numbers=numbers)
+        replacement = repeated * of_data.replacement * self._amplified
+        moves = Sensitivity(removal=repeated * removal, replacement=replacement, numbers=numbers)
         return self.noise.rounded(moves, self.signal.symbols)
 
     @property
@@ -176,6 +191,15 @@ class System:
     def repeated(self) -> float:
         """How many times the energy of its symbols a worker may be received with; see ``prefix_bound``."""
         return prefix_bound(self.scenario.air)
+
+    @property
+    def _amplified(self) -> float:
+        """By how much amplifiers may set two vectors of a worker farther apart, squared."""
+        if math.isinf(self.scenario.air.amplifier_saturation_dbm):
+            return 1.0
+        from airmixml.impairments.amplifier import expansion  # here: it needs torch
+
+        return expansion(self.scenario.air)
 
     @cached_property
     def _data_sensitivity(self) -> Sensitivity:
@@ -278,7 +302,10 @@ class System:
             yield facts.ImperfectAir(gain_bound=self.gain_bound, gain_failure=gain_failure(scenario))
         if air.power_step_db > 0.0 or math.isfinite(air.min_power_dbm):
             yield facts.SofterShares()
-        yield facts.Antennas(gain=antenna_gain_bound(scenario, _seats_with_gains(scenario)), count=air.antennas)
+        # All antennas hear the same noise of a worker as they hear its data.
+        brought = self.noise.brought
+        gain = 1.0 if brought else antenna_gain_bound(scenario, _seats_with_gains(scenario))
+        yield facts.Antennas(gain=gain, count=air.antennas)
         yield facts.Transmitters(weakest_gain=floor, limit_watts=dbm_to_watts(radio.max_power_dbm))
 
     def _of_both(self, fact: facts.Fact) -> facts.Fact:
@@ -402,7 +429,7 @@ def gains_tell_schedule(scenario: Scenario) -> bool:
 
     Powers that cannot be sent only shorten vectors (``privacy.SofterShares``). Which of several antennas is listened to
     depends on all who are scheduled, and so does everybody's fading. A peak limit clips the more the weaker a worker's
-    channel, and two workers that clip differently may be farther apart than their samples are.
+    channel, and two workers that clip differently may be farther apart than their samples are; so do amplifiers.
     """
     if scenario.air.is_ideal:
         return False
@@ -412,5 +439,5 @@ def gains_tell_schedule(scenario: Scenario) -> bool:
         return False
     from airmixml.impairments.gains import follows_worker  # here: it needs torch
 
-    clips = math.isfinite(scenario.air.peak_power_dbm)
+    clips = math.isfinite(scenario.air.peak_power_dbm) or math.isfinite(scenario.air.amplifier_saturation_dbm)
     return clips or scenario.mixing.assignment == "max-min" or follows_worker(scenario)

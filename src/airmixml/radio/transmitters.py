@@ -1,4 +1,4 @@
-"""Transmitters: what their converters and peak limits make of symbols, and what is left of that in a sum over workers.
+"""Transmitters: what converters, peak limits and amplifiers make of symbols, and what a sum of workers has of it.
 
 A worker scales its vector v so that its largest symbol is the outermost level of its converter, and lets the amplifier
 undo that: the step is max |v_k| / (2^(b-1) - 1). A vector that rounding has lengthened is sent more softly, so that the
@@ -21,6 +21,7 @@ import torch
 
 from airmixml.arrays import Integers
 from airmixml.data import DataSet
+from airmixml.impairments.amplifier import amplified_gaussian, amplify, is_linear, saturation_amplitude
 from airmixml.impairments.converters import (
     clipped_gaussian,
     gaussian_peak,
@@ -32,7 +33,7 @@ from airmixml.impairments.converters import (
 )
 from airmixml.impairments.frame import Frame
 from airmixml.radio.draws import AirSetting
-from airmixml.scenario import Scenario
+from airmixml.scenario import Air, Scenario
 from airmixml.units import ratio_to_db
 from airmixml.workers import Signal
 from airmixml.workers.moments import largest_product
@@ -76,6 +77,22 @@ class PeakLimited(Wrapper):
         """Return the clipped vectors of some workers of a slot; workers x symbols."""
         limit = self._limits[slot, some, None]
         return torch.minimum(torch.maximum(super().sent(index, slot, some), -limit), limit)
+
+
+class Amplified(Wrapper):
+    """One part, real or imaginary, of vectors that leave amplifiers which saturate at these amplitudes.
+
+    Amplitudes are slots x workers.
+    """
+
+    def __init__(self, inner: Payload, air: Air, saturation: torch.Tensor, part: int) -> None:
+        super().__init__(inner)
+        self._air, self._saturation, self._part = air, saturation, part
+
+    def sent(self, index: torch.Tensor, slot: int, some: slice) -> torch.Tensor:
+        """Return that part of what some workers of a slot send; workers x symbols."""
+        vectors = super().sent(index, slot, some)
+        return amplify(self._air, vectors, self._saturation[slot, some, None])[self._part].to(vectors.dtype)
 
 
 def through_converters(scenario: Scenario, payload: Payload) -> Payload:
@@ -124,7 +141,8 @@ def _distort_waveform(
     scenario: Scenario, mean_squares: torch.Tensor, symbols: int, power_watts: torch.Tensor, largest_norm: float
 ) -> Distortion | None:
     air, limits = scenario.air, peak_amplitude(scenario, power_watts)
-    if not air.dac_bits and limits is None:
+    saturation = saturation_amplitude(scenario, power_watts)
+    if not air.dac_bits and limits is None and saturation is None:
         return None
     factor, error = torch.ones_like(mean_squares), torch.zeros_like(mean_squares)
     if air.dac_bits:
@@ -139,7 +157,27 @@ def _distort_waveform(
         power = factor.square() + error
         gain, clipped = clipped_gaussian(limits.square() / (mean_squares * power).clamp(min=1e-300))
         factor, error = factor * gain, error * gain.square() + power * clipped
+    if saturation is not None:
+        power = factor.square() + error
+        turned, bent = amplified_gaussian(air, saturation.square() / (mean_squares * power).clamp(min=1e-300))
+        factor, error = factor * turned, error * turned.abs().square() + power * bent
     return Distortion(factor, error * mean_squares / 2.0, circular=True)
+
+
+class Sender(NamedTuple):
+    """What workers send, as real numbers; ``ahead`` by a quarter turn, or not."""
+
+    payload: Payload
+    ahead: bool = False
+
+    @property
+    def parts(self) -> dict[str, tuple[str, float]]:
+        """By the part of what arrives: the part of gains that brings it there, and its sign."""
+        return (
+            {"real": ("imag", -1.0), "imag": ("real", 1.0)}
+            if self.ahead
+            else {"real": ("real", 1.0), "imag": ("imag", 1.0)}
+        )
 
 
 class TransmitterErrors:
@@ -151,18 +189,30 @@ class TransmitterErrors:
     def __init__(self, setting: AirSetting, payload: Payload) -> None:
         self._setting, self._payload = setting, payload
         air, brought = setting.scenario.air, setting.scenario.privacy.noise_kind.brought
-        distorts = bool(air.dac_bits) or math.isfinite(air.peak_power_dbm)
+        distorts = (
+            bool(air.dac_bits) or math.isfinite(air.peak_power_dbm) or math.isfinite(air.amplifier_saturation_dbm)
+        )
         self._exact = payload.taken_for_exact or not distorts or brought
         # Of all errors before the server divides: on the real part, on the imaginary, and both; 3 x slots x pieces.
         self._covariance: torch.Tensor | None = None
 
-    def sender(self, power_watts: torch.Tensor) -> Payload:
-        """Return what workers with these powers, slots x workers, send: clipped where they clip it."""
-        scenario = self._setting.scenario
+    def senders(self, samples: torch.Tensor, power_watts: torch.Tensor) -> list[Sender]:
+        """Return what workers with these samples and powers, slots x workers, send: clipped and compressed, in parts.
+
+        What amplifiers turn is a second part, a quarter turn ahead.
+        """
+        scenario, payload = self._setting.scenario, self._payload
         if self._exact or scenario.air.waveform != "single-carrier":
-            return self._payload
+            return [Sender(payload)]
         limits = peak_amplitude(scenario, power_watts)
-        return self._payload if limits is None else PeakLimited(self._payload, limits)
+        sent = payload if limits is None else PeakLimited(payload, limits)
+        saturation = self._saturation(samples, power_watts)
+        if saturation is None:
+            return [Sender(sent)]
+        parts = [Sender(Amplified(sent, scenario.air, saturation, 0))]
+        if scenario.air.amplifier_turn_degrees:
+            parts.append(Sender(Amplified(sent, scenario.air, saturation, 1), ahead=True))
+        return parts
 
     def add(self, gains: torch.Tensor, samples: torch.Tensor, power_watts: torch.Tensor) -> torch.Tensor:
         """Take workers into account; return their gains.
@@ -177,9 +227,35 @@ class TransmitterErrors:
         along, across, both = ((weights @ each)[:, 0].double() for each in products)
         if distortion.circular:
             along, across, both = along + across, along + across, torch.zeros_like(both)
-        more = torch.stack([along, across, both])
-        self._covariance = more if self._covariance is None else self._covariance + more
+        self._keep(torch.stack([along, across, both]))
         return gains * distortion.factor[:, :, None].to(real.dtype)
+
+    def with_amplifiers(self, gains: torch.Tensor, ratios: torch.Tensor, power_watts: torch.Tensor) -> torch.Tensor:
+        """Return gains with what amplifiers do to workers' own noise and masks, which is Gaussian (Bussgang).
+
+        Gains are slots x workers x pieces, shares and powers slots x workers. Errors are kept for ``with_noise``.
+        """
+        setting = self._setting
+        saturation = saturation_amplitude(setting.scenario, power_watts)
+        if saturation is None:
+            return gains
+        factor, error = amplified_gaussian(setting.scenario.air, saturation.square() / setting.radiated_share)
+        squares = (ratios[:, :, None] * gains).abs().square()
+        more = (squares * (error * setting.radiated_share / 2.0)[:, :, None]).sum(dim=1).double()
+        self._keep(torch.stack([more, more, torch.zeros_like(more)]))
+        return gains * factor[:, :, None].to(gains.dtype)
+
+    def _keep(self, covariance: torch.Tensor) -> None:
+        self._covariance = covariance if self._covariance is None else self._covariance + covariance
+
+    def _saturation(self, samples: torch.Tensor, power_watts: torch.Tensor) -> torch.Tensor | None:
+        """Return the amplitudes at which amplifiers of a single carrier saturate; None where no symbol comes near."""
+        air = self._setting.scenario.air
+        saturation = saturation_amplitude(self._setting.scenario, power_watts)
+        if saturation is None or air.waveform != "single-carrier":
+            return None
+        largest = self._payload.largest_symbols[samples].to(saturation.device)
+        return None if is_linear(air, float((largest / saturation).square().max())) else saturation
 
     def with_noise(self, deviation: torch.Tensor, divisor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the deviation of noise and errors together on real and imaginary part; slots x pieces (or x 1) each.
@@ -198,12 +274,18 @@ class TransmitterErrors:
 
 
 def kept_of_pilots(setting: AirSetting, frame: Frame, power_watts: torch.Tensor) -> torch.Tensor | float:
-    """Return what is left of the amplitude of pilots, which a peak limit clips too; slots x workers."""
-    limits = peak_amplitude(setting.scenario, power_watts)
-    if limits is None or not setting.pilot_energy:
+    """Return what is left of the amplitude of pilots, clipped and compressed, complex where turned; slots x workers."""
+    scenario, air = setting.scenario, setting.scenario.air
+    limits, saturation = peak_amplitude(scenario, power_watts), saturation_amplitude(scenario, power_watts)
+    if (limits is None and saturation is None) or not setting.pilot_energy:
         return 1.0
-    amplitude = math.sqrt(setting.pilot_energy / (frame.pilot_count * setting.scenario.air.pilot_symbols))
-    return (limits / amplitude).clamp(max=1.0)
+    amplitude = math.sqrt(setting.pilot_energy / (frame.pilot_count * air.pilot_symbols))
+    kept = torch.ones_like(power_watts, dtype=torch.float64)
+    if limits is not None:
+        kept = (limits / amplitude).clamp(max=1.0)
+    if saturation is None:
+        return kept
+    return torch.complex(*amplify(air, kept * amplitude, saturation)) / amplitude
 
 
 def peak_to_average_db(scenario: Scenario, signal: Signal, dataset: DataSet) -> dict[str, float]:

@@ -50,7 +50,6 @@ class OwnNoise(Noise):
             ("privacy.most_absent", privacy.most_absent, "0", bool(unrecovered), ", which has no masks"),
             ("air.waveform", air.waveform, '"single-carrier"', air.waveform != "single-carrier", ""),
             ("air.peak_power_dbm", air.peak_power_dbm, "inf", math.isfinite(air.peak_power_dbm), ""),
-            ("air.antennas", air.antennas, "1", air.antennas > 1, ": all antennas hear the same noise of the workers"),
         ):
             if refused:
                 raise ScenarioError(f"{key} = {as_set(value)}: must be {must} for {noise}{why}")

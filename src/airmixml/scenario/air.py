@@ -1,13 +1,14 @@
 """The table ``[air]``: what is not ideal between a worker's memory and the server's. All of it is off by default."""
 
 import math
+import tomllib
 from dataclasses import dataclass, fields
 from importlib.resources import files
-from typing import Final
+from typing import Any, Final
 
 from airmixml.errors import ScenarioError
 from airmixml.scenario.rules import Choice, Items, Real, Text, Whole, check_fields, key
-from airmixml.scenario.waveform import SubcarrierGrid, ringing_symbols
+from airmixml.scenario.waveform import SYMBOLS_PER_SECOND, SubcarrierGrid, ringing_symbols
 from airmixml.wording import did_you_mean, shown
 
 _FILES = files("airmixml") / "airs"
@@ -18,7 +19,7 @@ AIR_PRESETS: Final = tuple(
         key=lambda name: (name != "ideal", name),
     )
 )
-"""Names of the airs that come with the package, each a file of keys of this table; the ideal one first."""
+"""Names of the airs that come with the package, each a file of keys of this table and of others; the ideal first."""
 
 
 def air_text(name: object) -> str:
@@ -27,6 +28,16 @@ def air_text(name: object) -> str:
         near = did_you_mean(name, AIR_PRESETS) if isinstance(name, str) else ""
         raise ScenarioError(f"air.preset = {shown(name)}: must be one of {', '.join(AIR_PRESETS)}{near}")
     return (_FILES / f"{name}.toml").read_text(encoding="utf-8")
+
+
+def air_tables(name: object) -> dict[str, dict[str, Any]]:
+    """Return what an air sets: keys of ``[air]``, and those that its file has below the name of another table.
+
+    A cell has its own path loss and fading, which are keys of ``[radio]``: the air gives their defaults.
+    """
+    keys = tomllib.loads(air_text(name))
+    others = {table: part for table, part in keys.items() if isinstance(part, dict)}
+    return {"air": {key: value for key, value in keys.items() if key not in others}, **others}
 
 
 def air_summary(name: str) -> str:
@@ -40,8 +51,9 @@ _COHERENCE: Final = 0.423
 # Keys that say how something is done, and do nothing by themselves.
 _MANNERS: Final = (
     *("preset", "roll_off", "pilot_symbols", "pilot_share", "guard_symbols", "carrier_hz", "coherence_share"),
-    *("subcarriers", "cyclic_prefix", "cluster_subcarriers", "profile", "adc_range", "gain_failure"),
-    "estimation_power_dbm",
+    *("subcarriers", "cyclic_prefix", "cluster_subcarriers", "profile", "adc_range", "adc_gain", "gain_failure"),
+    *("estimation_power_dbm", "fading_renewal", "switching_seconds", "amplifier_smoothness", "amplifier_turn_degrees"),
+    *("attenuator_db", "acquisition_symbols"),
 )
 
 
@@ -75,6 +87,14 @@ class Air:
         "energy of all pilots of a slot over the largest of what is sent in it",
     )
     guard_symbols: int = key(0, Whole(low=0, high=10**6), "symbols of silence after each block")
+    switching_seconds: float = key(
+        0.0, Real(low=0, high=1), "silence after each block besides, while both ends turn from receiving to sending"
+    )
+    acquisition_symbols: int = key(
+        0,
+        Whole(low=0, high=10**9),
+        "symbols that each worker takes to be acquired, once per run and one after the other, at P_max",
+    )
     estimation_nmse_db: float = key(
         -math.inf, Real(high=0, off=-math.inf), "mean square error of a worker's channel estimate, of the channel's own"
     )
@@ -94,6 +114,12 @@ class Air:
         -math.inf,
         Real(high=20, off=-math.inf),
         "a worker whose fading is below this stays silent (relative to its mean)",
+    )
+    fading_renewal: str = key(
+        "slot", Choice(("slot", "coherence")), "fading is drawn anew for every slot, or after each coherence time too"
+    )
+    shadowing_db: float = key(
+        0.0, Real(low=0, high=20), "standard deviation of a worker's path loss, log-normal, cut at three of them"
     )
     speed_metres_per_second: float = key(0.0, Real(low=0, high=1e4), "of the workers; Doppler after Jakes follows")
     carrier_hz: float = key(2.4e9, Real(low=1e3, high=1e12), "carrier frequency")
@@ -119,16 +145,46 @@ class Air:
         Real(high=100, off=-math.inf),
         "lowest power that a transmitter can send with; who needs less stays silent",
     )
+    attenuator_db: float = key(
+        0.0, Real(low=0, high=200), "of attenuators before workers' antennas, which lower min_power_dbm by as much"
+    )
     power_step_db: float = key(0.0, Real(low=0, high=40), "step of the power control; powers are rounded down")
     peak_power_dbm: float = key(
         math.inf, Real(low=-300, high=100, off=math.inf), "power above which a transmitter clips what it sends"
+    )
+    amplifier_saturation_dbm: float = key(
+        math.inf,
+        Real(low=-300, high=100, off=math.inf),
+        "power at which a transmitter's amplifier saturates; it compresses smoothly below (Rapp)",
+    )
+    amplifier_smoothness: float = key(
+        2.0, Real(low=0.5, high=100), "p of the Rapp model: small = soft, large = linear up to saturation"
+    )
+    amplifier_turn_degrees: float = key(
+        0.0, Real(low=0, high=90), "by which an amplifier far in saturation turns the phase (AM/PM)"
+    )
+    carrier_leakage_db: float = key(
+        -math.inf,
+        Real(high=0, off=-math.inf),
+        "unmodulated carrier that leaks from a transmitter, over the largest power that it radiates on average",
     )
     dac_bits: int = key(0, Whole(low=0, high=24), "bits of a transmitter's converter (0: exact)")
     adc_bits: int = key(0, Whole(low=0, high=24), "bits of the server's converter (0: exact)")
     adc_range: float = key(
         0.0,
         Real(low=0, high=1e4),
-        "largest level of the server's converter, in root mean squares of what it receives (0: its largest symbol)",
+        "largest level of the server's converter, in root mean squares of what it receives (0: its largest symbol); "
+        "with a causal gain, in largest symbols of earlier blocks (0: eight)",
+    )
+    adc_gain: str = key(
+        "slot",
+        Choice(("slot", "causal")),
+        "the server sets its converter's gain from all of a slot, or for each block from what came before",
+    )
+    interference_dbm: float = key(
+        -math.inf,
+        Real(high=100, off=-math.inf),
+        "power of other transmitters per complex symbol at the server; never counts as protection",
     )
     noise_uncertainty_db: float = key(
         0.0, Real(low=0, high=60), "the noise floor is known only within so many dB; statements assume the lowest"
@@ -178,14 +234,36 @@ class Air:
     @property
     def block_overhead_symbols(self) -> int:
         """Symbols of a block that carry no data: from which workers and server estimate, guard, silence around data."""
-        return self.estimation_pilots + self.pilot_symbols + self.guard_symbols + 2 * self.ringing_symbols
+        return self.estimation_pilots + self.pilot_symbols + self.silence_symbols + 2 * self.ringing_symbols
+
+    @property
+    def silence_symbols(self) -> int:
+        """Silence after each block: the guard, and while both ends switch."""
+        return self.guard_symbols + math.ceil(self.switching_seconds * SYMBOLS_PER_SECOND)
+
+    @property
+    def coherence_seconds(self) -> float:
+        """Time over which the channel of a moving worker stays about the same; infinite where nobody moves."""
+        return _COHERENCE / self.doppler_hz if self.doppler_hz else math.inf
+
+    @property
+    def blocks_per_fading(self) -> int:
+        """Blocks of a slot that share one fading; 0: all of them."""
+        if self.fading_renewal == "slot" or not self.doppler_hz:
+            return 0
+        return max(1, int(self.coherence_seconds / self.block_seconds))
+
+    @property
+    def lowest_power_dbm(self) -> float:
+        """Least power that leaves a worker's antenna: that of its transmitter behind an attenuator."""
+        return self.min_power_dbm - self.attenuator_db
 
     @property
     def block_seconds(self) -> float:
         """Longest block with one pilot: up to the next resynchronisation, or a share of the coherence time."""
         limits = [self.resync_seconds or math.inf]
         if self.doppler_hz:
-            limits.append(self.coherence_share * _COHERENCE / self.doppler_hz)
+            limits.append(self.coherence_share * self.coherence_seconds)
         return min(limits)
 
     @property
@@ -203,5 +281,5 @@ class Air:
             widths=tuple(min(width, count - first) for first in range(0, count, width)),
             pilots=-(-self.pilot_symbols // count) + -(-self.estimation_pilots // count),
             server_pilots=-(-self.pilot_symbols // count),
-            guard=self.guard_symbols,
+            guard=self.silence_symbols,
         )

@@ -1,13 +1,13 @@
 """An air in words, for tables and titles, and in plain values, for JSON; empty where it is ideal."""
 
 import math
-import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
-from airmixml.scenario.air import Air, air_text
-from airmixml.scenario.toml import table_lines
+from airmixml.scenario.air import Air, air_tables, air_text
+from airmixml.scenario.tables import TABLES
+from airmixml.scenario.toml import table_lines, toml_value
 
 _MOST_NAMED: Final = 2  # keys in a title
 
@@ -35,7 +35,7 @@ def air_label(air: Air) -> str:
     """Return "campus", "campus with absent = 0.2", "air with absent = 0.2"; empty for the ideal air."""
     if air.is_ideal:
         return ""
-    named = Air(preset=air.preset, **tomllib.loads(air_text(air.preset)))
+    named = Air(preset=air.preset, **air_tables(air.preset)["air"])
     changed = _texts(
         (entry.name, getattr(air, entry.name))
         for entry in fields(air)
@@ -73,6 +73,7 @@ class DescribedAir:
     about: str  # the comment at the top of the file
     air: Air  # all keys
     notes: dict[str, str]  # what the file says of a key, such as where its number is from; by key
+    others: dict[str, dict[str, Any]]  # keys of other tables whose defaults it sets, by table
 
     def to_toml(self) -> str:
         """Return the table as TOML: what the file says of a key above it, and what the key means beside it."""
@@ -80,6 +81,11 @@ class DescribedAir:
         for entry, line in zip(fields(Air), table_lines(self.air), strict=True):
             lines += [f"# {note}" for note in self.notes.get(entry.name, "").splitlines()]
             lines.append(line)
+        for table, keys in self.others.items():
+            lines += ["", f"[{table}]"]
+            for key, value in keys.items():
+                lines += [f"# {note}" for note in self.notes.get(f"{table}.{key}", "").splitlines()]
+                lines.append(f"{key} = {toml_value(value):<20} # {_meaning_of(table, key)}")
         return "\n".join(lines) + "\n"
 
     def to_dict(self) -> dict[str, Any]:
@@ -88,6 +94,7 @@ class DescribedAir:
             "name": self.air.preset,
             "about": self.about,
             "air": finite({entry.name: getattr(self.air, entry.name) for entry in fields(Air)}),
+            "others": self.others,
             "meanings": {entry.name: entry.metadata["doc"] for entry in fields(Air)},
             "notes": self.notes,
         }
@@ -99,13 +106,23 @@ def describe_air(name: str) -> DescribedAir:
     about: list[str] = []
     above: list[str] = []
     notes: dict[str, str] = {}
+    table = ""
     for line in map(str.strip, text.splitlines()):
         if line.startswith("#"):
             (above if notes else about).append(line.lstrip("# "))
+        elif line.startswith("["):
+            table = line.strip("[] ") + "."
         elif line:
             key, _, rest = line.partition("=")
             behind = rest.partition("#")[2].strip()
-            notes[key.strip()] = "\n".join([*above, behind]).strip()
+            notes[table + key.strip()] = "\n".join([*above, behind]).strip()
             above = []
     told = {key: note for key, note in notes.items() if note}
-    return DescribedAir(about="\n".join(about), air=Air(preset=name, **tomllib.loads(text)), notes=told)
+    others = air_tables(name)
+    air = Air(preset=name, **others.pop("air"))
+    return DescribedAir(about="\n".join(about), air=air, notes=told, others=others)
+
+
+def _meaning_of(table: str, key: str) -> str:
+    meaning: str = next(entry.metadata["doc"] for entry in fields(TABLES[table]) if entry.name == key)
+    return meaning

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from airmixml.errors import ScenarioError
 from airmixml.notebook import html_text
-from airmixml.scenario.air import Air, air_text
+from airmixml.scenario.air import Air, air_tables
 from airmixml.scenario.air_words import finite, titled
 from airmixml.scenario.automatic import choose, is_chosen, why_no_rounds
 from airmixml.scenario.consistency import Tables, check_consistency
@@ -31,6 +31,7 @@ from airmixml.scenario.toml import (
 from airmixml.wording import shown
 
 _SHARE_OF_ONE_WORKER: Final = 0.1
+_WRITTEN_OUT: Final = {"preset", "also", "gain_failure"}  # no air's file has the last two, and nobody writes also = []
 TOP_LEVEL_RULES: dict[str, Rule] = {"name": Text(forbidden='/\\:*?"<>|'), "seed": Whole(low=0)}
 
 
@@ -208,11 +209,22 @@ def _made(base: dict[str, Any], tables: Mapping[str, Any]) -> Scenario:
 
 
 def _with_air(base: dict[str, Any], air: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tables with the keys of the air that is named, in place of those they had."""
+    """Return the tables with the keys of the air that is named, in place of those they had.
+
+    What another air had set in other tables goes back to its default first. A table that a run wrote out has every key
+    of its version: a key that it lacks came later, and is off.
+    """
     if "preset" not in air:
         return base
-    keys = parse_toml(air_text(air["preset"]), source=f"air {air['preset']}")
-    return {**base, **checked_keys({"air": keys})}
+    of_air = checked_keys(air_tables(air["preset"]))
+    if set(air) >= _WRITTEN_OUT:
+        return {**base, "air": {}}
+    base = dict(base)
+    for name, keys in air_tables(base.get("air", {}).get("preset", "ideal")).items():
+        base[name] = {key: value for key, value in base.get(name, {}).items() if key not in keys or value != keys[key]}
+    return {**base, **{name: {**base.get(name, {}), **keys} for name, keys in of_air.items() if name != "air"}} | {
+        "air": of_air["air"]
+    }
 
 
 def _with_bounds_spelt_out(tables: Mapping[str, Any]) -> Mapping[str, Any]:

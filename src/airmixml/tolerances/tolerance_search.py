@@ -31,7 +31,7 @@ from airmixml.wording import one_line
 
 PRIVACY: Final = "privacy"
 METRICS: Final = {"classification": "accuracy.final", "regression": "scores.r2", "multi-label": "scores.labels_right"}
-_BEST_FIRST: Final = ("lab", "campus")
+_BEST_FIRST: Final = ("lab", "line-of-sight", "campus")
 HARDWARE: Final = tuple(
     dict.fromkeys(name for name in (*_BEST_FIRST, *AIR_PRESETS) if name in AIR_PRESETS and name != "ideal")
 )

@@ -8,7 +8,7 @@ Groups of workers that send once need the same symbols and energy, and are as ac
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Final, Self
 
@@ -131,7 +131,7 @@ def plan_air(scenario: Scenario, population: Population, plan: LocalPlan, symbol
     """
     radio = scenario.radio
     slots = 1 if radio.fading == "none" else plan.rounds
-    gains = power_gains(replace(radio, slots=slots), scenario.seed, population.distance_metres)
+    gains = power_gains(scenario, population.distance_metres, slots=slots)
     noise_watts = scenario.privacy.noise_kind.drawn_watts(scenario) / 2.0
     limit_watts = dbm_to_watts(radio.max_power_dbm)
     squared_sum = CLIP_NORM**2 + symbols * plan.deviation**2

@@ -16,13 +16,13 @@ from airmixml.compare.ours import exact_accountant, state_both, with_slots
 from airmixml.privacy import Design, PrivacyStatement, Sensitivity, facts, state_privacy
 from airmixml.radio.channel import draw_fading
 from airmixml.radio.masking import masking_of
-from airmixml.radio.path_loss import path_gain, weakest_gain
+from airmixml.radio.path_loss import weakest_gain, worker_path_gain
 from airmixml.radio.power import check_added_power
 from airmixml.radio.power_calibration import private_received_watts
 from airmixml.radio.scheduling import draw_schedule_of
 from airmixml.radio.system import adversary_named, planned_design
 from airmixml.randomness.slot_words import slot_words
-from airmixml.scenario import Mixing, Radio, Scenario
+from airmixml.scenario import Mixing, Scenario
 from airmixml.streams import Streams
 from airmixml.units import db_to_ratio, dbm_to_watts
 from airmixml.workers import SYMBOLS_PER_SECOND, Population
@@ -107,7 +107,7 @@ def plan_rounds(
     asked_watts = private_received_watts(planned, sensitivity, distance_metres)
     source = slot_words(Streams(planned.seed), "schedule")
     schedule = draw_schedule_of(planned, range(rounds), source).numpy()
-    gains = power_gains(planned.radio, planned.seed, distance_metres, schedule)
+    gains = power_gains(planned, distance_metres, schedule)
     limit_watts = dbm_to_watts(planned.radio.max_power_dbm)
     received_watts = np.minimum(asked_watts, limit_watts * gains.min(axis=1))
     power_watts = received_watts[:, None] / gains
@@ -143,18 +143,26 @@ def plan_rounds(
 
 
 def power_gains(
-    radio: Radio, seed: int, distance_metres: NDArray[np.float64], schedule: NDArray[np.int64] | None = None
+    scenario: Scenario,
+    distance_metres: NDArray[np.float64],
+    schedule: NDArray[np.int64] | None = None,
+    slots: int = 0,
 ) -> NDArray[np.float64]:
-    """Return |h|^2 of those who send, by default all; slots x scheduled, or 1 x scheduled where all slots are alike."""
-    gains = path_gain(distance_metres, radio.path_loss_exponent, radio.unit_path_loss_db) ** 2
+    """Return |h|^2 of those who send, by default all; slots x scheduled, or 1 x scheduled where all slots are alike.
+
+    Of so many slots, by default the scenario's.
+    """
+    radio, gains = scenario.radio, worker_path_gain(scenario, distance_metres) ** 2
     sending = gains[None] if schedule is None else gains[schedule]
     if radio.fading == "none":
         return np.asarray(sending)
-    fading = draw_fading(radio, range(radio.slots), sending.shape[1], slot_words(Streams(seed), "fading"))
+    fading = draw_fading(
+        radio, range(slots or radio.slots), sending.shape[1], slot_words(Streams(scenario.seed), "fading")
+    )
     return np.asarray(sending * fading.numpy() ** 2)
 
 
 def worker_gains(scenario: Scenario, population: Population) -> NDArray[np.float64]:
     """Return |h|^2 of every worker in the one slot in which it sends; shape workers."""
-    gains = power_gains(replace(scenario.radio, slots=1), scenario.seed, population.distance_metres)
+    gains = power_gains(scenario, population.distance_metres, slots=1)
     return np.asarray(gains[0])

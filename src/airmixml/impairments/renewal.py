@@ -1,0 +1,110 @@
+"""Fading that is renewed within a slot: after every coherence time a worker's channel is another one.
+
+A slot of many workers lasts many coherence times. Block fading (Biglieri, Proakis and Shamai 1998, IEEE Trans. Inf.
+Theory 44(6)): the blocks of one coherence time share one fading, those of the next have another, independent one. A
+worker inverts the channel of each and stays silent in those below ``air.truncation_db``, so that
+
+- what arrives has the planned size, or none: no power is added in any piece (``SilentFades``);
+- it sends beta q^2 / abs(h_c)^2 in interval c. Its energy follows from the mean of that over the slot, which makes its
+  channel count as the harmonic mean; its power limit must hold in the weakest interval that it sends in.
+
+Powers that transmitters can set (``air.power_step_db``) are chosen once per slot, from the mean. With several antennas
+the server listens with one of them: none is better for all of many workers, and a sum of antennas, in which phases are
+aligned for one, gains nothing. As an adversary it has all of them in every interval.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple, Self
+
+import torch
+
+from airmixml.errors import ScenarioError
+from airmixml.impairments.antennas import MOST_FADINGS
+from airmixml.impairments.fading_floor import renews, weakest_fading
+from airmixml.impairments.gains import Impairment, SeatDraws
+from airmixml.scenario import Scenario
+from airmixml.units import db_to_ratio
+
+
+class Renewed(NamedTuple):
+    """What renewed fading makes of the channels of consecutive slots; all slots x scheduled, over the path gain."""
+
+    inverted: torch.Tensor  # amplitude that the mean power follows from
+    weakest: torch.Tensor  # amplitude of the weakest interval that is sent in
+    antenna_gain: torch.Tensor  # sum_a |h_a|^2 / |h|^2 in the worst interval that is sent in
+
+
+def draw_renewed(scenario: Scenario, draws: SeatDraws, antenna: int = 0) -> torch.Tensor:
+    """Draw the fading of every coherence time to one antenna, E|f|^2 = 1; slots x scheduled x intervals."""
+    count = (draws.frame.block_count - 1) // scenario.air.blocks_per_fading + 1
+    if count > MOST_FADINGS:
+        raise ScenarioError(
+            f'air.fading_renewal = "coherence": a slot lasts {count:,} coherence times, and {MOST_FADINGS:,} are '
+            "allowed for; send fewer features, or move more slowly"
+        )
+    name = "renewed-fading" if antenna == 0 else f"renewed-fading-{antenna}"
+    scattered = draws.complex_normals(name, count)
+    if scenario.radio.fading == "rayleigh":
+        return scattered.abs()
+    direct = scenario.radio.rician_k
+    return (scattered.mul_(math.sqrt(1.0 / (1.0 + direct))) + math.sqrt(direct / (1.0 + direct))).abs()
+
+
+def magnitudes(scenario: Scenario, draws: SeatDraws) -> torch.Tensor:
+    """Return abs(h) that workers invert; slots x scheduled x blocks, or x 1 where it is the same for all."""
+    if not renews(scenario):
+        return draws.magnitude[:, :, None]
+    blocks = [block // scenario.air.blocks_per_fading for block in range(draws.frame.block_count)]
+    fading = draw_renewed(scenario, draws)[:, :, torch.tensor(blocks, device=draws.workers.device)]
+    return fading * draws.path_gain[:, :, None]
+
+
+def renew(scenario: Scenario, draws: SeatDraws) -> Renewed | None:
+    """Return what fading makes of channels; None where it lasts as long as a slot.
+
+    A worker that is silent all the time gets less than any that sends: it is out of reach.
+    """
+    if not renews(scenario):
+        return None
+    fading = draw_renewed(scenario, draws)
+    heard, floor = _heard(scenario, fading), weakest_fading(scenario)
+    frame = draws.frame
+    symbols = torch.zeros(fading.shape[2], dtype=torch.float64, device=fading.device)
+    for length, block in zip(frame.lengths, frame.blocks, strict=True):
+        symbols[block // scenario.air.blocks_per_fading] += length
+    power = fading.square()
+    mean = (torch.where(heard, 1.0 / power, 0.0) * symbols).sum(dim=2) / symbols.sum()
+    silent = 1e-3 * math.sqrt(floor or 1.0)
+    weakest = torch.where(heard, fading, math.inf).amin(dim=2)
+    together = power.clone()
+    for antenna in range(1, scenario.air.antennas):
+        together += draw_renewed(scenario, draws, antenna).square()
+    return Renewed(
+        inverted=torch.where(mean > 0.0, mean.rsqrt(), silent),
+        weakest=torch.where(weakest.isinf(), silent, weakest),
+        antenna_gain=torch.where(heard, together / power, 1.0).amax(dim=2),
+    )
+
+
+def _heard(scenario: Scenario, fading: torch.Tensor) -> torch.Tensor:
+    truncation_db = scenario.air.truncation_db
+    return fading.square() >= (0.0 if math.isinf(truncation_db) else db_to_ratio(truncation_db))
+
+
+@dataclass(frozen=True)
+class SilentFades(Impairment):
+    """g = 0 in coherence times in which a worker is in a fade and stays silent; else 1."""
+
+    about = "coherence times in a fade, left silent"
+    scenario: Scenario
+
+    @classmethod
+    def of(cls, scenario: Scenario) -> Self | None:
+        """Return it where fading is renewed within slots, and workers do not invert every fade."""
+        return cls(scenario) if renews(scenario) and scenario.air.truncation_db > -math.inf else None
+
+    def gains(self, draws: SeatDraws) -> torch.Tensor:
+        """Draw 0 or 1; slots x scheduled x pieces."""
+        fading = magnitudes(self.scenario, draws) / draws.path_gain[:, :, None]
+        return draws.by_block(_heard(self.scenario, fading).double())

@@ -1,0 +1,79 @@
+"""Airs that set keys of other tables: defaults that a scenario overrides and another air takes back; old files."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+
+import pytest
+
+from airmixml import Scenario
+from airmixml.scenario import AIR_PRESETS, Air, air_text, preset_names
+from airmixml.scenario.air import air_tables
+from airmixml.scenario.air_words import describe_air
+
+NEW_KEYS = ("fading_renewal", "shadowing_db", "interference_dbm", "carrier_leakage_db", "adc_gain", "attenuator_db")
+
+
+def test_campus_sets_path_loss_and_fading_as_well() -> None:
+    plain = Scenario.preset("private-mnist")
+    campus = plain.on_air("campus")
+    assert (campus.radio.fading, campus.radio.path_loss_exponent) == ("rayleigh", 3.53)
+    assert campus.workers.side_metres == 200.0
+    assert campus.radio.slots == plain.radio.slots
+    assert campus.workers.count == plain.workers.count
+
+
+def test_what_a_scenario_says_stands() -> None:
+    told = Scenario.from_toml(
+        'extends = "private-mnist"\n[air]\npreset = "campus"\n[radio]\npath_loss_exponent = 2.5\n'
+    )
+    assert (told.radio.path_loss_exponent, told.radio.fading) == (2.5, "rayleigh")
+    both = Scenario.preset("private-mnist").with_overrides("air.preset=campus", "radio.fading=rician")
+    assert both.radio.fading == "rician"
+    assert both.with_overrides("air.absent=0.2").radio.fading == "rician"
+
+
+@pytest.mark.parametrize("other", ["ideal", "lab"])
+def test_another_air_takes_its_keys_back(other: str) -> None:
+    plain = Scenario.preset("private-mnist")
+    assert plain.on_air("campus").on_air(other) == plain.on_air(other)
+    changed = plain.on_air("campus").with_overrides("radio.noise_dbm=-90")
+    assert changed.on_air(other).radio.noise_dbm == -90.0
+
+
+@pytest.mark.parametrize("air", AIR_PRESETS)
+@pytest.mark.parametrize("preset", ["private-mnist", "paper-iris"])
+def test_a_scenario_reads_back(air: str, preset: str) -> None:
+    scenario = Scenario.preset(preset).on_air(air)
+    assert Scenario.from_toml(scenario.to_toml()) == scenario
+    assert Scenario.from_json(scenario.to_json()) == scenario
+
+
+def test_every_preset_can_be_on_campus() -> None:
+    for preset in preset_names():
+        assert Scenario.preset(preset).on_air("campus").air.preset == "campus"
+
+
+def test_a_run_of_the_former_campus_keeps_its_numbers() -> None:
+    """It states every key that there was, so keys that it lacks are off, and none is taken from the new air."""
+    before = Scenario.preset("private-mnist").on_air("line-of-sight")
+    lines = before.to_toml().replace('preset = "line-of-sight"', 'preset = "campus"').splitlines()
+    text = "\n".join(line for line in lines if not line.startswith(NEW_KEYS))
+    read = Scenario.from_toml(text)
+    assert read.radio == before.radio
+    assert {
+        entry.name for entry in fields(Air) if getattr(read.air, entry.name) != getattr(before.air, entry.name)
+    } == {"preset"}
+
+
+@pytest.mark.parametrize("air", [name for name in AIR_PRESETS if name != "ideal"])
+def test_line_of_sight_is_what_it_says_and_campus_states_its_sources(air: str) -> None:
+    tables = air_tables(air)
+    told = describe_air(air).notes
+    if air == "campus":
+        every = {**tables["air"], **{f"{name}.{key}": 0 for name in ("radio", "workers") for key in tables[name]}}
+        assert [key for key in every if not re.search(r"T[RS] 38\.|assumed", told.get(key, ""))] == []
+    else:
+        assert set(tables) == {"air"}  # path loss and fading are the scenario's own
+        assert "fading" in air_text(air) or air != "line-of-sight"
