@@ -21,7 +21,7 @@ from airmixml.privacy import PrivacyStatement
 from airmixml.radio import check_privacy_target
 from airmixml.runs.spending import CellBudget, Spending, joined, plan_spending
 from airmixml.scenario import Air, RunContext, Scenario, keys_in_force
-from airmixml.scenario.consistency import require_classes, require_real_numbers
+from airmixml.scenario.consistency import require_classes
 from airmixml.scenario.grid import shown_value
 from airmixml.storage.results import ResultStore, from_plain
 from airmixml.storage.run_folder import REPORT, identity_of
@@ -289,7 +289,6 @@ def _run_all(
     numbers = list(consecutive_seeds(scenario, seeds))
     for each in dict.fromkeys(job.scenario for job in jobs.values()):
         require_classes(each.workers, "a comparison")
-        require_real_numbers(each.privacy, "a comparison")
         check_privacy_target(each)
     find_device(context.speed.device)
     folder, cells = study_path(out, ""), [(name, seed) for seed in numbers for name in jobs]

@@ -21,7 +21,7 @@ from airmixml.integers.skellam import mu_per_step
 from airmixml.masks.hidden_noise import Honest
 from airmixml.privacy import Design, Sensitivity
 from airmixml.privacy.rounded_noise import Rounding
-from airmixml.radio.masking import honest_of, honest_with
+from airmixml.radio.masking import Masking, graph_and_honest, honest_of, honest_with
 from airmixml.scenario import Scenario
 from airmixml.units import db_to_ratio, dbm_to_watts, ratio_to_db, watts_to_dbm
 
@@ -31,6 +31,7 @@ WRONG_NUMBERS: Final = 0.01
 
 _fitted: Final = lru_cache(maxsize=64)(fitted)
 _FOR_COARSER_STEPS: Final = 0.95
+_AS_UNIFORM: Final = 1e8  # masks over own noise that leave nothing but the sum
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +71,15 @@ class IntegerSums:
     def symbols(self) -> int:
         """Of a slot on the air: one for each bit of each number."""
         return self.noise.code.bits * self.noise.code.numbers
+
+    def as_masking(self, scenario: Scenario) -> Masking:
+        """Return noise and masks on real numbers that hide as much from an isolating listener, but for rounding.
+
+        Masks are so strong that no more than the sum of the honest workers is left, beside the power of bits.
+        """
+        own_watts = self.received_watts * self.noise.variance_per_worker * self.noise.code.step**2
+        masks = {"own_watts": own_watts, "pair_watts": _AS_UNIFORM * own_watts, "self_watts": 0.0}
+        return replace(graph_and_honest(scenario), **masks)
 
     def left_with(self, scenario: Scenario, colluders: int) -> tuple["IntegerSums", str]:
         """Return the same sums if so many workers collude, and what to know about that."""

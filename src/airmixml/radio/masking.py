@@ -22,6 +22,7 @@ from airmixml.masks.rules import (
     recovering_degree,
     share_of,
 )
+from airmixml.radio.mask_law import best_mask_share, mask_advice
 from airmixml.radio.path_loss import weakest_gain
 from airmixml.scenario import Privacy, Scenario
 from airmixml.streams import Secret, Streams
@@ -118,7 +119,7 @@ def protected_graph(scenario: Scenario, secret: Secret) -> tuple[MaskGraph, Hone
 
 def honest_of(scenario: Scenario) -> Honest:
     """Return who is left of a slot's workers without colluders and absent ones; refuse a graph that may be cut."""
-    return _any_share(scenario).honest
+    return graph_and_honest(scenario).honest
 
 
 def honest_with(scenario: Scenario, colluders: int) -> tuple[Honest, str]:
@@ -151,10 +152,10 @@ def informed_with(scenario: Scenario) -> tuple[int, str] | None:
 
 def planned_graph(scenario: Scenario) -> MaskGraph | None:
     """Return who shares masks with whom, as planned; None without masks."""
-    return _any_share(scenario).graph
+    return graph_and_honest(scenario).graph
 
 
-def _any_share(scenario: Scenario) -> Masking:
+def graph_and_honest(scenario: Scenario) -> Masking:
     """Return graph and honest workers, which no share of the loss changes."""
     return _unit_masking(scenario.privacy, scenario.radio.scheduled, scenario.seed, _LEAST_MASK_SHARE)
 
@@ -239,23 +240,33 @@ def _most_recoverable_share(privacy: Privacy, graph: MaskGraph) -> float:
 
 
 def mask_share_of(scenario: Scenario) -> float:
-    """Return the share that is asked for, or the one that leaves least noise in the sum.
-
-    With gains that differ by g, noise and what is left of masks together are in proportion to 1 / (1 - share) +
-    N g^2 / share, which is least at r / (1 + r), r = g sqrt(N). Absent workers whose masks nobody recovers count as
-    gains of 0: they add a / (1 - a) to g^2.
-    """
+    """Return the share that is asked for, or the one that leaves least noise in the sum (``mask_law``)."""
     if not scenario.privacy.noise_kind.masked or scenario.privacy.mask_share:
         return scenario.privacy.mask_share
+    best = best_mask_share(scenario.radio.scheduled, gain_error_of(scenario))
+    return min(max(best, _LEAST_MASK_SHARE), _MOST_MASK_SHARE)
+
+
+def gain_error_of(scenario: Scenario) -> float:
+    """Return the deviation of the workers' gains over their mean, in phase, as masks feel it; 0 on the ideal air.
+
+    Absent workers whose masks nobody recovers count as gains of 0: they add a / (1 - a) to its square.
+    """
     if scenario.air.is_ideal:
-        return _LEAST_MASK_SHARE
+        return 0.0
     from airmixml.impairments.gain_spread import gain_spread  # here: it needs torch
 
     spread, silent = gain_spread(scenario), min(silent_share(scenario), _MOST_SILENT)
     if silent and not scenario.privacy.most_absent:
         spread = (spread + silent) / (1.0 - silent)
-    times = math.sqrt(scenario.radio.scheduled * spread)
-    return min(max(times / (1.0 + times), _LEAST_MASK_SHARE), _MOST_MASK_SHARE)
+    return math.sqrt(spread)
+
+
+def mask_advice_of(scenario: Scenario) -> str:
+    """Return what gain errors make of masks and what to do, in one line; empty where they do little, or no masks."""
+    if not scenario.privacy.noise_kind.masked or not scenario.privacy.noise_kind.real:
+        return ""
+    return mask_advice(scenario.radio.scheduled, gain_error_of(scenario))
 
 
 def above_thermal_db_of(scenario: Scenario, masking: Masking) -> float:

@@ -206,10 +206,6 @@ class NoiseOnIntegers(OwnNoise):
 
         from airmixml.radio.reception import Reception, signal_power
 
-        if arrival.payload.taken_for_exact:
-            raise ScenarioError(
-                'privacy.arithmetic = "integers": only the workers\' own vectors can be sent; use "real"'
-            )
         scenario, secret, sums = setting.scenario, setting.secret, setting.integers
         noise, streams = sums.noise, Streams(scenario.seed, secret)
         formed = secret is not None or scenario.slots_on_air * noise.workers * noise.code.numbers <= _MOST_FORMED
