@@ -162,7 +162,9 @@ def _contributions_to(bench: Bench, kind: SlotKind, worker: int) -> tuple[Double
     """
     air, shares, betas, of_air = kind.air, list[Doubles](), list[Doubles](), list[torch.Tensor]()
     for drawn, draws, slot, seat in seats_of_worker(kind, worker):
-        shares.append(draws.ratios[slot, seat])
+        # Of integers a worker's own vector counts, however many others arrive.
+        own = draws.ratios[slot, seat] if air.integers is None else np.full(len(slot), 1.0 / air.integers.noise.workers)
+        shares.append(own)
         betas.append(draws.power_scale_watts[slot])
         if drawn.gains is not None and len(slot):
             where = torch.from_numpy(slot), torch.from_numpy(seat)

@@ -26,7 +26,7 @@ from airmixml.audit.trials import Bench, Trials, seats_of_worker
 from airmixml.integers.rounding import reduce, signed
 from airmixml.output.numbers import plural
 from airmixml.radio.integer_sums import IntegerSums
-from airmixml.radio.masking import graph_and_honest
+from airmixml.radio.masking import any_masking
 from airmixml.streams import Streams
 
 _TRIALS_PER_BLOCK: Final = 8192
@@ -80,7 +80,7 @@ class _Scored:
 def _formed(bench: Bench, worker: int) -> FormedMasks | None:
     """Return the masks that the worker shares with honest neighbours, in the seat of its first slot; None: none."""
     scenario = bench.air.scenario
-    masking, generator = graph_and_honest(scenario), Streams(scenario.seed).generator("audit", COLLUDERS)
+    masking, generator = any_masking(scenario, None), Streams(scenario.seed).generator("audit", COLLUDERS)
     if masking.graph is None:
         return None
     places = (int(where) for kind in bench.kinds for *_, seat in seats_of_worker(kind, worker) for where in seat)

@@ -97,7 +97,7 @@ class Row:
     @property
     def costs(self) -> dict[str, float | None]:
         """What a run takes."""
-        of_air = ("uplink_symbols", "downlink_bits", "slots_per_worker", "air_seconds")
+        of_air = ("uplink_symbols", "downlink_bits", "slots_per_worker", "air_seconds", "bandwidth_hz")
         return {
             **{name: getattr(self.first, name) for name in of_air},
             "energy_joules": self.energy_joules,
@@ -112,6 +112,7 @@ class Row:
             **(value if self.about is None else {"method": self.name, "about": self.about}),
             "accuracy": {"mean": self.accuracy, "deviation": self.deviation, "by_seed": self.accuracies},
             "note": self.first.note,
+            "trusted": self.first.trusted,
             "privacy": [_finite(statement.to_dict()) for statement in self.privacy],
             "exposure": None if self.exposure is None else self.exposure.to_dict(),
             **self.costs,

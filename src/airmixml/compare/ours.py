@@ -22,10 +22,10 @@ from airmixml.radio.mixtures import AirReport
 from airmixml.radio.power_calibration import slots_target
 from airmixml.radio.system import adversary_named
 from airmixml.registries import ADVERSARIES, ENCODERS, METHODS
-from airmixml.scenario import Learner, Mixing, Scenario, Speed, Workers, preset_names
+from airmixml.scenario import Learner, Mixing, Privacy, Scenario, Speed, Workers, preset_names
 from airmixml.scenario.consistency import rounds_refusal
 from airmixml.scenario.rules import AUTO
-from airmixml.workers import Signal, worker_cost
+from airmixml.workers import SYMBOLS_PER_SECOND, Signal, worker_cost
 
 # Of federated learning and its central relatives, fixed for all data sets. They were chosen once on 10,000 of MNIST's
 # training images, held out; no test set was seen.
@@ -148,6 +148,25 @@ def against_everyone(scenario: Scenario, noise: str) -> Scenario:
     return replace(scenario, workers=_centred_before(scenario.workers), privacy=privacy)
 
 
+def over_receiver_noise(scenario: Scenario) -> Scenario:
+    """Return the scenario without noise that its workers bring: the receiver's alone, the target against the server."""
+    plain, adversary = Privacy(), scenario.privacy.adversary
+    own = ("noise", "arithmetic", "most_absent", "mask_degree", "mask_share", "above_thermal_db")
+    own += ("modulus_bits", "sum_range")
+    privacy = replace(
+        scenario.privacy,
+        **{name: getattr(plain, name) for name in own},
+        adversary="server" if adversary == "everyone" else adversary,
+    )
+    return replace(scenario, privacy=privacy)
+
+
+def in_integers(scenario: Scenario) -> Scenario:
+    """Return a masked scenario whose workers send integers."""
+    privacy = replace(scenario.privacy, arithmetic="integers", mask_share=0.0, above_thermal_db=0.0)
+    return replace(scenario, workers=replace(scenario.workers, bits=0, bits_range=0.0), privacy=privacy)
+
+
 def features_scenario(scenario: Scenario) -> Scenario:
     """Return the scenario with its features sent as samples, mixed in many slots, and a learner in closed form."""
     count = scenario.workers.count
@@ -248,6 +267,21 @@ MASKED = OwnScenario(
 MASKED_ROUNDS = OwnScenario(
     "the same with rounds of gradients, the target against everyone", *(_MASKS, with_rounds), variant_of="airmix-rounds"
 )
+UNMASKED = OwnScenario(
+    "the scenario without masks: the receiver's noise alone, the target against the server",
+    *(one_slot, over_receiver_noise),
+    variant_of="airmix",
+)
+DIGITAL = OwnScenario(
+    "the scenario with masked integers over digital links, the target against everyone",
+    *(one_slot, _MASKS, in_integers),
+    variant_of="airmix",
+)
+DIGITAL_ROUNDS = OwnScenario(
+    "the same with rounds of gradients, the target against everyone",
+    *(_MASKS, in_integers, with_rounds),
+    variant_of="airmix-rounds",
+)
 FEDERATED = OwnScenario(
     f"clipped gradients of a linear softmax on the same features, added up over the air, {ROUNDS} rounds", _FEDERATED
 )
@@ -287,6 +321,8 @@ def run_scenario(work: Work, scenario: Scenario) -> Outcome:
         slots_per_worker=report.most_sent,
         air_seconds=report.air_seconds,
         energy_joules=report.energy_joules,
+        bandwidth_hz=SYMBOLS_PER_SECOND * (1.0 + scenario.air.roll_off),
+        trusted=scenario.privacy.noise_kind.trust(scenario.privacy, scenario.privacy.adversary),
         worker_multiply_accumulates=encoding_cost(scenario, dataset) + round(forming),
     )
 

@@ -21,7 +21,7 @@ from airmixml.integers.skellam import mu_per_step
 from airmixml.masks.hidden_noise import Honest
 from airmixml.privacy import Design, Sensitivity
 from airmixml.privacy.rounded_noise import Rounding
-from airmixml.radio.masking import Masking, graph_and_honest, honest_of, honest_with
+from airmixml.radio.masking import Masking, any_masking, honest_of, honest_with
 from airmixml.scenario import Scenario
 from airmixml.units import db_to_ratio, dbm_to_watts, ratio_to_db, watts_to_dbm
 
@@ -79,7 +79,7 @@ class IntegerSums:
         """
         own_watts = self.received_watts * self.noise.variance_per_worker * self.noise.code.step**2
         masks = {"own_watts": own_watts, "pair_watts": _AS_UNIFORM * own_watts, "self_watts": 0.0}
-        return replace(graph_and_honest(scenario), **masks)
+        return replace(any_masking(scenario, None), **masks)
 
     def left_with(self, scenario: Scenario, colluders: int) -> tuple["IntegerSums", str]:
         """Return the same sums if so many workers collude, and what to know about that."""

@@ -119,7 +119,7 @@ def protected_graph(scenario: Scenario, secret: Secret) -> tuple[MaskGraph, Hone
 
 def honest_of(scenario: Scenario) -> Honest:
     """Return who is left of a slot's workers without colluders and absent ones; refuse a graph that may be cut."""
-    return graph_and_honest(scenario).honest
+    return _any_share(scenario).honest
 
 
 def honest_with(scenario: Scenario, colluders: int) -> tuple[Honest, str]:
@@ -152,10 +152,19 @@ def informed_with(scenario: Scenario) -> tuple[int, str] | None:
 
 def planned_graph(scenario: Scenario) -> MaskGraph | None:
     """Return who shares masks with whom, as planned; None without masks."""
-    return graph_and_honest(scenario).graph
+    return _any_share(scenario).graph
 
 
-def graph_and_honest(scenario: Scenario) -> Masking:
+def any_masking(scenario: Scenario, secret: Secret | None) -> Masking:
+    """Return the graph of a run, and who is left; how strong masks are counts for nothing, as of uniform ones."""
+    masking = _any_share(scenario)
+    if secret is None:
+        return masking
+    graph, honest = protected_graph(scenario, secret)
+    return replace(masking, graph=graph, honest=honest)
+
+
+def _any_share(scenario: Scenario) -> Masking:
     """Return graph and honest workers, which no share of the loss changes."""
     return _unit_masking(scenario.privacy, scenario.radio.scheduled, scenario.seed, _LEAST_MASK_SHARE)
 
@@ -243,21 +252,22 @@ def mask_share_of(scenario: Scenario) -> float:
     """Return the share that is asked for, or the one that leaves least noise in the sum (``mask_law``)."""
     if not scenario.privacy.noise_kind.masked or scenario.privacy.mask_share:
         return scenario.privacy.mask_share
-    best = best_mask_share(scenario.radio.scheduled, gain_error_of(scenario))
+    best = best_mask_share(scenario.radio.scheduled, gain_error_of(scenario, absences=True))
     return min(max(best, _LEAST_MASK_SHARE), _MOST_MASK_SHARE)
 
 
-def gain_error_of(scenario: Scenario) -> float:
-    """Return the deviation of the workers' gains over their mean, in phase, as masks feel it; 0 on the ideal air.
+def gain_error_of(scenario: Scenario, *, absences: bool = False) -> float:
+    """Return the deviation of the workers' gains over their mean, in phase; 0 on the ideal air.
 
-    Absent workers whose masks nobody recovers count as gains of 0: they add a / (1 - a) to its square.
+    With ``absences``, absent workers whose masks nobody recovers count as gains of 0: they add a / (1 - a) to its
+    square.
     """
     if scenario.air.is_ideal:
         return 0.0
     from airmixml.impairments.gain_spread import gain_spread  # here: it needs torch
 
     spread, silent = gain_spread(scenario), min(silent_share(scenario), _MOST_SILENT)
-    if silent and not scenario.privacy.most_absent:
+    if absences and silent and not scenario.privacy.most_absent:
         spread = (spread + silent) / (1.0 - silent)
     return math.sqrt(spread)
 
