@@ -16,7 +16,17 @@ from typing import Any, Final
 from airmixml.errors import PluginError
 from airmixml.wording import did_you_mean, reason, shown
 
-__all__ = ["ACCOUNTANTS", "ADVERSARIES", "ATTACKS", "DATASETS", "DESCENTS", "ENCODERS", "IMPAIRMENTS", "LEARNERS"]
+__all__ = [
+    "ACCOUNTANTS",
+    "ADVERSARIES",
+    "ATTACKS",
+    "DATASETS",
+    "DESCENTS",
+    "ENCODERS",
+    "IMPAIRMENTS",
+    "LEARNERS",
+    "LINKS",
+]
 __all__ += ["METHODS", "NOISES", "PAYLOADS", "POWER_POLICIES", "REGISTRIES", "Registry"]
 
 _GIVEN: Final = "object"  # the word before the name of an object that was given in Python
@@ -355,8 +365,21 @@ POWER_POLICIES: Final = Registry(
 )
 """How strongly slots are received."""
 
+LINKS: Final = Registry(
+    "link",
+    "airmixml.links",
+    "radio.link",
+    needs=("about", "on_air", "meets", "check", "slot_seconds", "joules_per_watt", "lost_share", "sent", "to_dict"),
+    places={
+        "analog": "airmixml.radio.analog_link:ANALOG",
+        "digital": "airmixml.radio.digital_link:DIGITAL",
+    },
+    objects=True,
+)
+"""How vectors get to the server."""
+
 REGISTRIES: Final = (
     *(ENCODERS, DATASETS, ACCOUNTANTS, ADVERSARIES, LEARNERS, DESCENTS, ATTACKS, METHODS),
-    *(IMPAIRMENTS, PAYLOADS, NOISES, POWER_POLICIES),
+    *(IMPAIRMENTS, PAYLOADS, NOISES, POWER_POLICIES, LINKS),
 )
 """All of them."""

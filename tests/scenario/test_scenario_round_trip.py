@@ -146,12 +146,22 @@ def test_plain_tables_hold_plain_values(scenario: Scenario) -> None:
             check(entry)
 
     check(scenario.to_dict())
-    assert list(scenario.to_dict()) == ["name", "seed", "workers", "radio", "air", "mixing", "privacy", "learner"]
+    assert list(scenario.to_dict()) == [
+        "name",
+        "seed",
+        "workers",
+        "radio",
+        "link",
+        "air",
+        "mixing",
+        "privacy",
+        "learner",
+    ]
 
 
 def test_comments_say_what_each_key_means() -> None:
     lines = [line for line in Scenario().to_toml(comments=True).splitlines() if " = " in line.partition("#")[0]]
-    assert len(lines) == 2 + 34 + 11 + 37 + 6 + 18 + 18
+    assert len(lines) == 2 + 34 + 12 + 10 + 37 + 6 + 18 + 18
     assert all(len(line.partition(" # ")[2]) > 0 for line in lines)
 
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from airmixml import Scenario, Speed
-from airmixml.scenario import Learner, Mixing, Privacy, Radio, Workers
+from airmixml.scenario import Learner, Link, Mixing, Privacy, Radio, Workers
 from airmixml.scenario.air import Air
 
-TABLES = {"workers": Workers, "radio": Radio, "mixing": Mixing, "privacy": Privacy, "learner": Learner}
+TABLES = {"workers": Workers, "radio": Radio, "link": Link, "mixing": Mixing, "privacy": Privacy, "learner": Learner}
 
 # Just outside the range of each number, typed from the guide's limits.
 WHOLE_NUMBERS: dict[str, tuple[Any, ...]] = {
@@ -29,6 +29,10 @@ WHOLE_NUMBERS: dict[str, tuple[Any, ...]] = {
     "radio.slots": (0, -5, 10**12 + 1),
     "radio.scheduled": (-1, 10**9 + 1),
     "radio.max_participations": (-1, 10**12 + 1),
+    "link.access_points": (0, 10**9 + 1),
+    "link.packet_bytes": (0, 10**9 + 1),
+    "link.header_bytes": (-1, 10**9 + 1),
+    "link.tries": (0, 10**4 + 1),
     "privacy.colluders": (-1, 10**9 + 1),
     "privacy.eavesdropper_antennas": (0, 10**6 + 1),
     "privacy.mask_degree": (-1, 10**6 + 1),
@@ -55,6 +59,12 @@ REAL_NUMBERS: dict[str, tuple[Any, ...]] = {
     "radio.rician_k": (-1e-9, -math.inf),
     "radio.noise_dbm": (-300.1, 100.1),
     "radio.max_power_dbm": (-300.1, 100.1),
+    "link.rate_mbps": (0, -1.0, 1.1e9),
+    "link.packet_error": (-0.1, 1, 1.0),
+    "link.power_dbm": (-300.1, 100.1),
+    "link.duty": (0, 0.0, 1.1),
+    "link.backhaul_mbps": (0, -1.0, 1.1e9),
+    "link.bandwidth_hz": (0, -1.0, 1.1e12),
     "mixing.alpha": (0, 9e-13, 1.1e15),
     "mixing.power_scale_watts": (0, 9e-61, 1.1e10),
     "privacy.epsilon": (0, -5, 1.1e15),
@@ -87,6 +97,7 @@ WORDS = {
     "workers.norm": ("clip", "unit"),
     "workers.sends": ("samples", "moments", "gradients"),
     "radio.schedule": ("fixed", "poisson"),
+    "radio.link": ("analog", "digital"),
     "radio.fading": ("none", "rayleigh", "rician"),
     "mixing.policy": ("dirmix", "nonmix", "equalmix"),
     "mixing.assignment": ("random", "max-min"),

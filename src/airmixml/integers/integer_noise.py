@@ -101,9 +101,16 @@ class IntegerNoise:
         return self.code.rounded(vectors, generator) + draw_skellam(self.variance_per_worker, generator, vectors.shape)
 
     def sum_of(
-        self, blocks: Iterable[NDArray[np.floating]], generator: np.random.Generator, *, simulated: bool = False
+        self,
+        blocks: Iterable[NDArray[np.floating]],
+        generator: np.random.Generator,
+        *,
+        absent: int = 0,
+        simulated: bool = False,
     ) -> Doubles:
         """Return the sum that the server gets, of vectors given as blocks of workers x numbers; numbers.
+
+        Of workers that are ``absent`` neither vectors nor noise are in it, and their masks are recovered.
 
         Masks cancel modulo 2^b, and the workers' Skellam numbers add up to one of their total variance: neither is
         formed for each worker. Rounding is. Noise that is ``simulated`` is drawn faster, and protects nobody.
@@ -112,31 +119,43 @@ class IntegerNoise:
         for block in blocks:
             total += self.code.rounded(block, generator).sum(axis=0)
             present += len(block)
-        return self.received(total, present, generator, simulated=simulated)
+        return self.received(total, present, generator, absent=absent, simulated=simulated)
 
     def modelled_sum(
-        self, exact_sum: Doubles, some_vectors: NDArray[np.floating], generator: np.random.Generator
+        self,
+        exact_sum: Doubles,
+        some_vectors: NDArray[np.floating],
+        generator: np.random.Generator,
+        *,
+        absent: int = 0,
     ) -> Doubles:
         """Return a sum with the distribution of ``sum_of`` as far as rounding errors of many workers are Gaussian.
 
         For simulations of more numbers than can be formed: the sum of all vectors, numbers, in float64, and some of
         the vectors, workers x numbers, from which the variance of rounding is estimated. Protects nobody.
         """
-        variance = measured_rounding_variance(some_vectors, self.code.step) * (self.workers / len(some_vectors))
+        present = self.workers - absent
+        variance = measured_rounding_variance(some_vectors, self.code.step) * (present / len(some_vectors))
         rounded = exact_sum / self.code.step + np.sqrt(variance) * generator.standard_normal(self.code.numbers)
-        return self.received(np.rint(rounded).astype(np.int64), self.workers, generator, simulated=True)
+        return self.received(np.rint(rounded).astype(np.int64), present, generator, absent=absent, simulated=True)
 
     def decoded(self, residues: NDArray[np.uint64]) -> Doubles:
         """Return the sum, in the units of the data, that residues stand for; any shape."""
         return np.asarray(signed(residues, self.code.bits) * np.float64(self.code.step), dtype=np.float64)
 
     def received(
-        self, total: Integers, present: int, generator: np.random.Generator, *, simulated: bool = False
+        self,
+        total: Integers,
+        present: int,
+        generator: np.random.Generator,
+        *,
+        absent: int = 0,
+        simulated: bool = False,
     ) -> Doubles:
         """Return the server's sum from that of the rounded vectors of ``present`` workers, numbers; numbers."""
-        if present != self.workers:
-            raise PrivacyError(f"blocks: hold {present} workers; the noise was set for {self.workers}")
-        variance = self.workers * self.variance_per_worker
+        if present + absent != self.workers:
+            raise PrivacyError(f"blocks: hold {present} workers; the noise was set for {self.workers - absent}")
+        variance = present * self.variance_per_worker
         noisy = total + draw_skellam(variance, generator, total.shape, simulated=simulated)
         return self.decoded(reduce(noisy, self.code.bits))
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles
-from airmixml.errors import PrivacyError, ScenarioError
+from airmixml.errors import AirMixError, PrivacyError, ScenarioError
 from airmixml.notebook import html_facts
 from airmixml.output.numbers import joules
 from airmixml.planning.learning_noise import DesignScorer
@@ -38,7 +38,7 @@ from airmixml.radio.power import TransmitPower, largest_shares
 from airmixml.radio.power_calibration import private_received_watts
 from airmixml.radio.row_privacy import RowPrivacy, plan_row_privacy, row_statements
 from airmixml.radio.scheduling import nobody_sent
-from airmixml.radio.system import planned_design
+from airmixml.radio.system import System, planned_design
 from airmixml.radio.tally import rehearse
 from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Air, Scenario, keys_in_force
@@ -79,6 +79,8 @@ class Plan:
     rounds: dict[str, Any] | None = None  # what rounds take, and the uplink symbols of slots and rounds together
     masks: MaskPlan | None = None  # what workers add to hide themselves, where they do
     integers: dict[str, Any] | None = None  # step, bits and noise, where workers send integers
+    link: dict[str, Any] | None = None  # what a digital link takes
+    air_seconds: float = math.nan  # of all slots and rounds, where workers send integers
     row: RowPrivacy | None = None  # of a row of the data, where that is not what one worker holds alone
 
     def _repr_html_(self) -> str:
@@ -142,7 +144,7 @@ def make_plan(
     if not scenario.privacy.noise_kind.real:
         how: dict[str, Any] = {"held_dim": held_dim, "max_air_seconds": max_air_seconds, "alternatives": alternatives}
         real = make_plan(_with_real_numbers(scenario), input_dim, label_dim, moments, **how, progress=progress)
-        return _with_integers(real, sizing)
+        return _with_integers(real, sizing, held_dim)
     sensitivity = sizing.system.sensitivity
     try:
         received_watts = private_received_watts(scenario, sensitivity)
@@ -294,17 +296,23 @@ def _power_dbm(scenario: Scenario, sent_watts: Doubles) -> TransmitPower:
 
 
 def _with_real_numbers(scenario: Scenario) -> Scenario:
-    """Return the same scenario whose workers send real numbers in Gaussian noise."""
-    return replace(scenario, privacy=replace(scenario.privacy, arithmetic="real", modulus_bits=0, sum_range=0.0))
+    """Return the same scenario whose workers send real numbers in Gaussian noise, on the ideal air."""
+    return replace(
+        scenario,
+        radio=replace(scenario.met.radio, link="analog"),
+        air=Air(),
+        privacy=replace(scenario.privacy, arithmetic="real", modulus_bits=0, sum_range=0.0),
+    )
 
 
-def _with_integers(real: Plan, sizing: Sizing) -> Plan:
+def _with_integers(real: Plan, sizing: Sizing, held_dim: int | None) -> Plan:
     """Return the plan of a scenario of integers from that of the same scenario with real numbers.
 
     What to send is recommended as for real numbers, from which the noise of enough bits differs by 1 %.
     """
-    scenario, sensitivity = sizing.scenario, sizing.system.sensitivity
+    scenario, system, sensitivity = sizing.scenario, sizing.system, sizing.system.sensitivity
     radio, privacy = scenario.radio, scenario.privacy
+    real = replace(real, air=scenario.air)
     try:
         received_watts = private_received_watts(scenario, sensitivity, sizing.distance_metres)
     except PrivacyError as problem:
@@ -313,17 +321,18 @@ def _with_integers(real: Plan, sizing: Sizing) -> Plan:
     assert sums is not None
     if not real.feasible:
         return real
-    sent_watts = received_watts / sizing.path_gain**2
-    joules = sizing.system.joules_per_watt * radio.slots * radio.scheduled * float(sent_watts.mean())
+    sent_watts = system.link.planned_watts(scenario, received_watts, sizing.path_gain**2)
+    joules = _joules_of_integers(system, sizing.path_gain**2)
     real_noise = expected_noise(_with_real_numbers(scenario)).total_watts / 2.0 / real.power_scale_watts
-    better_db = float(ratio_to_db(real_noise / sums.mixture_variance))
+    present = (1.0 - scenario.met.air.absent) * (1.0 - system.link.lost_share(system))
+    better_db = float(ratio_to_db(real_noise / (sums.mixture_variance / present)))
     design = planned_design(scenario, sensitivity, received_watts=received_watts)
     return replace(
         real,
         verdict=_verdict(scenario, design, 0.0),
         noise_multiplier=design.noise_multiplier(privacy.adjacency),
-        received_watts=received_watts,
-        power_scale_watts=received_watts * radio.scheduled**2,
+        received_watts=received_watts if system.link.on_air else math.nan,
+        power_scale_watts=received_watts * radio.scheduled**2 if system.link.on_air else math.nan,
         power_dbm=_power_dbm(scenario, sent_watts),
         energy_joules=joules,
         worker_energy_joules=joules / scenario.workers.count,
@@ -333,8 +342,42 @@ def _with_integers(real: Plan, sizing: Sizing) -> Plan:
         snr_labels_db=real.snr_labels_db + better_db,
         masks=None,
         integers=sums.to_dict(),
+        link=system.link.to_dict(system),
+        air_seconds=system.air_seconds,
+        rounds=_about_rounds(sizing) if system.rounds else None,
+        recommended=real.recommended and _on_link(real.recommended, sizing, held_dim),
         row=real.row and replace(real.row, statements=tuple(row_statements(scenario, design, real.row.copies))),
     )
+
+
+def _joules_of_integers(system: System, power_gain: Doubles) -> float:
+    """Return what all workers, whose channels have these power gains, spend in all slots and rounds."""
+    spent, radio = 0.0, system.scenario.radio
+    for each, slots in ((system, radio.slots), *([(system.of_rounds, system.rounds)] if system.rounds else [])):
+        assert each.integers is not None
+        watts = system.link.planned_watts(system.scenario, each.integers.received_watts, power_gain)
+        spent += each.joules_per_watt * slots * radio.scheduled * float(watts.mean())
+    return spent
+
+
+def _on_link(found: Recommendation, sizing: Sizing, held_dim: int | None) -> Recommendation | None:
+    """Return a recommendation with time and energy of integers on their link; None where they take too long."""
+    costs = []
+    try:
+        for scenario in (sizing.scenario, sizing.scenario.with_overrides(*found.overrides)):
+            dimension = sizing.input_dim if held_dim is None else encoded_dim(scenario.workers, held_dim)
+            system = System.of(scenario, dimension, sizing.label_dim)
+            costs.append((system.air_seconds, _joules_of_integers(system, sizing.path_gain**2)))
+    except AirMixError:  # what suits real numbers may not suit integers
+        return None
+    (own_seconds, _), (best_seconds, _) = costs
+    if best_seconds > max(own_seconds, found.max_air_seconds):
+        return None
+    own, best = (
+        replace(option, air_seconds=seconds, energy_joules=spent)
+        for option, (seconds, spent) in zip((found.own, found.best), costs, strict=True)
+    )
+    return replace(found, own=own, best=best)
 
 
 def _verdict(scenario: Scenario, design: Design, limited_share: float) -> str:

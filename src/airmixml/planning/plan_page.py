@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from airmixml.integers.integer_noise import integers_in_words
 from airmixml.output.numbers import duration, joules, outputs_text, plural, slots_text
 from airmixml.output.tables import Table
+from airmixml.radio.digital_link import link_rows
 from airmixml.scenario import Scenario
 from airmixml.storage.files import write_text
 from airmixml.storage.run_folder import METRICS, SCENARIO, Finish, claim_folder
@@ -43,7 +44,7 @@ def plan_parts(
     words = list(command)
     if "integers" in plain:
         yield f"integers {integers_in_words(plain['integers'])}"
-        yield "What follows is of the same workers with real numbers."
+        yield "Learning noise in what follows is that of the same workers with real numbers."
     if "masks" in plain:
         yield from _masks(plain["masks"], words)
         words += _set(plain["masks"]["overrides"])
@@ -148,11 +149,18 @@ def _power(plain: Plain, scenario: Scenario, dimensions: tuple[int, int] | None)
     rows += [
         ("workers", f"{workers.count:,}, {radio.scheduled:,} at a time in {slots}"),
         ("noise multiplier", f"{plain['noise_multiplier']:.4g} in {where} slot"),
-        ("power scale beta", f"{plain['power_scale_watts']:.3g} W (median slot)"),
+        *(
+            [("power scale beta", f"{plain['power_scale_watts']:.3g} W (median slot)")]
+            if "power_scale_watts" in plain
+            else []
+        ),
         ("power", f"{power['median']:.1f} dBm median, {power['largest']:.1f} largest, limit {power['limit']:g}"),
         ("energy", f"{joules(plain['energy_joules'])} in total, {joules(plain['worker_energy_joules'])} per worker"),
     ]
-    rows += _rounds(plain["rounds"]) if "rounds" in plain else []
+    if "air_seconds" in plain:
+        rows.append(("air time", duration(plain["air_seconds"])))
+    rows += link_rows(plain["link"]) if "link" in plain else []
+    rows += _rounds(plain["rounds"], radio.link_kind.unit) if "rounds" in plain else []
     as_assumed = encoder.keeps_inputs and workers.sends == "samples"
     if "snr_inputs_db" in plain:
         labels = f", {plain['snr_labels_db']:.1f} dB labels" if "snr_labels_db" in plain else ""
@@ -177,12 +185,12 @@ def _power(plain: Plain, scenario: Scenario, dimensions: tuple[int, int] | None)
         yield Table(title="At the same privacy", columns=columns, rows=tuple(designs))
 
 
-def _rounds(rounds: Plain) -> list[tuple[str, str]]:
+def _rounds(rounds: Plain, unit: str) -> list[tuple[str, str]]:
     """Return what rounds take beside the slots before them."""
     names = ("symbols_per_slot", "symbols_per_round", "uplink_symbols")
     per_slot, per_round, total = (f"{rounds[name]:,}" for name in names)
     return [
-        ("uplink", f"{per_slot} symbols in a slot, {per_round} in a round, {total} in total"),
+        ("uplink", f"{per_slot} {unit} in a slot, {per_round} in a round, {total} in total"),
         ("downlink", f"{rounds['downlink_bits_per_round']:,} bits per round, the model for all workers"),
         ("reachable", f"workers must be reachable {rounds['reachable']:,} times"),
         ("privacy loss", f"{rounds['share']:.0%} in the rounds, the rest in what comes before them"),

@@ -23,7 +23,7 @@ from airmixml.radio.power_calibration import asked_received_watts
 from airmixml.radio.scheduling import assign_ratios, draw_ratios, draw_schedule_of, presence_of, seats_of
 from airmixml.radio.system import System
 from airmixml.randomness.slot_words import CPU, slot_words
-from airmixml.scenario import Air, Mixing, Privacy, Radio, Scenario, Workers
+from airmixml.scenario import Air, Link, Mixing, Privacy, Radio, Scenario, Workers
 from airmixml.streams import SLOTS_PER_CHAPTER, Secret, StreamName, Streams
 from airmixml.threads import in_order
 from airmixml.workers import SYMBOLS_PER_SECOND, Signal
@@ -41,7 +41,8 @@ _STREAMS_OF_SLOTS: Final[tuple[StreamName, ...]] = ("schedule", "fading", "ratio
 class AirSetting:
     """What stays the same over all slots."""
 
-    scenario: Scenario
+    scenario: Scenario  # as its link meets the air
+    given: Scenario  # as it was asked for
     worker_path_gain: Doubles  # sqrt(beta_U) d^(-n/2) of each worker; shape workers
     signal: Signal  # what a worker sends in a slot
     private_received_watts: float  # beta max q^2 that keeps the privacy target; 0 where power follows from none
@@ -52,6 +53,7 @@ class AirSetting:
     integers: IntegerSums | None = None  # where workers send integers
     secret: Secret | None = None  # what hides the data is drawn from; None: from the seed
     in_rounds: bool = False  # whether these slots follow others, of another length
+    lost: float = 0.0  # probability that what a worker sends does not arrive
 
     @property
     def streams(self) -> Streams:
@@ -73,7 +75,7 @@ class AirSetting:
         """Gather the setting of a scenario with its workers at the given distances; shape workers."""
         system = System.of(scenario, input_dim, label_dim)
         received_watts = asked_received_watts(scenario, system.sensitivity, distance_metres)
-        return cls._of_system(system, received_watts, distance_metres)
+        return cls._of_system(system, scenario, received_watts, distance_metres)
 
     @classmethod
     def of_rounds(
@@ -90,10 +92,11 @@ class AirSetting:
         received_watts = asked_received_watts(scenario, whole.sensitivity, distance_metres) * whole.round_strength
         if whole.of_rounds.integers is not None:
             received_watts = whole.of_rounds.integers.received_watts
-        return replace(cls._of_system(whole.of_rounds, received_watts, distance_metres), secret=secret, in_rounds=True)
+        setting = cls._of_system(whole.of_rounds, scenario, received_watts, distance_metres)
+        return replace(setting, secret=secret, in_rounds=True)
 
     @classmethod
-    def _of_system(cls, system: System, received_watts: float, distance_metres: Doubles) -> Self:
+    def _of_system(cls, system: System, given: Scenario, received_watts: float, distance_metres: Doubles) -> Self:
         scenario, radio = system.scenario, system.scenario.radio
         signal, per_watt, masking = system.signal, system.joules_per_watt, system.masking
         radiated_share = per_watt / system.slot_seconds
@@ -105,6 +108,7 @@ class AirSetting:
         check_lowest_power(scenario, received_watts + added_watts, radiated_share, distance_metres)
         return cls(
             scenario=scenario,
+            given=given,
             worker_path_gain=path_gain(distance_metres, radio.path_loss_exponent, radio.unit_path_loss_db),
             signal=signal,
             private_received_watts=received_watts,
@@ -113,6 +117,7 @@ class AirSetting:
             added_watts=added_watts,
             radiated_share=radiated_share,
             integers=system.integers,
+            lost=system.link.lost_share(system),
         )
 
 
@@ -161,15 +166,16 @@ class SlotTensors(PowerControl):
     def powered_as(self, setting: AirSetting) -> Self:
         """Return the same draws with the powers that another setting would give them.
 
-        Who sends on an air that is not ideal may depend on power: there scenarios of a family have the same.
+        Who sends on an air that is not ideal may depend on power: there scenarios of a family have the same. So have
+        those whose powers do not follow from channels.
         """
-        if self.gains is not None:
+        if self.gains is not None or not setting.scenario.radio.link_kind.on_air:
             return self
         power = control_power(setting.scenario, setting.private_received_watts, self.ratios, self.magnitude)
         return replace(self, **vars(_with_added(setting, power, self.ratios, self.magnitude)))
 
 
-DrawsKey = tuple[int, Workers, Radio, Air, Mixing, Privacy | None, tuple[int, float]]
+DrawsKey = tuple[int, Workers, Radio, Link, Air, Mixing, Privacy | None, tuple[int, float]]
 """What decides all draws of a scenario."""
 
 
@@ -179,12 +185,13 @@ def draws_key(scenario: Scenario) -> DrawsKey:
     On an air that is not ideal, and of integers, power and target decide them too.
     """
     rounds = (scenario.learner.rounds, scenario.rounds_share) if scenario.learner.rounds else (0, 0.0)
-    if not scenario.air.is_ideal:
-        return scenario.seed, scenario.workers, scenario.radio, scenario.air, scenario.mixing, scenario.privacy, rounds
+    who, radio, air = (scenario.seed, scenario.workers), scenario.radio, scenario.air
+    if not air.is_ideal:
+        return *who, radio, scenario.link, air, scenario.mixing, scenario.privacy, rounds
     blank = Mixing()
     mixing = replace(scenario.mixing, power=blank.power, power_scale_watts=blank.power_scale_watts)
     rounded = None if scenario.privacy.noise_kind.real else scenario.privacy
-    return scenario.seed, scenario.workers, scenario.radio, Air(), mixing, rounded, rounds
+    return *who, radio, scenario.link, Air(), mixing, rounded, rounds
 
 
 def check_family(scenarios: Sequence[Scenario]) -> None:
@@ -246,7 +253,8 @@ def draw_slots(setting: AirSetting, slots: range, device: torch.device = CPU) ->
         **vars(power),
     )
     if seats is None:
-        return planned
+        sent: SlotTensors = radio.link_kind.sent(setting, planned, slots)
+        return sent
     seats = replace(seats, magnitude=magnitude)
     return replace(planned, **impair(scenario, seats, ratios, power.power_watts, setting.radiated_share)._asdict())
 

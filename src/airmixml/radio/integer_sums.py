@@ -1,10 +1,10 @@
 """A scenario whose workers send integers: step, bits and noise that keep its target, and what that takes on the air.
 
-A channel adds up and does not reduce modulo 2^b, so residues are sent as bit planes: one
-symbol of constant power for each bit, all workers of a slot at once. On the ideal air gains are right, and the power is
-such that one number is wrong in a hundred runs. Planes tell more than the sum, but nothing that separate residues do
-not tell. So everybody is stated to learn what somebody learns who hears each worker alone: with masks the sum of the
-honest workers, without masks a worker's own integers with its own noise.
+A digital link carries residues as packets. On an analog one, which adds up and does not reduce modulo 2^b, they are
+sent as bit planes: one symbol of constant power for each bit, all workers of a slot at once. On the ideal air gains are
+right, and the power is such that one number is wrong in a hundred runs. Planes tell more than the sum, but nothing that
+separate residues do not tell. So everybody is stated to learn what somebody learns who hears each worker alone: with
+masks the sum of the honest workers, without masks a worker's own integers with its own noise.
 """
 
 import math
@@ -12,9 +12,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
 
-from scipy.special import ndtri
-
-from airmixml.errors import ScenarioError
 from airmixml.integers.fitting import WRAP_FAILURE, SumTarget, fitted
 from airmixml.integers.integer_noise import IntegerNoise
 from airmixml.integers.skellam import mu_per_step
@@ -23,11 +20,6 @@ from airmixml.privacy import Design, Sensitivity
 from airmixml.privacy.rounded_noise import Rounding
 from airmixml.radio.masking import Masking, any_masking, honest_of, honest_with
 from airmixml.scenario import Scenario
-from airmixml.units import db_to_ratio, dbm_to_watts, ratio_to_db, watts_to_dbm
-
-WRONG_NUMBERS: Final = 0.01
-"""Expected numbers of all sums of a run that are wrong because a bit plane was heard wrongly."""
-
 
 _fitted: Final = lru_cache(maxsize=64)(fitted)
 _FOR_COARSER_STEPS: Final = 0.95
@@ -41,7 +33,7 @@ class IntegerSums:
     noise: IntegerNoise  # code (step, bits) and noise of each worker
     honest: Honest  # who is left of a slot without colluders and absent workers
     masked: bool  # whether masks hide all but the sum
-    received_watts: float  # of a worker's bit, at the server
+    received_watts: float  # of a worker's bit, at the server; 1 where bits are sent as packets
     # Largest number of a sum that does not wrap around, over the root mean square of a sum of equal vectors; 0 where
     # none does, whatever the data.
     assumed_range: float = 0.0
@@ -64,7 +56,7 @@ class IntegerSums:
 
     @property
     def mixture_variance(self) -> float:
-        """Variance of noise and rounding in a number of the mean over all workers."""
+        """Variance of noise and rounding in a number of the mean over all workers; of fewer it is as much larger."""
         return self.noise.sum_variance / self.noise.workers**2
 
     @property
@@ -137,13 +129,11 @@ def fit_sums(scenario: Scenario, sensitivity: Sensitivity) -> IntegerSums:
     )
     noise = _fitted(target, privacy.modulus_bits, privacy.sum_range)
     planes = noise.code.bits * sensitivity.numbers * slots
-    # Bits are sent as +-1/2: with G = (1/4) / (noise variance of the real part) a plane fails at 2 Phi(-sqrt(G)).
-    snr = db_to_ratio(float(ratio_to_db(ndtri(WRONG_NUMBERS / planes / 2.0) ** 2)))
     return IntegerSums(
         noise=noise,
         honest=honest,
         masked=masked,
-        received_watts=snr * dbm_to_watts(radio.noise_dbm) / 2.0,
+        received_watts=radio.link_kind.received_watts(scenario, planes),
         assumed_range=privacy.sum_range,
     )
 
@@ -161,13 +151,3 @@ def _slots_and_share(scenario: Scenario, numbers: int) -> tuple[int, float, int]
     share = scenario.rounds_share if in_rounds else 1.0 - scenario.rounds_share
     most = numbers**2 if in_rounds else numbers
     return learner.rounds if in_rounds else slots, _FOR_COARSER_STEPS * share, most * (slots + learner.rounds)
-
-
-def check_plane_power(scenario: Scenario, sums: IntegerSums, floor: float) -> None:
-    """Refuse bit planes that take more than the power limit of the worker with the weakest channel."""
-    limit_dbm, needed_dbm = scenario.radio.max_power_dbm, float(watts_to_dbm(sums.received_watts / floor))
-    if needed_dbm > limit_dbm:
-        raise ScenarioError(
-            f"radio.max_power_dbm = {limit_dbm:g}: the bits of the farthest worker take {needed_dbm:.1f} dBm where "
-            'privacy.arithmetic = "integers"; must be at least that, or use a smaller workers.side_metres'
-        )

@@ -154,7 +154,7 @@ class AirReport(Tally):
         self.label_snr_db = DecibelHistogram()
         # Of an air that is not ideal: largest over mean power of what samples are sent with.
         self.peak_to_average_db: dict[str, float] | None = None
-        if not (scenario.air.is_ideal or part):
+        if not (self.scenario.air.is_ideal or part):
             self.peak_to_average_db = peak_to_average_db(scenario, self.signal, dataset)
         self._input_share = self.signal.input_symbols / self.signal.symbols
         self._sums = torch.zeros(2, dtype=torch.float64)  # of the noise variance, and of squared shares

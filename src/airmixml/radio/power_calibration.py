@@ -80,6 +80,7 @@ def private_received_watts(
     few per cent less than the largest will do. Distances, shape workers, are given where they are known.
     """
     check_privacy_target(scenario)
+    scenario = scenario.met
     system, privacy = System.moving(scenario, sensitivity, distance_metres), scenario.privacy
     needed_watts = system.noise.needed_watts(scenario, sensitivity, system.floor)
     if needed_watts is not None:

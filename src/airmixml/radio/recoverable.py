@@ -16,10 +16,13 @@ _FAILURE: Final = 1e-6  # probability with which more are absent in some slot th
 _STEPS: Final = 100
 
 
-def enough_absent(scenario: Scenario, least: int = 0) -> float:
-    """Return a ``privacy.most_absent`` in whole per cent that all slots keep to, and that is enough for ``least``."""
-    seats, slots = scenario.radio.scheduled, scenario.radio.slots
-    chance = silent_share(scenario)
+def enough_absent(scenario: Scenario, least: int = 0, chance: float | None = None) -> float:
+    """Return a ``privacy.most_absent`` in whole per cent that all slots keep to, and that is enough for ``least``.
+
+    A worker is absent with this ``chance``; None: as the air has it.
+    """
+    seats, slots = scenario.radio.scheduled, scenario.slots_on_air
+    chance = silent_share(scenario) if chance is None else chance
     most = max(least, binomial_quantile(_FAILURE / slots, seats, chance) if chance else 0)
     return math.ceil(most / seats * _STEPS) / _STEPS
 
@@ -41,11 +44,13 @@ def rules_of(scenario: Scenario, masking: Masking) -> Rules | None:
     )
 
 
-def recovery_in_words(scenario: Scenario, least: int = 0) -> str:
+def recovery_in_words(scenario: Scenario, least: int = 0, chance: float | None = None) -> str:
     """Return which ``privacy.most_absent`` would recover all masks, of ``least`` absent workers or what is usual."""
-    enough, most = enough_absent(scenario, least), most_recoverable_share(scenario)
+    enough, most = enough_absent(scenario, least, chance), most_recoverable_share(scenario)
     if enough <= most:
         return f"must be at least {enough:g}"
+    if not scenario.privacy.noise_kind.real:
+        return f"must be at least {enough:g}, and no more than {most:g} can be recovered: fewer must be absent"
     return f"no more than {most:g} can be recovered: must be 0, which leaves their masks in the sum"
 
 
@@ -87,3 +92,14 @@ def check_recoverable(scenario: Scenario, masking: Masking, sending: torch.Tenso
         f"{told} a worker has {lost} absent neighbours, and the masks of at most {rules.most_absent_neighbours} are "
         f"revealed, so that nothing is recovered; {mend}"
     )
+
+
+def check_recovered(scenario: Scenario, masking: Masking, sending: torch.Tensor, slots: range) -> None:
+    """Refuse the same, and slots in which masks stay that nobody recovers: one of them spoils a sum of integers."""
+    absent = int((~sending).sum(dim=1).max())
+    if absent and not scenario.privacy.most_absent:
+        raise ScenarioError(
+            f"privacy.most_absent = 0: {absent:,} of the {sending.shape[1]:,} workers of a slot are absent, and one "
+            f"mask that is not recovered spoils a sum of integers; {recovery_in_words(scenario, absent)}"
+        )
+    check_recoverable(scenario, masking, sending, slots)

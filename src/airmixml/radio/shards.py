@@ -81,7 +81,7 @@ class Air:
         distance_metres = None if part else self.population.distance_metres
         return [
             AirReport(
-                each.scenario,
+                each.given,
                 self.dataset,
                 distance_metres=distance_metres,
                 received_watts=each.private_received_watts,

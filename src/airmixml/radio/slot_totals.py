@@ -56,8 +56,9 @@ class SlotTotals:
         holding: Integers | None = None,
         part: bool = False,
     ) -> None:
-        self.scenario = scenario
+        self.given = scenario  # as it was asked for
         self.system = System.of(scenario, input_dim, label_dim, distance_metres)
+        self.scenario = scenario = self.system.scenario  # as its link meets the air
         self.signal, self.sensitivity = self.system.signal, self.system.sensitivity
         self.joules_per_watt = self.system.joules_per_watt
         self.rows = shifts_of_rows(holding, part=part)
@@ -120,7 +121,7 @@ class SlotTotals:
             strengths = self._strengths_with(draws, ratios, peaks, strengths, of_rounds=of_rounds)
         else:
             planned_watts = received_watts
-        if draws.gains is not None or self.scenario.radio.schedule == "poisson":
+        if draws.gains is not None or draws.planned_ratios is not None or self.scenario.radio.schedule == "poisson":
             took_part = (draws.ratios > 0.0).flatten()
         if draws.antenna_gain is not None:
             at_antennas, of_gains = draws.antenna_gain, received_watts
@@ -169,12 +170,9 @@ class SlotTotals:
             self._largest[name] = torch.maximum(self._largest[name].to(values.device), values.max())
 
     def told_share_of(self, system: System) -> float:
-        """Return what powers are told as over what they are: with noise and masks, as radiated on average over a slot.
-
-        Those are the same in every symbol.
-        """
-        by_plan = self.scenario.privacy.noise_kind.brought
-        return system.joules_per_watt / system.slot_seconds if by_plan else 1.0
+        """Return what powers are told as over what they are."""
+        share: float = system.link.told_share(system)
+        return share
 
     @property
     def told_share(self) -> float:

@@ -22,14 +22,14 @@ from airmixml.radio.rounded_sensitivity import with_rounding
 from airmixml.registries import ADVERSARIES, ENCODERS, PAYLOADS
 from airmixml.scenario import Air, Scenario
 from airmixml.units import dbm_to_watts
-from airmixml.workers import SYMBOLS_PER_SECOND, Signal, declared_bounds
+from airmixml.workers import Signal, declared_bounds
 
 
 @dataclass(frozen=True, kw_only=True)
 class System:
     """A scenario with all that follows from it; each fact is derived when it is first asked for, and kept."""
 
-    scenario: Scenario
+    scenario: Scenario  # as its link meets the air
     dimensions: tuple[int, int] | None = None  # of encoded inputs and of labels; None where only privacy is asked for
     moves: Sensitivity | None = None  # what one worker can move, where that does not follow from the dimensions
     farthest_metres: float = 0.0  # distance of the farthest worker, where they are placed; 0: the square's corner
@@ -54,6 +54,11 @@ class System:
         """What a worker sends in a slot."""
         assert self.dimensions is not None
         return Signal.of(self.scenario.workers, *self.dimensions)
+
+    @property
+    def link(self) -> Any:
+        """How what is sent gets to the server."""
+        return self.scenario.radio.link_kind
 
     @property
     def rounds(self) -> int:
@@ -144,12 +149,17 @@ class System:
         """What one worker can move, by the paper's bound or by what its encoder declares."""
         if self.moves is not None:
             return self.moves
-        of_data, repeated = self._data_sensitivity, prefix_bound(self.scenario.air)
+        of_data, repeated = self._data_sensitivity, self.repeated
         # A worker that falls silent takes its share of the pilots along; they are the same for any sample. Who brings
         # its own noise is heard to take part whatever it sends.
         removal = of_data.removal + (0.0 if self.noise.brought else self.pilot_energy)
         moves = Sensitivity(removal=repeated * removal, replacement=repeated * of_data.replacement)
         return self.noise.rounded(moves, self.signal.symbols)
+
+    @property
+    def repeated(self) -> float:
+        """How many times the energy of its symbols a worker may be received with; see ``prefix_bound``."""
+        return prefix_bound(self.scenario.air)
 
     @cached_property
     def _data_sensitivity(self) -> Sensitivity:
@@ -187,25 +197,15 @@ class System:
 
     @property
     def slot_seconds(self) -> float:
-        """How long a slot lasts: tau, or what all its symbols need where that is longer."""
-        return max(self.signal.slot_seconds(self.scenario.radio), self.symbols_on_air / SYMBOLS_PER_SECOND)
+        """How long a slot lasts: tau, or what all that is sent in it needs where that is longer."""
+        seconds: float = self.link.slot_seconds(self)
+        return seconds
 
     @property
     def joules_per_watt(self) -> float:
-        """The energy that a worker spends in a slot per watt of P.
-
-        With a given slot length that is tau, the paper's count: as if every symbol had amplitude 1. Where the slot
-        lasts as long as its symbols need, it is the time of one symbol times the largest ||v||^2, what can really be
-        radiated. A cyclic prefix repeats its share of that.
-        """
-        if not self.noise.real:  # every bit is sent with full power
-            return self.symbols_on_air / SYMBOLS_PER_SECOND
-        if self.scenario.radio.slot_seconds:
-            return self.slot_seconds
-        air = self.scenario.air
-        once = min(self.sensitivity.removal / prefix_bound(air), float(self.signal.symbols))
-        with_prefix = air.grid.length / air.subcarriers if air.waveform == "ofdm" else 1.0
-        return once * with_prefix / SYMBOLS_PER_SECOND
+        """The energy that a worker spends in a slot per watt of P."""
+        joules: float = self.link.joules_per_watt(self)
+        return joules
 
     @property
     def strengths(self) -> tuple[float, ...]:
@@ -218,6 +218,8 @@ class System:
         What counts is whether it can, not whether it did: that it did not in any slot would tell of the schedule too.
         ``received_watts`` is beta max q^2 of every slot, where the power follows from a privacy target.
         """
+        if not self.link.on_air:
+            return False
         policy, weakest = self.scenario.mixing.power_policy, self.floor if floor is None else floor
         if policy.follows_channels or weakest == 0.0:
             return True
@@ -274,12 +276,14 @@ class System:
 
 
 def _shared(scenario: Scenario, **given: Any) -> System:
+    scenario = scenario.met
     # A name may stand for another object later: an encoder's class that is written anew in a notebook.
     objects = _Objects(
         ENCODERS.load(scenario.workers.encoder),
         PAYLOADS.load(scenario.workers.sends),
         scenario.privacy.noise_kind,
         scenario.mixing.power_policy,
+        scenario.radio.link_kind,
     )
     return _cached(objects, scenario=scenario, **given)
 
@@ -316,7 +320,7 @@ def planned_design(
 
 def adversary_named(name: str, scenario: Scenario) -> Adversary:
     """Return the adversary of that name, as the scenario describes it."""
-    adversary: Adversary = ADVERSARIES.load(name).of(scenario, partial(power_gain, scenario))
+    adversary: Adversary = ADVERSARIES.load(name).of(scenario.met, partial(power_gain, scenario))
     return adversary
 
 

@@ -214,7 +214,7 @@ class Tally(SlotTotals):
     def to_dict(self) -> dict[str, Any]:
         """Return the tally as plain values for JSON."""
         energy, largest_dbm = self.worker_energy_joules, float(watts_to_dbm(self.largest_power_watts))
-        integers = self.system.integers
+        integers, link = self.system.integers, self.system.link.to_dict(self.system)
         return {
             "slots": self.slots,
             "symbols_per_slot": self.symbols_per_slot,
@@ -233,6 +233,7 @@ class Tally(SlotTotals):
             "power_limited_slots": self.limited_slots,
             **({"rounds": self.system.about_rounds} if self.system.rounds else {}),
             **({} if integers is None else {"integers": integers.to_dict()}),
+            **({} if link is None else {"link": link}),
             "privacy": [statement.to_dict() for statement in self.statements],
             "ledger": self.ledger.summary(self.worker_epsilons()),
         }
@@ -294,7 +295,7 @@ def rehearse_family(
     settings = [AirSetting.of(scenario, input_dim, label_dim, distance_metres) for scenario in scenarios]
     tallies = [
         Tally(
-            each.scenario,
+            each.given,
             input_dim,
             label_dim,
             distance_metres,

@@ -270,7 +270,7 @@ def sent_over(air: Air, reports: Sequence[AirReport], examples: Sequence[Mixture
         raise ScenarioError(nobody_sent(reports[0].scenario))
     return [
         Transmission(
-            scenario=report.scenario,
+            scenario=report.given,
             dataset=air.dataset,
             population=air.population,
             report=report,

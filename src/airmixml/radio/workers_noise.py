@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 from airmixml.errors import ScenarioError
 from airmixml.integers.rounding import grid_margin
 from airmixml.privacy import Sensitivity, facts
-from airmixml.radio.integer_sums import IntegerSums, check_plane_power, fit_sums
-from airmixml.radio.masking import Masking, choose_masking
+from airmixml.radio.integer_sums import IntegerSums, fit_sums
+from airmixml.radio.masking import Masking, any_masking, choose_masking
 from airmixml.radio.noise import Noise
 from airmixml.scenario import Air, Mixing, Privacy, Radio, Scenario, Workers
 from airmixml.streams import Secret, Streams
@@ -132,14 +132,9 @@ class NoiseOnIntegers(OwnNoise):
         self.rests_on, self.trusted, self.masked = real_numbers.rests_on, real_numbers.trusted, real_numbers.masked
 
     def check(self, workers: Workers, radio: Radio, air: Air, mixing: Mixing, privacy: Privacy) -> None:
-        """Refuse all that would not let residues arrive exactly."""
+        """Refuse what does not go with equal shares of integer noise; its link refuses what it cannot carry."""
         super().check(workers, radio, air, mixing, privacy)
         integers = 'privacy.arithmetic = "integers"'
-        if not air.is_ideal:
-            raise ScenarioError(
-                f"{integers}: needs the ideal air: residues must arrive exactly, and one wrong bit spoils a number; "
-                'use privacy.arithmetic = "real", or air.preset = "ideal"'
-            )
         for key, value, must in (
             ("mixing.policy", mixing.policy, "equalmix"),
             ("mixing.prior", list(mixing.prior), []),
@@ -182,7 +177,7 @@ class NoiseOnIntegers(OwnNoise):
         """Return what bits need; noise follows from the target."""
         sums = self.sums(scenario, sensitivity)
         if sums is not None and floor is not None:
-            check_plane_power(scenario, sums, floor)
+            scenario.radio.link_kind.check_sums(scenario, sums, floor)
         return None if sums is None else sums.received_watts
 
     def facts(self, scenario: Scenario, sensitivity: Sensitivity, received_watts: float) -> Iterator[facts.Fact]:
@@ -201,26 +196,37 @@ class NoiseOnIntegers(OwnNoise):
     def receive(
         self, setting: Any, arrival: Any, drawn: Any, normals: torch.Tensor, place: torch.Tensor | None
     ) -> Any | None:
-        """Return the mean over the workers of each slot, in float64."""
+        """Return the mean over those workers of each slot whose integers arrive, in float64."""
         import torch
 
         from airmixml.radio.reception import Reception, signal_power
+        from airmixml.radio.recoverable import check_recovered
 
         scenario, secret, sums = setting.scenario, setting.secret, setting.integers
         noise, streams = sums.noise, Streams(scenario.seed, secret)
+        sending = drawn.ratios > 0.0
+        if self.masked:
+            check_recovered(scenario, any_masking(scenario, secret), sending, arrival.slots)
         formed = secret is not None or scenario.slots_on_air * noise.workers * noise.code.numbers <= _MOST_FORMED
         received, vectors = [], arrival.payload.vectors
-        for slot, samples, clean in zip(arrival.slots, arrival.index.cpu().numpy(), arrival.clean, strict=True):
-            generator = streams.generator("integers", slot)
+        seats = zip(arrival.index.cpu().numpy(), sending.cpu().numpy(), strict=True)
+        for slot, (everybody, there), clean in zip(arrival.slots, seats, arrival.clean, strict=True):
+            generator, samples = streams.generator("integers", slot), everybody[there]
+            present = len(samples)
+            if not present:
+                raise ScenarioError(
+                    f"air.absent = {scenario.air.absent:g}: of slot {slot} nothing arrived; must be less"
+                )
             if formed:
                 at_once = max(1, _NUMBERS_AT_ONCE // noise.code.numbers)
                 blocks = (vectors(samples[first : first + at_once]) for first in range(0, len(samples), at_once))
-                total = noise.sum_of(blocks, generator, simulated=secret is None)
+                total = noise.sum_of(blocks, generator, absent=len(there) - present, simulated=secret is None)
             else:
-                exact = noise.workers * clean.double().cpu().numpy()
-                total = noise.modelled_sum(exact, vectors(samples[:_PROBED_WORKERS]), generator)
-            received.append(torch.from_numpy(total / noise.workers))
-        variance = torch.full_like(drawn.power_scale_watts, sums.mixture_variance)
+                exact = present * clean.double().cpu().numpy()
+                probed = vectors(samples[:_PROBED_WORKERS])
+                total = noise.modelled_sum(exact, probed, generator, absent=len(there) - present)
+            received.append(torch.from_numpy(total / present))
+        variance = sums.mixture_variance * noise.workers / sending.sum(dim=1).double()
         return Reception(
             clean=arrival.clean,
             received=torch.stack(received).to(arrival.clean.device),

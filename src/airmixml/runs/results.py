@@ -139,6 +139,8 @@ class _Result(_Plain):
     ``peak_to_average_db`` says how far the largest symbol of a sample is above their mean, for the median sample and
     the worst. ``integers`` has step, bits and noise where workers send integers, ``rounds`` number, share and clip
     of rounds of gradients, and what each takes: uplink symbols and seconds, downlink bits, multiply-accumulates.
+    ``link`` has what a digital link takes: bits, packets and lost vectors of a slot, a worker's time and the backhaul
+    of all slots; ``symbols_per_slot`` are then the bits of a vector.
     """
 
     name: str
@@ -173,6 +175,7 @@ class _Result(_Plain):
     air: AirKeys = field(default_factory=dict)
     peak_to_average_db: dict[str, float] | None = None
     integers: dict[str, float] | None = None
+    link: dict[str, float] | None = None
     rounds: dict[str, float] | None = None
 
 
@@ -225,6 +228,7 @@ class ProtectedResult(_Plain):
     task: str = "classification"
     scores: dict[str, float] = field(default_factory=dict)
     air: AirKeys = field(default_factory=dict)
+    link: dict[str, float] | None = None
     rounds: dict[str, float] | None = None
 
 

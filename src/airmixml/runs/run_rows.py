@@ -12,6 +12,7 @@ from rich.text import Text
 
 from airmixml.integers.integer_noise import integers_in_words
 from airmixml.output.numbers import joules, outputs_text, plural, slots_text
+from airmixml.radio.digital_link import link_rows
 from airmixml.scenario import Scenario, air_in_words
 from airmixml.wording import against, if_uninformed, simulated
 from airmixml.workers import sends_inputs_unchanged
@@ -260,7 +261,7 @@ def _radio(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
 def _too_soft(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     """Return how many workers never sent where transmitters have a lowest power; none where they have none."""
     never = metrics["ledger"]["slots_per_worker"].get("silent", 0)
-    if math.isinf(scenario.air.min_power_dbm) or not never:
+    if math.isinf(scenario.met.air.min_power_dbm) or not never:
         return []
     why = (
         f"they cannot send as softly as they must (air.min_power_dbm = {scenario.air.min_power_dbm:g}), or were absent"
@@ -308,13 +309,14 @@ def _recovery_advice(scenario: Scenario) -> str:
 
 
 def _air_time(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
-    rows = [
-        ("on the air", f"{metrics['symbols_per_slot']:,} symbols per slot, {metrics['air_seconds']:.4g} s in total")
-    ]
+    unit, link = scenario.radio.link_kind.unit, metrics.get("link")
+    rows = [("on the air", f"{metrics['symbols_per_slot']:,} {unit} per slot, {metrics['air_seconds']:.4g} s in total")]
+    if link:
+        rows += [(f"  {name}", text) for name, text in link_rows(link)]
     if rounds := metrics.get("rounds"):
         up, down = rounds["symbols_per_round"], rounds["downlink_bits_per_round"]
         rows += [
-            ("  a round", f"{up:,.0f} symbols up; {down:,.0f} bits down, the model for all workers"),
+            ("  a round", f"{up:,.0f} {unit} up; {down:,.0f} bits down, the model for all workers"),
             ("", f"workers must be reachable {metrics['slots'] + scenario.workers.centre_on_air:,} times"),
         ]
     return rows

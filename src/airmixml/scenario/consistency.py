@@ -1,12 +1,13 @@
 """What must hold between the tables of a scenario, and what commands refuse; each table checks its own keys."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from airmixml.errors import ScenarioError
 from airmixml.registries import ADVERSARIES, DESCENTS, ENCODERS, LEARNERS
 from airmixml.scenario.air import Air
+from airmixml.scenario.link import Link
 from airmixml.scenario.tables import Learner, Mixing, Privacy, Radio, Workers
 from airmixml.scenario.waveform import SYMBOLS_PER_SECOND
 from airmixml.wording import as_set, shown
@@ -26,6 +27,7 @@ class Tables:
 
     workers: Workers
     radio: Radio
+    link: Link
     air: Air
     mixing: Mixing
     privacy: Privacy
@@ -67,8 +69,11 @@ def check_consistency(tables: Tables) -> None:
         )
     if tables.learner.rounds and (refusal := rounds_refusal(workers, radio)):
         raise ScenarioError(refusal)
-    _check_air(tables)
-    privacy.noise_kind.check(workers, radio, tables.air, mixing, privacy)
+    link = radio.link_kind
+    link.check(tables)
+    air, radio = link.meets(tables.air, radio)
+    _check_air(replace(tables, air=air, radio=radio))
+    privacy.noise_kind.check(workers, radio, air, mixing, privacy)
 
 
 def rounds_refusal(workers: Workers, radio: Radio) -> str:

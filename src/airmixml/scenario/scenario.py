@@ -13,6 +13,7 @@ from airmixml.scenario.air import Air, air_text
 from airmixml.scenario.air_words import finite, titled
 from airmixml.scenario.automatic import choose, is_chosen
 from airmixml.scenario.consistency import Tables, check_consistency
+from airmixml.scenario.link import Link
 from airmixml.scenario.rules import Rule, Text, Whole
 from airmixml.scenario.tables import OWN_FILES, TABLES, Learner, Mixing, Privacy, Radio, Workers
 from airmixml.scenario.toml import (
@@ -41,6 +42,7 @@ class Scenario:
     seed: int = field(default=0, metadata={"doc": "all random numbers of the run follow from it"})
     workers: Workers = field(default_factory=Workers)
     radio: Radio = field(default_factory=Radio)
+    link: Link = field(default_factory=Link)
     air: Air = field(default_factory=Air)
     mixing: Mixing = field(default_factory=Mixing)
     privacy: Privacy = field(default_factory=Privacy)
@@ -55,7 +57,7 @@ class Scenario:
         if self.name.strip(" .") != self.name:
             raise ScenarioError(f"name = {shown(self.name)}: must not begin or end with a dot or a space")
         workers, learner = self._chosen()
-        others: dict[str, Any] = {name: getattr(self, name) for name in ("radio", "air", "mixing", "privacy")}
+        others: dict[str, Any] = {name: getattr(self, name) for name in ("radio", "link", "air", "mixing", "privacy")}
         check_consistency(Tables(workers=workers, learner=learner, **others))
 
     def _chosen(self, inputs: int = 0, rows: int = 0) -> tuple[Workers, Learner]:
@@ -65,6 +67,12 @@ class Scenario:
     def sampling_rate(self) -> float:
         """r = |N_t| / N, the share of the workers that is scheduled in a slot."""
         return self.radio.scheduled / self.workers.count
+
+    @property
+    def met(self) -> Scenario:
+        """The same scenario on what its link meets of the air and of the channels."""
+        air, radio = self.radio.link_kind.meets(self.air, self.radio)
+        return self if air is self.air else replace(self, air=air, radio=radio)
 
     @property
     def learner_in_words(self) -> str:

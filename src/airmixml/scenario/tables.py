@@ -8,8 +8,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from airmixml.errors import ScenarioError
-from airmixml.registries import ACCOUNTANTS, ADVERSARIES, DESCENTS, ENCODERS, LEARNERS, NOISES, PAYLOADS, POWER_POLICIES
+from airmixml.registries import (
+    ACCOUNTANTS,
+    ADVERSARIES,
+    DESCENTS,
+    ENCODERS,
+    LEARNERS,
+    LINKS,
+    NOISES,
+    PAYLOADS,
+    POWER_POLICIES,
+)
 from airmixml.scenario.air import Air
+from airmixml.scenario.link import Link
 from airmixml.scenario.rules import AUTO, Choice, Items, Label, Named, Real, Text, Whole, check_fields, key
 
 OWN_FILES = (".csv", ".npz")
@@ -177,6 +188,11 @@ class Radio(Table):
         Real(low=0, high=1e6),
         "tau, length of a slot (0: as long as its symbols need at 794 per ms, and energy by their largest norm)",
     )
+    link: str = key(
+        "analog",
+        Choice(LINKS),
+        "how vectors get to the server: all workers at once, so that signals add up on the air; or packets of integers",
+    )
     path_loss_exponent: float = key(2.0, Real(low=0, high=10), "n")
     unit_path_loss_db: float = key(-32.0, Real(low=-300, high=100), "beta_U, channel power gain at one metre")
     fading: str = key("none", Choice(("none", "rayleigh", "rician")), "small-scale fading, new in each slot")
@@ -188,6 +204,11 @@ class Radio(Table):
     max_participations: int = key(
         0, Whole(low=0, high=10**12), "maximum number of slots in which one worker may send (0: no limit)"
     )
+
+    @property
+    def link_kind(self) -> Any:
+        """What ``link`` names."""
+        return LINKS.load(self.link)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -386,4 +407,6 @@ class Learner(Table):
         return f"{self.model}, " + (f"then {self.rounds:,} rounds of gradients" if self.rounds else "closed form")
 
 
-TABLES: dict[str, type[Any]] = {kind.__name__.lower(): kind for kind in (Workers, Radio, Air, Mixing, Privacy, Learner)}
+TABLES: dict[str, type[Any]] = {
+    kind.__name__.lower(): kind for kind in (Workers, Radio, Link, Air, Mixing, Privacy, Learner)
+}
