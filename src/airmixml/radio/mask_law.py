@@ -40,8 +40,5 @@ def mask_advice(workers: int, gain_error: float) -> str:
     much = f"{times:.0f}" if times >= 10.0 else f"{times:.1f}"
     return (
         f"{100.0 * gain_error:.2g} % of gain error leaves {much} times the noise of exact gains in the sum of "
-        f"{workers:,} masked workers; {_INSTEAD}"
+        f'{workers:,} masked workers; use integers over a digital link (radio.link = "digital")'
     )
-
-
-_INSTEAD: Final = 'use integers over a digital link (privacy.arithmetic = "integers")'
