@@ -39,9 +39,11 @@ def test_presets_as_a_table_and_as_json(airmix: Airmix) -> None:
         "private-mnist-rounds",
         "private-table",
         "trustless-digits",
+        "trustless-digits-digital",
         "trustless-digits-rounds",
         "trustless-iris",
         "trustless-mnist",
+        "trustless-mnist-digital",
         "trustless-mnist-rounds",
     ]
     assert all(preset["summary"] for preset in presets)

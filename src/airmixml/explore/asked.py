@@ -25,10 +25,18 @@ KEYS: Final = (
     *("workers.sends", "workers.label_weight"),
     *("radio.slots", "radio.scheduled", "radio.schedule", "radio.slot_seconds", "radio.fading", "radio.rician_k"),
     *("radio.noise_dbm", "radio.max_power_dbm", "radio.path_loss_exponent"),
+    *("radio.link", "link.access_points", "link.rate_mbps"),
     *("mixing.policy", "mixing.alpha", "mixing.assignment", "mixing.power"),
     *("privacy.epsilon", "privacy.delta", "privacy.adversary", "privacy.accountant", "privacy.adjacency"),
     *("privacy.sensitivity", "privacy.noise", "privacy.colluders", "privacy.eavesdropper_distance_metres"),
-    *("privacy.eavesdropper_antennas", "learner.model", "learner.rounds", "learner.epochs"),
+    *(
+        "privacy.eavesdropper_antennas",
+        "privacy.arithmetic",
+        "privacy.most_absent",
+        "learner.model",
+        "learner.rounds",
+        "learner.epochs",
+    ),
 )
 
 

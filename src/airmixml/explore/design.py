@@ -45,7 +45,7 @@ def is_light(scenario: Scenario) -> bool:
         and seats <= _LIGHT_SEATS
         and not (rehearsed and scenario.slots_on_air * radio.scheduled > _LIGHT_REHEARSED_SEATS)
         and not (scenario.privacy.noise_kind.brought and radio.scheduled > _LIGHT_MASKED_SEATS)
-        and (scenario.air.is_ideal or seats <= _LIGHT_REHEARSED_SEATS)
+        and (scenario.met.air.is_ideal or seats <= _LIGHT_REHEARSED_SEATS)
     )
 
 

@@ -146,6 +146,7 @@ def show_slot(scene: Scene, slot: int, place_metres: tuple[float, float] | None)
             "senders": senders,
             "sends": scenario.workers.sends,
             "noise": privacy.noise,
+            "on_air": scenario.radio.link_kind.on_air,
             "shape": list(dataset.image_shape) if dataset.image_shape else None,
             "classes": list(dataset.class_names),
             "input_symbols": signal.input_symbols,

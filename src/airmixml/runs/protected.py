@@ -71,6 +71,7 @@ class ProtectedRunner:
             "releases": 1,
             **{name: getattr(report, name) for name in ("slots", "symbols_per_slot", "air_seconds")},
             **({"rounds": report.system.about_rounds} if report.rounds else {}),
+            "integers": report.system.integers and report.system.integers.to_dict(),
             "link": report.system.link.to_dict(report.system),
             "privacy": [statement.to_dict() for statement in statements],
             "dataset": {**about_data(sent.dataset), "train_samples": pool, "test_samples": tested},

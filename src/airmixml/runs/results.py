@@ -228,6 +228,7 @@ class ProtectedResult(_Plain):
     task: str = "classification"
     scores: dict[str, float] = field(default_factory=dict)
     air: AirKeys = field(default_factory=dict)
+    integers: dict[str, float] | None = None
     link: dict[str, float] | None = None
     rounds: dict[str, float] | None = None
 

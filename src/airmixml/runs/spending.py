@@ -203,7 +203,7 @@ def planned_losses(scenario: Scenario, input_dim: int, label_dim: int) -> dict[s
     system = System.of(scenario, input_dim, label_dim)
     asked_watts = asked_received_watts(scenario, system.sensitivity, distance_metres)
     received_watts = policy.largest_received_watts(scenario, asked_watts)
-    design = system.design(received_watts, weakest_gain(scenario, distance_metres))
+    design = system.design(received_watts, weakest_gain(scenario.met, distance_metres))
     averaged = input_dim - (1 if scenario.workers.constant else 0)
     return losses_of(scenario, design, plan_centring(scenario, averaged, distance_metres))
 

@@ -17,6 +17,8 @@ const GROUPS = [
     { key: "privacy.accountant", label: "Accountant" },
     { key: "privacy.adjacency", label: "Neighbours" },
     { key: "privacy.noise", label: "Hidden by" },
+    { key: "privacy.arithmetic", label: "Numbers" },
+    { key: "privacy.most_absent", label: "Absent workers recovered", low: 0, high: 0.45 },
   ]],
   ["Radio", [
     { key: "workers.side_metres", label: "Side of the square", unit: "m", low: 10, high: 1e4, log: true },
@@ -24,6 +26,9 @@ const GROUPS = [
     { key: "radio.fading", label: "Fading" },
     { key: "radio.noise_dbm", label: "Receiver noise", unit: "dBm", low: -140, high: -60 },
     { key: "radio.max_power_dbm", label: "Power limit", unit: "dBm", low: -30, high: 40 },
+    { key: "radio.link", label: "Link" },
+    { key: "link.access_points", label: "Access points", low: 1, high: 1e4, log: true },
+    { key: "link.rate_mbps", label: "Rate of each", unit: "Mb/s", low: 0.1, high: 1e4, log: true },
   ]],
   ["What is sent, and who learns", [
     { key: "workers.dataset", label: "Data set" },

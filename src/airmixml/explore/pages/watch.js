@@ -56,7 +56,7 @@ function draw() {
   }
   byId("next").textContent = step === STEPS.length - 1 ? "Again" : "Next step";
   drawMap();
-  byId("scene").replaceChildren(...[explain(), sendersCard(), step >= 4 ? antennaCard() : null, step >= 5 ? spyCard() : null].filter(Boolean));
+  byId("scene").replaceChildren(...[explain(), sendersCard(), step >= 4 ? antennaCard() : null, step >= 5 && scene.on_air ? spyCard() : null].filter(Boolean));
 }
 
 function explain() {
@@ -70,7 +70,13 @@ function explain() {
     `The channel adds them up${inSum}; the receiver adds noise. Signal to noise: ${scene.snr_db.toFixed(1)} dB.`,
     "An eavesdropper receives each worker with another loudness and phase than the server. Drag it towards a worker that sends.",
   ];
-  return make("p", { role: "status" }, make("strong", {}, `${STEPS[step]}. `), texts[step]);
+  const packets = {
+    2: "Each sends packets with the same power, one worker of an access point after the other, and again until they arrive.",
+    3: `Each sends the integers that stand for ${moments ? "the products of its numbers and of its label" : "its sample"}, modulo a power of two.${before}`,
+    4: `Access points add up what they receive${inSum}, modulo the same power, and forward one vector each: the server has the sum with the workers' own noise. Signal to noise: ${scene.snr_db.toFixed(1)} dB.`,
+    5: `An eavesdropper reads every packet. ${scene.noise === "masked" ? "Masked integers are uniform, whatever the sample: it learns what the server does." : "A worker's own noise alone hides its integers."}`,
+  };
+  return make("p", { role: "status" }, make("strong", {}, `${STEPS[step]}. `), (scene.on_air ? null : packets[step]) ?? texts[step]);
 }
 
 function sendersCard() {
@@ -88,7 +94,7 @@ function antennaCard() {
   const limits = range(scene.clean), wide = range([...scene.clean, ...scene.received]);
   const shape = scene.sends === "moments" ? null : scene.shape;
   const same = shape ? limits : wide;
-  return make("div", { class: "card" }, make("h2", {}, "What the antenna receives"), make("div", { class: "triple" },
+  return make("div", { class: "card" }, make("h2", {}, `What the ${scene.on_air ? "antenna" : "server"} receives`), make("div", { class: "triple" },
     make("figure", {}, picture(scene.clean, shape, same, "the sum without noise"), "the sum without noise, which nobody sees"),
     make("figure", {}, picture(scene.received, shape, same, "the mixture as received"), "the mixture: all that the server learns from"),
     make("figure", {}, picture(scene.received_labels, null, range([...scene.received_labels, ...scene.clean_labels, 0]), "received label mixture"), scene.sends === "moments" ? "products with the label" : `the label mixture: ${labels()}`)));
