@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from airmixml.arrays import Doubles
@@ -68,7 +69,7 @@ class _Scored:
                 scores[world] += move * precision * signed(residues, code.bits)
         return scores
 
-    def _masks(self, bits: int, slot: int, first: int, size: int) -> np.ndarray:
+    def _masks(self, bits: int, slot: int, first: int, size: int) -> NDArray[np.uint64]:
         """Return what masks add; shape size."""
         if self.formed is None or self.fault.unmasked:
             return np.zeros(size, dtype=np.uint64)
