@@ -87,8 +87,7 @@ def _formed(bench: Bench, worker: int) -> FormedMasks | None:
     places = (int(where) for kind in bench.kinds for *_, seat in seats_of_worker(kind, worker) for where in seat)
     own = next(places)
     listening = listen(masking, own, draw_honest(scenario, masking, own, generator), most_masks=0)
-    about = {"seed": scenario.seed, "round_id": _ROUND, "reused": bench.fault.reused_seeds}
-    return FormedMasks.of(listening, masking, **about)
+    return FormedMasks.of(listening, masking, seed=scenario.seed, round_id=_ROUND, reused=bench.fault.reused_seeds)
 
 
 def residue_trials(bench: Bench, worker: int) -> Trials:

@@ -70,8 +70,8 @@ class IntegerSums:
         Masks are so strong that no more than the sum of the honest workers is left, beside the power of bits.
         """
         own_watts = self.received_watts * self.noise.variance_per_worker * self.noise.code.step**2
-        masks = {"own_watts": own_watts, "pair_watts": _AS_UNIFORM * own_watts, "self_watts": 0.0}
-        return replace(any_masking(scenario, None), **masks)
+        masking = any_masking(scenario, None)
+        return replace(masking, own_watts=own_watts, pair_watts=_AS_UNIFORM * own_watts, self_watts=0.0)
 
     def left_with(self, scenario: Scenario, colluders: int) -> tuple["IntegerSums", str]:
         """Return the same sums if so many workers collude, and what to know about that."""
