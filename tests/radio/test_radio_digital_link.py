@@ -10,13 +10,15 @@ import pytest
 import torch
 from scipy import stats
 
-from airmixml import Scenario
+from airmixml import Scenario, simulate
 from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.integers import IntegerCode, IntegerNoise
 from airmixml.integers.rounding import reduce, signed
 from airmixml.masks.graph import draw_graph
 from airmixml.radio.digital_link import Traffic
 from airmixml.radio.draws import AirSetting, draw_slots
+from airmixml.radio.masking import any_masking
+from airmixml.radio.recoverable import check_recovered
 from airmixml.radio.system import System
 from airmixml.radio.tally import placed_distances, rehearse
 from airmixml.scenario import Air, Link
@@ -196,6 +198,45 @@ def test_lost_packets_count_as_absent_workers() -> None:
     with pytest.raises(ScenarioError, match=r"most_absent = 0: 0\.0\d+ of the workers are absent on average"):
         setting_of(often)
     setting_of(digital("link.packet_error=0", "privacy.most_absent=0"))
+
+
+def test_what_the_server_receives_is_the_same_on_every_air() -> None:
+    """Of equal absent workers, to the last bit: the rounded vectors of those present, and the noise, modulo 2^b."""
+    small = ("workers.count=120", "radio.scheduled=120", "air.absent=0.1", "privacy.most_absent=0.3")
+    ideal, bad = (simulate(digital(f"air.preset={air}", *small)) for air in ("ideal", "low-cost"))
+    assert torch.equal(ideal.inputs, bad.inputs)
+    assert torch.equal(ideal.labels, bad.labels)
+    assert (ideal.scenario.air.preset, bad.scenario.air.preset) == ("ideal", "low-cost")
+    arrived = bad.examples.ratios[0] > 0.0
+    vectors = bad.dataset.train_inputs[bad.population.sample_index[bad.examples.draws.scheduled_workers[0][arrived]]]
+    products = np.einsum("wi,wj->ij", vectors.astype(np.float64), vectors) / arrived.sum()
+    deviation = math.sqrt(bad.report.noise_variance)
+    # Second moments are sent as the upper triangle; its diagonal is the same in any order.
+    assert bad.report.snr_db.quantile_db(0.5) == ideal.report.snr_db.quantile_db(0.5)
+    assert abs(float(bad.examples.clean_inputs.square().sum()) - float((products**2).sum())) < 1e-3
+    assert float((bad.inputs[0] - bad.examples.clean_inputs[0]).std()) == pytest.approx(deviation, rel=0.1)
+
+
+def test_a_slot_with_more_absent_workers_than_are_recovered_stops() -> None:
+    scenario = digital("privacy.most_absent=0.02").met
+    masking, sending = any_masking(scenario, None), torch.ones(1, 1200, dtype=torch.bool)
+    sending[0, :24] = False
+    check_recovered(scenario, masking, sending, range(1))
+    sending[0, 24] = False
+    with pytest.raises(ScenarioError, match=r"25 of the 1,200 workers of slot 0 are absent.*must be at least 0\.03"):
+        check_recovered(scenario, masking, sending, range(1))
+    nothing = digital("privacy.most_absent=0").met
+    with pytest.raises(ScenarioError, match=r"most_absent = 0: 25 of the 1,200 workers.*spoils a sum of integers"):
+        check_recovered(nothing, any_masking(nothing, None), sending, range(1))
+
+
+def test_a_protected_run_has_a_graph_of_its_own() -> None:
+    scenario, secret = digital().met, Secret()
+    mine, planned = any_masking(scenario, secret), any_masking(scenario, None)
+    assert mine.graph is not None
+    assert planned.graph is not None
+    assert not np.array_equal(mine.graph.edges, planned.graph.edges)
+    assert mine.graph.degree == planned.graph.degree
 
 
 def test_what_a_link_meets_of_an_air_is_absent_workers() -> None:

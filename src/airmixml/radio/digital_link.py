@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 class AbsentWorkers(Air):
     """What a digital link leaves of an air: workers that do not answer."""
 
-    is_ideal = True  # type: ignore[assignment]
+    is_ideal = True
 
 
 @dataclass(frozen=True)
