@@ -119,7 +119,8 @@ def test_what_the_text_says_of_informed_adversaries(results: dict[str, Any]) -> 
         assert case["informed"]["server"]["row"]["named"] > 0.5
         assert case["claimed_per_row"]["server"] > 100 * case["claimed"]["server"]
     for name, case in cases.items():
-        assert list(case["informed"]) == ["server", "release", "eavesdropper", "everyone"]
+        hears = [] if name.endswith("-digital") else ["eavesdropper"]  # of integers it learns what everyone does
+        assert list(case["informed"]) == ["server", "release", *hears, "everyone"]
         for adversary, found in case["informed"].items():
             row, claimed = found["row"], case["claimed_per_row"][adversary]
             assert row["candidates"] == 51
