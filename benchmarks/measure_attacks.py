@@ -36,7 +36,7 @@ INFORMED = ",".join(f"informed-{name}" for name in ("server", "release", "eavesd
 PRESETS = (
     "paper-iris", "private-iris", "trustless-iris", "digits", "trustless-digits", "private-table", "private-images",
     "paper-mnist", "private-mnist-release", "private-mnist", "trustless-mnist", "trustless-digits-rounds",
-    "private-mnist-rounds",
+    "private-mnist-rounds", "trustless-digits-digital",
 )  # fmt: skip
 MAXIMUM = "--preset paper-mnist --set mixing.power=max"
 PARTS: dict[str, dict[str, str]] = {

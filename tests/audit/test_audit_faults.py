@@ -9,8 +9,8 @@ import pytest
 
 from airmixml import ScenarioError
 from airmixml.audit import FAULTS, Audit, fault_named
+from airmixml.audit import heard_noise as known
 from airmixml.audit import hidden_schedule as hidden
-from airmixml.audit import known_schedule as known
 from airmixml.radio import scheduling, senders
 from airmixml.workers import encoding, payloads
 
@@ -79,8 +79,8 @@ def test_presets_with_faults(audited: Audited) -> None:
 
 def test_names() -> None:
     of_masks, of_rounds = {"no-mask", "reused-seed"}, {"no-clip", "reused-round-noise"}
-    always = {"half-noise", "wrong-sensitivity", "gain-above-bound", "schedule-revealed"}
-    assert set(FAULTS) == always | of_masks | of_rounds
+    always = {"half-noise", "no-noise", "wrong-sensitivity", "gain-above-bound", "schedule-revealed"}
+    assert set(FAULTS) == always | of_masks | of_rounds | {"coarse-step"}
     assert fault_named("").name == ""
     with pytest.raises(ScenarioError, match=r"--fault = 'halfnoise': must be one of .*; did you mean half-noise\?"):
         fault_named("halfnoise")

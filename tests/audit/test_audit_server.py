@@ -85,11 +85,11 @@ def test_a_private_mean_is_left_out(audited: Audited) -> None:
 def test_scores_that_are_not_normal_are_not_taken_for_it(audited: Audited, monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
-    from airmixml.audit import known_schedule
+    from airmixml.audit import heard_noise
 
-    real = known_schedule.receive_mixtures
+    real = heard_noise.receive_mixtures
     monkeypatch.setattr(
-        known_schedule, "receive_mixtures", lambda clean, noise, *rest: real(clean, torch.sinh(1.5 * noise), *rest)
+        heard_noise, "receive_mixtures", lambda clean, noise, *rest: real(clean, torch.sinh(1.5 * noise), *rest)
     )
     bounds = {bound.method: bound for bound in audited("private-iris", adversary="server").bounds}
     assert bounds["normal scores"].epsilon is None

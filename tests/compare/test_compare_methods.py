@@ -139,7 +139,8 @@ def test_dp_sgd_learns(work: Work) -> None:
 def test_defaults_leave_out_what_cannot_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opacus", None)  # as if it were not installed
     chosen, left_out = choose_methods(None, Scenario.preset("private-mnist"), Speed())
-    assert set(left_out) == {"paper", "federated-network", "dp-sgd", "dp-logistic", "logistic"}
+    assert set(left_out) == {"unmasked", "paper", "federated-network", "dp-sgd", "dp-logistic", "logistic"}
+    assert left_out["unmasked"] == "the same as airmix"
     assert left_out["dp-sgd"] == "needs Opacus: pip install airmixml[dp-sgd]"
     assert set(chosen) | set(left_out) == set(METHODS.names)
     assert "paper" in choose_methods(None, SMALL, Speed())[0]

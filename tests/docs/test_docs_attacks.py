@@ -112,14 +112,15 @@ def test_what_the_text_says_of_workers_who_bring_noise(results: dict[str, Any]) 
 def test_what_the_text_says_of_informed_adversaries(results: dict[str, Any]) -> None:
     cases = {name.removeprefix("informed "): each["cases"][0] for name, each in results.items() if "informed " in name}
     presets = {path.stem for path in (ROOT / "src/airmixml/presets").glob("*.toml")}
-    assert set(cases) == presets - {"trustless-mnist-rounds"}  # it takes ten minutes
+    assert set(cases) == presets - {"trustless-mnist-rounds", "trustless-mnist-digital"}  # they take ten minutes each
     for name in ("private-iris", "trustless-iris"):
         case = cases[name]
         assert case["informed"]["server"]["grade"] == "exposed"
         assert case["informed"]["server"]["row"]["named"] > 0.5
         assert case["claimed_per_row"]["server"] > 100 * case["claimed"]["server"]
     for name, case in cases.items():
-        assert list(case["informed"]) == ["server", "release", "eavesdropper", "everyone"]
+        hears = [] if name.endswith("-digital") else ["eavesdropper"]  # of integers it learns what everyone does
+        assert list(case["informed"]) == ["server", "release", *hears, "everyone"]
         for adversary, found in case["informed"].items():
             row, claimed = found["row"], case["claimed_per_row"][adversary]
             assert row["candidates"] == 51

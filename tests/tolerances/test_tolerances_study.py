@@ -136,3 +136,19 @@ def test_a_scenario_that_cannot_be_run_leaves_no_folder(scenario: Scenario, foun
     with pytest.raises(ScenarioError, match=r"workers\.input_lower has 2 values"):
         find_tolerances(wrong, seeds=1, only="absent", quick=True, jobs=1, out=out if not found_there else out / "new")
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_digital_links_feel_absent_workers_alone(tmp_path: Path) -> None:
+    few = ("workers.count=200", "radio.scheduled=200", "link.access_points=2")
+    scenario = Scenario.preset("trustless-digits-digital").with_overrides(*few)
+    found = find_tolerances(scenario, seeds=1, quick=True, jobs=1, drop=5.0, out=tmp_path / "out")
+    assert [each.ladder.key for each in found.found] == ["absent"]
+    (absent,) = found.found
+    assert absent.tolerated is not None
+    assert absent.tolerated <= 0.15  # whose masks are recovered
+    assert any("most_absent" in each.error for each in absent.tried)
+    with pytest.raises(ScenarioError, match="--only phase_error_radians: nothing of it changes what arrives"):
+        find_tolerances(scenario, only="phase_error_radians", out=tmp_path / "none")
+    planes = scenario.with_overrides("radio.link=analog")
+    with pytest.raises(ScenarioError, match="needs the ideal air"):
+        find_tolerances(planes, out=tmp_path / "none")

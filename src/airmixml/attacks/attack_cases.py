@@ -27,7 +27,7 @@ from airmixml.progress import Progress, silent
 from airmixml.radio import check_privacy_target
 from airmixml.registries import ATTACKS
 from airmixml.scenario import RunContext, Scenario, Speed
-from airmixml.scenario.consistency import require_classes, require_real_numbers
+from airmixml.scenario.consistency import require_classes
 from airmixml.scenario.grid import parse_varied
 from airmixml.storage.files import write_text, writing_to
 from airmixml.storage.results import Arrays, ResultStore, from_plain
@@ -181,7 +181,6 @@ def check_attackable(cases: Sequence[Case], parts: Sequence[str]) -> None:
     """Refuse a target that cannot be certified, and a setting that none of the attacks fits."""
     for case in cases:
         require_classes(case.scenario.workers, "an attack", single_rows=False)
-        require_real_numbers(case.scenario.privacy, "an attack")
         check_privacy_target(case.scenario)
         refusals = _refusals(case, parts)
         if all(refusals.values()):  # what was not attacked must not look hidden

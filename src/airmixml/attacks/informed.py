@@ -37,7 +37,7 @@ from airmixml.attacks.likelihood import background_of, score
 from airmixml.attacks.receptions import hear_release
 from airmixml.attacks.rounds import Heard, Round
 from airmixml.attacks.sample_symbols import InnerProducts, Samples
-from airmixml.attacks.target import Outcome, ServerView, Target, no_sample
+from airmixml.attacks.target import Outcome, ServerView, Target, no_sample, not_overheard
 from airmixml.output.numbers import NONE
 from airmixml.radio.senders import RowSums
 from airmixml.scenario import Scenario, Speed
@@ -335,11 +335,12 @@ class InformedAttack:
     adversary: str
     about: str
     precision: Precision
+    overhears: bool = False  # whether it receives signals of its own
     findings: ClassVar[type[InformedFindings]] = InformedFindings
 
-    def refusal(self, _scenario: Scenario) -> str:
-        """Return nothing: it fits every scenario."""
-        return ""
+    def refusal(self, scenario: Scenario) -> str:
+        """Return why it does not fit: who overhears bits has what everyone has."""
+        return not_overheard(scenario) if self.overhears else ""
 
     def run(self, target: Target) -> Outcome:
         """Attack; only the schedule, the gains and the noise of the run count, not what it drew of the noise."""
@@ -426,7 +427,8 @@ RELEASE: Final = InformedRelease(
     "release", "the same without a schedule, unless all workers send in each slot", server_precision
 )
 EAVESDROPPER: Final = InformedAttack(
-    "eavesdropper", "the same by a listener who knows the schedule and all phases", listener_precision
+    *("eavesdropper", "the same by a listener who knows the schedule and all phases", listener_precision),
+    overhears=True,
 )
 EVERYONE: Final = InformedAttack(
     "everyone", "the same by an adversary who receives each worker separately, without noise", isolated_precision

@@ -30,7 +30,7 @@ from airmixml.attacks.sample_symbols import InnerProducts, Layout, Moments, Samp
 from airmixml.attacks.target import Outcome, ServerView, Target, no_sample
 from airmixml.errors import PrivacyError
 from airmixml.radio.draws import draw_slots, suitable_block
-from airmixml.radio.masking import Masking, masking_of
+from airmixml.radio.masking import Masking
 from airmixml.radio.senders import make_sender
 from airmixml.scenario import Scenario, Speed
 from airmixml.streams import Streams
@@ -65,7 +65,7 @@ def isolated_precision(heard: Heard, member: Integers, targets: int, _speed: Spe
 
     ``member`` says which of them each worker sends, -1 for others. Infinite where nothing hides a worker.
     """
-    setting, masking, found = heard.setting, masking_of(heard.scenario), np.zeros(targets)
+    setting, masking, found = heard.setting, heard.setting.hiding, np.zeros(targets)
     if masking is None:
         for draws in heard.draws:
             sent = member[np.unique(draws.scheduled_workers[draws.ratios > 0.0])]

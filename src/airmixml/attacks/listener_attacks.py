@@ -30,7 +30,7 @@ from airmixml.attacks.inference import (
 from airmixml.attacks.likelihood import averaged, background_of, log_ratios_by_level, score
 from airmixml.attacks.listener_findings import ListenerFindings, Unmixing
 from airmixml.attacks.receptions import Received, hear_release
-from airmixml.attacks.target import Outcome, ServerView, Target, no_sample
+from airmixml.attacks.target import Outcome, ServerView, Target, no_sample, not_overheard
 from airmixml.attacks.unmixing import Unmixed, nearest_sample, score_neighbours, unit_length, unmix, whitening_of
 from airmixml.data import DataSet
 from airmixml.scenario import Scenario, Speed
@@ -125,6 +125,7 @@ class ListenerAttack:
     adversary: str
     about: str
     hear: Callable[[ServerView, Speed], Received]
+    overhears: bool = False  # whether it receives signals of its own
     slots_compared: int = 100_000
     slots_unmixed: int = 10_000
     candidates: int = 2_000
@@ -132,8 +133,8 @@ class ListenerAttack:
     findings: ClassVar[type[ListenerFindings]] = ListenerFindings
 
     def refusal(self, scenario: Scenario) -> str:
-        """Return why it does not fit: what workers send is no sample."""
-        return no_sample(scenario.workers)
+        """Return why it does not fit: what workers send is no sample, or bits that everyone has."""
+        return no_sample(scenario.workers) or (not_overheard(scenario) if self.overhears else "")
 
     def run(self, target: Target) -> Outcome:
         """Attack what the adversary received; who sent what serves to judge what was found.
@@ -265,5 +266,5 @@ RELEASE: Final = ListenerAttack(
     "release", "likelihood ratios of known samples given the mixtures, and unmixing those that share one", hear_release
 )
 EAVESDROPPER: Final = ListenerAttack(
-    "eavesdropper", "the same with what a receiver beside the farthest worker overhears", overhear
+    "eavesdropper", "the same with what a receiver beside the farthest worker overhears", overhear, overhears=True
 )

@@ -195,6 +195,12 @@ def no_sample(workers: Workers) -> str:
     return _SEVERAL_ROWS if workers.several_rows else _GRADIENTS if workers.sends == "gradients" else ""
 
 
+def not_overheard(scenario: Scenario) -> str:
+    """Return why an eavesdropper is no adversary of its own: the bits that it receives are those of everyone."""
+    real = scenario.privacy.noise_kind.real
+    return "" if real else "workers send integers, of which an eavesdropper learns what everyone does"
+
+
 def _check_memory(scenario: Scenario, signal: Signal, device: torch.device) -> None:
     """Refuse what does not fit rather than be killed half-way."""
     slots, workers, numbers = scenario.radio.slots, scenario.workers.count, numbers_in(signal)

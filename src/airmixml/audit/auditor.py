@@ -20,6 +20,7 @@ from airmixml.audit.claims_and_bounds import Audit, AuditResult, why_far_below
 from airmixml.audit.isolating_listener import check_added_noise
 from airmixml.audit.noise_check import CHECKS, NoiseCheck, NoiseMeter, check_noise, runs_needed, stated_noise_watts
 from airmixml.audit.one_run import OneRun, canaries_that_fit, run_with_canaries
+from airmixml.audit.residues import check_residues
 from airmixml.audit.rounds import check_rounds_noise, follow_rounds
 from airmixml.audit.settings import AUDITED, AuditSettings
 from airmixml.audit.trials import ADDED_NOISE, KEPT_FILES, NOISE, ROUNDS_NOISE, Bench, Keeper
@@ -138,21 +139,22 @@ class Auditor:
         name, failure = NOISE if in_sums else ADDED_NOISE, self._noise_failure
         if name in self._keeper.checks:  # that of sums may have been measured in the run with canaries
             return self._keeper.checks[name]
-        symbols, fault = self._bench.air.signal.symbols, self._settings.fault
+        air, fault = self._bench.air, self._settings.fault
         if in_sums and self.scenario.workers.sends == "gradients":
             return self._rounds_check(name)
         if in_sums:
-            check = check_noise(self.scenario, self.dataset, symbols, fault, self._context, failure)
+            about = air.signal.symbols, fault, self._context, failure, air.integers
+            check = check_noise(self.scenario, self.dataset, *about)
         else:
-            check = check_added_noise(self._bench, worker, failure)
+            check = (check_added_noise if air.integers is None else check_residues)(self._bench, worker, failure)
         return self._keeper.save_check(name, check)
 
     def _rounds_check(self, name: str) -> NoiseCheck:
         """Measure the noise of rounds, which is kept by that name."""
         if name in self._keeper.checks:
             return self._keeper.checks[name]
-        rounds, fault = self._bench.kinds[-1], self._settings.fault
-        check = check_rounds_noise(self.scenario, self.dataset, rounds, fault, self._context, self._noise_failure)
+        kinds, fault = self._bench.kinds, self._settings.fault
+        check = check_rounds_noise(kinds, self.dataset, fault, self._context, self._noise_failure)
         return self._keeper.save_check(name, check)
 
     def _one_run(self, *, told: bool) -> tuple[OneRun | None, str]:
@@ -170,7 +172,7 @@ class Auditor:
         name = f"one run, schedule {'known' if told else 'hidden'}, {adjacency}"
         if kept := self._keeper.load(name):
             return OneRun(scores=kept[0][0], coins=kept[0][1] > 0.5, adjacency=adjacency), why
-        meter = NoiseMeter(symbols, stated_noise_watts(scenario))
+        meter = NoiseMeter(symbols, stated_noise_watts(scenario, self._bench.air.integers))
         run = run_with_canaries(
             scenario, self.dataset, canaries, meter, adjacency=adjacency, told=told, fault=fault, context=self._context
         )

@@ -21,6 +21,7 @@ from airmixml.privacy.gaussian import gaussian_epsilon
 Scores = Doubles
 
 # Share of the trials that chooses the threshold; the others, which have not seen it, are counted at it.
+_SAME: Final = 1e-9  # deviation of scores over their size: rounding
 _CHOOSING_SHARE: Final = 0.25
 _MOST_THRESHOLDS: Final = 2000
 _LARGEST_EPSILON: Final = 60.0
@@ -92,8 +93,11 @@ def parametric_epsilon(scores_in: Scores, scores_out: Scores, delta: float, conf
 def normal_scores_p_value(scores_in: Scores, scores_out: Scores) -> float:
     """Return how well the scores agree with normal laws of one variance: the least of three p-values, times three.
 
-    Skewness and kurtosis of either world (D'Agostino and Pearson), and the ratio of the two variances.
+    Skewness and kurtosis of either world (D'Agostino and Pearson), and the ratio of the two variances. Scores that are
+    all the same have no law.
     """
+    if min(np.std(scores_in), np.std(scores_out)) <= _SAME * max(np.abs(scores_in).max(), np.abs(scores_out).max()):
+        return 0.0
     ratio = float(np.var(scores_in, ddof=1) / max(float(np.var(scores_out, ddof=1)), 1e-300))
     law = f(len(scores_in) - 1, len(scores_out) - 1)
     equal = 2.0 * min(float(law.cdf(ratio)), float(law.sf(ratio)))

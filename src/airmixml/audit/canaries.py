@@ -134,7 +134,8 @@ class AlteredPayload(Wrapper):
 
     def vectors(self, index: Integers) -> Vectors:
         """Return what each worker really sends; workers x symbols."""
-        return self._factor * self.inner.vectors(index)
+        sent = self._factor * self.inner.vectors(index)
+        return sent if self._audible is None else sent * self._audible.numpy()[index, None]
 
 
 class Unclipped(Wrapper):

@@ -62,10 +62,26 @@ def _receiver_noise_only(scenario: Scenario, _audited: Sequence[str]) -> str:
     return "a worker's own noise grows with its gain, so that nothing is lost; choose another fault"
 
 
+def _real_numbers_only(scenario: Scenario, _audited: Sequence[str]) -> str:
+    if scenario.privacy.noise_kind.real:
+        return ""
+    return "workers shorten what is longer than declared before they round it; choose another fault"
+
+
+def _integers_only(scenario: Scenario, _audited: Sequence[str]) -> str:
+    if not scenario.privacy.noise_kind.real:
+        return ""
+    return 'nothing is rounded to integers; use privacy.arithmetic = "integers"'
+
+
 def _rounds_only(scenario: Scenario, _audited: Sequence[str]) -> str:
     if scenario.workers.sends == "gradients" or scenario.learner.rounds:
         return ""
     return "there are no rounds; use learner.rounds"
+
+
+def _clipped_rounds_only(scenario: Scenario, audited: Sequence[str]) -> str:
+    return _real_numbers_only(scenario, audited) or _rounds_only(scenario, audited)
 
 
 def _heard_rounds_only(scenario: Scenario, audited: Sequence[str]) -> str:
@@ -90,6 +106,7 @@ class Fault:
     reused_seeds: bool = False  # whether all slots, and all runs, have the same masks
     unclipped: bool = False  # whether workers send gradients of any length
     reused_rounds: bool = False  # whether all rounds of a run have the noise of the first
+    coarse_steps: float = 0.0  # step to which workers round integers, in deviations of the noise; 0: the stated one
     # why the fault breaks nothing in a scenario, attacked as these adversaries; else empty
     why_harmless: Callable[[Scenario, Sequence[str]], str] = field(default=_always_breaks, repr=False)
 
@@ -104,7 +121,19 @@ FAULTS: Final = {
     fault.name: fault
     for fault in (
         Fault(name="half-noise", about="the noise has half the stated deviation", noise_factor=0.5),
-        Fault(name="wrong-sensitivity", about="workers send twice what their encoder declares", sent_factor=2.0),
+        Fault(name="no-noise", about="there is no noise", noise_factor=0.0),
+        Fault(
+            name="wrong-sensitivity",
+            about="workers send twice what their encoder declares",
+            sent_factor=2.0,
+            why_harmless=_real_numbers_only,
+        ),
+        Fault(
+            name="coarse-step",
+            about="workers round to steps of 8 deviations of the noise, which is on finer steps",
+            coarse_steps=8.0,
+            why_harmless=_integers_only,
+        ),
         Fault(
             name="gain-above-bound",
             about="workers are received with 1.5 times the amplitude that the statement has for them",
@@ -124,7 +153,7 @@ FAULTS: Final = {
             reused_seeds=True,
             why_harmless=_masks_only,
         ),
-        Fault(name="no-clip", about="workers do not clip gradients", unclipped=True, why_harmless=_rounds_only),
+        Fault(name="no-clip", about="workers do not clip gradients", unclipped=True, why_harmless=_clipped_rounds_only),
         Fault(
             name="reused-round-noise",
             about="the noise of every round is that of the first",

@@ -12,6 +12,7 @@ shows in what is heard.
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
@@ -169,6 +170,21 @@ class FormedMasks:
         slot, first, made = (0, 0, 1) if self.reused else (slot, first, count)
         deviation = float(np.sqrt(self.masking.self_watts))
         return np.broadcast_to(self_mask(self.self_seed, deviation, slot, first, made), (count,))
+
+    def residues(self, seats: Iterable[int], bits: int, slot: int, first: int, count: int) -> NDArray[np.uint64]:
+        """Return what the masks of these seats add up to where they are integers modulo 2^bits; shape count."""
+        from airmixml.masks.expansion import integer_edge_masks  # here: it needs the extra "masks"
+
+        slot, first, made = (0, 0, 1) if self.reused else (slot, first, count)
+        every = (integer_edge_masks(seat, self.seeds[seat], bits, slot, first, made) for seat in seats)
+        return np.broadcast_to(sum(every, np.zeros(made, dtype=np.uint64)), (count,))
+
+    def self_residues(self, bits: int, slot: int, first: int, count: int) -> NDArray[np.uint64]:
+        """Return the self mask of the audited worker where it is integers modulo 2^bits; shape count."""
+        from airmixml.masks.expansion import uniform_integers  # here: it needs the extra "masks"
+
+        slot, first, made = (0, 0, 1) if self.reused else (slot, first, count)
+        return np.broadcast_to(uniform_integers(self.self_seed, slot, first, made, bits), (count,))
 
     def added(self, weights: dict[int, float], slot: int, first: int, count: int) -> Doubles:
         """Return sum_j w_j sum_l m_jl of each symbol, in sqrt(watts) times the weights' unit; shape count."""

@@ -24,6 +24,7 @@ The two are independent of each other. Without masks the worker's own noise is m
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -48,12 +49,12 @@ _MOST_MASKS: Final = 4096  # of all slots of a worker together
 _TRIALS_PER_BLOCK: Final = 8192  # a seed takes as long for a few values as for a few thousand
 _ROUND, _ROUND_ALONE = b"audit", b"audit, one alone"
 _CHAPTER: Final = 1 << 33  # behind those of the other attacks
-_COLLUDERS: Final = 1 << 34
+COLLUDERS: Final = 1 << 34
 _ENOUGH_NUMBERS: Final = 4096
 _MOST_SYMBOLS: Final = 1024
 _LEAST_SLOTS: Final = 4
-_CHECKED_CHAPTER: Final = 1 << 35
-_FIRST_CHECKED_SLOT: Final = 1 << 40  # of masks: behind those of all trials
+CHECKED_CHAPTER: Final = 1 << 35
+FIRST_CHECKED_SLOT: Final = 1 << 40  # of masks: behind those of all trials
 _CHECKED: Final = "what workers add"
 
 
@@ -117,7 +118,7 @@ def heard_slots(bench: Bench, worker: int, *, alone: bool = False) -> tuple[Hear
     scenario, fault = bench.air.scenario, bench.fault
     masking = masking_of(scenario)
     assert masking is not None
-    seats, generator = list[tuple[float, int, Along]](), Streams(scenario.seed).generator("audit", _COLLUDERS)
+    seats, generator = list[tuple[float, int, Along]](), Streams(scenario.seed).generator("audit", COLLUDERS)
     for kind in bench.kinds:
         along = _along(bench, kind.air)
         for drawn, draws, slot, seat in seats_of_worker(kind, worker):
@@ -192,12 +193,21 @@ def _in_words(slots: tuple[HeardSlot, ...], masking: Masking) -> str:
 
 def check_added_noise(bench: Bench, worker: int, failure: float) -> NoiseCheck:
     """Form what workers add in several slots, and return what it is like."""
+    heard = heard_slots(bench, worker, alone=True)[0]
+    return check_standardised(bench, lambda slot, symbols: _standardised(bench, heard, slot, symbols), failure)
+
+
+def check_standardised(bench: Bench, formed: Callable[[int, int], Doubles], failure: float) -> NoiseCheck:
+    """Return what is like that which workers add in several slots, from a slot's number and its symbols.
+
+    Rows x symbols, each number over its stated deviation.
+    """
     symbols = min(bench.air.signal.symbols, _MOST_SYMBOLS)
     slots = max(_LEAST_SLOTS, -(-_ENOUGH_NUMBERS // symbols))
-    meter, heard = NoiseMeter(symbols, 2.0), heard_slots(bench, worker, alone=True)[0]
+    meter = NoiseMeter(symbols, 2.0)
     for slot in range(slots):
         bench.context.progress(_CHECKED, slot, slots)
-        rows = torch.from_numpy(_standardised(bench, heard, slot, symbols))
+        rows = torch.from_numpy(formed(slot, symbols))
         meter.add(rows, torch.zeros_like(rows), np.ones(len(rows)))
     bench.context.progress(_CHECKED, slots, slots)
     return meter.finish(failure, of=_CHECKED)
@@ -207,7 +217,7 @@ def _standardised(bench: Bench, heard: HeardSlot, slot: int, symbols: int) -> Do
     """Return both sums of a slot over their stated deviations; rows x symbols."""
     masking, fault = masking_of(bench.air.scenario), bench.fault
     assert masking is not None
-    source, listening = noise_source(bench.air.scenario.seed, _CHECKED_CHAPTER + slot), heard.listening
+    source, listening = noise_source(bench.air.scenario.seed, CHECKED_CHAPTER + slot), heard.listening
     deviation, others = math.sqrt(masking.own_watts), listening.others
     own, rest = deviation * fault.noise_factor * torch.randn((2, symbols), generator=source).double().numpy()
     if heard.formed is None:
@@ -215,7 +225,7 @@ def _standardised(bench: Bench, heard: HeardSlot, slot: int, symbols: int) -> Do
     rest, count = rest * math.sqrt(others), others + 1
     masks = others_masks = np.zeros(symbols)
     if not fault.unmasked:
-        every, seat, where = heard.formed.weights, heard.formed.seat, (_FIRST_CHECKED_SLOT + slot, 0, symbols)
+        every, seat, where = heard.formed.weights, heard.formed.seat, (FIRST_CHECKED_SLOT + slot, 0, symbols)
         masks = heard.formed.added({seat: 1.0}, *where)
         others_masks = heard.formed.added({other: 1.0 for other in every if other != seat}, *where)
     everybody = own + rest + masks + others_masks

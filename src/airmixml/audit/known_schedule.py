@@ -27,14 +27,15 @@ import torch
 
 from airmixml.arrays import Doubles
 from airmixml.audit.canaries import faulty_sender, has_rounds, worst_samples
+from airmixml.audit.heard_noise import HeardNoise, heard_noise
 from airmixml.audit.noise_check import stated_noise_watts
 from airmixml.audit.rounds import ONE_MODEL, adaptive_trials, runs_adapt
 from airmixml.audit.trials import Bench, SlotKind, Trials, noise_source, seats_of_worker
 from airmixml.impairments.frame import frame_of
 from airmixml.output.numbers import plural
 from airmixml.radio.draws import AirSetting, SlotTensors
+from airmixml.radio.integer_sums import IntegerSums
 from airmixml.radio.masking import masking_of
-from airmixml.radio.reception import receive_mixtures
 from airmixml.radio.system import assumed_noise_watts
 
 _NUMBERS_PER_BLOCK: Final = 1 << 26
@@ -54,7 +55,7 @@ class _Receptions:
     power_scale_watts: torch.Tensor  # beta of these slots; shape slots
     weights: torch.Tensor  # matched filter; shape slots times numbers
     middle: float  # what the filter gives half-way between the worlds
-    noise_watts: float  # that there really are, per complex symbol
+    noise: HeardNoise  # that there really is
     at_once: int  # receptions that are worked on at once
 
     def __call__(self, block: int, size: int) -> Doubles:
@@ -66,8 +67,7 @@ class _Receptions:
             count = min(most, size - first)
             for world in range(2):
                 signal = clean[world][: count * slots]
-                noise = torch.randn(signal.shape, generator=source)
-                received = receive_mixtures(signal, noise, beta[: count * slots], self.noise_watts)
+                received = self.noise.put_on(signal, beta[: count * slots], source)
                 found = received.reshape(count, -1).double() @ self.weights - self.middle
                 scores[world, first : first + count] = found.numpy()
         return scores
@@ -80,9 +80,9 @@ def known_schedule_trials(bench: Bench, worker: int, most_numbers_per_trial: int
     canary's direction alone.
     """
     scenario, trials, fault = bench.air.scenario, bench.trials, bench.fault
-    noise_watts = stated_noise_watts(scenario)
-    beta, with_canary, without = _contributions(bench, worker)
-    amplitude = torch.from_numpy(np.sqrt(beta / (noise_watts / 2.0)))[:, None]
+    beta, with_canary, without, sums = contributions(bench, worker)
+    noise = heard_noise(scenario, sums, fault)
+    amplitude = torch.from_numpy(np.sqrt(beta / (noise.stated_watts / 2.0)))[:, None]
     moved = (with_canary - without).double() * amplitude
     shift = float(moved.norm())
     if runs_adapt(bench):
@@ -92,13 +92,10 @@ def known_schedule_trials(bench: Bench, worker: int, most_numbers_per_trial: int
     if scenario.privacy.noise_kind.brought:
         quadratures = "" if scenario.air.is_ideal else ", in the worker's own phase"
     how = f"{plural(slots, 'slot')} of {bench.air.signal.symbols:,} symbols{quadratures}"
-    if slots * symbols <= most_numbers_per_trial and 2 * trials * slots * symbols <= _MOST_NUMBERS:
-        how += ", all of them received in every trial"
-    else:
-        how += ", received along the canary's direction in every trial, which has the same law"
-        direction = (moved / moved.norm(dim=1, keepdim=True).clamp(min=1e-300)).float()
-        with_canary, without = ((each * direction).sum(dim=1, keepdim=True) for each in (with_canary, without))
-        moved = (with_canary - without).double() * amplitude
+    few = slots * symbols <= most_numbers_per_trial and 2 * trials * slots * symbols <= _MOST_NUMBERS
+    (with_canary, without), received = noise.narrowed((with_canary, without), moved, few=few)
+    moved = (with_canary - without).double() * amplitude
+    how += received
     how += ONE_MODEL if has_rounds(scenario) else ""
     numbers = with_canary.numel()
     per_block = max(1, min(_MOST_TRIALS_PER_BLOCK, _NUMBERS_PER_BLOCK // max(numbers, 1), trials))
@@ -110,7 +107,7 @@ def known_schedule_trials(bench: Bench, worker: int, most_numbers_per_trial: int
         power_scale_watts=torch.from_numpy(beta),
         weights=weights,
         middle=float(((with_canary.double() + without.double()) / 2.0).reshape(-1) @ weights),
-        noise_watts=fault.heard(noise_watts),
+        noise=noise,
         at_once=at_once,
     )
     return bench.run("schedule known", per_block, scored, how=how, normal=True, shift=shift)
@@ -143,17 +140,18 @@ def _gains_over_noise(setting: AirSetting, drawn: SlotTensors, slot: torch.Tenso
     return own.abs() * torch.sqrt(stated_noise_watts(setting.scenario) / noise_watts) + 0.0j
 
 
-def _contributions(bench: Bench, worker: int) -> tuple[Doubles, torch.Tensor, torch.Tensor]:
-    """Return beta of the slots that the worker sends in, and what it adds to them with the canary and without.
+def contributions(bench: Bench, worker: int) -> tuple[Doubles, torch.Tensor, torch.Tensor, list[IntegerSums | None]]:
+    """Return beta of the slots that the worker sends in, what it adds with the canary and without, and the sums.
 
-    Slots x numbers; a kind of slots that has fewer than another is filled up with zeros.
+    What it adds is slots x numbers; a kind of slots that has fewer than another is filled up with zeros.
     """
     betas, *worlds = zip(*(_contributions_to(bench, kind, worker) for kind in bench.kinds), strict=True)
     most = max(each.shape[1] for each in worlds[0])
     with_canary, without = (
         torch.cat([torch.nn.functional.pad(each, (0, most - each.shape[1])) for each in world]) for world in worlds
     )
-    return np.concatenate(betas), with_canary, without
+    sums = [kind.air.integers for kind, beta in zip(bench.kinds, betas, strict=True) for _ in beta]
+    return np.concatenate(betas), with_canary, without, sums
 
 
 def _contributions_to(bench: Bench, kind: SlotKind, worker: int) -> tuple[Doubles, torch.Tensor, torch.Tensor]:
@@ -164,7 +162,9 @@ def _contributions_to(bench: Bench, kind: SlotKind, worker: int) -> tuple[Double
     """
     air, shares, betas, of_air = kind.air, list[Doubles](), list[Doubles](), list[torch.Tensor]()
     for drawn, draws, slot, seat in seats_of_worker(kind, worker):
-        shares.append(draws.ratios[slot, seat])
+        # Of integers a worker's own vector counts, however many others arrive.
+        own = draws.ratios[slot, seat] if air.integers is None else np.full(len(slot), 1.0 / air.integers.noise.workers)
+        shares.append(own)
         betas.append(draws.power_scale_watts[slot])
         if drawn.gains is not None and len(slot):
             where = torch.from_numpy(slot), torch.from_numpy(seat)

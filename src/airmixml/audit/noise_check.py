@@ -24,6 +24,7 @@ from airmixml.impairments.frame import frame_of
 from airmixml.privacy import Sensitivity
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import centre_privately
+from airmixml.radio.integer_sums import IntegerSums
 from airmixml.radio.mixtures import MixtureBlock, simulate_blocks
 from airmixml.radio.system import assumed_noise_watts, planned_design
 from airmixml.scenario import RunContext, Scenario, Speed
@@ -120,8 +121,14 @@ class NoiseMeter:
         self._used: list[NDArray[np.bool_]] = []
         self._kept: list[torch.Tensor] = []  # of the first slots, the first symbols
 
-    def add(self, received: torch.Tensor, clean: torch.Tensor, power_scale_watts: Doubles) -> None:
-        """Take consecutive slots into account: received with noise and without it, slots x symbols; beta, slots."""
+    def add(
+        self, received: torch.Tensor, clean: torch.Tensor, power_scale_watts: Doubles, noise_watts: float = 0.0
+    ) -> None:
+        """Take consecutive slots into account: received with noise and without it, slots x symbols; beta, slots.
+
+        ``noise_watts`` is what is stated of them, where that is not what is stated of the others.
+        """
+        power_scale_watts = power_scale_watts * (self._noise_watts / (noise_watts or self._noise_watts))
         at_once = max(1, _NUMBERS_AT_ONCE // self.symbols)
         for first in range(0, len(received), at_once):
             part = slice(first, first + at_once)
@@ -232,12 +239,15 @@ class NoiseMeter:
         return min(1.0, math.exp(least + math.log(2.0 * (slots - 1))))
 
 
-def stated_noise_watts(scenario: Scenario) -> float:
+def stated_noise_watts(scenario: Scenario, sums: IntegerSums | None = None) -> float:
     """Return the noise assumed against listeners who hear only sums, per complex symbol.
 
-    It is the least of the receiver, with what honest workers bring. On an air that is not ideal claims assume less than
+    It is the least of the receiver, with what honest workers bring; of ``sums`` of integers, which powers do not
+    change, what would be as much beside the power of their bits. On an air that is not ideal claims assume less than
     that: what hides a worker from an isolating listener.
     """
+    if sums is not None:
+        return 2.0 * sums.received_watts * sums.carriers * sums.noise.variance_per_worker * sums.noise.code.step**2
     if not scenario.privacy.noise_kind.brought:
         return assumed_noise_watts(scenario)
     any_sensitivity = Sensitivity(removal=1.0, replacement=1.0)
@@ -267,7 +277,9 @@ def heard_blocks(
         progress("one run", block.first_slot + block.slots, slots)
 
 
-def heard(scenario: Scenario, block: MixtureBlock, fault: Fault, meter: NoiseMeter | None) -> torch.Tensor:
+def heard(
+    scenario: Scenario, block: MixtureBlock, fault: Fault, meter: NoiseMeter | None, noise_watts: float = 0.0
+) -> torch.Tensor:
     """Return what reaches the adversary of a block, slots x symbols, and tell the meter of its noise.
 
     A meter of fewer symbols is told of the first ones alone.
@@ -283,7 +295,7 @@ def heard(scenario: Scenario, block: MixtureBlock, fault: Fault, meter: NoiseMet
             frame = frame_of(scenario.air, received.shape[1])
             lengths = torch.tensor(frame.lengths, device=received.device)
             gain = block.divisor.abs().expand(-1, frame.pieces).repeat_interleave(lengths, dim=1)
-        meter.add((received * gain)[:, some], (clean * gain)[:, some], block.draws.power_scale_watts)
+        meter.add((received * gain)[:, some], (clean * gain)[:, some], block.draws.power_scale_watts, noise_watts)
     return received
 
 
@@ -301,13 +313,19 @@ def seeds_of(scenario: Scenario, runs: int, stage: str, progress: Progress) -> I
 
 
 def check_noise(
-    scenario: Scenario, dataset: DataSet, symbols: int, fault: Fault, context: RunContext, failure: float
+    scenario: Scenario,
+    dataset: DataSet,
+    symbols: int,
+    fault: Fault,
+    context: RunContext,
+    failure: float,
+    sums: IntegerSums | None = None,
 ) -> NoiseCheck:
     """Run all slots of a scenario on its own data, and return what their noise is like.
 
     Few slots tell little of it, so runs with the seeds that follow are added until there are enough numbers or runs.
     """
-    meter, runs = NoiseMeter(symbols, stated_noise_watts(scenario)), runs_needed(scenario.radio.slots, symbols)
+    meter, runs = NoiseMeter(symbols, stated_noise_watts(scenario, sums)), runs_needed(scenario.radio.slots, symbols)
     for seeded in seeds_of(scenario, runs, _STAGE, context.progress):
         population = deploy(seeded.workers, dataset.train_samples, Streams(seeded.seed))
         centred = centre_privately([seeded], dataset, population)

@@ -9,6 +9,7 @@ replace-one, half of them with each of both labels): so the canary's gradient is
 The noise in the rounds of a real run is measured as that in its other slots is (``noise_check``).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -44,8 +45,13 @@ _NOISE: Final = "the noise of rounds"
 
 
 def runs_adapt(bench: Bench) -> bool:
-    """Whether trials are runs in which each model follows from what was received: on the ideal air, unless large."""
+    """Whether trials are runs in which each model follows from what was received: on the ideal air, unless large.
+
+    Integers of many workers are not rounded in every trial.
+    """
     scenario = bench.air.scenario
+    if bench.air.integers is not None:
+        return False
     numbers = sum(len(kind.slots) * kind.air.signal.symbols for kind in bench.kinds)
     return has_rounds(scenario) and scenario.air.is_ideal and numbers <= _MOST_NUMBERS_PER_RUN
 
@@ -196,14 +202,15 @@ class _RunsAtOnce:
 class _MeteredMoments(CollectedMoments):
     """The slots before: their noise is measured with that of rounds, which must not repeat it."""
 
-    scenario: Scenario
+    air: AirSetting
     meter: NoiseMeter
     fault: Fault
 
     def add(self, block: MixtureBlock) -> None:
         """Take a block into account."""
         super().add(block)
-        heard(self.scenario, block, self.fault, self.meter)
+        stated_watts = stated_noise_watts(self.air.scenario, self.air.integers)
+        heard(self.air.scenario, block, self.fault, self.meter, stated_watts)
 
 
 class _MeteredRounds(RoundsOnAir):
@@ -226,7 +233,7 @@ class _MeteredRounds(RoundsOnAir):
 
 
 def check_rounds_noise(
-    scenario: Scenario, dataset: DataSet, rounds: SlotKind, fault: Fault, context: RunContext, failure: float
+    kinds: Sequence[SlotKind], dataset: DataSet, fault: Fault, context: RunContext, failure: float
 ) -> NoiseCheck:
     """Run a scenario with its rounds on its own data, and return what the noise of the rounds is like.
 
@@ -234,10 +241,12 @@ def check_rounds_noise(
     """
 
     def gather(scenario: Scenario, sent: DataSet, _slots: range) -> _MeteredMoments:
-        return _MeteredMoments(collector_for(scenario, sent), scenario, meter, fault)
+        return _MeteredMoments(collector_for(scenario, sent), kinds[0].air, meter, fault)
 
+    scenario, rounds = kinds[0].air.scenario, kinds[-1]
     symbols = rounds.air.signal.symbols
-    meter, runs = NoiseMeter(symbols, stated_noise_watts(scenario)), runs_needed(len(rounds.slots), symbols)
+    meter = NoiseMeter(symbols, stated_noise_watts(scenario, rounds.air.integers))
+    runs = runs_needed(len(rounds.slots), symbols)
     alone = RunContext(speed=context.speed)
     for seeded in seeds_of(scenario, runs, _NOISE.removeprefix("the "), context.progress):
         where: dict[str, Any] = {"dataset": dataset, "population": None, "context": alone}

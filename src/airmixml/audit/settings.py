@@ -14,7 +14,7 @@ from airmixml.errors import ScenarioError
 from airmixml.privacy import ADJACENCIES, Design
 from airmixml.radio.power_calibration import check_privacy_target
 from airmixml.scenario import Scenario
-from airmixml.scenario.consistency import require_real_numbers, require_single_rows
+from airmixml.scenario.consistency import require_single_rows
 
 if TYPE_CHECKING:
     from airmixml.audit.trials import Bench, Trials
@@ -78,8 +78,12 @@ class Everyone(Server):
 
     def trials(self, bench: Bench, worker: int, *, told: bool) -> tuple[Trials, Trials | None]:
         """Return scores of an attack that listens to all workers, and of one that listens to the audited one alone."""
-        from airmixml.audit.isolating_listener import isolating_trials  # here: it needs torch
+        from airmixml.audit.isolating_listener import isolating_trials  # here: they need torch
+        from airmixml.audit.known_schedule import known_schedule_trials
+        from airmixml.audit.residues import residue_trials
 
+        if bench.air.integers is not None:  # all that all hear is worth the sum of the honest workers
+            return known_schedule_trials(bench, worker), residue_trials(bench, worker)
         return isolating_trials(bench, worker), isolating_trials(bench, worker, alone=True)
 
 
@@ -127,7 +131,6 @@ class AuditSettings:
                 raise ScenarioError(f"{name} = {getattr(self, name)}: must be {allowed}")
         if not 0.5 <= self.confidence < 1.0:
             raise ScenarioError(f"confidence = {self.confidence:g}: must be at least 0.5 and below 1, such as 0.95")
-        require_real_numbers(scenario.privacy, "an audit")
         require_single_rows(scenario.workers, "an audit")
         check_privacy_target(scenario)
         if why := self.fault.why_harmless(scenario, self.audited(scenario)):

@@ -170,6 +170,8 @@ def _print(account: Account, *, brief: bool) -> None:
     about = f"epsilon at delta = {account.delta:g}, {account.adjacency} neighbours"
     console.print(f"[bold]{escape(account.title)}[/bold]: {about}")
     console.print(terminal_table(*account.cells()))
+    if account.advice:
+        console.print(escape(account.advice))
     if account.row is not None:
         missing = len(account.row.statements) < len(account.adversaries)
         dash = " (- no guarantee stated)" if missing else ""

@@ -75,14 +75,14 @@ def compare_command(
         context = RunContext(speed=speed, data_dir=data_dir, progress=progress)
         folder = out or Path("runs") / name
         comparison = compare(seeds=seeds, out=folder, force=force, ledger=ledger, context=context)
-    from airmixml.compare.comparison_tables import brief_adversaries_table, brief_table, write_comparison
+    from airmixml.compare.comparison_tables import brief_table, brief_trust_tables, write_comparison
 
     files, left_out = write_comparison(comparison), comparison.left_out
     show_study(
         as_json,
         comparison.to_dict(),
         brief_table(comparison),
-        brief_adversaries_table(comparison),
+        *brief_trust_tables(comparison),
         simulated(scenario.seed),
         *(["left out: " + "; ".join(f"{name} ({why})" for name, why in left_out.items())] if left_out else []),
         name="compare",

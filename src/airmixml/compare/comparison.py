@@ -21,7 +21,7 @@ from airmixml.privacy import PrivacyStatement
 from airmixml.radio import check_privacy_target
 from airmixml.runs.spending import CellBudget, Spending, joined, plan_spending
 from airmixml.scenario import Air, RunContext, Scenario, keys_in_force
-from airmixml.scenario.consistency import require_classes, require_real_numbers
+from airmixml.scenario.consistency import require_classes
 from airmixml.scenario.grid import shown_value
 from airmixml.storage.results import ResultStore, from_plain
 from airmixml.storage.run_folder import REPORT, identity_of
@@ -97,7 +97,7 @@ class Row:
     @property
     def costs(self) -> dict[str, float | None]:
         """What a run takes."""
-        of_air = ("uplink_symbols", "downlink_bits", "slots_per_worker", "air_seconds")
+        of_air = ("uplink_symbols", "downlink_bits", "slots_per_worker", "air_seconds", "bandwidth_hz")
         return {
             **{name: getattr(self.first, name) for name in of_air},
             "energy_joules": self.energy_joules,
@@ -112,6 +112,7 @@ class Row:
             **(value if self.about is None else {"method": self.name, "about": self.about}),
             "accuracy": {"mean": self.accuracy, "deviation": self.deviation, "by_seed": self.accuracies},
             "note": self.first.note,
+            "trusted": self.first.trusted,
             "privacy": [_finite(statement.to_dict()) for statement in self.privacy],
             "exposure": None if self.exposure is None else self.exposure.to_dict(),
             **self.costs,
@@ -289,7 +290,6 @@ def _run_all(
     numbers = list(consecutive_seeds(scenario, seeds))
     for each in dict.fromkeys(job.scenario for job in jobs.values()):
         require_classes(each.workers, "a comparison")
-        require_real_numbers(each.privacy, "a comparison")
         check_privacy_target(each)
     find_device(context.speed.device)
     folder, cells = study_path(out, ""), [(name, seed) for seed in numbers for name in jobs]

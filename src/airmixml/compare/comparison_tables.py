@@ -22,7 +22,8 @@ def write_comparison(comparison: Comparison) -> list[Path]:
     """Write the table as Markdown, CSV, LaTeX and JSON and the picture as PNG and SVG; return the files."""
     stem, table = comparison.out / "compare", comparison_table(comparison)
     texts = {
-        ".md": f"{table.to_markdown()}\n{adversaries_table(comparison).to_markdown()}\n![comparison](compare.png)\n",
+        ".md": f"{table.to_markdown()}\n{adversaries_table(comparison).to_markdown()}\n"
+        f"{trust_table(comparison).to_markdown()}\n![comparison](compare.png)\n",
         ".csv": rows_csv([_flat(row) for row in comparison.rows]),
         ".tex": table.to_latex(),
         ".json": json.dumps(comparison.to_dict(), indent=1, allow_nan=False) + "\n",
@@ -56,6 +57,30 @@ def adversaries_table(comparison: Comparison) -> Table:
     return Table(title="Epsilon against each adversary", note=note, columns=columns, rows=rows)
 
 
+def trust_table(comparison: Comparison) -> Table:
+    """Return what every row that is sent over a radio takes of time, energy and spectrum, and who is trusted."""
+    workers = comparison.scenario.workers.count
+    rows = tuple(
+        (
+            row.label,
+            f"{100 * row.accuracy:.2f} %",
+            row.privacy[0].adversary,
+            f"{row.first.air_seconds:.3g} s",
+            NONE if row.energy_joules is None else joules(row.energy_joules / workers),
+            NONE if row.first.bandwidth_hz is None else f"{row.first.bandwidth_hz / 1e6:.3g} MHz",
+            row.first.trusted or NONE,
+        )
+        for row in comparison.rows
+        if row.first.air_seconds is not None
+    )
+    note = (
+        f"On the air {comparison.scenario.air.preset}. Epsilon of the target holds against the adversary if what is "
+        "trusted is true; air time is that of the whole run, in the spectrum given, and energy what a worker radiates."
+    )
+    columns = (comparison.varied or "method", "accuracy", "against", "air time", "energy per worker", "spectrum")
+    return Table(title="Time, energy, spectrum and trust", note=note, columns=(*columns, "trusted"), rows=rows)
+
+
 def _against_each(row: Row) -> dict[str, str]:
     """Return the texts of epsilon against each adversary, and what it rests on."""
     said = {} if row.exposure is None else {name: getattr(row.exposure, name) for name in HEARING}
@@ -80,17 +105,21 @@ def brief_table(comparison: Comparison) -> Table:
     )
 
 
-def brief_adversaries_table(comparison: Comparison) -> Table:
-    """Return the table of epsilon against each adversary for the terminal."""
+def brief_trust_tables(comparison: Comparison) -> list[Table]:
+    """Return the tables of epsilon against each adversary, and of time, energy and trust, for the terminal."""
+    tables = adversaries_table(comparison), trust_table(comparison)
+    return [_brief(table) for table in tables if table.rows]
+
+
+def _brief(table: Table) -> Table:
     from rich.box import SIMPLE
     from rich.markup import escape
 
-    table = adversaries_table(comparison)
     return terminal_table(
         [escape(name) for name in table.columns],
         [[escape(text) for text in row] for row in table.rows],
-        title="epsilon against each adversary",
-        spare=("rests on",),
+        title=table.title[0].lower() + table.title[1:],
+        spare=("trusted", "rests on"),
         elsewhere="a wider terminal or the files named below",
         box=SIMPLE,
         padding=(0, 1, 0, 0),

@@ -41,6 +41,8 @@ class Outcome:
         slots_per_worker: in how many slots a worker sends at most, and so how often it must be reachable.
         air_seconds: how long they take.
         energy_joules: what all workers radiate.
+        bandwidth_hz: the spectrum that is taken for that time.
+        trusted: what must be true for the guarantee to hold, in words; empty where the method does not say.
         worker_multiply_accumulates: what an average worker computes over the whole run.
         seconds: wall time, without loading the data.
     """
@@ -54,6 +56,8 @@ class Outcome:
     slots_per_worker: int | None = None
     air_seconds: float | None = None
     energy_joules: float | None = None
+    bandwidth_hz: float | None = None
+    trusted: str = ""
     worker_multiply_accumulates: int = 0
     seconds: float = 0.0
 

@@ -20,9 +20,10 @@ from airmixml.privacy import ADJACENCIES, PrivacyStatement, state_privacy
 from airmixml.radio.centring import with_centring
 from airmixml.radio.mixtures import AirReport
 from airmixml.radio.power_calibration import slots_target
+from airmixml.radio.recoverable import enough_absent
 from airmixml.radio.system import adversary_named
 from airmixml.registries import ADVERSARIES, ENCODERS, METHODS
-from airmixml.scenario import Learner, Mixing, Scenario, Speed, Workers, preset_names
+from airmixml.scenario import Learner, Mixing, Privacy, Scenario, Speed, Workers, preset_names
 from airmixml.scenario.consistency import rounds_refusal
 from airmixml.scenario.rules import AUTO
 from airmixml.workers import Signal, worker_cost
@@ -148,6 +149,33 @@ def against_everyone(scenario: Scenario, noise: str) -> Scenario:
     return replace(scenario, workers=_centred_before(scenario.workers), privacy=privacy)
 
 
+def over_receiver_noise(scenario: Scenario) -> Scenario:
+    """Return the scenario without noise that its workers bring: the receiver's alone, the target against the server."""
+    adversary = "server" if scenario.privacy.adversary == "everyone" else scenario.privacy.adversary
+    names = ("noise", "most_absent", "mask_degree", "mask_share", "above_thermal_db", *_INTEGERS)
+    return _over(scenario, "analog", adversary=adversary, **{name: getattr(Privacy(), name) for name in names})
+
+
+def added_up_on_air(scenario: Scenario) -> Scenario:
+    """Return the scenario with real numbers, which add up on the air."""
+    return _over(scenario, "analog", **{name: getattr(Privacy(), name) for name in _INTEGERS})
+
+
+def over_digital_links(scenario: Scenario) -> Scenario:
+    """Return a masked scenario whose workers send integers as packets; masks of all who may be absent are recovered."""
+    needed = enough_absent(scenario, chance=max(scenario.air.absent, _LOST))
+    changes = {"arithmetic": "integers", "mask_share": 0.0, "above_thermal_db": 0.0}
+    changes["most_absent"] = max(scenario.privacy.most_absent, needed)
+    scenario = replace(scenario, workers=replace(scenario.workers, bits=0, bits_range=0.0))
+    return _over(scenario, "digital", **changes)
+
+
+def _over(scenario: Scenario, link: str, **privacy: Any) -> Scenario:
+    """Return the scenario over that kind of link, with these changes of its privacy."""
+    radio = replace(scenario.radio, link=link)
+    return replace(scenario, radio=radio, privacy=replace(scenario.privacy, **privacy))
+
+
 def features_scenario(scenario: Scenario) -> Scenario:
     """Return the scenario with its features sent as samples, mixed in many slots, and a learner in closed form."""
     count = scenario.workers.count
@@ -230,7 +258,14 @@ class OwnScenario(Method):
         return slow_on_a_cpu(scenario, speed) if self._network else ""
 
 
-_MASKS: Final = partial(against_everyone, noise="masked")
+_INTEGERS: Final = ("arithmetic", "modulus_bits", "sum_range")
+_LOST: Final = 0.001  # of the workers lose a packet, or fewer
+
+
+def _masks(scenario: Scenario) -> Scenario:
+    return against_everyone(added_up_on_air(scenario), "masked")
+
+
 _FEDERATED: Final = partial(federated_scenario, rounds=ROUNDS)
 
 AIRMIX = OwnScenario("the scenario itself, without rounds of gradients", one_slot)
@@ -242,11 +277,26 @@ WORKERS_NOISE = OwnScenario(
 )
 MASKED = OwnScenario(
     "the scenario with its workers' noise and masks that cancel, the target against everyone",
-    *(one_slot, _MASKS),
+    *(one_slot, _masks),
     variant_of="airmix",
 )
 MASKED_ROUNDS = OwnScenario(
-    "the same with rounds of gradients, the target against everyone", *(_MASKS, with_rounds), variant_of="airmix-rounds"
+    "the same with rounds of gradients, the target against everyone", *(_masks, with_rounds), variant_of="airmix-rounds"
+)
+UNMASKED = OwnScenario(
+    "the scenario without masks: the receiver's noise alone, the target against the server",
+    *(one_slot, over_receiver_noise),
+    variant_of="airmix",
+)
+DIGITAL = OwnScenario(
+    "the scenario with masked integers over digital links, the target against everyone",
+    *(one_slot, _masks, over_digital_links),
+    variant_of="airmix",
+)
+DIGITAL_ROUNDS = OwnScenario(
+    "the same with rounds of gradients, the target against everyone",
+    *(_masks, over_digital_links, with_rounds),
+    variant_of="airmix-rounds",
 )
 FEDERATED = OwnScenario(
     f"clipped gradients of a linear softmax on the same features, added up over the air, {ROUNDS} rounds", _FEDERATED
@@ -256,7 +306,7 @@ FEDERATED_50 = OwnScenario(
 )
 FEDERATED_MASKED = OwnScenario(
     f"the same gradients with noise and masks against everyone, {ROUNDS} rounds",
-    *(_MASKS, _FEDERATED),
+    *(_masks, _FEDERATED),
     variant_of="federated",
 )
 MIXUP_FEATURES = OwnScenario(
@@ -269,7 +319,8 @@ def run_scenario(work: Work, scenario: Scenario) -> Outcome:
     """Run a scenario in memory, on the data and workers of the comparison."""
     dataset, population = work.load(scenario.workers)
     learned = learn(scenario, dataset=dataset, population=population, context=work.context)
-    report = learned.transmission.report
+    report, link = learned.transmission.report, scenario.radio.link_kind
+    senders = 1 if link.on_air else scenario.radio.scheduled  # that share a symbol, or send one after the other
     # Encoding once, and forming the symbols anew for every slot of an average worker.
     times = max(1.0, (report.slots - report.rounds) * scenario.sampling_rate)
     forming = times * report.signal.operations
@@ -282,11 +333,13 @@ def run_scenario(work: Work, scenario: Scenario) -> Outcome:
             lambda adversary: _sharpest(scenario, report, adversary, scenario.privacy.adjacency),
             noise=scenario.privacy.noise,
         ),
-        uplink_symbols=report.uplink_symbols + (0 if report.centring is None else dataset.input_dim),
+        uplink_symbols=senders * report.uplink_symbols + (0 if report.centring is None else dataset.input_dim),
         downlink_bits=report.downlink_bits,
         slots_per_worker=report.most_sent,
         air_seconds=report.air_seconds,
         energy_joules=report.energy_joules,
+        bandwidth_hz=link.bandwidth_hz(scenario),
+        trusted=scenario.privacy.noise_kind.trust(scenario.privacy, scenario.privacy.adversary),
         worker_multiply_accumulates=encoding_cost(scenario, dataset) + round(forming),
     )
 

@@ -35,7 +35,7 @@ from airmixml.privacy.evaluation import least_epsilon, left_of, refusal
 from airmixml.privacy.mechanism import accountant_named
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import CentringSlot, with_centring
-from airmixml.radio.masking import masking_of
+from airmixml.radio.masking import mask_advice_of, masking_of
 from airmixml.radio.power import check_added_power
 from airmixml.radio.power_calibration import asked_received_watts, slots_target
 from airmixml.radio.row_privacy import RowPrivacy, plan_row_privacy, row_statements
@@ -125,6 +125,7 @@ class Account(Question):
     refusals: dict[tuple[str, str], str]  # (adversary, accountant) to why that accountant cannot treat it
     what_if: tuple[WhatIf, ...] = ()  # what more colluders and better receivers do, where workers hide themselves
     row: RowPrivacy | None = None  # of a row of the data, where that is not what one worker holds alone
+    advice: str = ""  # where gain errors leave much of masks, what to do; see ``radio.mask_law``
     unit: str = _UNIT  # whose privacy all other statements are about, in words
 
     @property
@@ -203,6 +204,7 @@ class Account(Question):
                 for (adversary, accountant), why in self.refusals.items()
             ],
             **({} if self.row is None else self.row.to_dict()),
+            **({"advice": self.advice} if self.advice else {}),
             **({"what_if": [each.to_dict() for each in self.what_if]} if self.what_if else {}),
             **({} if self.tally is None else {"ledger": self.tally.ledger.summary(self.tally.worker_epsilons())}),
         }
@@ -267,6 +269,7 @@ def account_scenario(
         refusals=refusals,
         what_if=what_ifs(scenario, design, privacy.delta) or better_receivers(asked.on_receivers(scenario, statements)),
         row=row,
+        advice=mask_advice_of(scenario),
         unit=_unit(scenario, row),
     )
 

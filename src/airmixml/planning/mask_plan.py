@@ -11,10 +11,17 @@ from airmixml.impairments.fading_floor import silent_share
 from airmixml.planning.sizing import Sizing
 from airmixml.privacy.gaussian import gaussian_epsilon
 from airmixml.radio.expected_noise import ExpectedNoise, expected_noise
-from airmixml.radio.masking import above_thermal_db_of, mask_share_of, masking_of, most_recoverable_share
+from airmixml.radio.mask_law import times_the_noise
+from airmixml.radio.masking import (
+    above_thermal_db_of,
+    gain_error_of,
+    mask_advice_of,
+    mask_share_of,
+    masking_of,
+    most_recoverable_share,
+)
 from airmixml.radio.power_calibration import private_received_watts
 from airmixml.radio.recoverable import enough_absent
-from airmixml.scenario import Scenario
 from airmixml.units import ratio_to_db, watts_to_dbm
 from airmixml.workers import SYMBOLS_PER_SECOND
 
@@ -46,7 +53,9 @@ class MaskPlan:
     neighbours: int  # of them, with whom each shares masks, at least
     nearest_dbm: float  # power of the nearest worker, all symbols of a slot on average
     farthest_dbm: float  # that of the farthest, which fading may raise
-    gain_error: float  # deviation of a worker's gain over its mean
+    gain_error: float  # deviation of the workers' gains over their mean, in phase
+    times_the_noise: float  # what that makes of the noise in the sum, over exact gains; 1 without masks
+    advice: str  # what to do about it; empty where it does little
     absent: float  # share of the workers that do not send
     noise: ExpectedNoise  # in the sum, by where it comes from
     noise_deviation: float  # of a symbol of the mean over all workers, in units of a worker's own symbol
@@ -95,7 +104,9 @@ def plan_masks(sizing: Sizing, received_watts: float) -> MaskPlan | None:
         neighbours=masking.honest.neighbours,
         nearest_dbm=float(watts_to_dbm(sent_watts / gains.max())),
         farthest_dbm=float(watts_to_dbm(sent_watts / gains.min())),
-        gain_error=_gain_error(scenario),
+        gain_error=gain_error_of(scenario),
+        times_the_noise=times_the_noise(radio.scheduled, gain_error_of(scenario)) if masking.graph is not None else 1.0,
+        advice=mask_advice_of(scenario),
         absent=silent_share(scenario),
         noise=noise,
         noise_deviation=deviation,
@@ -104,14 +115,6 @@ def plan_masks(sizing: Sizing, received_watts: float) -> MaskPlan | None:
         overrides=(better.override,) if better is not None and gain_db > _WORTH_DB else (),
         gain_db=gain_db,
     )
-
-
-def _gain_error(scenario: Scenario) -> float:
-    if scenario.air.is_ideal:
-        return 0.0
-    from airmixml.impairments.gain_spread import gain_spread  # here: it needs torch
-
-    return math.sqrt(gain_spread(scenario))
 
 
 def _costs(sizing: Sizing, planned: float) -> list[Cost]:

@@ -98,7 +98,7 @@ def _masks(masks: Plain, command: list[str]) -> Iterator[Part]:
         rows.append(("masks", f"{told}; {masks['mask_share']:.3g} of the privacy loss"))
     rows += [
         ("power", f"nearest worker {masks['nearest_dbm']:.1f} dBm, farthest {masks['farthest_dbm']:.1f} dBm"),
-        ("gains", f"err by {masks['gain_error']:.2%}; {masks['absent']:.1%} of the workers do not send"),
+        ("gains", f"{_gains_in_words(masks)}; {masks['absent']:.1%} of the workers do not send"),
         ("noise in the sum", ", ".join(f"{name} {share:.1%}" for name, share in shares.items() if share)),
         ("as if", f"epsilon were {masks['epsilon_as_if']:.3g} against the server, by the receiver's noise alone"),
     ]
@@ -106,9 +106,18 @@ def _masks(masks: Plain, command: list[str]) -> Iterator[Part]:
         cost = "impossible" if each["noise_db"] is None else f"{each['noise_db']:+.1f} dB noise"
         rows.append((each["name"], f"{cost} ({each['override']})"))
     yield _facts("Workers hide themselves", rows)
+    if masks["advice"]:
+        yield masks["advice"]
     if masks["overrides"]:
         yield f"{masks['gain_db']:.1f} dB less noise in the sum with:"
         yield shlex.join([*command, *_set(masks["overrides"])])
+
+
+def _gains_in_words(masks: Plain) -> str:
+    """Return by how much gains err, and what that makes of the noise where masks cancel no better."""
+    times = masks["times_the_noise"]
+    felt = f", which leaves {times:.3g} times the noise of exact gains" if times > 1.0 else ""
+    return f"err by {masks['gain_error']:.2%}{felt}"
 
 
 def _facts(title: str, rows: Sequence[tuple[str, str]]) -> Table:

@@ -66,6 +66,11 @@ class AirSetting:
         """What workers add to hide themselves, on the graph of this run."""
         return masking_of(self.scenario, self.secret)
 
+    @property
+    def hiding(self) -> Masking | None:
+        """What hides a worker from an isolating listener; None where nothing does."""
+        return self.masking if self.integers is None else self.integers.as_masking(self.scenario)
+
     @classmethod
     def of(cls, scenario: Scenario, input_dim: int, label_dim: int, distance_metres: Doubles) -> Self:
         """Gather the setting of a scenario with its workers at the given distances; shape workers."""

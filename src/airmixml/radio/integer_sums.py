@@ -18,11 +18,12 @@ from airmixml.integers.skellam import mu_per_step
 from airmixml.masks.hidden_noise import Honest
 from airmixml.privacy import Design, Sensitivity
 from airmixml.privacy.rounded_noise import Rounding
-from airmixml.radio.masking import honest_of, honest_with
+from airmixml.radio.masking import Masking, any_masking, honest_of, honest_with
 from airmixml.scenario import Scenario
 
 _fitted: Final = lru_cache(maxsize=64)(fitted)
 _FOR_COARSER_STEPS: Final = 0.95
+_AS_UNIFORM: Final = 1e8  # masks over own noise that leave nothing but the sum
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +63,15 @@ class IntegerSums:
     def symbols(self) -> int:
         """Of a slot on the air: one for each bit of each number."""
         return self.noise.code.bits * self.noise.code.numbers
+
+    def as_masking(self, scenario: Scenario) -> Masking:
+        """Return noise and masks on real numbers that hide as much from an isolating listener, but for rounding.
+
+        Masks are so strong that no more than the sum of the honest workers is left, beside the power of bits.
+        """
+        own_watts = self.received_watts * self.noise.variance_per_worker * self.noise.code.step**2
+        masking = any_masking(scenario, None)
+        return replace(masking, own_watts=own_watts, pair_watts=_AS_UNIFORM * own_watts, self_watts=0.0)
 
     def left_with(self, scenario: Scenario, colluders: int) -> tuple["IntegerSums", str]:
         """Return the same sums if so many workers collude, and what to know about that."""

@@ -22,6 +22,7 @@ from airmixml.masks.rules import (
     recovering_degree,
     share_of,
 )
+from airmixml.radio.mask_law import best_mask_share, mask_advice
 from airmixml.radio.path_loss import weakest_gain
 from airmixml.scenario import Privacy, Scenario
 from airmixml.streams import Secret, Streams
@@ -248,23 +249,34 @@ def _most_recoverable_share(privacy: Privacy, graph: MaskGraph) -> float:
 
 
 def mask_share_of(scenario: Scenario) -> float:
-    """Return the share that is asked for, or the one that leaves least noise in the sum.
-
-    With gains that differ by g, noise and what is left of masks together are in proportion to 1 / (1 - share) +
-    N g^2 / share, which is least at r / (1 + r), r = g sqrt(N). Absent workers whose masks nobody recovers count as
-    gains of 0: they add a / (1 - a) to g^2.
-    """
+    """Return the share that is asked for, or the one that leaves least noise in the sum (``mask_law``)."""
     if not scenario.privacy.noise_kind.masked or scenario.privacy.mask_share:
         return scenario.privacy.mask_share
+    best = best_mask_share(scenario.radio.scheduled, gain_error_of(scenario, absences=True))
+    return min(max(best, _LEAST_MASK_SHARE), _MOST_MASK_SHARE)
+
+
+def gain_error_of(scenario: Scenario, *, absences: bool = False) -> float:
+    """Return the deviation of the workers' gains over their mean, in phase; 0 on the ideal air.
+
+    With ``absences``, absent workers whose masks nobody recovers count as gains of 0: they add a / (1 - a) to its
+    square.
+    """
     if scenario.air.is_ideal:
-        return _LEAST_MASK_SHARE
+        return 0.0
     from airmixml.impairments.gain_spread import gain_spread  # here: it needs torch
 
     spread, silent = gain_spread(scenario), min(silent_share(scenario), _MOST_SILENT)
-    if silent and not scenario.privacy.most_absent:
+    if absences and silent and not scenario.privacy.most_absent:
         spread = (spread + silent) / (1.0 - silent)
-    times = math.sqrt(scenario.radio.scheduled * spread)
-    return min(max(times / (1.0 + times), _LEAST_MASK_SHARE), _MOST_MASK_SHARE)
+    return math.sqrt(spread)
+
+
+def mask_advice_of(scenario: Scenario) -> str:
+    """Return what gain errors make of masks and what to do, in one line; empty where they do little, or no masks."""
+    if not scenario.privacy.noise_kind.masked or not scenario.privacy.noise_kind.real:
+        return ""
+    return mask_advice(scenario.radio.scheduled, gain_error_of(scenario))
 
 
 def above_thermal_db_of(scenario: Scenario, masking: Masking) -> float:

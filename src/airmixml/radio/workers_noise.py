@@ -201,10 +201,6 @@ class NoiseOnIntegers(OwnNoise):
         from airmixml.radio.reception import Reception, signal_power
         from airmixml.radio.recoverable import check_recovered
 
-        if arrival.payload.taken_for_exact:
-            raise ScenarioError(
-                'privacy.arithmetic = "integers": only the workers\' own vectors can be sent; use "real"'
-            )
         scenario, secret, sums = setting.scenario, setting.secret, setting.integers
         noise, streams = sums.noise, Streams(scenario.seed, secret)
         sending = drawn.ratios > 0.0

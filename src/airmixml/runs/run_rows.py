@@ -268,6 +268,7 @@ def _radio(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
         ("SNR", f"{metrics['snr_inputs_db']:.1f} dB inputs, {metrics['snr_labels_db']:.1f} dB labels (median slot)"),
         *_too_soft(scenario, metrics),
         *_absences(scenario),
+        *_gain_errors(scenario),
     ]
 
 
@@ -292,6 +293,14 @@ def _absences(scenario: Scenario) -> Rows:
     cost_db = 10.0 * math.log10(noise.total_watts / (noise.total_watts - noise.absent_watts))
     told = f"their masks stay in the sum: {cost_db:.1f} dB more noise"
     return [("  absent workers", f"{told}; {_recovery_advice(scenario)}")]
+
+
+def _gain_errors(scenario: Scenario) -> Rows:
+    """Return what gain errors make of masks, where that is much."""
+    from airmixml.radio.masking import mask_advice_of
+
+    advice = mask_advice_of(scenario)
+    return [("  gain errors", f"[bold red]{advice}[/bold red]")] if advice else []
 
 
 def _recovery_advice(scenario: Scenario) -> str:

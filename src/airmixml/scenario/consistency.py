@@ -350,12 +350,3 @@ def require_classes(workers: Workers, command: str, *, single_rows: bool = True)
         )
     if single_rows:
         require_single_rows(workers, command)
-
-
-def require_real_numbers(privacy: Privacy, what: str) -> None:
-    """Refuse what treats Gaussian noise and analog signals where workers send integers."""
-    if not privacy.noise_kind.real:
-        raise ScenarioError(
-            f'privacy.arithmetic = "{privacy.arithmetic}": {what} is made for real numbers in Gaussian noise; use '
-            'privacy.arithmetic = "real", and airmix run, account and plan for integers'
-        )

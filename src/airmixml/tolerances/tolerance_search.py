@@ -15,7 +15,6 @@ from airmixml.progress import Progress, silent
 from airmixml.radio.power_calibration import check_privacy_target
 from airmixml.scenario import AIR_PRESETS, Air, Scenario
 from airmixml.scenario.air_words import describe_air
-from airmixml.scenario.consistency import require_real_numbers
 from airmixml.storage.run_folder import identity_of
 from airmixml.storage.study import consecutive_seeds, study_folder, study_path
 from airmixml.streams import Streams
@@ -72,9 +71,8 @@ def find_tolerances(
         data_dir: folder to look for MNIST in.
         progress: told how far each round is.
     """
-    started, chosen = time.perf_counter(), chosen_ladders(only)
+    started, chosen = time.perf_counter(), _felt(scenario, chosen_ladders(only), asked=only is not None)
     check_engine(engine, jobs)
-    require_real_numbers(scenario.privacy, "a search for tolerances")
     if not (0.0 < drop <= 100.0):
         raise ScenarioError(f"--drop = {drop:g}: must be a number of points above 0 and of at most 100")
     numbers = list(consecutive_seeds(scenario, seeds))
@@ -119,6 +117,39 @@ def find_tolerances(
         out=folder,
         seconds=time.perf_counter() - started,
     )
+
+
+def _felt(scenario: Scenario, chosen: Sequence[ImpairmentLadder], *, asked: bool) -> tuple[ImpairmentLadder, ...]:
+    """Return the impairments that what is sent meets: digital links feel absent workers alone.
+
+    Refused where there are none, or where the scenario goes with none of all impairments.
+    """
+    met, felt, refusals = scenario.met.air, list[ImpairmentLadder](), list[AirMixError]()
+    for ladder in chosen:
+        air = _air_with(scenario, ladder, ladder.sizes[0])
+        try:
+            changed = replace(scenario, air=air)
+        except AirMixError as problem:  # one that cannot be is reported, with why
+            refusals.append(problem)
+            felt.append(ladder)
+            continue
+        if changed.met.air != met:
+            felt.append(ladder)
+    if not felt:
+        keys = ", ".join(each.key for each in chosen)
+        raise ScenarioError(
+            f'--only {keys}: nothing of it changes what arrives over radio.link = "{scenario.radio.link}"; use '
+            "--only absent: workers with a lost packet are absent too"
+        )
+    if not asked and len(refusals) == len(felt):
+        raise refusals[0]
+    return tuple(felt)
+
+
+def _air_with(scenario: Scenario, ladder: ImpairmentLadder, size: float) -> Air:
+    """Return the scenario's air with one impairment of that size."""
+    changed: dict[str, Any] = {**ladder.needs, ladder.key: size}
+    return replace(scenario.air, **changed)
 
 
 def _dimensions(scenario: Scenario, data_dir: Path | None) -> tuple[int, int]:
@@ -232,8 +263,7 @@ class _Search:
 
     def _air(self, ladder: ImpairmentLadder, size: float) -> Air:
         """Return the base air with one impairment of that size."""
-        changed: dict[str, Any] = {**ladder.needs, ladder.key: size}
-        return replace(self._scenario.air, **changed)
+        return _air_with(self._scenario, ladder, size)
 
     def _hardware_size(self, ladder: ImpairmentLadder, name: str) -> float | None:
         """Return what a class of hardware has; None where it has none of it."""

@@ -5,7 +5,7 @@ closed form from samples that arrive one by one, each with noise of known varian
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -17,7 +17,7 @@ from airmixml.compare.adversaries import Exposure
 from airmixml.compare.baselines.federated import pool_tensors, score
 from airmixml.compare.baselines.rounds import RECEIVER_NOISE_SHARE, worker_gains
 from airmixml.compare.methods import Method, Outcome, Work
-from airmixml.compare.ours import encoding_cost, samples_scenario, state_both
+from airmixml.compare.ours import encoding_cost, over_receiver_noise, samples_scenario, state_both
 from airmixml.data import DataSet
 from airmixml.edge.closed_form import ReceivedMoments, linear_model, solve
 from airmixml.privacy import Design, PrivacyStatement, Sensitivity, facts, state_privacy
@@ -38,7 +38,7 @@ class Raw(Method):
 
     def run(self, work: Work) -> Outcome:
         """Send all samples and learn from what arrives."""
-        scenario = _without_workers_noise(samples_scenario(work.scenario))
+        scenario = over_receiver_noise(samples_scenario(work.scenario))
         dataset, population = work.load(scenario.workers)
         sensitivity = sensitivity_of(scenario, dataset.input_dim, dataset.label_dim)
         signal = Signal.of(scenario.workers, dataset.input_dim, dataset.label_dim)
@@ -63,16 +63,6 @@ class Raw(Method):
 
 
 RAW: Final = Raw()
-
-
-def _without_workers_noise(scenario: Scenario) -> Scenario:
-    """Return the scenario with the receiver's noise alone, against the server instead of everyone."""
-    privacy = scenario.privacy
-    if not privacy.noise_kind.brought:
-        return scenario
-    adversary = "server" if privacy.adversary == "everyone" else privacy.adversary
-    privacy = replace(privacy, noise="receiver", adversary=adversary, most_absent=0.0)
-    return replace(scenario, privacy=privacy)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

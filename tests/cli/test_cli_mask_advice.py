@@ -1,0 +1,40 @@
+"""Where gain errors leave much of masks, run, account and plan say so in one line; elsewhere they do not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from subprocess import CompletedProcess
+
+import pytest
+
+from airmixml import Scenario
+from airmixml.planning.plan import make_plan
+from airmixml.planning.plan_page import plan_parts
+from airmixml.planning.slot_designs import InputMoments
+
+FEW = ("workers.count=400", "radio.scheduled=400")
+# 1 + sqrt(400) g: with 10 % of complex error, of which 7.1 % are in phase, 2.4 times; with 1 % 1.14 times.
+MUCH, LITTLE = "air.reciprocity_nmse_db=-20", "air.reciprocity_nmse_db=-40"
+PARTS = ("times the noise of exact gains", "use integers over a digital link")
+
+
+def words_of(text: str) -> str:
+    return " ".join(text.replace("│", " ").split())
+
+
+@pytest.mark.parametrize("command", [("run",), ("account", "--no-picture", "--brief")], ids=lambda each: each[0])
+def test_commands(airmix: Callable[..., CompletedProcess[str]], command: tuple[str, ...]) -> None:
+    settings = [word for each in (*FEW, MUCH) for word in ("--set", each)]
+    done = airmix(command[0], "--preset", "trustless-iris", *settings, *command[1:])
+    assert done.returncode == 0, done.stderr
+    assert all(part in words_of(done.stdout) for part in PARTS)
+
+
+@pytest.mark.parametrize(("error", "much"), [(MUCH, True), (LITTLE, False)])
+def test_plans(error: str, much: bool) -> None:
+    scenario = Scenario.preset("trustless-iris").with_overrides(*FEW, error)
+    plan = make_plan(scenario, 5, 3, InputMoments(mean=0.5, deviation=0.2), alternatives=False)
+    assert plan.masks is not None
+    assert plan.masks.times_the_noise == pytest.approx(2.41 if much else 1.14, rel=0.06)  # of 512 drawn gains
+    lines = [part for part in plan_parts(plan.to_dict(), scenario, ["airmix", "run"]) if isinstance(part, str)]
+    assert any(PARTS[1] in line for line in lines) is much
