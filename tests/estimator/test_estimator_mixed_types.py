@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from airmixml import AirMixClassifier, run
+from airmixml import AirMixClassifier, run, streams
 from airmixml.budgets import LedgerFile
 from airmixml.data.labels import number_holders
 from airmixml.errors import DataError
 from airmixml.estimator.checks import as_given
 from airmixml.scenario import Scenario
-from airmixml.streams import Secret
 
 ROWS = np.random.default_rng(5).random((40, 3))
 LABELS: list[Any] = (np.arange(40) % 2).tolist()
@@ -23,7 +23,7 @@ GIVEN: dict[str, Any] = {"epsilon": 50.0, "delta": 1e-3, "input_bounds": (0.0, 1
 
 def test_one_text_among_the_labels_makes_one_row_absent(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the same noise in both fits, what is received differs by one row, and not by all of them."""
-    monkeypatch.setattr(Secret, "__init__", lambda self: setattr(self, "_key", bytes(32)))
+    monkeypatch.setattr(streams, "secrets", SimpleNamespace(token_bytes=bytes))
 
     def received(last: object) -> np.ndarray:
         model = AirMixClassifier(classes=(0, 1), unknown_labels="absent", centre="public", **GIVEN)

@@ -197,4 +197,5 @@ def test_a_better_receiver_changes_nothing_for_everyone() -> None:
         assert each.epsilons["server"] <= 10.0
     assert "what_if" in account.to_dict()
     receiver = replace(DIGITS, privacy=replace(DIGITS.privacy, noise="receiver", adversary="server"))
-    assert account_scenario(receiver, *SYMBOLS).what_if == ()
+    names = [each.name for each in account_scenario(receiver, *SYMBOLS).what_if]
+    assert names == ["+3 dB", "+10 dB", "64 antennas"]

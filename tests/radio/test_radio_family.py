@@ -208,6 +208,7 @@ OTHER_DRAWS = (
 # Refused for a scenario of classes and samples.
 OF_OTHER_TASKS = ("workers.worker_column=person", "workers.label_columns=a,b", "workers.label_code=centred")
 OF_OWN_FILES = ("workers.classes=a,b", "workers.unknown_labels=absent")
+OF_DIGITAL_LINKS = ("radio.link=digital", *(f"{key}=" for key in all_keys() if key.startswith("link.")))
 OF_TABLES = (
     "workers.categories={a = ['b']}",
     "workers.missing=fill",
@@ -240,6 +241,7 @@ def test_every_key_is_on_one_of_the_three_lists() -> None:
         *OF_OTHER_TASKS,
         *OF_OWN_FILES,
         *OF_TABLES,
+        *OF_DIGITAL_LINKS,
         *OF_INTEGERS,
         *OF_MOMENTS,
     )

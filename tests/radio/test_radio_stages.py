@@ -168,7 +168,6 @@ def test_a_power_policy_of_another_package_sets_beta_slot_by_slot() -> None:
         ("privacy.mask_degree=22", "privacy.mask_degree = 22: must be an even number, at most radio.scheduled = 20"),
         ("air.waveform=ofdm", 'air.waveform = "ofdm": must be "single-carrier"'),
         ("air.peak_power_dbm=10", "air.peak_power_dbm = 10: must be inf"),
-        ("air.antennas=2", "air.antennas = 2: must be 1"),
         ("radio.fading=rayleigh", 'radio.fading = "rayleigh": needs air.truncation_db'),
         ("privacy.sum_range=2", 'privacy.sum_range = 2: must be 0 for privacy.arithmetic = "real"'),
     ],

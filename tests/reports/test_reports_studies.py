@@ -71,7 +71,15 @@ def test_a_plan_of_masks_is_in_its_report(copy_of: CopyOf, read_page: ReadPage) 
     def change(plain: dict[str, Any]) -> None:
         plain["masks"] = {
             **{"degree": 40, "mask_share": 0.1, "above_thermal_db": 20.0, "honest": 100, "neighbours": 30},
-            **{"nearest_dbm": -50.0, "farthest_dbm": -20.0, "gain_error": 0.01, "absent": 0.0, "overrides": []},
+            **{
+                "nearest_dbm": -50.0,
+                "farthest_dbm": -20.0,
+                "gain_error": 0.01,
+                "times_the_noise": 2.0,
+                "advice": "",
+                "absent": 0.0,
+                "overrides": [],
+            },
             **{"noise_deviation": 1e-4, "epsilon_as_if": 2.5, "gain_db": 0.0},
             "noise": {
                 "own_watts": 3.0,

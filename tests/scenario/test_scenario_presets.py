@@ -133,7 +133,8 @@ def test_presets_with_rounds_promise_the_same_in_more_slots(name: str, rounds: i
 
 def test_every_preset_is_a_scenario_named_after_itself() -> None:
     known = {"paper-iris", "paper-mnist", "digits", *OF_ONES_OWN, *(name for name, *_ in PRIVATE)}
-    assert set(preset_names()) == known | {f"{name}-rounds" for name in WITH_ROUNDS}
+    siblings = {*(f"{name}-rounds" for name in WITH_ROUNDS), "trustless-digits-digital", "trustless-mnist-digital"}
+    assert set(preset_names()) == known | siblings
     for name in preset_names():
         scenario = Scenario.preset(name)
         assert (scenario.name, scenario.seed) == (name, 0)
