@@ -22,6 +22,7 @@ from airmixml.radio.recoverable import check_recovered
 from airmixml.radio.system import System
 from airmixml.radio.tally import placed_distances, rehearse
 from airmixml.scenario import Air, Link
+from airmixml.scenario.waveform import SYMBOLS_PER_SECOND
 from airmixml.streams import Secret
 from integers_by_hand import add_up, masked
 
@@ -79,7 +80,10 @@ def test_vectors_are_lost_as_often_as_their_packets_say() -> None:
 def test_time_energy_and_epsilon_do_not_depend_on_the_air(air: str) -> None:
     ideal, there = digital(), digital(f"air.preset={air}")
     one, other = (System.of(each, INPUTS, CLASSES) for each in (ideal, there))
-    assert other.air_seconds == one.air_seconds
+    assert other.air_seconds - other.acquisition_seconds == pytest.approx(one.air_seconds, rel=1e-12)
+    points = there.link.access_points  # which acquire workers side by side
+    acquired = 1200 * there.air.acquisition_symbols / SYMBOLS_PER_SECOND / points
+    assert other.acquisition_seconds == pytest.approx(acquired, rel=1e-12)
     assert other.joules_per_watt == one.joules_per_watt
     designs = one.design(1.0), other.design(1.0)
     for name in ("received_watts", "counts", "sensitivity"):  # what every accountant sees
@@ -106,8 +110,8 @@ def test_energy_is_time_on_the_air_times_power_of_those_who_send() -> None:
     assert tally.air_seconds == pytest.approx(200 * seconds, rel=1e-12)  # 1,200 workers, six access points
 
 
-def test_who_sends_and_is_not_received_spends_energy_and_no_privacy() -> None:
-    """Packets that are lost half of the time, sent once: nearly all vectors are lost whole, and none by half."""
+def test_who_sends_and_is_not_received_was_heard_all_the_same() -> None:
+    """Packets that are lost half of the time, sent once: vectors are lost whole, and heard in their own noise alone."""
     lossy = digital("link.packet_error=0.3", "link.tries=1", "link.packet_bytes=7000", "privacy.noise=workers",
                     "privacy.most_absent=0", "privacy.adversary=server")  # fmt: skip
     draws, lost = draw_slots(setting_of(lossy), range(1)), System.of(lossy, INPUTS, CLASSES).link
@@ -118,7 +122,12 @@ def test_who_sends_and_is_not_received_spends_energy_and_no_privacy() -> None:
     assert float(draws.ratios.sum()) == pytest.approx(1.0)
     assert len(torch.unique(draws.ratios)) == 2  # 0, or the same share of the mean
     tally = rehearse(lossy, INPUTS, CLASSES)
-    assert int(tally.ledger.participations.sum()) == int((draws.ratios > 0.0).sum())
+    assert int(tally.ledger.participations.sum()) == draws.power_watts.numel()
+    sound = rehearse(lossy.with_overrides("link.packet_error=0"), INPUTS, CLASSES)
+    assert tally.privacy.epsilon == pytest.approx(sound.privacy.epsilon, rel=1e-9)
+    masked = digital("link.packet_error=0.002", "link.tries=1", "link.packet_bytes=7000", "privacy.most_absent=0.15")
+    hidden = rehearse(masked, INPUTS, CLASSES)  # whose own mask is never revealed
+    assert 0 < int(hidden.ledger.participations.sum()) < 1200
 
 
 def test_access_points_add_up_masked_integers_to_the_plain_sum_and_learn_nothing() -> None:

@@ -40,6 +40,7 @@ from airmixml.devices import find_device, using_threads
 from airmixml.errors import ScenarioError
 from airmixml.impairments.frame import frame_of
 from airmixml.impairments.gains import SeatGains
+from airmixml.impairments.shadowing import draw_shadowing
 from airmixml.radio.channel import draw_fading, draw_phase
 from airmixml.radio.draws import AirSetting, SlotDraws, SlotTensors, draw_slots
 from airmixml.radio.masking import Masking, masking_of
@@ -87,6 +88,7 @@ class Listener:
         beside = int(distance_metres.argmin())
         distance_metres = np.maximum(distance_metres, scenario.workers.min_distance_metres)
         gain = path_gain(distance_metres, radio.path_loss_exponent, radio.unit_path_loss_db)
+        gain = gain * draw_shadowing(scenario, len(gain), to_listener=True)
         return cls(
             beside_worker=beside,
             power_gain=np.minimum(privacy.eavesdropper_antennas * gain**2, 1.0),

@@ -24,6 +24,7 @@ from airmixml.estimator.checks import as_given
 from airmixml.privacy import PrivacyStatement, gaussian_epsilon
 from airmixml.privacy.rounded_noise import COMPOSED_SHARE
 from airmixml.privacy.statements import FAILURES
+from airmixml.privacy.what_if import better_receivers
 from airmixml.scenario import Scenario
 from airmixml.wording import shown
 
@@ -95,7 +96,17 @@ def state_jointly(report: AirReport, *, of_rows: bool, ledger: bool) -> PrivacyS
     delta -= now.failures["gain_failure"]
     stated = math.isfinite(squared_mu) and delta > 0.0
     epsilon = gaussian_epsilon(math.sqrt(squared_mu), delta) if stated else math.inf
-    changes: dict[str, Any] = {"unit": "row" if now.of_rows else "worker", "why": together, **now.failures}
+    better: dict[str, float | None] = {
+        name: None if math.isinf(squared_mu) else gaussian_epsilon(math.sqrt(factor * squared_mu), delta)
+        for name, factor in better_receivers(0).items()
+        if name in alone.if_better
+    }
+    changes: dict[str, Any] = {
+        "if_better": better,
+        "unit": "row" if now.of_rows else "worker",
+        "why": together,
+        **now.failures,
+    }
     return replace(alone, epsilon=epsilon, delta=privacy.delta, **changes)
 
 

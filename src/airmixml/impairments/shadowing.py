@@ -16,18 +16,26 @@ from airmixml.scenario import Scenario
 from airmixml.streams import Streams
 from airmixml.units import db_to_ratio
 
-_CHAPTER: Final = 2
+_CHAPTER, _TO_LISTENER = 2, 3
 _CUT: Final = 3.0  # standard deviations
 
 
-def draw_shadowing(scenario: Scenario, workers: int) -> Doubles:
-    """Draw the amplitude gain of every worker's shadow, 1 without; shape workers. Of the seed, like places."""
+def draw_shadowing(scenario: Scenario, workers: int, *, to_listener: bool = False) -> Doubles:
+    """Draw the amplitude gain of every worker's shadow, 1 without; shape workers. Of the seed, like places.
+
+    Towards the server, or towards a listener elsewhere, where what stands between is something else.
+    """
     deviation_db = scenario.air.shadowing_db
     if not deviation_db:
         return np.ones(workers)
-    share = Streams(scenario.seed).generator("air", _CHAPTER).random(workers)
+    share = Streams(scenario.seed).generator("air", _TO_LISTENER if to_listener else _CHAPTER).random(workers)
     lowest = ndtr(-_CUT)
     return np.asarray(10.0 ** (deviation_db * ndtri(lowest + share * (1.0 - 2.0 * lowest)) / 20.0))
+
+
+def lightest_shadow(scenario: Scenario) -> float:
+    """Return the power gain of a channel that is better than its distance tells by the most; 1 without shadowing."""
+    return db_to_ratio(_CUT * scenario.air.shadowing_db)
 
 
 def deepest_shadow(scenario: Scenario) -> float:

@@ -175,16 +175,24 @@ def state_jointly(statements: Sequence[PrivacyStatement], *, gaussian: bool) -> 
     if count == 1:
         return first
     exact = gaussian and {(each.accountant, each.delta) for each in statements} == {("gdp", first.delta)}
-    if exact:
-        squares = (gaussian_mu(each.epsilon, each.delta - each.gain_failure) ** 2 for each in statements)
-        delta, left = first.delta, first.delta - sum(each.gain_failure for each in statements)
-        require(left > 0.0, f"{count} releases: gains exceed their bounds with more probability than delta = {delta:g}")
-        epsilon = gaussian_epsilon(math.sqrt(sum(squares)) * (1.0 + ROUNDING), left)
-    else:
-        epsilon, delta = sum(each.epsilon for each in statements), sum(each.delta for each in statements)
+    delta = first.delta if exact else sum(each.delta for each in statements)
+    left = delta - sum(each.gain_failure for each in statements)
+    require(left > 0.0, f"{count} releases: gains exceed their bounds with more probability than delta = {delta:g}")
+
+    def composed(epsilons: list[float | None]) -> float | None:
+        known = [each for each in epsilons if each is not None and math.isfinite(each)]
+        if len(known) < count or not exact:
+            return sum(known) if len(known) == count else None
+        each_left = (each.delta - each.gain_failure for each in statements)
+        squares = (gaussian_mu(*each) ** 2 for each in zip(known, each_left, strict=True))
+        return gaussian_epsilon(math.sqrt(sum(squares)) * (1.0 + ROUNDING), left)
+
+    epsilon = composed([each.epsilon for each in statements])
+    better = {name: composed([each.if_better.get(name) for each in statements]) for name in first.if_better}
     why = f"{count} releases of the same data together: {'their mu^2 add up' if exact else 'basic composition'}"
     failures = {name: sum(getattr(each, name) for each in statements) for name in FAILURES}
-    return replace(first, epsilon=epsilon, delta=delta, why=why, **failures)
+    epsilon = math.inf if epsilon is None else epsilon
+    return replace(first, epsilon=epsilon, delta=delta, why=why, if_better=better, **failures)
 
 
 def together(design: Design, copies: int) -> Design:

@@ -11,6 +11,7 @@ from typing import Final
 from airmixml.errors import PrivacyError
 from airmixml.privacy.design import Design
 from airmixml.privacy.evaluation import least_epsilon
+from airmixml.privacy.facts import Antennas
 from airmixml.privacy.views import Adversary
 from airmixml.units import db_to_ratio
 
@@ -18,6 +19,7 @@ LOUDER_DB: Final = (3.0, 10.0)
 """How much stronger a worker may be received than assumed: a quieter receiver, a louder transmitter."""
 MANY_ANTENNAS: Final = 64
 """Antennas of an ordinary base station."""
+_MANY: Final = f"{MANY_ANTENNAS} antennas"
 UNCHANGED: Final = "none is assumed: antennas, noise floor and amplitudes change nothing"
 """What is said of the receiver against everyone, from whom only noise hides that workers bring."""
 
@@ -25,7 +27,7 @@ UNCHANGED: Final = "none is assumed: antennas, noise floor and amplitudes change
 def better_receivers(antennas: int) -> dict[str, float]:
     """Return what may be better than assumed, and by which factor in power; 0 antennas: they do not matter."""
     factors = {f"+{decibels:g} dB": db_to_ratio(decibels) for decibels in LOUDER_DB}
-    return factors | ({f"{MANY_ANTENNAS} antennas": MANY_ANTENNAS / antennas} if 0 < antennas < MANY_ANTENNAS else {})
+    return factors | ({_MANY: MANY_ANTENNAS / antennas} if 0 < antennas < MANY_ANTENNAS else {})
 
 
 def epsilons_if_better(
@@ -36,8 +38,16 @@ def epsilons_if_better(
     Empty where the adversary's own receiver does not count, since workers bring their noise.
     """
     found: dict[str, float] = {}
-    for name, factor in better_receivers(adversary.antennas(design)).items() if adversary.hears(design) else ():
+    factors = better_receivers(adversary.antennas(design)) if adversary.hears(design) else {}
+    of_server = design.fact(Antennas)
+    if (
+        _MANY in factors and of_server.many and not adversary.own_receiver
+    ):  # a fading channel gains more than their number
+        factors[_MANY] = of_server.many / of_server.gain
+    for name, factor in factors.items():
         try:
+            if math.isinf(factor):
+                raise PrivacyError("nothing bounds what so many antennas have of a worker in a fade")
             found[name], _ = least_epsilon(
                 design, adversary, accountant, adjacency=adjacency, delta=delta, louder=factor, quickly=True
             )

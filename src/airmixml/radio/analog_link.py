@@ -36,6 +36,10 @@ class AnalogLink:
         """Return what of the air and of the channels what is sent meets: all of both."""
         return air, radio
 
+    def side_by_side(self, system: System) -> int:
+        """Return how many workers are acquired at the same time."""
+        return 1
+
     def check(self, tables: Any) -> None:
         """Refuse what it cannot carry; the tables are those of a scenario, and of its air all."""
         if not (tables.privacy.noise_kind.real or tables.air.is_ideal):

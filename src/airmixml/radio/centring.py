@@ -18,13 +18,14 @@ from airmixml.arrays import Doubles
 from airmixml.data import DataSet
 from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.impairments.frame import frame_of
+from airmixml.impairments.leakage import removal_factor
 from airmixml.privacy import PrivacyStatement
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.privacy.what_if import better_receivers
 from airmixml.radio.path_loss import worker_path_gain
 from airmixml.radio.power_calibration import centring_target, composes_exactly
 from airmixml.radio.rounded_sensitivity import rounded_distance
-from airmixml.radio.system import assumed_noise_watts, gain_bound, gain_failure, prefix_bound
+from airmixml.radio.system import amplified, assumed_noise_watts, gain_bound, gain_failure, prefix_bound
 from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Scenario, Workers
 from airmixml.streams import Streams
@@ -140,7 +141,8 @@ def plan_centring(scenario: Scenario, features: int, distance_metres: Doubles) -
 
     It averages that many features of workers at these distances; shape workers. On an imperfect air a worker that falls
     silent takes its pilots along, and any worker may be received as strongly as the bound on gains allows: both mu have
-    that bound, whatever gains are drawn. Converters round and a cyclic prefix repeats, as in every other slot.
+    that bound, whatever gains are drawn. Converters round, a cyclic prefix repeats, carriers leak and amplifiers bend
+    as in every other slot; what the last two do to the mean itself is not simulated.
     """
     workers, privacy, radio = scenario.workers, scenario.privacy, scenario.radio
     if not workers.centre_on_air:
@@ -150,9 +152,9 @@ def plan_centring(scenario: Scenario, features: int, distance_metres: Doubles) -
     pilot_energy = 0.0 if ideal else scenario.air.pilot_share * squared_norm
     bound = gain_bound(scenario, features, workers.count)
     squared_distance = rounded_distance(scenario.air, squared_norm, squared_distance, math.sqrt(squared_norm), features)
-    removal, replacement = (
-        bound * prefix_bound(scenario.air) * move for move in (squared_norm + pilot_energy, squared_distance)
-    )
+    removal = removal_factor(scenario.air) * (squared_norm + pilot_energy)
+    moves = (removal, squared_distance * amplified(scenario.air))
+    removal, replacement = (bound * prefix_bound(scenario.air) * move for move in moves)
     move = removal if privacy.adjacency == "remove-one" else replacement
     # Statements hold for the lowest noise that there may be, and for all antennas of the server.
     half_noise_watts = assumed_noise_watts(scenario) / 2.0 / scenario.air.antennas

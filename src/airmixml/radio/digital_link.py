@@ -99,10 +99,15 @@ class DigitalLink(AnalogLink):
     unit = "bits"
 
     def meets(self, air: Air, radio: Radio) -> tuple[Air, Radio]:
-        """Return an air that has nothing but absent workers, and no fading."""
+        """Return an air that has nothing but absent workers, who have to be acquired, and no fading."""
         if isinstance(air, AbsentWorkers):
             return air, radio
-        return AbsentWorkers(preset=air.preset, absent=air.absent), replace(radio, fading="none")
+        kept = {name: getattr(air, name) for name in ("preset", "absent", "acquisition_symbols")}
+        return AbsentWorkers(**kept), replace(radio, fading="none")
+
+    def side_by_side(self, system: System) -> int:
+        """Return how many access points acquire workers at the same time."""
+        return min(system.scenario.link.access_points, system.scenario.workers.count)
 
     def check(self, tables: Any) -> None:
         """Refuse real numbers, and a power above the limit."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from airmixml.arrays import Doubles
 from airmixml.impairments.fading_floor import weakest_fading
-from airmixml.impairments.shadowing import deepest_shadow, draw_shadowing
+from airmixml.impairments.shadowing import deepest_shadow, draw_shadowing, lightest_shadow
 from airmixml.scenario import Scenario
 from airmixml.units import db_to_ratio
 
@@ -44,3 +44,8 @@ def power_gain(scenario: Scenario, distance_metres: float) -> float:
     """Return the power gain of a channel of so many metres without fading and shadows."""
     radio = scenario.radio
     return float(path_gain(np.array([distance_metres]), radio.path_loss_exponent, radio.unit_path_loss_db)[0]) ** 2
+
+
+def best_power_gain(scenario: Scenario, distance_metres: float) -> float:
+    """Return the power gain of the best channel of so many metres without fading: in the lightest shadow."""
+    return power_gain(scenario, distance_metres) * lightest_shadow(scenario)

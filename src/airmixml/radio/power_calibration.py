@@ -10,7 +10,7 @@ from airmixml.errors import ScenarioError
 from airmixml.privacy import Design, Sensitivity, calibrate_power, check_target, facts
 from airmixml.privacy.evaluation import guess_factor, least_epsilon
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
-from airmixml.radio.path_loss import power_gain
+from airmixml.radio.path_loss import best_power_gain
 from airmixml.radio.system import System, adversary_named, assumed_noise_watts, gain_failure, gains_tell_schedule
 from airmixml.scenario import Scenario
 from airmixml.units import dbm_to_watts
@@ -120,7 +120,7 @@ def private_received_watts(
         return hidden_watts
     limit_watts = dbm_to_watts(scenario.radio.max_power_dbm)
     # A target that the power limit alone keeps allows any power; no more is received than from the nearest place.
-    most_watts = limit_watts * power_gain(scenario, scenario.workers.min_distance_metres)
+    most_watts = limit_watts * best_power_gain(scenario, scenario.workers.min_distance_metres)
     hidden_watts = _ROUNDING_MARGIN * limit_watts * system.floor / max(system.strengths)
     return min(max(hidden_watts, calibrated_watts(told)), most_watts)
 

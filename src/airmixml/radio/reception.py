@@ -122,7 +122,7 @@ def arrive(setting: AirSetting, payload: Payload, index: torch.Tensor, drawn: Sl
     scenario, device = setting.scenario, index.device
     frame, air = frame_of(scenario.air, setting.signal.symbols), scenario.air
     source = slot_words(setting.streams, "air", device)
-    errors, masking = TransmitterErrors(setting, payload), setting.masking
+    errors, masking = TransmitterErrors(setting, payload, drawn.power_watts), setting.masking
     residual = None if masking is None else ResidualNoise(scenario, masking)
     divisor, mean = None, torch.zeros((), dtype=torch.complex128, device=device)
     if masking is not None:
@@ -146,7 +146,7 @@ def arrive(setting: AirSetting, payload: Payload, index: torch.Tensor, drawn: Sl
             turned.append(errors.add(of_pieces, index[:, seats], watts))
         together = slice(parts[0].start, parts[-1].stop)
         samples = index[:, together]
-        for sent in errors.senders(samples, drawn.power_watts[:, together]):
+        for sent in errors.senders(drawn.power_watts[:, together]):
             arriving.add(sent, samples, turned, gains.draws.some(together))
     if divisor is None:
         divisor = _divisor(setting, frame, drawn, slots, source, mean)

@@ -140,7 +140,8 @@ def _check_waveform(scenario: Scenario, secret: Secret | None) -> None:
     air = scenario.air
     if secret is None or air.waveform == "single-carrier":
         return
-    for name, value, off in (("peak_power_dbm", air.peak_power_dbm, math.inf), ("dac_bits", air.dac_bits, 0)):
+    for name, off in (("peak_power_dbm", math.inf), ("amplifier_saturation_dbm", math.inf), ("dac_bits", 0)):
+        value = getattr(air, name)
         if value != off:
             raise ScenarioError(
                 f"air.{name} = {value:g}: is modelled as noise with air.waveform = ofdm, for simulations alone; to "

@@ -111,8 +111,11 @@ class SlotTotals:
         if of_rounds:
             scale_watts = scale_watts * self.system.counted_in_rounds(1.0)
         received_watts = ratios.square() * scale_watts[:, None]
+        # Who is silent spends nothing. Whose packets are lost was heard: without masks in its own noise alone.
+        masked = self.scenario.privacy.noise_kind.masked
+        heard = draws.ratios > 0.0 if masked else (draws.ratios > 0.0) | (draws.power_watts > 0.0)
         if draws.planned_ratios is not None:
-            received_watts = received_watts * (draws.ratios > 0.0)  # who is silent spends nothing
+            received_watts = received_watts * heard
         server_watts = None
         strengths = scale_watts * largest_shares(self.scenario, ratios) ** 2
         took_part = torch.ones_like(who, dtype=torch.bool)
@@ -124,7 +127,7 @@ class SlotTotals:
         else:
             planned_watts = received_watts
         if draws.gains is not None or draws.planned_ratios is not None or self.scenario.radio.schedule == "poisson":
-            took_part = (draws.ratios > 0.0).flatten()
+            took_part = heard.flatten()
         if draws.antenna_gain is not None:
             at_antennas, of_gains = draws.antenna_gain, received_watts
             if self._sent_failure:

@@ -16,10 +16,11 @@ from airmixml.impairments.leakage import removal_factor
 from airmixml.privacy import Adversary, Design, Sensitivity, facts
 from airmixml.privacy.design import slots_per_round
 from airmixml.privacy.rounded_noise import Rounding
+from airmixml.privacy.what_if import MANY_ANTENNAS
 from airmixml.radio.integer_sums import IntegerSums
 from airmixml.radio.masking import Masking
 from airmixml.radio.noise import Noise
-from airmixml.radio.path_loss import power_gain, weakest_gain
+from airmixml.radio.path_loss import best_power_gain, weakest_gain
 from airmixml.radio.rounded_sensitivity import with_rounding
 from airmixml.registries import ADVERSARIES, ENCODERS, PAYLOADS
 from airmixml.scenario import Air, Scenario
@@ -127,12 +128,14 @@ class System:
     @property
     def acquisition_seconds(self) -> float:
         """How long it takes to acquire all workers, one after the other, before the first slot."""
-        return self.scenario.workers.count * self.scenario.air.acquisition_symbols / SYMBOLS_PER_SECOND
+        of_each = self.scenario.air.acquisition_symbols / SYMBOLS_PER_SECOND
+        return float(self.scenario.workers.count * of_each / self.link.side_by_side(self))
 
     @property
     def acquisition_joules(self) -> float:
         """What all workers spend together while they are acquired, each at its power limit in its own time."""
-        return dbm_to_watts(self.scenario.radio.max_power_dbm) * self.acquisition_seconds
+        seconds = self.acquisition_seconds * self.link.side_by_side(self)
+        return float(dbm_to_watts(self.scenario.radio.max_power_dbm) * seconds)
 
     @cached_property
     def of_rounds(self) -> "System":
@@ -174,7 +177,7 @@ class System:
             removal *= removal_factor(self.scenario.air)
         # How strongly a worker may be received depends on how many symbols it sends.
         numbers = 0 if self.scenario.air.is_ideal else max(self.signal.symbols, self._symbols_of_rounds)
-        replacement = repeated * of_data.replacement * self._amplified
+        replacement = repeated * of_data.replacement * amplified(self.scenario.air)
         moves = Sensitivity(removal=repeated * removal, replacement=replacement, numbers=numbers)
         return self.noise.rounded(moves, self.signal.symbols)
 
@@ -191,15 +194,6 @@ class System:
     def repeated(self) -> float:
         """How many times the energy of its symbols a worker may be received with; see ``prefix_bound``."""
         return prefix_bound(self.scenario.air)
-
-    @property
-    def _amplified(self) -> float:
-        """By how much amplifiers may set two vectors of a worker farther apart, squared."""
-        if math.isinf(self.scenario.air.amplifier_saturation_dbm):
-            return 1.0
-        from airmixml.impairments.amplifier import expansion  # here: it needs torch
-
-        return expansion(self.scenario.air)
 
     @cached_property
     def _data_sensitivity(self) -> Sensitivity:
@@ -305,7 +299,9 @@ class System:
         # All antennas hear the same noise of a worker as they hear its data.
         brought = self.noise.brought
         gain = 1.0 if brought else antenna_gain_bound(scenario, _seats_with_gains(scenario))
-        yield facts.Antennas(gain=gain, count=air.antennas)
+        more = replace(scenario, air=replace(air, antennas=max(air.antennas, MANY_ANTENNAS)))
+        many = 1.0 if brought else antenna_gain_bound(more, _seats_with_gains(scenario))
+        yield facts.Antennas(gain=gain, count=air.antennas, many=many)
         yield facts.Transmitters(weakest_gain=floor, limit_watts=dbm_to_watts(radio.max_power_dbm))
 
     def _of_both(self, fact: facts.Fact) -> facts.Fact:
@@ -363,7 +359,7 @@ def planned_design(
 
 def adversary_named(name: str, scenario: Scenario) -> Adversary:
     """Return the adversary of that name, as the scenario describes it."""
-    adversary: Adversary = ADVERSARIES.load(name).of(scenario.met, partial(power_gain, scenario))
+    adversary: Adversary = ADVERSARIES.load(name).of(scenario.met, partial(best_power_gain, scenario))
     return adversary
 
 
@@ -377,6 +373,15 @@ def assumed_noise_watts(scenario: Scenario) -> float:
     """Return the noise power per complex symbol that statements assume: the least that the receiver may have."""
     watts: float = scenario.privacy.noise_kind.stated_watts(scenario)
     return watts
+
+
+def amplified(air: Air) -> float:
+    """Return by how much amplifiers may set two vectors of a worker farther apart, squared."""
+    if math.isinf(air.amplifier_saturation_dbm):
+        return 1.0
+    from airmixml.impairments.amplifier import expansion  # here: it needs torch
+
+    return expansion(air)
 
 
 def prefix_bound(air: Air) -> float:

@@ -186,8 +186,8 @@ class TransmitterErrors:
     Errors that are computed symbol by symbol are none of these.
     """
 
-    def __init__(self, setting: AirSetting, payload: Payload) -> None:
-        self._setting, self._payload = setting, payload
+    def __init__(self, setting: AirSetting, payload: Payload, power_watts: torch.Tensor) -> None:
+        self._setting, self._payload, self._strongest = setting, payload, power_watts.max()
         air, brought = setting.scenario.air, setting.scenario.privacy.noise_kind.brought
         distorts = (
             bool(air.dac_bits) or math.isfinite(air.peak_power_dbm) or math.isfinite(air.amplifier_saturation_dbm)
@@ -196,8 +196,8 @@ class TransmitterErrors:
         # Of all errors before the server divides: on the real part, on the imaginary, and both; 3 x slots x pieces.
         self._covariance: torch.Tensor | None = None
 
-    def senders(self, samples: torch.Tensor, power_watts: torch.Tensor) -> list[Sender]:
-        """Return what workers with these samples and powers, slots x workers, send: clipped and compressed, in parts.
+    def senders(self, power_watts: torch.Tensor) -> list[Sender]:
+        """Return what workers with these powers, slots x workers, send: clipped and compressed, in parts.
 
         What amplifiers turn is a second part, a quarter turn ahead.
         """
@@ -206,7 +206,7 @@ class TransmitterErrors:
             return [Sender(payload)]
         limits = peak_amplitude(scenario, power_watts)
         sent = payload if limits is None else PeakLimited(payload, limits)
-        saturation = self._saturation(samples, power_watts)
+        saturation = self._saturation(power_watts)
         if saturation is None:
             return [Sender(sent)]
         parts = [Sender(Amplified(sent, scenario.air, saturation, 0))]
@@ -248,14 +248,16 @@ class TransmitterErrors:
     def _keep(self, covariance: torch.Tensor) -> None:
         self._covariance = covariance if self._covariance is None else self._covariance + covariance
 
-    def _saturation(self, samples: torch.Tensor, power_watts: torch.Tensor) -> torch.Tensor | None:
-        """Return the amplitudes at which amplifiers of a single carrier saturate; None where no symbol comes near."""
-        air = self._setting.scenario.air
-        saturation = saturation_amplitude(self._setting.scenario, power_watts)
-        if saturation is None or air.waveform != "single-carrier":
+    def _saturation(self, power_watts: torch.Tensor) -> torch.Tensor | None:
+        """Return the amplitudes at which amplifiers of a single carrier saturate; None where no symbol can come near.
+
+        By the declared norm and the strongest worker of the slots: what a row holds must not decide for all.
+        """
+        scenario = self._setting.scenario
+        first = saturation_amplitude(scenario, self._strongest)
+        if first is None or is_linear(scenario.air, float((self._payload.largest_norm / first).square())):
             return None
-        largest = self._payload.largest_symbols[samples].to(saturation.device)
-        return None if is_linear(air, float((largest / saturation).square().max())) else saturation
+        return saturation_amplitude(scenario, power_watts)
 
     def with_noise(self, deviation: torch.Tensor, divisor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the deviation of noise and errors together on real and imaginary part; slots x pieces (or x 1) each.
