@@ -102,6 +102,7 @@ def measure(entry: Entry, device: str, threads: int) -> dict[str, Any]:
     seconds, report = time.perf_counter() - started, learned.transmission.report
     spent = report.to_dict()
     slots_of_a_worker = max(1.0, report.slots * scenario.sampling_rate)
+    in_slots = report.energy_joules - report.system.acquisition_joules
     on_air = (report.air_seconds - report.system.acquisition_seconds) / report.slots * slots_of_a_worker
     return {
         **asdict(entry),
@@ -116,7 +117,7 @@ def measure(entry: Entry, device: str, threads: int) -> dict[str, Any]:
         "acquisition_joules": report.system.acquisition_joules,
         "energy_joules": report.energy_joules,
         "power_dbm": spent["power_dbm"],
-        "mean_power_dbm": float(watts_to_dbm(report.worker_energy_joules.mean() / on_air)),
+        "mean_power_dbm": float(watts_to_dbm(in_slots / scenario.workers.count / on_air)),
         "seconds": seconds,
         "airmixml": __version__,
     }

@@ -263,7 +263,12 @@ _LOST: Final = 0.001  # of the workers lose a packet, or fewer
 
 
 def _masks(scenario: Scenario) -> Scenario:
-    return against_everyone(added_up_on_air(scenario), "masked")
+    """Return the scenario with masks; where they are recovered, those of all who are silent on its own air."""
+    masked = against_everyone(added_up_on_air(scenario), "masked")
+    most_absent = masked.privacy.most_absent
+    if most_absent:
+        most_absent = max(most_absent, enough_absent(masked))
+    return replace(masked, privacy=replace(masked.privacy, most_absent=most_absent))
 
 
 _FEDERATED: Final = partial(federated_scenario, rounds=ROUNDS)

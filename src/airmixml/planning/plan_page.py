@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from airmixml.integers.integer_noise import integers_in_words
 from airmixml.output.numbers import duration, joules, outputs_text, plural, slots_text
 from airmixml.output.tables import Table
+from airmixml.radio.analog_link import acquisition_rows
 from airmixml.radio.digital_link import link_rows
 from airmixml.scenario import Scenario
 from airmixml.storage.files import write_text
@@ -161,8 +162,8 @@ def _power(plain: Plain, scenario: Scenario, dimensions: tuple[int, int] | None)
     if "attenuation_db" in plain:
         lowest = f"a transmitter sends {scenario.air.min_power_dbm:g} dBm at least"
         rows.append(("attenuators", f"{plain['attenuation_db']:.0f} dB before the median worker's antenna: {lowest}"))
-    if "air_seconds" in plain:
-        rows.append(("air time", duration(plain["air_seconds"])))
+    rows += [("air time", duration(plain["air_seconds"]))] if "air_seconds" in plain else []
+    rows += acquisition_rows(scenario)
     rows += link_rows(plain["link"]) if "link" in plain else []
     rows += _rounds(plain["rounds"], radio.link_kind.unit) if "rounds" in plain else []
     as_assumed = encoder.keeps_inputs and workers.sends == "samples"

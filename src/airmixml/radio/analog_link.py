@@ -12,6 +12,7 @@ import numpy as np
 
 from airmixml.arrays import Doubles
 from airmixml.errors import ScenarioError
+from airmixml.output.numbers import duration
 from airmixml.scenario import Air, Radio, Scenario
 from airmixml.scenario.waveform import SYMBOLS_PER_SECOND
 from airmixml.units import db_to_ratio, dbm_to_watts, ratio_to_db, watts_to_dbm
@@ -36,9 +37,14 @@ class AnalogLink:
         """Return what of the air and of the channels what is sent meets: all of both."""
         return air, radio
 
-    def side_by_side(self, system: System) -> int:
+    def side_by_side(self, scenario: Scenario) -> int:
         """Return how many workers are acquired at the same time."""
         return 1
+
+    def acquisition_seconds(self, scenario: Scenario) -> float:
+        """Return how long it takes to acquire all workers before the first slot."""
+        of_each = scenario.air.acquisition_symbols / SYMBOLS_PER_SECOND
+        return scenario.workers.count * of_each / self.side_by_side(scenario)
 
     def check(self, tables: Any) -> None:
         """Refuse what it cannot carry; the tables are those of a scenario, and of its air all."""
@@ -118,3 +124,11 @@ class AnalogLink:
 
 
 ANALOG: Final = AnalogLink()
+
+
+def acquisition_rows(scenario: Scenario) -> list[tuple[str, str]]:
+    """Return what it takes to acquire workers, as a row of a table; none where that is not counted."""
+    symbols, seconds = scenario.air.acquisition_symbols, scenario.radio.link_kind.acquisition_seconds(scenario.met)
+    if not symbols:
+        return []
+    return [("acquisition", f"{symbols:,} symbols of each worker before the first slot, {duration(seconds)} of it")]

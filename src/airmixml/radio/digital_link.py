@@ -105,9 +105,9 @@ class DigitalLink(AnalogLink):
         kept = {name: getattr(air, name) for name in ("preset", "absent", "acquisition_symbols")}
         return AbsentWorkers(**kept), replace(radio, fading="none")
 
-    def side_by_side(self, system: System) -> int:
+    def side_by_side(self, scenario: Scenario) -> int:
         """Return how many access points acquire workers at the same time."""
-        return min(system.scenario.link.access_points, system.scenario.workers.count)
+        return min(scenario.link.access_points, scenario.workers.count)
 
     def check(self, tables: Any) -> None:
         """Refuse real numbers, and a power above the limit."""

@@ -237,7 +237,8 @@ class SlotTotals:
     @property
     def worker_energy_joules(self) -> Doubles:
         """What each worker spent, the slot for the mean included; shape workers."""
-        return self._energy.cpu().numpy()
+        of_each = self.system.acquisition_joules / len(self._energy)
+        return np.asarray(self._energy.cpu().numpy() + of_each)
 
     @property
     def largest_power_watts(self) -> float:
@@ -258,7 +259,7 @@ class SlotTotals:
     @property
     def energy_joules(self) -> float:
         """Total energy, tau sum P, or less where symbols are known to be smaller than 1; with that of acquisition."""
-        return float(self.worker_energy_joules.sum()) + self.system.acquisition_joules
+        return float(self.worker_energy_joules.sum())
 
     @property
     def air_seconds(self) -> float:

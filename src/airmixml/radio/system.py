@@ -24,7 +24,6 @@ from airmixml.radio.path_loss import best_power_gain, weakest_gain
 from airmixml.radio.rounded_sensitivity import with_rounding
 from airmixml.registries import ADVERSARIES, ENCODERS, PAYLOADS
 from airmixml.scenario import Air, Scenario
-from airmixml.scenario.waveform import SYMBOLS_PER_SECOND
 from airmixml.units import dbm_to_watts
 from airmixml.workers import Signal, declared_bounds
 
@@ -128,13 +127,12 @@ class System:
     @property
     def acquisition_seconds(self) -> float:
         """How long it takes to acquire all workers, one after the other, before the first slot."""
-        of_each = self.scenario.air.acquisition_symbols / SYMBOLS_PER_SECOND
-        return float(self.scenario.workers.count * of_each / self.link.side_by_side(self))
+        return float(self.link.acquisition_seconds(self.scenario))
 
     @property
     def acquisition_joules(self) -> float:
         """What all workers spend together while they are acquired, each at its power limit in its own time."""
-        seconds = self.acquisition_seconds * self.link.side_by_side(self)
+        seconds = self.acquisition_seconds * self.link.side_by_side(self.scenario)
         return float(dbm_to_watts(self.scenario.radio.max_power_dbm) * seconds)
 
     @cached_property

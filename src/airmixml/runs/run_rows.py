@@ -13,6 +13,7 @@ from rich.text import Text
 from airmixml.integers.integer_noise import integers_in_words
 from airmixml.output.numbers import joules, outputs_text, plural, slots_text
 from airmixml.privacy.what_if import UNCHANGED, receiver_in_words
+from airmixml.radio.analog_link import acquisition_rows
 from airmixml.radio.digital_link import link_rows
 from airmixml.scenario import Scenario, air_in_words
 from airmixml.wording import against, if_uninformed, simulated
@@ -176,7 +177,7 @@ def _privacy(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
 
 def _receiver(own: dict[str, Any]) -> Rows:
     """Return what is assumed of the adversary's receiver; runs of earlier versions did not state it."""
-    if own["adversary"] == "everyone":
+    if own["adversary"] == "everyone" or own.get("if_better") == {}:  # workers bring their noise
         return [("  receiver", UNCHANGED)]
     told = receiver_in_words(own["antennas"], own["if_better"]) if "if_better" in own else ""
     return [("  receiver", told)] if told else []
@@ -325,6 +326,7 @@ def _recovery_advice(scenario: Scenario) -> str:
 def _air_time(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     unit, link = scenario.radio.link_kind.unit, metrics.get("link")
     rows = [("on the air", f"{metrics['symbols_per_slot']:,} {unit} per slot, {metrics['air_seconds']:.4g} s in total")]
+    rows += [(f"  {name}", text) for name, text in acquisition_rows(scenario)]
     if link:
         rows += [(f"  {name}", text) for name, text in link_rows(link)]
     if rounds := metrics.get("rounds"):

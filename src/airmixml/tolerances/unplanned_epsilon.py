@@ -112,10 +112,12 @@ def _needed_power(scenario: Scenario, input_dim: int, label_dim: int) -> NeededP
     """Draw the slots of the ideal air and look at the powers of those who send."""
     from airmixml.radio.draws import AirSetting, draw_blocks, suitable_block
     from airmixml.radio.histograms import DecibelHistogram
+    from airmixml.radio.system import System
     from airmixml.radio.tally import placed_distances
 
     setting = AirSetting.of(scenario, input_dim, label_dim, placed_distances(scenario))
-    told = setting.radiated_share if scenario.privacy.noise_kind.brought else 1.0  # on average over a slot
+    system = System.of(scenario, input_dim, label_dim)
+    told = system.link.told_share(system)  # on average over a slot, where workers bring noise
     histogram, lowest, largest = DecibelHistogram(), math.inf, 0.0
     for draws in draw_blocks(setting, suitable_block(setting)):
         sending = told * draws.power_watts[draws.power_watts > 0.0]
