@@ -22,26 +22,27 @@ _TINY, _HALVINGS = 1e-320, 100
 MOST_FADINGS: Final = 1 << 10  # coherence times of a slot; more are refused (``impairments.renewal``)
 
 
-def antenna_gain_bound(scenario: Scenario, seats: int) -> float:
+def antenna_gain_bound(scenario: Scenario, seats: int, antennas: int = 0) -> float:
     """Return what no worker's sum_a |h_a|^2 / |h|^2 exceeds in a run; infinite where fading puts no bound on it.
 
     Without fading it is M. With fading the chosen channel may be arbitrarily weak, unless workers in a fade stay silent
     (``air.truncation_db``): then it is at least that, and the sum exceeds its quantile in a slot, seat and coherence
-    time with half the probability of ``gain_failure_of``, all of them together.
+    time with half the probability of ``gain_failure_of``, all of them together. ``antennas`` asks for another number.
     """
     air, radio = scenario.air, scenario.radio
-    if air.antennas == 1:
+    count = antennas or air.antennas
+    if count == 1:
         return 1.0
     if radio.fading == "none":
-        return float(air.antennas)
+        return float(count)
     floor = 0.0 if math.isinf(air.truncation_db) else db_to_ratio(air.truncation_db)
     if floor == 0.0:
         return math.inf
     fadings = MOST_FADINGS if renews(scenario) else 1
     each = _SHARE_OF_FAILURE * gain_failure_of(scenario) / (scenario.slots_on_air * seats * fadings)
     if renews(scenario) and radio.fading == "rayleigh":  # where no antenna is chosen by its channels
-        return largest_fading_ratio(air.antennas, floor, each)
-    return largest_fading_sum(radio, air.antennas, each) / floor
+        return largest_fading_ratio(count, floor, each)
+    return largest_fading_sum(radio, count, each) / floor
 
 
 def largest_fading_ratio(antennas: int, floor: float, failure: float) -> float:

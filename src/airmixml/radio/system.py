@@ -297,8 +297,7 @@ class System:
         # All antennas hear the same noise of a worker as they hear its data.
         brought = self.noise.brought
         gain = 1.0 if brought else antenna_gain_bound(scenario, _seats_with_gains(scenario))
-        more = replace(scenario, air=replace(air, antennas=max(air.antennas, MANY_ANTENNAS)))
-        many = 1.0 if brought else antenna_gain_bound(more, _seats_with_gains(scenario))
+        many = 1.0 if brought else antenna_gain_bound(scenario, _seats_with_gains(scenario), MANY_ANTENNAS)
         yield facts.Antennas(gain=gain, count=air.antennas, many=many)
         yield facts.Transmitters(weakest_gain=floor, limit_watts=dbm_to_watts(radio.max_power_dbm))
 
