@@ -39,8 +39,10 @@ AIRS = {
 def bounds_of(scenario: Scenario, failure: float) -> GainsInRounds:
     """Bounds that a worker's rounds exceed with that probability, by what a run of all workers may fail."""
     share = ROUNDS / (ROUNDS + 1) / (2 if scenario.air.antennas > 1 else 1)
-    failing = scenario.with_overrides(f"air.gain_failure={failure * 300 / share}", "privacy.delta=0.5")
-    largest = largest_power_gain(failing, 300 * (ROUNDS + 1), SYMBOLS)
+    failing = scenario.with_overrides(
+        "workers.count=4", "radio.scheduled=4", f"air.gain_failure={failure * 4 / share}", "privacy.delta=0.5"
+    )
+    largest = largest_power_gain(failing, 4 * (ROUNDS + 1), SYMBOLS)
     found = gains_in_rounds(failing, largest, 1e9 if scenario.air.antennas > 1 else 1.0, SYMBOLS)
     assert found is not None
     return found
@@ -77,15 +79,18 @@ def drawn_sums(scenario: Scenario, trials: int) -> tuple[np.ndarray, np.ndarray]
 @pytest.mark.long
 @pytest.mark.parametrize("air", list(AIRS))
 def test_sums_exceed_a_bound_no_more_often_than_stated_and_nearly_as_often(air: str) -> None:
-    """Every worker is a trial, with all its rounds. Silent workers, of which the bound knows nothing, are left out."""
+    """Every worker is a trial, with all its rounds; those in a fade are silent."""
     scenario, trials = AIRS[air], 40_000
     sums, together = drawn_sums(scenario, trials)
     for failure in (1e-2, 1e-3):
         found = bounds_of(scenario, failure)
         assert found.sums is not None
         for drawn, bound in ((sums, found.mean(ROUNDS)), (together, found.mean_at_server(ROUNDS))):
-            print(air, failure, (drawn > ROUNDS * bound).mean(), 10 * math.log10(ROUNDS * bound / np.quantile(drawn, 1 - failure)) if drawn.any() else 0)
             assert (drawn > ROUNDS * bound).sum() <= failure * trials + 4 * math.sqrt(failure * trials)
+        # With 64 antennas gains are bounded as if all channels were at the floor: 2 dB.
+        strongest, less_db = (together, 2.5) if air == "campus" else (sums, 1.0)
+        bound = found.mean_at_server(ROUNDS) / 10 ** (less_db / 10)
+        assert (strongest > ROUNDS * bound).sum() > failure * trials
 
 
 @settings(max_examples=100, deadline=None)
@@ -159,13 +164,13 @@ def test_fewer_rounds_than_planned_have_less_privacy_loss_but_a_larger_mean_gain
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("air", ["campus", "low-cost"])
-def test_rehearsed_rounds_come_close_to_their_target(air: str) -> None:
+@pytest.mark.parametrize(("air", "workers", "seeds"), [("campus", 300, 20), ("low-cost", 1500, 20)])
+def test_rehearsed_rounds_come_close_to_their_target(air: str, workers: int, seeds: int) -> None:
     """Of 20 runs none is above the target; one in a hundred may be. Half of it was met before sums had a bound."""
+    sized = FEW.on_air(air).with_overrides(f"workers.count={workers}", f"radio.scheduled={workers}")
     found = []
-    for seed in range(20):
-        scenario = FEW.on_air(air).with_overrides(f"seed={seed}", "learner.rounds=20")
+    for seed in range(seeds):
+        scenario = sized.with_overrides(f"seed={seed}", "learner.rounds=20")
         found.append(rehearse(scenario, 33, 10).privacy.epsilon)
-    print(air, min(found), np.mean(found), max(found))
     assert max(found) <= 1.0
     assert np.mean(found) >= 0.75

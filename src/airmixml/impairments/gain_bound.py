@@ -1,11 +1,12 @@
 """What no gain of a run exceeds, except with a stated probability: the margin by which powers are lowered."""
 
 import math
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from airmixml.impairments.antennas import with_antennas
 from airmixml.impairments.echoes import echoes_of
-from airmixml.impairments.fading_floor import fades, weakest_fading
+from airmixml.impairments.fading_floor import fades, renews, weakest_fading
 from airmixml.impairments.frame import Frame, frame_of
 from airmixml.impairments.gain_laws import (
     Error,
@@ -66,6 +67,7 @@ def _mean(sums: SumBound | None, rounds: int, largest: float) -> float:
     return largest if sums is None else min(sums.total(rounds) / rounds, largest)
 
 
+@lru_cache(maxsize=64)
 def gains_in_rounds(scenario: Scenario, largest: float, most_antennas: float, symbols: int) -> GainsInRounds | None:
     """Return what gains in rounds add up to; None where only the largest of any slot is known, which is given.
 
@@ -140,11 +142,11 @@ def _places(scenario: Scenario, frame: Frame | None, drawn: str) -> int:
     """Return how many independent draws of a kind a seat has in a slot, with those of the channel behind them.
 
     The chosen one of M antennas is one of M, and the harmonic mean of C clusters is no weaker than the weakest: the law
-    of one channel holds M or C times.
+    of one channel holds M or C times. Where fading is renewed, none is chosen.
     """
     if drawn == "slot":
         return 1
-    several = scenario.air.antennas if fades(scenario) else 1
+    several = scenario.air.antennas if fades(scenario) and not renews(scenario) else 1
     several *= len(scenario.air.grid.widths) if echoes_of(scenario) is not None else 1
     if frame is None:
         return _MOST_PIECES * several
