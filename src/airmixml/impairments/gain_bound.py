@@ -1,12 +1,21 @@
 """What no gain of a run exceeds, except with a stated probability: the margin by which powers are lowered."""
 
 import math
-from typing import Any, Final
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
 
+from airmixml.impairments.antennas import with_antennas
 from airmixml.impairments.echoes import echoes_of
-from airmixml.impairments.fading_floor import fades, weakest_fading
+from airmixml.impairments.fading_floor import fades, renews, weakest_fading
 from airmixml.impairments.frame import Frame, frame_of
-from airmixml.impairments.gain_laws import Error, GaussianError, gain_failure_of, joint_bound
+from airmixml.impairments.gain_laws import (
+    Error,
+    GaussianError,
+    SumBound,
+    gain_failure_of,
+    joint_bound,
+    joint_sum_bound,
+)
 from airmixml.impairments.gains import impairments_of
 from airmixml.scenario import Scenario
 
@@ -28,8 +37,76 @@ def largest_power_gain(scenario: Scenario, seats: int, symbols: int = 0) -> floa
     impairments = impairments_of(scenario)
     if never_exceeded(scenario):
         return math.prod(float(impairment.largest_power_gain(_RARE)) for impairment in impairments)
+    alone, errors, places, each = _joined(scenario, seats, symbols, _failure(scenario))
+    joint = joint_bound(errors, _direct(scenario), weakest_fading(scenario), places, seats / each)
+    return alone * joint**2 * (1.0 + _ROUNDING)
+
+
+class GainsInRounds(NamedTuple):
+    """What a worker's gains in rounds, one in each, add up to at most; of workers that send in all of them.
+
+    They are drawn anew in every slot, and of Gaussian mechanisms mu^2 adds up: the sum decides, and is far below the
+    largest gain in every slot.
+    """
+
+    largest: float  # bound on the gain in any slot
+    most_antennas: float  # bound on A, see ``with_antennas``, in any slot
+    sums: SumBound | None  # None: gains are at most the largest
+    at_server: SumBound | None  # the same with all antennas
+
+    def mean(self, rounds: int) -> float:
+        """Return the bound on the mean gain of so many rounds."""
+        return _mean(self.sums, rounds, self.largest)
+
+    def mean_at_server(self, rounds: int) -> float:
+        """Return the bound on the mean of what all antennas receive in so many rounds."""
+        return _mean(self.at_server, rounds, self.largest * self.most_antennas)
+
+
+def _mean(sums: SumBound | None, rounds: int, largest: float) -> float:
+    return largest if sums is None else min(sums.total(rounds) / rounds, largest)
+
+
+@lru_cache(maxsize=64)
+def gains_in_rounds(scenario: Scenario, largest: float, most_antennas: float, symbols: int) -> GainsInRounds | None:
+    """Return what gains in rounds add up to; None where only the largest of any slot is known, which is given.
+
+    That is so where a worker sends in some slots alone: those that it has may be its strongest. Of the failure that a
+    run has, rounds have a share by their number; the rest is that of the largest gains in the other slots.
+    """
+    radio, workers, rounds = scenario.radio, scenario.workers.count, scenario.learner.rounds
+    in_all = radio.schedule == "fixed" and radio.scheduled == workers and not radio.max_participations
+    if rounds < 2 or not in_all or scenario.workers.sends != "moments" or math.isinf(most_antennas):
+        return None
+    certain, several = never_exceeded(scenario), scenario.air.antennas > 1
+    if certain and not several:
+        return None
+    seats, failure = workers * rounds, _failure(scenario) * rounds / scenario.slots_on_air
+    fading = _direct(scenario), weakest_fading(scenario)
+    sums: SumBound | None
+    weakest: SumBound | None
+    if certain:
+        sums, weakest, least = None, SumBound.constant(largest, workers / failure), failure
+    else:
+        alone, errors, places, least = _joined(scenario, seats, symbols, failure)
+        sums, weakest = (
+            joint_sum_bound(errors, fading, places, rounds, workers / least, alone * (1.0 + _ROUNDING), weakest=each)
+            for each in (False, True)
+        )
+    at_server = with_antennas(scenario, weakest, symbols, least) if several else sums
+    return GainsInRounds(largest, most_antennas, sums, at_server)
+
+
+def _failure(scenario: Scenario) -> float:
+    return gain_failure_of(scenario) / (1 if scenario.air.antennas == 1 else 2)  # the other half is the antennas'
+
+
+def _joined(
+    scenario: Scenario, seats: int, symbols: int, failure: float
+) -> tuple[float, tuple[Error, ...], int, float]:
+    """Return a bound on gains without a law, the laws of others, their places, and their share of the failure."""
+    impairments = impairments_of(scenario)
     frame = frame_of(scenario.air, symbols).with_pilots if symbols else None  # a removed worker takes pilots along
-    failure = gain_failure_of(scenario) / (1 if scenario.air.antennas == 1 else 2)  # the other half is the antennas'
     laws = [law_of(impairment, frame) for impairment in impairments]
     others = [impairment for impairment, law in zip(impairments, laws, strict=True) if law is None]
     each = failure / (1 + sum(not _is_certain(impairment) for impairment in others))
@@ -38,8 +115,7 @@ def largest_power_gain(scenario: Scenario, seats: int, symbols: int = 0) -> floa
     errors = tuple(law for law in laws if law is not None)
     drawn = (error.drawn for error in errors if isinstance(error, GaussianError))
     places = max((_places(scenario, frame, often) for often in drawn), default=1)
-    joint = joint_bound(errors, _direct(scenario), weakest_fading(scenario), places, seats / each)
-    return alone * joint**2 * (1.0 + _ROUNDING)
+    return alone, errors, places, each
 
 
 def law_of(impairment: Any, frame: Frame | None) -> Error | None:
@@ -68,11 +144,11 @@ def _places(scenario: Scenario, frame: Frame | None, drawn: str) -> int:
     """Return how many independent draws of a kind a seat has in a slot, with those of the channel behind them.
 
     The chosen one of M antennas is one of M, and the harmonic mean of C clusters is no weaker than the weakest: the law
-    of one channel holds M or C times.
+    of one channel holds M or C times. Where fading is renewed, none is chosen.
     """
     if drawn == "slot":
         return 1
-    several = scenario.air.antennas if fades(scenario) else 1
+    several = scenario.air.antennas if fades(scenario) and not renews(scenario) else 1
     several *= len(scenario.air.grid.widths) if echoes_of(scenario) is not None else 1
     if frame is None:
         return _MOST_PIECES * several

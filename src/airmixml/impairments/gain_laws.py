@@ -11,7 +11,7 @@ from itertools import product
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
-from scipy.special import erfc, i0e
+from scipy.special import erfc, i0e, logsumexp
 
 from airmixml.arrays import Doubles
 from airmixml.registries import ADVERSARIES
@@ -20,7 +20,9 @@ from airmixml.scenario import Scenario
 MOST_OF_RUNS: Final = 1e-2
 SHARE_OF_DELTA: Final = 0.02
 _POINTS: Final = 2048
+_LEAST_DEVIATION: Final = 1e-100  # smaller ones count as this: their squares would overflow
 _RAREST: Final = 1e-40  # probability beyond which a grid need not reach
+_TILTS: Final = np.geomspace(1e-4, 1e4, 512)  # over the mean of a law
 _FINEST, _GROWTH, _CELLS = 4e-3, 1.08, 96  # cells of the fading power: relative width of the first, of the next
 
 
@@ -58,7 +60,7 @@ def rice_tail(amplitude: Doubles, deviation: float) -> Doubles:
     """
     if deviation == 0.0:
         return np.where(amplitude < 1.0, 1.0, 0.0)
-    a = math.sqrt(2.0) / deviation
+    a = math.sqrt(2.0) / max(deviation, _LEAST_DEVIATION)
     b = a * amplitude
     beyond = np.exp(-((b - a) ** 2) / 2.0) + a * math.sqrt(math.pi / 2.0) * erfc((b - a) / math.sqrt(2.0))
     return np.asarray(np.minimum(i0e(a * b) * beyond, 1.0))
@@ -90,6 +92,53 @@ class _Law:
         return _Law(np.convolve(chances, other.above)[: len(self.above)] + self.above)
 
 
+class SumBound(NamedTuple):
+    """What sums of independent draws of one law, none below 0, do not exceed: Chernoff's bound.
+
+    P(X_1 + ... + X_n > y) <= exp(n ln M(t) - t y) for every t > 0, M(t) = E exp(t X).
+    """
+
+    tilts: Doubles  # t, rising from 0
+    log_moments: Doubles  # ln M(t); shape of the tilts
+    rarity: float  # ln of 1 over the probability of a larger sum
+
+    @staticmethod
+    def of(values: Doubles, above: Doubles, slots: int, draws: float) -> "SumBound | None":
+        """Return the bound that sums of so many slots exceed with probability <= 1 / draws; None where none holds.
+
+        ``above`` is how often a draw exceeds each of the values, at most; what exceeds the last one counts as failed.
+        """
+        left = 1.0 / draws - slots * above[-1]
+        if left <= 0.0:
+            return None
+        chances = -np.diff(above, prepend=1.0)
+        tilts = np.append(0.0, _TILTS) / float(chances @ values)
+        return SumBound(tilts, logsumexp(tilts[:, None] * values, axis=1, b=chances), -math.log(left))
+
+    @staticmethod
+    def constant(value: float, draws: float) -> "SumBound":
+        """Return that of a law which has one value alone."""
+        tilts = np.append(0.0, _TILTS) / value
+        return SumBound(tilts, tilts * value, math.log(draws))
+
+    def total(self, count: float) -> float:
+        """Return the bound on the sum of so many draws."""
+        return float(((count * self.log_moments[1:] + self.rarity) / self.tilts[1:]).min())
+
+    def times(self, values: Doubles, above: Doubles, slots: int) -> "SumBound | None":
+        """Return the bound of the product with another value, of which ``above`` is as in ``of``; independent.
+
+        M is then the mean of M(t x). ln M is convex, so that lines between its points are above it.
+        """
+        left = math.exp(-self.rarity) - slots * above[-1]
+        if left <= 0.0:
+            return None
+        tilts = self.tilts[self.tilts * values[-1] <= self.tilts[-1]]
+        log_moments = np.interp(tilts[:, None] * values, self.tilts, self.log_moments)
+        chances = -np.diff(above, prepend=1.0)
+        return SumBound(tilts, logsumexp(log_moments, axis=1, b=chances), -math.log(left))
+
+
 def gain_failure_of(scenario: Scenario) -> float:
     """Return the probability with which some gain of a run may exceed its bound.
 
@@ -105,7 +154,35 @@ def gain_failure_of(scenario: Scenario) -> float:
 @lru_cache(maxsize=256)
 def joint_bound(errors: tuple[Error, ...], direct: float, floor: float, places: int, draws: float) -> float:
     """Return the least abs(g) on the grid that a seat exceeds in any of its places with probability <= 1 / draws."""
-    step, in_place = _in_place(errors, direct, floor)
+    start, step, above = _in_slot(errors, direct, floor, places)
+    rare = np.flatnonzero(above * draws <= 1.0)
+    return math.exp(start + step * int(rare[0])) if len(rare) else math.inf
+
+
+def joint_sum_bound(
+    errors: tuple[Error, ...],
+    fading: tuple[float, float],
+    places: int,
+    slots: int,
+    draws: float,
+    factor: float = 1.0,
+    *,
+    weakest: bool = False,
+) -> SumBound | None:
+    """Return what ``factor`` times a seat's largest abs(g)^2 in each slot add up to, but for a probability 1 / draws.
+
+    Fading is K and the floor. ``weakest``: as if all channels were at the floor. Given its channels a gain exceeds no
+    value more often than that: so this one is independent of all that depends on channels.
+    """
+    start, step, above = _in_slot(errors, *fading, places, weakest=weakest)
+    return SumBound.of(factor * np.exp(2.0 * (start + step * np.arange(_POINTS))), above, slots, draws)
+
+
+def _in_slot(
+    errors: tuple[Error, ...], direct: float, floor: float, places: int, *, weakest: bool = False
+) -> tuple[float, float, Doubles]:
+    """Return start and step of a grid of ln abs(g), and how often a seat exceeds each point in any of its places."""
+    step, in_place = _in_place(errors, direct, floor, weakest=weakest)
     in_slot, start = _Law(places * in_place.above), 0.0
     for error in errors:
         if isinstance(error, UniformError):
@@ -114,15 +191,15 @@ def joint_bound(errors: tuple[Error, ...], direct: float, floor: float, places: 
         else:
             start += math.log(error.mean)
             in_slot = in_slot.plus(_rice(error, 1.0, step)) if error.drawn == "slot" else in_slot
-    rare = np.flatnonzero(in_slot.above * draws <= 1.0)
-    return math.exp(start + step * int(rare[0])) if len(rare) else math.inf
+    return start, step, in_slot.above
 
 
 @lru_cache(maxsize=256)
-def _in_place(errors: tuple[Error, ...], direct: float, floor: float) -> tuple[float, "_Law"]:
+def _in_place(errors: tuple[Error, ...], direct: float, floor: float, *, weakest: bool) -> tuple[float, "_Law"]:
     """Return the step of a grid that holds all errors together, and the law of those that differ from place to place.
 
-    The latter is that of one place, in the mean over its fading; a union bound over the pieces of a block.
+    The latter is that of one place, in the mean over its fading or behind the weakest; a union bound over the pieces of
+    a block.
     """
     reach = math.sqrt(math.log(1.0 / _RAREST))
     longest = sum(
@@ -135,7 +212,7 @@ def _in_place(errors: tuple[Error, ...], direct: float, floor: float) -> tuple[f
         return step, _Law(np.zeros(_POINTS))
     powers, chances = np.ones(1), np.ones(1)
     if any(each.over_fading for each in varying):
-        powers, chances = fading_cells(direct, floor)
+        powers, chances = (np.array([floor]), chances) if weakest else fading_cells(direct, floor)
     above, growing = np.zeros(_POINTS), max(varying, key=lambda error: len(error.parts))
     for (pieces, share), (power, chance) in product(
         growing.parts, list(zip(powers.tolist(), chances.tolist(), strict=True))

@@ -143,7 +143,8 @@ class Account(Question):
         """Exact epsilon against the server: of the median worker, or of one with the mean slots before any is drawn."""
         if self.tally is not None:
             return float(np.median(self.tally.worker_epsilons()))
-        watts, multiplier = self.design.received_watts, self.design.at_server().noise_multiplier(self.adjacency)
+        heard = self.design.at_server()
+        watts, multiplier = heard.received_watts, heard.noise_multiplier(self.adjacency)
         # Slots as strong as the strongest that are worth all that it takes part in.
         strongest = self.typical_slots * float(np.average(watts, weights=self.design.counts)) / (max(watts) or 1.0)
         rounding = self.design.fact(facts.WorkersNoise).rounding

@@ -7,6 +7,7 @@ No data is read; of the inputs only a mean and a deviation are assumed.
 
 import math
 from dataclasses import asdict, dataclass, field, replace
+from operator import truediv
 from typing import Any, Final
 
 import numpy as np
@@ -434,10 +435,10 @@ def _verdict(scenario: Scenario, design: Design, limited_share: float) -> str:
     target = f"epsilon = {privacy.epsilon:g} by {privacy.accountant} against {privacy.adversary}"
     if privacy.noise_kind.brought:
         return f"{target} is met by {design.fact(facts.WorkersNoise).by}, whatever anybody receives"
-    sent, air = design.fact(facts.Transmitters), design.fact(facts.ImperfectAir)
+    sent, bounds = design.fact(facts.Transmitters), design.fact(facts.ImperfectAir).of_kinds(len(design.counts))
     if sent.weakest_gain > 0.0 and not design.says(facts.PowerTells):
         margin_db = 10.0 * math.log10(
-            sent.limit_watts * sent.weakest_gain * air.gain_bound / max(design.received_watts)
+            sent.limit_watts * sent.weakest_gain / max(map(truediv, design.received_watts, bounds))
         )
         if margin_db < 1e-6:
             return f"{target} is met with less power than it allows: more would reach the limit and reveal the schedule"

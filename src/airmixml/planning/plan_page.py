@@ -263,7 +263,11 @@ def _recommendation(found: Plain | None, scenario: Scenario, command: list[str])
         yield f"{_gain(found.get('gain_db', math.inf), rehearsal)} with:"
         yield shlex.join([*command, *_set(found["overrides"])])
     else:
-        tried = "that was tried learns better beyond chance" if rehearsal is not None else "leaves the learner with less noise"
+        tried = (
+            "that was tried learns better beyond chance"
+            if rehearsal is not None
+            else "leaves the learner with less noise"
+        )
         yield f"no other design {tried}"
     if found.get("learning_noise_db", math.inf) > _CHANCE_DB:
         yield "at this target even the best design is nearly all noise: expect little better than guessing"

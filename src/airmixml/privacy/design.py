@@ -25,6 +25,7 @@ class Sensitivity:
     removal: float  #: bound on ||x||^2, the move when a worker falls silent
     replacement: float  #: bound on ||x - x'||^2, the move when another sample takes the place of the worker's own
     numbers: int = 0  #: how many numbers that is; 0 where nothing depends on it
+    in_rounds: int = 0  #: the same of a round
 
     def __post_init__(self) -> None:
         if not (0.0 < self.removal < math.inf and 0.0 < self.replacement < math.inf):
@@ -203,6 +204,9 @@ class Design:
                 "air.truncation_db, by which workers in a fade stay silent, or radio.fading = none"
             )
         heard = (self if math.isinf(gain) else self.scaled(gain)).stating(Antennas())
+        if in_rounds := self.fact(Antennas).in_rounds:
+            received_watts = (*heard.received_watts[:-1], in_rounds[-1] * self.received_watts[-1])
+            heard = replace(heard, received_watts=received_watts)
         if drawn is None or server_watts is None:
             return heard
         return heard.stating(replace(drawn, received_watts=server_watts, server_watts=None))
@@ -236,7 +240,21 @@ class Design:
         later = min(max(slots - before, 0), gradients)
         kinds = [(self.received_watts[:first], slots - later), (self.received_watts[first:], later)]
         strongest, counts = zip(*((max(watts), count) for watts, count in kinds if count), strict=True)
-        return replace(self.before_the_draw(), slots_per_round=length, received_watts=strongest, counts=counts)
+        plan = replace(self.before_the_draw(), slots_per_round=length, received_watts=strongest, counts=counts)
+        return plan.with_rounds(later) if gradients else plan
+
+    def with_rounds(self, rounds: int) -> Self:
+        """Return the design with the bounds on gains of so many of its rounds: the fewer, the higher their mean."""
+        air, antennas = self.fact(ImperfectAir), self.fact(Antennas)
+        if not air.in_rounds:
+            return self
+        fewer = self.stating(
+            replace(air, in_rounds=air.in_rounds[:rounds]), replace(antennas, in_rounds=antennas.in_rounds[:rounds])
+        )
+        if not rounds:
+            return fewer
+        last = self.received_watts[-1] * air.in_rounds[rounds - 1] / air.in_rounds[-1]
+        return replace(fewer, received_watts=(*self.received_watts[:-1], last))
 
 
 def slots_per_round(slots: int, max_participations: int) -> int:

@@ -137,8 +137,9 @@ def air_in_words(design: Design, adversary: Adversary, mechanism: GaussianSlots 
     if not design.says(ImperfectAir) or design.says(WorkersNoise):  # a worker's own noise grows with its gain
         return ""
     failure = air.gain_failure if mechanism is None else mechanism.gain_failure
+    mean = f" ({air.in_rounds[-1]:.4g} times in the mean of all rounds)" if air.in_rounds else ""
     unless = f", except with probability {failure:.2g} (in delta)" if failure else ""
-    received = f"no worker is received with more than {air.gain_bound:.4g} times the planned power{unless}"
+    received = f"no worker is received with more than {air.gain_bound:.4g} times the planned power{mean}{unless}"
     return f"{received}, over noise of at least {watts_to_dbm(adversary.noise_watts(design)):.4g} dBm"
 
 

@@ -78,11 +78,18 @@ class ImperfectAir(Fact):
     """
 
     gain_bound: float = 1.0
+    #: Bounds on the mean gain of a worker in the first, the first two ... rounds, which are the last kind of slots;
+    #: empty where gains have ``gain_bound`` alone.
+    in_rounds: tuple[float, ...] = ()
     gain_failure: float = 0.0  # probability with which some worker is received more strongly
 
     def of_copies(self, copies: int, factor: float) -> Self:
         """Return the fact where the gains of so many workers must keep the bound."""
         return replace(self, gain_failure=min(copies * self.gain_failure, 1.0))
+
+    def of_kinds(self, kinds: int) -> tuple[float, ...]:
+        """Return the bound of each of so many kinds of slots."""
+        return (*[self.gain_bound] * (kinds - 1), self.in_rounds[-1] if self.in_rounds else self.gain_bound)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +101,7 @@ class Antennas(Fact):
     """
 
     gain: float = 1.0
+    in_rounds: tuple[float, ...] = ()  # the same in the mean of the first, the first two ... rounds, as of an air
     count: int = 1  # how many the server is assumed to have
     many: float = 0.0  # the same gain if it had many (``what_if.MANY_ANTENNAS``); 0: as many times that of each
     failure: float = 0.0  # after a run, probability with which ``Drawn.server_watts`` is exceeded all the same

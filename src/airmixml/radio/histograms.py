@@ -79,6 +79,15 @@ class SlotStrengths:
         step = received_watts.log10().mul_(10.0).sub_(_LOWEST_DB).div_(_STEP_DB).ceil_()
         self._counts = _counted(self._counts, step.clamp_(0, _STEPS - 1).long())
 
+    def bounded(self, gain: float, in_rounds: tuple[float, ...]) -> tuple[tuple[float, ...], tuple[int, ...]]:
+        """Return ``kinds`` with a bound on gains; rounds with one on their mean are one kind, as strong as any is."""
+        (watts, counts), rounds = self._kinds(), self._of_rounds
+        if rounds is None or not in_rounds:
+            watts, counts = self.kinds()
+            return tuple(gain * value for value in watts), counts
+        more_watts, more_counts = rounds.kinds()
+        return (*(gain * value for value in watts), in_rounds[-1] * max(more_watts)), (*counts, sum(more_counts))
+
     def kinds(self) -> tuple[tuple[float, ...], tuple[int, ...]]:
         """Return the strengths in watts, and how many slots had each; exact where all are equal, or all of rounds."""
         if self._of_rounds is None:

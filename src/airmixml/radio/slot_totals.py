@@ -70,6 +70,7 @@ class SlotTotals:
         self._energy, self._received = (torch.zeros(workers, dtype=torch.float64) for _ in range(2))
         several = scenario.air.antennas > 1 and not scenario.privacy.noise_kind.brought
         self._at_server = torch.zeros(workers if several else 0, dtype=torch.float64)
+        self._in_rounds = torch.zeros_like(self._at_server)  # the same of rounds
         self._participations = torch.zeros(workers, dtype=torch.int64)
         self._limited = torch.zeros((), dtype=torch.int64)
         # The largest of any seat: transmit power, gain of all antennas, gain on the air, sent over received power.
@@ -101,7 +102,7 @@ class SlotTotals:
         system = self.system.of_rounds if of_rounds else self.system
         self.rounds += len(draws) if of_rounds else 0
         device, who = draws.ratios.device, draws.scheduled_workers.flatten()
-        for name in ("_energy", "_received", "_at_server", "_participations", "_limited"):
+        for name in ("_energy", "_received", "_at_server", "_in_rounds", "_participations", "_limited"):
             setattr(self, name, getattr(self, name).to(device))
         self.slots += len(draws)
         self._limited += draws.limited.sum()
@@ -137,6 +138,9 @@ class SlotTotals:
             server_watts = (of_gains * at_antennas).flatten()
             self._raise("antenna_gain", draws.antenna_gain)
         spent = _Spent(who, draws.power_watts.flatten(), received_watts.flatten(), took_part, server_watts)
+        if of_rounds and server_watts is not None:
+            self._in_rounds.index_add_(0, who, server_watts)
+            spent = spent._replace(server_watts=None)
         self._spend(spent, system.joules_per_watt)
         if self.rows is not None:
             at_server = () if server_watts is None else (server_watts.view_as(received_watts),)
@@ -251,10 +255,24 @@ class SlotTotals:
         return int(self._limited)
 
     @property
+    def _watts_at_server(self) -> Doubles:
+        """What the server received of each worker with several antennas; shape workers, or none with one antenna.
+
+        Where gains are not drawn for all antennas, those of rounds have two bounds: on each, and on all together.
+        """
+        known, in_rounds = (each.cpu().numpy() for each in (self._at_server, self._in_rounds))
+        plan = self._planned.with_rounds(self.rounds)
+        air, antennas = plan.fact(facts.ImperfectAir), plan.fact(facts.Antennas)
+        if self._sent_failure and antennas.in_rounds and self._planned_strengths is not None:
+            watts, _ = self._planned_strengths.bounded(air.gain_bound, air.in_rounds)
+            in_rounds = np.minimum(in_rounds, self.rounds * watts[-1] * antennas.in_rounds[-1])
+        return np.asarray(known + in_rounds) if self.rounds else known
+
+    @property
     def ledger(self) -> Ledger:
         """What each worker spent of its privacy against the server, which has all its antennas."""
-        received = self._at_server if len(self._at_server) else self._received
-        return Ledger.of(self._participations.cpu().numpy(), received.cpu().numpy())
+        received = self._watts_at_server if len(self._at_server) else self._received.cpu().numpy()
+        return Ledger.of(self._participations.cpu().numpy(), received)
 
     @property
     def energy_joules(self) -> float:

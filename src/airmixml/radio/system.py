@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, lru_cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from airmixml.registries import ADVERSARIES, ENCODERS, PAYLOADS
 from airmixml.scenario import Air, Scenario
 from airmixml.units import dbm_to_watts
 from airmixml.workers import Signal, declared_bounds
+
+if TYPE_CHECKING:
+    from airmixml.impairments.gain_bound import GainsInRounds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,7 +179,8 @@ class System:
         # How strongly a worker may be received depends on how many symbols it sends.
         numbers = 0 if self.scenario.air.is_ideal else max(self.signal.symbols, self._symbols_of_rounds)
         replacement = repeated * of_data.replacement * amplified(self.scenario.air)
-        moves = Sensitivity(removal=repeated * removal, replacement=replacement, numbers=numbers)
+        in_rounds = self._symbols_of_rounds if numbers else 0
+        moves = Sensitivity(removal=repeated * removal, replacement=replacement, numbers=numbers, in_rounds=in_rounds)
         return self.noise.rounded(moves, self.signal.symbols)
 
     @property
@@ -187,6 +191,22 @@ class System:
     def gain_bound(self) -> float:
         """What no worker's power gain exceeds; see ``gain_bound``."""
         return gain_bound(self.scenario, self.sensitivity.numbers)
+
+    @cached_property
+    def gains_in_rounds(self) -> "GainsInRounds | None":
+        """What gains in rounds add up to; None where no more than ``gain_bound`` is known of each."""
+        if self.scenario.air.is_ideal or self.noise.brought:
+            return None
+        from airmixml.impairments.gain_bound import gains_in_rounds  # here: it needs torch
+
+        return gains_in_rounds(self.scenario, self.gain_bound, self.antenna_gain_bound, self.sensitivity.in_rounds)
+
+    @cached_property
+    def antenna_gain_bound(self) -> float:
+        """What all antennas have of a worker at most, over what the chosen one has; see ``antenna_gain_bound``."""
+        if self.noise.brought:  # all antennas hear the same noise of a worker as they hear its data
+            return 1.0
+        return antenna_gain_bound(self.scenario, _seats_with_gains(self.scenario), self.sensitivity.numbers)
 
     @property
     def repeated(self) -> float:
@@ -267,22 +287,29 @@ class System:
         that. ``floor`` is the power gain of the weakest channel, if other than that of the system.
         """
         scenario, radio = self.scenario, self.scenario.radio
+        stated = tuple(self._facts(received_watts, self.floor if floor is None else floor))
+        air = next((each for each in stated if isinstance(each, facts.ImperfectAir)), facts.ImperfectAir())
+        bounds = air.of_kinds(len(self.strengths))
         return Design(
             workers=scenario.workers.count,
             scheduled=radio.scheduled,
-            received_watts=tuple(each * received_watts * self.gain_bound for each in self.strengths),
+            received_watts=tuple(
+                each * received_watts * bound for each, bound in zip(self.strengths, bounds, strict=True)
+            ),
             counts=(radio.slots, self.rounds) if self.rounds else (radio.slots,),
             sensitivity=self.sensitivity,
             noise_watts=assumed_noise_watts(scenario),
             max_participations=radio.max_participations,
             slots_per_round=round_length_of(scenario),
             sampling="poisson" if radio.schedule == "poisson" else "without-replacement",
-            facts=tuple(self._facts(received_watts, self.floor if floor is None else floor)),
+            facts=stated,
         )
 
     def _facts(self, received_watts: float, floor: float) -> Iterator[facts.Fact]:
         """Yield what each stage says of privacy: power, air, noise, ratios, transmitters, antennas."""
         scenario, radio, air = self.scenario, self.scenario.radio, self.scenario.air
+        gains, rounds = self.gains_in_rounds, range(1, self.rounds + 1)
+        in_rounds = () if gains is None else tuple(gains.mean(count) for count in rounds)
         if self.power_may_tell_schedule(received_watts, floor):
             yield facts.PowerTells()
         if gains_tell_schedule(scenario):
@@ -291,14 +318,16 @@ class System:
         if scenario.mixing.assignment == "max-min":
             yield facts.RanksTell()
         if not air.is_ideal:
-            yield facts.ImperfectAir(gain_bound=self.gain_bound, gain_failure=gain_failure(scenario))
+            yield facts.ImperfectAir(
+                gain_bound=self.gain_bound, in_rounds=in_rounds, gain_failure=gain_failure(scenario)
+            )
         if air.power_step_db > 0.0 or math.isfinite(air.min_power_dbm):
             yield facts.SofterShares()
-        # All antennas hear the same noise of a worker as they hear its data.
-        brought = self.noise.brought
-        gain = 1.0 if brought else antenna_gain_bound(scenario, _seats_with_gains(scenario))
-        many = 1.0 if brought else antenna_gain_bound(scenario, _seats_with_gains(scenario), MANY_ANTENNAS)
-        yield facts.Antennas(gain=gain, count=air.antennas, many=many)
+        at_server = () if gains is None else (gains.mean_at_server(count) for count in rounds)
+        of_antennas = tuple(both / one for both, one in zip(at_server, in_rounds, strict=True))
+        seats, symbols = _seats_with_gains(scenario), self.sensitivity.numbers
+        many = 1.0 if self.noise.brought else antenna_gain_bound(scenario, seats, symbols, MANY_ANTENNAS)
+        yield facts.Antennas(gain=self.antenna_gain_bound, in_rounds=of_antennas, count=air.antennas, many=many)
         yield facts.Transmitters(weakest_gain=floor, limit_watts=dbm_to_watts(radio.max_power_dbm))
 
     def _of_both(self, fact: facts.Fact) -> facts.Fact:

@@ -57,29 +57,31 @@ class Tally(SlotTotals):
         that nobody drew, the bound on gains stands in for them.
         """
         received_watts, counts = self._strengths.kinds()
+        planned, at_server = self._planned.with_rounds(self.rounds), self._watts_at_server
         gain_peak = float(self._largest["gain"])
         sent_bound = max(gain_peak, self._gain_bound) if self._sent_failure else gain_peak
         sent = replace(self._planned.fact(facts.Transmitters), loudness=sent_bound, failure=self._sent_failure)
         stated: list[facts.Fact] = [facts.PowerTells()] if self.limited_slots else []
         if self._planned_strengths is not None and (self.before_the_draw or self._planned.sampling == "poisson"):
-            planned_watts, counts = self._planned_strengths.kinds()
-            received_watts = tuple(self._gain_bound * value for value in planned_watts)
+            in_rounds = planned.fact(facts.ImperfectAir).in_rounds
+            received_watts, counts = self._planned_strengths.bounded(self._gain_bound, in_rounds)
         else:
             sent = replace(sent, excess=float(self._largest["sent_excess"]))
             stated += [] if self._planned_strengths is None else [facts.ImperfectAir(gain_bound=gain_peak)]
-        gain = self._planned.fact(facts.Antennas).gain if self.before_the_draw else float(self._largest["antenna_gain"])
-        failure = self._sent_failure if len(self._at_server) else 0.0
-        stated += [sent, replace(self._planned.fact(facts.Antennas), gain=gain, failure=failure)]
+        antennas = replace(planned.fact(facts.Antennas), failure=self._sent_failure if len(at_server) else 0.0)
+        if not self.before_the_draw:
+            antennas = replace(antennas, gain=float(self._largest["antenna_gain"]), in_rounds=())
+        stated += [sent, antennas]
         if not self.before_the_draw:
             stated.append(
                 facts.Drawn(
                     received_watts=float(self._received.max()),
                     participations=int(self.ledger.participations[self.ledger.received_watts.argmax()]),
-                    server_watts=float(self._at_server.max()) if len(self._at_server) else None,
+                    server_watts=float(at_server.max()) if len(at_server) else None,
                     sent_watts=sent_bound * float(self.worker_energy_joules.max()) / self.joules_per_watt,
                 )
             )
-        return replace(self._planned, received_watts=received_watts, counts=counts).stating(*stated)
+        return replace(planned, received_watts=received_watts, counts=counts).stating(*stated)
 
     @property
     def privacy(self) -> PrivacyStatement:
@@ -107,7 +109,7 @@ class Tally(SlotTotals):
             return None
         joined = together(self.design, copies)
         sent_watts = self.rows.watts(1, self.worker_energy_joules / self.joules_per_watt)
-        at_server = self.rows.watts(2, self._at_server.cpu().numpy()).max() if len(self._at_server) else None
+        at_server = self.rows.watts(2, self._watts_at_server).max() if len(self._at_server) else None
         loudness = joined.fact(facts.Transmitters).loudness
         assert loudness is not None
         return joined.stating(
