@@ -83,6 +83,8 @@ def gains_in_rounds(scenario: Scenario, largest: float, most_antennas: float, sy
         return None
     seats, failure = workers * rounds, _failure(scenario) * rounds / scenario.slots_on_air
     fading = _direct(scenario), weakest_fading(scenario)
+    sums: SumBound | None
+    weakest: SumBound | None
     if certain:
         sums, weakest, least = None, SumBound.constant(largest, workers / failure), failure
     else:
