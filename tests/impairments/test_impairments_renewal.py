@@ -13,7 +13,7 @@ from seats_for_tests import aired, drawn_on, gains_of
 from airmixml import Scenario
 from airmixml.impairments.antennas import antenna_gain_bound, largest_fading_ratio
 from airmixml.impairments.frame import frame_of
-from airmixml.impairments.renewal import draw_renewed, magnitudes
+from airmixml.impairments.renewal import draw_other_antennas, draw_renewed, magnitudes
 from airmixml.radio.tally import rehearse
 
 # 200 m/s at 2.4 GHz: a coherence time of 264 us has 209 symbols, a slot of 794 symbols has four of them.
@@ -82,12 +82,23 @@ def test_all_antennas_have_their_sum_in_the_worst_coherence_time() -> None:
     changes = ("air.truncation_db=-3", "air.antennas=4")
     drawn = drawn_on(aired(*RENEWED, *changes))
     scenario, seats = drawn.gains.scenario, drawn.gains.draws
-    every = [draw_renewed(scenario, seats, antenna).square() for antenna in range(4)]
-    assert stats.kstest(sum(every).numpy().ravel(), stats.gamma(4).cdf).pvalue > 1e-4
-    heard = every[0] >= FLOOR
-    assert torch.allclose(drawn.antenna_gain, (sum(every) / every[0]).where(heard, 1.0).amax(dim=2))
+    chosen = draw_renewed(scenario, seats).square()
+    others = draw_other_antennas(scenario, seats, chosen.shape[2])
+    assert stats.kstest(others.numpy().ravel(), stats.gamma(3).cdf).pvalue > 1e-4
+    assert abs(np.corrcoef(chosen.numpy().ravel(), others.numpy().ravel())[0, 1]) < 5.0 / math.sqrt(chosen.numel())
+    gain = ((chosen + others) / chosen).where(chosen >= FLOOR, 1.0).amax(dim=2)
+    assert torch.allclose(drawn.antenna_gain, gain)
     bound = antenna_gain_bound(scenario, 50)
     assert float(drawn.antenna_gain.max()) < bound
+
+
+@pytest.mark.parametrize("antennas", [2, 64])
+def test_other_antennas_have_the_direct_path_too(antennas: int) -> None:
+    """2 (K + 1) times the sum over m of them is noncentral chi-square: 2 m degrees of freedom, noncentrality 2 K m."""
+    rician = ("radio.fading=rician", "radio.rician_k=5", "air.fading_renewal=coherence", f"air.antennas={antennas}")
+    drawn, others = drawn_on(aired(*MOVING, *rician, "air.truncation_db=-10")), antennas - 1
+    found = 12.0 * draw_other_antennas(drawn.gains.scenario, drawn.gains.draws, 4).numpy().ravel()
+    assert stats.kstest(found, stats.ncx2(2 * others, 10.0 * others).cdf).pvalue > 1e-4
 
 
 def test_the_bound_on_all_antennas_is_exceeded_as_often_as_stated() -> None:

@@ -4,6 +4,7 @@ A worker that is to arrive with amplitude sqrt(beta) q arrives with sqrt(beta) q
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Final, Self
@@ -14,7 +15,7 @@ import torch
 from airmixml.arrays import Doubles, Integers
 from airmixml.impairments.frame import Frame
 from airmixml.impairments.gain_laws import Error
-from airmixml.randomness.distributions import standard_normals, uniforms
+from airmixml.randomness.distributions import log_gammas, standard_normals, uniforms
 from airmixml.randomness.slot_words import SlotWords
 from airmixml.registries import IMPAIRMENTS
 from airmixml.scenario import Scenario
@@ -42,6 +43,7 @@ class SeatDraws:
     source: SlotWords
     in_slot: int  # seats of a whole slot
     first_seat: int = 0  # number of the first seat that is drawn; other than 0 for a single slot alone
+    _kept: dict[str, torch.Tensor] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def scheduled(self) -> int:
@@ -66,6 +68,22 @@ class SeatDraws:
         """Return independent CN(0, 1) values, complex64; slots x scheduled x each."""
         return torch.complex(*self.normals(name, 2 * each).mul_(math.sqrt(0.5)).chunk(2, dim=2))
 
+    def gammas(self, name: str, shape: float, each: int = 1) -> torch.Tensor:
+        """Return independent standard gamma values of one shape; slots x scheduled x each, float64."""
+        seats, shapes = self._seats, torch.full((each,), shape, dtype=torch.float64, device=self.workers.device)
+
+        def further(places: torch.Tensor, attempt: int) -> torch.Tensor:
+            return self.source.words_at(seats, 2 * each, places, _sequence(f"{name}-{attempt}"))
+
+        logarithms = log_gammas(shapes, self._words(name, 3 * each).view(len(seats), each, 3), further)
+        return logarithms.exp_().view(*self.workers.shape, each)
+
+    def once(self, name: str, draw: Callable[[], torch.Tensor]) -> torch.Tensor:
+        """Return what several impairments look at, drawn when the first of them does."""
+        if name not in self._kept:
+            self._kept[name] = draw()
+        return self._kept[name]
+
     def by_block(self, values: torch.Tensor) -> torch.Tensor:
         """Return values of each block as values of each of its pieces; slots x scheduled x pieces."""
         return values[..., None].expand(-1, -1, -1, self.frame.per_block).flatten(2)[:, :, : self.frame.pieces]
@@ -81,10 +99,16 @@ class SeatDraws:
 
     def _words(self, name: str, each: int) -> torch.Tensor:
         """Return so many words of each seat, from a sequence that counts through slots and their seats."""
+        return self.source.words(self._seats, each, _sequence(name)).reshape(*self.workers.shape, each)
+
+    @property
+    def _seats(self) -> range:
         first = self.slots.start * self.in_slot + self.first_seat
-        seats = range(first, first + len(self.slots) * self.scheduled)
-        words = self.source.words(seats, each, crc32(name.encode()) % _SEQUENCES)
-        return words.reshape(len(self.slots), self.scheduled, each)
+        return range(first, first + len(self.slots) * self.scheduled)
+
+
+def _sequence(name: str) -> int:
+    return crc32(name.encode()) % _SEQUENCES
 
 
 class Impairment:

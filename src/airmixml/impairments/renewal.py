@@ -15,8 +15,9 @@ aligned for one, gains nothing. As an adversary it has all of them in every inte
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import Final, NamedTuple, Self
 
+import numpy as np
 import torch
 
 from airmixml.errors import ScenarioError
@@ -25,6 +26,8 @@ from airmixml.impairments.fading_floor import renews, weakest_fading
 from airmixml.impairments.gains import Impairment, SeatDraws
 from airmixml.scenario import Scenario
 from airmixml.units import db_to_ratio
+
+_NAME: Final = "renewed-fading"
 
 
 class Renewed(NamedTuple):
@@ -35,29 +38,41 @@ class Renewed(NamedTuple):
     antenna_gain: torch.Tensor  # sum_a |h_a|^2 / |h|^2 in the worst interval that is sent in
 
 
-def draw_renewed(scenario: Scenario, draws: SeatDraws, antenna: int = 0) -> torch.Tensor:
-    """Draw the fading of every coherence time to one antenna, E|f|^2 = 1; slots x scheduled x intervals."""
+def draw_renewed(scenario: Scenario, draws: SeatDraws) -> torch.Tensor:
+    """Draw the fading of every coherence time, E|f|^2 = 1; slots x scheduled x intervals."""
     count = (draws.frame.block_count - 1) // scenario.air.blocks_per_fading + 1
     if count > MOST_FADINGS:
         raise ScenarioError(
             f'air.fading_renewal = "coherence": a slot lasts {count:,} coherence times, and {MOST_FADINGS:,} are '
             "allowed for; send fewer features, or move more slowly"
         )
-    name = "renewed-fading" if antenna == 0 else f"renewed-fading-{antenna}"
-    scattered = draws.complex_normals(name, count)
-    if scenario.radio.fading == "rayleigh":
-        return scattered.abs()
-    direct = scenario.radio.rician_k
-    return (scattered.mul_(math.sqrt(1.0 / (1.0 + direct))) + math.sqrt(direct / (1.0 + direct))).abs()
+    scattered, direct = _amplitudes(scenario)
+    return draws.once(_NAME, lambda: abs(draws.complex_normals(_NAME, count) * scattered + direct))
+
+
+def draw_other_antennas(scenario: Scenario, draws: SeatDraws, intervals: int) -> torch.Tensor:
+    """Draw sum_a |f_a|^2 over the m antennas that are not chosen; slots x scheduled x intervals.
+
+    Of their 2 m real parts one lies along the direct path, sqrt(m) times that of an antenna; the squares of the others
+    have a gamma law.
+    """
+    others, (scattered, direct) = scenario.air.antennas - 1, _amplitudes(scenario)
+    along = math.sqrt(others) * direct + scattered * math.sqrt(0.5) * draws.normals(f"{_NAME}-along", intervals)
+    return along.double().square() + scattered**2 * draws.gammas(f"{_NAME}-others", others - 0.5, intervals)
+
+
+def _amplitudes(scenario: Scenario) -> tuple[float, float]:
+    """Return those of scattered paths and of a direct one."""
+    direct = scenario.radio.rician_k if scenario.radio.fading == "rician" else 0.0
+    return math.sqrt(1.0 / (1.0 + direct)), math.sqrt(direct / (1.0 + direct))
 
 
 def magnitudes(scenario: Scenario, draws: SeatDraws) -> torch.Tensor:
     """Return abs(h) that workers invert; slots x scheduled x blocks, or x 1 where it is the same for all."""
     if not renews(scenario):
         return draws.magnitude[:, :, None]
-    blocks = [block // scenario.air.blocks_per_fading for block in range(draws.frame.block_count)]
-    fading = draw_renewed(scenario, draws)[:, :, torch.tensor(blocks, device=draws.workers.device)]
-    return fading * draws.path_gain[:, :, None]
+    blocks = torch.arange(draws.frame.block_count, device=draws.workers.device) // scenario.air.blocks_per_fading
+    return (draw_renewed(scenario, draws) * draws.path_gain[:, :, None])[:, :, blocks]
 
 
 def renew(scenario: Scenario, draws: SeatDraws) -> Renewed | None:
@@ -70,20 +85,19 @@ def renew(scenario: Scenario, draws: SeatDraws) -> Renewed | None:
     fading = draw_renewed(scenario, draws)
     heard, floor = _heard(scenario, fading), weakest_fading(scenario)
     frame = draws.frame
-    symbols = torch.zeros(fading.shape[2], dtype=torch.float64, device=fading.device)
-    for length, block in zip(frame.lengths, frame.blocks, strict=True):
-        symbols[block // scenario.air.blocks_per_fading] += length
+    intervals = np.array(frame.blocks) // scenario.air.blocks_per_fading
+    symbols = torch.from_numpy(np.bincount(intervals, frame.lengths)).to(fading.device)
     power = fading.square()
     mean = (torch.where(heard, 1.0 / power, 0.0) * symbols).sum(dim=2) / symbols.sum()
     silent = 1e-3 * math.sqrt(floor or 1.0)
     weakest = torch.where(heard, fading, math.inf).amin(dim=2)
-    together = power.clone()
-    for antenna in range(1, scenario.air.antennas):
-        together += draw_renewed(scenario, draws, antenna).square()
+    others: torch.Tensor | float = 0.0
+    if scenario.air.antennas > 1:
+        others = draw_other_antennas(scenario, draws, fading.shape[2])
     return Renewed(
         inverted=torch.where(mean > 0.0, mean.rsqrt(), silent),
         weakest=torch.where(weakest.isinf(), silent, weakest),
-        antenna_gain=torch.where(heard, together / power, 1.0).amax(dim=2),
+        antenna_gain=torch.where(heard, (power + others) / power, 1.0).amax(dim=2),
     )
 
 
