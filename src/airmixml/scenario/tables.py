@@ -21,17 +21,10 @@ from airmixml.registries import (
 )
 from airmixml.scenario.air import Air
 from airmixml.scenario.link import Link
-from airmixml.scenario.rules import AUTO, Choice, Items, Label, Mapped, Named, Real, Text, Whole, check_fields, key
+from airmixml.scenario.rules import AUTO, Choice, Items, Label, Mapped, Named, Real, Table, Text, Whole, key
 
 OWN_FILES = (".csv", ".tsv", ".npz")
 """How the path of a user's own file ends."""
-
-
-class Table:
-    """A table of keys, which are checked when it is made; it is called as its class."""
-
-    def __post_init__(self) -> None:
-        check_fields(self, f"{type(self).__name__.lower()}.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +102,7 @@ class Workers(Table):
     )
     sends: str = key(
         "samples",
-        Choice(PAYLOADS),
+        Named(PAYLOADS),
         "the encoded input and its label; their products: second moments and moments with the label; or gradients of a "
         "model that the server broadcasts before each slot",
     )
@@ -206,7 +199,7 @@ class Radio(Table):
     )
     link: str = key(
         "analog",
-        Choice(LINKS),
+        Named(LINKS),
         "how vectors get to the server: all workers at once, so that signals add up on the air; or packets of integers",
     )
     path_loss_exponent: float = key(2.0, Real(low=0, high=10), "n")
@@ -243,7 +236,7 @@ class Mixing(Table):
     assignment: str = key("random", Choice(("random", "max-min")), "which scheduled worker gets which ratio")
     power: str = key(
         "dp",
-        Choice(POWER_POLICIES),
+        Named(POWER_POLICIES),
         "power scale beta: the power limit, the privacy target, or power_scale_watts",
     )
     power_scale_watts: float = key(
@@ -271,13 +264,13 @@ class Privacy(Table):
     delta: float = key(0.01, Real(low=0, high=1, open_high=True), "target delta (0: a tenth of 1 / N)")
     adversary: str = key(
         "release",
-        Choice(ADVERSARIES),
+        Named(ADVERSARIES),
         "an adversary with the mixtures but no schedule, the server itself, a receiver near the workers, or somebody "
         "who hears every worker separately and without noise",
     )
     accountant: str = key(
         "paper-loose",
-        Choice(ACCOUNTANTS),
+        Named(ACCOUNTANTS),
         "the bound: Corollary 1 / Proposition 2, Proposition 1, two of other accountants, or exact for the server",
     )
     adjacency: str = key(
@@ -293,7 +286,7 @@ class Privacy(Table):
     colluders: int = key(0, Whole(low=0, high=10**9), "workers that tell the adversary their samples and slots")
     noise: str = key(
         "receiver",
-        Choice(NOISES),
+        Named(NOISES),
         "what hides a worker: the receiver's noise, the workers' own, or that and masks that cancel in the sum",
     )
     arithmetic: str = key(
@@ -354,7 +347,7 @@ class Learner(Table):
 
     model: str = key(
         "mlp",
-        Choice(LEARNERS, also=(AUTO,)),
+        Named(LEARNERS, also=(AUTO,)),
         "mlp: dense layers; cnn: convolutions, then dense layers; ridge, lda: linear, solved from streamed moments; "
         "auto: lda for classes, else ridge",
     )
@@ -403,7 +396,7 @@ class Learner(Table):
     )
     descent: str = key(
         "preconditioned",
-        Choice(DESCENTS),
+        Named(DESCENTS),
         "rounds: how the server steps; by the inverse of the moments, or by Adam without them",
     )
     epochs: int = key(500, Whole(low=1, high=10**7), "passes over all mixtures")
