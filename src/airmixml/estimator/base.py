@@ -49,6 +49,12 @@ class ReceivedMixtures(NamedTuple):
     inputs: NDArray[np.float32]  #: slots x features
     labels: NDArray[np.float32]  #: slots x classes, targets or labels
 
+    def as_dataset(self) -> Any:
+        """Return them as a ``torch.utils.data.TensorDataset``, for a training loop of your own."""
+        import torch
+
+        return torch.utils.data.TensorDataset(torch.from_numpy(self.inputs), torch.from_numpy(self.labels))
+
 
 @dataclass(kw_only=True, eq=False, repr=False)  # which sets every parameter as it is given
 class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
