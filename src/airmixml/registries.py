@@ -22,6 +22,7 @@ __all__ = [
     "DATASETS",
     "DESCENTS",
     "ENCODERS",
+    "FADINGS",
     "IMPAIRMENTS",
     "LEARNERS",
     "LINKS",
@@ -432,9 +433,23 @@ LINKS: Final = Registry(
 )
 """How vectors get to the server."""
 
+FADINGS: Final = Registry(
+    "fading",
+    "airmixml.fadings",
+    "radio.fading",
+    needs=("about", "quantile", "rician_k", "draw", "share_below"),
+    places={
+        "none": "airmixml.impairments.fading:NONE",
+        "rayleigh": "airmixml.impairments.fading:RAYLEIGH",
+        "rician": "airmixml.impairments.fading:RICIAN",
+    },
+    objects=True,
+)
+"""How channels differ from their mean."""
+
 REGISTRIES: Final = (
     *(ENCODERS, DATASETS, ACCOUNTANTS, ADVERSARIES, LEARNERS, DESCENTS, ATTACKS, METHODS),
-    *(IMPAIRMENTS, PAYLOADS, NOISES, POWER_POLICIES, LINKS),
+    *(IMPAIRMENTS, PAYLOADS, NOISES, POWER_POLICIES, LINKS, FADINGS),
 )
 """All of them."""
 

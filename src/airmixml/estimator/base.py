@@ -92,7 +92,7 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
     slots: int | None = None
     assignment: str | None = None
     power: Any = None
-    fading: str | None = None
+    fading: Any = None
     rician_k: float | None = None
     path_loss_exponent: float | None = None
     noise_dbm: float | None = None

@@ -73,7 +73,7 @@ class AirMixClassifier(ClassifierMixin, AirMixEstimator):  # type: ignore[misc]
         assignment: "random" or "max-min".
         power: what sets it: "dp" (the privacy target), "max" or an object (``airmixml.radio.power.PowerPolicy``);
             None takes the first, or the second without ``epsilon``.
-        fading: "none", "rayleigh" or "rician" with ``rician_k``.
+        fading: "none", "rayleigh", "rician" with ``rician_k``, or an object (``airmixml.impairments.fading.Fading``).
         rician_k: Rician factor K.
         path_loss_exponent: n.
         noise_dbm: receiver noise power.

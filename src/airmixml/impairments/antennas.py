@@ -39,7 +39,7 @@ def antenna_gain_bound(scenario: Scenario, seats: int) -> float:
         return math.inf
     fadings = MOST_FADINGS if renews(scenario) else 1
     each = _SHARE_OF_FAILURE * gain_failure_of(scenario) / (scenario.slots_on_air * seats * fadings)
-    if renews(scenario) and radio.fading == "rayleigh":  # where no antenna is chosen by its channels
+    if renews(scenario) and radio.direct_path == 0.0:  # where no antenna is chosen by its channels
         return largest_fading_ratio(air.antennas, floor, each)
     return largest_fading_sum(radio, air.antennas, each) / floor
 
@@ -70,6 +70,6 @@ def largest_fading_sum(radio: Radio, antennas: int, failure: float) -> float:
     Of Rayleigh fading it has a gamma law. Rician fading adds a direct path of norm sqrt(M K / (K + 1)) to a vector of
     such a sum over K + 1; norms add up at most.
     """
-    scattered = 1.0 if radio.fading == "rayleigh" else 1.0 / (1.0 + radio.rician_k)
+    scattered = 1.0 / (1.0 + radio.direct_path)
     direct = math.sqrt(antennas * (1.0 - scattered))
     return float(direct + math.sqrt(scattered * gammainccinv(antennas, failure))) ** 2

@@ -38,7 +38,8 @@ def largest_power_gain(scenario: Scenario, seats: int, symbols: int = 0) -> floa
     errors = tuple(law for law in laws if law is not None)
     drawn = (error.drawn for error in errors if isinstance(error, GaussianError))
     places = max((_places(scenario, frame, often) for often in drawn), default=1)
-    joint = joint_bound(errors, _direct(scenario), weakest_fading(scenario), places, seats / each)
+    direct = _direct(scenario) if any(getattr(error, "over_fading", False) for error in errors) else 0.0
+    joint = joint_bound(errors, direct, weakest_fading(scenario), places, seats / each)
     return alone * joint**2 * (1.0 + _ROUNDING)
 
 
@@ -61,7 +62,7 @@ def _direct(scenario: Scenario) -> float:
     echoes = echoes_of(scenario)
     if echoes is not None:
         return echoes.direct**2 / max(1.0 - echoes.direct**2, 1e-12)
-    return scenario.radio.rician_k if scenario.radio.fading == "rician" else 0.0
+    return scenario.radio.direct_path if fades(scenario) else 0.0
 
 
 def _places(scenario: Scenario, frame: Frame | None, drawn: str) -> int:

@@ -44,10 +44,9 @@ def draw_renewed(scenario: Scenario, draws: SeatDraws, antenna: int = 0) -> torc
             "allowed for; send fewer features, or move more slowly"
         )
     name = "renewed-fading" if antenna == 0 else f"renewed-fading-{antenna}"
-    scattered = draws.complex_normals(name, count)
-    if scenario.radio.fading == "rayleigh":
+    scattered, direct = draws.complex_normals(name, count), scenario.radio.direct_path
+    if not direct:
         return scattered.abs()
-    direct = scenario.radio.rician_k
     return (scattered.mul_(math.sqrt(1.0 / (1.0 + direct))) + math.sqrt(direct / (1.0 + direct))).abs()
 
 

@@ -13,6 +13,7 @@ from airmixml.registries import (
     ADVERSARIES,
     DESCENTS,
     ENCODERS,
+    FADINGS,
     LEARNERS,
     LINKS,
     NOISES,
@@ -22,6 +23,7 @@ from airmixml.registries import (
 from airmixml.scenario.air import Air
 from airmixml.scenario.link import Link
 from airmixml.scenario.rules import AUTO, Choice, Items, Label, Mapped, Named, Real, Table, Text, Whole, key
+from airmixml.wording import shown
 
 OWN_FILES = (".csv", ".tsv", ".npz")
 """How the path of a user's own file ends."""
@@ -204,7 +206,7 @@ class Radio(Table):
     )
     path_loss_exponent: float = key(2.0, Real(low=0, high=10), "n")
     unit_path_loss_db: float = key(-32.0, Real(low=-300, high=100), "beta_U, channel power gain at one metre")
-    fading: str = key("none", Choice(("none", "rayleigh", "rician")), "small-scale fading, new in each slot")
+    fading: str = key("none", Named(FADINGS), "small-scale fading, new in each slot")
     rician_k: float = key(
         10.0, Real(low=0, off=math.inf), "K, power of the direct path over that of the scattered ones"
     )
@@ -213,6 +215,22 @@ class Radio(Table):
     max_participations: int = key(
         0, Whole(low=0, high=10**12), "maximum number of slots in which one worker may send (0: no limit)"
     )
+
+    @property
+    def fading_kind(self) -> Any:
+        """What ``fading`` names."""
+        return FADINGS.load(self.fading)
+
+    @property
+    def direct_path(self) -> float:
+        """K of the fading: 0 where all is scattered, infinite without fading; refused where its law has none."""
+        found: float | None = self.fading_kind.rician_k(self)
+        if found is None:
+            raise ScenarioError(
+                f"radio.fading = {shown(self.fading)}: has no Rician K, from which bounds on errors that are relative "
+                'to a channel follow; use "rayleigh" or "rician", or an air without such errors'
+            )
+        return found
 
     @property
     def link_kind(self) -> Any:
