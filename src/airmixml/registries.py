@@ -27,7 +27,17 @@ __all__ = [
     "LEARNERS",
     "LINKS",
 ]
-__all__ += ["METHODS", "NOISES", "NOT_HERE", "PAYLOADS", "POWER_POLICIES", "REGISTRIES", "Registry", "add_given"]
+__all__ += [
+    "METHODS",
+    "NOISES",
+    "NOT_HERE",
+    "PAYLOADS",
+    "POWER_POLICIES",
+    "RATIOS",
+    "REGISTRIES",
+    "Registry",
+    "add_given",
+]
 
 _GIVEN: Final = "object"  # the word before the name of an object that was given in Python
 NOT_HERE: Final = (
@@ -447,9 +457,23 @@ FADINGS: Final = Registry(
 )
 """How channels differ from their mean."""
 
+RATIOS: Final = Registry(
+    "mixing policy",
+    "airmixml.ratios",
+    "mixing.policy",
+    needs=("about", "exchangeable", "shares", "draw"),
+    places={
+        "dirmix": "airmixml.radio.ratios:DIRMIX",
+        "nonmix": "airmixml.radio.ratios:NONMIX",
+        "equalmix": "airmixml.radio.ratios:EQUALMIX",
+    },
+    objects=True,
+)
+"""How the mixing ratios are drawn."""
+
 REGISTRIES: Final = (
     *(ENCODERS, DATASETS, ACCOUNTANTS, ADVERSARIES, LEARNERS, DESCENTS, ATTACKS, METHODS),
-    *(IMPAIRMENTS, PAYLOADS, NOISES, POWER_POLICIES, LINKS, FADINGS),
+    *(IMPAIRMENTS, PAYLOADS, NOISES, POWER_POLICIES, LINKS, FADINGS, RATIOS),
 )
 """All of them."""
 

@@ -86,7 +86,7 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
     max_rows: int | None = None
     max_participations: int | None = None
     alpha: float | None = None
-    policy: str | None = None
+    policy: Any = None
     scheduled: int | None = None
     schedule: str | None = None
     slots: int | None = None

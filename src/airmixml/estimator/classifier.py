@@ -66,7 +66,7 @@ class AirMixClassifier(ClassifierMixin, AirMixEstimator):  # type: ignore[misc]
         max_rows: most rows of a worker that enter (0: all).
         max_participations: most slots that one worker may send in (0: any number).
         alpha: dispersion of the mixing ratios; small: one worker dominates, large: equal shares.
-        policy: "dirmix", "nonmix" or "equalmix".
+        policy: "dirmix", "nonmix", "equalmix" or an object (``airmixml.radio.ratios.Ratios``).
         scheduled: workers per slot (at most all; 0: all).
         schedule: "fixed", or "poisson": each worker by its own coin.
         slots: number of mixtures.

@@ -19,6 +19,7 @@ from airmixml.registries import (
     NOISES,
     PAYLOADS,
     POWER_POLICIES,
+    RATIOS,
 )
 from airmixml.scenario.air import Air
 from airmixml.scenario.link import Link
@@ -242,7 +243,7 @@ class Radio(Table):
 class Mixing(Table):
     """How much of each scheduled worker goes into a mixture, and with how much power."""
 
-    policy: str = key("dirmix", Choice(("dirmix", "nonmix", "equalmix")), "how the mixing ratios are drawn")
+    policy: str = key("dirmix", Named(RATIOS), "how the mixing ratios are drawn")
     alpha: float = key(
         1e5,
         Real(low=1e-12, high=1e15),
@@ -267,6 +268,11 @@ class Mixing(Table):
             raise ScenarioError(
                 f"mixing.prior sums to {sum(self.prior):g}: must sum to 1; divide each share by that sum"
             )
+
+    @property
+    def ratios_kind(self) -> Any:
+        """What ``policy`` names."""
+        return RATIOS.load(self.policy)
 
     @property
     def power_policy(self) -> Any:
