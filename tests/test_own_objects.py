@@ -14,11 +14,12 @@ from sklearn.datasets import load_iris
 
 import airmixml
 from airmixml import AirMixClassifier, Scenario, ScenarioError, load_model, simulate
-from airmixml.errors import PluginError
+from airmixml.errors import PluginError, RunFolderError
 from airmixml.planning.account import account_scenario
 from airmixml.privacy import Server
 from airmixml.radio.power import PowerPolicy
 from airmixml.registries import ACCOUNTANTS, POWER_POLICIES
+from airmixml.reports import write_report
 from airmixml.scenario import Air, Learner, Mixing, Privacy, Radio, Workers
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "plugin"
@@ -72,6 +73,11 @@ def test_a_power_policy_is_given_to_a_simulation_and_a_run(tmp_path: Path) -> No
     assert f'power = "{scenario.mixing.power}"' in (tmp_path / "run" / "scenario.toml").read_text()
     assert load_model(tmp_path / "run").predict([[5.0, 3.0, 2.0, 1.0]]).shape == (1,)
     POWER_POLICIES.loaded.pop(scenario.mixing.power)  # as in another process
+    with pytest.raises(
+        RunFolderError, match=r"scenario\.toml: mixing\.power = 'object:Quieter-.*give it again"
+    ) as told:
+        write_report(tmp_path / "run")
+    assert "delete" not in str(told.value)
     for others in ((), (Quieter(0.25),)):
         with pytest.raises(ScenarioError, match=r"^mixing\.power = 'object:Quieter-.*give it again.*objects="):
             load_model(tmp_path / "run", objects=others)

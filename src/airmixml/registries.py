@@ -11,7 +11,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final
 
-from airmixml.errors import PluginError
+from airmixml.errors import PluginError, UnknownObjectError
 from airmixml.fingerprints import fingerprint
 from airmixml.wording import did_you_mean, reason, shown
 
@@ -26,8 +26,6 @@ __all__ = [
     "IMPAIRMENTS",
     "LEARNERS",
     "LINKS",
-]
-__all__ += [
     "METHODS",
     "NOISES",
     "NOT_HERE",
@@ -153,7 +151,7 @@ class Registry:
         if name not in self.loaded:
             if name not in self:
                 if name.startswith(f"{_GIVEN}:"):
-                    raise PluginError(f"{self.key} = {shown(name)}: {NOT_HERE}")
+                    raise UnknownObjectError(f"{self.key} = {shown(name)}: {NOT_HERE}")
                 raise PluginError(
                     f"{self.key} = {shown(name)}: must be one of {', '.join((*self.names, *self.forms))}"
                     f"{did_you_mean(name, self.names)}"

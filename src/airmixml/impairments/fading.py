@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from airmixml.scenario import Radio
 
 _HALVINGS: Final = 60
-_TRIED: Final = (np.arange(1000) + 0.5) / 1000.0
+_TRIED: Final[Doubles] = np.asarray((np.arange(1000) + 0.5) / 1000.0, dtype=np.float64)
 
 
 class Fading:
@@ -45,7 +45,8 @@ class Fading:
         from airmixml.randomness.distributions import uniforms
 
         chances = uniforms(source.words(slots, scheduled, antenna))
-        powers = _checked(self, self.quantile(np.asarray(chances.cpu(), dtype=np.float64)), chances.shape)
+        given: Doubles = chances.cpu().numpy().astype(np.float64, copy=False)
+        powers = _checked(self, self.quantile(given), given.shape)
         return torch.from_numpy(np.sqrt(powers)).to(chances.device)
 
     def share_below(self, radio: Radio, power: float) -> float:

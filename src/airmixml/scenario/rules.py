@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
-from airmixml.errors import ScenarioError
+from airmixml.errors import ScenarioError, UnknownObjectError
 from airmixml.registries import NOT_HERE, REGISTRIES, Registry
 from airmixml.wording import did_you_mean, shown
 
@@ -128,7 +128,7 @@ class Named(Choice):
         if value in self.options or value in self.also:
             return value
         if value.startswith("object:"):
-            raise ScenarioError(f"{name} = {shown(value)}: {NOT_HERE}")
+            raise UnknownObjectError(f"{name} = {shown(value)}: {NOT_HERE}")
         words = [word for word in self.options.files if value.partition(":")[0] == word]
         if words:
             raise ScenarioError(f"{name} = {shown(value)}: names no file; write {words[0]}:FILE with the path of one")
