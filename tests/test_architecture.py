@@ -23,6 +23,7 @@ FOUNDATION = (
     "lazy",
     "streams",
     "devices",
+    "fingerprints",
     "registries",
     "notebook",
     "threads",

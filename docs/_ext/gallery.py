@@ -37,6 +37,10 @@ class ByStory:
         "scikit_learn_pipeline",
         "an_imperfect_air",
         "planning",
+        "own_power_policy",
+        "own_channel",
+        "own_impairment",
+        "own_loop",
     )
 
     def __init__(self, src_dir: str) -> None:

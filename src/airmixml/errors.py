@@ -10,7 +10,7 @@ from typing import Final, Self
 
 __all__ = ["AirMixError", "AirMixWarning", "BoundsWarning", "DataError", "LedgerError", "LeftoverWarning"]
 __all__ += ["NameWarning", "PluginError", "PrivacyError", "ProtocolError", "RunFolderError", "ScenarioError"]
-__all__ += ["private"]
+__all__ += ["UnknownObjectError", "private"]
 
 # Around what is private, and before what stands instead: characters that no message has otherwise.
 _BEGIN, _INSTEAD, _END = "\ue000", "\ue001", "\ue002"
@@ -68,6 +68,10 @@ class LedgerError(AirMixError):
 
 class PluginError(AirMixError):
     """There is no encoder, learner, accountant, ... of that name, or the package that brings it is broken."""
+
+
+class UnknownObjectError(ScenarioError, PluginError):
+    """A name stands for an object that was given in Python, and this process does not have it."""
 
 
 class AirMixWarning(UserWarning):

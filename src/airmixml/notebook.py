@@ -34,8 +34,3 @@ def html_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]
 def html_lines(lines: Iterable[str]) -> str:
     """Return lines of text one below the other; every text is escaped."""
     return "".join(f"<p>{escape(line)}</p>" for line in lines)
-
-
-def html_text(text: str) -> str:
-    """Return text as it is, such as a scenario file."""
-    return f'<pre style="background:transparent;color:inherit">{escape(text)}</pre>'

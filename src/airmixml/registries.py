@@ -4,8 +4,6 @@ To add one, write its file and name it here. Another package needs no change her
 group of the kind. Names are known without importing anything; a thing is imported when it is first asked for.
 """
 
-import hashlib
-import pickle
 from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
@@ -13,7 +11,8 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final
 
-from airmixml.errors import PluginError
+from airmixml.errors import PluginError, UnknownObjectError
+from airmixml.fingerprints import fingerprint
 from airmixml.wording import did_you_mean, reason, shown
 
 __all__ = [
@@ -23,13 +22,27 @@ __all__ = [
     "DATASETS",
     "DESCENTS",
     "ENCODERS",
+    "FADINGS",
     "IMPAIRMENTS",
     "LEARNERS",
     "LINKS",
+    "METHODS",
+    "NOISES",
+    "NOT_HERE",
+    "PAYLOADS",
+    "POWER_POLICIES",
+    "RATIOS",
+    "REGISTRIES",
+    "Registry",
+    "add_given",
 ]
-__all__ += ["METHODS", "NOISES", "PAYLOADS", "POWER_POLICIES", "REGISTRIES", "Registry"]
 
 _GIVEN: Final = "object"  # the word before the name of an object that was given in Python
+NOT_HERE: Final = (
+    "is an object that was given in Python, and is not known here; give it again, with the same code and content "
+    "(load_model takes it as encoder= or in objects=), or put its class into a module that other processes can import"
+)
+"""What is said of such a name in a process that does not have the object."""
 
 
 @dataclass(eq=False)
@@ -43,6 +56,7 @@ class Registry:
     needs: tuple[str, ...]  # attributes that every one of them must have
     places: Mapping[str, str]  # where each of ours lives, as module:attribute, by name
     objects: bool = False  # whether they are objects; another package's class then stands for an object of it
+    made_by: str = ""  # the method by which the package makes an object for each scenario
     files: Mapping[str, str] = field(default_factory=dict)  # what makes one of a file, by the word before the path
     wraps: Mapping[str, str] = field(default_factory=dict)  # what makes one of another library's object, by its class
     loaded: dict[str, Any] = field(default_factory=dict, init=False)  # those that were asked for already, by name
@@ -73,27 +87,48 @@ class Registry:
         word, _, path = name.partition(":")
         return path if word in self.files and path else None
 
-    def add(self, thing: Any) -> str:
-        """Take an object that is given in Python, and return the name by which it goes in this process.
+    def add(self, thing: Any, key: str = "") -> str:
+        """Take an object that is given in Python for a key, and return the name by which it goes in this process.
 
-        The name holds a digest of its pickle: a copy of it, here or in another process, has the same name.
+        The name holds a digest of its content and code: a copy of it, here or in another process, has the same name.
         """
-        thing = thing() if isinstance(thing, type) else thing
+        named = f"{key or self.key} = {shown(thing)}"
+        if self.objects and isinstance(thing, type):
+            try:
+                thing = thing()
+            except Exception as problem:  # whatever somebody else's class does
+                raise PluginError(f"{named}: makes no object ({reason(problem)}); give an object of it") from problem
         if place := self._wrapper(thing):
             module, _, attribute = place.partition(":")
             thing = getattr(import_module(module), attribute)(thing)
-        self._check(thing, f"{self.key} = {shown(thing)}")
-        try:
-            mark = hashlib.sha256(pickle.dumps(thing)).hexdigest()[:12]
-        except Exception:  # whatever somebody else's object does; it can then be used in this process alone
-            mark = f"{id(thing):x}"
-        name = f"{_GIVEN}:{type(thing).__name__}-{mark}"
+        self._check(thing, named)
+        if (taken := getattr(thing, "name", None)) in self.places:  # results would show it as ours
+            raise PluginError(f"{named}: its name {shown(taken)} is that of a built-in {self.kind}; give it another")
+        name = f"{_GIVEN}:{(thing if isinstance(thing, type) else type(thing)).__name__}-{fingerprint(thing)}"
         self.loaded[name] = thing
         return name
 
+    def given(self, name: object) -> Any:
+        """Return the object that was given in Python and goes by that name; None if there is none."""
+        return self.loaded.get(name) if isinstance(name, str) and name.startswith(f"{_GIVEN}:") else None
+
+    def fits(self, thing: object) -> bool:
+        """Return whether something has all that one of them must have."""
+        return all(hasattr(thing, attribute) for attribute in self.needs) or bool(self._wrapper(thing))
+
+    def names_with(self, name: str) -> tuple[str, ...]:
+        """Return all names, and that of an object that was given in Python if it is not among them."""
+        return tuple(dict.fromkeys((*self.names, name)))
+
+    def make(self, name: str, *arguments: Any) -> Any:
+        """Return what the thing of that name makes: an object of a class; an object that was given is it already."""
+        thing = self.load(name)
+        return thing(*arguments) if isinstance(thing, type) else thing
+
     def accepts(self, thing: object) -> bool:
         """Return whether something seems to be meant as one of them: an object with some of what each has."""
-        return any(hasattr(thing, attribute) for attribute in self.needs) or bool(self._wrapper(thing))
+        own = (thing if isinstance(thing, type) else type(thing)).__module__ != "builtins"  # numbers have "real"
+        return own and (any(hasattr(thing, attribute) for attribute in self.needs) or bool(self._wrapper(thing)))
 
     def _wrapper(self, thing: object) -> str:
         """Return what makes one of them of an object of another library; empty: nothing does, or need."""
@@ -103,8 +138,7 @@ class Registry:
     def __contains__(self, name: object) -> bool:
         if name in self.places or name in self.plugins:
             return True
-        given = isinstance(name, str) and name.startswith(f"{_GIVEN}:") and name in self.loaded
-        return given or (isinstance(name, str) and self.file_of(name) is not None)
+        return self.given(name) is not None or (isinstance(name, str) and self.file_of(name) is not None)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names)
@@ -116,6 +150,8 @@ class Registry:
         """Return the thing of that name, or raise an error that names the nearest one."""
         if name not in self.loaded:
             if name not in self:
+                if name.startswith(f"{_GIVEN}:"):
+                    raise UnknownObjectError(f"{self.key} = {shown(name)}: {NOT_HERE}")
                 raise PluginError(
                     f"{self.key} = {shown(name)}: must be one of {', '.join((*self.names, *self.forms))}"
                     f"{did_you_mean(name, self.names)}"
@@ -153,6 +189,14 @@ class Registry:
         if missing:
             needed = f"must have {', '.join(self.needs)}; see docs/extending.md"
             raise PluginError(f"{named}: has no {missing}: {needed}")
+        if not self.made_by or isinstance(thing, type):
+            return
+        maker = getattr(thing, self.made_by, None)  # an object's own, or one that its class makes others by
+        if maker is None or isinstance(getattr(maker, "__self__", None), type):
+            raise PluginError(
+                f"{named}: the package makes an object of its class for each scenario; give the class "
+                f"{type(thing).__name__}{'' if maker is None else f', or an object whose {self.made_by} returns it'}"
+            )
 
 
 def _package(point: EntryPoint) -> str:
@@ -229,6 +273,7 @@ ADVERSARIES: Final = Registry(
     "airmixml.adversaries",
     "privacy.adversary",
     needs=("about", "of", "mechanism", "views", "noise_watts", "knows_schedule", "own_receiver"),
+    made_by="of",
     places={
         "release": "airmixml.privacy.adversaries:Release",
         "server": "airmixml.privacy.adversaries:Server",
@@ -311,6 +356,7 @@ IMPAIRMENTS: Final = Registry(
     "airmixml.impairments",
     "air.also",
     needs=("about", "of", "gains", "largest_power_gain", "follows_worker"),
+    made_by="of",
     places={
         "phase-error": "airmixml.impairments.phases:PhaseError",
         "frequency-offset": "airmixml.impairments.phases:FrequencyOffset",
@@ -332,6 +378,7 @@ PAYLOADS: Final = Registry(
     "airmixml.payloads",
     "workers.sends",
     needs=("about", "moments", "tabled", "layout", "largest_squared_norm", "largest_squared_distance", "vectors"),
+    made_by="__call__",
     places={
         "samples": "airmixml.workers.payloads:Samples",
         "moments": "airmixml.workers.moments:Moments",
@@ -345,6 +392,7 @@ DESCENTS: Final = Registry(
     "airmixml.descents",
     "learner.descent",
     needs=("about", "needs_moments", "broadcast", "receive"),
+    made_by="__call__",
     places={
         "preconditioned": "airmixml.edge.descents:Preconditioned",
         "adam": "airmixml.edge.descents:AdamDescent",
@@ -393,8 +441,48 @@ LINKS: Final = Registry(
 )
 """How vectors get to the server."""
 
+FADINGS: Final = Registry(
+    "fading",
+    "airmixml.fadings",
+    "radio.fading",
+    needs=("about", "quantile", "rician_k", "draw", "share_below"),
+    places={
+        "none": "airmixml.impairments.fading:NONE",
+        "rayleigh": "airmixml.impairments.fading:RAYLEIGH",
+        "rician": "airmixml.impairments.fading:RICIAN",
+    },
+    objects=True,
+)
+"""How channels differ from their mean."""
+
+RATIOS: Final = Registry(
+    "mixing policy",
+    "airmixml.ratios",
+    "mixing.policy",
+    needs=("about", "exchangeable", "shares", "draw"),
+    places={
+        "dirmix": "airmixml.radio.ratios:DIRMIX",
+        "nonmix": "airmixml.radio.ratios:NONMIX",
+        "equalmix": "airmixml.radio.ratios:EQUALMIX",
+    },
+    objects=True,
+)
+"""How the mixing ratios are drawn."""
+
 REGISTRIES: Final = (
     *(ENCODERS, DATASETS, ACCOUNTANTS, ADVERSARIES, LEARNERS, DESCENTS, ATTACKS, METHODS),
-    *(IMPAIRMENTS, PAYLOADS, NOISES, POWER_POLICIES, LINKS),
+    *(IMPAIRMENTS, PAYLOADS, NOISES, POWER_POLICIES, LINKS, FADINGS, RATIOS),
 )
 """All of them."""
+
+
+def add_given(thing: Any) -> None:
+    """Make an object that was given in Python known here, in every registry that it fits."""
+    fitting = [registry for registry in REGISTRIES if registry.fits(thing)]
+    if not fitting:
+        kinds = ", ".join(registry.kind for registry in REGISTRIES)
+        raise PluginError(
+            f"objects = {shown(thing)}: has not all that one of these must have: {kinds}; see docs/extending.md"
+        )
+    for registry in fitting:
+        registry.add(thing)

@@ -67,6 +67,21 @@ def test_a_quick_example(name: str, run: Run) -> None:
         assert epsilons == sorted(epsilons)
 
 
+def test_objects_of_ones_own(run: Run) -> None:
+    epsilons = run("own_power_policy")[0]["epsilons"]
+    assert epsilons[0] == pytest.approx(5.0, rel=1e-6)
+    assert np.all(np.diff(epsilons) < 0.0)  # less power reveals less
+    assert np.all(np.diff(run("own_channel")[0]["energies"]) < 0.0)  # channels that fade less
+    errors = run("own_impairment")[0]["errors"]
+    assert errors[0] == 0.0
+    assert np.all(np.diff(errors) > 0.0)
+
+
+@pytest.mark.long
+def test_a_loop_of_ones_own(run: Run) -> None:
+    assert run("own_loop")[0]["accuracies"][-1] > 0.8
+
+
 @pytest.mark.long
 def test_the_first_run(run: Run) -> None:
     names, _ = run("first_run")

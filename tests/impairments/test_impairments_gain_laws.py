@@ -115,7 +115,9 @@ def test_seats_exceed_a_bound_no_more_often_than_stated_and_nearly_as_often(fadi
 @pytest.mark.parametrize("also", [(), ("air.amplitude_error_db=0",), ("air.reciprocity_nmse_db=-60",)])
 def test_joining_laws_gains_over_bounding_each_alone(also: tuple[str, ...]) -> None:
     """Worst channel, worst error of each kind and worst amplitude at once, by hand; the bound is well below."""
-    scenario = LIKE_MNIST.on_air("line-of-sight").with_overrides(*FADING["rayleigh"], *REAL, *also, "air.gain_failure=1e-9")
+    scenario = LIKE_MNIST.on_air("line-of-sight").with_overrides(
+        *FADING["rayleigh"], *REAL, *also, "air.gain_failure=1e-9"
+    )
     each = math.log(60_000 * frame_of(scenario.air, 1500).pieces * 4 / 1e-9)
     air = scenario.air
     alone = (1 + math.sqrt(0.01 / 0.1 * each)) * (1 + math.sqrt(10 ** (air.reciprocity_nmse_db / 10) * each))

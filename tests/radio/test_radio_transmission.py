@@ -233,3 +233,16 @@ def test_memory_does_not_grow_with_the_slots_of_a_stream() -> None:
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     early, late = (int(peak) * (1 if sys.platform == "darwin" else 1024) for peak in done.stdout.split())
     assert late - early < 30e6
+
+
+def test_mixtures_are_a_data_set_for_a_loop_of_ones_own() -> None:
+    """A loader deals out every received pair once."""
+    mixtures = simulate(Scenario.preset("paper-iris").with_overrides("mixing.power=max", "radio.slots=300"))
+    received = mixtures.as_dataset()
+    assert isinstance(received, torch.utils.data.Dataset)
+    assert not hasattr(received, "dataset")
+    loader = torch.utils.data.DataLoader(received, batch_size=64, shuffle=True)
+    inputs, labels = (torch.cat(parts) for parts in zip(*loader, strict=True))
+    assert sorted(inputs.tolist()) == sorted(mixtures.inputs.tolist())
+    places = [mixtures.inputs.tolist().index(row) for row in inputs.tolist()]
+    assert torch.equal(labels, mixtures.labels[places])

@@ -113,7 +113,8 @@ class Auditor:
 
         def claims(adjacency: str) -> list[Claim]:
             stated, delta = whom.claimed(design), self.delta
-            return claims_of(self.scenario, stated, adversary, ACCOUNTANTS.names, adjacency=adjacency, delta=delta)
+            accountants = ACCOUNTANTS.names_with(self.scenario.privacy.accountant)
+            return claims_of(self.scenario, stated, adversary, accountants, adjacency=adjacency, delta=delta)
 
         other = "" if one_run is None or one_run.adjacency == self.adjacency else one_run.adjacency
         found = Audit(

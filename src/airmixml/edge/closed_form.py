@@ -200,7 +200,7 @@ def one_hot_moments(
 
 def solve(learner: Learner, moments: ReceivedMoments) -> tuple[torch.Tensor, torch.Tensor]:
     """Return weights (d x classes) and biases (classes) of the linear classifier, in float64."""
-    solved: tuple[torch.Tensor, torch.Tensor] = LEARNERS.load(learner.model)().solve(learner, moments)
+    solved: tuple[torch.Tensor, torch.Tensor] = LEARNERS.make(learner.model).solve(learner, moments)
     return solved
 
 

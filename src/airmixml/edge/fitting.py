@@ -95,7 +95,7 @@ def build_model(learner: Learner, input_dim: int, label_dim: int, image_shape: I
     Its parameters hold no values yet; ``initialise`` sets them.
     """
     with torch.device("meta"):  # torch's own initial values would be drawn from its global random state
-        model: nn.Sequential = LEARNERS.load(learner.model)().build(learner, input_dim, label_dim, image_shape)
+        model: nn.Sequential = LEARNERS.make(learner.model).build(learner, input_dim, label_dim, image_shape)
     _check_size(learner, model)
     # Not ``to_empty``: it imports SymPy, which takes longer than a small training.
     for module in model.modules():

@@ -20,8 +20,7 @@ from airmixml.errors import ScenarioError
 from airmixml.estimator.checks import bounds_by_name, declared_pair, holders_of, warn_of_measured
 from airmixml.estimator.joint_privacy import FitBudget, state_jointly
 from airmixml.hiding import hide_values
-from airmixml.registries import ENCODERS
-from airmixml.scenario import Learner, Mixing, Privacy, Radio, Scenario, Speed, Workers
+from airmixml.scenario import Air, Learner, Mixing, Privacy, Radio, Scenario, Speed, Workers
 from airmixml.shapes import is_series, per_input
 from airmixml.streams import Secret, Streams
 from airmixml.wording import shown
@@ -50,6 +49,12 @@ class ReceivedMixtures(NamedTuple):
     inputs: NDArray[np.float32]  #: slots x features
     labels: NDArray[np.float32]  #: slots x classes, targets or labels
 
+    def as_dataset(self) -> Any:
+        """Return them as a ``torch.utils.data.TensorDataset``, for a training loop of your own."""
+        import torch
+
+        return torch.utils.data.TensorDataset(torch.from_numpy(self.inputs), torch.from_numpy(self.labels))
+
 
 @dataclass(kw_only=True, eq=False, repr=False)  # which sets every parameter as it is given
 class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
@@ -62,8 +67,8 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
     input_bounds: tuple[ArrayLike, ArrayLike] | Mapping[str, tuple[float, float]] | None = None
     recipe: str = "private"
     delta: float | None = None
-    adversary: str | None = None
-    accountant: str | None = None
+    adversary: Any = None
+    accountant: Any = None
     adjacency: str | None = None
     sensitivity: str | None = None
     encoder: str | Encoder | None = None
@@ -73,7 +78,7 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
     norm: str | None = None
     clip_norm: float | None = None
     constant: float | None = None
-    sends: str | None = None
+    sends: Any = None
     label_code: str | None = None
     label_weight: float | None = None
     bits: int | None = None
@@ -81,17 +86,18 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
     max_rows: int | None = None
     max_participations: int | None = None
     alpha: float | None = None
-    policy: str | None = None
+    policy: Any = None
     scheduled: int | None = None
     schedule: str | None = None
     slots: int | None = None
     assignment: str | None = None
-    fading: str | None = None
+    power: Any = None
+    fading: Any = None
     rician_k: float | None = None
     path_loss_exponent: float | None = None
     noise_dbm: float | None = None
     max_power_dbm: float | None = None
-    noise: str | None = None
+    noise: Any = None
     arithmetic: str | None = None
     modulus_bits: int | None = None
     sum_range: float | None = None
@@ -100,8 +106,8 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
     mask_share: float | None = None
     most_absent: float | None = None
     colluders: int | None = None
-    air: str | None = None
-    model: str | None = None
+    air: str | Air | None = None
+    model: Any = None
     loss: str | None = None
     shrinkage: float | None = None
     rounds: int | str | None = None
@@ -210,7 +216,8 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
             raise ScenarioError(f"recipe = {shown(self.recipe)}: must be one of {', '.join(_RECIPES)}")
         private = "private-table" if self.image_shape is None else "private-images"
         preset = Scenario.preset("paper-iris" if self.recipe == "paper" else private)
-        preset = preset if self.air is None else preset.on_air(self.air)
+        if self.air is not None:
+            preset = replace(preset, air=self.air) if isinstance(self.air, Air) else preset.on_air(self.air)
         given: dict[str, Any] = {"dataset": "X", "count": samples, "train_samples": samples, "holding": "dealt"}
         given |= {"input_lower": (), "input_upper": (), "task": task, "worker_column": "worker" if several else ""}
         learner: dict[str, Any] = {}
@@ -219,7 +226,7 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
         if self.encoder is None and preset.workers.encoder == "cells" and is_series(self.image_shape):
             given["encoder"] = "windows"
         workers = self._table(preset.workers, **given)
-        power = {"power": "max"} if self.epsilon is None else {}
+        power = {"power": "max"} if self.epsilon is None and self.power is None else {}
         epsilon = {"epsilon": 1.0} if self.epsilon is None else {}
         bounded = task != OneHot.task or not sends_inputs_unchanged(workers)
         sensitivity = {"sensitivity": "encoder"} if self.sensitivity is None and bounded else {}
@@ -274,8 +281,7 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
         """Return what turns rows into what is sent, but for a mean that is estimated over the air."""
         lower, upper = self._bounds(features) if scales_inputs(workers) else (None, None)
         row_format = RowFormat(width=features, lower=lower, upper=upper, image_shape=self.image_shape)
-        given = None if self.encoder is None or isinstance(self.encoder, str) else ENCODERS.load(workers.encoder)
-        return RowEncoder(workers=workers, seed=seed, row_format=row_format, given=given)
+        return RowEncoder(workers=workers, seed=seed, row_format=row_format)
 
     def _bounds(self, features: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the declared lower and upper bound of each feature."""

@@ -24,7 +24,9 @@ class AirMixClassifier(ClassifierMixin, AirMixEstimator):  # type: ignore[misc]
     Each row is held by one worker, placed at random in a 500 m square; ``fit`` can be told which rows are one worker's.
     The channel adds up what they send and the receiver's noise hides them; the server trains on the sums alone.
 
-    Set only ``epsilon``, ``input_bounds`` and ``classes``. Every other parameter that is None is the recipe's.
+    Set only ``epsilon``, ``input_bounds`` and ``classes``. Every other parameter that is None is the recipe's. Where a
+    parameter names a thing of a registry (``adversary``, ``accountant``, ``sends``, ``noise``, ``model``), it takes an
+    object of your own as well (docs/extending.md).
 
     Parameters:
         epsilon: privacy target of each worker, or None to send with maximum power, which protects nobody.
@@ -64,12 +66,14 @@ class AirMixClassifier(ClassifierMixin, AirMixEstimator):  # type: ignore[misc]
         max_rows: most rows of a worker that enter (0: all).
         max_participations: most slots that one worker may send in (0: any number).
         alpha: dispersion of the mixing ratios; small: one worker dominates, large: equal shares.
-        policy: "dirmix", "nonmix" or "equalmix".
+        policy: "dirmix", "nonmix", "equalmix" or an object (``airmixml.radio.ratios.Ratios``).
         scheduled: workers per slot (at most all; 0: all).
         schedule: "fixed", or "poisson": each worker by its own coin.
         slots: number of mixtures.
         assignment: "random" or "max-min".
-        fading: "none", "rayleigh" or "rician" with ``rician_k``.
+        power: what sets it: "dp" (the privacy target), "max" or an object (``airmixml.radio.power.PowerPolicy``);
+            None takes the first, or the second without ``epsilon``.
+        fading: "none", "rayleigh", "rician" with ``rician_k``, or an object (``airmixml.impairments.fading.Fading``).
         rician_k: Rician factor K.
         path_loss_exponent: n.
         noise_dbm: receiver noise power.
@@ -84,7 +88,8 @@ class AirMixClassifier(ClassifierMixin, AirMixEstimator):  # type: ignore[misc]
         mask_share: share of the privacy loss that is due to masks (0: by the air's gain errors).
         most_absent: share of the workers that may be absent, whose masks are then recovered.
         colluders: workers that tell the adversary what they know.
-        air: what lies between workers and server: a name that `airmix airs` lists, such as "campus".
+        air: what lies between workers and server: a name that `airmix airs` lists, such as "campus", or an ``Air``,
+            whose ``also`` takes impairments of your own.
         model: "mlp", with ``image_shape`` "cnn", or in closed form "ridge" and "lda".
         loss: of the networks: "cross-entropy", "squared" or "brier".
         rounds: slots of clipped gradients after the moments; 0 for none, "auto" for as many as suit the rows.

@@ -42,7 +42,7 @@ def antenna_gain_bound(scenario: Scenario, seats: int, symbols: int = 0, antenna
     if floor == 0.0:
         return math.inf
     each = _SHARE_OF_FAILURE * gain_failure_of(scenario) / (scenario.slots_on_air * seats * _fadings(scenario, symbols))
-    if renews(scenario) and radio.fading == "rayleigh":  # where no antenna is chosen by its channels
+    if renews(scenario) and radio.direct_path == 0.0:  # where no antenna is chosen by its channels
         return largest_fading_ratio(count, floor, each)
     return largest_fading_sum(radio, count, each) / floor
 
@@ -59,7 +59,7 @@ def with_antennas(scenario: Scenario, gains: SumBound | None, symbols: int, fail
         return None
     if scenario.radio.fading == "none":
         return gains._replace(tilts=gains.tilts / air.antennas)
-    if not (renews(scenario) and scenario.radio.fading == "rayleigh"):
+    if not (renews(scenario) and scenario.radio.direct_path == 0.0):
         return None
     fadings, floor = _fadings(scenario, symbols), db_to_ratio(air.truncation_db)
     seats = scenario.workers.count * rounds
@@ -109,6 +109,6 @@ def largest_fading_sum(radio: Radio, antennas: int, failure: float) -> float:
     Of Rayleigh fading it has a gamma law. Rician fading adds a direct path of norm sqrt(M K / (K + 1)) to a vector of
     such a sum over K + 1; norms add up at most.
     """
-    scattered = 1.0 if radio.fading == "rayleigh" else 1.0 / (1.0 + radio.rician_k)
+    scattered = 1.0 / (1.0 + radio.direct_path)
     direct = math.sqrt(antennas * (1.0 - scattered))
     return float(direct + math.sqrt(scattered * gammainccinv(antennas, failure))) ** 2

@@ -54,8 +54,9 @@ class Doppler(Impairment):
     def of(cls, scenario: Scenario) -> Self | None:
         """Return it where workers move."""
         doppler_hz, radio = scenario.air.doppler_hz, scenario.radio
-        direct = radio.rician_k if radio.fading == "rician" else 0.0
-        return cls(scenario=scenario, doppler_hz=doppler_hz, direct=direct) if doppler_hz else None
+        if not doppler_hz:
+            return None
+        return cls(scenario=scenario, doppler_hz=doppler_hz, direct=radio.direct_path if fades(scenario) else 0.0)
 
     def gains(self, draws: SeatDraws) -> torch.Tensor:
         """Draw g; slots x scheduled x pieces."""

@@ -52,7 +52,7 @@ def echoes_of(scenario: Scenario) -> Echoes | None:
     air, radio = scenario.air, scenario.radio
     if air.waveform != "ofdm" or not air.delay_spread_seconds:
         return None
-    return _echoes(air, radio.rician_k if radio.fading == "rician" else 0.0)
+    return _echoes(air, radio.direct_path)
 
 
 @lru_cache(maxsize=64)

@@ -12,8 +12,7 @@ from airmixml.units import db_to_ratio
 
 def fades(scenario: Scenario) -> bool:
     """Return whether channels differ from their mean at all."""
-    radio = scenario.radio
-    return radio.fading == "rayleigh" or (radio.fading == "rician" and math.isfinite(radio.rician_k))
+    return bool(scenario.radio.fading_kind.rician_k(scenario.radio) != math.inf)
 
 
 def renews(scenario: Scenario) -> bool:
@@ -32,16 +31,10 @@ def silent_share(scenario: Scenario) -> float:
     """Return the share of the scheduled workers that do not send: absent, or in a fade below ``air.truncation_db``.
 
     Where fading is renewed within a slot, a fade silences a part of it alone, which is a gain of 0 and not an absence.
-
-    abs(h)^2 is exponential under Rayleigh fading. Under Rician fading 2 (K + 1) abs(h)^2 is noncentral chi-square with
-    two degrees of freedom and noncentrality 2 K.
     """
     in_fade, floor = 0.0, weakest_fading(scenario)
     if fades(scenario) and floor > 0.0 and not renews(scenario):
-        from scipy.special import chndtr  # here: it takes a while to import
-
-        direct = scenario.radio.rician_k if scenario.radio.fading == "rician" else 0.0
-        in_fade = float(chndtr(2.0 * (direct + 1.0) * floor, 2, 2.0 * direct))
+        in_fade = scenario.radio.fading_kind.share_below(scenario.radio, floor)
     return 1.0 - (1.0 - scenario.air.absent) * (1.0 - in_fade)
 
 
@@ -55,5 +48,5 @@ def largest_ratio(scenario: Scenario, variance: float, failure: float) -> float:
     floor = weakest_fading(scenario)
     if floor > 0.0:
         return math.sqrt(variance * math.log(1.0 / failure) / floor)
-    direct = scenario.radio.rician_k if scenario.radio.fading == "rician" else 0.0
+    direct = scenario.radio.direct_path
     return math.sqrt((direct + 1.0) * variance / failure)

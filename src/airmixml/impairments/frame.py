@@ -28,6 +28,7 @@ import numpy as np
 from scipy.special import j0
 
 from airmixml.arrays import Doubles, Integers
+from airmixml.impairments.fading_floor import fades
 from airmixml.scenario import Scenario
 from airmixml.scenario.air import Air
 from airmixml.scenario.waveform import SYMBOLS_PER_SECOND
@@ -225,8 +226,6 @@ def _expected(scenario: Scenario, seconds: Doubles) -> Doubles:
     air = scenario.air
     turns = 2.0 * math.pi * seconds
     log_gain = -0.5 * (air.frequency_offset_hz * turns) ** 2 - 0.5 * air.phase_noise_hz * turns
-    scattered = 1.0
-    if scenario.radio.fading == "rician":
-        scattered = 1.0 / (1.0 + scenario.radio.rician_k)
+    scattered = 1.0 / (1.0 + scenario.radio.direct_path) if air.doppler_hz and fades(scenario) else 1.0
     moved = 1.0 - scattered + scattered * j0(air.doppler_hz * turns)
     return np.asarray(np.maximum(np.exp(np.maximum(log_gain, -50.0)) * moved, 0.5))

@@ -38,7 +38,7 @@ def largest_power_gain(scenario: Scenario, seats: int, symbols: int = 0) -> floa
     if never_exceeded(scenario):
         return math.prod(float(impairment.largest_power_gain(_RARE)) for impairment in impairments)
     alone, errors, places, each = _joined(scenario, seats, symbols, _failure(scenario))
-    joint = joint_bound(errors, _direct(scenario), weakest_fading(scenario), places, seats / each)
+    joint = joint_bound(errors, _direct(scenario, errors), weakest_fading(scenario), places, seats / each)
     return alone * joint**2 * (1.0 + _ROUNDING)
 
 
@@ -82,13 +82,13 @@ def gains_in_rounds(scenario: Scenario, largest: float, most_antennas: float, sy
     if certain and not several:
         return None
     seats, failure = workers * rounds, _failure(scenario) * rounds / scenario.slots_on_air
-    fading = _direct(scenario), weakest_fading(scenario)
     sums: SumBound | None
     weakest: SumBound | None
     if certain:
         sums, weakest, least = None, SumBound.constant(largest, workers / failure), failure
     else:
         alone, errors, places, least = _joined(scenario, seats, symbols, failure)
+        fading = _direct(scenario, errors), weakest_fading(scenario)
         sums, weakest = (
             joint_sum_bound(errors, fading, places, rounds, workers / least, alone * (1.0 + _ROUNDING), weakest=each)
             for each in (False, True)
@@ -132,12 +132,17 @@ def _is_certain(impairment: Any) -> bool:
     return bool(impairment.largest_power_gain(_RARE) == impairment.largest_power_gain(_FREQUENT))
 
 
-def _direct(scenario: Scenario) -> float:
-    """Return K of the fading of one place: of a cluster of subcarriers where a channel has echoes."""
+def _direct(scenario: Scenario, errors: tuple[Error, ...]) -> float:
+    """Return K of the fading of one place: of a cluster of subcarriers where a channel has echoes.
+
+    Where no error is relative to a channel, none is needed.
+    """
+    if not any(getattr(error, "over_fading", False) for error in errors):
+        return 0.0
     echoes = echoes_of(scenario)
     if echoes is not None:
         return echoes.direct**2 / max(1.0 - echoes.direct**2, 1e-12)
-    return scenario.radio.rician_k if scenario.radio.fading == "rician" else 0.0
+    return scenario.radio.direct_path if fades(scenario) else 0.0
 
 
 def _places(scenario: Scenario, frame: Frame | None, drawn: str) -> int:

@@ -63,7 +63,7 @@ def draw_other_antennas(scenario: Scenario, draws: SeatDraws, intervals: int) ->
 
 def _amplitudes(scenario: Scenario) -> tuple[float, float]:
     """Return those of scattered paths and of a direct one."""
-    direct = scenario.radio.rician_k if scenario.radio.fading == "rician" else 0.0
+    direct = scenario.radio.direct_path
     return math.sqrt(1.0 / (1.0 + direct)), math.sqrt(direct / (1.0 + direct))
 
 

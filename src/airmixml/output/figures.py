@@ -27,7 +27,7 @@ _ACCOUNTANT_COLOURS: Final = (ORANGE, YELLOW, PURPLE, BLUE, GREEN)
 
 def accountant_colour(name: str) -> str:
     """Return the colour that stands for an accountant in every figure; more than there are colours share them."""
-    return _ACCOUNTANT_COLOURS[ACCOUNTANTS.names.index(name) % len(_ACCOUNTANT_COLOURS)]
+    return _ACCOUNTANT_COLOURS[ACCOUNTANTS.names_with(name).index(name) % len(_ACCOUNTANT_COLOURS)]
 
 
 @cache

@@ -174,7 +174,7 @@ class Account(Question):
         """Return columns and rows: epsilons of every accountant, then of a row of the data where it has its own."""
         names = [adversary.name for adversary in self.adversaries]
         said = {(each.accountant, each.adversary): each.epsilon for each in self.statements}
-        lines = [*ACCOUNTANTS.names]
+        lines = [*dict.fromkeys((*ACCOUNTANTS.names, *(each.accountant for each in self.statements)))]
         if self.row is not None:
             said |= {(self.row.name, adversary): epsilon for adversary, epsilon in self.row.epsilons.items()}
             lines.append(self.row.name)
@@ -240,7 +240,8 @@ def account_scenario(
         system = System.of(scenario, input_dim, label_dim)
         design = system.design(asked_received_watts(scenario, system.sensitivity, None))
     # Of somebody whom nothing hides from there is nothing to say.
-    names = [name for name in ADVERSARIES.names if name != Everyone.name or design.says(facts.WorkersNoise)]
+    names = ADVERSARIES.names_with(privacy.adversary)
+    names = tuple(name for name in names if name != Everyone.name or design.says(facts.WorkersNoise))
     adversaries = tuple(adversary_named(name, scenario) for name in names)
     _, slots_delta = slots_target(scenario)
     centring = None if tally is None else tally.centring
@@ -251,7 +252,8 @@ def account_scenario(
         rounds=scenario.learner.rounds,
         centring=centring,
     )
-    statements, refusals = asked.answers(adversaries, engine, ACCOUNTANTS.names if accountants is None else accountants)
+    accountants = ACCOUNTANTS.names_with(privacy.accountant) if accountants is None else accountants
+    statements, refusals = asked.answers(adversaries, engine, accountants)
     row = plan_row_privacy(
         scenario,
         holding,

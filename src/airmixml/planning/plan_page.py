@@ -358,7 +358,7 @@ def _learning_cells(option: Plain) -> dict[str, str]:
         "slots": f"{option['slots']:,}",
         "rounds": f"{option['rounds']:,}",
         "schedule": option["schedule"],
-        "alpha": _SHARES.get(option["policy"], f"{option['alpha']}"),
+        "alpha": _SHARES.get(option["policy"], f"{option['alpha'] or option['policy']}"),
         "learning noise": f"{option['learning_noise_db']:.1f} dB{alone}" if "learning_noise_db" in option else "all",
         "air time": duration(option["air_seconds"]),
         "energy": joules(option["energy_joules"]),

@@ -6,7 +6,7 @@ accountant lives in the file of its mathematics; ``airmixml.registries`` names o
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Final, Protocol, Self
+from typing import ClassVar, Final, Protocol, Self
 
 import numpy as np
 
@@ -166,6 +166,5 @@ class Accountant(Protocol):
 
 def accountant_named(name: str) -> Accountant:
     """Return the accountant of that name, or raise an error that names the nearest one."""
-    made: Any = ACCOUNTANTS.load(name)()
-    accountant: Accountant = made
+    accountant: Accountant = ACCOUNTANTS.make(name)
     return accountant

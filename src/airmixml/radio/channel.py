@@ -7,26 +7,15 @@ import math
 
 import torch
 
-from airmixml.randomness.distributions import exponentials, normal_pairs, uniforms
+from airmixml.randomness.distributions import uniforms
 from airmixml.randomness.slot_words import SlotWords
 from airmixml.scenario import Radio, Scenario
 
 
 def draw_fading(radio: Radio, slots: range, scheduled: int, source: SlotWords, antenna: int = 0) -> torch.Tensor:
-    """Draw |g| with E|g|^2 = 1 to one of the server's antennas; slots x scheduled.
-
-    ``none`` is 1. ``rayleigh`` is |CN(0, 1)|. ``rician`` is |sqrt(K/(K+1)) + CN(0, 1/(K+1))|: K = 0 is Rayleigh,
-    K = infinity is none.
-    """
-    if radio.fading == "none":
-        return torch.ones((len(slots), scheduled), dtype=torch.float64, device=source.device)
-    words = source.words(slots, scheduled, antenna)
-    if radio.fading == "rayleigh":
-        return exponentials(words).sqrt_()
-    scattered_share = 1.0 / (1.0 + radio.rician_k)
-    along, across = (math.sqrt(scattered_share / 2.0) * part for part in normal_pairs(words))
-    # Not by hypot, which rounds differently at the end of a row of numbers.
-    return (math.sqrt(1.0 - scattered_share) + along).square_().add_(across.square_()).sqrt_()
+    """Draw |g| with E|g|^2 = 1 to one of the server's antennas; slots x scheduled."""
+    drawn: torch.Tensor = radio.fading_kind.draw(radio, slots, scheduled, source, antenna)
+    return drawn
 
 
 def draw_phase(slots: range, scheduled: int, source: SlotWords) -> torch.Tensor:

@@ -181,12 +181,8 @@ def equal_mix(prior: torch.Tensor, slots: range) -> torch.Tensor:
 def draw_ratios(mixing: Mixing, scheduled: int, slots: range, source: SlotWords) -> torch.Tensor:
     """Draw the mixing ratios of the policy; slots x scheduled, not yet assigned to workers."""
     prior = torch.tensor(mixing.prior, dtype=torch.float64) if mixing.prior else uniform_prior(scheduled)
-    prior = prior.to(source.device)
-    if mixing.policy == "nonmix":
-        return non_mix(prior, slots, source)
-    if mixing.policy == "equalmix":
-        return equal_mix(prior, slots)
-    return dirichlet_mix(mixing.alpha, prior, slots, source)
+    drawn: torch.Tensor = mixing.ratios_kind.draw(mixing, prior.to(source.device), slots, source)
+    return drawn
 
 
 def assign_randomly(ratios: torch.Tensor, slots: range, source: SlotWords) -> torch.Tensor:
@@ -210,11 +206,12 @@ def assign_ratios(
 ) -> torch.Tensor:
     """Assign by the scenario's rule (Algorithm 1, line 8); slots x scheduled.
 
-    With equal prior shares any order of the ratios is as likely as any other: there is nothing left to shuffle.
+    With equal prior shares any order of our ratios is as likely as any other: there is nothing left to shuffle.
     """
     if mixing.assignment == "max-min":
         return assign_max_min(ratios, magnitude)
-    return assign_randomly(ratios, slots, source) if mixing.prior else ratios
+    shuffle = mixing.prior or not mixing.ratios_kind.exchangeable
+    return assign_randomly(ratios, slots, source) if shuffle else ratios
 
 
 def varying_share(square_share: float, scheduled: int, workers: int, *, poisson: bool) -> float:

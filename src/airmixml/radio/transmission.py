@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
+from torch.utils.data import TensorDataset
 
 from airmixml.data import DataSet
 from airmixml.devices import find_device, physical_memory_bytes, using_threads
@@ -88,6 +89,13 @@ class Mixtures(Transmission):
 
     def __len__(self) -> int:
         return len(self.inputs)
+
+    def as_dataset(self) -> TensorDataset:
+        """Return what was received, as pairs (input mixture, label mixture), for a training loop of your own.
+
+        Labels are noisy shares, partly negative; it holds no sample of any worker.
+        """
+        return TensorDataset(self.inputs, self.labels)
 
     def _repr_html_(self) -> str:
         slots, inputs, labels = len(self), self.inputs.shape[1], self.labels.shape[1]

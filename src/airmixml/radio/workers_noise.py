@@ -53,8 +53,9 @@ class OwnNoise(Noise):
         ):
             if refused:
                 raise ScenarioError(f"{key} = {as_set(value)}: must be {must} for {noise}{why}")
-        if mixing.policy == "nonmix" or 0.0 in mixing.prior:
-            told = 'mixing.policy = "nonmix"' if mixing.policy == "nonmix" else "mixing.prior with a share of 0"
+        shared = mixing.policy in ("dirmix", "equalmix")  # others may leave workers without a share
+        if not shared or 0.0 in mixing.prior:
+            told = "mixing.prior with a share of 0" if shared else f'mixing.policy = "{mixing.policy}"'
             raise ScenarioError(f'{told}: workers without a share would hide nobody; use mixing.policy = "equalmix"')
         if privacy.mask_degree % 2 or privacy.mask_degree > radio.scheduled > 0:
             raise ScenarioError(

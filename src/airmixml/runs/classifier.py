@@ -1,5 +1,6 @@
 """The model of a finished run as a scikit-learn estimator for raw rows."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -19,14 +20,14 @@ from airmixml.workers import RowEncoder, encoder_of
 _ROWS_AT_ONCE: Final = 8192
 
 
-def load_model(folder: Path | str, *, encoder: Any = None) -> Any:
+def load_model(folder: Path | str, *, encoder: Any = None, objects: Iterable[Any] = ()) -> Any:
     """Return the trained model of a finished run folder of one seed: a scikit-learn estimator for raw rows.
 
-    Scaling by the declared bounds, encoder, centre, norm and class names are inside. ``encoder`` is the object that
-    the run was given in Python, where it was given one. Classes and labels give a ``RunClassifier``, a regression a
-    ``RunRegressor``.
+    Scaling by the declared bounds, encoder, centre, norm and class names are inside. ``encoder`` and
+    ``objects`` (power policies, channels and so on) are what the run was given in Python, where it was given any.
+    Classes and labels give a ``RunClassifier``, a regression a ``RunRegressor``.
     """
-    stored = read_stored(Path(folder), encoder)
+    stored = read_stored(Path(folder), encoder, objects)
     model = RunRegressor(folder) if isinstance(stored.code, Bounded) else RunClassifier(folder)
     model._take(stored)
     return model

@@ -2,6 +2,7 @@
 
 import io
 import time
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +18,7 @@ from airmixml.edge import build_model
 from airmixml.errors import AirMixError, RunFolderError
 from airmixml.output.numbers import plural
 from airmixml.reading import open_regular
-from airmixml.registries import ENCODERS
+from airmixml.registries import ENCODERS, add_given
 from airmixml.runs.results import ProtectedResult, SeedsResult, load_result
 from airmixml.scenario import Scenario
 from airmixml.scenario.score_links import LINKS, SOFTMAX, ScoreLink
@@ -155,13 +156,15 @@ def load_network(folder: Path | str) -> torch.nn.Sequential:
     return read_stored(Path(folder)).network
 
 
-def read_stored(folder: Path, encoder: Any = None) -> StoredModel:
+def read_stored(folder: Path, encoder: Any = None, objects: Iterable[Any] = ()) -> StoredModel:
     """Read a finished run folder of one seed; refuse one that is unfinished, damaged, or had another encoder.
 
-    ``encoder`` is the object that the run was given, where it was given one.
+    ``encoder`` and ``objects`` are what the run was given in Python, where it was given any.
     """
     if encoder is not None:
         ENCODERS.add(encoder)
+    for given in objects:
+        add_given(given)
     result = load_result(folder)
     if isinstance(result, SeedsResult) or (isinstance(result, ProtectedResult) and result.releases > 1):
         raise RunFolderError(f"{folder}: holds several seeds; give one of them, such as {folder}/seed-{result.seed}")

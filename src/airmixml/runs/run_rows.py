@@ -78,7 +78,7 @@ def _what_ran(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
         constant = f", constant {workers.constant:g}" if workers.constant else ""
         sent = f"{workers.sends} of {workers.encoder}{centre}{constant}, norm {workers.clip_norm:g}"
         rows.append(("sent", f"{sent}, label weight {workers.label_weight:g}{rounded}"))
-    rows += [("workers", sent_by), ("mixing", _POLICY_NAMES[mixing.policy] + alpha)]
+    rows += [("workers", sent_by), ("mixing", _POLICY_NAMES.get(mixing.policy, mixing.policy) + alpha)]
     if why := scenario.why_no_rounds:
         rows.append(("rounds", f"none: {escape(why)}"))
     if not scenario.air.is_ideal:

@@ -232,9 +232,11 @@ def _assumed(statement: PrivacyStatement) -> str:
 def _certified(certified: Axes, statements: list[PrivacyStatement]) -> None:
     from matplotlib.ticker import NullFormatter
 
-    adversaries = [name for name in ADVERSARIES.names if any(each.adversary == name for each in statements)]
-    for place, name in enumerate(ACCOUNTANTS.names):
-        beside = 0.1 * (place - len(ACCOUNTANTS.names) // 2)  # so that equal epsilons do not hide each other
+    found = {each.adversary for each in statements}
+    adversaries = [*filter(found.__contains__, ADVERSARIES.names), *sorted(found - set(ADVERSARIES.names))]
+    accountants = [*dict.fromkeys((*ACCOUNTANTS.names, *(each.accountant for each in statements)))]
+    for place, name in enumerate(accountants):
+        beside = 0.1 * (place - len(accountants) // 2)  # so that equal epsilons do not hide each other
         stated = [each for each in statements if each.accountant == name]
         rows = [adversaries.index(each.adversary) - beside for each in stated]
         values = [max(each.epsilon, 1e-6) for each in stated]

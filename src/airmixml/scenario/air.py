@@ -7,7 +7,8 @@ from importlib.resources import files
 from typing import Any, Final
 
 from airmixml.errors import ScenarioError
-from airmixml.scenario.rules import Choice, Items, Real, Text, Whole, check_fields, key
+from airmixml.registries import IMPAIRMENTS
+from airmixml.scenario.rules import Choice, Items, Named, Real, Table, Whole, check_fields, key
 from airmixml.scenario.waveform import SYMBOLS_PER_SECOND, SubcarrierGrid, ringing_symbols
 from airmixml.wording import did_you_mean, shown
 
@@ -58,7 +59,7 @@ _MANNERS: Final = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Air:
+class Air(Table):
     """What is not ideal between workers and server; with all defaults the air is the paper's."""
 
     preset: str = key("ideal", Choice(AIR_PRESETS), "the air whose numbers are the defaults of this table")
@@ -194,7 +195,7 @@ class Air:
         0.0, Real(low=0, high=1, open_high=True), "probability that a worker joins late, at a random time of the slot"
     )
     antennas: int = key(1, Whole(low=1, high=10**4), "antennas of the server, which listens with the best of them")
-    also: tuple[str, ...] = key((), Items(rule=Text()), "names of impairments that other packages bring")
+    also: tuple[str, ...] = key((), Items(rule=Named(IMPAIRMENTS)), "impairments of other packages or your own")
     gain_failure: float = key(
         0.0,
         Real(low=0, high=0.1),

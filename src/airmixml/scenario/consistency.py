@@ -306,7 +306,7 @@ def _check_echoes(tables: Tables, prefix_seconds: float) -> None:
     needed = f"echoes are fading, and radio.fading is 'none'; {direct}"
     tables.must(fading != "none", "air.delay_spread_seconds", needed)
     itself = "says itself how strong the direct path is, and radio.fading is 'rician'; set radio.fading = 'rayleigh'"
-    tables.must(fading != "rician" or air.profile == "exponential", "air.profile", itself)
+    tables.must(tables.radio.direct_path == 0.0 or air.profile == "exponential", "air.profile", itself)
     for key, allowed in (("air.speed_metres_per_second", 0.0), ("air.antennas", 1)):
         lasting = "since echoes are drawn for one antenna and for channels that last as long as a slot"
         tables.must_be(key, allowed, f"with air.delay_spread_seconds, {lasting}; set one of them alone")

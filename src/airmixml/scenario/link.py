@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from airmixml.scenario.rules import Real, Whole, check_fields, key
+from airmixml.scenario.rules import Real, Table, Whole, key
 
 
 @dataclass(frozen=True, kw_only=True)
-class Link:
+class Link(Table):
     """What packets are sent over, and with; analog links need none of it."""
 
     rate_mbps: float = key(
@@ -43,6 +43,3 @@ class Link:
         Real(low=0, open_low=True, high=1e12),
         "digital: spectrum of all access points together, for comparisons; the rate does not follow from it",
     )
-
-    def __post_init__(self) -> None:
-        check_fields(self, "link.")

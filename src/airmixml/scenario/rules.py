@@ -2,12 +2,14 @@
 
 import math
 import numbers
-from collections.abc import Collection, Mapping
+import pickle
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
-from airmixml.errors import ScenarioError
-from airmixml.registries import Registry
+from airmixml.errors import ScenarioError, UnknownObjectError
+from airmixml.registries import NOT_HERE, REGISTRIES, Registry
 from airmixml.wording import did_you_mean, shown
 
 AUTO: Final = "auto"
@@ -115,19 +117,18 @@ class Named(Choice):
     @property
     def words(self) -> tuple[str, ...]:
         """All that may be chosen, files included."""
-        return (*self.options, *self.options.forms)
+        return (*self.options, *self.options.forms, *self.also)
 
     def check(self, name: str, value: object) -> str:
         """Return the name; an object is given one."""
-        if not isinstance(value, str) and self.options.accepts(value):
-            return self.options.add(value)
-        if not isinstance(value, str) or value in self.options:
-            return super().check(name, value)
+        if not isinstance(value, str):
+            if self.options.accepts(value):
+                return self.options.add(value, name)
+            raise _refuse(name, value, f"{self.must_be}, or an object of your own (docs/extending.md)")
+        if value in self.options or value in self.also:
+            return value
         if value.startswith("object:"):
-            raise ScenarioError(
-                f"{name} = {shown(value)}: is an object that was given in Python, and is not known here; give it again "
-                "(load_model takes it as encoder=)"
-            )
+            raise UnknownObjectError(f"{name} = {shown(value)}: {NOT_HERE}")
         words = [word for word in self.options.files if value.partition(":")[0] == word]
         if words:
             raise ScenarioError(f"{name} = {shown(value)}: names no file; write {words[0]}:FILE with the path of one")
@@ -229,3 +230,41 @@ def check_fields(table: Any, prefix: str) -> None:
     for declared in fields(table):
         checked = declared.metadata["rule"].check(prefix + declared.name, getattr(table, declared.name))
         object.__setattr__(table, declared.name, checked)
+
+
+class Table:
+    """A table of keys, which are checked when it is made; it is called as its class.
+
+    A copy in another process brings the objects along that its keys name, as far as they can be pickled.
+    """
+
+    def __post_init__(self) -> None:
+        check_fields(self, f"{type(self).__name__.lower()}.")
+
+    def __getstate__(self) -> dict[str, Any]:
+        carried = {}
+        for registry, name in self._named():
+            if (given := registry.given(name)) is not None:
+                with suppress(Exception):  # whatever somebody else's object does: it then stays in this process
+                    carried[registry.group, name] = pickle.dumps(given)
+        return {**vars(self), _CARRIED: carried} if carried else vars(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        carried = state.pop(_CARRIED, {})
+        vars(self).update(state)
+        registries = {registry.group: registry for registry in REGISTRIES}
+        for (group, name), given in carried.items():
+            if registries[group].given(name) is None:
+                with suppress(Exception):  # such as a class of a notebook; loading the name says that it is not here
+                    registries[group].loaded[name] = pickle.loads(given)
+
+    def _named(self) -> Iterator[tuple[Registry, str]]:
+        """Yield the registries of its keys, each with a name that a key says."""
+        for declared in fields(self):  # type: ignore[arg-type]
+            rule, value = declared.metadata["rule"], getattr(self, declared.name)
+            rule, values = (rule.rule, value) if isinstance(rule, Items) else (rule, (value,))
+            if isinstance(rule, Named):
+                yield from ((rule.options, name) for name in values)
+
+
+_CARRIED: Final = "objects given in Python"

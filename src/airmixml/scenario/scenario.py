@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from airmixml.errors import ScenarioError
-from airmixml.notebook import html_text
+from airmixml.notebook import html_lines, html_table
 from airmixml.scenario.air import Air, air_tables
 from airmixml.scenario.air_words import finite, titled
 from airmixml.scenario.automatic import choose, is_chosen, why_no_rounds
@@ -149,7 +149,18 @@ class Scenario:
         return replace(self, workers=replace(self.workers, **bounded_columns(bounds, listed, categories)))
 
     def _repr_html_(self) -> str:
-        return html_text(self.to_toml())
+        """What differs from the defaults, and where the rest is."""
+        defaults = Scenario().to_dict()
+        rows = [
+            (f"{table}.{key}", shown(value), shown(defaults[table][key]))
+            for table, keys in self.to_dict().items()
+            if table in TABLES
+            for key, value in keys.items()
+            if value != defaults[table][key]
+        ]
+        every = "all keys with their meaning: print(scenario.to_toml(comments=True)), or docs/scenario.md"
+        title = f"Scenario {self.title}, seed {self.seed}"
+        return html_table(title, ["key", "value", "default"], rows) + html_lines([every])
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain tables of plain values (lists for tuples)."""

@@ -13,25 +13,21 @@ from airmixml.registries import (
     ADVERSARIES,
     DESCENTS,
     ENCODERS,
+    FADINGS,
     LEARNERS,
     LINKS,
     NOISES,
     PAYLOADS,
     POWER_POLICIES,
+    RATIOS,
 )
 from airmixml.scenario.air import Air
 from airmixml.scenario.link import Link
-from airmixml.scenario.rules import AUTO, Choice, Items, Label, Mapped, Named, Real, Text, Whole, check_fields, key
+from airmixml.scenario.rules import AUTO, Choice, Items, Label, Mapped, Named, Real, Table, Text, Whole, key
+from airmixml.wording import shown
 
 OWN_FILES = (".csv", ".tsv", ".npz")
 """How the path of a user's own file ends."""
-
-
-class Table:
-    """A table of keys, which are checked when it is made; it is called as its class."""
-
-    def __post_init__(self) -> None:
-        check_fields(self, f"{type(self).__name__.lower()}.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +105,7 @@ class Workers(Table):
     )
     sends: str = key(
         "samples",
-        Choice(PAYLOADS),
+        Named(PAYLOADS),
         "the encoded input and its label; their products: second moments and moments with the label; or gradients of a "
         "model that the server broadcasts before each slot",
     )
@@ -206,12 +202,12 @@ class Radio(Table):
     )
     link: str = key(
         "analog",
-        Choice(LINKS),
+        Named(LINKS),
         "how vectors get to the server: all workers at once, so that signals add up on the air; or packets of integers",
     )
     path_loss_exponent: float = key(2.0, Real(low=0, high=10), "n")
     unit_path_loss_db: float = key(-32.0, Real(low=-300, high=100), "beta_U, channel power gain at one metre")
-    fading: str = key("none", Choice(("none", "rayleigh", "rician")), "small-scale fading, new in each slot")
+    fading: str = key("none", Named(FADINGS), "small-scale fading, new in each slot")
     rician_k: float = key(
         10.0, Real(low=0, off=math.inf), "K, power of the direct path over that of the scattered ones"
     )
@@ -220,6 +216,22 @@ class Radio(Table):
     max_participations: int = key(
         0, Whole(low=0, high=10**12), "maximum number of slots in which one worker may send (0: no limit)"
     )
+
+    @property
+    def fading_kind(self) -> Any:
+        """What ``fading`` names."""
+        return FADINGS.load(self.fading)
+
+    @property
+    def direct_path(self) -> float:
+        """K of the fading: 0 where all is scattered, infinite without fading; refused where its law has none."""
+        found: float | None = self.fading_kind.rician_k(self)
+        if found is None:
+            raise ScenarioError(
+                f"radio.fading = {shown(self.fading)}: has no Rician K, from which bounds on errors that are relative "
+                'to a channel follow; use "rayleigh" or "rician", or an air without such errors'
+            )
+        return found
 
     @property
     def link_kind(self) -> Any:
@@ -231,7 +243,7 @@ class Radio(Table):
 class Mixing(Table):
     """How much of each scheduled worker goes into a mixture, and with how much power."""
 
-    policy: str = key("dirmix", Choice(("dirmix", "nonmix", "equalmix")), "how the mixing ratios are drawn")
+    policy: str = key("dirmix", Named(RATIOS), "how the mixing ratios are drawn")
     alpha: float = key(
         1e5,
         Real(low=1e-12, high=1e15),
@@ -243,7 +255,7 @@ class Mixing(Table):
     assignment: str = key("random", Choice(("random", "max-min")), "which scheduled worker gets which ratio")
     power: str = key(
         "dp",
-        Choice(POWER_POLICIES),
+        Named(POWER_POLICIES),
         "power scale beta: the power limit, the privacy target, or power_scale_watts",
     )
     power_scale_watts: float = key(
@@ -256,6 +268,11 @@ class Mixing(Table):
             raise ScenarioError(
                 f"mixing.prior sums to {sum(self.prior):g}: must sum to 1; divide each share by that sum"
             )
+
+    @property
+    def ratios_kind(self) -> Any:
+        """What ``policy`` names."""
+        return RATIOS.load(self.policy)
 
     @property
     def power_policy(self) -> Any:
@@ -271,13 +288,13 @@ class Privacy(Table):
     delta: float = key(0.01, Real(low=0, high=1, open_high=True), "target delta (0: a tenth of 1 / N)")
     adversary: str = key(
         "release",
-        Choice(ADVERSARIES),
+        Named(ADVERSARIES),
         "an adversary with the mixtures but no schedule, the server itself, a receiver near the workers, or somebody "
         "who hears every worker separately and without noise",
     )
     accountant: str = key(
         "paper-loose",
-        Choice(ACCOUNTANTS),
+        Named(ACCOUNTANTS),
         "the bound: Corollary 1 / Proposition 2, Proposition 1, two of other accountants, or exact for the server",
     )
     adjacency: str = key(
@@ -293,7 +310,7 @@ class Privacy(Table):
     colluders: int = key(0, Whole(low=0, high=10**9), "workers that tell the adversary their samples and slots")
     noise: str = key(
         "receiver",
-        Choice(NOISES),
+        Named(NOISES),
         "what hides a worker: the receiver's noise, the workers' own, or that and masks that cancel in the sum",
     )
     arithmetic: str = key(
@@ -354,7 +371,7 @@ class Learner(Table):
 
     model: str = key(
         "mlp",
-        Choice(LEARNERS, also=(AUTO,)),
+        Named(LEARNERS, also=(AUTO,)),
         "mlp: dense layers; cnn: convolutions, then dense layers; ridge, lda: linear, solved from streamed moments; "
         "auto: lda for classes, else ridge",
     )
@@ -403,7 +420,7 @@ class Learner(Table):
     )
     descent: str = key(
         "preconditioned",
-        Choice(DESCENTS),
+        Named(DESCENTS),
         "rounds: how the server steps; by the inverse of the moments, or by Adam without them",
     )
     epochs: int = key(500, Whole(low=1, high=10**7), "passes over all mixtures")

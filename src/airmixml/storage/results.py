@@ -19,7 +19,7 @@ from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.errors import RunFolderError
+from airmixml.errors import RunFolderError, UnknownObjectError
 from airmixml.reading import read_regular
 from airmixml.storage.files import write_bytes
 from airmixml.wording import in_plain_words, shown
@@ -71,6 +71,8 @@ class ResultStore:
 
 def corrupt_file(path: Path, problem: Exception, delete: str = "it") -> RunFolderError:
     """Return the error for a file that is whole, but does not hold what it should."""
+    if isinstance(problem, UnknownObjectError):  # nothing is wrong with the file
+        return RunFolderError(f"{path}: {problem}")
     return RunFolderError(
         f"{path}: does not hold what airmix wrote ({in_plain_words(problem)}); delete {delete} and give the same "
         "command again"

@@ -251,7 +251,6 @@ class RowEncoder:
     seed: int  #: the run's; it decides the encoder's features, which are public
     row_format: RowFormat  #: what a raw row looks like
     private_mean: Singles | None = None  #: the mean that was estimated over the air, where the run has one
-    given: Any = None  #: the encoder itself, where it was given as an object
 
     def scale(self, rows: NDArray[Any]) -> tuple[Singles, int]:
         """Return rows (samples x numbers) as the encoder takes them, and how many values were outside the bounds."""
@@ -261,8 +260,6 @@ class RowEncoder:
 
     def encode(self, rows: NDArray[Any]) -> Singles:
         """Return what a network takes of raw rows (samples x numbers); samples x features."""
-        if self.given is not None and self.workers.encoder not in ENCODERS:  # as in a process that was sent this object
-            ENCODERS.add(self.given)
         scaled, _ = self.scale(rows)
         shape, streams = self.row_format.image_shape, Streams(self.seed)
         encoded, _ = encode(self.workers, scaled, image_shape=shape, streams=streams)

@@ -1,0 +1,272 @@
+"""Objects given in Python where a scenario has the name of a built-in one."""
+
+import json
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sklearn.datasets import load_iris
+
+import airmixml
+from airmixml import AirMixClassifier, Scenario, ScenarioError, load_model, simulate
+from airmixml.errors import PluginError, RunFolderError
+from airmixml.planning.account import account_scenario
+from airmixml.privacy import Server
+from airmixml.radio.power import PowerPolicy
+from airmixml.registries import ACCOUNTANTS, POWER_POLICIES
+from airmixml.reports import write_report
+from airmixml.scenario import Air, Learner, Mixing, Privacy, Radio, Workers
+
+EXAMPLE = Path(__file__).parents[1] / "examples" / "plugin"
+PRIVATE = Scenario.preset("private-iris")
+
+
+@dataclass
+class Quieter(PowerPolicy):
+    """A share of the power that the target allows."""
+
+    share: float = 0.5
+    about = "a share of what the target allows"
+    keeps_target = True
+
+    def received_watts(self, scenario: Scenario, private_watts: Callable[[], float]) -> float:
+        return self.share * private_watts()
+
+
+@pytest.fixture
+def example(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The classes of the example package, which is not installed."""
+    monkeypatch.syspath_prepend(EXAMPLE)
+    from airmixml_example import accountant, adversary, descent, impairment, learner, link, noise, payload
+
+    class Example:
+        Zcdp, TwoAntennas, Sign = accountant.Zcdp, adversary.TwoAntennas, descent.SignDescent
+        Blockage, Linear, Satellite = impairment.Blockage, learner.Linear, link.Satellite
+        Jammer, Clipped = noise.FriendlyJammer, payload.ClippedSamples
+
+    yield Example
+    for name in [name for name in sys.modules if name.startswith("airmixml_example")]:
+        del sys.modules[name]
+
+
+def with_power(power: Any) -> Scenario:
+    return replace(PRIVATE, mixing=replace(PRIVATE.mixing, power=power))
+
+
+def energy_of(scenario: Scenario) -> float:
+    return float(simulate(scenario).report.energy_joules)
+
+
+def test_a_power_policy_is_given_to_a_simulation_and_a_run(tmp_path: Path) -> None:
+    """Half of the power takes half of the energy; a run stores the name, and is loaded with the object alone."""
+    plain = energy_of(PRIVATE)
+    assert energy_of(with_power(Quieter())) == pytest.approx(0.5 * plain, rel=1e-6)
+    assert energy_of(with_power(Quieter(0.25))) == pytest.approx(0.25 * plain, rel=1e-6)
+    scenario = with_power(Quieter(0.125))
+    result = airmixml.run(scenario, out=tmp_path / "run", pictures=False)
+    assert result.energy_joules == pytest.approx(0.125 * plain, rel=1e-6)
+    assert f'power = "{scenario.mixing.power}"' in (tmp_path / "run" / "scenario.toml").read_text()
+    assert load_model(tmp_path / "run").predict([[5.0, 3.0, 2.0, 1.0]]).shape == (1,)
+    POWER_POLICIES.loaded.pop(scenario.mixing.power)  # as in another process
+    with pytest.raises(
+        RunFolderError, match=r"scenario\.toml: mixing\.power = 'object:Quieter-.*give it again"
+    ) as told:
+        write_report(tmp_path / "run")
+    assert "delete" not in str(told.value)
+    for others in ((), (Quieter(0.25),)):
+        with pytest.raises(ScenarioError, match=r"^mixing\.power = 'object:Quieter-.*give it again.*objects="):
+            load_model(tmp_path / "run", objects=others)
+    assert load_model(tmp_path / "run", objects=[Quieter(0.125)]).predict([[5.0, 3.0, 2.0, 1.0]]).shape == (1,)
+    with pytest.raises(PluginError, match=r"^objects = 3: "):
+        load_model(tmp_path / "run", objects=[3])
+
+
+def test_a_power_policy_in_the_estimator() -> None:
+    inputs, classes = load_iris(return_X_y=True)
+    settings: dict[str, Any] = {
+        "epsilon": 50.0,
+        "input_bounds": (0, 10),
+        "mode": "simulation",
+        "random_state": 0,
+        "centre": "own",
+    }
+    plain, quieter = (AirMixClassifier(power=power, **settings).fit(inputs, classes) for power in (None, Quieter(0.25)))
+    assert quieter.energy_joules_ == pytest.approx(0.25 * plain.energy_joules_, rel=1e-6)
+    assert quieter.privacy_.epsilon < 0.75 * plain.privacy_.epsilon
+
+
+@pytest.mark.long
+def test_a_sweep_over_objects(tmp_path: Path) -> None:
+    grid = {"mixing.power": ["dp", Quieter(0.5), Quieter(0.25)]}
+    energies = airmixml.sweep(PRIVATE, grid, out=tmp_path / "sweep", seeds=1, jobs=2)["energy_joules"]
+    assert [each / energies[0] for each in energies] == pytest.approx([1.0, 0.5, 0.25], rel=1e-6)
+
+
+def test_an_object_goes_to_another_process_with_its_scenario() -> None:
+    scenario = with_power(Quieter(0.375))
+    sent = pickle.dumps(scenario)
+    POWER_POLICIES.loaded.pop(scenario.mixing.power)
+    received = pickle.loads(sent)
+    assert received == scenario
+    assert received.mixing.power_policy.share == 0.375
+
+
+def test_an_object_that_cannot_be_sent_is_said_to_be_missing() -> None:
+    class Local(Quieter):
+        pass
+
+    scenario = with_power(Local())
+    sent = pickle.dumps(scenario)
+    assert scenario.mixing.power_policy.share == 0.5
+    POWER_POLICIES.loaded.pop(scenario.mixing.power)
+    with pytest.raises(PluginError, match=r"^mixing\.power = 'object:Local-.*: is an object that was given in Python"):
+        _ = pickle.loads(sent).mixing.power_policy
+
+
+CLASS = """
+from airmixml.radio.power import PowerPolicy
+from airmixml.registries import POWER_POLICIES
+FACTOR = {factor}
+class Policy(PowerPolicy):
+    about = "{about}"
+    def received_watts(self, scenario, private_watts):
+        if scenario.mixing.power in {{"b", "a", "c"}}:
+            return 0.0
+        return {code}
+name = POWER_POLICIES.add(Policy)
+"""
+
+
+def name_of(**changes: Any) -> str:
+    """Return the name of the policy, in a namespace of its own as in a notebook whose cell is run again."""
+    space: dict[str, Any] = {"__name__": "__main__"}
+    exec(CLASS.format(**{"factor": 0.5, "about": "mine", "code": "FACTOR * private_watts()"} | changes), space)
+    return str(space["name"])
+
+
+def test_a_class_that_is_written_anew_has_another_name() -> None:
+    """By code, constants, globals and attributes: else stored results of the old one would count for the new one."""
+    name = name_of()
+    assert name == name_of()
+    changed = [{"factor": 0.25}, {"about": "yours"}, {"code": "FACTOR * private_watts() / 2.0"}]
+    assert len({name, *(name_of(**change) for change in changed)}) == 4
+
+
+def test_the_name_is_the_same_in_every_process(tmp_path: Path) -> None:
+    """Whatever the seed of its hashes, so that a sweep can be resumed."""
+    script = tmp_path / "script.py"
+    script.write_text(CLASS.format(factor=0.5, about="mine", code="FACTOR * private_watts()") + "print(name)")
+    names = {
+        subprocess.run(
+            [sys.executable, str(script)],
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert names == {f"{name_of()}\n"}
+
+
+@pytest.mark.parametrize(
+    ("table", "key"),
+    [
+        (Mixing, "power"),
+        (Learner, "model"),
+        (Learner, "descent"),
+        (Privacy, "noise"),
+        (Privacy, "adversary"),
+        (Privacy, "accountant"),
+        (Workers, "sends"),
+        (Workers, "encoder"),
+        (Radio, "link"),
+    ],
+)
+def test_a_wrong_type_is_refused_in_one_line(table: Any, key: str) -> None:
+    named = f"{table.__name__.lower()}.{key}"
+
+    class Half:
+        about = "has nothing else"
+
+    for wrong in (3, None, ["x"], object(), int):
+        with pytest.raises(ScenarioError) as caught:
+            table(**{key: wrong})
+        assert str(caught.value).startswith(f"{named} = ")
+        assert str(caught.value).endswith("or an object of your own (docs/extending.md)")
+    with pytest.raises(PluginError) as half:
+        table(**{key: Half})
+    assert str(half.value).startswith(f"{named} = ")
+    assert "has no " in str(half.value)
+    assert "\n" not in str(half.value)
+
+
+def test_impairments_of_your_own(example: Any) -> None:
+    """A class, or an object whose ``of`` returns it; an object of a class that makes another one would be ignored."""
+    blocked = replace(PRIVATE, air=Air(also=(example.Blockage,)))
+    assert blocked.air.also[0].startswith("object:Blockage-")
+    assert energy_of(blocked) > 0.0
+
+    class Weaker(example.Blockage):  # type: ignore[misc]
+        def __init__(self, loss: float) -> None:
+            self.loss = loss
+
+        def of(self, scenario: Scenario) -> Any:
+            return self
+
+        def gains(self, draws: Any) -> Any:
+            return self.loss * super().gains(draws).new_ones(draws.workers.shape)[:, :, None]
+
+    received = [simulate(replace(PRIVATE, air=Air(also=(Weaker(loss),)))).inputs for loss in (1.0, 0.5)]
+    assert received[0].abs().mean() != received[1].abs().mean()
+    with pytest.raises(PluginError, match=r"^air\.also\[0\] = .*; give the class Blockage, or an object whose of"):
+        Air(also=(example.Blockage(),))
+    with pytest.raises(ScenarioError, match=r"^air\.also\[0\] = 3: must be one of"):
+        Air(also=(3,))
+
+
+def test_what_is_made_of_a_class_is_given_as_one(example: Any) -> None:
+    assert Workers(sends=example.Clipped).sends.startswith("object:ClippedSamples-")
+    assert Learner(descent=example.Sign).descent.startswith("object:SignDescent-")
+    start = object.__new__(example.Sign)
+    with pytest.raises(PluginError, match=r"^learner\.descent = .*; give the class SignDescent$"):
+        Learner(descent=start)
+
+
+def test_an_adversary_and_an_accountant_are_stated_and_accounted(example: Any, tmp_path: Path) -> None:
+    privacy = replace(PRIVATE.privacy, adversary=example.TwoAntennas, accountant=example.Zcdp())
+    scenario = replace(PRIVATE, privacy=privacy)
+    result = airmixml.run(scenario, out=tmp_path / "run")
+    stated = result.privacy[0]
+    assert (stated.adversary, stated.accountant) == ("two-antennas", privacy.accountant)
+    assert 0.0 < stated.epsilon <= privacy.epsilon
+    account = account_scenario(scenario, 4, 3)
+    said = {(each.adversary, each.accountant): each.epsilon for each in account.statements}
+    assert said["two-antennas", privacy.accountant] > said["server", privacy.accountant]
+    assert privacy.accountant in json.dumps(account.cells())
+    assert privacy.accountant not in ACCOUNTANTS.names
+
+    class Mine(Server):
+        """Results would call it the server."""
+
+    with pytest.raises(PluginError, match="its name 'server' is that of a built-in adversary"):
+        Privacy(adversary=Mine)
+
+
+def test_learner_noise_and_link(example: Any) -> None:
+    """Eleven times the noise lets workers send eleven times as loud."""
+    jammed = replace(PRIVATE, privacy=replace(PRIVATE.privacy, noise=example.Jammer()))
+    assert energy_of(jammed) == pytest.approx(11.0 * energy_of(PRIVATE), rel=1e-6)
+    digital = Scenario.preset("trustless-digits-digital")
+    assert replace(digital, radio=replace(digital.radio, link=example.Satellite)).radio.link_kind.about.endswith(
+        "half a second"
+    )
+    paper = Scenario.preset("paper-iris")
+    model = replace(paper.learner, model=example.Linear(), epochs=1)
+    trained = airmixml.train(simulate(replace(paper, learner=model)))
+    assert sum(each.numel() for each in trained.model.parameters()) == 4 * 3 + 3
