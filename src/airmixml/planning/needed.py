@@ -87,7 +87,7 @@ def needed_for(
     if scenario.learner.model == "ridge":
         ladders["rounds"] = scenario.learner.rounds, tried, lambda rounds: _with_rounds(scenario, round(rounds))
     done, steps = 0, sum(len(values) for _, values, _ in ladders.values())
-    found = []
+    found: list[Needed] = []
     for quantity, (planned, values, changed) in ladders.items():
         progress("accuracies", done, steps)
         found += _needed(quantity, planned, accuracy, _accuracies(values, changed, expect))

@@ -55,7 +55,7 @@ def baselines_of(learned: Learned, *, protected: bool) -> Baselines | None:
 def _linear(learner: Learner) -> Learner:
     """Return the learner itself, without what it does about noise, or least squares where it is a network."""
     closed = LEARNERS.load(learner.model).closed_form
-    return replace(learner, shrinkage=1.0, **({} if closed else {"model": "ridge"}))
+    return replace(learner, shrinkage=1.0, model=learner.model if closed else "ridge")
 
 
 def _constant_guess(dataset: DataSet, truth: NDArray[Any]) -> NDArray[Any]:
@@ -71,7 +71,8 @@ def _row_scores(dataset: DataSet, predicted: NDArray[Any], truth: NDArray[Any]) 
     if dataset.task == "classification":
         return np.asarray(predicted == truth, dtype=np.float64)
     if dataset.task == "multi-label":
-        return np.asarray((np.asarray(predicted) > 0.5) == (truth > 0.5), dtype=np.float64).mean(axis=1)
+        right = (np.asarray(predicted) > 0.5) == (truth > 0.5)
+        return np.asarray(right.mean(axis=1), dtype=np.float64)
     spread = np.square(truth - truth.mean(axis=0)).mean(axis=0)
     squares = np.square(np.asarray(predicted, dtype=np.float64) - truth)
     shares = np.where(spread > 0.0, squares / np.where(spread > 0.0, spread, 1.0), squares > 0.0)
