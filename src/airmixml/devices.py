@@ -7,12 +7,24 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from airmixml.errors import ScenarioError
 
 if TYPE_CHECKING:
     import torch  # takes seconds to load, and not everybody who asks for the memory needs it
+
+
+def torch_is_missing() -> bool:
+    """Whether torch is not installed: accounts, ledgers, reports and predictions of linear models do without."""
+    return find_spec("torch") is None
+
+
+def needs_torch(what: str) -> str:
+    """Return that something needs torch, and how to get it, in one line."""
+    how = "pip install torch --index-url https://download.pytorch.org/whl/cpu"
+    return f"{what} needs PyTorch, which is not installed; get it by: {how}"
 
 
 def physical_memory_bytes() -> int:

@@ -9,7 +9,7 @@ NOTHING_PROMISED = "nothing promised"
 UNINFORMED = "if colluders are chosen without knowing the graph"
 _LONGEST_SHOWN = 60
 _MOST_COMPARED = 1000
-_LEAST_ALIKE = 0.5  # of the letters of two words
+_LEAST_ALIKE = 0.51  # of the letters of two words
 
 
 def shown(value: object) -> str:

@@ -126,6 +126,9 @@ def test_attacks_by_name() -> None:
     assert choose_parts("eavesdropper , prior,prior") == ("prior", "eavesdropper")
     with pytest.raises(ScenarioError, match=r"'lest-squares': must be some of .*; did you mean least-squares\?"):
         choose_parts("prior,lest-squares")
+    with pytest.raises(ScenarioError, match="'telepathy': must be some of") as unlike:
+        choose_parts("telepathy")
+    assert "did you mean" not in str(unlike.value)
     with pytest.raises(ScenarioError, match="--attacks '': must be some of"):
         choose_parts("")
 

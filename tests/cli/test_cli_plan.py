@@ -127,3 +127,25 @@ def test_a_plan_with_rounds_says_what_they_take(airmix: Airmix) -> None:
     assert plan["energy_joules"] == pytest.approx(metrics["energy_joules"], rel=1e-3)
     assert plan["rounds"]["symbols_per_round"] == metrics["rounds"]["symbols_per_round"]
     assert plan["recommended"]["own"]["air_seconds"] == pytest.approx(metrics["air_seconds"], rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("given", "hint"), [("0", ""), ("1", ""), ("90", "for 90 % give 0.9"), ("nan", ""), ("-3", "")]
+)
+def test_an_accuracy_that_is_none_is_refused(refused: Refused, given: str, hint: str) -> None:
+    said = refused("plan", "--preset", "private-table", "--accuracy", given)
+    assert "--accuracy = " in said
+    assert "must be above 0 and below 1" in said
+    assert hint in said
+
+
+@pytest.mark.long
+def test_a_plan_says_what_an_accuracy_takes(airmix: Airmix, tmp_path: Path) -> None:
+    small = ("--preset", "private-table", "--rows", "300", "--input-dim", "5", "--label-dim", "2")
+    told = airmix("plan", *small, "--accuracy", "0.8", "--no-picture", "--out", "plan")
+    assert told.returncode == 0, told.stderr
+    assert "What 80 % accuracy takes" in told.stdout
+    found = json.loads((tmp_path / "plan" / "metrics.json").read_text())
+    assert found["wanted_accuracy"] == 0.8
+    assert {each["quantity"] for each in found["needed"]} >= {"workers", "epsilon"}
+    assert "What 80 % accuracy takes" in (tmp_path / "plan" / "report.html").read_text()

@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from airmixml.cli.streams import discard
-from airmixml.devices import is_out_of_memory
+from airmixml.devices import is_out_of_memory, needs_torch
 from airmixml.errors import AirMixError, AirMixWarning
 from airmixml.version import __version__
 from airmixml.wording import reason
@@ -19,6 +19,7 @@ from airmixml.wording import reason
 # Typer exports BadParameter alone; its base is the family of usage errors, wherever Typer keeps Click.
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 _LONGEST_LINE = 1000
+_NO_MEMORY = "not enough memory; use fewer slots, workers or features, a smaller network, or a smaller --block-slots"
 
 
 class LateCommand(NamedTuple):
@@ -148,12 +149,11 @@ def answer() -> int:
         return _fail(f"{getattr(problem, 'format_message', problem.__str__)()} (see airmix --help)")
     except AirMixError as problem:
         return _fail(str(problem))
-    except (MemoryError, RuntimeError) as problem:
-        if not is_out_of_memory(problem):
+    except (ModuleNotFoundError, MemoryError, RuntimeError) as problem:
+        without_torch = getattr(problem, "name", "") == "torch"
+        if not without_torch and not is_out_of_memory(problem):
             raise
-        return _fail(
-            "not enough memory; use fewer slots, workers or features, a smaller network, or a smaller --block-slots"
-        )
+        return _fail(needs_torch(f"airmix {sys.argv[1]}") if without_torch else _NO_MEMORY)
     except BrokenPipeError:  # the reader of a pipe went away: nothing is left to say
         discard(sys.stdout)
         return 1

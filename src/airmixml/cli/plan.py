@@ -45,6 +45,10 @@ def plan_command(
         float | None,
         Option(help="Longest time on the air to recommend for ridge and lda [default: 3600, or the scenario's]."),
     ] = None,
+    accuracy: Annotated[
+        float | None,
+        Option(help="Also say how many workers, what epsilon or how many rounds this accuracy takes, such as 0.9."),
+    ] = None,
     write: Annotated[
         Path | None, Option(help="Write the recommended scenario to this TOML file, with all that 0 leaves open.")
     ] = None,
@@ -70,13 +74,12 @@ def plan_command(
 
     check_signal_memory(scenario.workers, *dimensions)
     moments = input_moments(scenario, input_mean, input_deviation, named=input_dim is None)
-    if max_air_seconds is not None and not 0.0 < max_air_seconds < math.inf:
-        raise ScenarioError(f"--max-air-seconds = {max_air_seconds:g}: must be above 0 and finite")
+    _check_limits(max_air_seconds, accuracy)
     _check_out(out, picture, force=force)
     drawn = None if no_picture or out is not None else picture_path(picture, f"{scenario.name}-plan.png")
     if write is not None and write.exists():
         raise ScenarioError(f"--write {write}: is there already; choose another name, or remove it")
-    started = time.perf_counter()
+    started, held_dim = time.perf_counter(), table_columns(scenario, input_dim)
     from airmixml.planning.plan import make_plan
 
     with progress_bars() as progress:
@@ -84,10 +87,15 @@ def plan_command(
             scenario,
             *dimensions,
             moments,
-            held_dim=table_columns(scenario, input_dim),
+            held_dim=held_dim,
             max_air_seconds=max_air_seconds,
             progress=progress,
         )
+        if accuracy is not None:
+            from airmixml.planning.needed import with_needed
+
+            how: dict[str, Any] = {"held_dim": held_dim, "dimensions": dimensions, "moments": moments}
+            plan = with_needed(plan, accuracy, scenario, **how, progress=progress)
     seconds = time.perf_counter() - started
     if not (plan.options or plan.recommended):
         drawn = None
@@ -117,6 +125,14 @@ def plan_command(
         console.print(escape(plan.verdict))
     texts = [part if isinstance(part, str) else part.plain for part in parts]
     show(as_json, {**plan.to_dict(), "seconds": seconds, **picture_place, **report}, *texts, *report_lines(shown))
+
+
+def _check_limits(max_air_seconds: float | None, accuracy: float | None) -> None:
+    if max_air_seconds is not None and not 0.0 < max_air_seconds < math.inf:
+        raise ScenarioError(f"--max-air-seconds = {max_air_seconds:g}: must be above 0 and finite")
+    if accuracy is not None and not 0.0 < accuracy < 1.0:
+        hint = f"; for {accuracy:g} % give {accuracy / 100:g}" if 1.0 < accuracy < 100.0 else ""
+        raise ScenarioError(f"--accuracy = {accuracy:g}: must be above 0 and below 1, such as 0.9{hint}")
 
 
 def _check_out(out: Path | None, picture: Path | None, *, force: bool) -> None:

@@ -54,7 +54,7 @@ class TrainingHistory:
     score_name: str = "accuracy"
     test_score: list[float] = field(default_factory=list)
     scores: dict[str, float] = field(default_factory=dict)
-    predicted: NDArray[Any] | None = None  # test samples x outputs
+    predicted: NDArray[Any] | None = None  # test samples, or test samples x outputs
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the curve as a table: loss and score of each epoch from 1 on, or of each round from 0 on."""
@@ -221,14 +221,14 @@ def fit(
 
 def note_scores(history: TrainingHistory, dataset: DataSet, curve: list[float], outputs: torch.Tensor) -> None:
     """Write down how the task's leading score went, and of the last outputs, test samples x outputs, all others."""
+    predicted = dataset.label_code.decoded(outputs.double().cpu().numpy())
+    history.predicted = predicted
     if dataset.task == "classification":
         history.test_accuracy += curve
         return
-    predicted = dataset.label_code.decoded(outputs.double().cpu().numpy())
     history.test_score += curve
     history.score_name = LEADING[dataset.task]
     history.scores |= test_scores(dataset.task, predicted, dataset.test_labels, dataset.class_names)
-    history.predicted = predicted
 
 
 def _shared_or_stacked(parts: list[torch.Tensor]) -> torch.Tensor:

@@ -30,7 +30,7 @@ from airmixml.workers import encoded_dim
 MOST_ROWS: Final = 2000
 MOST_INPUTS: Final = 64
 MOST_CLASSES: Final = 20
-_TABLES_PER_KIND: Final = 2
+TABLES: Final = 2 * len(KINDS)
 _FEATURES: Final = (32, 64, 128, 256)
 _WEIGHTS: Final = (0.7, 1.0)
 _MODELS: Final = ("ridge", "lda")
@@ -159,20 +159,63 @@ def search_designs(
     ``input_dim`` are columns before they are encoded, ``moments`` about those of a column scaled to [0, 1]. No design
     is the best that is on the air for longer than ``max_air_seconds``.
     """
-    rows = min(scenario.workers.count, MOST_ROWS)
-    inputs, classes = min(input_dim, MOST_INPUTS), min(label_dim, MOST_CLASSES)
-    total, distance_metres = _TABLES_PER_KIND * len(KINDS), placed_distances(scenario)
+    trial = TableTrial(scenario, input_dim, label_dim, moments, progress)
+    tried = trial.of(_designs(scenario, rows=scenario.workers.count), 0)
+    with_rounds = [each for each in tried if each.design.rounds]
+    if with_rounds:
+        place = max(with_rounds, key=lambda each: each.accuracy).design
+        known = {each.design for each in tried}
+        others = [replace(place, rounds=rounds) for rounds in (0, *ROUNDS)]
+        tried += trial.of([each for each in others if each not in known], 1)
+    progress("made-up tables", 2 * TABLES, 2 * TABLES)
+    tried.sort(key=lambda each: -each.accuracy)
+    own = next(each for each in tried if each.design == TableDesign.of(scenario))
+    best = _best(tried, own, max_air_seconds)
+    return DesignSearch(
+        own=own,
+        best=best,
+        tried=tuple(tried),
+        tables=TABLES,
+        rows=trial.rows,
+        inputs=trial.inputs,
+        classes=trial.classes,
+    )
 
-    def tried_on_tables(designs: Iterable[TableDesign], stage: int) -> list[TriedDesign]:
+
+class TableTrial:
+    """The synthetic tables of a scenario, and what designs reach on them; arguments are those of ``search_designs``."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        input_dim: int,
+        label_dim: int,
+        moments: InputMoments,
+        progress: Progress = silent,
+    ) -> None:
+        self._scenario, self._dimensions, self._moments = scenario, (input_dim, label_dim), moments
+        self._progress, self._distance_metres = progress, placed_distances(scenario)
+        self.rows = min(scenario.workers.count, MOST_ROWS)
+        self.inputs, self.classes = min(input_dim, MOST_INPUTS), min(label_dim, MOST_CLASSES)
+
+    def of(self, designs: Iterable[TableDesign], stage: int = 0) -> list[TriedDesign]:
+        """Return what each design reaches; ``stage`` is 0 for the first call and 1 for the second."""
+        scenario, classes, distance_metres = self._scenario, self.classes, self._distance_metres
         settings = {
-            design: NoisyDesign.of(design.applied_to(scenario), inputs, classes, distance_metres) for design in designs
+            design: NoisyDesign.of(design.applied_to(scenario), self.inputs, classes, distance_metres)
+            for design in designs
         }
         found: dict[TableDesign, list[float]] = {design: [] for design in settings}
-        for number in range(total):
-            progress("made-up tables", number + stage * total, 2 * total)
-            rng = np.random.default_rng((scenario.seed, number))
-            kind = KINDS[number % len(KINDS)]
-            table = make_table(kind, rows=rows, inputs=inputs, classes=classes, moments=moments, rng=rng)
+        for number in range(TABLES):
+            self._progress("made-up tables", number + stage * TABLES, 2 * TABLES)
+            table = make_table(
+                KINDS[number % len(KINDS)],
+                rows=self.rows,
+                inputs=self.inputs,
+                classes=classes,
+                moments=self._moments,
+                rng=np.random.default_rng((scenario.seed, number)),
+            )
             encoded: dict[TableDesign, EncodedTable] = {}
             for design, setting in settings.items():
                 # Learner, rounds and weight change nothing about the encoding.
@@ -180,9 +223,10 @@ def search_designs(
                 if key not in encoded:
                     encoded[key] = EncodedTable(setting.scenario, table, classes, distance_metres, number)
                 found[design].append(encoded[key].accuracy(setting))
-        return [tried_design(design, settings[design].scenario, found[design]) for design in settings]
+        return [self._tried(design, settings[design].scenario, found[design]) for design in settings]
 
-    def tried_design(design: TableDesign, aired: Scenario, accuracies: list[float]) -> TriedDesign:
+    def _tried(self, design: TableDesign, aired: Scenario, accuracies: list[float]) -> TriedDesign:
+        input_dim, label_dim = self._dimensions
         system = System.of(aired, encoded_dim(aired.workers, input_dim), label_dim)
         return TriedDesign(
             design=design,
@@ -190,19 +234,6 @@ def search_designs(
             uplink_symbols=system.uplink_symbols,
             air_seconds=system.air_seconds,
         )
-
-    tried = tried_on_tables(_designs(scenario, rows=scenario.workers.count), 0)
-    with_rounds = [each for each in tried if each.design.rounds]
-    if with_rounds:
-        place = max(with_rounds, key=lambda each: each.accuracy).design
-        known = {each.design for each in tried}
-        others = [replace(place, rounds=rounds) for rounds in (0, *ROUNDS)]
-        tried += tried_on_tables([each for each in others if each not in known], 1)
-    progress("made-up tables", 2 * total, 2 * total)
-    tried.sort(key=lambda each: -each.accuracy)
-    own = next(each for each in tried if each.design == TableDesign.of(scenario))
-    best = _best(tried, own, max_air_seconds)
-    return DesignSearch(own=own, best=best, tried=tuple(tried), tables=total, rows=rows, inputs=inputs, classes=classes)
 
 
 def _best(tried: list[TriedDesign], own: TriedDesign, max_air_seconds: float) -> TriedDesign:

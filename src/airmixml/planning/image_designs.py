@@ -91,23 +91,8 @@ def search_image_designs(
     name = nearest_set(scenario)
     if name is None:
         return None
-    curves, distance_metres = measured()[name], placed_distances(scenario)
+    curves, expect = measured()[name], ImageExpectation(scenario, dimensions, name).of
     constant, own_design = int(scenario.workers.constant > 0.0), TableDesign.of(scenario)
-
-    def expect(design: TableDesign) -> TriedDesign | None:
-        aired, features = design.applied_to(scenario), design.features or dimensions[0] - constant
-        noise = _noise(aired, features, dimensions[1], distance_metres)
-        accuracies = _expected(curves, features, design.rounds, noise)
-        if accuracies is None:
-            return None
-        system = System.of(aired, features + constant, dimensions[1])
-        return TriedDesign(
-            design=design,
-            accuracies=tuple(accuracies.tolist()),
-            uplink_symbols=system.uplink_symbols,
-            air_seconds=system.air_seconds,
-        )
-
     own = expect(own_design)
     if own is None:
         return None
@@ -126,6 +111,30 @@ def search_image_designs(
         classes=dimensions[1],
         measured_on=f"{name.dataset} ({name.workers:,} workers, encoder {name.encoder})",
     )
+
+
+class ImageExpectation:
+    """What designs of a scenario are expected to reach, by what was measured on one set."""
+
+    def __init__(self, scenario: Scenario, dimensions: tuple[int, int], name: MeasuredSet) -> None:
+        self._scenario, self._dimensions, self._curves = scenario, dimensions, measured()[name]
+        self._distance_metres, self._constant = placed_distances(scenario), int(scenario.workers.constant > 0.0)
+
+    def of(self, design: TableDesign) -> TriedDesign | None:
+        """Return what the design reaches; None with more noise, or far other features, than was measured."""
+        aired, classes = design.applied_to(self._scenario), self._dimensions[1]
+        features = design.features or self._dimensions[0] - self._constant
+        noise = _noise(aired, features, classes, self._distance_metres)
+        accuracies = _expected(self._curves, features, design.rounds, noise)
+        if accuracies is None:
+            return None
+        system = System.of(aired, features + self._constant, classes)
+        return TriedDesign(
+            design=design,
+            accuracies=tuple(accuracies.tolist()),
+            uplink_symbols=system.uplink_symbols,
+            air_seconds=system.air_seconds,
+        )
 
 
 def _designs(own: TableDesign, curves: Curves, own_features: int) -> Iterator[TableDesign]:

@@ -54,6 +54,23 @@ _MOST_SLOTS_DRAWN: Final = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
+class Needed:
+    """How much of one quantity the wanted accuracy takes, all others as planned."""
+
+    quantity: str  # workers, epsilon or rounds
+    planned: float  # what the recommended design has
+    value: float | None  # at which the mean reaches the accuracy; None: at no value tried
+    earliest: float | None  # at which the first table reaches it
+    latest: float | None  # at which the last one does; None: some never do
+    reached: int  # how many tables reach it at some value
+    tables: int
+    least: float  # the smallest value tried: where ``value`` is that, less may do
+    most: float  # the largest value tried
+    accuracy_at_most: float  # the mean there
+    error_at_most: float  # how much that mean may err by chance
+
+
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """What a scenario asks of its workers, whether that can be had, and what would serve it better."""
 
@@ -86,6 +103,8 @@ class Plan:
     row: RowPrivacy | None = None  # of a row of the data, where that is not what one worker holds alone
     receiver: str = ""  # what the target assumes of the adversary's receiver, in words
     if_better: dict[str, float | None] = field(default_factory=dict)  # epsilon if that is better
+    wanted_accuracy: float = math.nan  # where it was asked what an accuracy takes
+    needed: tuple[Needed, ...] | None = None  # the answers (``planning/needed.py``)
 
     def _repr_html_(self) -> str:
         facts = {"feasible": "yes" if self.feasible else "no", "verdict": self.verdict}

@@ -49,6 +49,8 @@ def plan_parts(
     if "masks" in plain:
         yield from _masks(plain["masks"], words)
         words += _set(plain["masks"]["overrides"])
+    if "needed" in plain:
+        yield from _needed(plain)
     if plain["feasible"] and scenario.learner.closed_form:
         yield from _recommendation(plain.get("recommended"), scenario, words)
 
@@ -86,6 +88,40 @@ def write_plan(
         found = {**plan.to_dict(), "seconds": seconds, "run_dir": str(folder.final)}
         write_text(folder.work / METRICS, json.dumps(found, indent=2, allow_nan=False) + "\n")
         return folder.publish(replace=force, finish=finish)
+
+
+def _needed(plain: Plain) -> Iterator[Part]:
+    """Yield what the wanted accuracy takes: how much of each quantity, with how far single tables are apart."""
+    wanted, rehearsal = 100.0 * plain["wanted_accuracy"], plain["recommended"]["rehearsal"]
+    basis = rehearsal.get("measured_on")
+    of, single = ("runs on public images", "run") if basis else ("synthetic tables", "table")
+    rows = []
+    for each in plain["needed"]:
+        form = "{:.3g}" if each["quantity"] == "epsilon" else "{:,.0f}"
+
+        def told(value: float, form: str = form) -> str:
+            return form.format(value)
+
+        if each["value"] is None:
+            reached = f"{100.0 * each['accuracy_at_most']:.1f} ± {100.0 * each['error_at_most']:.1f} %"
+            needed = f"not reached: {reached} with {told(each['most'])}"
+        else:
+            needed = told(each["value"]) + (" or less" if each["value"] == each["least"] > 0 else "")
+        if not each["reached"]:
+            apart = f"no {single} of {each['tables']}"
+        elif each["latest"] is None:
+            apart = f"from {told(each['earliest'])}; {each['tables'] - each['reached']} of {each['tables']} never"
+        else:
+            apart = f"{told(each['earliest'])} to {told(each['latest'])}"
+        rows.append((each["quantity"], told(each["planned"]), needed, apart))
+    columns = ("one change at a time", "recommended below", "needed for the mean", f"for single {single}s")
+    yield Table(title=f"What {wanted:g} % accuracy takes", columns=columns, rows=tuple(rows))
+    expected = rehearsal["best"]
+    yield (
+        f"The recommended design is expected to reach {_accuracy(expected)}, the mean of {rehearsal['tables']} {of}"
+        f"{f' ({basis})' if basis else ''}; your data may be easier or harder. More slots at the same epsilon do not "
+        "help: they share it."
+    )
 
 
 def _masks(masks: Plain, command: list[str]) -> Iterator[Part]:

@@ -1,12 +1,13 @@
 """The power that meets a scenario's privacy target, and how the target is shared between slots and a private mean."""
 
 import math
+import warnings
 from dataclasses import replace
 from functools import partial
 from typing import Final
 
 from airmixml.arrays import Doubles
-from airmixml.errors import ScenarioError
+from airmixml.errors import AirMixWarning, ScenarioError
 from airmixml.privacy import Design, Sensitivity, calibrate_power, check_target, facts
 from airmixml.privacy.evaluation import guess_factor, least_epsilon
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
@@ -16,6 +17,7 @@ from airmixml.scenario import Scenario
 from airmixml.units import dbm_to_watts
 
 _ROUNDING_MARGIN: Final = 1.0 - 1e-12
+_NOTHING_LEARNT_BELOW: Final = 1e-3
 
 
 def slots_target(scenario: Scenario) -> tuple[float, float]:
@@ -76,6 +78,13 @@ def check_privacy_target(scenario: Scenario) -> None:
     adversary = adversary_named(privacy.adversary, scenario)
     epsilon, delta = slots_target(scenario)
     if scenario.mixing.power_policy.keeps_target:
+        if privacy.epsilon < _NOTHING_LEARNT_BELOW:
+            warnings.warn(
+                f"privacy.epsilon = {privacy.epsilon:g}: so strict that noise leaves next to nothing to learn from; "
+                "usual targets are 0.1 to 10",
+                AirMixWarning,
+                stacklevel=2,
+            )
         check_target(silent, adversary, privacy.accountant, privacy.adjacency, epsilon, delta)
     else:
         least_epsilon(silent, adversary, privacy.accountant, adjacency=privacy.adjacency, delta=delta)

@@ -7,15 +7,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from airmixml.output.numbers import epsilon_text
-from airmixml.output.page import Card, Cards, Rows
+from airmixml.output.numbers import NONE, epsilon_text
+from airmixml.output.page import Card, Cards, Part, Rows
+from airmixml.output.tables import Table
 from airmixml.reading import read_regular
 from airmixml.reports.cards import NOTHING, asked_for, cards_of
 from airmixml.reports.commands import command_for, seeds_option
 from airmixml.reports.content import PROTECTED, Content
 from airmixml.reports.folders import FoundFolder
 from airmixml.reports.pictures import Curve, Drawing, drawings_in, read_curve
-from airmixml.runs.results import ProtectedResult, RunResult, SeedsResult, load_result, read_result
+from airmixml.runs.results import Baselines, ProtectedResult, RunResult, SeedsResult, load_result, read_result
 from airmixml.runs.run_rows import plain_rows, row_epsilons, run_rows, run_title
 from airmixml.scenario import Scenario
 from airmixml.storage.results import corrupt_file
@@ -68,11 +69,38 @@ def run_content(found: FoundFolder, *, drawn: bool = False) -> Content:
         costs=rows["radio"],
         cards=(Cards(title=scenario.title, cards=cards),),
         curves=_curves(found, result),
+        tables=_of_classes(result.baselines),
         drawings=_drawings(found, result, metrics, drawn=drawn),
         scenario=scenario,
         command=_command(found.path, result, scenario),
         made_with=(*metrics["versions"].items(), ("device", result.device), ("time", f"{result.seconds:.1f} s")),
     )
+
+
+def _of_classes(found: Baselines | None) -> tuple[Part, ...]:
+    """Return how each class fared on the clean test set, and which are taken for which; counts of all seeds."""
+    if found is None or not found.classes:
+        return ()
+
+    def percent(share: float | None) -> str:
+        return NONE if share is None else f"{100 * share:.1f} %"
+
+    each = [(one.name, f"{one.rows:,}", percent(one.recall), percent(one.precision)) for one in found.classes]
+    tables: list[Part] = [
+        Table(title="Each class", columns=("class", "test rows", "recall", "precision"), rows=tuple(each))
+    ]
+    if found.confusion:
+        names = [one.name for one in found.classes]
+        tables.append(
+            Table(
+                title="Confusion matrix: test rows by true class (down) and predicted class (across)",
+                columns=("true class", *names),
+                rows=tuple(
+                    (name, *(f"{count:,}" for count in row)) for name, row in zip(names, found.confusion, strict=True)
+                ),
+            )
+        )
+    return tuple(tables)
 
 
 def _learner(scenario: Scenario) -> str:

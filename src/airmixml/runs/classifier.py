@@ -5,14 +5,13 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from airmixml.arrays import Doubles
 from airmixml.data import Bounded, RowFormat, declare_bounds, known_dataset
-from airmixml.edge import class_scores, predicted
+from airmixml.devices import torch_is_missing
 from airmixml.errors import RunFolderError
 from airmixml.runs.model_files import StoredModel, read_stored
 from airmixml.workers import RowEncoder, encoder_of
@@ -77,9 +76,18 @@ class RunModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
         """Return probabilities or targets of rows (samples x numbers) that are known to be in order."""
         starts = range(0, len(rows), _ROWS_AT_ONCE)
         encoded = (self.encoder_.encode(rows[start : start + _ROWS_AT_ONCE]) for start in starts)
-        inputs = (torch.from_numpy(np.ascontiguousarray(some)).double() for some in encoded)
-        scores = (class_scores(self.network_, some) for some in inputs)
-        return np.concatenate([predicted(each, self.link_, self.code_).numpy() for each in scores])
+        return np.concatenate([self._outputs(some) for some in encoded])
+
+    def _outputs(self, encoded: NDArray[Any]) -> Doubles:
+        if torch_is_missing():
+            linear: Doubles = self.network_.outputs(encoded, self.link_, self.code_)
+            return linear
+        import torch
+
+        from airmixml.edge import class_scores, predicted
+
+        scores = class_scores(self.network_, torch.from_numpy(np.ascontiguousarray(encoded)).double())
+        return np.asarray(predicted(scores, self.link_, self.code_).numpy())
 
     def clipped_values(self, X: ArrayLike) -> int:
         """Return how many numbers of raw rows lie outside the declared bounds, and are clipped to them."""

@@ -4,7 +4,7 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -21,6 +21,7 @@ from airmixml.progress import Progress, silent
 from airmixml.radio import check_privacy_target
 from airmixml.radio.shards import SHARDS, ShardStore
 from airmixml.radio.transmission import Transmission
+from airmixml.runs.baselines import baselines_of
 from airmixml.runs.model_files import CHECKPOINT, FileCheckpoint, save_model
 from airmixml.runs.protected import ProtectedRunner, about_data, stated_in_both_modes
 from airmixml.runs.results import (
@@ -145,7 +146,7 @@ def run(
             reducer=lambda found, _kept: _together(runner, scenario, list(found.values()), folder, pictures=pictures),
             budget=budget,
         ).run()
-        _publish(scenario, result, folder, replace=force, finish=finish)
+        _publish(scenario, result, folder, force=force, finish=finish)
     return result
 
 
@@ -208,9 +209,10 @@ class SimulationRunner:
         if self.spending is not None:
             self.spending.settle(learned.transmission)
         _write_findings(learned.transmission, learned.trained, folder.work, pictures=self.pictures)
-        return result_of(
+        result = result_of(
             learned, seconds=seconds, device=device, run_dir=run_dir, resumed_epoch=checkpoint.resumed_epoch
         )
+        return replace(result, baselines=baselines_of(learned, protected=False))
 
 
 Runner = SimulationRunner | ProtectedRunner
@@ -292,10 +294,10 @@ def _write_findings(sent: Transmission, trained: TrainedModel, folder: Path, *, 
 
 
 def _publish(
-    scenario: Scenario, result: AnyResult, folder: RunFolder, *, replace: bool = False, finish: Finish | None = None
+    scenario: Scenario, result: AnyResult, folder: RunFolder, *, force: bool = False, finish: Finish | None = None
 ) -> None:
     """Write what makes a run folder whole and give it its name."""
     write_text(folder.work / SCENARIO, scenario.to_toml())
     write_text(folder.work / METRICS, json.dumps(result.to_dict(), indent=2, allow_nan=False) + "\n")
     shutil.rmtree(folder.work / SHARDS, ignore_errors=True)
-    folder.publish(replace=replace, leave_out=(CHECKPOINT,), finish=finish)
+    folder.publish(replace=force, leave_out=(CHECKPOINT,), finish=finish)

@@ -1,30 +1,34 @@
 """The network in a run folder: as it was trained, and half-way, where its training was interrupted."""
 
+from __future__ import annotations
+
 import io
 import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from airmixml.arrays import Singles
 from airmixml.data import Bounded, DataSet, LabelCode, RowFormat, Signs
 from airmixml.data.columns import Column
-from airmixml.edge import build_model
+from airmixml.devices import torch_is_missing
 from airmixml.errors import AirMixError, RunFolderError
 from airmixml.output.numbers import plural
 from airmixml.reading import open_regular
 from airmixml.registries import ENCODERS, add_given
 from airmixml.runs.results import ProtectedResult, SeedsResult, load_result
-from airmixml.scenario import Scenario
+from airmixml.scenario import Learner, Scenario
 from airmixml.scenario.score_links import LINKS, SOFTMAX, ScoreLink
 from airmixml.storage.files import write_bytes
 from airmixml.storage.results import ResultStore
 from airmixml.storage.run_folder import SCENARIO, encoder_digest
+
+if TYPE_CHECKING:
+    import torch
 
 CHECKPOINT: Final = "checkpoint.npz"
 _MODEL: Final = "model.pt"
@@ -75,6 +79,8 @@ def _tensors(state: dict[str, Any]) -> dict[str, torch.Tensor]:
 
 def _restored(like: dict[str, Any], values: Any, arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
     """Return a state like the given one; a ValueError says what is odd about what was saved."""
+    import torch
+
     wanted, epoch = _tensors(like), values["epoch"]
     if set(arrays) != {*wanted, *_TABLES}:
         raise ValueError("it is of another network")
@@ -103,6 +109,8 @@ def _restored(like: dict[str, Any], values: Any, arrays: dict[str, NDArray[Any]]
 
 def save_model(model: torch.nn.Module, dataset: DataSet, folder: Path, scenario: Scenario) -> None:
     """Write the parameters, with the dimensions and class names that go with them."""
+    import torch
+
     buffer = io.BytesIO()
     content = {
         "parameters": {name: value.cpu() for name, value in model.state_dict().items()},
@@ -122,6 +130,8 @@ def save_model(model: torch.nn.Module, dataset: DataSet, folder: Path, scenario:
 
 def _plain_format(rows: RowFormat | None) -> dict[str, Any] | None:
     """Return what a raw row looks like as values that are safe to load: numbers, lists, text and tensors."""
+    import torch
+
     if rows is None:
         return None
     bounds = {name: getattr(rows, name) for name in ("lower", "upper")}
@@ -140,7 +150,7 @@ class StoredModel:
     """What is in a run folder of one seed: the scenario, the network, and what goes with it."""
 
     scenario: Scenario
-    network: torch.nn.Sequential
+    network: Any  # a torch.nn.Sequential; a LinearNetwork where torch is not installed
     class_names: tuple[str, ...]
     private_mean: Singles | None
     row_format: RowFormat | None  # None: the folder was made before raw rows were described
@@ -153,7 +163,9 @@ def load_network(folder: Path | str) -> torch.nn.Sequential:
 
     It takes inputs as they leave the workers' encoder; ``load_model`` gives a classifier for raw rows.
     """
-    return read_stored(Path(folder)).network
+
+    network: torch.nn.Sequential = read_stored(Path(folder)).network
+    return network
 
 
 def read_stored(folder: Path, encoder: Any = None, objects: Iterable[Any] = ()) -> StoredModel:
@@ -169,13 +181,8 @@ def read_stored(folder: Path, encoder: Any = None, objects: Iterable[Any] = ()) 
     if isinstance(result, SeedsResult) or (isinstance(result, ProtectedResult) and result.releases > 1):
         raise RunFolderError(f"{folder}: holds several seeds; give one of them, such as {folder}/seed-{result.seed}")
     scenario = Scenario.load(folder / SCENARIO)
-    learner = scenario.learner
     try:
-        with open_regular(folder / _MODEL) as file:
-            saved = torch.load(file, map_location="cpu", weights_only=True)
-        shape = saved["image_shape"]
-        model = build_model(learner, saved["input_dim"], saved["label_dim"], tuple(shape) if shape else None)
-        model.load_state_dict(saved["parameters"])
+        saved, model = _loaded(folder / _MODEL, scenario.learner)
         mean, rows = saved.get("private_mean"), saved.get("rows")
         _check_encoder(scenario, saved.get("encoder_digest", ""), folder)
         code = _code_of(scenario.workers.task, len(saved["class_names"]), saved.get("targets"))
@@ -183,7 +190,7 @@ def read_stored(folder: Path, encoder: Any = None, objects: Iterable[Any] = ()) 
             scenario=scenario,
             network=model,
             class_names=tuple(saved["class_names"]),
-            private_mean=None if mean is None else mean.numpy(),
+            private_mean=None if mean is None else np.asarray(mean),
             row_format=None if rows is None else _format_of(rows),
             code=code,
             link=LINKS[saved.get("link", "softmax" if code is None else "identity")],  # folders of older versions
@@ -192,6 +199,25 @@ def read_stored(folder: Path, encoder: Any = None, objects: Iterable[Any] = ()) 
         raise
     except Exception as problem:  # torch, zip and pickle fail in many ways on a damaged file
         raise RunFolderError(f"{folder / _MODEL}: not the model of that run; run the scenario again") from problem
+
+
+def _loaded(path: Path, learner: Learner) -> tuple[dict[str, Any], Any]:
+    """Return what the file of a model holds, and its network; where torch is not installed, that of a linear model."""
+    with open_regular(path) as file:
+        if torch_is_missing():
+            from airmixml.runs.without_torch import LinearNetwork, read_archive
+
+            saved = read_archive(file)
+            return saved, LinearNetwork(saved["parameters"])
+        import torch
+
+        from airmixml.edge import build_model
+
+        saved = torch.load(file, map_location="cpu", weights_only=True)
+    shape = saved["image_shape"]
+    model = build_model(learner, saved["input_dim"], saved["label_dim"], tuple(shape) if shape else None)
+    model.load_state_dict(saved["parameters"])
+    return saved, model
 
 
 def _check_encoder(scenario: Scenario, digest: str, folder: Path) -> None:
@@ -212,7 +238,9 @@ def _code_of(task: str, outputs: int, targets: Any) -> LabelCode | None:
 
 
 def _format_of(rows: dict[str, Any]) -> RowFormat:
-    lower, upper = (None if rows[name] is None else rows[name].double().numpy() for name in ("lower", "upper"))
+    lower, upper = (
+        None if rows[name] is None else np.asarray(rows[name], dtype=np.float64) for name in ("lower", "upper")
+    )
     return RowFormat(
         width=int(rows["width"]),
         lower=lower,

@@ -10,6 +10,7 @@ from airmixml.edge import Learned, learn
 from airmixml.errors import LeftoverWarning
 from airmixml.output.tables import rows_csv
 from airmixml.radio.power_calibration import composes_exactly
+from airmixml.runs.baselines import baselines_of
 from airmixml.runs.model_files import save_model
 from airmixml.runs.results import ProtectedResult, versions
 from airmixml.scenario import RunContext, Scenario, keys_in_force
@@ -96,7 +97,7 @@ class ProtectedRunner:
             "dataset": {**about_data(sent.dataset), "train_samples": pool, "test_samples": tested},
             "seconds": learned.training_seconds,  # how long rows take to read and to encode depends on them
         }
-        return ProtectedResult.from_dict(metrics)
+        return replace(ProtectedResult.from_dict(metrics), baselines=baselines_of(learned, protected=True))
 
     def summarise(self, scenario: Scenario, runs: list[ProtectedResult], run_dir: str) -> ProtectedResult:
         """Return what all releases together reveal, those that were killed included."""

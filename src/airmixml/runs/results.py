@@ -21,6 +21,7 @@ from airmixml.workers import WorkerCost
 
 AirKeys = dict[str, int | float | str | list[str] | None]
 SIMULATION: Final = "simulation"
+MOST_CLASSES_LISTED: Final = 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +110,42 @@ class StageSeconds:
     training: float
 
 
+@dataclass(frozen=True, kw_only=True)
+class ClassResult:
+    """How a class, or one of several labels, fared on the clean test set."""
+
+    name: str
+    rows: int  # test rows of the class
+    predicted: int  # test rows that the model takes for it
+    right: int  # rows that are both
+    recall: float | None  # right / rows; None without rows
+    precision: float | None  # right / predicted; None where it is never predicted
+
+    @classmethod
+    def counted(cls, name: str, rows: int, predicted: int, right: int) -> Self:
+        """Return the result with its shares."""
+        recall, precision = (right / each if each else None for each in (rows, predicted))
+        return cls(name=name, rows=rows, predicted=predicted, right=right, recall=recall, precision=precision)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Baselines:
+    """What the score of the task (accuracy, R^2 or the share of labels right) stands beside, on the same test rows.
+
+    ``guess`` is the best that one answer for all of them reaches: the most frequent class, the mean. What a linear
+    learner reaches ``without_privacy`` is learnt on the same encoded rows without noise, or by a protected run on other
+    public rows. Of several seeds all is the mean, and counts are added up. Nothing is listed for over 100 classes.
+    """
+
+    guess: float
+    without_privacy: float | None
+    how: str  # which learner ``without_privacy`` is of, and which rows it saw
+    gain: float  # the score less ``guess``
+    gain_error: float  # its standard error over the test rows, and over seeds
+    classes: tuple[ClassResult, ...] = ()
+    confusion: tuple[tuple[int, ...], ...] = ()  # test rows by true class (rows) and predicted class (columns)
+
+
 class _Plain:
     """A result that is stored as JSON."""
 
@@ -140,7 +177,8 @@ class _Result(_Plain):
     the worst. ``integers`` has step, bits and noise where workers send integers, ``rounds`` number, share and clip
     of rounds of gradients, and what each takes: uplink symbols and seconds, downlink bits, multiply-accumulates.
     ``link`` has what a digital link takes: bits, packets and lost vectors of a slot, a worker's time and the backhaul
-    of all slots; ``symbols_per_slot`` are then the bits of a vector.
+    of all slots; ``symbols_per_slot`` are then the bits of a vector. ``baselines`` are what the score stands beside;
+    cells of a sweep have none.
     """
 
     name: str
@@ -177,6 +215,7 @@ class _Result(_Plain):
     integers: dict[str, float] | None = None
     link: dict[str, float] | None = None
     rounds: dict[str, float] | None = None
+    baselines: Baselines | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,6 +271,7 @@ class ProtectedResult(_Plain):
     link: dict[str, float] | None = None
     rounds: dict[str, float] | None = None
     killed: int = 0
+    baselines: Baselines | None = None
 
 
 def facts_of(result: Any) -> tuple[str, dict[str, str]]:

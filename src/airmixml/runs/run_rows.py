@@ -32,13 +32,19 @@ _SCORE_NAMES: Final = {
     "exact_match": "all labels right",
     "macro_f1": "F1, mean over labels",
 }
+_CLASSES_SHOWN: Final = 6
+_ANSWERS: Final = {
+    "classification": "always the most frequent class of the test rows",
+    "multi-label": "always the more frequent answer of the test rows",
+    "regression": "always the mean of the test rows",
+}
 _POLICY_NAMES: Final = {"dirmix": "DirMix", "nonmix": "NonMix", "equalmix": "EqualMix"}
 
 
 def run_rows(scenario: Scenario, metrics: dict[str, Any]) -> dict[str, Rows]:
     """Return all rows of a run, or of several seeds, from the content of its ``metrics.json``, part by part."""
     radio = _air_time if metrics["mode"] == "protection" else _radio
-    parts = {"mode": _mode, "ran": _what_ran, "scores": _accuracy, "privacy": _privacy, "radio": radio}
+    parts = {"mode": _mode, "ran": _what_ran, "scores": _quality, "privacy": _privacy, "radio": radio}
     return {name: part(scenario, metrics) for name, part in {**parts, "folder": _folder}.items()}
 
 
@@ -95,6 +101,45 @@ def _what_ran(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
         rows.append(
             ("clipped", f"{plural(metrics['clipped_samples'], 'sample')}, to the norm {workers.clip_norm:g}{hint}")
         )
+    return rows
+
+
+def _quality(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
+    return [*_accuracy(scenario, metrics), *_baselines(metrics)]
+
+
+def _baselines(metrics: dict[str, Any]) -> Rows:
+    """Return what the score stands beside, and which classes it is worst at; older runs do not have it."""
+    found = metrics.get("baselines")
+    if not found:
+        return []
+    shares = metrics["task"] != "regression"
+
+    def told(value: float) -> str:
+        return f"{100 * value:.1f} %" if shares else f"R^2 {value:.4g}"
+
+    reached, how = found["without_privacy"], escape(found["how"])
+    gain, error = ((100 if shares else 1) * found[name] for name in ("gain", "gain_error"))
+    unit, answer = (" points", _ANSWERS[metrics["task"]]) if shares else (" of R^2", _ANSWERS["regression"])
+    gained = f"{gain:.3g} ± {2 * error:.2g}{unit} (two standard errors)"
+    if gain <= 2 * error:
+        gained = f"[bold yellow]no better than guessing: {gained}[/bold yellow]"
+    rows = [("  without privacy", f"{told(reached)} ({how})")] if reached is not None else []
+    rows += [("  guessing", f"{told(found['guess'])} ({answer})"), ("  beyond guessing", gained)]
+    named = [(escape(each["name"]), each["recall"]) for each in found["classes"] if each["recall"] is not None]
+    if len(named) > _CLASSES_SHOWN:
+        named = sorted(named, key=lambda each: each[1])[:_CLASSES_SHOWN]
+    if named:
+        worst = f"the {_CLASSES_SHOWN} worst of {len(found['classes'])}: " * (len(found["classes"]) > _CLASSES_SHOWN)
+        rows.append(("  recall", worst + ", ".join(f"{name}: {100 * recall:.0f} %" for name, recall in named)))
+    mistakes = [
+        (count, f"{plural(count, 'row')} of {name['name']} taken for {other['name']}")
+        for name, row in zip(found["classes"], found["confusion"], strict=False)
+        for other, count in zip(found["classes"], row, strict=True)
+        if other is not name and count
+    ]
+    if mistakes:
+        rows.append(("  most confused", escape(max(mistakes)[1])))
     return rows
 
 

@@ -1,5 +1,6 @@
 """Several runs of a scenario as one result: means over seeds, or what protected releases reveal together."""
 
+import math
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -8,7 +9,15 @@ from typing import Any
 
 from airmixml.privacy import PrivacyStatement, state_jointly
 from airmixml.radio.power import TransmitPower
-from airmixml.runs.results import ProtectedResult, RunResult, SeedsAccuracy, SeedsResult, WorkerEnergy
+from airmixml.runs.results import (
+    Baselines,
+    ClassResult,
+    ProtectedResult,
+    RunResult,
+    SeedsAccuracy,
+    SeedsResult,
+    WorkerEnergy,
+)
 from airmixml.scenario import Scenario, keys_in_force
 
 
@@ -29,6 +38,7 @@ def summarise_releases(
         row_statements=tuple(state_jointly(alike, gaussian=gaussian) for alike in _of_rows(every)),
         accuracy=runs[0].accuracy if len(runs) == 1 else None,
         scores=runs[0].scores if len(runs) == 1 else {},
+        baselines=runs[0].baselines if len(runs) == 1 else None,
         seconds=sum(run.seconds for run in runs),
         run_dir=run_dir,
     )
@@ -77,6 +87,31 @@ def summarise_seeds(scenario: Scenario, runs: list[RunResult], run_dir: str) -> 
         run_dir=run_dir,
         air=keys_in_force(scenario.air),
         runs=tuple(runs),
+        baselines=_mean_baselines([run.baselines for run in runs if run.baselines is not None]),
+    )
+
+
+def _mean_baselines(each: list[Baselines]) -> Baselines | None:
+    """Return the mean over seeds; seeds may share their test rows, so these errors do not shrink with more of them."""
+    if not each:
+        return None
+    gains = [one.gain for one in each]
+    over_rows = statistics.fmean(one.gain_error**2 for one in each)
+    over_seeds = statistics.variance(gains) / len(gains) if len(gains) > 1 else 0.0
+    reached = [one.without_privacy for one in each if one.without_privacy is not None]
+    counted = [
+        (alike[0].name, *(sum(map(attrgetter(name), alike)) for name in ("rows", "predicted", "right")))
+        for alike in zip(*(one.classes for one in each), strict=True)
+    ]
+    tables = zip(*(one.confusion for one in each), strict=True)
+    return replace(
+        each[0],
+        guess=statistics.fmean(one.guess for one in each),
+        without_privacy=statistics.fmean(reached) if reached else None,
+        gain=statistics.fmean(gains),
+        gain_error=math.sqrt(over_rows + over_seeds),
+        classes=tuple(ClassResult.counted(*each) for each in counted),
+        confusion=tuple(tuple(map(sum, zip(*rows, strict=True))) for rows in tables),
     )
 
 

@@ -77,6 +77,8 @@ def unknown_key(name: str) -> ScenarioError:
     last = name.rpartition(".")[2]
     same_last = [key for key in all_keys() if key.rpartition(".")[2] == last]
     near = f"; did you mean {same_last[0]}?" if same_last else did_you_mean(name, all_keys())
+    if not same_last and "." not in name and (table := did_you_mean(name, list(TABLES), after=" (a table)")):
+        near = table
     return ScenarioError(f"{shown_name(name)}: unknown key{near or '; `airmix show digits` prints all keys'}")
 
 

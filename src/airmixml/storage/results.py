@@ -119,10 +119,11 @@ def _from_json(value: Any) -> Any:
 
 def to_plain(result: Any) -> dict[str, Any]:
     """Return a dataclass as the plain values that JSON gives back: its tuples are lists."""
-    return asdict(
-        result,
-        dict_factory=lambda items: {name: list(each) if isinstance(each, tuple) else each for name, each in items},
-    )
+    return asdict(result, dict_factory=lambda items: {name: _listed(each) for name, each in items})
+
+
+def _listed(value: Any) -> Any:
+    return [_listed(each) for each in value] if isinstance(value, tuple) else value
 
 
 def from_plain(kind: Any, value: Any, name: str = "the content") -> Any:

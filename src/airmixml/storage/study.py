@@ -91,7 +91,7 @@ class Study(Generic[Cell, Outcome, Result]):
 def consecutive_seeds(scenario: Scenario, seeds: int) -> range:
     """Return so many seeds, beginning with the scenario's; refuse none, and a last one that is too large."""
     if seeds < 1:
-        raise ScenarioError(f"seeds = {seeds}: must be at least 1")
+        raise ScenarioError(f"--seeds = {seeds}: must be at least 1")
     scenario.with_seed(scenario.seed + seeds - 1)
     return range(scenario.seed, scenario.seed + seeds)
 

@@ -1,0 +1,172 @@
+"""The inverse question: how many workers, rounds or what epsilon a wanted accuracy takes.
+
+It is asked of the design that the plan recommends, by the plan's own means: synthetic tables, or accuracies measured on
+public images. One quantity varies, all others stay. Accuracy grows with each, but for chance, so that the first value
+at which the mean over all tables (or measured seeds) reaches the target is looked up on a ladder, between two steps on
+a logarithmic scale. Single tables reach it earlier or later: their range says how uncertain the answer is.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+
+from airmixml.arrays import Doubles
+from airmixml.errors import AirMixError, ScenarioError
+from airmixml.planning.design_search import ROUNDS, DesignSearch, TableDesign, TableTrial, TriedDesign
+from airmixml.planning.image_designs import ImageExpectation, nearest_set
+from airmixml.planning.plan import Needed, Plan
+from airmixml.planning.slot_designs import InputMoments
+from airmixml.progress import Progress, silent
+from airmixml.scenario import Scenario
+
+_STEP: Final = math.sqrt(10.0)  # of the ladders: two in each decade
+_WORKERS, _EPSILON = (20.0, 1e6), (0.01, 50.0)  # the least and the most that are tried
+_FEWER_THAN_MEASURED: Final = 0.5  # with fewer workers than were measured, images lack rows and not only noise
+
+Expect = Callable[[Scenario], TriedDesign | None]
+"""What a scenario's own design is expected to reach; None where nothing is known of such noise."""
+
+
+def with_needed(plan: Plan, accuracy: float, scenario: Scenario, **how: Any) -> Plan:
+    """Return the plan of the scenario with what the accuracy takes; ``how`` is for ``needed_for``."""
+    if not plan.feasible:
+        return plan
+    found = plan.recommended
+    recommended = scenario if found is None else scenario.with_overrides(*found.overrides)
+    search = None if found is None else found.rehearsal
+    return replace(plan, wanted_accuracy=accuracy, needed=needed_for(accuracy, recommended, search, **how))
+
+
+def needed_for(
+    accuracy: float,
+    scenario: Scenario,
+    search: DesignSearch | None,
+    *,
+    held_dim: int | None,
+    dimensions: tuple[int, int],
+    moments: InputMoments,
+    progress: Progress = silent,
+) -> tuple[Needed, ...]:
+    """Return how many workers, what epsilon and how many rounds the accuracy takes with the plan's best design.
+
+    Args:
+        accuracy: what is wanted, above 0 and below 1.
+        scenario: with all that the plan recommends.
+        search: what the plan expects of designs; None where it expects nothing.
+        held_dim, dimensions, moments, progress: as in ``make_plan``; dimensions are d_X and d_Y.
+    """
+    if search is None:
+        raise ScenarioError(
+            f"--accuracy = {accuracy:g}: nothing tells the accuracy of this scenario in advance; plan classes of a "
+            "table, or of images with a measured encoder, with all workers sending moments at once, as presets "
+            "private-table and private-mnist have it"
+        )
+    if accuracy <= 1.0 / dimensions[1]:
+        raise ScenarioError(
+            f"--accuracy = {accuracy:g}: guessing one of {dimensions[1]:,} classes reaches that; ask for more"
+        )
+
+    def expect(asked: Scenario) -> TriedDesign | None:
+        design = TableDesign.of(asked)
+        if not search.measured_on and held_dim is not None:
+            return TableTrial(asked, held_dim, dimensions[1], moments).of([design])[0]
+        name = nearest_set(asked)
+        if name is None or asked.workers.count < _FEWER_THAN_MEASURED * name.workers:
+            return None
+        return ImageExpectation(asked, dimensions, name).of(design)
+
+    count, epsilon = scenario.workers.count, scenario.privacy.epsilon
+    tried = sorted({0, *ROUNDS, scenario.learner.rounds})
+    ladders: dict[str, tuple[float, Sequence[float], Callable[[float], Scenario]]] = {
+        "workers": (count, _ladder(count, *_WORKERS, 2, 7), lambda value: _with_workers(scenario, round(value))),
+        "epsilon": (epsilon, _ladder(epsilon, *_EPSILON, 4, 4), lambda value: _with_epsilon(scenario, value)),
+    }
+    if scenario.learner.model == "ridge":
+        ladders["rounds"] = scenario.learner.rounds, tried, lambda rounds: _with_rounds(scenario, round(rounds))
+    done, steps = 0, sum(len(values) for _, values, _ in ladders.values())
+    found: list[Needed] = []
+    for quantity, (planned, values, changed) in ladders.items():
+        progress("accuracies", done, steps)
+        found += _needed(quantity, planned, accuracy, _accuracies(values, changed, expect))
+        done += len(values)
+    progress("accuracies", steps, steps)
+    return tuple(found)
+
+
+def _ladder(planned: float, low: float, high: float, below: int, above: int) -> list[float]:
+    """Return the planned value with steps below and above it, within limits."""
+    steps = (float(f"{planned * _STEP**step:.3g}") for step in range(-below, above + 1) if step)
+    return sorted({planned, *(each for each in steps if low <= each <= high)})
+
+
+def _accuracies(
+    values: Iterable[float], changed: Callable[[float], Scenario], expect: Expect
+) -> dict[float, tuple[float, ...]]:
+    """Return what each value reaches on each table; values that the scenario does not allow are left out."""
+    found = {}
+    for value in values:
+        try:
+            tried = expect(changed(value))
+        except AirMixError:
+            continue
+        if tried is not None:
+            found[value] = tried.accuracies
+    return found
+
+
+def _needed(quantity: str, planned: float, accuracy: float, found: dict[float, tuple[float, ...]]) -> Iterable[Needed]:
+    if not found:
+        return
+    values, reached = np.array(list(found)), np.array(list(found.values()))  # values x tables
+    whole = quantity != "epsilon"
+    each = [_first(values, table, accuracy, whole=whole, between=quantity != "rounds") for table in reached.T]
+    known = [value for value in each if value is not None]
+    last = reached[-1]
+    yield Needed(
+        quantity=quantity,
+        planned=planned,
+        value=_first(values, reached.mean(axis=1), accuracy, whole=whole, between=quantity != "rounds"),
+        earliest=min(known, default=None),
+        latest=max(known) if len(known) == len(each) else None,
+        reached=len(known),
+        tables=len(each),
+        least=float(values[0]),
+        most=float(values[-1]),
+        accuracy_at_most=float(last.mean()),
+        error_at_most=float(last.std(ddof=1) / math.sqrt(len(last))) if len(last) > 1 else 0.0,
+    )
+
+
+def _first(values: Doubles, reached: Doubles, accuracy: float, *, whole: bool, between: bool) -> float | None:
+    """Return the first value that reaches the accuracy, between two steps where that has a meaning; None: none does.
+
+    Values are rounded up to two digits, which is as exact as the answer is.
+    """
+    above = np.flatnonzero(reached >= accuracy)
+    if not len(above):
+        return None
+    at = int(above[0])
+    if at == 0 or not between:
+        return float(values[at])
+    part = (accuracy - reached[at - 1]) / (reached[at] - reached[at - 1])
+    exact = math.exp((1.0 - part) * math.log(values[at - 1]) + part * math.log(values[at]))
+    step = 10.0 ** (math.floor(math.log10(exact)) - 1)
+    rounded = min(math.ceil(exact / step - 1e-9) * step, float(values[at]))
+    return float(round(rounded)) if whole else float(f"{rounded:.3g}")
+
+
+def _with_workers(scenario: Scenario, count: int) -> Scenario:
+    """Return the scenario with so many workers, each with a row of its own, all sending at once."""
+    workers = replace(scenario.workers, count=count, train_samples=0)
+    return replace(scenario, workers=workers, radio=replace(scenario.radio, scheduled=count))
+
+
+def _with_epsilon(scenario: Scenario, epsilon: float) -> Scenario:
+    return replace(scenario, privacy=replace(scenario.privacy, epsilon=epsilon))
+
+
+def _with_rounds(scenario: Scenario, rounds: int) -> Scenario:
+    return replace(scenario, learner=replace(scenario.learner, rounds=rounds))

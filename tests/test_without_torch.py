@@ -1,0 +1,111 @@
+"""What works where torch is not installed: real processes in which no finder finds it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from airmixml import Scenario, run
+
+ABSENT = """
+import sys
+from importlib.machinery import PathFinder
+found = PathFinder.find_spec
+def without(cls, name, *rest):
+    return None if name.split(".")[0] == "torch" else found(name, *rest)
+PathFinder.find_spec = classmethod(without)
+from airmixml.cli.main import main
+sys.argv[0] = "airmix"
+main()
+"""
+HEADER = "sepal length (cm),sepal width (cm),petal length (cm),petal width (cm)"
+
+
+def without_torch(folder: Path, *words: str, start: str = ABSENT) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", start, *words]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def numbers(text: str) -> list[list[float]]:
+    return [[float(each) for each in row[1:]] for row in list(csv.reader(io.StringIO(text)))[1:]]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("finished")
+    run(Scenario.preset("private-iris"), out=folder / "iris", pictures=False)
+    (folder / "rows.csv").write_text(f"{HEADER}\n5,3,1.4,0.2\n6.5,3,5.5,2\n5.9,2.8,4.5,1.4\n")
+    return folder
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "account --preset private-iris --no-picture",
+        "account --preset private-iris --no-picture --json",
+        "show private-iris",
+        "presets",
+        "report iris",
+        "ledger create people.sqlite --workers 10 --people sensors --epsilon 1 --delta 1e-5",
+        "ledger --help",
+    ],
+)
+def test_commands_that_need_no_torch(finished: Path, command: str) -> None:
+    done = without_torch(finished, *command.split())
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+@pytest.mark.long
+def test_a_linear_model_predicts_the_same(finished: Path) -> None:
+    words = ("predict", "iris", "rows.csv", "--probabilities")
+    there = without_torch(finished, *words, start="from airmixml.cli.main import main; main()")
+    absent = without_torch(finished, *words)
+    assert (there.returncode, absent.returncode) == (0, 0), absent.stderr
+    assert numbers(absent.stdout) == [pytest.approx(row, rel=1e-9) for row in numbers(there.stdout)]
+    assert [line.split(",")[0] for line in absent.stdout.split()] == [
+        line.split(",")[0] for line in there.stdout.split()
+    ]
+
+
+@pytest.mark.parametrize("command", ["run --preset private-iris", "plan --preset private-iris", "demo"])
+def test_other_commands_say_in_one_line_what_they_need(finished: Path, command: str) -> None:
+    done = without_torch(finished, *command.split())
+    (line,) = done.stderr.splitlines()
+    assert done.returncode == 2
+    assert f"airmix {command.split(maxsplit=1)[0]} needs PyTorch" in line
+    assert "pip install torch --index-url https://download.pytorch.org/whl/cpu" in line
+    assert not (finished / "runs").exists()
+
+
+@pytest.mark.long
+def test_a_network_says_that_it_needs_torch(finished: Path) -> None:
+    small = ("radio.slots=20", "learner.epochs=1")
+    run(Scenario.preset("paper-iris").with_overrides(*small), out=finished / "network", pictures=False)
+    done = without_torch(finished, "predict", "network", "rows.csv")
+    assert done.returncode == 2
+    assert "a model that is not linear needs PyTorch" in done.stderr
+
+
+def test_a_model_file_runs_no_code(finished: Path, tmp_path: Path) -> None:
+    import pickle
+    import zipfile
+
+    from airmixml.runs.without_torch import read_archive
+
+    class Evil:
+        def __reduce__(self) -> tuple[object, tuple[str]]:
+            return exec, ("raise SystemExit('ran')",)
+
+    path = tmp_path / "model.pt"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("archive/data.pkl", pickle.dumps(Evil()))
+    with path.open("rb") as file, pytest.raises(pickle.UnpicklingError):
+        read_archive(file)
+    assert json.loads((finished / "iris" / "metrics.json").read_text())["task"] == "classification"
