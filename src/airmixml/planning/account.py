@@ -134,6 +134,11 @@ class Account(Question):
         return titled(self.name, self.air)
 
     @property
+    def asked(self) -> set[str]:
+        """The accountants that were asked."""
+        return {each.accountant for each in self.statements} | {accountant for _, accountant in self.refusals}
+
+    @property
     def typical_slots(self) -> float:
         """How many slots a worker takes part in on average."""
         return self.design.slots * self.design.scheduled / self.design.workers

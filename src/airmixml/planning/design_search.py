@@ -121,7 +121,7 @@ class DesignSearch:
     @property
     def basis(self) -> str:
         """What accuracies rest on."""
-        return self.measured_on or "made-up tables"
+        return self.measured_on or "synthetic tables"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -169,7 +169,7 @@ def search_designs(
         }
         found: dict[TableDesign, list[float]] = {design: [] for design in settings}
         for number in range(total):
-            progress("made-up tables", number + stage * total, 2 * total)
+            progress("synthetic tables", number + stage * total, 2 * total)
             rng = np.random.default_rng((scenario.seed, number))
             kind = KINDS[number % len(KINDS)]
             table = make_table(kind, rows=rows, inputs=inputs, classes=classes, moments=moments, rng=rng)
@@ -198,7 +198,7 @@ def search_designs(
         known = {each.design for each in tried}
         others = [replace(place, rounds=rounds) for rounds in (0, *ROUNDS)]
         tried += tried_on_tables([each for each in others if each not in known], 1)
-    progress("made-up tables", 2 * total, 2 * total)
+    progress("synthetic tables", 2 * total, 2 * total)
     tried.sort(key=lambda each: -each.accuracy)
     own = next(each for each in tried if each.design == TableDesign.of(scenario))
     best = _best(tried, own, max_air_seconds)
