@@ -18,6 +18,7 @@ from airmixml.cli.terminal import console, progress_bars, report_lines, show
 from airmixml.errors import ScenarioError
 from airmixml.planning.known_inputs import data_dimensions, input_moments, table_columns
 from airmixml.scenario import Scenario
+from airmixml.scenario.air_words import folder_stem
 from airmixml.scenario.rules import Whole
 from airmixml.storage.files import writing_to
 from airmixml.storage.run_folder import check_free
@@ -77,7 +78,11 @@ def plan_command(
     if max_air_seconds is not None and not 0.0 < max_air_seconds < math.inf:
         raise ScenarioError(f"--max-air-seconds = {max_air_seconds:g}: must be above 0 and finite")
     _check_out(out, picture, force=force)
-    drawn = None if no_picture or out is not None else picture_path(picture, f"{scenario.name}-plan.png")
+    drawn = (
+        None
+        if no_picture or out is not None
+        else picture_path(picture, f"{folder_stem(scenario.name, scenario.air)}-plan.png")
+    )
     if write is not None and write.exists():
         raise ScenarioError(f"--write {write}: is there already; choose another name, or remove it")
     started = time.perf_counter()

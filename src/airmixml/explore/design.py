@@ -11,7 +11,7 @@ from typing import Any, Final
 from airmixml.devices import using_threads
 from airmixml.errors import AirMixError
 from airmixml.explore.asked import KEYS, Asked, finite
-from airmixml.output.numbers import duration, epsilon_text, joules, slots_text
+from airmixml.output.numbers import duration, epsilon_words, joules, slots_text
 from airmixml.planning.account import Account, account_scenario
 from airmixml.planning.known_inputs import data_dimensions, input_moments, table_columns
 from airmixml.planning.plan import REHEARSED_ROUNDS, Plan, make_plan, with_own_power
@@ -139,7 +139,7 @@ def _verdict(scenario: Scenario, account: Account) -> dict[str, Any]:
         text = f"{why}. {set_by}" if why else set_by
         return {"kind": "", "word": "nothing certified", "text": text, "runs": True}
     above = stated[own] > privacy.epsilon
-    told = f"epsilon {epsilon_text(stated[own])} by {own[1]} against {own[0]}, target {privacy.epsilon:g}. {set_by}"
+    told = f"epsilon {epsilon_words(stated[own])} (by {own[1]} against {own[0]}, target {privacy.epsilon:g}). {set_by}"
     word = "above the target" if above else "below the target"
     return {"kind": "bad" if above else "", "word": word, "text": told, "runs": True}
 
@@ -193,6 +193,7 @@ def account_part(scenario: Scenario, accountants: tuple[str, ...]) -> tuple[Part
         and {"name": account.row.name, "held": account.row.held, "epsilons": finite(account.row.epsilons)},
         "what_if": plain.get("what_if", []),
         "receivers": account.receivers,
+        "draw": account.draw_in_words,
         "delta": account.delta,
         "adjacency": account.adjacency,
     }, account

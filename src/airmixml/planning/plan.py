@@ -115,7 +115,7 @@ class Plan:
         return {
             name: value
             for name, value in plain.items()
-            if value is not None and not (isinstance(value, float) and math.isnan(value))
+            if value not in (None, "", {}) and not (isinstance(value, float) and math.isnan(value))
         }
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from airmixml.integers.integer_noise import integers_in_words
-from airmixml.output.numbers import duration, joules, outputs_text, plural, slots_text
+from airmixml.output.numbers import duration, epsilon_text, joules, outputs_text, plural, slots_text
 from airmixml.output.tables import Table
 from airmixml.radio.digital_link import link_rows
 from airmixml.scenario import Scenario
@@ -213,7 +213,7 @@ def _of_a_row(plain: Plain, scenario: Scenario) -> tuple[str, str]:
     """Return what holds for a row of the data, or a person, against the target's adversary."""
     adversary, copies = scenario.privacy.adversary, plain["row_copies"]
     stated = {each["adversary"]: each["epsilon"] for each in plain["row_statements"]}
-    said = f"epsilon {stated[adversary]:.4g}" if adversary in stated else "no guarantee stated"
+    said = f"epsilon {epsilon_text(stated[adversary])}" if adversary in stated else "no guarantee stated"
     return row_name(scenario.workers, copies), f"{said} {against(adversary)}, {held_by(scenario.workers, copies)}"
 
 

@@ -17,7 +17,7 @@ from airmixml.engines import Engine
 from airmixml.errors import PrivacyError
 from airmixml.privacy import ADJACENCIES, Design, Ledger, PrivacyStatement, facts, state_privacy
 from airmixml.privacy.rounded_noise import SHARE_FOR_TAILS, Rounding
-from airmixml.privacy.statements import together
+from airmixml.privacy.statements import together, with_any_schedule
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import with_centring
 from airmixml.radio.draws import (
@@ -211,6 +211,8 @@ class Tally(SlotTotals):
             delta=slots_target(scenario)[1],
             target_epsilon=target.epsilon if scenario.mixing.power_policy.keeps_target and asked_for else None,
         )
+        if self.centring is None:
+            return with_any_schedule(statement, design or self.design, adversary_named(adversary, scenario))
         return with_centring(statement, self.centring)
 
     @property

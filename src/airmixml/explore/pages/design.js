@@ -76,7 +76,7 @@ function take(part, seen, started, changed) {
     notice("");
     seen.scenario = true;
     state.noExport = "";
-    Object.assign(state, { values: part.values, exports: part.exports, name: part.name, known: part.known, accuracy: null, plan: null, trial: null });
+    Object.assign(state, { values: part.values, exports: part.exports, name: part.name, known: part.known, draw: "", accuracy: null, plan: null, trial: null });
     byId("air").value = part.air;
     fillControls(part.values, part.unused);
     showExport(state.form);
@@ -198,7 +198,8 @@ function takeAccount(part) {
   for (const id of ["epsilon-table", "epsilon-chart"]) byId(id).classList.remove("stale");
   const reasons = new Map();
   for (const [key, why] of state.refusals) reasons.set(why, [...(reasons.get(why) ?? []), key]);
-  byId("refusals").replaceChildren(...[...reasons].map(([why, keys]) => make("li", {}, `${keys.map((key) => key.replace(" ", " by ")).join(", ")}: ${why}`)));
+  if (part.draw) state.draw = part.draw;
+  byId("refusals").replaceChildren(...(state.draw ? [make("li", {}, state.draw)] : []), ...[...reasons].map(([why, keys]) => make("li", {}, `${keys.map((key) => key.replace(" ", " by ")).join(", ")}: ${why}`)));
   showEpsilons(names, target);
 }
 
