@@ -369,7 +369,7 @@ def test_nothing_found_is_no_promise_at_a_large_epsilon() -> None:
     large = result(1.1e4, **quiet)
     assert large.grade == NOTHING_PROMISED
     assert large.verdict == (
-        f"NOTHING PROMISED: nothing that protects a row is {PROMISED.format('1.1e+04').removesuffix('Found: ')}"
+        f"NOTHING PROMISED: nothing that protects a row is {PROMISED.format('11,000').removesuffix('Found: ')}"
         "Attacks, of the server, an adversary who sees only the mixtures and an eavesdropper 2.5 m from a worker, "
         "found nothing."
     )
@@ -401,7 +401,7 @@ def test_a_row_on_many_workers_is_covered_by_its_own_epsilon_alone() -> None:
 
 def test_epsilons_in_few_digits() -> None:
     texts = [epsilon_text(epsilon) for epsilon in (None, 0.123456, 5.0, 9999.0, 1e4, 6.93e7)]
-    assert texts == ["none", "0.123", "5", "1e+04", "1.0e+04", "6.9e+07"]
+    assert texts == ["no guarantee", "0.123", "5", "10,000", "10,000", "69.3 million"]
 
 
 def test_figures_tables_and_pictures_of_two_settings(whole: tuple[AttackResult, Path]) -> None:

@@ -106,7 +106,10 @@ def test_a_sweep_over_airs_has_all_their_keys(airmix: Airmix, tmp_path: Path) ->
     [
         (("--air", "line-of-sigh"), "--air 'line-of-sigh': there is none of that name; did you mean line-of-sight?"),
         (("--air", "lab", "--air", "line-of-sight"), "--air: given 2 times"),
-        (("--air", "lab", "--set", "air.preset=line-of-sight"), "--air lab and --set air.preset: both choose the air"),
+        (
+            ("--air", "lab", "--set", "air.preset=line-of-sight"),
+            "--air lab and --set air.preset: both choose the channel profile",
+        ),
         (("--set", "air.preset=low-cots"), "air.preset = 'low-cots': must be one of"),
         (("--set", "air.absend=0.1"), "air.absend: unknown key; did you mean air.absent?"),
         (("--set", "air.absent=nan"), "air.absent = nan: must be a number"),

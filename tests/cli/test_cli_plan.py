@@ -149,3 +149,37 @@ def test_a_plan_says_what_an_accuracy_takes(airmix: Airmix, tmp_path: Path) -> N
     assert found["wanted_accuracy"] == 0.8
     assert {each["quantity"] for each in found["needed"]} >= {"workers", "epsilon"}
     assert "What 80 % accuracy takes" in (tmp_path / "plan" / "report.html").read_text()
+
+
+SHAPE = ("--rows", "600", "--input-dim", "4", "--label-dim", "3")
+
+
+@pytest.mark.long
+def test_a_plan_of_a_table_by_its_shape_ends_with_a_command_for_that_table(airmix: Airmix, tmp_path: Path) -> None:
+    """With names in place of TABLE.csv, CLASS and BOUNDS.toml it runs the recommended design on the user's rows."""
+    done = airmix("plan", *SHAPE, "--set", "privacy.epsilon=3", "--json", "--no-picture")
+    best = json.loads(done.stdout)["recommended"]["rehearsal"]["best"]
+    words = printed_command(airmix("plan", *SHAPE, "--set", "privacy.epsilon=3", "--no-picture"))
+    assert {"TABLE.csv", "CLASS", "BOUNDS.toml"} <= {word.rpartition("=")[2] for word in words}
+    rows = [f"{row % 7},{row % 5},{row % 3},{row % 2},k{row % 3}" for row in range(600)]
+    (tmp_path / "mine.csv").write_text("\n".join(["a,b,c,d,kind", *rows]) + "\n", encoding="utf-8")
+    (tmp_path / "limits.toml").write_text("a = [0, 7]\nb = [0, 5]\nc = [0, 3]\nd = [0, 2]\n", encoding="utf-8")
+    names = {"TABLE.csv": "mine.csv", "CLASS": "kind", "BOUNDS.toml": "limits.toml"}
+    for name, own in names.items():
+        words = [word.replace(name, own) for word in words]
+    run = airmix(*words, "--out", "out", "--json")
+    assert run.returncode == 0, run.stderr
+    scenario = Scenario.load(tmp_path / "out" / "scenario.toml")
+    assert scenario.workers.dataset == "mine.csv"
+    assert scenario.workers.count == scenario.radio.scheduled == 400  # the rest is for testing
+    assert scenario.privacy.epsilon == 3.0
+    assert (scenario.learner.rounds, scenario.workers.encoder) == (best["rounds"], best["encoder"])
+
+
+@pytest.mark.long
+def test_a_plan_by_shape_reads_no_file(airmix: Airmix, tmp_path: Path) -> None:
+    text = 'extends = "private-table"\n[workers]\ndataset = "absent.csv"\n'
+    (tmp_path / "mine.toml").write_text(text, encoding="utf-8")
+    words = printed_command(airmix("plan", "mine.toml", *SHAPE, "--no-picture"))
+    assert words[:2] == ["run", "mine.toml"]
+    assert not any("TABLE.csv" in word for word in words)

@@ -13,18 +13,22 @@ import pytest
 from starlette.testclient import TestClient
 
 from airmixml import Scenario, run
+from airmixml.errors import AirMixError
 from airmixml.explore.asked import choices
-from airmixml.explore.design import is_light, plan_part
+from airmixml.explore.design import LIGHT_ACCOUNTANTS, is_light, light_parts, plan_part
 from airmixml.explore.finished import curve_of
 from airmixml.explore.heavy import trial_part
+from airmixml.output.numbers import joules
 from airmixml.planning.account import account_scenario
-from airmixml.planning.known_inputs import data_dimensions
-from airmixml.scenario import preset_names
+from airmixml.planning.known_inputs import data_dimensions, input_moments
+from airmixml.planning.plan import make_plan
+from airmixml.radio.power import TransmitPower
+from airmixml.radio.tally import rehearse
+from airmixml.scenario import AIR_PRESETS, preset_names
 from airmixml.workers import settle
 
 Finished = subprocess.CompletedProcess[str]
 Design = Callable[..., dict[str, Any]]
-OWN_DATA = ("private-images", "private-table")  # which have no numbers of their own
 CHANGED = {"radio.scheduled": 16, "privacy.epsilon": 7.5, "mixing.alpha": 100.0, "radio.noise_dbm": -100}
 
 
@@ -77,34 +81,105 @@ def test_heavy_parts_come_as_they_finish(client: TestClient, airmix: Callable[..
     assert best == json.loads(airmix("plan", *asked).stdout)["best"]
 
 
+QUICK = {("digits", "ideal"), ("paper-iris", "ideal"), ("paper-iris", "campus"), ("trustless-iris", "lab")}
+
+
 @pytest.mark.parametrize(
     ("preset", "overrides"),
     [
         *(
-            pytest.param(name, {}, marks=[pytest.mark.long] if name.startswith("trustless-mnist") else [])
+            pytest.param(name, {"air.preset": air}, marks=[] if (name, air) in QUICK else [pytest.mark.long])
             for name in preset_names()
-            if name not in OWN_DATA
+            for air in AIR_PRESETS
         ),
         ("paper-iris", {"mixing.power": "max"}),
         ("paper-iris", {"mixing.power": "fixed", "mixing.power_scale_watts": 1e-30}),
         ("digits", {"mixing.power": "dp"}),
     ],
 )
-def test_the_verdict_is_about_the_design_on_the_page(preset: str, overrides: dict[str, Any]) -> None:
-    """Green, or the target kept, only where the scenario's own account certifies no more than the target."""
+def test_verdict_cards_and_table_are_about_the_design_on_the_page(preset: str, overrides: dict[str, Any]) -> None:
+    """The verdict against the scenario's own account, the table against it, the cards against plan or a rehearsal."""
     scenario = settle(Scenario.preset(preset).with_overrides(*sets(overrides)[1::2]))
-    verdict = plan_part(scenario)["verdict"]
-    privacy = scenario.privacy
-    account = account_scenario(scenario, *data_dimensions(scenario, None, None), accountants=(privacy.accountant,))
-    (epsilon,) = (each.epsilon for each in account.statements if each.adversary == privacy.adversary)
+    page = {part["part"]: part for part in light_parts(scenario)}
+    privacy, dimensions = scenario.privacy, data_dimensions(scenario, None, None)
+    if "problem" in page:  # then the commands say the same, and there is nothing else on the page
+        with pytest.raises(AirMixError) as refused:
+            account_scenario(scenario, *dimensions, accountants=(privacy.accountant,))
+        assert set(page) == {"problem"}
+        assert page["problem"]["line"] == " ".join(str(refused.value).split())
+        return
+    verdict, cards = page["plan"]["verdict"], {each["name"]: each["value"] for each in page["plan"]["cards"]}
+    account = account_scenario(scenario, *dimensions, accountants=(*LIGHT_ACCOUNTANTS, privacy.accountant))
+    stated = {(each.adversary, each.accountant): each.epsilon for each in account.statements}
+    table = {(each["adversary"], each["accountant"]): each["epsilon"] for each in page["account"]["statements"]}
+    assert table == {pair: value for pair, value in stated.items() if pair[1] in LIGHT_ACCOUNTANTS}
+    epsilon = stated[privacy.adversary, privacy.accountant]
     assert (verdict["kind"] == "bad") == (epsilon > privacy.epsilon * (1 + 1e-6))
     if scenario.mixing.power == "dp":
         assert (verdict["kind"], verdict["word"]) == ("good", "feasible")
-        return
-    assert verdict["kind"] != "good"
-    assert "is met" not in verdict["text"]
-    assert f"epsilon = {epsilon:.4g} " in verdict["text"]
-    assert f'planned with mixing.power = "dp"; the scenario has "{scenario.mixing.power}"' in verdict["text"]
+        plan = make_plan(scenario, *dimensions, input_moments(scenario, None, None, named=True), alternatives=False)
+        assert verdict["text"] == plan.verdict
+        power, energy = plan.power_dbm, plan.energy_joules
+    else:
+        assert verdict["kind"] != "good"
+        assert "is met" not in verdict["text"]
+        assert f'mixing.power = "{scenario.mixing.power}", not by the target' in verdict["text"]
+        sent = rehearse(scenario, *dimensions).to_dict()
+        power, energy = TransmitPower(**sent["power_dbm"]), sent["energy_joules"]
+    assert power is not None
+    assert cards["Transmit power"] == f"{power.median:.1f} dBm"
+    assert cards["Energy"] == joules(energy)
+
+
+def test_the_signal_on_the_cards_is_that_of_the_scenarios_own_power() -> None:
+    """With 1,000 times the power the SNR is 30 dB better, whatever the target."""
+    snr = {}
+    for watts in (1e-9, 1e-6):
+        overrides = ("mixing.power=fixed", f"mixing.power_scale_watts={watts}", "radio.max_power_dbm=90")
+        scenario = settle(Scenario.preset("paper-iris").with_overrides(*overrides))
+        cards = {each["name"]: each["value"] for each in plan_part(scenario)["cards"]}
+        snr[watts] = float(cards["SNR"].removesuffix(" dB"))
+    assert snr[1e-6] - snr[1e-9] == pytest.approx(30.0, abs=0.11)
+
+
+@pytest.mark.parametrize(
+    ("preset", "unused", "used"),
+    [
+        (
+            "private-iris",
+            {"learner.epochs", "mixing.alpha", "link.rate_mbps", "privacy.arithmetic"},
+            {"learner.rounds"},
+        ),
+        ("paper-iris", {"learner.rounds", "link.access_points"}, {"learner.epochs", "mixing.alpha", "radio.fading"}),
+        ("trustless-digits-digital", {"radio.fading"}, {"link.rate_mbps", "privacy.arithmetic", "privacy.most_absent"}),
+    ],
+)
+def test_controls_that_change_nothing_are_named(design: Design, preset: str, unused: set[str], used: set[str]) -> None:
+    found = set(design(preset)["scenario"]["unused"])
+    assert unused <= found
+    assert not used & found
+
+
+def test_an_invalid_value_is_not_called_infeasible(design: Design) -> None:
+    refused = design(overrides={"privacy.epsilon": -3})["problem"]
+    assert refused["invalid"]
+    assert refused["line"].startswith("privacy.epsilon = -3")
+    assert not design(overrides={"privacy.accountant": "gdp"})["plan"]["verdict"]["runs"]
+
+
+def test_what_is_known_is_said_while_the_rest_is_computed(design: Design) -> None:
+    parts = design(overrides={"privacy.accountant": "pld"})
+    assert parts["scenario"]["known"] == (
+        "Target epsilon 5 by pld against the release; 2,000 workers, 8 at a time in 1,000 slots"
+    )
+
+
+def test_every_symbol_has_a_meaning(design: Design) -> None:
+    parts = design()
+    assert all(each["about"] for each in parts["plan"]["cards"])
+    assert set(parts["account"]["about"]) == set(parts["account"]["all_accountants"])
+    assert all(parts["account"]["about"].values())
+    assert all(each["about"] for each in choices()["keys"].values())
 
 
 @pytest.mark.parametrize(

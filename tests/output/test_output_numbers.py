@@ -1,8 +1,10 @@
 """How numbers look."""
 
+import math
+
 import pytest
 
-from airmixml.output.numbers import duration, epsilon_text, joules, plural, short_count
+from airmixml.output.numbers import duration, epsilon_text, epsilon_words, joules, plural, short_count
 
 
 @pytest.mark.parametrize(
@@ -21,7 +23,8 @@ def test_joules(value: float, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(7200.0, "2 h"), (90.0, "1.5 min"), (1.0, "1 s"), (3.78e-5, "37.8 µs"), (1e-8, "0.01 µs")]
+    ("value", "text"),
+    [(7200.0, "2 h"), (90.0, "1.5 min"), (1.0, "1 s"), (3.78e-5, "37.8 µs"), (0.0001234, "123 µs"), (1e-8, "0.01 µs")],
 )
 def test_duration(value: float, text: str) -> None:
     assert duration(value) == text
@@ -32,9 +35,28 @@ def test_short_count(value: float, text: str) -> None:
     assert short_count(value) == text
 
 
-def test_an_epsilon_that_protects_nobody_is_a_power_of_ten() -> None:
-    assert [epsilon_text(value) for value in (None, 4.99499, 9999.0, 43_210.0)] == ["none", "4.995", "9999", "4.3e+04"]
-    assert epsilon_text(4.99499, digits=3) == "4.99"
+@pytest.mark.parametrize(
+    ("epsilon", "cell", "words"),
+    [
+        (None, "no guarantee", "no guarantee"),
+        (math.inf, "no guarantee", "no guarantee"),
+        (4.99499, "4.995", "4.995"),
+        (50.1, "50.1", "50.1: no protection"),
+        (9999.0, "9,999", "9,999: no protection"),
+        (12_561.0, "12,600", "about 12,600: no protection"),
+        (12_561_000.0, "12.6 million", "about 12.6 million: no protection"),
+        (4.169e10, "41.7 billion", "about 41.7 billion: no protection"),
+    ],
+)
+def test_epsilons_are_plain_numbers_and_say_where_they_protect_nobody(
+    epsilon: float | None, cell: str, words: str
+) -> None:
+    assert epsilon_text(epsilon) == cell
+    assert epsilon_words(epsilon) == words
+
+
+def test_an_epsilon_with_fewer_digits() -> None:
+    assert [epsilon_text(value, digits=3) for value in (4.99499, 1234.0)] == ["4.99", "1,230"]
 
 
 def test_plural() -> None:

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from airmixml import Scenario
+from airmixml.scenario.air_words import folder_stem
 from airmixml.wording import did_you_mean, in_plain_words
 
 NAMES = ["paper-iris", "private-iris", "digits"]
@@ -45,3 +47,10 @@ def test_python_is_put_into_plain_words(odd: Callable[[], Any], words: str) -> N
         said = in_plain_words(problem)
     assert words in said
     assert len(said) < 250
+
+
+def test_folders_of_runs_on_another_channel_profile_have_its_name() -> None:
+    on = [
+        Scenario.preset("paper-iris").with_overrides(*each) for each in ((), ("air.preset=lab",), ("air.absent=0.1",))
+    ]
+    assert [folder_stem(each.name, each.air) for each in on] == ["paper-iris", "paper-iris-lab", "paper-iris-air"]

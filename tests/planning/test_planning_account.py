@@ -252,3 +252,24 @@ def test_rounds_are_accounted_for_as_a_run_states_them(name: str) -> None:
     assert share > 0.5
     assert account.slots_in_words == f"1 slot and {scenario.learner.rounds} rounds"
     assert account.to_dict()["rounds"] == scenario.learner.rounds
+
+
+def test_both_epsilons_against_the_server_stand_beside_each_other() -> None:
+    """Before a draw any worker may get many slots; the drawn schedule of seed 0 has one of 12, and says both."""
+    scenario = Scenario.preset("paper-iris")
+    before = account_scenario(scenario, 4, 3, accountants=("gdp",))
+    drawn = account_scenario(scenario, 4, 3, accountants=("gdp",), ledger=True)
+    first, second = (
+        next(each for each in account.statements if each.adversary == "server") for account in (before, drawn)
+    )
+    assert second.epsilon < first.epsilon
+    assert second.before_the_draw == pytest.approx(first.epsilon, rel=1e-9)
+    assert first.before_the_draw is None
+    assert f"{first.epsilon:.4g}: before the draw, for up to 25 slots" in before.draw_in_words
+    assert "after a typical draw about 27, for the 12 slots of the worst worker" in before.draw_in_words
+    assert f"{second.epsilon:.4g}: the 12 slots of the worst worker" in drawn.draw_in_words
+    assert f"before the draw epsilon {first.epsilon:.4g}, for up to 25 slots" in drawn.draw_in_words
+
+
+def test_where_nothing_is_drawn_there_is_one_epsilon() -> None:
+    assert account_scenario(Scenario.preset("private-iris"), 4, 3, accountants=("gdp",)).draw_in_words == ""

@@ -80,7 +80,7 @@ def test_a_card_has_the_smallest_epsilon_of_the_asked_neighbours() -> None:
         [statement(3.0), statement(2.0, accountant="pld"), statement(1.0, adjacency="remove-one")], scenario
     )
     assert [card.adversary for card in found] == ["release", "server", "eavesdropper", "everyone"]
-    assert [card.epsilon for card in found] == ["none", "2", "none", "none"]
+    assert [card.epsilon for card in found] == ["no guarantee", "2", "no guarantee", "no guarantee"]
     assert [card.is_target for card in found] == [True, False, False, False]
     assert ("remove-one neighbours", "epsilon 1 (gdp)") in found[1].details
     assert ("other accountants", "3 (gdp)") in found[1].details
@@ -136,7 +136,7 @@ def test_long_tables_are_cut_and_say_so() -> None:
         ("air_seconds", 90.0, "1.5 min"),
         ("power_dbm median", -43.57, "-43.6 dBm"),
         ("snr_inputs_db", 6.73, "6.7 dB"),
-        ("epsilon_lower", 43_210.0, "4.3e+04"),
+        ("epsilon_lower", 43_210.0, "43,200"),
         ("scheduled", 60_000, "60,000"),
         ("accuracy.final", {"mean": 0.98, "deviation": 0.01}, "98.00 % ± 1.00 %"),
         ("ok", True, "yes"),

@@ -27,6 +27,7 @@ from airmixml.progress import Progress, silent
 from airmixml.radio import check_privacy_target
 from airmixml.registries import ATTACKS
 from airmixml.scenario import RunContext, Scenario, Speed
+from airmixml.scenario.air_words import folder_stem
 from airmixml.scenario.consistency import require_classes
 from airmixml.scenario.grid import parse_varied
 from airmixml.storage.files import write_text, writing_to
@@ -162,7 +163,7 @@ def attack(
     started = time.perf_counter()
     with (
         writing_to(out or RUNS_FOLDER),
-        claim(out, f"attack-{first.name}-seed{first.seed}", identity, force=force) as folder,
+        claim(out, f"attack-{folder_stem(first.name, first.air)}-seed{first.seed}", identity, force=force) as folder,
     ):
         results = attack_each(cases, parts, folder=folder.work / "parts", context=context)
         seconds = time.perf_counter() - started

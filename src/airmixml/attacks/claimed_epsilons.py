@@ -11,6 +11,7 @@ from airmixml.data import DataSet
 from airmixml.errors import PrivacyError
 from airmixml.privacy import Design, facts, state_privacy
 from airmixml.privacy.evaluation import refusal
+from airmixml.privacy.statements import with_any_schedule
 from airmixml.radio.power_calibration import slots_target
 from airmixml.radio.system import adversary_named
 from airmixml.radio.tally import rehearse
@@ -38,6 +39,7 @@ def claims_of(
             why = refusal(design, whom, name, adjacency)
             if not why:
                 stated = state_privacy(design, whom, name, adjacency=adjacency, delta=delta)
+                stated = with_any_schedule(stated, design, whom)
                 finite = math.isfinite(stated.epsilon)
                 epsilon, why = (stated.epsilon, stated.why) if finite else (None, "no finite epsilon holds")
         except PrivacyError as problem:

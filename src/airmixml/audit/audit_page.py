@@ -14,7 +14,7 @@ from airmixml.audit.faults import Fault
 from airmixml.audit.noise_check import NoiseCheck
 from airmixml.audit.settings import AUDITED
 from airmixml.output.figures import BLUE, GREEN, RED, new_figure, save_figure
-from airmixml.output.numbers import epsilon_text
+from airmixml.output.numbers import NONE, epsilon_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -73,8 +73,10 @@ def _in_words(each: Audit) -> str:
     refuting = [bound for bound in each.bounds if each.refutes(bound)]
     bound = max(refuting, key=lambda found: found.epsilon or 0.0) if refuting else each.best
     stated, attack = each.claim_beside(bound), AUDITED[each.adversary].attack
-    claimed = "nothing is claimed" if stated is None else f"{stated.epsilon:.4g} is claimed ({stated.accountant})"
-    found = f"found epsilon >= {bound.epsilon:.4g} with {100 * each.confidence:g} % confidence"
+    claimed = (
+        "nothing is claimed" if stated is None else f"{epsilon_text(stated.epsilon)} is claimed ({stated.accountant})"
+    )
+    found = f"found epsilon >= {epsilon_text(bound.epsilon)} with {100 * each.confidence:g} % confidence"
     return f"the best attack {attack} {found}, {claimed}"
 
 
@@ -96,8 +98,7 @@ def audit_markdown(result: AuditResult) -> str:
             f"| lower bound, {100 * found.confidence:g} % for all adversaries together | epsilon | assumes | from |",
             "|---|---|---|---|",
             *(
-                f"| {bound.method} ({bound.adjacency}) | {epsilon_text(bound.epsilon)} | {bound.assumes} | "
-                f"{bound.detail} |"
+                f"| {bound.method} ({bound.adjacency}) | {_found(bound.epsilon)} | {bound.assumes} | {bound.detail} |"
                 for bound in found.bounds
             ),
             "",
@@ -199,3 +200,8 @@ def _rates(axis: Axes, audit: Audit) -> None:
     axis.set_title(f"{len(scores_in) + len(scores_out):,} trials", fontsize=10.5, loc="left")
     axis.grid(alpha=0.25)
     axis.legend(fontsize=8, loc="lower right")
+
+
+def _found(epsilon: float | None) -> str:
+    """Return a lower bound for a cell."""
+    return NONE if epsilon is None else epsilon_text(epsilon)

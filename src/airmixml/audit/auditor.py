@@ -36,6 +36,7 @@ from airmixml.radio.scheduling import nobody_sent
 from airmixml.radio.tally import Tally, placed_distances, rehearse
 from airmixml.registries import ACCOUNTANTS
 from airmixml.scenario import RunContext, Scenario, Speed
+from airmixml.scenario.air_words import folder_stem
 from airmixml.storage.files import write_arrays, write_text, writing_to
 from airmixml.storage.run_folder import METRICS, RUNS_FOLDER, SCENARIO, Finish, claim, identity_of
 from airmixml.streams import Streams
@@ -254,7 +255,7 @@ def audit(
         **identity_of(scenario),
         "audit": [list(settings.audited(scenario)), settings.neighbours(scenario), *asked],
     }
-    name = f"audit-{scenario.name}{'-' * bool(fault.name)}{fault.name}-seed{scenario.seed}"
+    name = f"audit-{folder_stem(scenario.name, scenario.air)}{'-' * bool(fault.name)}{fault.name}-seed{scenario.seed}"
     context = RunContext(speed=speed or Speed(), data_dir=data_dir, progress=progress, engine=chosen)
     with writing_to(out or RUNS_FOLDER), claim(out, name, identity, force=force) as folder:
         result = audit_scenario(scenario, settings, context=context, keeper=Keeper(folder.work), run_dir=folder.final)

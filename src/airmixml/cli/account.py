@@ -17,14 +17,15 @@ from typer import Context, Option
 
 from airmixml.cli import options
 from airmixml.cli.options import choices
-from airmixml.cli.terminal import console, progress_bars, report_lines, show
+from airmixml.cli.terminal import console, print_line, progress_bars, report_lines, show
 from airmixml.engines import Engine
 from airmixml.errors import AirMixError, ScenarioError
-from airmixml.output.numbers import plural
+from airmixml.output.numbers import epsilon_text, plural
 from airmixml.output.tables import terminal_table
 from airmixml.planning.known_inputs import data_dimensions
 from airmixml.privacy import facts
 from airmixml.registries import ACCOUNTANTS, ADVERSARIES
+from airmixml.scenario.air_words import folder_stem
 from airmixml.scenario.rules import Real, Rule, Whole
 from airmixml.storage.files import writing_to
 from airmixml.wording import if_uninformed
@@ -101,7 +102,7 @@ def account_command(
     else:
         scenario = chosen.settled(may_read=input_dim is None)
     machines = Engine.of(engine, jobs)
-    name = "numbers" if scenario is None else scenario.name
+    name = "numbers" if scenario is None else folder_stem(scenario.name, scenario.air)
     drawn = None if no_picture else picture_path(picture, f"{name}-account.png")
     with progress_bars() as progress:
         from airmixml.planning.account import account_scenario, epsilon_curves
@@ -170,6 +171,8 @@ def _print(account: Account, *, brief: bool) -> None:
     about = f"epsilon at delta = {account.delta:g}, {account.adjacency} neighbours"
     console.print(f"[bold]{escape(account.title)}[/bold]: {about}")
     console.print(terminal_table(*account.cells()))
+    if account.draw_in_words:
+        print_line(account.draw_in_words)
     if account.advice:
         console.print(escape(account.advice))
     if account.row is not None:
@@ -199,7 +202,7 @@ def _print(account: Account, *, brief: bool) -> None:
 
 
 def _cell(epsilon: float | None) -> str:
-    return "-" if epsilon is None else f"{epsilon:.4g}"
+    return "-" if epsilon is None else epsilon_text(epsilon)
 
 
 def _assumptions(account: Account) -> list[tuple[str, str]]:
@@ -221,13 +224,18 @@ def _assumptions(account: Account) -> list[tuple[str, str]]:
         if account.tally is None
         else "the median"
     )
-    rows.append(("typical worker", f"epsilon {account.typical_epsilon:.4g} against the server, {typical}"))
+    rows.append(("typical worker", f"epsilon {epsilon_text(account.typical_epsilon)} against the server, {typical}"))
     if account.tally is not None:
         summary = account.tally.ledger.summary(account.tally.worker_epsilons())
         worst, median = summary["worst_epsilon"], summary["median_epsilon"]
         slots = plural(summary["worst_worker_slots"], "slot")
         rows.append(("schedule", f"drawn from seed {account.seed}: a simulation; a real run draws another one"))
-        rows.append(("ledger", f"worst worker {worst:.4g} in {slots}, median {median:.4g}, against the server"))
+        rows.append(
+            (
+                "ledger",
+                f"worst worker {epsilon_text(worst)} in {slots}, median {epsilon_text(median)}, against the server",
+            )
+        )
     elif not design.max_participations and design.scheduled < design.workers:
         rare = "no worker sends more often, except with probability 1e-9 (--ledger draws the schedule)"
         rows.append(("before a run", rare))

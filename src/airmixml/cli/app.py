@@ -73,7 +73,7 @@ COMMANDS: dict[str, LateCommand] = {
         (
             "airs",
             "listings:airs_command",
-            "List the airs that come with the package: what lies between workers and server.",
+            "List the channel profiles that come with the package: what lies between workers and server.",
         ),
         ("show", "listings:show_command", "Print a preset as a scenario file that explains every key."),
         ("plugins", "listings:plugins_command", "List what can be chosen by name, and which package brings it."),

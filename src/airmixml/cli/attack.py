@@ -111,4 +111,4 @@ def _print(result: AttackResult, report: dict[str, str]) -> None:
     for case in result.cases:
         for name, why in case.left_out.items():
             print_line(f"left out: {case.label}, {name} ({why})")
-    print_report_place(result.seconds, result.run_dir, "attack", report)
+    print_report_place(result.run_dir, "attack", report)

@@ -13,7 +13,7 @@ from airmixml.cli import options
 from airmixml.cli.finished import report_into
 from airmixml.cli.terminal import console, print_json, print_line, print_report_place, progress_bars
 from airmixml.errors import ScenarioError
-from airmixml.output.numbers import epsilon_text
+from airmixml.output.numbers import NONE, epsilon_text
 from airmixml.scenario import Speed
 from airmixml.wording import did_you_mean, shown, simulated
 
@@ -114,7 +114,7 @@ def _print(result: AuditResult, report: dict[str, str]) -> None:
         for note in found.notes:
             print_line(f"  {note}")
     print_line(simulated(result.scenario.seed))
-    print_report_place(result.seconds, result.run_dir, "audit", report)
+    print_report_place(result.run_dir, "audit", report)
 
 
 def _table(found: Audit) -> Table:
@@ -132,6 +132,6 @@ def _table(found: Audit) -> Table:
     table.add_section()
     for bound in found.bounds:
         other = "" if bound.adjacency == found.adjacency else f"{bound.adjacency}; "
-        epsilon = epsilon_text(None) if bound.epsilon is None else f">= {epsilon_text(bound.epsilon)}"
+        epsilon = NONE if bound.epsilon is None else f">= {epsilon_text(bound.epsilon)}"
         table.add_row(f"found, {bound.method}", epsilon, escape(f"{other}assumes {bound.assumes}; {bound.detail}"))
     return table

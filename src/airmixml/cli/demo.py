@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from rich.markup import escape
 from typer import Option
@@ -13,7 +13,7 @@ from airmixml.cli import options
 from airmixml.cli.finished import report_into
 from airmixml.cli.terminal import progress_bars, show
 from airmixml.errors import ScenarioError
-from airmixml.output.numbers import duration, joules, plural
+from airmixml.output.numbers import duration, epsilon_text, joules, plural
 from airmixml.output.tables import Table
 from airmixml.runs.demo import Side, draw_demo, percent, run_both
 
@@ -72,8 +72,17 @@ def _cells(side: Side, epochs: int) -> dict[str, str]:
         "target holds against": f"[bold]{own['adversary']}[/bold] (by {own['accountant']})",
         "  which knows": escape(own["knows"]),
         "smallest epsilon": "of a worker",
-        **{f"  against {adversary}": f"{epsilon:.4g}" for adversary, epsilon in side.smallest_epsilons.items()},
+        **{
+            f"  against {adversary}": f"{epsilon_text(epsilon)}{_before_the_draw(metrics, adversary)}"
+            for adversary, epsilon in side.smallest_epsilons.items()
+        },
         "of a flower, against": f"held by up to {metrics['row_copies']:,} workers",
-        **{f"  {adversary}": f"{epsilon:.4g}" for adversary, epsilon in side.flower_epsilons.items()},
+        **{f"  {adversary}": epsilon_text(epsilon) for adversary, epsilon in side.flower_epsilons.items()},
         "run folder, seed 0": escape(metrics["run_dir"]),
     }
+
+
+def _before_the_draw(metrics: dict[str, Any], adversary: str) -> str:
+    """Return the epsilon that held before the schedule was drawn, where that is another."""
+    stated = [each for each in metrics["privacy"] if each["adversary"] == adversary and each["before_the_draw"]]
+    return f" as drawn, {epsilon_text(stated[0]['before_the_draw'])} before" if stated else ""

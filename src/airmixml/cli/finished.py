@@ -38,7 +38,7 @@ def show_study(
     if not as_json:
         note = f" ({kept} already finished)" if kept else ""
         drawn = out / f"{name}.png" in files
-        print_report_place(seconds, out, name, report, note=note, picture=drawn)
+        print_report_place(out, name, report, note=note, picture=drawn)
 
 
 def add_report(folder: Path | str, *, work: Path | None = None, typed: bool = True) -> dict[str, str]:

@@ -26,7 +26,7 @@ def presets_command(as_json: options.AsJson = False) -> None:
 
 
 def airs_command(as_json: options.AsJson = False) -> None:
-    """List the airs that come with the package: what lies between workers and server."""
+    """List the channel profiles that come with the package: what lies between workers and server."""
     _list("air", {name: air_summary(name) for name in AIR_PRESETS}, as_json=as_json)
 
 

@@ -2,8 +2,10 @@
 
 import os
 import sys
+import time
 
 _INTERRUPTED = 130
+STARTED = time.monotonic()  # of the command, before anything else is imported
 
 
 def main() -> None:

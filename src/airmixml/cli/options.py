@@ -22,7 +22,7 @@ Assignments = Annotated[
 ]
 AirName = Annotated[
     list[str] | None,
-    Option("--air", metavar="NAME", help="Put the scenario on an air that comes with the package; see `airmix airs`."),
+    Option("--air", metavar="NAME", help="Use a channel profile that comes with the package; see `airmix airs`."),
 ]
 Bounds = Annotated[
     Path | None, Option(help="File of public bounds (TOML): a line COLUMN = [lower, upper] for each input column.")
@@ -78,7 +78,7 @@ def named_air(air: list[str] | None) -> str | None:
     if not air:
         return None
     if len(air) > 1:
-        raise ScenarioError(f"--air: given {len(air)} times, and a scenario has one air; keep one of them")
+        raise ScenarioError(f"--air: given {len(air)} times, and a scenario has one channel profile; keep one of them")
     if air[0] not in AIR_PRESETS:
         raise ScenarioError(
             f"--air {shown(air[0])}: there is none of that name{did_you_mean(air[0], AIR_PRESETS)} (`airmix airs` "
@@ -93,7 +93,7 @@ def on_air(air: list[str] | None, assignments: list[str] | None) -> list[str]:
     if name is None:
         return others
     if any(each.partition("=")[0].strip() == "air.preset" for each in others):
-        raise ScenarioError(f"--air {name} and --set air.preset: both choose the air; keep one of them")
+        raise ScenarioError(f"--air {name} and --set air.preset: both choose the channel profile; keep one of them")
     return [f"air.preset={name}", *others]
 
 

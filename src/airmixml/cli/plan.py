@@ -6,7 +6,7 @@ import math
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from rich.markup import escape
 from typer import Option
@@ -18,12 +18,16 @@ from airmixml.cli.terminal import console, progress_bars, report_lines, show
 from airmixml.errors import ScenarioError
 from airmixml.planning.known_inputs import data_dimensions, input_moments, table_columns
 from airmixml.scenario import Scenario
+from airmixml.scenario.air_words import folder_stem
 from airmixml.scenario.rules import Whole
 from airmixml.storage.files import writing_to
 from airmixml.storage.run_folder import check_free
 
 if TYPE_CHECKING:
     from airmixml.planning.plan import Plan
+
+_TABLE: Final = "private-table"
+_OWN: Final = ("workers.dataset=TABLE.csv", "workers.label_column=CLASS")  # for the user to replace
 
 
 def plan_command(
@@ -62,13 +66,14 @@ def plan_command(
 ) -> None:
     """Size a system before it is built.
 
-    Prints feasibility, power, energy, SNR, and better designs at the same privacy. No data is read. The scenario's
-    privacy target sets the power.
+    Prints feasibility, power, energy, SNR, and better designs at the same privacy. The scenario's privacy target sets
+    the power. Values of data are not used: of your own file rows, columns and classes are counted, or given by --rows,
+    --input-dim and --label-dim, and then no file is read. With these three the default preset is private-table.
     """
-    if rows is None:
-        scenario = chosen.settled(may_read=input_dim is None)
-    else:
-        scenario = _with_rows(chosen.read(), rows, input_dim or 0)
+    if chosen.file is None and chosen.preset is None and None not in (rows, input_dim, label_dim):
+        chosen = replace(chosen, preset=_TABLE)
+    may_read = input_dim is None
+    scenario = chosen.settled(may_read=may_read) if rows is None else _with_rows(chosen.read(), rows, input_dim or 0)
     dimensions = data_dimensions(scenario, input_dim, label_dim)
     from airmixml.workers.loading import check_signal_memory
 
@@ -76,7 +81,11 @@ def plan_command(
     moments = input_moments(scenario, input_mean, input_deviation, named=input_dim is None)
     _check_limits(max_air_seconds, accuracy)
     _check_out(out, picture, force=force)
-    drawn = None if no_picture or out is not None else picture_path(picture, f"{scenario.name}-plan.png")
+    drawn = (
+        None
+        if no_picture or out is not None
+        else picture_path(picture, f"{folder_stem(scenario.name, scenario.air)}-plan.png")
+    )
     if write is not None and write.exists():
         raise ScenarioError(f"--write {write}: is there already; choose another name, or remove it")
     started, held_dim = time.perf_counter(), table_columns(scenario, input_dim)
@@ -104,11 +113,13 @@ def plan_command(
 
         with writing_to(drawn, option="--picture"):
             draw_plan(plan, scenario, drawn)
+    counted = rows is not None or input_dim is not None
+    command = ["airmix", "run", *(_on_own_table(chosen, rows) if counted else chosen).words()]
     if write is not None and plan.feasible:
-        _write_recommended(plan, scenario, write)
-    from airmixml.planning.plan_page import plan_parts, write_plan
+        _write_recommended(plan, _with_own_table(scenario) if counted else scenario, write)
+    from airmixml.planning.plan_page import plan_parts, planned_otherwise, write_plan
 
-    parts = list(plan_parts(plan.to_dict(), scenario, ["airmix", "run", *chosen.words()], dimensions))
+    parts = list(plan_parts(plan.to_dict(), scenario, command, dimensions))
     report: dict[str, str] = {}
     if out is not None:
         with writing_to(out):
@@ -120,11 +131,15 @@ def plan_command(
     written = {"scenario": str(write)} if write is not None and plan.feasible else {}
     shown = {**written, **picture_place, **{name: path for name, path in report.items() if name == "report"}}
     if not as_json:
-        word, colour = ("feasible", "green") if plan.feasible else ("not feasible", "red")
-        console.print(f"[bold]{escape(plan.title)}[/bold]: [{colour}]{word}[/]")
-        console.print(escape(plan.verdict))
+        _print_verdict(plan, "" if scenario.mixing.power == "dp" else f", {planned_otherwise(scenario)}")
     texts = [part if isinstance(part, str) else part.plain for part in parts]
     show(as_json, {**plan.to_dict(), "seconds": seconds, **picture_place, **report}, *texts, *report_lines(shown))
+
+
+def _print_verdict(plan: Plan, otherwise: str) -> None:
+    word, colour = ("feasible", "green") if plan.feasible else ("not feasible", "red")
+    console.print(f"[bold]{escape(plan.title)}[/bold]: [{colour}]{word}{otherwise}[/]")
+    console.print(escape(plan.verdict))
 
 
 def _check_limits(max_air_seconds: float | None, accuracy: float | None) -> None:
@@ -152,6 +167,25 @@ def _write_recommended(plan: Plan, scenario: Scenario, path: Path) -> None:
     overrides += () if plan.masks is None else plan.masks.overrides
     with writing_to(path, option="--write"):
         write_text(path, with_masks_settled(scenario.with_overrides(*overrides)).to_toml(comments=True))
+
+
+def _with_own_table(scenario: Scenario) -> Scenario:
+    """Return the scenario with the user's own table in place of a data set that is known by name."""
+    from airmixml.data import known_dataset
+
+    return scenario if known_dataset(scenario.workers.dataset) is None else scenario.with_overrides(*_OWN)
+
+
+def _on_own_table(chosen: options.Chosen, rows: int | None) -> options.Chosen:
+    """Return the options that run the planned scenario on the user's own table."""
+    scenario = chosen.read()
+    if _with_own_table(scenario) == scenario:
+        return chosen
+    counted = [f"workers.count={rows}"] if rows is not None and scenario.workers.count else []
+    if counted and scenario.radio.scheduled == scenario.workers.count:
+        counted.append("radio.scheduled=0")
+    assignments = [*(chosen.assignments or ()), *_OWN, *counted]
+    return replace(chosen, assignments=assignments, bounds=chosen.bounds or Path("BOUNDS.toml"))
 
 
 def _with_rows(scenario: Scenario, rows: int, inputs: int) -> Scenario:

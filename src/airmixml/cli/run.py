@@ -9,8 +9,9 @@ from typer import Option
 
 from airmixml.cli import options
 from airmixml.cli.finished import report_into
-from airmixml.cli.terminal import progress_bars, show
+from airmixml.cli.terminal import command_seconds, progress_bars, show
 from airmixml.hiding import hides_values
+from airmixml.output.numbers import duration
 from airmixml.output.tables import Table
 from airmixml.runs.run_rows import run_rows, run_title
 from airmixml.scenario import Scenario, Speed
@@ -82,7 +83,13 @@ def _checkpoint_seconds() -> float:
 
 def _run_table(scenario: Scenario, metrics: dict[str, Any], report: dict[str, str]) -> Table:
     """Return the accuracy, privacy and cost of a run as a table of two columns, and where its report is."""
-    parts = [*run_rows(scenario, metrics).values(), [(name, escape(path)) for name, path in report.items()]]
+    rows = run_rows(scenario, metrics).values()
+    total = duration(command_seconds())
+    timed = [
+        [(name, f"{total}, {text} of it for the run" if name == "time" else text) for name, text in part]
+        for part in rows
+    ]
+    parts = [*timed, [(name, escape(path)) for name, path in report.items()]]
     return Table(
         title=escape(run_title(scenario, metrics)),
         columns=("", ""),

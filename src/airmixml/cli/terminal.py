@@ -16,6 +16,7 @@ from rich.text import Text
 from typer import Exit
 
 from airmixml.cli.interrupt import RESUME, is_resumable, raise_when_interrupted
+from airmixml.cli.main import STARTED
 from airmixml.output.numbers import duration
 from airmixml.output.tables import Table
 from airmixml.progress import Progress
@@ -61,13 +62,19 @@ def report_lines(report: Mapping[str, str]) -> list[str]:
     return [f"{name}: {path}" for name, path in report.items()]
 
 
+def command_seconds() -> float:
+    """Return how long the command has taken so far, imports included."""
+    return time.monotonic() - STARTED
+
+
 def print_report_place(
-    seconds: float, folder: Path, name: str, report: Mapping[str, str], *, note: str = "", picture: bool = True
+    folder: Path, name: str, report: Mapping[str, str], *, note: str = "", picture: bool = True
 ) -> None:
-    """Print how long the work took, and where its tables and its picture (both called ``name``) and its report are."""
+    """Print how long the command took, and where its tables, its picture (both called ``name``) and its report are."""
     path = escape(str(folder / name))
     drawn = f", picture in {path}.png" if picture else ""
-    console.print(f"{seconds:.1f} s{note}; everything in [bold]{path}.md[/bold]{drawn}", soft_wrap=True)
+    took = f"{duration(command_seconds())}{note}"
+    console.print(f"{took}; everything in [bold]{path}.md[/bold]{drawn}", soft_wrap=True)
     for line in report_lines(report):
         print_line(line)
 

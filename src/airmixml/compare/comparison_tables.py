@@ -9,7 +9,7 @@ from typing import Any, Final
 from airmixml.compare.adversaries import HEARING
 from airmixml.compare.comparison import Comparison, Row
 from airmixml.compare.comparison_picture import draw_comparison
-from airmixml.output.numbers import NONE, epsilon_text, joules, plural, short_count
+from airmixml.output.numbers import NONE, duration, epsilon_text, joules, plural, short_count
 from airmixml.output.tables import Table, rows_csv, terminal_table, write_all
 from airmixml.storage.files import writing_to
 from airmixml.wording import against
@@ -65,7 +65,7 @@ def trust_table(comparison: Comparison) -> Table:
             row.label,
             f"{100 * row.accuracy:.2f} %",
             row.privacy[0].adversary,
-            f"{row.first.air_seconds:.3g} s",
+            duration(row.first.air_seconds),
             NONE if row.energy_joules is None else joules(row.energy_joules / workers),
             NONE if row.first.bandwidth_hz is None else f"{row.first.bandwidth_hz / 1e6:.3g} MHz",
             row.first.trusted or NONE,
@@ -134,9 +134,9 @@ def _cells(row: Row, *, brief: bool) -> dict[str, str]:
     others = NONE if other is None else epsilon_text(other.epsilon)
     uplink, downlink, sent = first.uplink_symbols, first.downlink_bits, first.slots_per_worker
     operations = first.worker_multiply_accumulates
-    on_air = NONE if first.air_seconds is None else f"{first.air_seconds:{'' if brief else ','}.3g} s"
+    on_air = NONE if first.air_seconds is None else duration(first.air_seconds)
     energy = NONE if row.energy_joules is None else joules(row.energy_joules)
-    wall_time = f"{row.seconds:.1f} s"
+    wall_time = duration(row.seconds)
     if brief:
         return {
             "accuracy [%]": accuracy,

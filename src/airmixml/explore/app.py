@@ -153,7 +153,11 @@ class Explorer:
             asked = read_asked(body, self._folder)
             settled = await asyncio.to_thread(design.settle_asked, asked)
         except AirMixError as problem:
-            for part in (design.problem_part(problem), {"part": "light"}, {"part": "done"}):
+            for part in (
+                design.problem_part(problem, invalid=isinstance(problem, ScenarioError)),
+                {"part": "light"},
+                {"part": "done"},
+            ):
                 yield _line(part)
             return
         yield _line(design.scenario_part(asked, settled))

@@ -11,15 +11,16 @@ from typing import Any, Final
 from airmixml.devices import using_threads
 from airmixml.errors import AirMixError
 from airmixml.explore.asked import KEYS, Asked, finite
-from airmixml.output.numbers import duration, joules, slots_text
+from airmixml.output.numbers import duration, epsilon_words, joules, slots_text
 from airmixml.planning.account import Account, account_scenario
 from airmixml.planning.known_inputs import data_dimensions, input_moments, table_columns
-from airmixml.planning.plan import REHEARSED_ROUNDS, Plan, make_plan
-from airmixml.planning.plan_page import planned_otherwise
+from airmixml.planning.plan import REHEARSED_ROUNDS, Plan, make_plan, with_own_power
 from airmixml.progress import Progress, silent
 from airmixml.radio.system import System
 from airmixml.registries import ACCOUNTANTS
 from airmixml.scenario import Scenario
+from airmixml.scenario.consistency import rounds_refusal
+from airmixml.wording import against
 from airmixml.workers import settle
 from airmixml.workers.loading import check_signal_memory
 
@@ -60,74 +61,111 @@ def scenario_part(asked: Asked, settled: Scenario) -> Part:
         "seed": settled.seed,
         "slots": slots_text(settled.radio.slots, settled.learner.rounds),
         "values": values,
+        "unused": sorted(_unused(settled)),
+        "known": _known(settled),
         "exports": asked.exports(),
     }
 
 
+def _known(scenario: Scenario) -> str:
+    """Return what a design asks for, in words: known while what follows from it is computed."""
+    privacy, radio = scenario.privacy, scenario.radio
+    target = f"Target epsilon {privacy.epsilon:g} by {privacy.accountant} {against(privacy.adversary)}"
+    slots = slots_text(radio.slots, scenario.learner.rounds)
+    return f"{target}; {scenario.workers.count:,} workers, {radio.scheduled:,} at a time in {slots}"
+
+
+def _unused(scenario: Scenario) -> Iterator[str]:
+    """Yield the keys that change nothing in this design."""
+    if scenario.mixing.policy != "dirmix":
+        yield "mixing.alpha"
+    if scenario.learner.closed_form:
+        yield "learner.epochs"
+    no_rounds = not scenario.learner.closed_form or rounds_refusal(scenario.workers, scenario.radio)
+    if no_rounds and not scenario.learner.rounds:
+        yield "learner.rounds"
+    if scenario.radio.link_kind.on_air:
+        yield from ("link.access_points", "link.rate_mbps")
+    else:
+        yield from ("radio.fading", "privacy.eavesdropper_distance_metres")
+    if not scenario.privacy.noise_kind.brought:
+        yield "privacy.arithmetic"
+    if scenario.privacy.noise_kind.real:
+        yield "privacy.most_absent"
+
+
 def plan_part(
-    scenario: Scenario, *, account: Part | None = None, alternatives: bool = False, progress: Progress = silent
+    scenario: Scenario, *, account: Account | None = None, alternatives: bool = False, progress: Progress = silent
 ) -> Part:
-    """Return the plan, with texts for people beside the numbers; ``account`` is its part, where that is known."""
+    """Return the plan, with a verdict and cards about the design on the page; ``account`` where one is known."""
     dimensions = data_dimensions(scenario, None, None)
     check_signal_memory(scenario.workers, *dimensions)
+    moments = input_moments(scenario, None, None, named=True)
     plan = make_plan(
         scenario,
         *dimensions,
-        input_moments(scenario, None, None, named=True),
+        moments,
         held_dim=table_columns(scenario, None) if alternatives else None,
         alternatives=alternatives,
         progress=progress,
     )
+    if scenario.mixing.power_policy.keeps_target:
+        word, kind = ("feasible", "good") if plan.feasible else ("not feasible", "bad")
+        verdict = {"kind": kind, "word": word, "text": plan.verdict, "runs": plan.feasible}
+    else:  # the plan meets the target by a power that the scenario does not have: its own is shown
+        if account is None or scenario.privacy.accountant not in account.asked:
+            account = account_part(scenario, (scenario.privacy.accountant,))[1]
+        assert account.tally is not None
+        plan = with_own_power(plan, scenario, dimensions, moments, account.tally)
+        verdict = _verdict(scenario, account)
     seconds = System.of(scenario, *dimensions).air_seconds
     return {
         "part": "options" if alternatives else "plan",
         "plan": finite(plan.to_dict()),
-        "verdict": _verdict(scenario, plan, account or {}),
+        "verdict": verdict,
+        "cards": _cards(plan, seconds, scenario),
         "air_seconds": seconds,
-        "texts": _texts(plan, seconds),
         "accuracy": _planned_accuracy(plan),
     }
 
 
-def _verdict(scenario: Scenario, plan: Plan, account: Part) -> dict[str, Any]:
-    """Return what is said of the design on the page, and whether there is something to run.
-
-    A plan meets the target by the power that it sets. Where the scenario sets another, the plan says nothing of it, and
-    the epsilon that is certified for the scenario itself is held against the target.
-    """
-    if scenario.mixing.power_policy.keeps_target:
-        word, kind = ("feasible", "good") if plan.feasible else ("not feasible", "bad")
-        return {"kind": kind, "word": word, "text": plan.verdict, "runs": plan.feasible}
-    privacy = scenario.privacy
-    own = {"adversary": privacy.adversary, "accountant": privacy.accountant}
-    if privacy.accountant not in account.get("accountants", ()):
-        account = account_part(scenario, (privacy.accountant,))[0]
-    said, refused = (
-        next((each for each in account[kind] if own.items() <= each.items()), None)
-        for kind in ("statements", "refusals")
-    )
-    otherwise = f"Power, energy and SNR are {planned_otherwise(scenario)}"
-    if said is None:
-        why = "" if refused is None else f"{refused['why']}. "
-        return {"kind": "", "word": "nothing certified", "text": why + otherwise, "runs": True}
-    epsilon = math.inf if said["epsilon"] is None else said["epsilon"]
-    above = epsilon > privacy.epsilon
-    told = f"epsilon = {epsilon:.4g} by {privacy.accountant} against {privacy.adversary}, target {privacy.epsilon:g}"
+def _verdict(scenario: Scenario, account: Account) -> dict[str, Any]:
+    """Return what is certified for a scenario whose power keeps no target, beside the target."""
+    privacy, own = scenario.privacy, (scenario.privacy.adversary, scenario.privacy.accountant)
+    stated = {(each.adversary, each.accountant): each.epsilon for each in account.statements}
+    set_by = f'Power is set by mixing.power = "{scenario.mixing.power}", not by the target.'
+    if own not in stated:
+        why = account.refusals.get(own, "")
+        text = f"{why}. {set_by}" if why else set_by
+        return {"kind": "", "word": "nothing certified", "text": text, "runs": True}
+    above = stated[own] > privacy.epsilon
+    told = f"epsilon {epsilon_words(stated[own])} (by {own[1]} against {own[0]}, target {privacy.epsilon:g}). {set_by}"
     word = "above the target" if above else "below the target"
-    return {"kind": "bad" if above else "", "word": word, "text": f"{told}. {otherwise}", "runs": True}
+    return {"kind": "bad" if above else "", "word": word, "text": told, "runs": True}
 
 
-def _texts(plan: Plan, air_seconds: float) -> dict[str, str]:
-    """Return numbers of the plan with their units, as ``airmix plan`` prints them."""
-    texts = {"air_time": duration(air_seconds)}
-    if plan.power_dbm is not None:
-        texts |= {
-            "energy": joules(plan.energy_joules),
-            "worker_energy": joules(plan.worker_energy_joules),
-            "power": f"{plan.power_dbm.median:.1f} dBm",
-            "largest_power": f"{plan.power_dbm.largest:.1f} dBm",
-        }
-    return texts
+def _cards(plan: Plan, air_seconds: float, scenario: Scenario) -> list[dict[str, str]]:
+    """Return numbers of the design with their units, as ``airmix plan`` prints them, and what each means."""
+    cards: list[tuple[str, str, str, str]] = []
+    if plan.power_dbm is None:
+        return []
+    power = plan.power_dbm
+    largest = f"largest {power.largest:.1f} dBm, limit {power.limit:g} dBm"
+    cards.append(("Transmit power", f"{power.median:.1f} dBm", largest, "Median over all workers that send."))
+    each = f"{joules(plan.worker_energy_joules)} per worker"
+    cards.append(("Energy", joules(plan.energy_joules), each, "Radiated by all workers in all slots."))
+    if not math.isnan(plan.snr_inputs_db):
+        labels = "" if math.isnan(plan.snr_labels_db) else f"; labels {plan.snr_labels_db:.1f} dB"
+        about = "Signal-to-noise ratio of the inputs in a mixture, in the median slot."
+        cards.append(("SNR", f"{plan.snr_inputs_db:.1f} dB", f"inputs{labels}", about))
+    slots = slots_text(scenario.radio.slots, scenario.learner.rounds)
+    cards.append(("Air time", duration(air_seconds), slots, "How long all slots and rounds last."))
+    limited = plan.limited_share > 0.0
+    alike = "strongest slot" if plan.rounds or not scenario.mixing.power_policy.keeps_target else "every slot"
+    where = f"power limited in {100.0 * plan.limited_share:.1f} % of the slots" if limited else alike
+    about = "Standard deviation of the noise divided by the sensitivity of one worker: larger is more private."
+    cards.append(("Noise multiplier", f"{plan.noise_multiplier:.3g}", where, about))
+    return [dict(zip(("name", "value", "note", "about"), card, strict=True)) for card in cards]
 
 
 def _planned_accuracy(plan: Plan) -> dict[str, Any] | None:
@@ -135,7 +173,7 @@ def _planned_accuracy(plan: Plan) -> dict[str, Any] | None:
     rehearsal = None if plan.recommended is None else plan.recommended.rehearsal
     if rehearsal is None:
         return None
-    own, how = rehearsal.own, f"on {rehearsal.measured_on or f'{rehearsal.tables} made-up tables'}"
+    own, how = rehearsal.own, f"on {rehearsal.measured_on or f'{rehearsal.tables} synthetic tables'}"
     return {"accuracy": own.accuracy, "error": own.error, "how": how}
 
 
@@ -148,12 +186,14 @@ def account_part(scenario: Scenario, accountants: tuple[str, ...]) -> tuple[Part
         "adversaries": [{"name": each.name, "knows": each.knows} for each in account.adversaries],
         "accountants": list(accountants),
         "all_accountants": list(ACCOUNTANTS.names),
+        "about": {name: ACCOUNTANTS.load(name).about for name in ACCOUNTANTS.names},
         "statements": finite(plain["statements"]),
         "refusals": plain["refusals"],
         "row": account.row
         and {"name": account.row.name, "held": account.row.held, "epsilons": finite(account.row.epsilons)},
         "what_if": plain.get("what_if", []),
         "receivers": account.receivers,
+        "draw": account.draw_in_words,
         "delta": account.delta,
         "adjacency": account.adjacency,
     }, account
@@ -162,9 +202,13 @@ def account_part(scenario: Scenario, accountants: tuple[str, ...]) -> tuple[Part
 def light_parts(scenario: Scenario) -> Iterator[Part]:
     """Yield the plan and what light accountants certify; what fails says why, in one line."""
     with using_threads(1):  # so little work is done sooner than other threads are woken
-        account = told(lambda: account_part(scenario, LIGHT_ACCOUNTANTS)[0])
+        account: Account | None = None
+        try:
+            said, account = account_part(scenario, LIGHT_ACCOUNTANTS)
+        except AirMixError as problem:
+            said = problem_part(problem)
         yield told(lambda: plan_part(scenario, account=account))
-        yield account
+        yield said
 
 
 def told(make: Callable[[], Part]) -> Part:
@@ -175,9 +219,9 @@ def told(make: Callable[[], Part]) -> Part:
         return problem_part(problem)
 
 
-def problem_part(problem: AirMixError) -> Part:
-    """Return the line that the command line would print."""
-    return {"part": "problem", "line": " ".join(str(problem).split())}
+def problem_part(problem: AirMixError, *, invalid: bool = False) -> Part:
+    """Return the line that the command line would print; ``invalid``: of values that make no scenario."""
+    return {"part": "problem", "line": " ".join(str(problem).split()), "invalid": invalid}
 
 
 def settle_asked(asked: Asked) -> Scenario:

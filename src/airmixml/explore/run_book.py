@@ -23,6 +23,7 @@ from airmixml.explore.asked import leads_into, scenario_inside
 from airmixml.explore.finished import curve_of, curve_so_far, facts_of_run, plain_curve
 from airmixml.reading import open_within, read_within
 from airmixml.scenario import Scenario
+from airmixml.scenario.air_words import folder_stem
 from airmixml.storage.files import LOCK, write_text
 from airmixml.storage.run_folder import METRICS, PARTIAL, REPORT, SCENARIO
 from airmixml.wording import reason, shown
@@ -60,7 +61,7 @@ class RunBook:
         """Start a run of the scenario and return its name."""
         with self._lock:
             self._check_room()
-            base = f"{scenario.name}-seed{scenario.seed}"
+            base = f"{folder_stem(scenario.name, scenario.air)}-seed{scenario.seed}"
             numbers = range(1, 10_000)
             name = next(each for n in numbers if self._is_free(each := base if n == 1 else f"{base}-{n}"))
             self._notes.mkdir(parents=True, exist_ok=True)

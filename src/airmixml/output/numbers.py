@@ -1,16 +1,35 @@
 """How numbers look in tables, figures and messages."""
 
+import math
 from collections.abc import Sequence
 from typing import Final
 
 NONE: Final = "–"  # in a cell that has no value
 
 
+NO_GUARANTEE: Final = "no guarantee"
+NO_PROTECTION_ABOVE_EPSILON: Final = 50.0
+_NEVER_EXACT: Final = 1e4
+_SIZES: Final = ((1e9, " billion"), (1e6, " million"), (1.0, ""))
+
+
 def epsilon_text(epsilon: float | None, digits: int = 4) -> str:
-    """Return an epsilon with few digits; as a power of ten where it protects nobody anyway."""
-    if epsilon is None:
-        return "none"
-    return f"{epsilon:.1e}" if epsilon >= 1e4 else f"{epsilon:.{digits}g}"
+    """Return an epsilon with few digits for a cell: "4.995", "1,582", "12,600", "1.58 billion", "no guarantee"."""
+    if epsilon is None or not math.isfinite(epsilon):
+        return NO_GUARANTEE
+    if epsilon < 1e3:
+        return f"{epsilon:.{digits}g}"
+    rounded = float(f"{epsilon:.{3 if epsilon >= _NEVER_EXACT else digits}g}")
+    size, word = next(each for each in _SIZES if rounded >= each[0])
+    return f"{rounded / size:,.10g}{word}"
+
+
+def epsilon_words(epsilon: float | None) -> str:
+    """Return an epsilon for a sentence: "about 12,600: no protection" where it is so large that it protects nobody."""
+    if epsilon is None or not math.isfinite(epsilon):
+        return NO_GUARANTEE
+    about = "about " if epsilon >= _NEVER_EXACT else ""
+    return f"{about}{epsilon_text(epsilon)}" + (": no protection" if epsilon > NO_PROTECTION_ABOVE_EPSILON else "")
 
 
 def joules(value: float) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from airmixml.engines import Engine
 from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.notebook import html_table
-from airmixml.output.numbers import plural, slots_text
+from airmixml.output.numbers import epsilon_text, plural, slots_text
 from airmixml.planning.what_if import WhatIf, better_receivers, what_ifs
 from airmixml.privacy import (
     Adversary,
@@ -31,8 +31,10 @@ from airmixml.privacy import (
     state_privacy,
 )
 from airmixml.privacy.adversaries import Everyone
+from airmixml.privacy.design import binomial_quantile
 from airmixml.privacy.evaluation import least_epsilon, left_of, refusal
 from airmixml.privacy.mechanism import accountant_named
+from airmixml.privacy.statements import with_any_schedule
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import CentringSlot, with_centring
 from airmixml.radio.masking import mask_advice_of, masking_of
@@ -71,6 +73,8 @@ class Question:
             if why := refusal(self.design, adversary, accountant, self.adjacency):
                 return why
             stated = state_privacy(self.design, adversary, accountant, adjacency=self.adjacency, delta=self.slots_delta)
+            if self.centring is None:
+                return with_any_schedule(stated, self.design, adversary)
             return with_centring(stated, self.centring)
         except PrivacyError as problem:
             return str(problem)
@@ -134,6 +138,11 @@ class Account(Question):
         return titled(self.name, self.air)
 
     @property
+    def asked(self) -> set[str]:
+        """The accountants that were asked."""
+        return {each.accountant for each in self.statements} | {accountant for _, accountant in self.refusals}
+
+    @property
     def typical_slots(self) -> float:
         """How many slots a worker takes part in on average."""
         return self.design.slots * self.design.scheduled / self.design.workers
@@ -143,10 +152,33 @@ class Account(Question):
         """Exact epsilon against the server: of the median worker, or of one with the mean slots before any is drawn."""
         if self.tally is not None:
             return float(np.median(self.tally.worker_epsilons()))
+        return self._server_epsilon(self.typical_slots)
+
+    @property
+    def draw_in_words(self) -> str:
+        """Both epsilons against the server, before and after a schedule is drawn, and why they differ; else nothing."""
+        exact = {each.adversary: each for each in self.statements if each.accountant == "gdp"}.get("server")
+        if exact is None:
+            return ""
+        if exact.before_the_draw is not None:
+            return f"server, gdp {exact.epsilon:.4g}: {exact.why}"
+        if not exact.schedule_failure or self.design.says(facts.ImperfectAir):
+            return ""
+        # The median over schedules: as likely as not no worker is drawn more often.
+        chance, tail = self.design.scheduled / self.design.workers, -math.expm1(-math.log(2.0) / self.design.workers)
+        slots = binomial_quantile(tail, self.design.slots, chance)
+        before = (
+            f"server, gdp {exact.epsilon:.4g}: before the draw, for up to {exact.compositions:,} slots of one worker"
+        )
+        typical = f"about {epsilon_text(self._server_epsilon(slots), 3)}, for the {slots:,} slots of the worst worker"
+        return f"{before}; after a typical draw {typical}"
+
+    def _server_epsilon(self, slots: float) -> float:
+        """Return the exact epsilon against the server of a worker with so many slots, before any is drawn."""
         heard = self.design.at_server()
         watts, multiplier = heard.received_watts, heard.noise_multiplier(self.adjacency)
         # Slots as strong as the strongest that are worth all that it takes part in.
-        strongest = self.typical_slots * float(np.average(watts, weights=self.design.counts)) / (max(watts) or 1.0)
+        strongest = slots * float(np.average(watts, weights=self.design.counts)) / (max(watts) or 1.0)
         rounding = self.design.fact(facts.WorkersNoise).rounding
         if rounding is None:
             failure = self.design.failure_of_gains(self.design.fact(facts.ImperfectAir).gain_failure, "none")
@@ -155,7 +187,7 @@ class Account(Question):
             squared_shifts=(strongest / multiplier**2,),
             counts=(1,),
             adjacency=self.adjacency,
-            rounding=rounding.times(math.ceil(self.typical_slots)),
+            rounding=rounding.times(math.ceil(slots)),
         )
         return certified_epsilon("gdp", typical, self.delta)
 
@@ -178,7 +210,7 @@ class Account(Question):
         if self.row is not None:
             said |= {(self.row.name, adversary): epsilon for adversary, epsilon in self.row.epsilons.items()}
             lines.append(self.row.name)
-        shown = {pair: f"{epsilon:.4g}" for pair, epsilon in said.items()}
+        shown = {pair: epsilon_text(epsilon) for pair, epsilon in said.items()}
         return ["accountant", *names], [[line, *(shown.get((line, name), "-") for name in names)] for line in lines]
 
     def _repr_html_(self) -> str:
@@ -206,6 +238,7 @@ class Account(Question):
             ],
             **({} if self.row is None else self.row.to_dict()),
             **({"advice": self.advice} if self.advice else {}),
+            **({"draw": self.draw_in_words} if self.draw_in_words else {}),
             **({"what_if": [each.to_dict() for each in self.what_if]} if self.what_if else {}),
             **({} if self.tally is None else {"ledger": self.tally.ledger.summary(self.tally.worker_epsilons())}),
         }

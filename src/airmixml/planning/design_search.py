@@ -121,7 +121,7 @@ class DesignSearch:
     @property
     def basis(self) -> str:
         """What accuracies rest on."""
-        return self.measured_on or "made-up tables"
+        return self.measured_on or "synthetic tables"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -167,7 +167,7 @@ def search_designs(
         known = {each.design for each in tried}
         others = [replace(place, rounds=rounds) for rounds in (0, *ROUNDS)]
         tried += trial.of([each for each in others if each not in known], 1)
-    progress("made-up tables", 2 * TABLES, 2 * TABLES)
+    progress("synthetic tables", 2 * TABLES, 2 * TABLES)
     tried.sort(key=lambda each: -each.accuracy)
     own = next(each for each in tried if each.design == TableDesign.of(scenario))
     best = _best(tried, own, max_air_seconds)
@@ -207,7 +207,7 @@ class TableTrial:
         }
         found: dict[TableDesign, list[float]] = {design: [] for design in settings}
         for number in range(TABLES):
-            self._progress("made-up tables", number + stage * TABLES, 2 * TABLES)
+            self._progress("synthetic tables", number + stage * TABLES, 2 * TABLES)
             table = make_table(
                 KINDS[number % len(KINDS)],
                 rows=self.rows,

@@ -40,7 +40,7 @@ from airmixml.radio.power_calibration import private_received_watts, slots_targe
 from airmixml.radio.row_privacy import RowPrivacy, plan_row_privacy, row_statements
 from airmixml.radio.scheduling import nobody_sent
 from airmixml.radio.system import System, adversary_named, planned_design
-from airmixml.radio.tally import rehearse
+from airmixml.radio.tally import Tally, placed_distances, rehearse
 from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Air, Scenario, keys_in_force
 from airmixml.scenario.air_words import titled
@@ -135,7 +135,7 @@ class Plan:
         return {
             name: value
             for name, value in plain.items()
-            if value is not None and not (isinstance(value, float) and math.isnan(value))
+            if value not in (None, "", {}) and not (isinstance(value, float) and math.isnan(value))
         }
 
 
@@ -240,6 +240,35 @@ def make_plan(
             planned_holding(scenario),
             lambda copies: row_statements(scenario, design, copies, mean_slot),
         ),
+    )
+
+
+def with_own_power(
+    plan: Plan, scenario: Scenario, dimensions: tuple[int, int], moments: InputMoments, sent: Tally
+) -> Plan:
+    """Return the plan with what the scenario's own power takes and brings in place of the planned one.
+
+    Args:
+        plan: whose power meets the target, whatever the scenario's own does.
+        scenario: whose power policy keeps no target.
+        dimensions: d_X and d_Y.
+        moments: what is assumed of an input symbol.
+        sent: the rehearsal of all slots with the scenario's own power.
+    """
+    setting = AirSetting.of(scenario, *dimensions, placed_distances(scenario))
+    draws = draw_slots(setting, range(scenario.radio.slots)[:_REHEARSED_SLOTS]).numpy()
+    expected = ExpectedSignal.of(scenario.workers, sent.system.signal, moments)
+    beta, several_rows = draws.power_scale_watts, scenario.workers.several_rows
+    one_hot = not several_rows and scenario.workers.task == "classification"
+    return replace(
+        plan,
+        power_dbm=sent.transmit_power,
+        energy_joules=sent.energy_joules,
+        worker_energy_joules=sent.energy_joules / scenario.workers.count,
+        noise_multiplier=sent.design.noise_multiplier(scenario.privacy.adjacency),
+        limited_share=sent.limited_slots / scenario.slots_on_air,
+        snr_inputs_db=math.nan if several_rows else snr_db(scenario, beta, expected.of_inputs(draws.ratios)),
+        snr_labels_db=snr_db(scenario, beta, expected.of_labels(draws.ratios)) if one_hot else math.nan,
     )
 
 

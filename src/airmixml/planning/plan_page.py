@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from airmixml.integers.integer_noise import integers_in_words
-from airmixml.output.numbers import duration, joules, outputs_text, plural, slots_text
+from airmixml.output.numbers import duration, epsilon_text, joules, outputs_text, plural, slots_text
 from airmixml.output.tables import Table
 from airmixml.radio.analog_link import acquisition_rows
 from airmixml.radio.digital_link import link_rows
@@ -55,9 +55,11 @@ def plan_parts(
         yield from _recommendation(plain.get("recommended"), scenario, words)
 
 
-def plan_markdown(plan: Plan, parts: Sequence[Part]) -> str:
+def plan_markdown(plan: Plan, scenario: Scenario, parts: Sequence[Part]) -> str:
     """Return a plan as a page of Markdown."""
-    lines = [f"# Plan of {plan.title}\n", f"{'Feasible' if plan.feasible else 'Not feasible'}: {plan.verdict}\n"]
+    word = "Feasible" if plan.feasible else "Not feasible"
+    word += "" if scenario.mixing.power == "dp" else f" {planned_otherwise(scenario)}"
+    lines = [f"# Plan of {plan.title}\n", f"{word}: {plan.verdict}\n"]
     lines += [part.to_markdown() if isinstance(part, Table) else f"{part}\n" for part in parts]
     return "\n".join(lines)
 
@@ -81,7 +83,7 @@ def write_plan(
     from airmixml.planning.design_figures import draw_plan
 
     with claim_folder(out, {"scenario": scenario.to_json(), _PLAN: True}, force=force) as folder:
-        write_text(folder.work / f"{_PLAN}.md", plan_markdown(plan, parts))
+        write_text(folder.work / f"{_PLAN}.md", plan_markdown(plan, scenario, parts))
         if picture and (plan.options or plan.recommended):
             draw_plan(plan, scenario, folder.work / f"{_PLAN}.png")
         write_text(folder.work / SCENARIO, scenario.to_toml())
@@ -163,15 +165,13 @@ def _facts(title: str, rows: Sequence[tuple[str, str]]) -> Table:
 
 def planned_otherwise(scenario: Scenario) -> str:
     """Return what is said where the scenario's own power is not the one that it is planned with."""
-    return f'planned with mixing.power = "dp"; the scenario has "{scenario.mixing.power}"'
+    return f'if mixing.power = "dp": the scenario has "{scenario.mixing.power}", which keeps no target'
 
 
 def _power(plain: Plain, scenario: Scenario, dimensions: tuple[int, int] | None) -> Iterator[Part]:
     """Yield what the target costs, and other designs at the same privacy."""
     from airmixml.workers import encoder_of
 
-    if scenario.mixing.power != "dp":
-        yield planned_otherwise(scenario)
     workers, encoder = scenario.workers, encoder_of(scenario.workers)
     if encoder.bounds_norm and scenario.privacy.sensitivity != "encoder":
         yield "clipping does not allow more power here: set privacy.sensitivity = encoder to count it"
@@ -250,7 +250,7 @@ def _of_a_row(plain: Plain, scenario: Scenario) -> tuple[str, str]:
     """Return what holds for a row of the data, or a person, against the target's adversary."""
     adversary, copies = scenario.privacy.adversary, plain["row_copies"]
     stated = {each["adversary"]: each["epsilon"] for each in plain["row_statements"]}
-    said = f"epsilon {stated[adversary]:.4g}" if adversary in stated else "no guarantee stated"
+    said = f"epsilon {epsilon_text(stated[adversary])}" if adversary in stated else "no guarantee stated"
     return row_name(scenario.workers, copies), f"{said} {against(adversary)}, {held_by(scenario.workers, copies)}"
 
 
@@ -287,7 +287,7 @@ def _recommendation(found: Plain | None, scenario: Scenario, command: list[str])
     own, best, rehearsal = _learning_cells(found["own"]), _learning_cells(found), found.get("rehearsal")
     rows = [(name, own[name], best[name]) for name in own]
     if rehearsal is not None:
-        how = "measured" if "measured_on" in rehearsal else "made up"
+        how = "measured" if "measured_on" in rehearsal else "synthetic"
         mine, other = (_design_cells(rehearsal[name], how) for name in ("own", "best"))
         rows = [(name, mine[name], other[name]) for name in mine] + [row for row in rows if row[0] not in mine]
     rows = [row for row in rows if row != ("rounds", "0", "0")]
@@ -297,14 +297,15 @@ def _recommendation(found: Plain | None, scenario: Scenario, command: list[str])
         yield from _rehearsal(rehearsal, scenario)
     if found["overrides"]:
         yield f"{_gain(found.get('gain_db', math.inf), rehearsal)} with:"
-        yield shlex.join([*command, *_set(found["overrides"])])
     else:
-        tried = (
-            "that was tried learns better beyond chance"
-            if rehearsal is not None
-            else "leaves the learner with less noise"
+        what = (
+            "leaves the learner with less noise" if rehearsal is None else "that was tried learns better beyond chance"
         )
-        yield f"no other design {tried}"
+        yield f"no other design {what}; run it with:"
+    yield shlex.join([*command, *_set(found["overrides"])])
+    if "BOUNDS.toml" in command:
+        own = "TABLE.csv is your file and CLASS its column to learn"
+        yield f"{own}; BOUNDS.toml has a line COLUMN = [lower, upper] for each input"
     if found.get("learning_noise_db", math.inf) > _CHANCE_DB:
         yield "at this target even the best design is nearly all noise: expect little better than guessing"
     if "note" in found:
@@ -316,7 +317,7 @@ def _gain(gain_db: float, rehearsal: Plain | None) -> str:
     if rehearsal is not None:
         gained = 100.0 * (rehearsal["best"]["accuracy"] - rehearsal["own"]["accuracy"])
         less = f", {gain_db:.1f} dB less learning noise" if gain_db >= 0.05 else ""
-        where = rehearsal["measured_on"].partition(" ")[0] if "measured_on" in rehearsal else "the made-up tables"
+        where = rehearsal["measured_on"].partition(" ")[0] if "measured_on" in rehearsal else "the synthetic tables"
         return f"{gained:+.2g} points of accuracy on {where}{less}"
     gain = f"{abs(gain_db):.1f} dB {'less' if gain_db >= 0 else 'more'} learning noise"
     if gain_db < 0:
@@ -338,12 +339,12 @@ def _rehearsal(rehearsal: Plain, scenario: Scenario) -> Iterator[Part]:
     best: dict[tuple[Any, ...], Plain] = {}
     for each in rehearsal["tried"]:
         best.setdefault((each["model"], each["rounds"] > 0, each["encoder"], each["centre"]), each)
-    cells = [_design_cells(each, "made up") for each in best.values()]
+    cells = [_design_cells(each, "synthetic") for each in best.values()]
     size = f"{rehearsal['rows']:,} rows, {rehearsal['inputs']:,} inputs, {rehearsal['classes']:,} classes"
-    title = f"Tried on {rehearsal['tables']} made-up tables of {size}"
+    title = f"Tried on {rehearsal['tables']} synthetic tables of {size}"
     yield Table(title=title, columns=tuple(cells[0]), rows=tuple(tuple(row.values()) for row in cells))
     if rehearsal["rows"] < scenario.workers.count:
-        yield f"(with the noise of {scenario.workers.count:,} rows; larger tables are made up with fewer)"
+        yield f"(with the noise of {scenario.workers.count:,} rows; larger tables are drawn with fewer)"
 
 
 def _measured(rehearsal: Plain) -> Iterator[Part]:

@@ -68,6 +68,8 @@ class PrivacyStatement:
     #: Of the target's statement and the exact one against the server: epsilon if the receiver is better than assumed;
     #: None where there is none.
     if_better: dict[str, float | None] = field(default_factory=dict)
+    #: Of the exact statement for a drawn schedule: epsilon before the draw, for any one; None where that is the same.
+    before_the_draw: float | None = None
 
     @property
     def failure(self) -> float:
@@ -127,6 +129,16 @@ def state_privacy(
         return stated
     better = epsilons_if_better(design, adversary, accountant, adjacency=adjacency, delta=delta)
     return replace(stated, if_better={name: value if value < math.inf else None for name, value in better.items()})
+
+
+def with_any_schedule(stated: PrivacyStatement, design: Design, adversary: Adversary) -> PrivacyStatement:
+    """Return an exact statement for a drawn schedule with the epsilon before the draw, and why they differ."""
+    before, alike = design.before_the_draw(), len(design.received_watts) == 1 and not design.says(ImperfectAir)
+    if not (stated.accountant == "gdp" and alike and stated.compositions < before.participations):
+        return stated
+    epsilon, _ = least_epsilon(before, adversary, "gdp", adjacency=stated.adjacency, delta=stated.delta)
+    told = f"before the draw epsilon {epsilon:.4g}, for up to {before.participations:,} slots"
+    return replace(stated, before_the_draw=epsilon, why=f"{stated.why}; {told}")
 
 
 def statement_of(

@@ -16,7 +16,7 @@ from airmixml.data import DataSet
 from airmixml.devices import find_device, using_threads
 from airmixml.errors import ScenarioError
 from airmixml.notebook import html_facts
-from airmixml.output.numbers import duration, joules, slots_text
+from airmixml.output.numbers import duration, epsilon_text, joules, slots_text
 from airmixml.privacy.evaluation import air_in_words
 from airmixml.radio.draws import (
     AirSetting,
@@ -214,7 +214,7 @@ class AirReport(Tally):
             "workers": f"{self.scenario.workers.count:,}, {sent_in}",
             "on the air": f"{self.symbols_per_slot:,} symbols per slot, {duration(self.air_seconds)} in total",
             "privacy": str(self.privacy),
-            "against the server": f"epsilon {server.epsilon:.4g} for the worst worker, exact (gdp)",
+            "against the server": f"epsilon {epsilon_text(server.epsilon)} for the worst worker, exact (gdp)",
         }
         if air := air_in_words(self.design, adversary_named("server", self.scenario)):
             told["air"] = air

@@ -9,6 +9,7 @@ import numpy as np
 
 from airmixml.arrays import Integers
 from airmixml.errors import PrivacyError
+from airmixml.output.numbers import epsilon_text
 from airmixml.privacy import Design, PrivacyStatement
 from airmixml.privacy.statements import state_row
 from airmixml.radio.centring import CentringSlot, with_centring
@@ -39,7 +40,7 @@ class RowPrivacy:
     def told(self, adversary: str) -> str:
         """Return what is certified against one adversary, in words."""
         epsilon = self.epsilons.get(adversary)
-        said = "no guarantee stated" if epsilon is None else f"epsilon {epsilon:.4g}"
+        said = "no guarantee stated" if epsilon is None else f"epsilon {epsilon_text(epsilon)}"
         return f"{said} {against(adversary)}, {self.held}"
 
     def to_dict(self) -> dict[str, Any]:

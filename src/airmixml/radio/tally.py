@@ -5,7 +5,7 @@ A rehearsal is a transmission without data: who is scheduled, with which ratios 
 
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from itertools import product
 from typing import Any, Final
@@ -17,7 +17,7 @@ from airmixml.engines import Engine
 from airmixml.errors import PrivacyError
 from airmixml.privacy import ADJACENCIES, Design, Ledger, PrivacyStatement, facts, state_privacy
 from airmixml.privacy.rounded_noise import SHARE_FOR_TAILS, Rounding
-from airmixml.privacy.statements import together
+from airmixml.privacy.statements import together, with_any_schedule
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import with_centring
 from airmixml.radio.draws import (
@@ -29,6 +29,7 @@ from airmixml.radio.draws import (
     slots_of_rounds,
     suitable_block,
 )
+from airmixml.radio.power import TransmitPower
 from airmixml.radio.power_calibration import slots_target
 from airmixml.radio.row_privacy import row_statement, row_statements
 from airmixml.radio.slot_totals import SlotTotals
@@ -212,11 +213,20 @@ class Tally(SlotTotals):
             delta=slots_target(scenario)[1],
             target_epsilon=target.epsilon if scenario.mixing.power_policy.keeps_target and asked_for else None,
         )
+        if self.centring is None:
+            return with_any_schedule(statement, design or self.design, adversary_named(adversary, scenario))
         return with_centring(statement, self.centring)
+
+    @property
+    def transmit_power(self) -> TransmitPower:
+        """Powers of all that sent, in dBm."""
+        largest = float(watts_to_dbm(self.largest_power_watts))
+        median = min(self.power_dbm.quantile_db(0.5), largest)
+        return TransmitPower(median=median, largest=largest, limit=self.scenario.radio.max_power_dbm)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the tally as plain values for JSON."""
-        energy, largest_dbm = self.worker_energy_joules, float(watts_to_dbm(self.largest_power_watts))
+        energy = self.worker_energy_joules
         integers, link = self.system.integers, self.system.link.to_dict(self.system)
         return {
             "slots": self.slots,
@@ -228,11 +238,7 @@ class Tally(SlotTotals):
                 "median": float(np.median(energy)),
                 "largest": float(energy.max()),
             },
-            "power_dbm": {
-                "median": min(self.power_dbm.quantile_db(0.5), largest_dbm),
-                "largest": largest_dbm,
-                "limit": self.scenario.radio.max_power_dbm,
-            },
+            "power_dbm": asdict(self.transmit_power),
             "power_limited_slots": self.limited_slots,
             **({"rounds": rounds} if (rounds := self.system.about_rounds) else {}),
             **({} if integers is None else {"integers": integers.to_dict()}),

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from airmixml.errors import PluginError
-from airmixml.output.numbers import epsilon_text
+from airmixml.output.numbers import NO_GUARANTEE, NO_PROTECTION_ABOVE_EPSILON, epsilon_text
 from airmixml.output.page import Card, Rows
 from airmixml.privacy import PrivacyStatement
 from airmixml.registries import ADVERSARIES
-from airmixml.runs.run_rows import NO_PROTECTION_ABOVE_EPSILON, PROTECTS_NOBODY
+from airmixml.runs.run_rows import PROTECTS_NOBODY
 from airmixml.scenario import Scenario
 from airmixml.wording import against
 
@@ -107,7 +107,7 @@ def claimed_card(
     return Card(
         adversary=adversary,
         who=_who(adversary),
-        epsilon=text or (epsilon_text(epsilon) if certified else "none"),
+        epsilon=text or (epsilon_text(epsilon) if certified else NO_GUARANTEE),
         promise=promise,
         level=level,
         is_target=adversary == scenario.privacy.adversary,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from airmixml.output.numbers import NONE, epsilon_text
+from airmixml.output.numbers import NONE, duration, epsilon_text
 from airmixml.output.page import Card, Cards, Part, Rows
 from airmixml.output.tables import Table
 from airmixml.reading import read_regular
@@ -73,7 +73,7 @@ def run_content(found: FoundFolder, *, drawn: bool = False) -> Content:
         drawings=_drawings(found, result, metrics, drawn=drawn),
         scenario=scenario,
         command=_command(found.path, result, scenario),
-        made_with=(*metrics["versions"].items(), ("device", result.device), ("time", f"{result.seconds:.1f} s")),
+        made_with=(*metrics["versions"].items(), ("device", result.device), ("time", duration(result.seconds))),
     )
 
 
@@ -164,7 +164,7 @@ def _drawings(found: FoundFolder, result: Any, metrics: dict[str, Any], *, drawn
     for name, (caption, about) in pictures.items():
         shows = about
         if name == "privacy" and "ledger" in metrics:
-            spent = {key: f"epsilon {metrics['ledger'][f'{key}_epsilon']:.4g}" for key in ("median", "worst")}
+            spent = {key: f"epsilon {epsilon_text(metrics['ledger'][f'{key}_epsilon'])}" for key in ("median", "worst")}
             shows = f"{_LEDGER.format(**spent)}{about[0].lower()}{about[1:]}"
         place = f"figures/{name}.png"
         there = drawings_in(found.path, place, caption, shows)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from airmixml.output.numbers import NONE, epsilon_text, joules, plural, slots_text
+from airmixml.output.numbers import NONE, duration, epsilon_text, joules, plural, slots_text
 from airmixml.output.page import Card, Cards, Lines, Part, Rows
 from airmixml.privacy import PrivacyStatement
 from airmixml.registries import ATTACKS
@@ -254,7 +254,7 @@ def _swept_cards(cells: list[dict[str, Any]], scenario: Scenario) -> tuple[Cards
             continue
         worst = math.inf if None in found else max(found)
         least = min(value for value in found if value is not None)
-        largest = epsilon_text(worst) if math.isfinite(worst) else "none"
+        largest = epsilon_text(worst)
         text = " to ".join(dict.fromkeys((epsilon_text(least), largest)))
         cards.append(claimed_card(adversary, worst, scenario, delta=delta, text=text, words="Worst cell: "))
     return (Cards(title="All cells", cards=tuple(cards)),) if cards else ()
@@ -410,7 +410,7 @@ def _seeds(plain: dict[str, Any]) -> str:
 
 
 def _seconds(plain: dict[str, Any]) -> tuple[str, str]:
-    return "time", f"{plain['seconds']:.1f} s"
+    return "time", duration(plain["seconds"])
 
 
 def _range(cells: list[dict[str, Any]], name: str) -> str:

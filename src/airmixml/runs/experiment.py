@@ -32,6 +32,7 @@ from airmixml.runs.results import (
     load_result,
 )
 from airmixml.scenario import RunContext, Scenario, Speed
+from airmixml.scenario.air_words import folder_stem
 from airmixml.storage.files import write_arrays, write_text, writing_to
 from airmixml.storage.results import corrupt_file
 from airmixml.storage.run_folder import (
@@ -128,7 +129,7 @@ def run(
             progress=progress,
         )
         budget = CellBudget(spending, {each.seed: each for each in spending.requests}, settled_by_run=True)
-    name = f"{scenario.name}-seed{scenario.seed}" + (f"-x{seeds}" if seeds > 1 else "")
+    name = f"{folder_stem(scenario.name, scenario.air)}-seed{scenario.seed}" + (f"-x{seeds}" if seeds > 1 else "")
     runner: Runner
     if private:
         runner = ProtectedRunner(context=context, pictures=pictures, public_test=public_test, spending=spending)

@@ -10,7 +10,7 @@ from typing import Any, Final, Self
 
 from airmixml.errors import RunFolderError
 from airmixml.notebook import html_facts
-from airmixml.output.numbers import duration, joules, plural
+from airmixml.output.numbers import duration, epsilon_text, joules, plural
 from airmixml.privacy import PrivacyStatement
 from airmixml.radio.power import TransmitPower
 from airmixml.reading import Read, read_regular
@@ -286,7 +286,9 @@ def facts_of(result: Any) -> tuple[str, dict[str, str]]:
     facts["privacy"] = str(own)
     if result.row_privacy is not None:
         said = result.row_statements or (result.row_privacy,)
-        facts["a row of the data"] = ", ".join(f"epsilon {each.epsilon:.4g} against {each.adversary}" for each in said)
+        facts["a row of the data"] = ", ".join(
+            f"epsilon {epsilon_text(each.epsilon)} against {each.adversary}" for each in said
+        )
     if protected:
         facts["releases"] = f"{result.releases:,}" + (f" and {result.killed:,} killed" if result.killed else "")
     else:

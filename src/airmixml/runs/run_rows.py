@@ -11,7 +11,15 @@ from rich.markup import escape
 from rich.text import Text
 
 from airmixml.integers.integer_noise import integers_in_words
-from airmixml.output.numbers import joules, outputs_text, plural, slots_text
+from airmixml.output.numbers import (
+    NO_PROTECTION_ABOVE_EPSILON,
+    duration,
+    epsilon_text,
+    joules,
+    outputs_text,
+    plural,
+    slots_text,
+)
 from airmixml.privacy.what_if import UNCHANGED, receiver_in_words
 from airmixml.radio.analog_link import acquisition_rows
 from airmixml.radio.digital_link import link_rows
@@ -22,7 +30,6 @@ from airmixml.workers.in_words import held_by, inputs_in_words, row_name
 
 Rows = list[tuple[str, str]]
 
-NO_PROTECTION_ABOVE_EPSILON: Final = 50.0
 PROTECTS_NOBODY: Final = "an epsilon this large protects nobody"
 _SCORE_NAMES: Final = {
     "r2": "R^2",
@@ -189,7 +196,7 @@ def _privacy(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     holder = "per worker, which is per row of the data" if metrics["row_copies"] == 1 else "per worker"
     if scenario.workers.several_rows:
         holder = "per worker with all its rows"
-    stated = f"[bold]epsilon {own['epsilon']:.4g}, delta {own['delta']:.3g}[/bold]"
+    stated = f"[bold]epsilon {epsilon_text(own['epsilon'])}, delta {own['delta']:.3g}[/bold]"
     rows = [("privacy", f"{stated} {holder} ({asked})")]
     if failure := sum(own.get(name, 0.0) for name in ("schedule_failure", "hidden_failure")):
         rows.append(("", f"except with probability {failure:.2g}, which may be added to delta"))
@@ -213,9 +220,13 @@ def _privacy(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
         ("  sampling", _sampling(own["sampling_rate"], scenario.sampling_rate, own["why"])),
         ("  noise", _noise(scenario, own, metrics)),
         *_receiver(own),
-        ("  against the server", f"[bold]epsilon {server['epsilon']:.4g}[/bold] for the worst worker, exact (gdp)"),
+        (
+            "  against the server",
+            f"[bold]epsilon {epsilon_text(server['epsilon'])}[/bold] for the worst worker, exact (gdp)",
+        ),
         ("", _why_the_server_knows(scenario, server["compositions"])),
-        *([] if median is None else [("", f"epsilon {median:.4g} for the median worker")]),
+        *([("", server["why"].rpartition("; ")[2])] if server.get("before_the_draw") else []),
+        *([] if median is None else [("", f"epsilon {epsilon_text(median)} for the median worker")]),
         *_other_statements(statements),
     ]
 
@@ -251,8 +262,8 @@ def _rows_of_data(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     if not (name and epsilons):
         return []
     first = own if own in epsilons else "server"
-    said = f"[bold]epsilon {epsilons[first]:.4g}[/bold] {against(first)}, {held_by(scenario.workers, copies)}"
-    others = ", ".join(f"{each} {epsilon:.4g}" for each, epsilon in epsilons.items() if each != first)
+    said = f"[bold]epsilon {epsilon_text(epsilons[first])}[/bold] {against(first)}, {held_by(scenario.workers, copies)}"
+    others = ", ".join(f"{each} {epsilon_text(epsilon)}" for each, epsilon in epsilons.items() if each != first)
     rows = [(f"  {name}", said), *([("", f"against others: {others}")] if others else [])]
     if own not in epsilons:
         rows.append(("", f"no guarantee stated {against(own)}"))
@@ -283,13 +294,15 @@ def _other_statements(statements: list[dict[str, Any]]) -> Rows:
     rows, adjacency = [], statements[0]["adjacency"]
     others = [each for each in statements if each["adjacency"] != adjacency]
     if others:
-        said = [f"{each['epsilon']:.4g} ({each['adversary']}, {each['accountant']})" for each in others]
+        said = [f"{epsilon_text(each['epsilon'])} ({each['adversary']}, {each['accountant']})" for each in others]
         rows.append((f"  {others[0]['adjacency']}", f"epsilon {', '.join(said)}"))
     by_adversary: dict[str, list[str]] = {}
     for each in statements[1:]:
         exact = (each["adversary"], each["accountant"]) == ("server", "gdp")
         if each["adjacency"] == adjacency and not exact:
-            by_adversary.setdefault(each["adversary"], []).append(f"{each['accountant']} {each['epsilon']:.4g}")
+            by_adversary.setdefault(each["adversary"], []).append(
+                f"{each['accountant']} {epsilon_text(each['epsilon'])}"
+            )
     if by_adversary:
         rows.append(("other accountants", ""))
     return rows + [(f"  {adversary}", ", ".join(said)) for adversary, said in by_adversary.items()]
@@ -388,7 +401,7 @@ def _folder(_scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     if metrics["mode"] == "protection":
         picture = "privacy"
     return [
-        ("time", f"{metrics['seconds']:.1f} s"),
+        ("time", duration(metrics["seconds"])),
         ("run folder", escape(metrics["run_dir"])),
         ("picture", escape(f"{metrics['run_dir']}/figures/{picture}.png")),
     ]

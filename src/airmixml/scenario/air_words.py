@@ -53,6 +53,13 @@ def titled(name: str, air: Air) -> str:
     return f"{name} on {label}" if label else name
 
 
+def folder_stem(name: str, air: Air) -> str:
+    """Return "private-mnist-campus" for the name of a folder; the name alone for the ideal air."""
+    if air.is_ideal:
+        return name
+    return f"{name}-{'air' if air.preset == 'ideal' else air.preset}"
+
+
 def air_in_words(air: Air) -> str:
     """Return "campus: absent = 0.05, resync_seconds = 0.005, ..." with all keys; empty for the ideal air."""
     if air.is_ideal:

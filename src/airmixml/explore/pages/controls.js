@@ -3,20 +3,20 @@ import { byId, make } from "./shared.js";
 
 const GROUPS = [
   ["Workers and slots", [
-    { key: "workers.count", label: "Workers N", low: 10, high: 1e6, log: true },
-    { key: "radio.scheduled", label: "Per slot |N_t|", low: 1, high: 1e4, log: true },
-    { key: "radio.slots", label: "Slots T", low: 1, high: 1e5, log: true },
+    { key: "workers.count", label: "Workers", low: 10, high: 1e6, log: true },
+    { key: "radio.scheduled", label: "Workers per slot", low: 1, high: 1e4, log: true },
+    { key: "radio.slots", label: "Slots", low: 1, high: 1e5, log: true },
     { key: "mixing.policy", label: "Ratios" },
-    { key: "mixing.alpha", label: "Dispersion alpha", low: 1e-2, high: 1e6, log: true },
+    { key: "mixing.alpha", label: "Spread of ratios (alpha)", low: 1e-2, high: 1e6, log: true },
   ]],
   ["Privacy", [
-    { key: "mixing.power", label: "Power follows" },
+    { key: "mixing.power", label: "Power set by" },
     { key: "privacy.epsilon", label: "Target epsilon", low: 0.05, high: 1e3, log: true },
     { key: "privacy.delta", label: "Delta", low: 1e-8, high: 0.1, log: true },
     { key: "privacy.adversary", label: "Adversary" },
     { key: "privacy.accountant", label: "Accountant" },
     { key: "privacy.adjacency", label: "Neighbours" },
-    { key: "privacy.noise", label: "Hidden by" },
+    { key: "privacy.noise", label: "Noise source" },
     { key: "privacy.arithmetic", label: "Numbers" },
     { key: "privacy.most_absent", label: "Absent workers recovered", low: 0, high: 0.45 },
   ]],
@@ -53,8 +53,9 @@ function makeControl(control, key, change) {
   const id = control.key.replace(".", "-"), label = make("label", { for: id, title: key.about }, control.label, control.unit ? make("span", { class: "unit" }, ` ${control.unit}`) : "");
   if (key.words.length) {
     const select = make("select", { id, title: key.about, onchange: () => change(control.key, select.value) }, key.words.map((word) => make("option", { value: word }, word)));
-    fields.set(control.key, { control, input: select });
-    return make("div", { class: "control wide" }, label, select);
+    const row = make("div", { class: "control wide" }, label, select);
+    fields.set(control.key, { control, input: select, row });
+    return row;
   }
   const input = make("input", { id, type: "number", step: "any", inputmode: "decimal", title: key.about, onchange: () => input.value !== "" && change(control.key, Number(input.value)) });
   const slider = make("input", { type: "range", min: 0, max: STEPS, "aria-label": `${control.label}, slider`, oninput: () => {
@@ -62,8 +63,9 @@ function makeControl(control, key, change) {
     input.value = value;
     change(control.key, value);
   } });
-  fields.set(control.key, { control, input, slider });
-  return make("div", { class: "control" }, label, input, slider);
+  const row = make("div", { class: "control" }, label, input, slider);
+  fields.set(control.key, { control, input, slider, row });
+  return row;
 }
 
 function fromSlider(control, key, place) {
@@ -78,16 +80,25 @@ function toSlider(control, value) {
   return Math.round(STEPS * Math.min(1, Math.max(0, share)));
 }
 
-export function fillControls(values) {
-  for (const [key, { control, input, slider }] of fields) {
+// Shows the values, and only controls that change something in this design.
+export function fillControls(values, unused) {
+  for (const [key, { control, input, slider, row }] of fields) {
     const value = values[key];
+    row.hidden = unused.includes(key);
     if (input !== document.activeElement || input.tagName === "SELECT") {
       if (input.tagName === "SELECT" && ![...input.options].some((each) => each.value === String(value))) input.append(make("option", { value }, value));
       input.value = value ?? "";
     }
     if (slider && slider !== document.activeElement) slider.value = toSlider(control, value);
   }
-  const alone = values["mixing.policy"] !== "dirmix";
-  fields.get("mixing.alpha").input.disabled = fields.get("mixing.alpha").slider.disabled = alone;
+  markInvalid("");
   byId("controls").dataset.filled = "yes";
+}
+
+// Marks the control of the key that a line of refusal names, and no other.
+export function markInvalid(line) {
+  for (const [key, { input }] of fields) {
+    if (line.startsWith(`${key} `) || line.startsWith(`${key}:`)) input.setAttribute("aria-invalid", "true");
+    else input.removeAttribute("aria-invalid");
+  }
 }

@@ -1,12 +1,16 @@
 // The design page: controls that change keys, and what follows from them, part by part as the server has it.
 import { stream } from "./server.js";
 import { COLOURS, asked, byId, chart, logAxis, make, notice, number, onScenario, percent, scenario, setKey } from "./shared.js";
-import { fillControls, makeControls } from "./controls.js";
+import { fillControls, makeControls, markInvalid } from "./controls.js";
 
 const SYMBOLS = [["circle", "●"], ["square", "■"], ["diamond", "◆"], ["cross", "✚"], ["star", "★"], ["triangle-up", "▲"]];
 const FAMILY = { release: "circle", server: "square", eavesdropper: "diamond", everyone: "x" };
 const state = { values: {}, statements: new Map(), refusals: new Map(), adversaries: [], accountants: [], exports: {}, form: "command", plan: null, accuracy: null };
 const SHOWN = ["facts", "epsilon-table", "epsilon-chart", "curve-chart", "options"];
+const OPTION_COLUMNS = {
+  Goal: "What the design is best at.", alpha: "Spread of the mixing ratios: the larger, the more equal the shares.", "Workers per slot": "How many workers send at the same time.",
+  Slots: "How many mixtures the server receives.", SNR: "Signal-to-noise ratio of the inputs in a mixture.", Contrast: "SNR of what differs between samples.",
+};
 const SLOW_MILLISECONDS = 150;
 let controller = null, waiting = false, pending = false, changedAt = 0, source = null;
 
@@ -72,9 +76,9 @@ function take(part, seen, started, changed) {
     notice("");
     seen.scenario = true;
     state.noExport = "";
-    Object.assign(state, { values: part.values, exports: part.exports, name: part.name, slots: part.slots, accuracy: null, plan: null, trial: null });
+    Object.assign(state, { values: part.values, exports: part.exports, name: part.name, known: part.known, draw: "", accuracy: null, plan: null, trial: null });
     byId("air").value = part.air;
-    fillControls(part.values);
+    fillControls(part.values, part.unused);
     showExport(state.form);
     state.statements.clear();
     state.refusals.clear();
@@ -82,7 +86,8 @@ function take(part, seen, started, changed) {
   } else if (part.part === "problem") {
     if (!seen.scenario) state.plan = null; // that of the design before
     if (!seen.problem && !seen.plan) {
-      showVerdict("bad", "not feasible", part.line);
+      showVerdict("bad", part.invalid ? "invalid value" : "not feasible", part.line);
+      if (part.invalid) markInvalid(part.line);
       refuseExport(`Nothing to export: ${part.line}`);
     }
     seen.problem = true;
@@ -90,7 +95,7 @@ function take(part, seen, started, changed) {
   } else if (part.part === "plan" || part.part === "options") {
     state.plan = part;
     seen.plan = true;
-    if (!part.plan.feasible && !seen.account) clearAccount();
+    if (!part.verdict.runs && !seen.account) clearAccount();
     state.accuracy = part.accuracy ?? state.accuracy;
     if (!seen.problem) {
       showVerdict(part.verdict.kind, part.verdict.word, part.verdict.text);
@@ -117,7 +122,7 @@ function take(part, seen, started, changed) {
     showFacts();
   } else if (part.part === "late") {
     seen.late = true;
-    if (!seen.plan && !seen.problem) showVerdict("", "not computed", "It takes too long here.");
+    if (!seen.plan && !seen.problem) showVerdict("", "not computed", `It takes too long here. Known: ${state.known}`);
     progressNote(`stopped after ${part.seconds} s; use airmix plan, or start a run`);
   } else if (part.part === "done") {
     progressNote("");
@@ -138,7 +143,7 @@ function progressNote(text) {
 
 // What is on the page is of the design before: grey until the new one is known.
 function showComputing(seen) {
-  showVerdict("", "computing …", "");
+  showVerdict("", "still computing", seen.scenario ? state.known : "");
   if (!seen.scenario) refuseExport("Computing …");
   for (const id of SHOWN) byId(id).classList.add("stale");
 }
@@ -149,22 +154,14 @@ function showVerdict(kind, word, text) {
 }
 
 function showFacts() {
-  const { plan, texts } = state.plan ?? {};
-  if (!plan) return;
-  const facts = [];
-  if (plan.power_dbm) {
-    facts.push(["Transmit power", texts.power, `largest ${texts.largest_power}, limit ${number(plan.power_dbm.limit)} dBm`]);
-    facts.push(["Energy", texts.energy, `${texts.worker_energy} per worker`]);
-    if (plan.snr_inputs_db !== undefined) facts.push(["SNR", `${plan.snr_inputs_db.toFixed(1)} dB`, plan.snr_labels_db === undefined ? "inputs" : `inputs; labels ${plan.snr_labels_db.toFixed(1)} dB`]);
-    facts.push(["Air time", texts.air_time, state.slots]);
-    facts.push(["Noise multiplier", number(plan.noise_multiplier, 3), plan.limited_share ? `power limited in ${percent(plan.limited_share)} of the slots` : plan.rounds ? "strongest slot" : "every slot"]);
-  }
-  if (plan.feasible) facts.push(accuracyFact());
-  byId("facts").replaceChildren(...facts.map(([name, value, note]) => make("div", {}, make("dt", {}, name), make("dd", {}, value, make("small", {}, note)))));
+  if (!state.plan) return;
+  const facts = state.plan.cards.map((each) => [each.name, each.value, each.note, each.about]);
+  if (state.plan.verdict.runs) facts.push([...accuracyFact(), "Test accuracy of the trained model, in one simulated run or on similar data."]);
+  byId("facts").replaceChildren(...facts.map(([name, value, note, about]) => make("div", { title: about }, make("dt", {}, name), make("dd", {}, value, make("small", {}, note)))));
   byId("facts").classList.remove("stale");
 }
 
-// A run on the data themselves says more than other designs or made-up tables.
+// A run on the data themselves says more than other designs or synthetic tables.
 function accuracyFact() {
   const planned = state.accuracy, tried = state.trial?.accuracy === undefined ? null : state.trial;
   if (tried) return ["Expected accuracy", percent(tried.accuracy), tried.how + (planned ? `; ${percent(planned.accuracy)} ${planned.how}` : "")];
@@ -176,6 +173,7 @@ function accuracyFact() {
 function takeAccount(part) {
   state.adversaries = part.adversaries;
   state.accountants = part.all_accountants;
+  state.about = part.about;
   for (const each of part.statements) state.statements.set(`${each.adversary} ${each.accountant}`, each.epsilon);
   for (const each of part.refusals) state.refusals.set(`${each.adversary} ${each.accountant}`, each.why);
   byId("delta-note").textContent = `delta = ${number(part.delta)}, ${part.adjacency} neighbours`;
@@ -183,7 +181,7 @@ function takeAccount(part) {
   const own = state.values["mixing.power"] === "dp" ? `${state.values["privacy.adversary"]} ${state.values["privacy.accountant"]}` : "";
   const head = make("tr", {}, make("th", { scope: "col" }, "Accountant"), names.map((name) => make("th", { scope: "col", class: "number", title: state.adversaries.find((each) => each.name === name).knows }, name)));
   byId("epsilon-table").tHead.replaceChildren(head);
-  byId("epsilon-table").tBodies[0].replaceChildren(...state.accountants.map((by) => make("tr", {}, make("th", { scope: "row" }, by), names.map((name) => {
+  byId("epsilon-table").tBodies[0].replaceChildren(...state.accountants.map((by) => make("tr", {}, make("th", { scope: "row", title: part.about[by] }, by), names.map((name) => {
     const key = `${name} ${by}`, epsilon = state.statements.get(key), why = state.refusals.get(key);
     const classes = ["number", key === own && "own", epsilon > target * (1 + 1e-9) && "over"].filter(Boolean).join(" ");
     const inside = epsilon !== undefined ? number(epsilon) : why ? "–" : make("span", { class: "spinner", role: "img", "aria-label": "computing" });
@@ -200,7 +198,8 @@ function takeAccount(part) {
   for (const id of ["epsilon-table", "epsilon-chart"]) byId(id).classList.remove("stale");
   const reasons = new Map();
   for (const [key, why] of state.refusals) reasons.set(why, [...(reasons.get(why) ?? []), key]);
-  byId("refusals").replaceChildren(...[...reasons].map(([why, keys]) => make("li", {}, `${keys.map((key) => key.replace(" ", " by ")).join(", ")}: ${why}`)));
+  if (part.draw) state.draw = part.draw;
+  byId("refusals").replaceChildren(...(state.draw ? [make("li", {}, state.draw)] : []), ...[...reasons].map(([why, keys]) => make("li", {}, `${keys.map((key) => key.replace(" ", " by ")).join(", ")}: ${why}`)));
   showEpsilons(names, target);
 }
 
@@ -210,7 +209,7 @@ function clearAccount() {
   byId("epsilon-table").tBodies[0].replaceChildren(make("tr", {}, make("td", { class: "quiet" }, "Nothing is sent, so nothing is certified.")));
   byId("refusals").replaceChildren();
   byId("options").replaceChildren();
-  if (!state.plan || !state.plan.plan.feasible) byId("facts").replaceChildren();
+  if (!state.plan?.verdict.runs) byId("facts").replaceChildren();
   for (const id of ["epsilon-chart", "curve-chart"]) chart(id, [], { empty: "Nothing to show." });
 }
 
@@ -225,7 +224,7 @@ function showEpsilons(names, target) {
   });
   const shapes = [{ type: "line", x0: target, x1: target, yref: "paper", y0: 0, y1: 1, line: { dash: "dot", width: 1.5, color: "#888" } }];
   // A legend of plotly's would be drawn anew with each change, which takes as long as the rest.
-  byId("accountants").replaceChildren(...state.accountants.map((by, place) => make("span", {}, make("b", { style: `color:${COLOURS[place % COLOURS.length]}` }, SYMBOLS[place % SYMBOLS.length][1]), by)));
+  byId("accountants").replaceChildren(...state.accountants.map((by, place) => make("span", { title: state.about[by] }, make("b", { style: `color:${COLOURS[place % COLOURS.length]}` }, SYMBOLS[place % SYMBOLS.length][1]), by)));
   chart("epsilon-chart", traces, { showlegend: false, margin: { l: 92, r: 12, t: 8, b: 40 }, shapes, xaxis: { ...logAxis([target, ...state.statements.values()], "epsilon"), automargin: false }, yaxis: { automargin: false, categoryorder: "array", categoryarray: [...names].reverse(), range: [-0.6, names.length - 0.4] } });
   byId("target-note").textContent = `(dotted: target ${number(target)})`;
 }
@@ -243,14 +242,14 @@ function showCurves(part) {
 function showOptions(plan) {
   const rows = Object.entries(plan.best ?? {}), found = plan.recommended, content = [];
   if (rows.length) {
-    const head = ["Goal", "alpha", "|N_t|", "Slots", "SNR", "Contrast"].map((name, place) => make("th", { scope: "col", class: place ? "number" : "" }, name));
+    const head = Object.entries(OPTION_COLUMNS).map(([name, about], place) => make("th", { scope: "col", class: place ? "number" : "", title: about }, name));
     const body = rows.map(([goal, each]) => make("tr", {}, make("th", { scope: "row" }, goal), [number(each.alpha), each.scheduled, each.slots.toLocaleString("en"), `${each.snr_inputs_db.toFixed(1)} dB`, `${each.contrast_db.toFixed(1)} dB`].map((value) => make("td", { class: "number" }, String(value))),
       make("td", {}, make("button", { type: "button", onclick: () => use({ "mixing.policy": "dirmix", "mixing.alpha": each.alpha, "radio.scheduled": each.scheduled, "radio.slots": each.slots }) }, "Use"))));
     content.push(make("div", { class: "scroll" }, make("table", {}, make("thead", {}, make("tr", {}, head, make("th", {}, make("span", { class: "quiet" }, "")))), make("tbody", {}, body))));
   }
   if (found) {
     const points = found.rehearsal && 100 * (found.rehearsal.best.accuracy - found.rehearsal.own.accuracy);
-    const gain = points ? `${points > 0 ? "+" : ""}${points.toFixed(1)} points of accuracy on made-up tables` : found.gain_db === undefined ? "the first signal" : `${Math.abs(found.gain_db).toFixed(1)} dB ${found.gain_db >= 0 ? "less" : "more"} learning noise`;
+    const gain = points ? `${points > 0 ? "+" : ""}${points.toFixed(1)} points of accuracy on synthetic tables` : found.gain_db === undefined ? "the first signal" : `${Math.abs(found.gain_db).toFixed(1)} dB ${found.gain_db >= 0 ? "less" : "more"} learning noise`;
     if (found.overrides.length) content.push(make("p", {}, `Best for ${state.values["learner.model"]}: ${gain}. `, make("button", { type: "button", onclick: () => use(Object.fromEntries(found.overrides.map((each) => each.split(/=(.*)/s).slice(0, 2)))) }, "Use")), make("pre", {}, found.overrides.join("\n")));
     else content.push(make("p", {}, "No other design that was tried learns better."));
     if (found.note) content.push(make("p", { class: "quiet" }, found.note));

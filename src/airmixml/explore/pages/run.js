@@ -13,7 +13,7 @@ export function startRun(askedScenario) {
     byId("run-what").textContent = `${values["workers.count"].toLocaleString("en")} workers, ${event.detail.slots}, ${values["learner.model"]}.`;
     byId("seed").value = event.detail.seed;
     byId("epochs").value = values["learner.epochs"];
-    byId("epochs").disabled = ["ridge", "lda"].includes(values["learner.model"]);
+    byId("epochs").disabled = byId("epochs-label").hidden = event.detail.unused.includes("learner.epochs");
   });
   byId("start").addEventListener("submit", start);
   document.addEventListener("visibilitychange", () => { if (!document.hidden && !byId("run").hidden) refresh(); });

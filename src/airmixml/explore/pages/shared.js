@@ -43,7 +43,8 @@ export function notice(text) {
 
 export function number(value, digits = 4) {
   if (value === null || value === undefined) return "–";
-  if (value !== 0 && (Math.abs(value) >= 1e5 || Math.abs(value) < 1e-3)) return Number(value.toPrecision(digits)).toExponential().replace("e+", "e");
+  if (Math.abs(value) >= 1e4 && Math.abs(value) < 1e15) return value.toLocaleString("en", { maximumSignificantDigits: 3, ...(Math.abs(value) >= 1e6 ? { notation: "compact", compactDisplay: "long" } : {}) });
+  if (value !== 0 && (Math.abs(value) >= 1e15 || Math.abs(value) < 1e-3)) return Number(value.toPrecision(digits)).toExponential().replace("e+", "e");
   return String(Number(value.toPrecision(digits)));
 }
 
