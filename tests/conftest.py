@@ -23,7 +23,7 @@ from airmixml import Scenario
 from airmixml.cli.main import main
 from airmixml.cli.terminal import console
 from airmixml.engines import Engine
-from airmixml.errors import LeftoverWarning
+from airmixml.errors import AirMixWarning
 from airmixml.progress import Progress
 
 Finished = subprocess.CompletedProcess[str]
@@ -236,7 +236,7 @@ def call_airmix(*arguments: str | Path, cwd: Path, columns: int = 120) -> Finish
         warnings.simplefilter("error")
         for category in NOT_SHOWN:
             warnings.simplefilter("ignore", category)
-        warnings.simplefilter("always", LeftoverWarning)  # a line of its own
+        warnings.simplefilter("always", AirMixWarning)  # ours are lines of their own
         with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
             main()
     assert isinstance(ended.value.code, int)

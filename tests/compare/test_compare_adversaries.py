@@ -129,9 +129,9 @@ def test_tables_and_files(tmp_path: Path) -> None:
     assert kept.kept == 3
     rows = {row[0]: row[2:] for row in adversaries_table(kept).rows}
     assert rows["airmix"][0] == "5"
-    assert rows["airmix"][2:] == ("inf", "receiver noise")
+    assert rows["airmix"][2:] == ("no guarantee", "receiver noise")
     assert rows["local-dp"][1:] == ("5", "5", "workers' noise")
-    assert rows["adassp"] == ("inf", "–", "inf", "trusted curator")
+    assert rows["adassp"] == ("no guarantee", "–", "no guarantee", "trusted curator")
     plain = {row["method"]: row for row in json.loads(json.dumps(kept.to_dict(), allow_nan=False))["rows"]}
     assert plain["airmix"]["exposure"]["everyone"] == "infinite"
     assert plain["adassp"]["exposure"]["eavesdropper"] is None

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from folders_for_tests import COMMANDS, Finished
 
+from airmixml.output.numbers import epsilon_text
+
 Made = Callable[[str], tuple[Finished, Path]]
 LARGEST_BYTES = 3_000_000
 
@@ -66,9 +68,9 @@ def test_pages_say_what_the_results_say(made: Made, read_page: Callable[[Path], 
             for each in metrics["privacy"]
             if (each["adversary"], each["adjacency"]) == (adversary, "replace-one")
         ]
-        shown = f"{min(stated):.1e}" if min(stated) >= 1e4 else f"{min(stated):.4g}"
+        shown = epsilon_text(min(stated))
         assert re.search(rf"{adversary} (the target’s adversary )?[^.]{{20,90}} epsilon {re.escape(shown)} ", text)
-    assert "everyone everybody together, who hear every worker separately and without any noise epsilon none" in text
+    assert "everyone everybody together, who hear every worker separately and without any noise epsilon no guarantee" in text
     assert f"{1e12 * metrics['worker_energy_joules']['mean']:.3g} pJ mean" in text
     assert "replace-one: one worker holds another sample" in text
     assert "delta 0.01" in text

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from airmixml import Scenario, run, settle
+from airmixml.output.numbers import epsilon_text
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.reports.folders import find_folder
 from airmixml.reports.of_runs import run_content
@@ -83,11 +84,11 @@ def test_a_run_says_what_a_row_on_several_workers_is_protected_by(tmp_path: Path
     mu = gaussian_mu(5.0, 0.01)
     assert stated["everyone"] == pytest.approx(gaussian_epsilon(result.row_copies * mu, 0.01), rel=1e-6)
     shown = dict(run_rows(scenario, result.to_dict())["privacy"])["  a row of the data"]
-    assert f"epsilon {stated['everyone']:.4g}" in shown
+    assert f"epsilon {epsilon_text(stated['everyone'])}" in shown
     assert shown.endswith(f"against everyone, held by up to {result.row_copies} workers")
     (group,) = run_content(find_folder(tmp_path / "run")).cards
     for card in group.cards:
-        assert f"epsilon {stated[card.adversary]:.4g}" in dict(card.facts)["a row of the data"]
+        assert f"epsilon {epsilon_text(stated[card.adversary])}" in dict(card.facts)["a row of the data"]
     alone = scenario.with_overrides("workers.holding=dealt", "workers.count=100", "radio.scheduled=100")
     dealt = run_rows(alone, run(alone, out=tmp_path / "dealt", pictures=False).to_dict())["privacy"]
     assert "per worker, which is per row of the data" in dealt[0][1]

@@ -54,7 +54,7 @@ class TrainingHistory:
     score_name: str = "accuracy"
     test_score: list[float] = field(default_factory=list)
     scores: dict[str, float] = field(default_factory=dict)
-    predicted: NDArray[Any] | None = None  # test samples, or test samples x outputs
+    predicted: NDArray[Any] | None = field(default=None, compare=False, repr=False)  # test samples (x outputs)
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the curve as a table: loss and score of each epoch from 1 on, or of each round from 0 on."""

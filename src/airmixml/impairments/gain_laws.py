@@ -186,7 +186,9 @@ def _in_slot(
     in_slot, start = _Law(places * in_place.above), 0.0
     for error in errors:
         if isinstance(error, UniformError):
-            in_slot = in_slot.plus(_Law(np.maximum(1.0 - step * np.arange(_POINTS) / (2.0 * error.largest), 0.0)))
+            with np.errstate(over="ignore"):  # of an error that is next to nothing
+                above = np.maximum(1.0 - step * np.arange(_POINTS) / max(2.0 * error.largest, 1e-300), 0.0)
+            in_slot = in_slot.plus(_Law(above))
             start -= error.largest
         else:
             start += math.log(error.mean)

@@ -298,14 +298,16 @@ def _recommendation(found: Plain | None, scenario: Scenario, command: list[str])
     if found["overrides"]:
         yield f"{_gain(found.get('gain_db', math.inf), rehearsal)} with:"
     else:
-        what = (
+        no_better = (
             "leaves the learner with less noise" if rehearsal is None else "that was tried learns better beyond chance"
         )
-        yield f"no other design {what}; run it with:"
+        yield f"no other design {no_better}; run it with:"
     yield shlex.join([*command, *_set(found["overrides"])])
     if "BOUNDS.toml" in command:
-        own = "TABLE.csv is your file and CLASS its column to learn"
-        yield f"{own}; BOUNDS.toml has a line COLUMN = [lower, upper] for each input"
+        yield (
+            "TABLE.csv is your file and CLASS its column to learn; BOUNDS.toml has a line COLUMN = [lower, upper] for "
+            "each input"
+        )
     if found.get("learning_noise_db", math.inf) > _CHANCE_DB:
         yield "at this target even the best design is nearly all noise: expect little better than guessing"
     if "note" in found:
