@@ -36,7 +36,7 @@ def test_a_run_on_a_bad_air_has_the_exact_sum(airmix: Airmix) -> None:
 @pytest.mark.long
 def test_rounds_over_a_digital_link(airmix: Airmix) -> None:
     rounds = ("--set", "learner.rounds=4", "--json")
-    plain = metrics_of(airmix("run", *PRESET, "--air", "campus", *rounds, "--out", "run"))
+    plain = metrics_of(airmix("run", *PRESET, "--air", "line-of-sight", *rounds, "--out", "run"))
     assert plain["privacy"][0]["epsilon"] <= 10.0
     assert plain["accuracy"]["final"] > 0.9
     link, each = plain["link"], plain["rounds"]
