@@ -40,7 +40,7 @@ def sets(overrides: dict[str, Any]) -> list[str]:
     ("preset", "overrides"),
     [
         ("paper-iris", CHANGED),
-        pytest.param("digits", {"privacy.epsilon": 9}, marks=pytest.mark.long),
+        pytest.param("digits", {"mixing.power": "dp", "privacy.epsilon": 9}, marks=pytest.mark.long),
         pytest.param("trustless-iris", {}, marks=pytest.mark.long),
         pytest.param("private-table", {}, marks=pytest.mark.long),
         pytest.param("trustless-digits-rounds", {}, marks=pytest.mark.long),
