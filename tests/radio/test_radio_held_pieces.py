@@ -57,6 +57,14 @@ AIRS = {
         *("air.power_step_db=1", "air.speed_metres_per_second=1", "air.absent=0.05", "air.dac_bits=12"),
         "air.adc_bits=12",
     ),
+    "renewed fading": (
+        *("radio.fading=rayleigh", "air.truncation_db=-3", "air.fading_renewal=coherence"),
+        "air.speed_metres_per_second=30",
+    ),
+    "leakage": ("air.carrier_leakage_db=-20", "air.phase_error_radians=0.2"),
+    "amplifier": ("air.amplifier_saturation_dbm=-6", "air.amplifier_turn_degrees=40", "air.phase_error_radians=0.3"),
+    # Noise and interference are compared elsewhere; what the lowest power silences is not on the air.
+    "campus": ("air.preset=campus", "air.min_power_dbm=-inf", "radio.noise_dbm=-250", "air.interference_dbm=-inf"),
     "low cost": (
         *("air.phase_error_radians=0.3", "air.frequency_offset_hz=500", "air.phase_noise_hz=50"),
         *("air.resync_seconds=2.5e-4", "air.guard_symbols=16", "air.timing_offset_symbols=0.4"),
