@@ -40,6 +40,7 @@ def test_short_count(value: float, text: str) -> None:
     [
         (None, "no guarantee", "no guarantee"),
         (math.inf, "no guarantee", "no guarantee"),
+        (5e199, "no guarantee", "no guarantee"),
         (4.99499, "4.995", "4.995"),
         (50.1, "50.1", "50.1: no protection"),
         (9999.0, "9,999", "9,999: no protection"),
