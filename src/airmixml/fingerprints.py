@@ -24,7 +24,7 @@ def fingerprint(thing: object) -> str:
     buffer = io.BytesIO()
     try:
         _Digested(buffer).dump(thing)
-    except Exception:  # whatever somebody else's object does; it is then told from others by its place in memory
+    except Exception:  # whatever a user's object does; it is then told from others by its place in memory
         return f"{id(thing):x}"
     return hashlib.sha256(buffer.getvalue()).hexdigest()[:12]
 

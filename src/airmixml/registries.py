@@ -96,7 +96,7 @@ class Registry:
         if self.objects and isinstance(thing, type):
             try:
                 thing = thing()
-            except Exception as problem:  # whatever somebody else's class does
+            except Exception as problem:  # whatever a user's class does
                 raise PluginError(f"{named}: makes no object ({reason(problem)}); give an object of it") from problem
         if place := self._wrapper(thing):
             module, _, attribute = place.partition(":")

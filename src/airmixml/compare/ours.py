@@ -16,6 +16,7 @@ from airmixml.compare.methods import Method, Outcome, Work, slow_on_a_cpu
 from airmixml.data import DataSet
 from airmixml.edge import learn
 from airmixml.errors import PrivacyError, ScenarioError
+from airmixml.impairments.fading_floor import silent_share
 from airmixml.privacy import ADJACENCIES, PrivacyStatement, state_privacy
 from airmixml.radio.centring import with_centring
 from airmixml.radio.mixtures import AirReport
@@ -23,7 +24,7 @@ from airmixml.radio.power_calibration import slots_target
 from airmixml.radio.recoverable import enough_absent
 from airmixml.radio.system import adversary_named
 from airmixml.registries import ADVERSARIES, ENCODERS, METHODS
-from airmixml.scenario import Learner, Mixing, Privacy, Scenario, Speed, Workers, preset_names
+from airmixml.scenario import Air, Learner, Mixing, Privacy, Scenario, Speed, Workers, preset_names
 from airmixml.scenario.consistency import rounds_refusal
 from airmixml.scenario.rules import AUTO
 from airmixml.workers import Signal, worker_cost
@@ -262,12 +263,17 @@ _INTEGERS: Final = ("arithmetic", "modulus_bits", "sum_range")
 _LOST: Final = 0.001  # of the workers lose a packet, or fewer
 
 
+_MOST_RECOVERED: Final = 0.49  # a majority must be present to agree on who is absent
+
+
 def _masks(scenario: Scenario) -> Scenario:
     """Return the scenario with masks; where they are recovered, those of all who are silent on its own air."""
     masked = against_everyone(added_up_on_air(scenario), "masked")
     most_absent = masked.privacy.most_absent
-    if most_absent:
-        most_absent = max(most_absent, enough_absent(masked))
+    if most_absent:  # a short slot may lie in a single fade, even where fading is renewed
+        lasting = replace(masked.air, fading_renewal=Air().fading_renewal)
+        needed = enough_absent(masked, chance=silent_share(replace(masked, air=lasting)))
+        most_absent = max(most_absent, min(needed, _MOST_RECOVERED))
     return replace(masked, privacy=replace(masked.privacy, most_absent=most_absent))
 
 

@@ -3,7 +3,7 @@
 A digital link carries residues as packets. On an analog one, which adds up and does not reduce modulo 2^b, they are
 sent as bit planes: one symbol of constant power for each bit, all workers of a slot at once. On the ideal air gains are
 right, and the power is such that one number is wrong in a hundred runs. Planes tell more than the sum, but nothing that
-separate residues do not tell. So everybody is stated to learn what somebody learns who hears each worker alone: with
+separate residues do not tell. So every adversary is stated to learn what one learns who hears each worker alone: with
 masks the sum of the honest workers, without masks a worker's own integers with its own noise.
 """
 
