@@ -297,6 +297,23 @@ def test_the_noise_and_the_power_policy_of_the_installed_example(site: Path, tmp
 
 
 @pytest.mark.long
+def test_the_schedule_path_loss_and_assignment_of_the_installed_example(site: Path, tmp_path: Path) -> None:
+    """Of 2,000 workers 8 send in each of 500 slots: twice each, in turn."""
+    chosen = {
+        "radio.schedule": "in-turn",
+        "radio.path_loss": "two-slopes",
+        "mixing.assignment": "to-the-weakest",
+        "radio.slots": "500",
+        "radio.scheduled": "8",
+        "learner.epochs": "2",
+    }
+    changes = [word for key, value in chosen.items() for word in ("--set", f"{key}={value}")]
+    metrics = airmix([site], "run", "--preset", "paper-iris", *changes, "--out", "run", cwd=tmp_path)
+    assert metrics["ledger"]["worst_worker_slots"] == 2
+    assert metrics["ledger"]["slots_per_worker"]["least"] == 2
+
+
+@pytest.mark.long
 def test_the_attack_of_the_installed_example(site: Path, tmp_path: Path) -> None:
     strong = ("--set", "mixing.power=max", "--set", "mixing.alpha=0.01", "--set", "radio.slots=100")
     chosen = ("--attacks", "loudest-label", "--out", "attacked")

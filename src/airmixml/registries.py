@@ -18,6 +18,7 @@ from airmixml.wording import did_you_mean, reason, shown
 __all__ = [
     "ACCOUNTANTS",
     "ADVERSARIES",
+    "ASSIGNMENTS",
     "ATTACKS",
     "DATASETS",
     "DESCENTS",
@@ -29,10 +30,12 @@ __all__ = [
     "METHODS",
     "NOISES",
     "NOT_HERE",
+    "PATH_LOSSES",
     "PAYLOADS",
     "POWER_POLICIES",
     "RATIOS",
     "REGISTRIES",
+    "SCHEDULES",
     "Registry",
     "add_given",
 ]
@@ -469,9 +472,48 @@ RATIOS: Final = Registry(
 )
 """How the mixing ratios are drawn."""
 
+ASSIGNMENTS: Final = Registry(
+    "assignment",
+    "airmixml.assignments",
+    "mixing.assignment",
+    needs=("about", "follows_channels", "assign", "facts", "deal"),
+    places={
+        "random": "airmixml.radio.assignments:RANDOM",
+        "max-min": "airmixml.radio.assignments:MAX_MIN",
+    },
+    objects=True,
+)
+"""Which worker of a slot gets which ratio."""
+
+SCHEDULES: Final = Registry(
+    "schedule",
+    "airmixml.schedules",
+    "radio.schedule",
+    needs=(
+        *("about", "sampling", "by_coin", "uniform", "pick", "most_participations", "check", "facts", "seats"),
+        *("seats_with_gains", "draw", "shares", "largest_shares", "varying_share"),
+    ),
+    places={
+        "fixed": "airmixml.radio.schedules:FIXED",
+        "poisson": "airmixml.radio.schedules:POISSON",
+    },
+    objects=True,
+)
+"""Who sends when."""
+
+PATH_LOSSES: Final = Registry(
+    "path loss",
+    "airmixml.path_losses",
+    "radio.path_loss",
+    needs=("about", "loss_db", "gain"),
+    places={"power-law": "airmixml.radio.path_loss:POWER_LAW"},
+    objects=True,
+)
+"""How channels weaken with the distance."""
+
 REGISTRIES: Final = (
     *(ENCODERS, DATASETS, ACCOUNTANTS, ADVERSARIES, LEARNERS, DESCENTS, ATTACKS, METHODS),
-    *(IMPAIRMENTS, PAYLOADS, NOISES, POWER_POLICIES, LINKS, FADINGS, RATIOS),
+    *(IMPAIRMENTS, PAYLOADS, NOISES, POWER_POLICIES, LINKS, FADINGS, PATH_LOSSES, SCHEDULES, RATIOS, ASSIGNMENTS),
 )
 """All of them."""
 

@@ -36,7 +36,7 @@ class TestShadows:
     def test_they_are_part_of_every_path_and_of_its_floor(self) -> None:
         plain, shadowed = Scenario(), Scenario().with_overrides("air.shadowing_db=6")
         metres = np.linspace(1.0, 300.0, 4)
-        clear = path_gain(metres, plain.radio.path_loss_exponent, plain.radio.unit_path_loss_db)
+        clear = path_gain(plain.radio, metres)
         assert np.array_equal(worker_path_gain(plain, metres), clear)
         assert np.allclose(worker_path_gain(shadowed, metres), clear * draw_shadowing(shadowed, 4))
         assert weakest_gain(shadowed) == pytest.approx(weakest_gain(plain) * 10.0**-1.8)

@@ -107,7 +107,8 @@ def test_without_a_floor_the_bound_is_that_of_a_heavy_tail(fading: str) -> None:
 def test_pilots_give_the_error_of_the_best_linear_estimate() -> None:
     """Least squares weights of h on what pilots show of it, found by regression and not by the formula."""
     scenario = aired("air.estimation_pilots=8", "air.estimation_power_dbm=-40", "mixing.power=max")
-    snr = 8 * db_to_ratio(-70.0) / db_to_ratio(-144.0) * path_gain(np.array([353.5533905932738]), 2.0, -32.0)[0] ** 2
+    gain = path_gain(scenario.radio, np.array([353.5533905932738]))[0]
+    snr = 8 * db_to_ratio(-70.0) / db_to_ratio(-144.0) * gain**2
     rng = np.random.default_rng(4)
     channel, noise = (rng.standard_normal((2, 200_000)).T @ [1, 1j] / math.sqrt(2.0) for _ in range(2))
     seen = channel + noise / math.sqrt(snr)

@@ -9,7 +9,7 @@ from airmixml import Scenario
 from airmixml.edge import learn
 from airmixml.edge.closed_form import ReceivedMoments
 from airmixml.planning.learning_noise import LearningNoise, SlotQuality, learning_noise
-from airmixml.radio.scheduling import varying_share
+from airmixml.radio.schedules import FIXED, POISSON
 from airmixml.streams import Streams
 from airmixml.workers import Signal, load_dataset
 
@@ -93,12 +93,12 @@ def test_the_share_that_varies_is_the_variance_of_simulated_mixtures(scheduled: 
             ratios, rng.permuted(np.tile(np.arange(workers), (slots, 1)), axis=1)[:, :scheduled], drawn, 1
         )
         truth = float(values.var())
-    share = varying_share(float((ratios**2).sum(axis=1).mean()), scheduled, workers, poisson=poisson)
+    share = (POISSON if poisson else FIXED).varying_share(float((ratios**2).sum(axis=1).mean()), scheduled, workers)
     assert float((ratios @ values).var()) == pytest.approx(share * truth, rel=0.05, abs=0)
 
 
 def test_where_all_send_alike_samples_carry_nothing_and_moments_everything() -> None:
-    share = varying_share(1 / 50, 50, 50, poisson=False)
+    share = FIXED.varying_share(1 / 50, 50, 50)
     assert share == 0.0
     quality = SlotQuality(slots=1000, noise_variance=1e-6, varying_share=share)
     assert predicted(quality, 1.0, moments=False).total == math.inf

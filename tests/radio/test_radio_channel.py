@@ -30,7 +30,7 @@ def faded(fading: str, k: float, draws: int) -> np.ndarray:
     ],
 )
 def test_path_gain_by_hand(distance: float, exponent: float, gain: float) -> None:
-    assert path_gain(np.array([distance]), exponent, -32.0) == pytest.approx([gain], rel=1e-12)
+    assert path_gain(Radio(path_loss_exponent=exponent), np.array([distance])) == pytest.approx([gain], rel=1e-12)
 
 
 def rice(k: float) -> object:

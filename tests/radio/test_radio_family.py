@@ -12,8 +12,10 @@ import torch
 from airmixml import Scenario, ScenarioError, Speed, simulate
 from airmixml.data import DataSet
 from airmixml.radio.draws import check_family, draws_key
+from airmixml.radio.path_loss import PathLoss
 from airmixml.radio.tally import Tally, rehearse, rehearse_family
 from airmixml.radio.transmission import Mixtures, simulate_family
+from airmixml.registries import PATH_LOSSES
 from airmixml.scenario import RunContext
 from airmixml.scenario.toml import all_keys
 from airmixml.workers import Population
@@ -128,6 +130,13 @@ def test_a_rehearsed_family_costs_what_the_simulated_one_does() -> None:
         assert tally.limited_slots == mixtures.report.limited_slots
 
 
+class Constant(PathLoss):
+    about = "the same loss everywhere"
+
+    def loss_db(self, distance_metres: np.ndarray) -> np.ndarray:
+        return np.full(distance_metres.shape, 70.0)
+
+
 # Another value for every key of a scenario with three scheduled workers.
 SHARED_DRAWS = (
     "name=other",
@@ -191,6 +200,7 @@ OTHER_DRAWS = (
     "radio.slots=501",
     "radio.scheduled=4",
     "radio.slot_seconds=0.002",
+    f"radio.path_loss={PATH_LOSSES.add(Constant())}",
     "radio.path_loss_exponent=3",
     "radio.unit_path_loss_db=-30",
     "radio.fading=rayleigh",

@@ -13,7 +13,6 @@ from airmixml import PrivacyError, Scenario, ScenarioError, simulate
 from airmixml.edge import train
 from airmixml.radio.draws import AirSetting, draw_blocks
 from airmixml.radio.power_calibration import private_received_watts
-from airmixml.radio.scheduling import seats_of
 from airmixml.radio.system import sensitivity_of
 from airmixml.radio.tally import rehearse
 from airmixml.units import dbm_to_watts
@@ -86,11 +85,11 @@ def test_no_slot_runs_out_of_seats() -> None:
     """More senders than seats are less likely than 1e-30 by the binomial's own tail; one seat less would not do."""
     for workers, scheduled in ((40, 6), (40, 1), (60_000, 256), (10**6, 1), (7, 7)):
         scenario = coins(f"workers.count={workers}", f"radio.scheduled={scheduled}")
-        seats = seats_of(scenario)
+        seats = scenario.seats
         assert scheduled <= seats <= workers
         assert stats.binom.sf(seats, workers, scheduled / workers) <= 1e-30
         assert seats == workers or stats.binom.sf(seats - 1, workers, scheduled / workers) > 1e-30
-        assert seats_of(scenario.with_overrides("radio.schedule=fixed")) == scheduled
+        assert scenario.with_overrides("radio.schedule=fixed").seats == scheduled
 
 
 def test_the_ledger_counts_only_who_sends() -> None:

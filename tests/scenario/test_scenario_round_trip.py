@@ -161,7 +161,7 @@ def test_plain_tables_hold_plain_values(scenario: Scenario) -> None:
 
 def test_comments_say_what_each_key_means() -> None:
     lines = [line for line in Scenario().to_toml(comments=True).splitlines() if " = " in line.partition("#")[0]]
-    assert len(lines) == 2 + 38 + 12 + 10 + 48 + 6 + 18 + 18
+    assert len(lines) == 2 + 38 + 13 + 10 + 48 + 6 + 18 + 18
     assert all(len(line.partition(" # ")[2]) > 0 for line in lines)
 
 

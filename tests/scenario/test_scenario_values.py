@@ -98,6 +98,7 @@ WORDS = {
     "workers.sends": ("samples", "moments", "gradients"),
     "radio.schedule": ("fixed", "poisson"),
     "radio.link": ("analog", "digital"),
+    "radio.path_loss": ("power-law",),
     "radio.fading": ("none", "rayleigh", "rician"),
     "workers.missing": ("refuse", "fill", "indicator"),
     "workers.decimal": ("point", "comma"),

@@ -83,11 +83,11 @@ class Listener:
     @classmethod
     def at(cls, scenario: Scenario, places_metres: Doubles, place_metres: Doubles) -> Self:
         """Place the scenario's eavesdropper anywhere, in metres east and north of the server; shape 2."""
-        privacy, radio = scenario.privacy, scenario.radio
+        privacy = scenario.privacy
         distance_metres = np.hypot(*(places_metres - place_metres).T)
         beside = int(distance_metres.argmin())
         distance_metres = np.maximum(distance_metres, scenario.workers.min_distance_metres)
-        gain = path_gain(distance_metres, radio.path_loss_exponent, radio.unit_path_loss_db)
+        gain = path_gain(scenario.radio, distance_metres)
         gain = gain * draw_shadowing(scenario, len(gain), to_listener=True)
         return cls(
             beside_worker=beside,

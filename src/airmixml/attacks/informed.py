@@ -386,7 +386,7 @@ class InformedRelease(InformedAttack):
 
     def refusal(self, scenario: Scenario) -> str:
         """Return why it does not fit: slots of what is no sample, of which it is unknown who sent."""
-        why = "" if _all_send(scenario) else no_sample(scenario.workers)
+        why = "" if scenario.all_send else no_sample(scenario.workers)
         return f"{why}; and who sent is hidden" if why else ""
 
     def find(
@@ -394,7 +394,7 @@ class InformedRelease(InformedAttack):
     ) -> Informed:
         """Return the same, by what was received in this run where the schedule is hidden."""
         data, everyone = view.dataset, view.held_index
-        if _all_send(view.scenario):
+        if view.scenario.all_send:
             return super().find(view, candidates, some, generator, speed)
         received, held_inputs = hear_release(view), data.train_inputs[everyone]
         background = background_of(received, view.signal, data.label_code, held_inputs, data.train_labels[everyone])
@@ -414,10 +414,6 @@ class InformedRelease(InformedAttack):
             named=float((scores.held > decoys.max(axis=1)).mean()),
             hits=hit_rate(scores.held, scores.decoys, FALSE_POSITIVES),
         )
-
-
-def _all_send(scenario: Scenario) -> bool:
-    return scenario.radio.schedule == "fixed" and scenario.radio.scheduled >= scenario.workers.count
 
 
 SERVER: Final = InformedAttack(

@@ -34,7 +34,6 @@ from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.radio.draws import AirSetting, SlotDraws
 from airmixml.radio.mixtures import MixtureBlock
-from airmixml.radio.scheduling import seats_of
 from airmixml.radio.transmission import Transmission, open_air, transmit_family
 from airmixml.scenario import RunContext, Scenario, Workers
 from airmixml.scenario.consistency import require_classes
@@ -204,7 +203,7 @@ def not_overheard(scenario: Scenario) -> str:
 def _check_memory(scenario: Scenario, signal: Signal, device: torch.device) -> None:
     """Refuse what does not fit rather than be killed half-way."""
     slots, workers, numbers = scenario.radio.slots, scenario.workers.count, numbers_in(signal)
-    on_device = 4 * numbers * (2 * slots + _COPIES * workers) + _BYTES_PER_SHARE * slots * seats_of(scenario)
+    on_device = 4 * numbers * (2 * slots + _COPIES * workers) + _BYTES_PER_SHARE * slots * scenario.seats
     needs = [(on_device, torch.cuda.mem_get_info(device)[0], str(device))] if device.type == "cuda" else []
     on_host = on_device if device.type == "cpu" else 4 * numbers * _COPIES * workers
     for needed, available, place in [*needs, (on_host, physical_memory_bytes(), "this machine")]:

@@ -167,7 +167,7 @@ class Auditor:
         canaries, why = canaries_that_fit(self._settings.canaries, scenario.workers.count, symbols)
         if not canaries:
             return None, why
-        hidden_fixed = not told and scenario.radio.schedule == "fixed"
+        hidden_fixed = not told and not scenario.radio.schedule_kind.by_coin
         # Where a removed worker's seat goes to somebody else, a coin cannot remove it from this run.
         adjacency = "replace-one" if hidden_fixed else self.adjacency
         told = told or fault.schedule_revealed

@@ -83,10 +83,10 @@ def moves_of(setting: AirSetting, classes: int, adjacency: str, fault: Fault = S
     silence, _in_plane = np.zeros_like(canary), partial(_moves_in_plane, setting)
     everybody = radio.scheduled == scenario.workers.count
     if adjacency == "remove-one":
-        if radio.schedule == "poisson" or everybody:
+        if radio.schedule_kind.by_coin or everybody:
             return _in_plane(canary, silence, "a seat without the canary is silent")
         return _in_plane(canary - other, silence, "all other workers hold the sample farthest from the canary")
-    if radio.schedule == "poisson":
+    if radio.schedule_kind.by_coin:
         return _in_plane(canary, other, "what the others sent is known; without the worker a seat is silent")
     candidates = [
         _in_plane(canary - other, silence, "all other workers hold the sample that replaces the canary"),
@@ -175,16 +175,16 @@ def seat_strengths(setting: AirSetting, drawn: SlotTensors, energies: Doubles | 
     """
     draws = drawn.numpy()
     amplitude = np.sqrt(draws.power_scale_watts / (stated_noise_watts(setting.scenario) / 2.0))
-    poisson = setting.scenario.radio.schedule == "poisson"
+    by_coin = setting.scenario.radio.schedule_kind.by_coin
     shares = 1.0 / setting.scenario.radio.scheduled  # of anybody who sends, even if nobody does
     if drawn.gains is None:
-        return np.asarray(amplitude * shares) if poisson else (draws.ratios * amplitude[:, None]).ravel()
+        return np.asarray(amplitude * shares) if by_coin else (draws.ratios * amplitude[:, None]).ravel()
     gains: NDArray[Any] = drawn.gains.peaks.sqrt().numpy()
     if energies is not None:
         every, parts = len(energies), drawn.gains.parts
         found = [drawn.gains.with_pilots(some).expand(-1, -1, every).numpy() @ energies for some in parts]
         gains = np.concatenate(found, axis=1)
-    return np.asarray((shares if poisson else draws.ratios) * gains * amplitude[:, None]).ravel()
+    return np.asarray((shares if by_coin else draws.ratios) * gains * amplitude[:, None]).ravel()
 
 
 class _Score:

@@ -236,7 +236,7 @@ def _assumptions(account: Account) -> list[tuple[str, str]]:
                 f"worst worker {epsilon_text(worst)} in {slots}, median {epsilon_text(median)}, against the server",
             )
         )
-    elif not design.max_participations and design.scheduled < design.workers:
+    elif design.schedule_failure and not design.max_participations:
         rare = "no worker sends more often, except with probability 1e-9 (--ledger draws the schedule)"
         rows.append(("before a run", rare))
     rows += [(name, ACCOUNTANTS.load(name).about) for name in ACCOUNTANTS.names]

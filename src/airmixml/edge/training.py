@@ -203,7 +203,7 @@ def solve_collected(transmission: Transmission, collector: MomentsCollector) -> 
             f"radio.scheduled = {transmission.scenario.radio.scheduled}: every slot is the same sum of all samples, "
             'from which nothing can be learned; schedule fewer workers, or use workers.sends = "moments"'
         )
-    by_coin = transmission.scenario.radio.schedule == "poisson"
+    by_coin = transmission.scenario.radio.schedule_kind.by_coin
     moments = collector.moments(report.noise_variance, report.variance_share, about_zero=by_coin)
     return solve(transmission.scenario.learner, moments), moments
 

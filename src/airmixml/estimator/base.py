@@ -88,12 +88,13 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
     alpha: float | None = None
     policy: Any = None
     scheduled: int | None = None
-    schedule: str | None = None
+    schedule: Any = None
     slots: int | None = None
-    assignment: str | None = None
+    assignment: Any = None
     power: Any = None
     fading: Any = None
     rician_k: float | None = None
+    path_loss: Any = None
     path_loss_exponent: float | None = None
     noise_dbm: float | None = None
     max_power_dbm: float | None = None

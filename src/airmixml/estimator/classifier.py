@@ -68,14 +68,16 @@ class AirMixClassifier(ClassifierMixin, AirMixEstimator):  # type: ignore[misc]
         alpha: dispersion of the mixing ratios; small: one worker dominates, large: equal shares.
         policy: "dirmix", "nonmix", "equalmix" or an object (``airmixml.radio.ratios.Ratios``).
         scheduled: workers per slot (at most all; 0: all).
-        schedule: "fixed", or "poisson": each worker by its own coin.
+        schedule: "fixed", "poisson" (each worker by its own coin), or an object
+            (``airmixml.radio.schedules.Schedule``).
         slots: number of mixtures.
-        assignment: "random" or "max-min".
+        assignment: "random", "max-min" or an object (``airmixml.radio.assignments.Assignment``).
         power: what sets it: "dp" (the privacy target), "max" or an object (``airmixml.radio.power.PowerPolicy``);
             None takes the first, or the second without ``epsilon``.
         fading: "none", "rayleigh", "rician" with ``rician_k``, or an object (``airmixml.impairments.fading.Fading``).
         rician_k: Rician factor K.
-        path_loss_exponent: n.
+        path_loss: "power-law" or an object (``airmixml.radio.path_loss.PathLoss``).
+        path_loss_exponent: n of the power law.
         noise_dbm: receiver noise power.
         max_power_dbm: power limit of each worker.
         noise: what hides a worker: the "receiver"'s noise, the "workers"' own, or "masked", that and masks which cancel

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Self
 
+import numpy as np
 import torch
 
 from airmixml.impairments.echoes import Echoes, draw_responses, echoes_of
@@ -47,10 +48,8 @@ class EstimationError(Impairment):
             return cls(scenario=scenario, nmse=nmse, snr_without_path=0.0) if nmse else None
         power_watts, noise_watts = dbm_to_watts(air.estimation_power_dbm), dbm_to_watts(scenario.radio.noise_dbm)
         snr = air.estimation_pilots * power_watts / noise_watts
-        workers, radio = scenario.workers, scenario.radio
-        farthest_metres = max(workers.side_metres / math.sqrt(2.0), workers.min_distance_metres)
-        weakest = db_to_ratio(radio.unit_path_loss_db) * farthest_metres**-radio.path_loss_exponent
-        weakest *= deepest_shadow(scenario)
+        radio, farthest_metres = scenario.radio, np.array([scenario.workers.farthest_metres])
+        weakest = float(radio.path_loss_kind.gain(radio, farthest_metres)[0]) ** 2 * deepest_shadow(scenario)
         return cls(scenario=scenario, nmse=1.0 / (1.0 + snr * weakest), snr_without_path=snr)
 
     @property

@@ -75,7 +75,7 @@ def gains_in_rounds(scenario: Scenario, largest: float, most_antennas: float, sy
     run has, rounds have a share by their number; the rest is that of the largest gains in the other slots.
     """
     radio, workers, rounds = scenario.radio, scenario.workers.count, scenario.learner.rounds
-    in_all = radio.schedule == "fixed" and radio.scheduled == workers and not radio.max_participations
+    in_all = scenario.all_send and not radio.max_participations
     if rounds < 2 or not in_all or scenario.workers.sends != "moments" or math.isinf(most_antennas):
         return None
     certain, several = never_exceeded(scenario), scenario.air.antennas > 1

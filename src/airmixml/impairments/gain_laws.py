@@ -144,9 +144,8 @@ def gain_failure_of(scenario: Scenario) -> float:
 
     Where the air does not say, one run in a hundred, or less where that would take more than a fiftieth of delta.
     """
-    radio, workers = scenario.radio, scenario.workers.count
-    others = workers if radio.schedule == "poisson" else radio.scheduled  # see ``Design.failure_of_gains``
-    if others < workers and not ADVERSARIES.load(scenario.privacy.adversary).knows_schedule:
+    others = scenario.radio.schedule_kind.seats_with_gains(scenario)  # see ``Design.failure_of_gains``
+    if others < scenario.workers.count and not ADVERSARIES.load(scenario.privacy.adversary).knows_schedule:
         others = 1
     return scenario.air.gain_failure or min(MOST_OF_RUNS, SHARE_OF_DELTA * scenario.privacy.delta * others)
 

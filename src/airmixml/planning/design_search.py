@@ -140,9 +140,8 @@ def is_searched(scenario: Scenario) -> bool:
 
 def sends_all_moments_at_once(scenario: Scenario) -> bool:
     """Whether every worker sends the unrounded moments of one row in every slot."""
-    workers, radio = scenario.workers, scenario.radio
-    at_once = radio.scheduled == workers.count and radio.schedule == "fixed"
-    return not workers.several_rows and not workers.bits and workers.sends == "moments" and at_once
+    workers = scenario.workers
+    return not workers.several_rows and not workers.bits and workers.sends == "moments" and scenario.all_send
 
 
 def search_designs(

@@ -25,9 +25,8 @@ from airmixml.planning.slot_designs import draw_sample_slots, energy_joules
 from airmixml.privacy import Sensitivity
 from airmixml.radio.expected_noise import expected_noise
 from airmixml.radio.power_calibration import guessed_received_watts, private_received_watts
-from airmixml.radio.scheduling import varying_share
 from airmixml.radio.system import System, sensitivity_of
-from airmixml.registries import ADVERSARIES
+from airmixml.registries import ADVERSARIES, SCHEDULES
 from airmixml.scenario import Scenario
 from airmixml.scenario.consistency import rounds_refusal
 from airmixml.units import dbm_to_watts
@@ -118,7 +117,7 @@ class SendingPlan:
     label_weight: float  # w
     scheduled: int  # |N_t|
     slots: int  # T
-    schedule: str  # "fixed" or "poisson"
+    schedule: str  # who sends when
     policy: str  # how ratios are drawn
     alpha: float | None  # dispersion of the ratios; None where the policy has none
 
@@ -159,7 +158,7 @@ class SendingPlan:
 
     def _participations(self, scenario: Scenario) -> int:
         """Return the limit on participations: against those who know the schedule the least that fills all seats."""
-        if self.schedule == "poisson" or self.slots == 1:
+        if not SCHEDULES.load(self.schedule).uniform or self.slots == 1:
             return 0
         least = -(-self.slots // max(1, scenario.workers.count // self.scheduled))
         if ADVERSARIES.load(scenario.privacy.adversary).knows_schedule:
@@ -243,14 +242,14 @@ class DesignScorer:
 
     def _noise_at(self, sending: SendingPlan, watts: float) -> LearningNoise:
         slots, workers = self._slots(sending), self.scenario.workers.count
-        poisson = sending.schedule == "poisson"
+        varying_share = SCHEDULES.load(sending.schedule).varying_share
         signal, _ = self._sent(sending.sends, sending.label_weight)
         loss = signal_loss(self.scenario, signal.symbols, self._distance_metres)
         noise_watts = expected_noise(sending.applied_to(self.scenario), loss).total_watts
         quality = SlotQuality(
             slots=sending.slots,
             noise_variance=float((noise_watts / 2.0 / self._power_scale_watts(slots, watts)).mean()),
-            varying_share=varying_share(slots.square_share, sending.scheduled, workers, poisson=poisson),
+            varying_share=varying_share(slots.square_share, sending.scheduled, workers),
         )
         return learning_noise(signal, self._squared_norm, quality)
 
@@ -262,7 +261,7 @@ class DesignScorer:
     def _squared_move(self, sending: SendingPlan) -> float:
         knows = ADVERSARIES.load(self.scenario.privacy.adversary).knows_schedule
         known = knows or sending.scheduled == self.scenario.workers.count
-        hidden = "poisson" if sending.schedule == "poisson" else "without-replacement"
+        hidden = SCHEDULES.load(sending.schedule).sampling
         _, sensitivity = self._sent(sending.sends, sending.label_weight)
         return sensitivity.squared_move(self.scenario.privacy.adjacency, "none" if known else hidden)
 

@@ -189,7 +189,7 @@ def make_plan(
     if not len(sending):
         raise ScenarioError(nobody_sent(scenario))
     # Signal per slot says little of moments; and coins leave no shares to choose.
-    shares_count = alternatives and scenario.workers.sends == "samples" and scenario.radio.schedule == "fixed"
+    shares_count = alternatives and scenario.workers.sends == "samples" and not scenario.radio.schedule_kind.by_coin
     options = other_designs(sizing, moments, progress) if shares_count else ()
     recommended = None
     if alternatives and scenario.learner.closed_form:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airmixml.planning.learning_noise import DesignScorer, SendingPlan
 from airmixml.progress import Progress, silent
-from airmixml.registries import ACCOUNTANTS
+from airmixml.registries import ACCOUNTANTS, SCHEDULES
 from airmixml.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -142,9 +142,9 @@ class _Search:
         if scorer.scenario.workers.several_rows or scorer.given.learner.rounds:
             sends = ("moments",)
         # A hidden coin helps against adversaries who do not know the schedule.
-        may_toss = privacy.adversary == "release" or scorer.own.schedule == "poisson"
-        may_toss = may_toss and not scorer.given.learner.rounds
-        self._kinds = list(product(sends, ("fixed", "poisson") if may_toss else ("fixed",)))
+        may_toss = privacy.adversary == "release" and not scorer.given.learner.rounds
+        ours = ("fixed", "poisson") if may_toss else ("fixed",)
+        self._kinds = list(product(sends, dict.fromkeys((*ours, scorer.own.schedule))))
 
     def cost(self, sending: SendingPlan, noise: float) -> float:
         """Return what is minimised: the noise, and a little the time on the air."""
@@ -259,7 +259,7 @@ class _Search:
         """Yield the design with other label weights, then with other shares."""
         own = self._scorer.own
         mixes: list[tuple[str, float | None]] = [("equalmix", None)]
-        if design.schedule == "fixed" and design.scheduled > 1 and design.sends == "samples":
+        if not SCHEDULES.load(design.schedule).by_coin and design.scheduled > 1 and design.sends == "samples":
             # Equal shares hide each worker best, but where everybody sends they make all slots the same.
             mixes += [("dirmix", alpha) for alpha in _ALPHAS if design.scheduled == self._workers]
             if own.policy != "equalmix" and not self._scorer.scenario.mixing.prior:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Final
 
+import numpy as np
 import torch
 
 from airmixml.arrays import Doubles
@@ -111,10 +112,7 @@ def signal_loss(scenario: Scenario, symbols: int, distance_metres: float) -> flo
     """
     if scenario.air.is_ideal:
         return 1.0
-    radio = scenario.radio
-    gain = float(
-        path_gain(torch.tensor([distance_metres]).numpy(), radio.path_loss_exponent, radio.unit_path_loss_db)[0]
-    )
+    gain = float(path_gain(scenario.radio, np.array([distance_metres]))[0])
     channel = torch.full((1, _SEATS), gain, dtype=torch.float64)
     gains = draw_gains(
         scenario,

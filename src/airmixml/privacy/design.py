@@ -9,7 +9,16 @@ from typing import Final, Self, TypeVar
 from scipy.special import betainc
 
 from airmixml.errors import PrivacyError
-from airmixml.privacy.facts import Antennas, Drawn, Fact, ImperfectAir, Revealed, Transmitters, WorkersNoise
+from airmixml.privacy.facts import (
+    Antennas,
+    Drawn,
+    Fact,
+    ImperfectAir,
+    OwnSchedule,
+    Revealed,
+    Transmitters,
+    WorkersNoise,
+)
 from airmixml.privacy.mechanism import require
 
 Kind = TypeVar("Kind", bound=Fact)
@@ -170,13 +179,15 @@ class Design:
         """Slots that compose for the worst worker: those it had, the hard limit, or what chance all but rules out."""
         if self.drawn is not None:
             return self.drawn.participations
+        if own := self.fact(OwnSchedule).most:
+            return min(own, self.slots)
         seats = self.round_length * self.scheduled
         return self.rounds if seats >= self.workers else participation_bound(self.rounds, seats, self.workers)
 
     @property
     def schedule_failure(self) -> float:
         """Probability with which a worker is drawn more often than ``participations``."""
-        by_chance = self.drawn is None and self.participations < self.rounds
+        by_chance = self.drawn is None and not self.says(OwnSchedule) and self.participations < self.rounds
         return SCHEDULE_FAILURE if by_chance else 0.0
 
     def noise_multiplier(self, adjacency: str) -> float:

@@ -175,6 +175,20 @@ class GainsTell(Revealed):
     why = "what the air does to a signal may tell who was scheduled"
 
 
+class SharesTell(Revealed):
+    """Anybody's share may depend on who was scheduled."""
+
+    why = "shares may depend on who was scheduled"
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnSchedule(Revealed):
+    """A schedule of which nothing is known but in how many slots a worker sends at most."""
+
+    why = "nothing is assumed of how the schedule is drawn"
+    most: int = 0  # slots; 0: the schedule is drawn as the design says
+
+
 class RanksTell(Revealed):
     """A worker's share tells how its channel ranks among those of the slot (max-min)."""
 

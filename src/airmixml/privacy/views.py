@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 from airmixml.errors import PrivacyError
 from airmixml.privacy.design import Design
-from airmixml.privacy.facts import ImperfectAir, WorkersNoise
+from airmixml.privacy.facts import ImperfectAir, OwnSchedule, WorkersNoise
 from airmixml.privacy.mechanism import GaussianSlots, require
 from airmixml.privacy.paper_bounds import slot_squared_shift
 
@@ -228,6 +228,8 @@ def _squared_shifts(design: Design, watts: tuple[float, ...], squared_move: floa
 
 
 def _any_schedule(design: Design) -> str:
+    if design.says(OwnSchedule):
+        return "a schedule that keeps its limit"
     return "a random schedule" if design.schedule_failure or not design.max_participations else "any schedule"
 
 

@@ -21,7 +21,6 @@ from airmixml.radio.masking import Masking, masking_of
 from airmixml.radio.path_loss import worker_path_gain
 from airmixml.radio.power import PowerControl, check_added_power, check_lowest_power, control_power
 from airmixml.radio.power_calibration import asked_received_watts
-from airmixml.radio.scheduling import assign_ratios, draw_ratios, draw_schedule_of, presence_of, seats_of
 from airmixml.radio.system import System
 from airmixml.randomness.slot_words import CPU, slot_words
 from airmixml.scenario import Air, Link, Mixing, Privacy, Radio, Scenario, Workers
@@ -213,9 +212,9 @@ def chapter_count(slots: int) -> int:
 def draw_slots(setting: AirSetting, slots: range, device: torch.device = CPU) -> SlotTensors:
     """Draw consecutive slots up to the noise (Algorithm 1, lines 5 to 12); they depend on their numbers alone."""
     scenario = setting.scenario
-    radio, mixing = scenario.radio, scenario.mixing
+    radio, sending = scenario.radio, scenario.radio.schedule_kind
     schedule, fading, ratio_words, dealing = (slot_words(setting.streams, name, device) for name in _STREAMS_OF_SLOTS)
-    scheduled_workers = draw_schedule_of(scenario, slots, schedule)
+    scheduled_workers: torch.Tensor = sending.draw(scenario, slots, schedule)
     gain = torch.from_numpy(setting.worker_path_gain).to(device)
     seats = None
     if not scenario.air.is_ideal:  # what impairments are drawn from, as long as nobody's channel fades
@@ -241,11 +240,7 @@ def draw_slots(setting: AirSetting, slots: range, device: torch.device = CPU) ->
         antenna_gain = renewed.antenna_gain if scenario.air.antennas > 1 else None
     elif scenario.air.antennas > 1:
         magnitude, antenna_gain = choose_antenna(scenario, magnitude, gain[scheduled_workers], slots, fading)
-    if radio.schedule == "poisson":
-        ratios = presence_of(scenario, slots, ratio_words).double().div_(radio.scheduled)
-    else:
-        drawn = draw_ratios(mixing, radio.scheduled, slots, ratio_words)
-        ratios = assign_ratios(mixing, drawn, magnitude, slots, dealing)
+    ratios: torch.Tensor = sending.shares(scenario, magnitude, slots, ratio_words, dealing)
     reached = within_reach(scenario, magnitude, gain[scheduled_workers]) if truncates(scenario) else None
     weakest = None if renewed is None else gain[scheduled_workers] * renewed.weakest
     power = control_power(scenario, setting.private_received_watts, ratios, magnitude, reached, weakest)
@@ -336,7 +331,7 @@ def slots_in_blocks(scenario: Scenario, block_slots: int, chapters: range | None
 def suitable_block(setting: AirSetting, device: torch.device = CPU) -> int:
     """Return how many slots to draw at a time: many on a GPU, where launching a kernel costs more than its work."""
     pieces = 0 if setting.scenario.air.is_ideal else frame_of(setting.scenario.air, setting.signal.symbols).pieces
-    per_slot = setting.signal.symbols + (_NUMBERS_PER_SEAT + _NUMBERS_PER_GAIN * pieces) * seats_of(setting.scenario)
+    per_slot = setting.signal.symbols + (_NUMBERS_PER_SEAT + _NUMBERS_PER_GAIN * pieces) * setting.scenario.seats
     if device.type == "cuda":
         fitting_numbers = torch.cuda.mem_get_info(device)[1] // _GPU_BYTES_PER_NUMBER
         return max(1, min(_GPU_BLOCK_SLOTS, fitting_numbers // per_slot))

@@ -29,7 +29,6 @@ from airmixml.radio.draws import (
 )
 from airmixml.radio.histograms import DecibelHistogram
 from airmixml.radio.reception import Reception, arrive, receive
-from airmixml.radio.scheduling import varying_share
 from airmixml.radio.senders import make_sender
 from airmixml.radio.system import adversary_named
 from airmixml.radio.tally import Tally
@@ -195,13 +194,10 @@ class AirReport(Tally):
 
     @property
     def variance_share(self) -> float:
-        """How much of the variance of the N workers' samples the mixtures' own variance is; see ``varying_share``."""
-        return varying_share(
-            float(self._sums[1]) / self._received_slots,
-            self.scenario.radio.scheduled,
-            self.scenario.workers.count,
-            poisson=self.scenario.radio.schedule == "poisson",
-        )
+        """How much of the variance of the N workers' samples the mixtures' own variance is; see ``Schedule``."""
+        radio, square_share = self.scenario.radio, float(self._sums[1]) / self._received_slots
+        share: float = radio.schedule_kind.varying_share(square_share, radio.scheduled, self.scenario.workers.count)
+        return share
 
     def _repr_html_(self) -> str:
         return html_facts(f"Report of {self.scenario.title}", self.facts())

@@ -1,28 +1,77 @@
-"""How much of a signal arrives without fading, and the weakest channel that a sending worker may have.
+"""How much of a signal arrives without fading, by distance; one class for each kind, behind ``PATH_LOSSES``.
 
+Bounds for privacy take the farthest or the nearest place that there may be: a loss must not fall with the distance.
 Apart from the channel, whose draws need torch.
 """
 
+from __future__ import annotations
+
 import math
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from airmixml.arrays import Doubles
+from airmixml.errors import PluginError
 from airmixml.impairments.fading_floor import weakest_fading
 from airmixml.impairments.shadowing import deepest_shadow, draw_shadowing, lightest_shadow
-from airmixml.scenario import Scenario
 from airmixml.units import db_to_ratio
 
+if TYPE_CHECKING:
+    from airmixml.scenario import Radio, Scenario
 
-def path_gain(distance_metres: Doubles, path_loss_exponent: float, unit_path_loss_db: float) -> Doubles:
-    """Return sqrt(beta_U) d^(-n/2), the amplitude gain without fading; same shape as the distances."""
-    return np.asarray(math.sqrt(db_to_ratio(unit_path_loss_db)) * distance_metres ** (-path_loss_exponent / 2.0))
+_TRIED: Final = 200  # distances at which a loss of one's own is looked at where a bound rests on it
+
+
+class PathLoss:
+    """A loss in decibels that follows from the distance alone."""
+
+    about: str
+
+    def loss_db(self, distance_metres: Doubles) -> Doubles:
+        """Return by how many decibels power falls over each distance; same shape. It must not fall with distance."""
+        raise NotImplementedError
+
+    def gain(self, radio: Radio, distance_metres: Doubles) -> Doubles:
+        """Return the amplitude gain at each distance; same shape."""
+        try:
+            loss = np.asarray(self.loss_db(distance_metres), dtype=np.float64)
+        except (TypeError, ValueError):
+            loss = np.full((), np.nan)
+        if loss.shape != distance_metres.shape or not np.all(np.abs(loss) < math.inf):
+            raise PluginError(f"{self._named}: its loss_db must return one finite number for each distance")
+        if np.any(np.diff(loss[np.argsort(distance_metres)]) < 0.0):
+            raise PluginError(f"{self._named}: its loss_db falls with the distance; must rise or stay the same")
+        return np.asarray(10.0 ** (-loss / 20.0))
+
+    @property
+    def _named(self) -> str:
+        return f"radio.path_loss = {type(self).__name__}"
+
+
+class PowerLaw(PathLoss):
+    """beta_U d^-n, the paper's."""
+
+    about = "radio.path_loss_exponent and radio.unit_path_loss_db"
+
+    def gain(self, radio: Radio, distance_metres: Doubles) -> Doubles:
+        """Return sqrt(beta_U) d^(-n/2)."""
+        unit = math.sqrt(db_to_ratio(radio.unit_path_loss_db))
+        return np.asarray(unit * distance_metres ** (-radio.path_loss_exponent / 2.0))
+
+
+POWER_LAW: Final = PowerLaw()
+
+
+def path_gain(radio: Radio, distance_metres: Doubles) -> Doubles:
+    """Return the amplitude gain without fading and shadows; same shape as the distances."""
+    gain: Doubles = radio.path_loss_kind.gain(radio, distance_metres)
+    return gain
 
 
 def worker_path_gain(scenario: Scenario, distance_metres: Doubles) -> Doubles:
     """Return the same of all workers of a scenario, with the shadows that they are in; shape workers."""
-    radio = scenario.radio
-    gain = path_gain(distance_metres, radio.path_loss_exponent, radio.unit_path_loss_db)
+    gain = path_gain(scenario.radio, distance_metres)
     return gain * draw_shadowing(scenario, len(gain)) if scenario.air.shadowing_db else gain
 
 
@@ -32,20 +81,21 @@ def weakest_gain(scenario: Scenario, distance_metres: Doubles | None = None) -> 
     Without fading that is the farthest corner of the square, or the farthest of the given workers, in the deepest
     shadow. Where workers in a fade stay silent it is that times the least fading of those who send.
     """
-    workers = scenario.workers
     if scenario.radio.fading != "none" and scenario.air.truncation_db == -math.inf:
         return 0.0
-    corner = max(workers.side_metres / math.sqrt(2.0), workers.min_distance_metres)
+    corner = scenario.workers.farthest_metres
     farthest = corner if distance_metres is None else max(corner, float(distance_metres.max()))
-    return weakest_fading(scenario) * deepest_shadow(scenario) * power_gain(scenario, farthest)
-
-
-def power_gain(scenario: Scenario, distance_metres: float) -> float:
-    """Return the power gain of a channel of so many metres without fading and shadows."""
-    radio = scenario.radio
-    return float(path_gain(np.array([distance_metres]), radio.path_loss_exponent, radio.unit_path_loss_db)[0]) ** 2
+    nearest = min(scenario.workers.min_distance_metres, farthest)
+    gain = float(path_gain(scenario.radio, _between(nearest, farthest))[-1])
+    return weakest_fading(scenario) * deepest_shadow(scenario) * gain**2
 
 
 def best_power_gain(scenario: Scenario, distance_metres: float) -> float:
-    """Return the power gain of the best channel of so many metres without fading: in the lightest shadow."""
-    return power_gain(scenario, distance_metres) * lightest_shadow(scenario)
+    """Return the power gain of the best channel of at least so many metres without fading: in the lightest shadow."""
+    distances = _between(distance_metres, max(distance_metres, scenario.workers.farthest_metres))
+    return float(path_gain(scenario.radio, distances)[0]) ** 2 * lightest_shadow(scenario)
+
+
+def _between(nearest: float, farthest: float) -> Doubles:
+    """Return distances at which a loss that does not rise would show."""
+    return np.linspace(nearest, farthest, _TRIED)

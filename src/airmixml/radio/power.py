@@ -140,9 +140,8 @@ def transmit_power(power_scale_watts: torch.Tensor, ratios: torch.Tensor, magnit
 
 def largest_shares(scenario: Scenario, ratios: torch.Tensor) -> torch.Tensor:
     """Return the largest share of each slot, or what a Poisson schedule gives all who send; shape slots."""
-    if scenario.radio.schedule == "poisson":
-        return ratios.new_full((len(ratios),), 1.0 / scenario.radio.scheduled)
-    return ratios.amax(dim=1)
+    shares: torch.Tensor = scenario.radio.schedule_kind.largest_shares(scenario, ratios)
+    return shares
 
 
 def control_power(

@@ -284,7 +284,7 @@ def _divisor(
     setting: AirSetting, frame: Frame, drawn: SlotTensors, slots: range, source: SlotWords, mean: torch.Tensor
 ) -> torch.Tensor:
     """Return what the server divides each piece by, given sum_i q_i g_i at each pilot; slots x pieces, or x 1."""
-    if setting.scenario.radio.schedule == "poisson":
+    if not setting.pilot_energy:
         # How many tossed heads must not be divided out, and shows in a pilot as a gain does.
         return torch.ones((len(slots), 1), dtype=torch.complex128, device=source.device)
     error = _deviation(setting, drawn) / math.sqrt(setting.pilot_energy / frame.pilot_count)

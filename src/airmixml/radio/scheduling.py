@@ -1,4 +1,4 @@
-"""Which workers transmit in which slot (Algorithm 1, line 5), and with which mixing ratios (Eq. Dirichlet).
+"""How slots are drawn: the workers of our schedules, mixing ratios (Eq. Dirichlet), and who gets which.
 
 |N_t| of N are drawn, uniformly, without replacement. Ratios are q_t ~ Dirichlet(alpha p), with two limits: NonMix and
 EqualMix.
@@ -6,9 +6,6 @@ EqualMix.
 With a limit on a worker's participations the slots are cut into rounds. In a round no worker sends twice: the seats of
 all its slots together are one uniform sample without replacement. Rounds are independent of each other, and there are
 no more of them than the limit. A limit of T gives rounds of one slot, the paper's schedule.
-
-A Poisson schedule lets each worker decide by a coin of its own. As many as that would be are drawn, and seats that
-nobody takes stay silent.
 """
 
 from functools import lru_cache
@@ -18,15 +15,12 @@ import numpy as np
 import torch
 from scipy.special import bdtr
 
-from airmixml.privacy.design import binomial_quantile, slots_per_round
+from airmixml.privacy.design import slots_per_round
 from airmixml.randomness.distributions import integers_below, log_gammas, uniforms
 from airmixml.randomness.slot_words import PhiloxWords, SlotWords
 from airmixml.scenario import Mixing, Scenario
 
 _DENSE_CELLS: Final = 4_000_000
-# More workers than there are seats would toss heads in a slot with this probability: over 10^12 slots, the most there
-# are, far below the smallest delta that a scenario with a Poisson schedule may ask for.
-_NO_SEAT_LEFT: Final = 1e-30
 _NOBODY_TOSSED_HEADS: Final = (
     "radio.scheduled: nobody tossed heads in any slot; schedule more workers on average, run more slots, or use "
     "another seed"
@@ -49,15 +43,6 @@ def draw_schedule(slots: range, scheduled: int, workers: int, source: SlotWords)
     return _first_distinct(slots, scheduled, workers, source)
 
 
-@lru_cache(maxsize=64)
-def seats_of(scenario: Scenario) -> int:
-    """Return the most workers that may transmit in a slot: |N_t|, or what chance all but rules out to be exceeded."""
-    scheduled, workers = scenario.radio.scheduled, scenario.workers.count
-    if scenario.radio.schedule == "fixed":
-        return scheduled
-    return max(1, binomial_quantile(_NO_SEAT_LEFT, workers, scheduled / workers))
-
-
 @lru_cache(maxsize=8)
 def _chances_to_be_fewer(workers: int, rate: float, seats: int) -> tuple[float, ...]:
     """Return P(Binomial(N, rate) <= n) for n below the seats."""
@@ -66,21 +51,21 @@ def _chances_to_be_fewer(workers: int, rate: float, seats: int) -> tuple[float, 
 
 def presence_of(scenario: Scenario, slots: range, source: SlotWords) -> torch.Tensor:
     """Draw which seats of a Poisson schedule are taken: Binomial(N, |N_t| / N) of them; slots x seats."""
-    seats = seats_of(scenario)
+    seats = scenario.seats
     chances = _chances_to_be_fewer(scenario.workers.count, scenario.sampling_rate, seats)
     fewer = torch.tensor(chances, dtype=torch.float64, device=source.device)
     taken = torch.searchsorted(fewer, uniforms(source.words(slots, 1)))
     return torch.arange(seats, device=source.device) < taken
 
 
-def draw_schedule_of(scenario: Scenario, slots: range, source: SlotWords) -> torch.Tensor:
-    """Draw the scheduled workers of these slots, with the scenario's limit on participations; slots x scheduled."""
+def draw_in_rounds(scenario: Scenario, slots: range, source: SlotWords) -> torch.Tensor:
+    """Draw |N_t| workers for each of these slots, with the scenario's limit on participations; slots x scheduled."""
     radio, workers = scenario.radio, scenario.workers.count
-    if radio.schedule == "fixed" and radio.scheduled == workers:
+    if radio.scheduled == workers:
         # Everybody sends in every slot, and shares are dealt out at random: the order says nothing.
         return torch.arange(workers, device=source.device).expand(len(slots), workers)
     if not radio.max_participations:
-        return draw_schedule(slots, seats_of(scenario), workers, source)
+        return draw_schedule(slots, radio.scheduled, workers, source)
     length = slots_per_round(radio.slots, radio.max_participations)
     rounds = range(slots.start // length, (slots.stop - 1) // length + 1)
     draw = _draw_rounds if isinstance(source, PhiloxWords) else _draw_rounds.__wrapped__  # secrets are not kept
@@ -204,28 +189,6 @@ def assign_max_min(ratios: torch.Tensor, magnitude: torch.Tensor) -> torch.Tenso
 def assign_ratios(
     mixing: Mixing, ratios: torch.Tensor, magnitude: torch.Tensor, slots: range, source: SlotWords
 ) -> torch.Tensor:
-    """Assign by the scenario's rule (Algorithm 1, line 8); slots x scheduled.
-
-    With equal prior shares any order of our ratios is as likely as any other: there is nothing left to shuffle.
-    """
-    if mixing.assignment == "max-min":
-        return assign_max_min(ratios, magnitude)
-    shuffle = mixing.prior or not mixing.ratios_kind.exchangeable
-    return assign_randomly(ratios, slots, source) if shuffle else ratios
-
-
-def varying_share(square_share: float, scheduled: int, workers: int, *, poisson: bool) -> float:
-    """Return how much of a worker's variation a slot carries: the variance of the mixture over that of the samples.
-
-    Of N workers drawn without replacement with shares that add up to 1 it is (sum_i q_i^2 - 1 / N) N / (N - 1): where
-    everybody sends the same share, every slot is the same. With a coin of rate r each it is (1 - r) / |N_t| of
-    E[x x^T], mean and all; how many tossed heads is nobody's to know, so that does not enter. ``square_share`` is the
-    mean of sum_i q_i^2, ``scheduled`` |N_t|.
-    """
-    if poisson:
-        return (1.0 - scheduled / workers) / scheduled
-    if workers == 1:
-        return 0.0
-    # Equal shares of all leave nothing but rounding.
-    left = (square_share - 1.0 / workers) * workers / (workers - 1)
-    return left if left > 1e-9 * square_share else 0.0
+    """Assign by the scenario's rule (Algorithm 1, line 8); slots x scheduled."""
+    dealt: torch.Tensor = mixing.assignment_kind.deal(mixing, ratios, magnitude, slots, source)
+    return dealt

@@ -29,7 +29,6 @@ from airmixml.errors import RunFolderError
 from airmixml.radio.draws import AirSetting, shards_of, slots_in, suitable_block
 from airmixml.radio.kept_blocks import KeptBlocks
 from airmixml.radio.mixtures import AirReport, MixtureBlock, check_finite, simulate_family_blocks
-from airmixml.radio.scheduling import seats_of
 from airmixml.radio.senders import make_sender
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.storage.results import ResultStore
@@ -260,7 +259,7 @@ def suits_partition(air: Air) -> bool:
     if not first.scenario.privacy.noise_kind.real:  # workers round before they add up
         return False
     one_block = air.slots <= (air.speed.block_slots or suitable_block(first))
-    return one_block and len(shards_of(first)) == 1 and seats_of(first.scenario) >= 2 * _LEAST_WORKERS
+    return one_block and len(shards_of(first)) == 1 and first.scenario.seats >= 2 * _LEAST_WORKERS
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -305,7 +304,7 @@ class PartitionedPayload(Payload):
 
 def prepare_part(air: Air) -> Callable[[_Part], NDArray[Any]]:
     """Return what adds up some workers of each slot; what they send is laid out once."""
-    payload = air.new_payload(in_slot=seats_of(air.settings[0].scenario))
+    payload = air.new_payload(in_slot=air.settings[0].scenario.seats)
     return partial(_add_up, payload, air.speed.device)
 
 

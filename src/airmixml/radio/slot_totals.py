@@ -127,7 +127,7 @@ class SlotTotals:
             strengths = self._strengths_with(draws, ratios, peaks, strengths, of_rounds=of_rounds)
         else:
             planned_watts = received_watts
-        if draws.gains is not None or draws.planned_ratios is not None or self.scenario.radio.schedule == "poisson":
+        if draws.gains is not None or draws.planned_ratios is not None or self.scenario.radio.schedule_kind.by_coin:
             took_part = heard.flatten()
         if draws.antenna_gain is not None:
             at_antennas, of_gains = draws.antenna_gain, received_watts
@@ -158,8 +158,8 @@ class SlotTotals:
         """
         assert self._planned_strengths is not None
         beta = draws.power_scale_watts
-        fixed = self.scenario.radio.schedule == "fixed"
-        by_share = ratios.square() if fixed else largest_shares(self.scenario, ratios)[:, None] ** 2
+        by_coin = self.scenario.radio.schedule_kind.by_coin
+        by_share = largest_shares(self.scenario, ratios)[:, None] ** 2 if by_coin else ratios.square()
         if self._planned.says(facts.SofterShares) and self._asked_watts is not None and draws.planned_ratios is None:
             # Another worker in a seat might have sent with all of its share.
             asked_watts = self._asked_watts * (self.system.round_strength if of_rounds else 1.0)

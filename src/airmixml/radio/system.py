@@ -206,7 +206,7 @@ class System:
         """What all antennas have of a worker at most, over what the chosen one has; see ``antenna_gain_bound``."""
         if self.noise.brought:  # all antennas hear the same noise of a worker as they hear its data
             return 1.0
-        return antenna_gain_bound(self.scenario, _seats_with_gains(self.scenario), self.sensitivity.numbers)
+        return antenna_gain_bound(self.scenario, self._seats, self.sensitivity.numbers)
 
     @property
     def repeated(self) -> float:
@@ -229,13 +229,19 @@ class System:
         return with_rounding(scenario, sensitivity, signal)
 
     @property
+    def _seats(self) -> int:
+        """Seats of a slot whose gains must be bounded."""
+        seats: int = self.scenario.radio.schedule_kind.seats_with_gains(self.scenario)
+        return seats
+
+    @property
     def pilot_energy(self) -> float:
         """Energy of all pilots of a slot, where a symbol of amplitude 1 has energy 1; 0 on the ideal air.
 
         A Poisson schedule has none: how many workers tossed heads shows in a pilot as a gain does.
         """
         air = self.scenario.air
-        without = air.is_ideal or self.scenario.radio.schedule == "poisson"
+        without = air.is_ideal or self.scenario.radio.schedule_kind.by_coin
         return 0.0 if without else air.pilot_share * self._data_sensitivity.removal
 
     @cached_property
@@ -301,7 +307,7 @@ class System:
             noise_watts=assumed_noise_watts(scenario),
             max_participations=radio.max_participations,
             slots_per_round=round_length_of(scenario),
-            sampling="poisson" if radio.schedule == "poisson" else "without-replacement",
+            sampling=radio.schedule_kind.sampling,
             facts=stated,
         )
 
@@ -315,8 +321,8 @@ class System:
         if gains_tell_schedule(scenario):
             yield facts.GainsTell()
         yield from map(self._of_both, self.noise.facts(scenario, self.sensitivity, received_watts))
-        if scenario.mixing.assignment == "max-min":
-            yield facts.RanksTell()
+        yield from scenario.mixing.assignment_kind.facts()
+        yield from radio.schedule_kind.facts(scenario)
         if not air.is_ideal:
             yield facts.ImperfectAir(
                 gain_bound=self.gain_bound, in_rounds=in_rounds, gain_failure=gain_failure(scenario)
@@ -325,8 +331,8 @@ class System:
             yield facts.SofterShares()
         at_server = () if gains is None else (gains.mean_at_server(count) for count in rounds)
         of_antennas = tuple(both / one for both, one in zip(at_server, in_rounds, strict=True))
-        seats, symbols = _seats_with_gains(scenario), self.sensitivity.numbers
-        many = 1.0 if self.noise.brought else antenna_gain_bound(scenario, seats, symbols, MANY_ANTENNAS)
+        symbols = self.sensitivity.numbers
+        many = 1.0 if self.noise.brought else antenna_gain_bound(scenario, self._seats, symbols, MANY_ANTENNAS)
         yield facts.Antennas(gain=self.antenna_gain_bound, in_rounds=of_antennas, count=air.antennas, many=many)
         yield facts.Transmitters(weakest_gain=floor, limit_watts=dbm_to_watts(radio.max_power_dbm))
 
@@ -349,6 +355,8 @@ def _shared(scenario: Scenario, **given: Any) -> System:
         scenario.privacy.noise_kind,
         scenario.mixing.power_policy,
         scenario.radio.link_kind,
+        scenario.radio.path_loss_kind,
+        scenario.radio.schedule_kind,
     )
     return _cached(objects, scenario=scenario, **given)
 
@@ -430,7 +438,7 @@ def gain_bound(scenario: Scenario, symbols: int, seats: int = 0) -> float:
 
     from airmixml.impairments.gain_bound import largest_power_gain  # here: it needs torch
 
-    seats = seats or scenario.slots_on_air * _seats_with_gains(scenario)
+    seats = seats or scenario.slots_on_air * scenario.radio.schedule_kind.seats_with_gains(scenario)
     bound = largest_power_gain(scenario, seats, symbols)
     if not math.isfinite(bound):
         raise PrivacyError(
@@ -438,11 +446,6 @@ def gain_bound(scenario: Scenario, symbols: int, seats: int = 0) -> float:
             "fades silent (air.truncation_db), or estimate channels better"
         )
     return bound
-
-
-def _seats_with_gains(scenario: Scenario) -> int:
-    """Return the seats of a slot whose gains must be bounded: of a Poisson schedule those of silent workers too."""
-    return scenario.workers.count if scenario.radio.schedule == "poisson" else scenario.radio.scheduled
 
 
 def gain_failure(scenario: Scenario) -> float:
@@ -466,9 +469,9 @@ def gains_tell_schedule(scenario: Scenario) -> bool:
         return False
     if scenario.air.antennas > 1 and scenario.radio.fading != "none":
         return True
-    if scenario.radio.schedule == "poisson":
+    if scenario.radio.schedule_kind.by_coin:
         return False
     from airmixml.impairments.gains import follows_worker  # here: it needs torch
 
     clips = math.isfinite(scenario.air.peak_power_dbm) or math.isfinite(scenario.air.amplifier_saturation_dbm)
-    return clips or scenario.mixing.assignment == "max-min" or follows_worker(scenario)
+    return clips or scenario.mixing.assignment_kind.follows_channels or follows_worker(scenario)

@@ -14,7 +14,7 @@ import numpy as np
 
 from airmixml.arrays import Doubles, Integers
 from airmixml.engines import Engine
-from airmixml.errors import PrivacyError
+from airmixml.errors import PluginError, PrivacyError
 from airmixml.privacy import ADJACENCIES, Design, Ledger, PrivacyStatement, facts, state_privacy
 from airmixml.privacy.rounded_noise import SHARE_FOR_TAILS, Rounding
 from airmixml.privacy.statements import together, with_any_schedule
@@ -39,6 +39,7 @@ from airmixml.scenario import Scenario
 from airmixml.streams import Streams
 from airmixml.sums import Sums
 from airmixml.units import watts_to_dbm
+from airmixml.wording import shown
 from airmixml.workers import place_workers
 
 _EXACT: Final = ("server", "gdp")
@@ -57,6 +58,7 @@ class Tally(SlotTotals):
         Where statements say nothing of what was drawn, and in a Poisson schedule, in which silent workers have gains
         that nobody drew, the bound on gains stands in for them.
         """
+        self.check_limit()
         received_watts, counts = self._strengths.kinds()
         planned, at_server = self._planned.with_rounds(self.rounds), self._watts_at_server
         gain_peak = float(self._largest["gain"])
@@ -83,6 +85,15 @@ class Tally(SlotTotals):
                 )
             )
         return replace(planned, received_watts=received_watts, counts=counts).stating(*stated)
+
+    def check_limit(self) -> None:
+        """Refuse a schedule that let a worker send more often than it says: no epsilon would hold."""
+        limit, most = self._planned.fact(facts.OwnSchedule).most, int(self._participations.max())
+        if most > limit > 0:
+            raise PluginError(
+                f"radio.schedule = {shown(self.scenario.radio.schedule)}: a worker sends in {most} slots, and its "
+                f"most_participations says {limit}; must be at least {most}"
+            )
 
     @property
     def privacy(self) -> PrivacyStatement:

@@ -280,6 +280,7 @@ def sent_over(air: Air, reports: Sequence[AirReport], examples: Sequence[Mixture
     """Return what was sent, after the last slot."""
     if not reports[0].largest_power_watts:
         raise ScenarioError(nobody_sent(reports[0].scenario))
+    reports[0].check_limit()
     return [
         Transmission(
             scenario=report.given,

@@ -44,7 +44,7 @@ class OwnNoise(Noise):
         own_centres, some_power = '"none", "own" or "public"', '"dp" or "fixed"'
         unrecovered = 0.0 if self.masked else privacy.most_absent
         for key, value, must, refused, why in (
-            ("radio.schedule", radio.schedule, '"fixed"', radio.schedule != "fixed", ": all must know who sends"),
+            ("radio.schedule", radio.schedule, '"fixed"', not radio.schedule_kind.uniform, ": all must know who sends"),
             ("workers.centre", workers.centre, own_centres, workers.centre_on_air, ""),
             ("mixing.power", mixing.power, some_power, mixing.power_policy.follows_channels, ", which needs power too"),
             ("privacy.most_absent", privacy.most_absent, "0", bool(unrecovered), ", which has no masks"),

@@ -14,7 +14,6 @@ from airmixml.wording import as_set, shown
 
 _SMALLEST_DELTA: Final = 1e-300
 _PRODUCTS: Final = ("moments", "gradients")  # gradients are products of the input with an error
-_SMALLEST_POISSON_DELTA: Final = 1e-15
 _BEYOND_PREFIX: Final = 0.01  # energy of the echoes that may arrive after the prefix
 _TURN_RADIANS: Final = 0.2  # within one OFDM symbol; subcarriers then disturb each other by 0.3 % of their power
 # 2 pi (width of a cluster) (delay spread): estimates at the middles then tell what lies between them within -33 dB.
@@ -60,8 +59,7 @@ def check_consistency(tables: Tables) -> None:
         _check_several_rows(tables)
     if workers.centre_on_air:
         _check_private_centre(tables)
-    if radio.schedule == "poisson":
-        _check_poisson(tables)
+    radio.schedule_kind.check(tables)
     if mixing.prior and radio.scheduled and len(mixing.prior) != radio.scheduled:
         raise ScenarioError(
             f"mixing.prior has {len(mixing.prior)} shares: must have radio.scheduled = "
@@ -81,8 +79,8 @@ def rounds_refusal(workers: Workers, radio: Radio) -> str:
     needs = "for learner.rounds above 0"
     if workers.sends not in _PRODUCTS:
         return f'workers.sends = "{workers.sends}": must be "moments" {needs}: the first model is solved from them'
-    if radio.schedule != "fixed":
-        return f'radio.schedule = "{radio.schedule}": must be "fixed" {needs}'
+    if not radio.schedule_kind.uniform:
+        return f'radio.schedule = {shown(radio.schedule)}: must be "fixed" {needs}'
     if radio.max_participations:
         return f"radio.max_participations = {radio.max_participations}: must be 0 {needs}: workers send in every round"
     if radio.slot_seconds:
@@ -211,21 +209,6 @@ def _check_several_rows(tables: Tables) -> None:
     if getattr(LEARNERS.load(model), "classes_only", False):
         learns = f'for {told} and learner.model = "{model}", which learns from it how large the workers\' sums are'
         tables.must(workers.constant, "workers.constant", f"must be above 0 {learns}")
-
-
-def _check_poisson(tables: Tables) -> None:
-    """What a schedule by coins allows."""
-    mixing, delta, poisson = tables.mixing, tables.privacy.delta, 'for radio.schedule = "poisson"'
-    if mixing.policy != "equalmix" or mixing.prior:
-        raise ScenarioError(
-            'radio.schedule = "poisson": needs mixing.policy = "equalmix" without a prior; with a number of '
-            "workers that chance decides, each sends with the share 1 / radio.scheduled"
-        )
-    power = f'must be "dp" or "fixed" {poisson}; the power must not depend on who sends'
-    tables.must(not mixing.power_policy.follows_channels, "mixing.power", power)
-    seats = f"must be at least {_SMALLEST_POISSON_DELTA:g} {poisson}, whose slots have seats for all but the rarest "
-    tables.must(delta == 0.0 or delta >= _SMALLEST_POISSON_DELTA, "privacy.delta", f"{seats}tosses")
-    tables.must_be("radio.max_participations", 0, f"{poisson}, which keeps no limit")
 
 
 def _check_private_centre(tables: Tables) -> None:

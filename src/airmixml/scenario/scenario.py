@@ -65,6 +65,17 @@ class Scenario:
         return choose(self.workers, self.radio, self.mixing, self.privacy, self.learner, inputs=inputs, rows=rows)
 
     @property
+    def seats(self) -> int:
+        """The most workers that may transmit in a slot."""
+        seats: int = self.radio.schedule_kind.seats(self)
+        return seats
+
+    @property
+    def all_send(self) -> bool:
+        """Whether every worker sends in every slot."""
+        return self.radio.scheduled == self.workers.count and not self.radio.schedule_kind.by_coin
+
+    @property
     def sampling_rate(self) -> float:
         """r = |N_t| / N, the share of the workers that is scheduled in a slot."""
         return self.radio.scheduled / self.workers.count

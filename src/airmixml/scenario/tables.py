@@ -11,15 +11,18 @@ from airmixml.errors import ScenarioError
 from airmixml.registries import (
     ACCOUNTANTS,
     ADVERSARIES,
+    ASSIGNMENTS,
     DESCENTS,
     ENCODERS,
     FADINGS,
     LEARNERS,
     LINKS,
     NOISES,
+    PATH_LOSSES,
     PAYLOADS,
     POWER_POLICIES,
     RATIOS,
+    SCHEDULES,
 )
 from airmixml.scenario.air import Air
 from airmixml.scenario.link import Link
@@ -174,6 +177,11 @@ class Workers(Table):
     target_upper: tuple[float, ...] = key((), Items(rule=Real()), "regression: declared upper bound of each target")
 
     @property
+    def farthest_metres(self) -> float:
+        """Distance of the corners of the square from the server."""
+        return max(self.side_metres / math.sqrt(2.0), self.min_distance_metres)
+
+    @property
     def several_rows(self) -> bool:
         """Whether a worker may hold several rows, which it sends as one bounded sum."""
         return bool(self.worker_column) or self.holding.endswith("-skewed")
@@ -192,7 +200,7 @@ class Radio(Table):
     scheduled: int = key(4, Whole(high=10**9), "|N_t|, workers that transmit at once in a slot (0: all of them)")
     schedule: str = key(
         "fixed",
-        Choice(("fixed", "poisson")),
+        Named(SCHEDULES),
         "exactly |N_t| workers per slot, or each worker at random, |N_t| on average",
     )
     slot_seconds: float = key(
@@ -205,8 +213,11 @@ class Radio(Table):
         Named(LINKS),
         "how vectors get to the server: all workers at once, so that signals add up on the air; or packets of integers",
     )
-    path_loss_exponent: float = key(2.0, Real(low=0, high=10), "n")
-    unit_path_loss_db: float = key(-32.0, Real(low=-300, high=100), "beta_U, channel power gain at one metre")
+    path_loss: str = key("power-law", Named(PATH_LOSSES), "how channels weaken with the distance")
+    path_loss_exponent: float = key(2.0, Real(low=0, high=10), "n of the power law")
+    unit_path_loss_db: float = key(
+        -32.0, Real(low=-300, high=100), "beta_U of the power law, channel power gain at one metre"
+    )
     fading: str = key("none", Named(FADINGS), "small-scale fading, new in each slot")
     rician_k: float = key(
         10.0, Real(low=0, off=math.inf), "K, power of the direct path over that of the scattered ones"
@@ -216,6 +227,16 @@ class Radio(Table):
     max_participations: int = key(
         0, Whole(low=0, high=10**12), "maximum number of slots in which one worker may send (0: no limit)"
     )
+
+    @property
+    def schedule_kind(self) -> Any:
+        """What ``schedule`` names."""
+        return SCHEDULES.load(self.schedule)
+
+    @property
+    def path_loss_kind(self) -> Any:
+        """What ``path_loss`` names."""
+        return PATH_LOSSES.load(self.path_loss)
 
     @property
     def fading_kind(self) -> Any:
@@ -252,7 +273,7 @@ class Mixing(Table):
     prior: tuple[float, ...] = key(
         (), Items(rule=Real(low=0)), "p_t, one share per scheduled worker, summing to 1 (empty: uniform)"
     )
-    assignment: str = key("random", Choice(("random", "max-min")), "which scheduled worker gets which ratio")
+    assignment: str = key("random", Named(ASSIGNMENTS), "which scheduled worker gets which ratio")
     power: str = key(
         "dp",
         Named(POWER_POLICIES),
@@ -273,6 +294,11 @@ class Mixing(Table):
     def ratios_kind(self) -> Any:
         """What ``policy`` names."""
         return RATIOS.load(self.policy)
+
+    @property
+    def assignment_kind(self) -> Any:
+        """What ``assignment`` names."""
+        return ASSIGNMENTS.load(self.assignment)
 
     @property
     def power_policy(self) -> Any:

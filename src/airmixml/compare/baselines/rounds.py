@@ -19,7 +19,6 @@ from airmixml.radio.masking import masking_of
 from airmixml.radio.path_loss import weakest_gain, worker_path_gain
 from airmixml.radio.power import check_added_power
 from airmixml.radio.power_calibration import private_received_watts
-from airmixml.radio.scheduling import draw_schedule_of
 from airmixml.radio.system import adversary_named, planned_design
 from airmixml.randomness.slot_words import slot_words
 from airmixml.scenario import Mixing, Scenario
@@ -106,7 +105,7 @@ def plan_rounds(
     sensitivity = Sensitivity(removal=norm**2, replacement=4.0 * norm**2)
     asked_watts = private_received_watts(planned, sensitivity, distance_metres)
     source = slot_words(Streams(planned.seed), "schedule")
-    schedule = draw_schedule_of(planned, range(rounds), source).numpy()
+    schedule = planned.radio.schedule_kind.draw(planned, range(rounds), source).numpy()
     gains = power_gains(planned, distance_metres, schedule)
     limit_watts = dbm_to_watts(planned.radio.max_power_dbm)
     received_watts = np.minimum(asked_watts, limit_watts * gains.min(axis=1))

@@ -1,0 +1,222 @@
+"""Who transmits when (Algorithm 1, line 5): one class for each kind of schedule, behind the registry ``SCHEDULES``.
+
+A schedule sees neither data nor channels. Of ours it is known how they are drawn, so that they hide workers from an
+adversary who does not see them. One's own says only in how many slots a worker sends at most: every adversary is taken
+to know it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import numpy as np
+
+from airmixml.arrays import Doubles, Integers
+from airmixml.errors import PluginError, ScenarioError
+from airmixml.privacy.design import binomial_quantile
+from airmixml.privacy.facts import Fact, OwnSchedule
+from airmixml.wording import shown
+
+if TYPE_CHECKING:
+    import torch
+
+    from airmixml.randomness.slot_words import SlotWords
+    from airmixml.scenario import Radio, Scenario
+
+_SMALLEST_DELTA: Final = 1e-15
+# More workers than there are seats would toss heads in a slot with this probability: over 10^12 slots, the most there
+# are, far below the smallest delta that a scenario with a Poisson schedule may ask for.
+_NO_SEAT_LEFT: Final = 1e-30
+
+
+class Schedule:
+    """|N_t| different workers in each slot, by a rule of one's own."""
+
+    about: str
+    sampling: ClassVar[str] = "without-replacement"  # how the workers of a slot are drawn, if they are
+    by_coin: ClassVar[bool] = False  # whether chance decides how many workers send, each with the share 1 / |N_t|
+    uniform: ClassVar[bool] = False  # whether |N_t| are drawn, any set of them as likely as any other
+
+    def pick(self, slots: Integers, scheduled: int, workers: int, chances: Callable[[int], Doubles]) -> Integers:
+        """Return the numbers (from 0) of the workers that send in these slots, all different in a slot.
+
+        ``slots`` are the numbers of the slots. ``chances(n)`` are uniform random numbers, slots x n, the same ones
+        whenever a slot is drawn. Slots x scheduled.
+        """
+        raise NotImplementedError
+
+    def most_participations(self, slots: int, scheduled: int, workers: int) -> int:
+        """Return the most slots of a run of so many in which any worker sends: privacy statements rest on it."""
+        raise NotImplementedError
+
+    def check(self, tables: Any) -> None:
+        """Refuse what a schedule cannot keep; ``tables`` are those of a scenario."""
+        tables.must_be("radio.max_participations", 0, f"for {_set(tables.radio)}, which has a limit of its own")
+        if tables.workers.count and tables.radio.scheduled:
+            self._most(tables.radio, tables.workers.count)
+
+    def facts(self, scenario: Scenario) -> tuple[Fact, ...]:
+        """Return what it says of privacy."""
+        return (OwnSchedule(most=self._most(scenario.radio, scenario.workers.count)),)
+
+    def seats(self, scenario: Scenario) -> int:
+        """Return the most workers that may transmit in a slot."""
+        return scenario.radio.scheduled
+
+    def seats_with_gains(self, scenario: Scenario) -> int:
+        """Return the seats of a slot whose gains must be bounded."""
+        return scenario.radio.scheduled
+
+    def draw(self, scenario: Scenario, slots: range, source: SlotWords) -> torch.Tensor:
+        """Draw the workers of these slots; slots x seats."""
+        import torch
+
+        from airmixml.randomness.distributions import uniforms
+
+        def chances(count: int) -> Doubles:
+            return np.asarray(uniforms(source.words(slots, count)).cpu(), dtype=np.float64)
+
+        scheduled, workers = scenario.radio.scheduled, scenario.workers.count
+        found = np.asarray(self.pick(np.arange(slots.start, slots.stop), scheduled, workers, chances))
+        if (
+            found.shape != (len(slots), scheduled)
+            or found.dtype.kind not in "iu"
+            or np.any((found < 0) | (found >= workers))
+            or np.any(np.diff(np.sort(found, axis=1)) == 0)
+        ):
+            raise PluginError(
+                f"radio.schedule = {type(self).__name__}: its pick must return slots x scheduled whole numbers from 0 "
+                f"to {workers - 1}, all different in a slot"
+            )
+        return torch.from_numpy(found.astype(np.int64)).to(source.device)
+
+    def shares(
+        self, scenario: Scenario, magnitude: torch.Tensor, slots: range, source: SlotWords, dealing: SlotWords
+    ) -> torch.Tensor:
+        """Draw the ratios of these slots and deal them out to workers with these channels; slots x seats."""
+        from airmixml.radio.scheduling import assign_ratios, draw_ratios
+
+        drawn = draw_ratios(scenario.mixing, scenario.radio.scheduled, slots, source)
+        return assign_ratios(scenario.mixing, drawn, magnitude, slots, dealing)
+
+    def largest_shares(self, scenario: Scenario, ratios: torch.Tensor) -> torch.Tensor:
+        """Return the largest share of each slot; shape slots."""
+        return ratios.amax(dim=1)
+
+    def varying_share(self, square_share: float, scheduled: int, workers: int) -> float:
+        """Return how much of a worker's variation a slot carries: variance of the mixture over that of the samples.
+
+        Of N workers drawn without replacement with shares that add up to 1 it is (sum_i q_i^2 - 1 / N) N / (N - 1):
+        where everybody sends the same share, every slot is the same. ``square_share`` is the mean of sum_i q_i^2,
+        ``scheduled`` |N_t|.
+        """
+        if workers == 1:
+            return 0.0
+        # Equal shares of all leave nothing but rounding.
+        left = (square_share - 1.0 / workers) * workers / (workers - 1)
+        return left if left > 1e-9 * square_share else 0.0
+
+    def _most(self, radio: Radio, workers: int) -> int:
+        """Return the limit; refuse a schedule that cannot state one, since no epsilon would follow."""
+        needed = -(-radio.slots * radio.scheduled // workers)
+        try:
+            most = self.most_participations(radio.slots, radio.scheduled, workers)
+        except NotImplementedError:
+            most = 0
+        if isinstance(most, bool) or not isinstance(most, (int, np.integer)) or most < needed:
+            raise PluginError(
+                f"radio.schedule = {type(self).__name__}: its most_participations must return in how many slots one "
+                f"worker sends at most, a whole number of at least {needed} here; return slots if no limit holds"
+            )
+        return int(most)
+
+
+class FixedSize(Schedule):
+    """|N_t| of N, uniformly, without replacement; where participations are limited, in rounds."""
+
+    about = "exactly |N_t| workers per slot, drawn at random"
+    uniform = True
+
+    def check(self, tables: Any) -> None:
+        """Nothing is refused."""
+
+    def facts(self, scenario: Scenario) -> tuple[Fact, ...]:
+        """Return none: a design says by itself how it is drawn."""
+        return ()
+
+    def draw(self, scenario: Scenario, slots: range, source: SlotWords) -> torch.Tensor:
+        """Draw them, with the scenario's limit on participations."""
+        from airmixml.radio.scheduling import draw_in_rounds
+
+        return draw_in_rounds(scenario, slots, source)
+
+
+class Poisson(FixedSize):
+    """Each worker by a coin of its own. As many as that would be are drawn; seats that nobody takes stay silent."""
+
+    about = "each worker by its own coin, |N_t| on average"
+    sampling = "poisson"
+    by_coin = True
+    uniform = False
+
+    def check(self, tables: Any) -> None:
+        """Refuse other shares than equal ones, powers that follow who sends, tiny deltas and limits."""
+        mixing, delta, poisson = tables.mixing, tables.privacy.delta, f"for {_set(tables.radio)}"
+        if mixing.policy != "equalmix" or mixing.prior:
+            raise ScenarioError(
+                f'{_set(tables.radio)}: needs mixing.policy = "equalmix" without a prior; with a number of '
+                "workers that chance decides, each sends with the share 1 / radio.scheduled"
+            )
+        power = f'must be "dp" or "fixed" {poisson}; the power must not depend on who sends'
+        tables.must(not mixing.power_policy.follows_channels, "mixing.power", power)
+        seats = f"must be at least {_SMALLEST_DELTA:g} {poisson}, whose slots have seats for all but the rarest tosses"
+        tables.must(delta == 0.0 or delta >= _SMALLEST_DELTA, "privacy.delta", seats)
+        tables.must_be("radio.max_participations", 0, f"{poisson}, which keeps no limit")
+
+    def seats(self, scenario: Scenario) -> int:
+        """Return what chance all but rules out to be exceeded."""
+        return _seats(scenario.radio.scheduled, scenario.workers.count)
+
+    def seats_with_gains(self, scenario: Scenario) -> int:
+        """Return all workers: those of silent ones too."""
+        return scenario.workers.count
+
+    def draw(self, scenario: Scenario, slots: range, source: SlotWords) -> torch.Tensor:
+        """Draw as many as there are seats."""
+        from airmixml.radio.scheduling import draw_schedule
+
+        return draw_schedule(slots, self.seats(scenario), scenario.workers.count, source)
+
+    def shares(
+        self, scenario: Scenario, magnitude: torch.Tensor, slots: range, source: SlotWords, dealing: SlotWords
+    ) -> torch.Tensor:
+        """Draw which seats are taken; each has the share 1 / |N_t|."""
+        from airmixml.radio.scheduling import presence_of
+
+        return presence_of(scenario, slots, source).double().div_(scenario.radio.scheduled)
+
+    def largest_shares(self, scenario: Scenario, ratios: torch.Tensor) -> torch.Tensor:
+        """Return what all who send have, also where nobody does."""
+        return ratios.new_full((len(ratios),), 1.0 / scenario.radio.scheduled)
+
+    def varying_share(self, square_share: float, scheduled: int, workers: int) -> float:
+        """Return (1 - r) / |N_t| for a coin of rate r, of E[x x^T], mean and all.
+
+        How many tossed heads is nobody's to know, so that does not enter.
+        """
+        return (1.0 - scheduled / workers) / scheduled
+
+
+@lru_cache(maxsize=64)
+def _seats(scheduled: int, workers: int) -> int:
+    return max(1, binomial_quantile(_NO_SEAT_LEFT, workers, scheduled / workers))
+
+
+def _set(radio: Radio) -> str:
+    return f"radio.schedule = {shown(radio.schedule)}"
+
+
+FIXED: Final = FixedSize()
+POISSON: Final = Poisson()
