@@ -39,7 +39,14 @@ class ByStory:
         "planning",
         "own_power_policy",
         "own_channel",
+        "own_path_loss",
         "own_impairment",
+        "own_schedule",
+        "own_ratios",
+        "own_assignment",
+        "own_encoder",
+        "own_learner",
+        "own_adversary",
         "own_loop",
     )
 

@@ -78,6 +78,28 @@ def test_objects_of_ones_own(run: Run) -> None:
 
 
 @pytest.mark.long
+def test_further_objects_of_ones_own(run: Run) -> None:
+    """Energy follows losses, shares and adversaries; the target of 5 is kept in all."""
+    for name in ("own_path_loss", "own_ratios", "own_adversary"):
+        names, _ = run(name)
+        assert names["epsilons"] == pytest.approx([5.0] * 4, rel=1e-6)
+        assert np.all(np.diff(names["energies"]) < 0.0)
+    reports = run("own_schedule")[0]["reports"]
+    assert set(reports["in turn"].ledger.participations.tolist()) == {4}  # 1,000 slots of 8 among 2,000 workers
+    random, turns = (reports[name].privacy_against_server.epsilon for name in ("at random", "in turn"))
+    assert turns < random
+    draws = run("own_assignment")[0]["draws"]["to the weakest"]
+    assert (draws.ratios.argmax(axis=1) == draws.magnitude.argmin(axis=1)).all()
+    assert min(run("own_encoder")[0]["accuracies"]) > 85.0
+    assert run("own_learner")[0]["finals"][16] > 0.8
+
+
+def test_the_table_of_objects_names_every_example() -> None:
+    text = (EXAMPLES.parent / "docs" / "extending.md").read_text(encoding="utf-8")
+    assert [name for name in GALLERY if name.startswith("own_") and f"(../examples/{name}.py)" not in text] == []
+
+
+@pytest.mark.long
 def test_a_loop_of_ones_own(run: Run) -> None:
     assert run("own_loop")[0]["accuracies"][-1] > 0.8
 
