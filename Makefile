@@ -94,7 +94,7 @@ slow-list: $(READY)
 	$(PYTEST) -m "not long" --write-slow
 
 reproduce-quick: $(READY)
-	$(BIN)/airmix reproduce all --quick --seeds 2
+	$(BIN)/airmix reproduce all --quick
 
 clean:
 	rm -rf $(VENV) runs build dist docs/generated docs/sg_execution_times.rst *.egg-info src/*.egg-info

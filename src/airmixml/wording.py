@@ -3,9 +3,14 @@
 import difflib
 import json
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 # The grade where attacks found nothing, and no epsilon that covers what was attacked forbids a stronger one to.
 NOTHING_PROMISED = "nothing promised"
+NOT_BY_QUICK: Final = "not decided by --quick"
+QUICK_REPRODUCTION: Final = (
+    f"Fig. 2, energies of Iris and some of its accuracies, at the paper's settings; the rest is {NOT_BY_QUICK}."
+)
 UNINFORMED = "if colluders are chosen without knowing the graph"
 _LONGEST_SHOWN = 60
 _MOST_COMPARED = 1000

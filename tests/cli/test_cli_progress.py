@@ -74,6 +74,19 @@ def test_a_stage_that_goes_on_from_the_middle_is_measured_from_there(monkeypatch
     assert said == ["airmix: 1,000 epochs: about 9.83 min for this stage; Ctrl-C stops"]
 
 
+def test_processes_that_start_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first of 1,000 steps comes after 10 s, all others in 20 s together: that is no work of hours."""
+    said: list[str] = []
+    monkeypatch.delenv("AIRMIX_PROGRESS_SECONDS", raising=False)
+    monkeypatch.setattr(terminal, "print_error_line", said.append)
+    now = 0.0
+    report = terminal.with_estimate(lambda *_: None, lambda: now)
+    for done in range(1001):
+        now = 10.0 + 0.02 * done if done else 0.0
+        report("sweep", done, 1000)
+    assert said == []
+
+
 def test_short_work_says_nothing_of_its_length(monkeypatch: pytest.MonkeyPatch) -> None:
     assert estimates(5e-7, 100_000_000, "over the air", monkeypatch) == []
     assert estimates(0.001, 500, "training", monkeypatch) == []

@@ -100,6 +100,6 @@ def test_a_plan_of_masks_is_in_its_report(copy_of: CopyOf, read_page: ReadPage) 
 
 def test_a_quick_reproduction_says_that_it_is_one(copy_of: CopyOf, read_page: ReadPage) -> None:
     folder = copy_of("reproduce")
-    assert "it says nothing about the paper" not in read_page(write_report(folder)).text
+    assert "the rest is not decided by --quick" not in read_page(write_report(folder)).text
     changed(folder / "report.json", lambda plain: plain.update(quick=True))
-    assert "it says nothing about the paper" in read_page(write_report(folder)).text
+    assert "the rest is not decided by --quick" in read_page(write_report(folder)).text

@@ -239,7 +239,8 @@ def test_mnist_is_read_with_ten_times_alpha_and_a_fitted_epsilon(table: str) -> 
         ({"targets": ("fig4",), "dataset": "mnist"}, 20),
         ({"targets": ("all",)}, 96 + 98 + 12 + 20),
         ({"targets": ("all",), "dataset": "iris", "as_printed": True}, 60),
-        ({"targets": ("all",), "quick": True}, 60 + 60 + 8 + 12 + 20),
+        ({"targets": ("all",), "quick": True}, 18 + 30 + 8),
+        ({"targets": ("fig2", "fig3"), "quick": True}, 0),
     ],
 )
 def test_a_request_takes_as_many_cells_as_the_paper_has_entries(options: dict[str, Any], count: int) -> None:
@@ -264,21 +265,24 @@ def test_every_cell_and_seed_is_in_one_batch() -> None:
         assert set(scenarios) == {cell.scenario.with_seed(seed) for cell in group for seed in (0, 1, 2)}
 
 
-def test_a_quick_request_puts_print_only_beside_the_energies_of_iris() -> None:
-    """They take no training, so a small version leaves them as they are."""
-    printed = {"iris energy": 0, "other": 0}
-    for group in Request(targets=("all",), quick=True).cell_groups():
-        for cell in group:
-            kind = "iris energy" if (cell.target, cell.dataset) == ("table2", "iris") else "other"
-            printed[kind] += cell.printed is not None
-            if kind == "other":
-                assert not cell.stands_out
-                assert not cell.reading
-            else:
-                unchanged = flat(preset("iris"))
-                assert cell.scenario.radio.slots == unchanged["radio.slots"]
-                assert cell.scenario.workers == preset("iris").workers
-    assert printed == {"iris energy": 38, "other": 0}
+def test_a_quick_request_runs_some_cells_as_they_are_and_names_the_others() -> None:
+    """What it runs is what the whole request would run; with what it leaves out these are all entries and curves."""
+    whole = [cell for group in Request(targets=("all",)).cell_groups() for cell in group]
+    request = Request(targets=("all",), quick=True)
+    some = [cell for group in request.cell_groups() for cell in group]
+    assert set(some) < set(whole)
+    assert {cell.dataset for cell in some} == {"iris"}
+    left_out = request.left_out()
+    assert not set(left_out) & set(some)
+    assert {cell for cell in whole if not cell.reading} == {cell for cell in (*some, *left_out) if not cell.reading}
+    assert sorted({cell.command for cell in left_out}) == [
+        "airmix reproduce fig3",
+        "airmix reproduce fig4",
+        "airmix reproduce table1 --dataset iris",
+        "airmix reproduce table1 --dataset mnist",
+        "airmix reproduce table2 --dataset mnist",
+    ]
+    assert Request(targets=("all",)).left_out() == []
 
 
 @pytest.mark.parametrize(
@@ -287,6 +291,8 @@ def test_a_quick_request_puts_print_only_beside_the_energies_of_iris() -> None:
         ({"targets": ("table3",)}, "'table3'"),
         ({"targets": ("fig2",), "dataset": "digits"}, "'digits': must be iris or mnist"),
         ({"targets": ("fig2",), "seeds": 0}, "0: must be at least 1"),
+        ({"targets": ("fig3",), "quick": True}, "--quick: decides nothing of fig3 on MNIST; run airmix reproduce fig3"),
+        ({"targets": ("table1",), "dataset": "mnist", "quick": True}, "run airmix reproduce table1 --dataset mnist"),
         ({"targets": ("fig2",), "seeds": 10_001}, "10001: must be at least 1 and at most 10000"),
         ({"targets": ("fig3", "fig4"), "dataset": "iris"}, "nothing of fig3 and fig4"),
     ],

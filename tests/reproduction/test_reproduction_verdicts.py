@@ -10,8 +10,8 @@ from dataclasses import asdict, replace
 import pytest
 
 from airmixml import Scenario
-from airmixml.reproduction.paper_cells import Cell, fig3_cells, fig4_cells, table_cells
-from airmixml.reproduction.paper_claims import Claim, check_claims
+from airmixml.reproduction.paper_cells import Cell, Request, fig3_cells, fig4_cells, table_cells
+from airmixml.reproduction.paper_claims import Claim, check_claims, check_some_claims
 from airmixml.reproduction.verdicts import CellResult, Summary, judge, mean_interval, summarise
 from airmixml.sweeps import Failed, Sent, SweepResult, Trained
 
@@ -385,6 +385,7 @@ ZERO = (0.0, 0.0, 0.0)
 
 def test_a_claim_as_plain_values() -> None:
     plain = asdict(fig3(lambda _cell: SEEDS)[0])
+    assert plain.pop("compared") == len(SEEDS)
     assert set(plain) == {"place", "says", "case", "light", "decision", "evidence"}
     assert all(isinstance(value, str) for value in plain.values())
     assert plain["light"] == ""
@@ -586,9 +587,32 @@ def test_mnist_at_epsilon_ten_stays_at_chance(highest: float, decision: str, evi
 
 
 def test_without_print_nothing_is_said_about_mnist_at_chance() -> None:
-    cells = table_cells("table1", "mnist", Scenario.preset("digits"), printed=False)
+    every = table_cells("table1", "mnist", Scenario.preset("digits"))
+    cells = [replace(cell, printed=None, stands_out=False) for cell in every if not cell.reading]
     claims = check_claims(results_of(cells, lambda _cell: (90.0, 91.0, 92.0)))
     assert not [claim for claim in claims if "chance" in claim.says or "in bold" in claim.says]
+
+
+def test_claims_that_rest_on_cells_left_out_are_not_decided_but_by_their_command() -> None:
+    """Rows of Iris at epsilon 5, 10 and maximum power were run; those between, MNIST and the figures were not."""
+    request = Request(targets=("all",), quick=True)
+    run = results_of([cell for group in request.cell_groups() for cell in group], lambda _cell: (90.0, 91.0, 92.0))
+    claims = check_some_claims(run, request.left_out())
+    left = [claim for claim in claims if claim.decision == "not decided by --quick"]
+    assert {claim.evidence for claim in left} == {cell.command for cell in request.left_out()}
+    iris = {(claim.says, claim.case.partition(",")[0]) for claim in left if claim.evidence.endswith("iris")}
+    assert iris == {
+        ("the entry in bold is the best of its row", "epsilon = 10^2"),
+        ("the entry in bold is the best of its row", "epsilon = 10^4"),
+        ("under loose privacy a smaller alpha is better", "largest against smallest alpha"),
+    }
+    decided = [claim for claim in claims if claim not in left]
+    assert min(claim.compared for claim in decided) > 0
+    assert {claim.place for claim in decided} == {
+        *("Table I, iris", "Table I, iris, Remark 2", "Section IV-B", "Table II, iris")
+    }
+    whole = check_claims([*run, *(CellResult(cell=cell) for cell in request.left_out())])
+    assert {(claim.place, claim.says) for claim in claims} == {(claim.place, claim.says) for claim in whole}
 
 
 def test_energy_rises_with_alpha() -> None:

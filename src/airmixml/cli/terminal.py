@@ -32,6 +32,7 @@ _SECONDS_BETWEEN_LINES: Final = 30.0
 _VARIABLE: Final = "AIRMIX_PROGRESS_SECONDS"
 _SECONDS_TO_MEASURE: Final = 2.0
 _SECONDS_WORTH_A_LINE: Final = 60.0
+_SMALL_STEP: Final = 0.01  # of a stage
 _UNITS: Final = {"over the air": "slots", "rehearsal": "slots", "one run": "slots", "training": "epochs"}
 
 
@@ -108,11 +109,13 @@ def _seconds_between_lines() -> float:
 def with_estimate(progress: Progress, clock: Callable[[], float] = time.monotonic) -> Progress:
     """Return a Progress callable that also says, once for each stage of over a minute, how long it will take.
 
-    That is measured on what is done in the first seconds; no line where AIRMIX_PROGRESS_SECONDS is 0.
+    That is measured on what is done in the first seconds, from the first step on if that is a small one: what comes
+    before may be processes that start. No line where AIRMIX_PROGRESS_SECONDS is 0.
     """
     if math.isinf(_seconds_between_lines()):
         return progress
     begun: dict[str, tuple[float, int]] = {}
+    stepped: set[str] = set()
     measured: set[str] = set()
 
     def report(stage: str, done: int, total: int) -> None:
@@ -121,6 +124,9 @@ def with_estimate(progress: Progress, clock: Callable[[], float] = time.monotoni
             return
         at, first = begun.setdefault(stage, (clock(), done))
         if done < first:  # another seed, or another cell
+            begun[stage] = clock(), done
+        elif stage not in stepped and 0 < done - first < _SMALL_STEP * total:
+            stepped.add(stage)
             begun[stage] = clock(), done
         elif done > first and (seconds := clock() - at) >= _SECONDS_TO_MEASURE:
             measured.add(stage)

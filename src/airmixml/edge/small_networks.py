@@ -9,12 +9,14 @@ threads, so the result does not depend on their number.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from airmixml.arrays import Singles
@@ -65,6 +67,16 @@ def _brier(scores: Singles, labels: Singles, losses: Singles) -> None:
 _LOSSES: Final[dict[str, Loss]] = {"cross-entropy": _cross_entropy, "squared": _squared, "brier": _brier}
 
 
+@contextmanager
+def _no_denormals() -> Iterator[None]:
+    """Let the processor take numbers below 1e-38 for 0: Adam's moments of idle units decay to them, which take long."""
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(False)
+
+
 def is_small(model: nn.Module, optimiser: Adam, learner: Learner) -> bool:
     """Return whether it is a stack of small networks, each dense with ReLU between its layers and nothing frozen."""
     layers = model.layers if isinstance(model, NetworkStack) else []
@@ -90,6 +102,8 @@ class _Layer:
     gradient: Singles  # as the matrix
     given: Singles | None
     output: Singles  # networks x outputs x samples; what the layer gives, then the gradient of that
+    zeros: Singles  # as the output: NumPy compares arrays twice as fast as an array and a number
+    positive: NDArray[np.bool_]  # as the output: what ReLU let through
 
 
 class SmallNetworks:
@@ -139,7 +153,7 @@ class SmallNetworks:
         for samples in {min(learner.batch_size, slots), slots % learner.batch_size or learner.batch_size}:
             kept = [np.ones((networks, shape[0] + 1, samples), dtype=np.float32) for shape in shapes]
             self._layers[samples] = [
-                _Layer(matrix, gradient, given, buffer[:, :-1])
+                _Layer(matrix, gradient, given, buffer[:, :-1], np.zeros_like(buffer[:, :-1]), buffer[:, :-1] > 0.0)
                 for matrix, gradient, given, buffer in zip(
                     matrices(self._values), matrices(self._gradient), [None, *kept[:-1]], kept, strict=True
                 )
@@ -153,7 +167,7 @@ class SmallNetworks:
         inputs = np.concatenate([inputs, np.ones_like(inputs[:, :1])], axis=1)
         losses = np.empty_like(labels)
         size = self._learner.batch_size
-        with np.errstate(all="ignore"):  # a loss that stops being a number is noticed after the epoch
+        with np.errstate(all="ignore"), _no_denormals():  # a loss that stops being a number is noticed after the epoch
             for start in range(0, inputs.shape[-1], size):
                 some = np.s_[:, :, start : start + size]
                 self._find_gradient(inputs[some], labels[some], losses[some])
@@ -171,7 +185,7 @@ class SmallNetworks:
         for layer in layers:
             np.matmul(layer.matrix, batch if layer.given is None else layer.given, out=layer.output)
             if layer is not layers[-1]:
-                np.maximum(layer.output, 0.0, out=layer.output)
+                np.maximum(layer.output, layer.zeros, out=layer.output)
         back = layers[-1].output
         _LOSSES[self._learner.loss](back, labels, losses)
         back *= 1.0 / batch.shape[-1]
@@ -180,9 +194,10 @@ class SmallNetworks:
             given = batch if layer.given is None else layer.given
             np.matmul(back, given.transpose(0, 2, 1), out=layer.gradient)
             if number:
-                let_through = np.sign(layers[number - 1].output)
-                back = np.matmul(layer.matrix[..., :-1].transpose(0, 2, 1), back, out=layers[number - 1].output)
-                back *= let_through
+                below = layers[number - 1]
+                np.greater(below.output, below.zeros, out=below.positive)
+                back = np.matmul(layer.matrix[..., :-1].transpose(0, 2, 1), back, out=below.output)
+                back *= below.positive
 
     def _move(self) -> None:
         """Move all values by one step of Adam, as ``torch.optim.Adam`` does."""

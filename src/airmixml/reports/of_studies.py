@@ -19,7 +19,7 @@ from airmixml.reports.pictures import drawings_in
 from airmixml.reports.records import shown, table_of
 from airmixml.scenario import Scenario
 from airmixml.storage.results import from_plain
-from airmixml.wording import simulated
+from airmixml.wording import QUICK_REPRODUCTION, simulated
 
 if TYPE_CHECKING:
     from airmixml.attacks.attack_report import CaseResult
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from airmixml.attacks.target import Attack
 
 _SIMULATED_SEEDS: Final = "Simulation: noise and schedule follow from the seeds, so anyone can remove them."
-_SMALL: Final = "A small version with too few slots, epochs and seeds: it says nothing about the paper."
 _INFINITE: Final = "infinite"
 _TABLES: Final = "the tables have the numbers"
 _PICTURES: Final = {  # what stands below each, and what it shows
@@ -324,7 +323,7 @@ def reproduction_content(found: FoundFolder) -> Content:
         folder=found.path,
         kind="reproduction",
         title="The paper, run again",
-        notices=(*((_SMALL,) if plain["quick"] else ()), _SIMULATED_SEEDS),
+        notices=(*((QUICK_REPRODUCTION,) if plain["quick"] else ()), _SIMULATED_SEEDS),
         asked=(("reproduced", ", ".join(plain["targets"])), ("seeds", plural(plain["seeds"], "seed"))),
         results=(
             ("measured", plural(len(cells), "value")),
@@ -332,7 +331,7 @@ def reproduction_content(found: FoundFolder) -> Content:
         ),
         tables=(
             *table_of("What the text claims", plain.get("claims", []), "report.json"),
-            *table_of("Measured" if plain["quick"] else "Printed and measured", cells, "report.json"),
+            *table_of("Printed and measured", cells, "report.json"),
         ),
         drawings=tuple(
             drawing

@@ -10,8 +10,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from airmixml.reproduction.paper_cells import ASSIGNMENTS, EXPONENTS, FADINGS, POLICIES, SCHEDULED
+from airmixml.reproduction.paper_cells import ASSIGNMENTS, EXPONENTS, FADINGS, POLICIES, SCHEDULED, Cell
 from airmixml.reproduction.verdicts import CellResult, Decision, Summary, decide, mean_interval
+from airmixml.wording import NOT_BY_QUICK
 
 CHANCE_PERCENT: Final = 15.0
 _Curve = tuple[str, str]  # its row and column
@@ -30,6 +31,7 @@ class Claim:
     light: str = ""
     decision: Decision
     evidence: str
+    compared: int = 0  #: seeds, runs or rows that it rests on
 
 
 def check_claims(results: Sequence[CellResult]) -> list[Claim]:
@@ -43,6 +45,16 @@ def check_claims(results: Sequence[CellResult]) -> list[Claim]:
     table = _Table([result for result in results if not result.cell.reading])
     claims = [claim for target, every in tests.items() if table.of(target) for test in every for claim in test(table)]
     return claims + _in_another_light([result for result in results if result.cell.target == "table1"])
+
+
+def check_some_claims(results: Sequence[CellResult], left_out: Sequence[Cell]) -> list[Claim]:
+    """Return the same where cells were left out: the evidence of a claim that rests on them is what runs them."""
+    every = [*results, *(CellResult(cell=cell) for cell in left_out)]
+    return [
+        claim if claim.compared else replace(claim, decision=NOT_BY_QUICK, evidence=command)
+        for command in dict.fromkeys(result.cell.command for result in every)
+        for claim in check_claims([result for result in every if result.cell.command == command])
+    ]
 
 
 def _in_another_light(of_table1: Sequence[CellResult]) -> list[Claim]:
@@ -81,7 +93,7 @@ class _Table:
         return [result for result, cell in cells if dataset in ("", cell.dataset) and row in ("", cell.row)]
 
     def halves(self, target: str) -> Iterator[tuple[str, list[list[CellResult]]]]:
-        """Yield what each half of a table was really run on (digits, in a small version), and its entries.
+        """Yield what each half of a table was really run on, and its entries.
 
         Entries of one row and number of workers are together, in the order of alpha.
         """
@@ -119,9 +131,11 @@ def _claim(
     gaps: Iterable[float], place: str, says: str, case: str, *, above: float = -inf, below: float = inf, of: str = ""
 ) -> Claim:
     """Return the claim that the mean of paired differences, in points ``of`` something, lies between two bounds."""
-    gap = mean_interval(list(gaps))
+    found = list(gaps)
+    gap = mean_interval(found)
     decision = decide(gap, above=above, below=below)
-    return Claim(place=place, says=says, case=case, decision=decision, evidence=gap.points(of))
+    evidence = gap.points(of)
+    return Claim(place=place, says=says, case=case, decision=decision, evidence=evidence, compared=len(found))
 
 
 def _bold_entries(table: _Table) -> Iterator[Claim]:
@@ -165,20 +179,22 @@ def _iris_at_five(table: _Table) -> Iterator[Claim]:
             decision=decide(reached, above=92.0),
             evidence=f"{reached.percent()} after the final epoch; "
             f"{flattering:.1f} % in the best epoch of the best column",
+            compared=len(best.measured.values),
         )
 
 
 def _mnist_at_ten(table: _Table) -> Iterator[Claim]:
     cells = table.of("table1", "mnist", "epsilon = 10")
     values = np.array([value for result in cells if result.measured for value in result.measured.values])
-    if len(values) and cells[0].cell.printed is not None:
-        left = int((values > CHANCE_PERCENT).sum())
+    if cells and cells[0].cell.printed is not None:
+        left, best = int((values > CHANCE_PERCENT).sum()), values.max(initial=0.0)
         yield Claim(
             place="Section IV-B",
             says="MNIST stays at chance for epsilon = 10, whatever alpha is",
             case="all columns",
-            decision="does not hold" if left else "holds",
-            evidence=f"{left} of {len(values)} runs end above {CHANCE_PERCENT:g} %, the best at {values.max():.1f} %",
+            decision="does not hold" if left else "holds" if len(values) else "undecided",
+            evidence=f"{left} of {len(values)} runs end above {CHANCE_PERCENT:g} %, the best at {best:.1f} %",
+            compared=len(values),
         )
 
 
@@ -192,6 +208,7 @@ def _energy_and_alpha(table: _Table) -> Iterator[Claim]:
             case="every row",
             decision="does not hold" if rising < len(whole) else "holds" if len(whole) == len(triples) else "undecided",
             evidence=f"{rising} of {len(whole)} rows rise with alpha",
+            compared=len(whole),
         )
 
 

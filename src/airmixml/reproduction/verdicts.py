@@ -25,7 +25,7 @@ the printed value by at most 15 points or a factor of 1.5, and clearly different
 the printed side of it. Otherwise the value *does not follow from the stated settings*. A claim *holds* or *does not
 hold* if the whole 95 % confidence interval of its paired difference says so.
 """
-Decision = Literal["holds", "does not hold", "undecided"]
+Decision = Literal["holds", "does not hold", "undecided", "not decided by --quick"]
 _CONFIDENCE: Final = 0.95
 _TOLERANCE: Final = {"accuracy": 3.0, "energy": 0.05}  # points, or share of the printed value
 _CONCORDANT_SHARE: Final = 0.75
@@ -101,7 +101,7 @@ class CellResult:
     """A cell with what it gave."""
 
     cell: Cell
-    measured: Summary | None  #: after the final epoch, or the energy; None if no seed could be run
+    measured: Summary | None = None  #: after the final epoch, or the energy; None if no seed could be run
     best_epoch: Summary | None = None  #: accuracy of the epoch that is best on the test set; it flatters
     #: accuracy after each epoch, mean over the seeds, in percent; and its standard deviation
     curve: tuple[tuple[float, float], ...] = ()
