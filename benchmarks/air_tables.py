@@ -5,7 +5,6 @@ python benchmarks/air_tables.py
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 import statistics
@@ -15,6 +14,7 @@ from typing import Any
 
 from airmixml.output.figures import COLOURS, finish_axis, new_figure, save_figure
 from airmixml.output.numbers import joules
+from doc_tables import csv_text
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "air.json"
@@ -91,8 +91,7 @@ def privacy_table(rows: list[Row]) -> str:
             )
     head = ["scenario", "air", "largest epsilon", "over target", "symbols per slot", "air time", "energy"]
     head.append("mean power while sending")
-    with ALL_PRIVACY.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows([head, *lines])
+    ALL_PRIVACY.write_text(csv_text((head, lines)), encoding="utf-8")
     headline = {NAMES[f"{preset} privacy.epsilon={each}"] for preset in HEADLINE for each in EPSILONS}
     return table(head, [line for line in lines if line[0] in headline])
 

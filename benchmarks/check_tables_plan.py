@@ -1,10 +1,10 @@
-"""Check on real tables that made-up ones rank designs well: what ``airmix plan`` recommends is among the best.
+"""Check on real tables that synthetic ones rank designs well: what ``airmix plan`` recommends is among the best.
 
     python benchmarks/check_tables_plan.py --out benchmarks/results/tables_plan_check.json
 
 For each table and target every design that the plan tries is run on the real rows with three seeds. Reported are the
 rank correlation of both accuracies, and what the recommended design gives away against the best one measured (its
-regret) beside what a plain design would have. The kinds of made-up tables were chosen with penbased, segment, phoneme
+regret) beside what a plain design would have. The kinds of synthetic tables were chosen with penbased, segment, phoneme
 and texture of KEEL; the other tables were not looked at for that. Bounds of KEEL's tables are rounded outwards. About
 ten minutes on two CPU cores.
 """

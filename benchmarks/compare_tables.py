@@ -74,7 +74,7 @@ def methods(rows: Rows) -> Table:
 def exposed(row: Plain) -> list[str]:
     """Return epsilon against each adversary, and what it rests on."""
     said = [row["exposure"][name] for name in ADVERSARIES]
-    texts = [NONE if each is None else "inf" if each == "infinite" else epsilon_text(each) for each in said]
+    texts = [NONE if each is None else epsilon_text(None if each == "infinite" else each) for each in said]
     return [*texts, row["exposure"]["rests_on"]]
 
 

@@ -8,6 +8,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from airmixml.output.numbers import NO_GUARANTEE, NONE
+
 Table = tuple[list[str], list[list[str]]]  # head, lines
 
 
@@ -27,10 +29,20 @@ def with_tables(text: str, tables: Mapping[str, Table]) -> str:
 
 
 def csv_text(table: Table) -> str:
+    """Return the table for other programs: numbers as they read them."""
     head, lines = table
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([head, *lines])
+    csv.writer(text, lineterminator="\n").writerows([head, *([plain(cell) for cell in line] for line in lines)])
     return text.getvalue()
+
+
+def plain(cell: str) -> str:
+    """Return "10,600" as 10600, "36.7 billion" as 36700000000, "no guarantee" as inf, a dash as nothing."""
+    found = re.fullmatch(r"([\d,]+(?:\.\d+)?)( million| billion)?", cell)
+    if found is None:
+        return {NO_GUARANTEE: "inf", NONE: ""}.get(cell, cell)
+    number, size = found[1].replace(",", ""), {" million": 1e6, " billion": 1e9}.get(found[2], 1.0)
+    return number if size == 1.0 else f"{float(number) * size:.0f}"
 
 
 def write_tables(page: Path, shown: Mapping[str, Table], folder: Path, files: Mapping[str, Table]) -> None:

@@ -2,9 +2,9 @@
 An imperfect air
 ================
 
-On the paper's air everybody is in phase, on time, and sends through a channel that is known exactly. Here the same
-scenario runs on airs with phases, clocks, pilots, converters and absent workers. The privacy target holds on each:
-where gains may err, workers send with less power.
+On the paper's channel all workers are in phase, on time, and known exactly. Here the same scenario runs on channel
+profiles with phases, clocks, pilots, converters and absent workers. The privacy target holds on each: where gains may
+err, workers send with less power.
 """
 
 import matplotlib.pyplot as plt

@@ -23,6 +23,7 @@ FOUNDATION = (
     "lazy",
     "streams",
     "devices",
+    "numpy_tensors",
     "fingerprints",
     "registries",
     "notebook",

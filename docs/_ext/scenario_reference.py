@@ -25,7 +25,7 @@ def scenario_reference() -> str:
     presets = [f"| `{name}` | {_cell(preset_summary(name))} |" for name in preset_names()]
     airs = [f"| `{name}` | {_cell(air_summary(name))} |" for name in AIR_PRESETS]
     parts += ["\n".join(["## Presets", "", "| `--preset` | |", "|---|---|", *presets])]
-    parts += ["\n".join(["## Airs", "", "| `--air` | |", "|---|---|", *airs])]
+    parts += ["\n".join(["## Channel profiles", "", "| `--air` | |", "|---|---|", *airs])]
     return "\n\n".join(parts) + "\n"
 
 

@@ -26,21 +26,21 @@ _LOW_HEADING = re.compile(r"\A##+ ")
 _LINK = re.compile(r"\[([^\]]+)\]\(([^)#:\s]+)\)")
 
 
-def rooms_table() -> str:
-    """Return the rooms of the API reference: a table, and the pages below it."""
+def modules_table() -> str:
+    """Return the modules of the API reference: a table, and the pages below it."""
     rows = [
         f"| [{name}](generated/api/{name}.rst) | {(module.__doc__ or '').partition(chr(10))[0]} |"
         for name, module in rooms().items()
     ]
     pages = [f"generated/api/{name}" for name in rooms()]
     toctree = ["```{toctree}", ":hidden:", "", *pages, "```"]
-    return "\n".join(["| room | |", "|---|---|", *rows, "", *toctree])
+    return "\n".join(["| module | |", "|---|---|", *rows, "", *toctree])
 
 
 GENERATED: dict[str, Callable[[], str]] = {
     "scenario": scenario_reference,
     "cli": cli_reference,
-    "rooms": rooms_table,
+    "modules": modules_table,
 }
 
 

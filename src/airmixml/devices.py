@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def torch_is_missing() -> bool:
-    """Whether torch is not installed: accounts, ledgers, reports and predictions of linear models do without."""
+    """Whether torch is not installed: accounts, plans, ledgers, reports and predictions of linear models do without."""
     return find_spec("torch") is None
 
 
@@ -74,7 +74,7 @@ def is_out_of_memory(problem: BaseException) -> bool:
     what torch says when it is asked for more than any machine has.
     """
     torch = sys.modules.get("torch")
-    if torch is None or not isinstance(problem, RuntimeError):
+    if torch is None or "torch._C" not in sys.modules or not isinstance(problem, RuntimeError):
         return isinstance(problem, MemoryError)
     if isinstance(problem, torch.OutOfMemoryError) or "out of memory" in str(problem):
         return True

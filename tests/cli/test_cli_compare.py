@@ -56,3 +56,16 @@ def test_mistakes_cost_one_line(refused: Callable[..., str], arguments: tuple[st
     line = refused(*IRIS, *arguments)
     for part in said:
         assert part in line
+
+
+def test_each_channel_profile_has_a_folder_and_trust_is_always_shown(
+    airmix: Callable[..., CompletedProcess[str]], tmp_path: Path
+) -> None:
+    """80 characters: what an epsilon rests on is wrapped, never left out."""
+    for air, folder in ((), "compare-private-iris"), (("--air", "lab"), "compare-private-iris-lab"):
+        done = airmix(*IRIS, "--methods", "airmix,raw", *air)
+        assert done.returncode == 0, done.stderr
+        assert (tmp_path / "runs" / folder / "compare.png").exists()
+        heads = [line.split() for line in done.stdout.splitlines()]
+        assert any("trusted" in words and "accuracy" in words for words in heads)
+        assert not [line for line in done.stdout.splitlines() if "not shown" in line and "trusted" in line]

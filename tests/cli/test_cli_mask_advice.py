@@ -38,3 +38,26 @@ def test_plans(error: str, much: bool) -> None:
     assert plan.masks.times_the_noise == pytest.approx(2.41 if much else 1.14, rel=0.06)  # of 512 drawn gains
     lines = [part for part in plan_parts(plan.to_dict(), scenario, ["airmix", "run"]) if isinstance(part, str)]
     assert any(PARTS[1] in line for line in lines) is much
+
+
+@pytest.mark.parametrize(
+    ("command", "settings", "told"),
+    [
+        (("account", "--no-picture", "--brief"), ("air.preset=lab",), True),
+        (("account", "--no-picture", "--brief"), (), False),
+        (("account", "--no-picture", "--brief"), ("air.preset=lab", "privacy.adversary=everyone"), False),
+        (("plan", "--no-picture"), ("air.preset=lab",), True),
+        (("run",), ("air.preset=lab",), True),
+    ],
+)
+def test_noise_of_others_that_does_not_count_is_said(
+    airmix: Callable[..., CompletedProcess[str]], command: tuple[str, ...], settings: tuple[str, ...], told: bool
+) -> None:
+    """Of 400 workers each is hidden by its own noise alone: the sum has sqrt(400) = 20 times the noise."""
+    chosen = (*FEW, "privacy.noise=workers", "privacy.adversary=server", *settings)
+    words = [word for each in chosen for word in ("--set", each)]
+    done = airmix(command[0], "--preset", "trustless-iris", *words, *command[1:])
+    assert done.returncode == 0, done.stderr
+    said = words_of(done.stdout)
+    assert ("hidden by its own noise alone, and the sum has 20 times the noise of exact gains" in said) is told
+    assert ("more strongly than the noise of the 399 others" in said) is told

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -118,3 +119,14 @@ def test_the_two_methods_are_next_to_what_they_are_variants_of() -> None:
     names = list(METHODS.own)
     assert names.index("airmix-rounds") == names.index("airmix") + 1
     assert names.index("masked-rounds") == names.index("masked") + 1
+
+
+def test_an_uplink_of_bits_is_not_called_symbols(tmp_path: Path) -> None:
+    """A digital link counts bits: the column says so, and where others count symbols each cell does."""
+    found = compare_methods(THREE_ROUNDS, load_methods("airmix", "adassp"), out=tmp_path)
+    row = found.rows[0]
+    digital = replace(row, outcomes=tuple(replace(each, uplink_unit="bits") for each in row.outcomes))
+    alone, beside = (comparison_table(replace(found, rows=rows)) for rows in ((digital,), (row, digital)))
+    assert alone.rows[0][alone.columns.index("uplink bits")] == "30"
+    place = beside.columns.index("uplink")
+    assert [each[place] for each in beside.rows] == ["30 symbols", "30 bits"]

@@ -29,11 +29,12 @@ def test_three_ways_on_one_air_by_a_process(run_python: Callable[..., CompletedP
     accuracy = {name: row["accuracy"]["mean"] for name, row in rows.items()}
     assert accuracy["digital"] > accuracy["masked"] + 0.1  # 22 % of gain error leave 4.9 times the noise
     assert rows["digital"]["bandwidth_hz"] == 100e6
+    assert [rows[name]["uplink_unit"] for name in ("masked", "digital")] == ["symbols", "bits"]
     assert rows["digital"]["air_seconds"] > 10.0 * rows["masked"]["air_seconds"]
     assert rows["unmasked"]["energy_joules"] < rows["masked"]["energy_joules"] < rows["digital"]["energy_joules"]
     assert "keep keys" in rows["digital"]["trusted"]
     assert "receiver" in rows["unmasked"]["trusted"]
-    text = (tmp_path / "runs" / "compare-trustless-digits" / "compare.md").read_text(encoding="utf-8")
+    text = (tmp_path / "runs" / "compare-trustless-digits-air" / "compare.md").read_text(encoding="utf-8")
     assert "| energy per worker | spectrum | trusted |" in text
 
 

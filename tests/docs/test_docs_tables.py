@@ -1,6 +1,8 @@
 """docs/tables.md shows what benchmarks/results/tables.json and tables_plan_check.json hold."""
 
+import csv
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -49,3 +51,12 @@ def test_the_check_of_the_plan_is_that_of_the_results() -> None:
         ]
         for one in found[::2]
     ]
+
+
+def test_files_for_other_programs_have_plain_numbers() -> None:
+    """No cell is "36.7 billion", "10,600" or "no guarantee": a program reads 36700000000, 10600 and inf."""
+    written = re.compile(r"[\d.,]+ (million|billion)|\d{1,3}(,\d{3})+(\.\d+)?|no guarantee|–")
+    for path in (ROOT / "benchmarks" / "results").rglob("*.csv"):
+        with path.open(encoding="utf-8", newline="") as file:
+            wrong = [cell for row in csv.reader(file) for cell in row if written.fullmatch(cell)]
+        assert not wrong, (path.name, wrong[:3])

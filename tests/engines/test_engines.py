@@ -163,7 +163,7 @@ def test_options() -> None:
     for name in (None, 3, ["ray"]):
         with pytest.raises(ScenarioError, match=r"--engine = .*: must be local or ray"):
             Engine.of(name)  # type: ignore[arg-type]
-    with pytest.raises(ScenarioError, match="--jobs = 0: must be a whole number of at least 1 and at most 4096"):
+    with pytest.raises(ScenarioError, match="--jobs = 0: must be from 1 to 4096"):
         Engine.of("local", 0)
     with pytest.raises(ScenarioError, match="--engine ray: no; leave --engine and --jobs out"):
         Engine.of("ray").require_here("no")

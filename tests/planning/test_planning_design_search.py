@@ -12,7 +12,14 @@ from airmixml import Scenario, ScenarioError
 from airmixml.data.dataset import RawData
 from airmixml.edge.training import learn
 from airmixml.planning import InputMoments
-from airmixml.planning.design_search import DesignSearch, TableDesign, is_searched, search_designs
+from airmixml.planning.design_search import (
+    DesignSearch,
+    TableDesign,
+    TriedDesign,
+    best_of,
+    is_searched,
+    search_designs,
+)
 from airmixml.planning.synthetic_tables import KINDS, TableKind, make_table
 from airmixml.planning.table_trial import EncodedTable, NoisyDesign
 from airmixml.radio.tally import placed_distances
@@ -161,3 +168,33 @@ def test_a_rule_that_forbids_rounds_leaves_one_slot() -> None:
         TABLE.with_overrides("radio.slot_seconds=1", "learner.rounds=4")
     found = search_designs(TABLE.with_overrides("radio.slot_seconds=1"), 30, 2, COLUMNS)
     assert {each.design.rounds for each in found.tried} == {0}
+
+
+def tried(rounds: int, *accuracies: float, symbols: int = 100) -> TriedDesign:
+    design = replace(TableDesign.of(TABLE), rounds=rounds)
+    return TriedDesign(design=design, accuracies=accuracies, uplink_symbols=symbols, air_seconds=1e-3 * symbols)
+
+
+def told(own: TriedDesign, *others: TriedDesign, seconds: float = math.inf) -> DesignSearch:
+    every = sorted((own, *others), key=lambda each: -each.accuracy)
+    best = best_of(every, own, seconds)
+    sizes = {"tables": 3, "rows": 379, "inputs": 30, "classes": 2}
+    return DesignSearch(own=own, best=best, tried=tuple(every), max_air_seconds=seconds, **sizes)
+
+
+def test_the_choice_agrees_with_the_table_or_says_why_not() -> None:
+    """The own design is not kept because it is as good as one slot, where another is better than it beyond chance."""
+    own, one_slot = tried(20, 0.91, 0.93, 0.95), tried(0, 0.90, 0.96, 0.94)
+    better = tried(50, 0.93, 0.95, 0.97, symbols=300)
+    assert told(own, one_slot, better).best == better
+    assert told(own, one_slot, better).reason == ""
+    lucky = tried(50, 0.90, 0.99, 0.96, symbols=200)
+    search = told(own, one_slot, lucky)
+    assert search.best == own
+    # 2.0 points more, whose error is the deviation of (-1, 6, 1) over sqrt(3): 2.1
+    assert (
+        search.reason
+        == "the first line is 2.0 points better, within chance (± 2.1); this design takes 50 % fewer symbols"
+    )
+    assert search.to_dict()["reason"] == search.reason
+    assert "longer on the air" in told(own, better, seconds=0.15).reason

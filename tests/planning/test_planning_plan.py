@@ -197,3 +197,14 @@ def test_the_noise_multiplier_is_that_of_the_strongest_slot(limit_dbm: int) -> N
     plan, design = make_plan(scenario, 5, 3, moments, alternatives=False), simulate(scenario).report.design
     assert plan.limited_share == (limit_dbm < 0)
     assert plan.noise_multiplier == pytest.approx(design.noise_multiplier("remove-one"), rel=1e-9)
+
+
+def test_options_on_a_cell_with_silent_workers_are_numbers() -> None:
+    """A small alpha gives nearly all of a slot to one worker; where that one is silent, vanishing shares are left."""
+    plan = make_plan(
+        Scenario.preset("digits").with_overrides("air.preset=campus"), 64, 10, InputMoments(mean=0.3, deviation=0.3)
+    )
+    assert min(option.alpha for option in plan.options) == 0.01
+    for option in plan.options:
+        assert math.isfinite(option.contrast_db)
+        assert math.isfinite(option.energy_joules)

@@ -260,6 +260,10 @@ def test_the_command(airmix: Callable[..., subprocess.CompletedProcess[str]], sm
     }
     assert "cannot be written" in airmix("export", "here", "--out", "no/such/folder.onnx").stderr
     assert "not a run folder" in airmix("export", "nowhere").stderr
+    done = airmix("export", "here")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "here.onnx").exists()  # beside the run, wherever the command is given
+    assert not (tmp_path / "model.onnx").exists()
 
 
 def test_without_the_extra(small: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -150,7 +150,7 @@ def answer() -> int:
     except AirMixError as problem:
         return _fail(str(problem))
     except (ModuleNotFoundError, MemoryError, RuntimeError) as problem:
-        without_torch = getattr(problem, "name", "") == "torch"
+        without_torch = (getattr(problem, "name", "") or "").split(".")[0] == "torch"
         if not without_torch and not is_out_of_memory(problem):
             raise
         return _fail(needs_torch(f"airmix {sys.argv[1]}") if without_torch else _NO_MEMORY)

@@ -18,6 +18,7 @@ from airmixml.errors import ScenarioError
 from airmixml.output.numbers import plural
 from airmixml.registries import METHODS
 from airmixml.scenario import RunContext, Speed
+from airmixml.scenario.air_words import folder_stem
 from airmixml.scenario.grid import only_varied, read_values
 from airmixml.wording import simulated
 
@@ -56,13 +57,13 @@ def compare_command(
     varied = only_varied(vary)
     if methods is not None and varied is not None:
         raise ScenarioError("--methods and --vary: give one of them; --vary runs the scenario itself at several values")
-    started = time.perf_counter()
+    started, stem = time.perf_counter(), folder_stem(scenario.name, scenario.air)
     compare: Callable[..., Comparison]
     if varied is not None:
         key, scenarios = read_values(varied, scenario)
         from airmixml.compare import vary_key  # after the checks: importing torch takes seconds
 
-        compare, name = partial(vary_key, scenario, key, scenarios), f"compare-{scenario.name}-{key}"
+        compare, name = partial(vary_key, scenario, key, scenarios), f"compare-{stem}-{key}"
     else:
         from airmixml.compare import choose_methods
 
@@ -70,7 +71,7 @@ def compare_command(
         from airmixml.compare import compare_methods
 
         compare = partial(compare_methods, scenario, to_run, left_out=cannot_run, may_fail=methods is None)
-        name = f"compare-{scenario.name}"
+        name = f"compare-{stem}"
     with progress_bars() as progress:
         context = RunContext(speed=speed, data_dir=data_dir, progress=progress)
         folder = out or Path("runs") / name

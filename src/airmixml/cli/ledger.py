@@ -17,6 +17,7 @@ from airmixml.cli.account import picture_path
 from airmixml.cli.terminal import progress_bars, report_lines, show
 from airmixml.errors import LedgerError, ScenarioError
 from airmixml.hiding import hide_values
+from airmixml.numpy_tensors import stand_in
 from airmixml.output.numbers import plural
 from airmixml.output.tables import Table, rows_csv, terminal_table
 from airmixml.registries import ADVERSARIES
@@ -216,6 +217,7 @@ def check_scenario(
 
     A run that would not fit is refused with the line that airmix run gives.
     """
+    stand_in()
     private = LedgerFile(ledger).facts()["mode"] == "protection"
     if seeds < 1:
         raise ScenarioError(f"--seeds {seeds}: must be at least 1")

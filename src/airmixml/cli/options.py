@@ -191,7 +191,7 @@ def with_groups(command: Callable[..., None]) -> Any:
 def check_jobs(jobs: int | None) -> int:
     """Return the number of processes, 0 where the command decides; refuse what no machine has."""
     if jobs is not None and not 1 <= jobs <= 4096:
-        raise ScenarioError(f"--jobs = {jobs}: must be at least 1 and at most 4096")
+        raise ScenarioError(f"--jobs = {jobs}: must be from 1 to 4096; leave it out for the default")
     return jobs or 0
 
 

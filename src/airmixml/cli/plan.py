@@ -16,6 +16,7 @@ from airmixml.cli.account import picture_path
 from airmixml.cli.finished import report_into
 from airmixml.cli.terminal import console, progress_bars, report_lines, show
 from airmixml.errors import ScenarioError
+from airmixml.numpy_tensors import stand_in
 from airmixml.planning.known_inputs import data_dimensions, input_moments, table_columns
 from airmixml.scenario import Scenario
 from airmixml.scenario.air_words import folder_stem
@@ -70,6 +71,7 @@ def plan_command(
     the power. Values of data are not used: of your own file rows, columns and classes are counted, or given by --rows,
     --input-dim and --label-dim, and then no file is read. With these three the default preset is private-table.
     """
+    stand_in()
     if chosen.file is None and chosen.preset is None and None not in (rows, input_dim, label_dim):
         chosen = replace(chosen, preset=_TABLE)
     may_read = input_dim is None

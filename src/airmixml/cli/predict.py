@@ -98,11 +98,14 @@ def _scores(labels: Sequence[str], outputs: Any, rows: Path) -> dict[str, float]
 
 def export_command(
     run: Run,
-    out: Annotated[Path, Option(help="ONNX file to write.")] = Path("model.onnx"),
+    out: Annotated[Path | None, Option(help="ONNX file to write [default: RUN.onnx, beside the run folder].")] = None,
     force: Annotated[bool, Option("--force", help="Replace the file --out if it exists.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Export the model of a finished run to ONNX: from raw rows to label and probabilities in one graph."""
+    if out is None:
+        folder = run if run.name else run.resolve()
+        out = folder.with_name(f"{folder.name}.onnx")
     if not force and out.exists():
         raise DataError(f"{out}: exists already; choose another --out, or --force to replace it")
     from airmixml.runs import export_onnx

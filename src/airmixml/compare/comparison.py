@@ -95,9 +95,9 @@ class Row:
         return statistics.fmean(outcome.seconds for outcome in self.outcomes)
 
     @property
-    def costs(self) -> dict[str, float | None]:
+    def costs(self) -> dict[str, float | str | None]:
         """What a run takes."""
-        of_air = ("uplink_symbols", "downlink_bits", "slots_per_worker", "air_seconds", "bandwidth_hz")
+        of_air = ("uplink_symbols", "uplink_unit", "downlink_bits", "slots_per_worker", "air_seconds", "bandwidth_hz")
         return {
             **{name: getattr(self.first, name) for name in of_air},
             "energy_joules": self.energy_joules,

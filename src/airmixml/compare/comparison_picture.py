@@ -88,6 +88,11 @@ def _uses(row: Row) -> float:
     return float(row.first.uplink_symbols or 0)
 
 
+def _units(rows: Sequence[Row]) -> str:
+    """Return what the rows' uplink is counted in."""
+    return " or ".join(dict.fromkeys(row.first.uplink_unit for row in rows if _uses(row))) or "symbols"
+
+
 def _percent(rows: Sequence[Row]) -> tuple[list[float], list[float]]:
     """Return mean and deviation of each row's accuracy, in per cent."""
     return [100.0 * row.accuracy for row in rows], [100.0 * (row.deviation or 0.0) for row in rows]
@@ -166,7 +171,7 @@ def _costs(axis: Axes, rows: Sequence[Row]) -> None:
     axis.set_yticks([], minor=True)
     if uses:
         axis.set_xlim(min(uses) / 6.0, max(uses) * 6.0)
-    axis.set(xlabel="uplink symbols of the whole run, all workers (log)", ylabel="accuracy [%] (error: log)")
+    axis.set(xlabel=f"uplink {_units(rows)} of the whole run, all workers (log)", ylabel="accuracy [%] (error: log)")
     axis.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0), markerscale=0.5, frameon=False)
     finish_axis(axis, "What it costs on the air")
 

@@ -15,7 +15,10 @@ from airmixml.storage.files import writing_to
 from airmixml.wording import against
 
 # What a narrow terminal does without, first to last.
-_SPARE: Final = ("wall time", "MACs", "air time", "downlink", "symbols", "slots each", "replace-one", "remove-one")
+_SPARE: Final = (
+    *("wall time", "MACs", "air time", "downlink", "symbols", "bits", "uplink", "slots each"),
+    *("replace-one", "remove-one"),
+)
 
 
 def write_comparison(comparison: Comparison) -> list[Path]:
@@ -36,7 +39,8 @@ def comparison_table(comparison: Comparison) -> Table:
     """Return one line per row of the comparison, with all digits."""
     name, title = comparison.scenario.title, comparison.varied or "method"
     varied = f"{name} at several values of {title}" if comparison.varied else f"{name} and its alternatives"
-    cells = [_cells(row, brief=False) for row in comparison.rows]
+    unit = _uplink_unit(comparison)
+    cells = [_cells(row, unit, brief=False) for row in comparison.rows]
     rows = tuple((row.label, *texts.values()) for row, texts in zip(comparison.rows, cells, strict=True))
     return Table(title=varied, note=_note(comparison), columns=(title, *cells[0]), rows=rows)
 
@@ -51,7 +55,7 @@ def adversaries_table(comparison: Comparison) -> Table:
     privacy = comparison.scenario.privacy
     note = (
         f"{privacy.adjacency} neighbours, delta {privacy.delta:g}. Everyone: hears every worker separately, without "
-        "receiver noise, and knows what the server knows. inf: nothing is promised."
+        "receiver noise, and knows what the server knows. No guarantee: nothing is promised."
     )
     columns = (comparison.varied or "method", "accuracy", *HEARING, "rests on")
     return Table(title="Epsilon against each adversary", note=note, columns=columns, rows=rows)
@@ -74,8 +78,9 @@ def trust_table(comparison: Comparison) -> Table:
         if row.first.air_seconds is not None
     )
     note = (
-        f"On the air {comparison.scenario.air.preset}. Epsilon of the target holds against the adversary if what is "
-        "trusted is true; air time is that of the whole run, in the spectrum given, and energy what a worker radiates."
+        f"Channel profile {comparison.scenario.air.preset}. Epsilon of the target holds against the adversary if what "
+        "is trusted is true; air time is that of the whole run, in the spectrum given, and energy what a worker "
+        "radiates."
     )
     columns = (comparison.varied or "method", "accuracy", "against", "air time", "energy per worker", "spectrum")
     return Table(title="Time, energy, spectrum and trust", note=note, columns=(*columns, "trusted"), rows=rows)
@@ -93,7 +98,8 @@ def brief_table(comparison: Comparison) -> Table:
     from rich.box import SIMPLE
     from rich.markup import escape
 
-    rows = [_cells(row, brief=True) for row in comparison.rows]
+    unit = _uplink_unit(comparison)
+    rows = [_cells(row, unit, brief=True) for row in comparison.rows]
     return terminal_table(
         [comparison.varied or "method", *map(escape, rows[0])],
         [[escape(row.label), *texts.values()] for row, texts in zip(comparison.rows, rows, strict=True)],
@@ -115,24 +121,35 @@ def _brief(table: Table) -> Table:
     from rich.box import SIMPLE
     from rich.markup import escape
 
+    # What an epsilon rests on is its condition: words wrap, and no width leaves them out.
+    turned = [(row[0], row[-1], *row[1:-1]) for row in (table.columns, *table.rows)]
+    columns, *rows = [[escape(text) for text in row] for row in turned]
     return terminal_table(
-        [escape(name) for name in table.columns],
-        [[escape(text) for text in row] for row in table.rows],
+        columns,
+        rows,
+        words=2,
         title=table.title[0].lower() + table.title[1:],
-        spare=("trusted", "rests on"),
+        spare=("spectrum", "energy per worker", "air time"),
         elsewhere="a wider terminal or the files named below",
         box=SIMPLE,
         padding=(0, 1, 0, 0),
     )
 
 
-def _cells(row: Row, *, brief: bool) -> dict[str, str]:
-    """Return the texts of a row by their columns."""
+def _uplink_unit(comparison: Comparison) -> str:
+    """Return what the uplink of all rows is counted in, symbols or bits; empty: some in these, some in those."""
+    units = {row.first.uplink_unit for row in comparison.rows if row.first.uplink_symbols is not None}
+    return units.pop() if len(units) == 1 else "" if units else "symbols"
+
+
+def _cells(row: Row, unit: str, *, brief: bool) -> dict[str, str]:
+    """Return the texts of a row by their columns; each names the unit of its uplink where the column does not."""
     first, own, other = row.first, row.privacy[0], row.privacy[1] if len(row.privacy) > 1 else None
     spread = "" if row.deviation is None else f" ± {100 * row.deviation:.2f}"
     accuracy, epsilon = f"{100 * row.accuracy:.2f}{spread}", epsilon_text(own.epsilon)
     others = NONE if other is None else epsilon_text(other.epsilon)
     uplink, downlink, sent = first.uplink_symbols, first.downlink_bits, first.slots_per_worker
+    counted = "" if unit else f" {first.uplink_unit}"
     operations = first.worker_multiply_accumulates
     on_air = NONE if first.air_seconds is None else duration(first.air_seconds)
     energy = NONE if row.energy_joules is None else joules(row.energy_joules)
@@ -144,7 +161,7 @@ def _cells(row: Row, *, brief: bool) -> dict[str, str]:
             "against": own.adversary,
             "replace-one" if own.adjacency == "remove-one" else "remove-one": others,
             "slots each": NONE if sent is None else f"{sent:,}",
-            "symbols": NONE if uplink is None else short_count(uplink),
+            unit or "uplink": NONE if uplink is None else f"{short_count(uplink)}{counted}",
             "downlink": NONE if downlink is None else short_count(downlink),
             "air time": on_air,
             "energy": energy,
@@ -156,7 +173,7 @@ def _cells(row: Row, *, brief: bool) -> dict[str, str]:
         "epsilon": f"{epsilon} ({own.adversary}, {own.adjacency})",
         "other neighbours": others if other is None else f"{others} ({other.adjacency})",
         "slots per worker": NONE if sent is None else f"{sent:,}",
-        "uplink symbols": NONE if uplink is None else f"{uplink:,}",
+        f"uplink {unit}".strip(): NONE if uplink is None else f"{uplink:,}{counted}",
         "downlink bits": NONE if downlink is None else f"{downlink:,}",
         "air time": on_air,
         "energy": energy,
@@ -190,9 +207,9 @@ def _note(comparison: Comparison) -> str:
         f"{'mean ± standard deviation over ' if seeds > 1 else ''}{plural(seeds, 'seed')}.",
         "",
         "Epsilon is the worst seed's, by the sharpest accountant. Slots per worker say how often each must be "
-        "reachable. Uplink symbols are the channel uses of the whole run, all workers together, and downlink bits what "
-        "the server broadcasts; energy is what all workers radiate; multiply-accumulates (MACs) are those of one "
-        "average worker.",
+        "reachable. Uplink symbols are the channel uses of the whole run, all workers together, or bits on a digital "
+        "link, and downlink bits what the server broadcasts; energy is what all workers radiate; multiply-accumulates "
+        "(MACs) are those of one average worker.",
     ]
     return "\n".join([*lines, *(["", *items] if items else [])])
 

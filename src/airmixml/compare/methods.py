@@ -37,6 +37,7 @@ class Outcome:
         exposure: epsilon against each adversary; None where the method does not say.
         note: how the method was set for this scenario, in words; empty where there is nothing to choose.
         uplink_symbols: channel uses of the whole run, all workers together; None where no radio is used.
+        uplink_unit: what these are: symbols, or bits of a digital link.
         downlink_bits: what the server broadcasts in the whole run, such as models.
         slots_per_worker: in how many slots a worker sends at most, and so how often it must be reachable.
         air_seconds: how long they take.
@@ -52,6 +53,7 @@ class Outcome:
     exposure: Exposure | None = None
     note: str = ""
     uplink_symbols: int | None = None
+    uplink_unit: str = "symbols"
     downlink_bits: int | None = None
     slots_per_worker: int | None = None
     air_seconds: float | None = None

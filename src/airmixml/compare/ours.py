@@ -345,6 +345,7 @@ def run_scenario(work: Work, scenario: Scenario) -> Outcome:
             noise=scenario.privacy.noise,
         ),
         uplink_symbols=senders * report.uplink_symbols + (0 if report.centring is None else dataset.input_dim),
+        uplink_unit=link.unit,
         downlink_bits=report.downlink_bits,
         slots_per_worker=report.most_sent,
         air_seconds=report.air_seconds,

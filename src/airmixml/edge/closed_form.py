@@ -6,14 +6,15 @@ left in the second moments is symmetric, with a known deviation. It would blow u
 which the data hardly vary; what it does to the eigenvalues is known too, and is undone. Nothing is tuned.
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 import numpy as np
 import torch
-from torch import nn
 
 from airmixml.errors import ScenarioError
 from airmixml.radio.senders import unpack_symmetric
@@ -21,6 +22,9 @@ from airmixml.registries import LEARNERS
 from airmixml.scenario import Learner
 from airmixml.sums import Sums, as_tensor
 from airmixml.workers import Signal
+
+if TYPE_CHECKING:
+    from torch import nn
 
 _RAREST_CLASS: Final = 1e-3
 _ROUNDING_FLOOR: Final = 1e-10
@@ -277,6 +281,8 @@ def _solve_in(vectors: torch.Tensor, observed: torch.Tensor, values: torch.Tenso
 
 def linear_model(weights: torch.Tensor, biases: torch.Tensor) -> nn.Sequential:
     """Return the classifier as a network of one layer, so that it is saved, loaded and scored like any other."""
+    from torch import nn  # here: a plan solves without
+
     layer = nn.Linear(weights.shape[0], weights.shape[1], dtype=torch.float32)
     with torch.no_grad():
         layer.weight.copy_(weights.T)

@@ -40,7 +40,7 @@ class Engine:
             near = did_you_mean(str(name), list(ENGINES))
             raise ScenarioError(f"--engine = {shown(name)}: must be {' or '.join(ENGINES)}{near}")
         if jobs is not None and not (isinstance(jobs, int) and 1 <= jobs <= _MOST_JOBS):
-            raise ScenarioError(f"--jobs = {jobs}: must be a whole number of at least 1 and at most {_MOST_JOBS}")
+            raise ScenarioError(f"--jobs = {jobs}: must be from 1 to {_MOST_JOBS}; leave it out for a single process")
         default = 0 if name == "ray" else 1
         chosen = cls(name=cast(Engines, name), jobs=default if jobs is None else jobs)
         if name == "local" and not chosen.here:

@@ -91,7 +91,9 @@ def validated(estimator: Any, X: Any, y: Any, *, protected: bool, **how: Any) ->
         if not protected:
             raise
         kind = type(problem).__name__
-    raise DataError(_fault_of(X, y) or f"X or y: scikit-learn cannot use them ({kind}); try made-up data of that kind")
+    raise DataError(
+        _fault_of(X, y) or f"X or y: scikit-learn cannot use them ({kind}); try synthetic data of that kind"
+    )
 
 
 def _fault_of(X: Any, y: Any) -> str:

@@ -37,7 +37,7 @@ from airmixml.privacy.mechanism import accountant_named
 from airmixml.privacy.statements import with_any_schedule
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import CentringSlot, with_centring
-from airmixml.radio.masking import mask_advice_of, masking_of
+from airmixml.radio.masking import masking_of
 from airmixml.radio.power import check_added_power
 from airmixml.radio.power_calibration import asked_received_watts, slots_target
 from airmixml.radio.row_privacy import RowPrivacy, plan_row_privacy, row_statements
@@ -305,7 +305,7 @@ def account_scenario(
         refusals=refusals,
         what_if=what_ifs(scenario, design, privacy.delta) or better_receivers(asked.on_receivers(scenario, statements)),
         row=row,
-        advice=mask_advice_of(scenario),
+        advice=scenario.privacy.noise_kind.advice(scenario),
         unit=_unit(scenario, row),
     )
 

@@ -116,6 +116,7 @@ class DesignSearch:
     rows: int  # rows to learn from, in each
     inputs: int  # columns of each
     classes: int  # classes of each
+    max_air_seconds: float = math.inf  # no design that is on the air for longer is the best
     measured_on: str = ""  # the public set that accuracies were measured on; empty: they are of synthetic tables
 
     @property
@@ -123,12 +124,27 @@ class DesignSearch:
         """What accuracies rest on."""
         return self.measured_on or "synthetic tables"
 
+    @property
+    def reason(self) -> str:
+        """Why the best design is not the first one tried, in a line; empty where it is."""
+        first, best = self.tried[0], self.best
+        if best.accuracy >= first.accuracy:
+            return ""
+        differences = np.subtract(first.accuracies, best.accuracies)
+        more, chance = 100.0 * float(differences.mean()), 100.0 * _error_of_mean(differences)
+        if first.air_seconds > self.max_air_seconds:
+            return f"the first line is {more:.1f} points better, but longer on the air than is allowed"
+        fewer = 100.0 * (1.0 - best.uplink_symbols / first.uplink_symbols)
+        thrift = f"; this design takes {fewer:.0f} % fewer symbols" if fewer >= 1.0 else ""
+        little = f"within chance (± {chance:.1f})" if more <= chance else "too little for a change"
+        return f"the first line is {more:.1f} points better, {little}{thrift}"
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         sizes = {name: getattr(self, name) for name in ("tables", "rows", "inputs", "classes")}
         found = {"own": self.own.to_dict(), "best": self.best.to_dict()}
-        measured = {"measured_on": self.measured_on} if self.measured_on else {}
-        return {**found, **sizes, **measured, "tried": [each.to_dict() for each in self.tried]}
+        told = {name: getattr(self, name) for name in ("measured_on", "reason") if getattr(self, name)}
+        return {**found, **sizes, **told, "tried": [each.to_dict() for each in self.tried]}
 
 
 def is_searched(scenario: Scenario) -> bool:
@@ -169,7 +185,7 @@ def search_designs(
     progress("synthetic tables", 2 * TABLES, 2 * TABLES)
     tried.sort(key=lambda each: -each.accuracy)
     own = next(each for each in tried if each.design == TableDesign.of(scenario))
-    best = _best(tried, own, max_air_seconds)
+    best = best_of(tried, own, max_air_seconds)
     return DesignSearch(
         own=own,
         best=best,
@@ -178,6 +194,7 @@ def search_designs(
         rows=trial.rows,
         inputs=trial.inputs,
         classes=trial.classes,
+        max_air_seconds=max_air_seconds,
     )
 
 
@@ -235,13 +252,18 @@ class TableTrial:
         )
 
 
-def _best(tried: list[TriedDesign], own: TriedDesign, max_air_seconds: float) -> TriedDesign:
-    """Return the best design that fits, one slot where that is as good, or the scenario's own where that is."""
+def best_of(tried: list[TriedDesign], own: TriedDesign, max_air_seconds: float) -> TriedDesign:
+    """Return the best design that fits, or the scenario's own where that is as good, or else one slot where that is.
+
+    One slot must be better than the scenario's own: a change that gains nothing is none to recommend.
+    """
     fitting = [each for each in tried if each.air_seconds <= max_air_seconds]
     fitting = fitting or [min(tried, key=lambda each: each.air_seconds)]
-    one_slot = [each for each in fitting if not each.design.rounds and each.as_good_as(fitting[0])]
-    best = (one_slot or fitting)[0]
-    return own if own in fitting and own.as_good_as(best) else best
+    good = [each for each in fitting if each.as_good_as(fitting[0])]
+    if own in good:
+        return own
+    one_slot = [each for each in good if not each.design.rounds and not (own in fitting and own.as_good_as(each))]
+    return (one_slot or fitting)[0]
 
 
 def _designs(scenario: Scenario, *, rows: int) -> Iterator[TableDesign]:

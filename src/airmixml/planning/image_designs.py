@@ -1,6 +1,6 @@
 """Whether one slot or rounds, and how many features, serve images: by accuracies that were measured on public sets.
 
-Features of images cannot be tried on made-up ones: what is learned from them depends on what images look like. So the
+Features of images cannot be tried on synthetic ones: what is learned from them depends on what images look like. So the
 expectation rests on MNIST (encoder ``gradients``), Fashion-MNIST and digits (``cells``), measured with several numbers
 of features and rounds against noise (``image_accuracies.csv``, by benchmarks/measure_image_designs.py). Of a scenario
 the noise is what its privacy target, masks and air leave, as one number: the standard deviation on a symbol of the
@@ -109,6 +109,7 @@ def search_image_designs(
         rows=name.workers,
         inputs=dimensions[0],
         classes=dimensions[1],
+        max_air_seconds=max_air_seconds,
         measured_on=f"{name.dataset} ({name.workers:,} workers, encoder {name.encoder})",
     )
 

@@ -15,7 +15,6 @@ from airmixml.radio.mask_law import times_the_noise
 from airmixml.radio.masking import (
     above_thermal_db_of,
     gain_error_of,
-    mask_advice_of,
     mask_share_of,
     masking_of,
     most_recoverable_share,
@@ -106,7 +105,7 @@ def plan_masks(sizing: Sizing, received_watts: float) -> MaskPlan | None:
         farthest_dbm=float(watts_to_dbm(sent_watts / gains.min())),
         gain_error=gain_error_of(scenario),
         times_the_noise=times_the_noise(radio.scheduled, gain_error_of(scenario)) if masking.graph is not None else 1.0,
-        advice=mask_advice_of(scenario),
+        advice=scenario.privacy.noise_kind.advice(scenario),
         absent=silent_share(scenario),
         noise=noise,
         noise_deviation=deviation,

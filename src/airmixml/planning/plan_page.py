@@ -295,6 +295,8 @@ def _recommendation(found: Plain | None, scenario: Scenario, command: list[str])
     yield Table(title=title, columns=("", "this scenario", "best for learning"), rows=tuple(rows), words=3)
     if rehearsal is not None:
         yield from _rehearsal(rehearsal, scenario)
+        if "reason" in rehearsal:
+            yield f"{'recommended' if found['overrides'] else 'kept'} although {rehearsal['reason']}"
     if found["overrides"]:
         yield f"{_gain(found.get('gain_db', math.inf), rehearsal)} with:"
     else:
@@ -317,9 +319,13 @@ def _recommendation(found: Plain | None, scenario: Scenario, command: list[str])
 def _gain(gain_db: float, rehearsal: Plain | None) -> str:
     """Return what the overrides bring, in words."""
     if rehearsal is not None:
-        gained = 100.0 * (rehearsal["best"]["accuracy"] - rehearsal["own"]["accuracy"])
+        best, own = rehearsal["best"], rehearsal["own"]
+        gained = 100.0 * (best["accuracy"] - own["accuracy"])
         less = f", {gain_db:.1f} dB less learning noise" if gain_db >= 0.05 else ""
         where = rehearsal["measured_on"].partition(" ")[0] if "measured_on" in rehearsal else "the synthetic tables"
+        fewer = 100.0 * (1.0 - best["uplink_symbols"] / own["uplink_symbols"])
+        if abs(gained) < 0.1 and fewer >= 1.0:
+            return f"the same accuracy on {where}, {fewer:.0f} % fewer symbols{less}"
         return f"{gained:+.2g} points of accuracy on {where}{less}"
     gain = f"{abs(gain_db):.1f} dB {'less' if gain_db >= 0 else 'more'} learning noise"
     if gain_db < 0:

@@ -38,6 +38,8 @@ _SAMPLE_SLOTS: Final = 256
 # Enough for a median, and fewer slots where many workers send in each.
 _SAMPLED_SEATS: Final = 1 << 20
 _FEWEST_SAMPLE_SLOTS: Final = 16
+# A share whose square is no number that could be divided by: a small alpha leaves such ones to all but one worker.
+_FAINTEST: Final = 1e-100
 _ALPHAS: Final = (1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e7)
 _SCHEDULED: Final = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 _SLOT_FACTORS: Final = (0.1, 1.0, 10.0)
@@ -196,7 +198,8 @@ def draw_sample_slots(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Draw some slots of ``size`` workers, as ``mixing`` says: ratios and abs(h), both count x size.
 
-    Where workers in a fade stay silent their ratio is 0, and slots in which all are do not count.
+    Where workers in a fade stay silent their ratio is 0; slots in which all are, or all but vanishing shares, do not
+    count.
     """
     streams, slots = Streams(scenario.seed), range(count)
     schedule = draw_schedule(slots, size, len(worker_path_gain), slot_words(streams, "schedule"))
@@ -206,7 +209,7 @@ def draw_sample_slots(
     ratios = assign_ratios(mixing, ratios, magnitude, slots, slot_words(streams, "assignment"))
     if truncates(scenario):
         sent = ratios * within_reach(scenario, magnitude, gain[schedule])
-        heard = (sent > 0.0).any(dim=1)
+        heard = (sent > _FAINTEST).any(dim=1)
         if heard.any():
             return sent[heard], magnitude[heard]
     return ratios, magnitude

@@ -22,7 +22,7 @@ from airmixml.masks.rules import (
     recovering_degree,
     share_of,
 )
-from airmixml.radio.mask_law import best_mask_share, mask_advice
+from airmixml.radio.mask_law import best_mask_share
 from airmixml.radio.path_loss import weakest_gain
 from airmixml.scenario import Privacy, Scenario
 from airmixml.streams import Secret, Streams
@@ -270,13 +270,6 @@ def gain_error_of(scenario: Scenario, *, absences: bool = False) -> float:
     if absences and silent and not scenario.privacy.most_absent:
         spread = (spread + silent) / (1.0 - silent)
     return math.sqrt(spread)
-
-
-def mask_advice_of(scenario: Scenario) -> str:
-    """Return what gain errors make of masks and what to do, in one line; empty where they do little, or no masks."""
-    if not scenario.privacy.noise_kind.masked or not scenario.privacy.noise_kind.real:
-        return ""
-    return mask_advice(scenario.radio.scheduled, gain_error_of(scenario))
 
 
 def above_thermal_db_of(scenario: Scenario, masking: Masking) -> float:

@@ -1,14 +1,15 @@
 """A transmission: all slots of a run, with blocks handed on as they come, or all mixtures gathered for training."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 import torch
-from torch.utils.data import TensorDataset
 
 from airmixml.data import DataSet
 from airmixml.devices import find_device, physical_memory_bytes, using_threads
@@ -38,6 +39,9 @@ from airmixml.sums import Sums, as_tensor
 from airmixml.workers import Population, Signal, deploy, load_dataset, settle
 from airmixml.workers.broadcasts import Broadcast
 from airmixml.workers.loading import too_many_numbers
+
+if TYPE_CHECKING:
+    from torch.utils.data import TensorDataset
 from airmixml.workers.payloads import Payload
 
 _EXAMPLE_SLOTS = 8
@@ -95,6 +99,8 @@ class Mixtures(Transmission):
 
         Labels are noisy shares, partly negative; it holds no sample of any worker.
         """
+        from torch.utils.data import TensorDataset
+
         return TensorDataset(self.inputs, self.labels)
 
     def _repr_html_(self) -> str:

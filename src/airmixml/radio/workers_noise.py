@@ -10,7 +10,8 @@ from airmixml.errors import ScenarioError
 from airmixml.integers.rounding import grid_margin
 from airmixml.privacy import Sensitivity, facts
 from airmixml.radio.integer_sums import IntegerSums, fit_sums
-from airmixml.radio.masking import Masking, any_masking, choose_masking
+from airmixml.radio.mask_law import mask_advice
+from airmixml.radio.masking import Masking, any_masking, choose_masking, gain_error_of
 from airmixml.radio.noise import Noise
 from airmixml.scenario import Air, Mixing, Privacy, Radio, Scenario, Workers
 from airmixml.streams import Secret, Streams
@@ -19,6 +20,7 @@ from airmixml.wording import as_set
 if TYPE_CHECKING:
     import torch
 
+_INSTEAD: Final = 'use privacy.noise = "masked", or integers over a digital link (radio.link = "digital")'
 _MOST_PROBES: Final = 512  # which tell a variance within 6 %
 _MOST_FORMED: Final = 1 << 27  # numbers of all workers of all slots of a simulation: some seconds
 _NUMBERS_AT_ONCE: Final = 1 << 22
@@ -72,6 +74,17 @@ class OwnNoise(Noise):
         """Return the same against all."""
         return self.trusted
 
+    def advice(self, scenario: Scenario) -> str:
+        """Return that the noise of others counts on the ideal air alone; see ``Design.in_workers_noise``."""
+        seats = scenario.radio.scheduled
+        if scenario.air.is_ideal or scenario.privacy.adversary == "everyone" or seats == 1:
+            return ""
+        return (
+            f"each worker is hidden by its own noise alone, and the sum has {math.sqrt(seats):.3g} times the noise of "
+            f"exact gains: where gains differ, a worker may arrive more strongly than the noise of the {seats - 1:,} "
+            f"others; {_INSTEAD}"
+        )
+
     def in_sum_watts(self, scenario: Scenario) -> float:
         """Return the receiver's own, and that of the workers, which falls on the real part alone; masks cancel."""
         masking = self.masking(scenario)
@@ -110,6 +123,10 @@ class MaskedNoise(OwnNoise):
     trusted = "all workers but the stated colluders draw noise and keep keys; X25519 and ChaCha20 hold"
     masked = True
 
+    def advice(self, scenario: Scenario) -> str:
+        """Return what gain errors leave of masks."""
+        return mask_advice(scenario.radio.scheduled, gain_error_of(scenario))
+
     def trust(self, privacy: Privacy, adversary: str) -> str:
         """Return the same with the number of colluders."""
         some = f" but {privacy.colluders:,}, chosen without knowing the graph of masks,"
@@ -130,6 +147,10 @@ class NoiseOnIntegers(OwnNoise):
     def __init__(self, real_numbers: OwnNoise) -> None:
         self._real_numbers = real_numbers
         self.rests_on, self.trusted, self.masked = real_numbers.rests_on, real_numbers.trusted, real_numbers.masked
+
+    def advice(self, scenario: Scenario) -> str:
+        """Return nothing: sums of integers are exact."""
+        return ""
 
     def check(self, workers: Workers, radio: Radio, air: Air, mixing: Mixing, privacy: Privacy) -> None:
         """Refuse what does not go with equal shares of integer noise; its link refuses what it cannot carry."""

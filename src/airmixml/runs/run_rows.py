@@ -355,10 +355,8 @@ def _absences(scenario: Scenario) -> Rows:
 
 
 def _gain_errors(scenario: Scenario) -> Rows:
-    """Return what gain errors make of masks, where that is much."""
-    from airmixml.radio.masking import mask_advice_of
-
-    advice = mask_advice_of(scenario)
+    """Return what gain errors make of masks and noise, where that is much."""
+    advice = scenario.privacy.noise_kind.advice(scenario)
     return [("  gain errors", f"[bold red]{advice}[/bold red]")] if advice else []
 
 

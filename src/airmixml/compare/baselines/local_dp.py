@@ -1,7 +1,7 @@
 """Local privacy: every worker adds the noise that makes its own messages private, and no trust is needed.
 
 In every round all workers send, at once, the clipped gradients of a linear softmax with noise of their own; the server
-takes the sum, descends and broadcasts. Of the mechanisms that were tried on made-up data
+takes the sum, descends and broadcasts. Of the mechanisms that were tried on synthetic data
 (``benchmarks/choose_local_dp.py``) gradients are the most accurate in 11 of 12 cells. One round is the noisy mean of
 x l'. Noisy samples lose because noise is multiplied by noise, noisy moments because it is spread over d^2 numbers.
 Groups of workers that send once need the same symbols and energy, and are as accurate; all at once need no groups.
