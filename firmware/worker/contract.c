@@ -12,6 +12,8 @@ _Static_assert(sizeof(float) == 4 && sizeof(double) == 8, "floats must be those 
 enum { VERSION = 1, HEADER_BYTES = 192 };
 enum { UNIT_NORM = 1, HAS_MEAN = 2, HAS_CONSTANT = 4, HAS_BOUNDS = 8 };
 static const double FINEST = 536870912.0; /* 2^29: more steps would not fit the grid of the rounding */
+static const double LARGEST = 1e15;       /* norm: its square is far from the end of float32 */
+static const int64_t FARTHEST = 1 << 24;  /* noise, in steps */
 
 double amx_double_of(uint64_t bits) {
     union {
@@ -43,14 +45,14 @@ static bool is_whole(const uint8_t *blob, size_t bytes) {
 static bool is_usable(const struct amx_contract *c) {
     if (c->inputs == 0 || c->features > AMX_MOST_FEATURES || c->outputs == 0 || c->outputs > AMX_MOST_OUTPUTS)
         return false;
-    if (c->bits < 2 || c->bits > 62 || c->thresholds == 0)
+    if (c->bits < 2 || c->bits > 62 || c->thresholds == 0 || c->smallest < -FARTHEST || c->smallest > FARTHEST)
         return false;
     /* Written so that NaN fails. */
-    if (!(c->row_norm > 0.0 && c->row_norm < 1e30 && c->label_weight >= 0.0f && c->label_weight < 1e30f))
+    if (!(c->row_norm > 0.0 && c->row_norm < LARGEST && c->label_weight >= 0.0f && (double)c->label_weight < LARGEST))
         return false;
-    if (!(c->share > 0.0f && c->share <= 1.0f && c->constant >= 0.0f && c->constant < 1e30f))
+    if (!(c->share > 0.0f && c->share <= 1.0f && c->constant >= 0.0f && (double)c->constant < LARGEST))
         return false;
-    if (!(c->step > 0.0 && c->norm > 0.0 && c->norm < DBL_MAX && c->norm / c->step <= FINEST))
+    if (!(c->step > 0.0 && c->norm > 0.0 && c->norm < LARGEST && c->norm / c->step <= FINEST))
         return false;
     for (uint32_t i = 0; c->lower && i < c->inputs; i++) {
         double lower = amx_double(c->lower + 8 * i), upper = amx_double(c->upper + 8 * i);

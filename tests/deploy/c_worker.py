@@ -186,6 +186,7 @@ class CWorker:
     def __init__(self, library: ctypes.CDLL, contract: bytes, records: Sequence[bytes] = ()) -> None:
         self.records, self.sent = list(records), b""
         self.events: list[str] = []  # "kept" and "emitted", in the order of the calls
+        self.signing_key = DEVICE_KEY
         self.keeps, self.emits = True, True  # what the storage and the transport do
         self._library, self._contract = library, contract
         self._passes = {1: b"", 2: b""}
@@ -254,7 +255,7 @@ class CWorker:
     def _signature(self, context: Any, out: Any) -> bool:
         if self._passes[1] != self._passes[2]:  # Ed25519 would then sign neither
             return False
-        ctypes.memmove(out, signature(DEVICE_KEY, self._passes[1]), 64)
+        ctypes.memmove(out, signature(self.signing_key, self._passes[1]), 64)
         return True
 
     def _emit(self, context: Any, content: Any, count: int) -> bool:
