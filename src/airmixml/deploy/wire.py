@@ -1,10 +1,10 @@
 """What goes over the wire: messages of fixed layout, each with its run, round, sender and signature.
 
-    "AMX1" | type u8 | attempt u8 | zero u16 | sender u64 | run 32 bytes | round u32 | body length u32 | body | signature
+    "AMX1" | type u8 | attempt u8 | zero u16 | sender u64 | run 32 bytes | round u32 | body length u32 | body | signed
 
-Integers have the big end first; the signature is Ed25519 (64 bytes) over ``PREFIX`` and everything before it. The run is
-the digest of the contract, so that no message of another contract is ever read as one of this. A message that is too
-long, cut off or of another version is refused before anything of its body is looked at. firmware/ reads the same bytes.
+Integers have the big end first; the signature is Ed25519 (64 bytes) over ``PREFIX`` and everything before it. The run
+is the digest of the contract, so that no message of another contract is ever read as one of this. A message that is too
+long, cut off or of another version is refused before anything of its body is looked at. firmware/ reads the same.
 """
 
 import struct
@@ -64,9 +64,7 @@ class Message:
     @property
     def statement(self) -> bytes:
         """What is signed, but for ``PREFIX``."""
-        header = HEADER.pack(
-            MAGIC, self.type, self.attempt, 0, self.sender, self.run, self.round, len(self.body)
-        )
+        header = HEADER.pack(MAGIC, self.type, self.attempt, 0, self.sender, self.run, self.round, len(self.body))
         return header + self.body
 
     def packed(self) -> bytes:
