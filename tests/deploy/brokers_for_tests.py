@@ -38,22 +38,25 @@ class Stranger:
         endpoint = Endpoint.read(folder)
         self.replies: SimpleQueue[Any] = SimpleQueue()
         self.heard: SimpleQueue[tuple[str, bytes]] = SimpleQueue()
-        self.client = Client(CallbackAPIVersion.VERSION2, client_id, protocol=MQTTProtocolVersion.MQTTv5)
+        self.client = Client(
+            CallbackAPIVersion.VERSION2, client_id, protocol=MQTTProtocolVersion.MQTTv5, reconnect_on_failure=False
+        )
         context = ssl.create_default_context(cafile=str(folder / "ca.crt"))
         context.load_cert_chain(folder / "tls.crt", folder / "tls.key")
         self.client.tls_set_context(context)
         self.client.on_connect = lambda *_: self.replies.put("connected")
         self.client.on_subscribe = lambda _client, _data, _mid, codes, _properties: self.replies.put(codes)
-        self.client.on_publish = lambda _client, _data, _mid, code, _properties: self.replies.put(code)
+        self.client.on_publish = lambda _client, _data, _mid, code, _properties: self.replies.put(not code.is_failure)
+        self.client.on_disconnect = lambda *_: self.replies.put(False)
         self.client.on_message = lambda _client, _data, each: self.heard.put((each.topic, each.payload))
         self.client.connect(endpoint.host, endpoint.port)
         self.client.loop_start()
         assert self.replies.get(timeout=LAST_RESORT) == "connected"
 
-    def publish(self, topic: str, payload: bytes) -> Any:
-        """Return the broker's answer."""
+    def publish(self, topic: str, payload: bytes) -> bool:
+        """Return whether the broker took it; where it does not, it may end the connection."""
         self.client.publish(f"{run_topic(RUN)}/{topic}", payload, qos=1)
-        return self.replies.get(timeout=LAST_RESORT)
+        return bool(self.replies.get(timeout=LAST_RESORT))
 
     def subscribe(self, topic: str) -> Any:
         """Return the broker's answer."""

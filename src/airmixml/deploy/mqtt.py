@@ -188,7 +188,10 @@ class MqttTransport:
             self._ready.clear()
             self._lost = now
         if self._short > _MOST_SHORT:  # the broker does not say so
-            self._fatal = f"ends each connection at once: another process may be connected as {self._endpoint.name}"
+            self._fatal = (
+                f"ends each connection at once: another process is connected as {self._endpoint.name}, or its acl is "
+                "that of another run"
+            )
             self._client.disconnect()
         elif code.is_failure:
             self._problem = f"connection ended: {code}"

@@ -22,7 +22,7 @@ class Transport(Protocol):
         """
 
     def receive(self, timeout: float) -> list[bytes]:
-        """Return what has arrived, after ``timeout`` seconds at the latest; empty where nothing has."""
+        """Return what has arrived, after ``timeout`` seconds at the latest; empty where nothing has, or nothing that may."""
 
     def close(self) -> None:
         """Send what waits, and end the connection."""
