@@ -7,6 +7,7 @@ connection of its own, else gateways stand for equal shares of them, in order.
 import json
 import re
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -38,10 +39,14 @@ class Endpoint:
     gateways: int = 0
 
     @property
+    def worker_names(self) -> list[str]:
+        """Names of the workers, in order."""
+        return _numbered("worker", self.workers)
+
+    @property
     def names(self) -> list[str]:
         """Names of the endpoints that workers are behind, in order."""
-        kind, count = ("gateway", self.gateways) if self.gateways else ("worker", self.workers)
-        return [f"{kind}-{number}" for number in range(count)]
+        return _numbered("gateway", self.gateways) if self.gateways else self.worker_names
 
     def numbers(self, name: str) -> range:
         """Return which workers an endpoint stands for."""
@@ -50,9 +55,11 @@ class Endpoint:
 
     def standing_for(self, worker: int) -> str:
         """Return the name of the endpoint that a worker is behind."""
-        if not self.gateways:
-            return f"worker-{worker}"
-        return f"gateway-{((worker + 1) * self.gateways - 1) // self.workers}"
+        return self._names[((worker + 1) * (self.gateways or self.workers) - 1) // self.workers]
+
+    @cached_property
+    def _names(self) -> list[str]:
+        return self.names
 
     def text(self) -> str:
         """Return what its file says."""
@@ -79,8 +86,24 @@ class Endpoint:
             raise DeployError(f"{path}: has a number that is out of range; {_AGAIN}")
         if not re.fullmatch(r"server|(worker|gateway)-\d{1,7}", self.name):
             raise DeployError(f"{path}: name = {shown(self.name)} is not one of a deployment; {_AGAIN}")
-        if self.name != SERVER_NAME and self.name not in self.names:
+        if self.name != SERVER_NAME and self.name not in self._names:
             raise DeployError(f"{path}: name = {shown(self.name)} is not part of the deployment; {_AGAIN}")
+
+
+def _numbered(kind: str, count: int) -> list[str]:
+    width = len(str(count - 1))
+    return [f"{kind}-{number:0{width}}" for number in range(count)]
+
+
+def find_folder(place: Path, name: str) -> Path:
+    """Return the folder of an endpoint: the place itself, or the one below it that has its name."""
+    for folder in (place, place / "devices" / name, place / "gateways" / name):
+        if (folder / DESCRIPTION).is_file() and Endpoint.read(folder).name == name:
+            return folder
+    raise DeployError(
+        f"--id {shown(name)}: {place} holds no endpoint of that name; give the folder that `airmix deploy init` wrote, "
+        "or a copy of the endpoint's own, with --folder"
+    )
 
 
 def read_file(path: Path) -> bytes:
