@@ -62,7 +62,7 @@ def test_the_contract_is_made_of_the_keys_that_are_handed_out(tmp_path: Path) ->
     keys = [key for folder in folders for key in read_signing_keys(folder, 2)]
     (server,) = read_signing_keys(tmp_path / "here" / "server", 1)
     public = [Ed25519PrivateKey.from_private_bytes(key).public_key().public_bytes_raw() for key in (*keys, server)]
-    assert told == [public[:4], public[4]]
+    assert told == [{f"worker-{number}": public[number] for number in range(4)}, public[4]]
     assert len(set(keys)) == 4
     for folder in folders:
         assert (folder / "contract.json").read_bytes() == CONTRACT

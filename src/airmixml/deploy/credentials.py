@@ -9,7 +9,7 @@ import os
 import pwd
 import secrets
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -43,8 +43,8 @@ VALID: Final = timedelta(days=365)
 _CLOCKS_DIFFER: Final = timedelta(minutes=10)
 _QUEUED_BYTES: Final = 1 << 30  # for one endpoint that is away; what is beyond is dropped and sent again
 
-MakeContract = Callable[[Sequence[bytes], bytes], bytes]
-"""Makes the contract from the verifying keys of the workers, in order, and from that of the server."""
+MakeContract = Callable[[Mapping[str, bytes], bytes], bytes]
+"""Makes the contract from the verifying keys of the workers, by name and in order, and from that of the server."""
 
 _CONFIGURATION: Final = """\
 # Written by `airmix deploy init`. Start with: mosquitto -c {folder}/mosquitto.conf
@@ -180,7 +180,8 @@ def create_deployment(
 def _write_all(root: Path, folder: Path, server: Endpoint, make_contract: MakeContract) -> None:
     signing_keys = [secrets.token_bytes(KEY_BYTES) for _ in range(server.workers)]
     server_key = secrets.token_bytes(KEY_BYTES)
-    contract = make_contract([verifying_key(each) for each in signing_keys], verifying_key(server_key))
+    named = zip(server.worker_names, signing_keys, strict=True)
+    contract = make_contract({name: verifying_key(each) for name, each in named}, verifying_key(server_key))
     authority = Authority.create()
     _write(root / CONTRACT, contract, 0o644)
     _write(root / "ca.crt", authority.certificate.public_bytes(Encoding.PEM), 0o644)
@@ -195,13 +196,13 @@ def _write_all(root: Path, folder: Path, server: Endpoint, make_contract: MakeCo
         _write(own / DESCRIPTION, replace(server, name=name).text().encode(), 0o644)
         _write_certificate(own, *authority.issue(name))
         for public in (CONTRACT, "ca.crt"):
-            os.link(root / public, own / public)  # one file under many names: a contract may be long
+            _link(root / public, own / public)
 
 
 def _write_broker(root: Path, final: Path, authority: Authority, server: Endpoint, run: str) -> None:
     own = root / "broker"
     _write_certificate(own, *authority.issue("broker", hosts=(HOST, "localhost")))
-    os.link(root / "ca.crt", own / "ca.crt")
+    _link(root / "ca.crt", own / "ca.crt")
     text = _CONFIGURATION.format(
         folder=final, port=server.port, host=server.host, largest=LARGEST_PAYLOAD, queued=_QUEUED_BYTES
     )
@@ -223,6 +224,13 @@ def _write_broker(root: Path, final: Path, authority: Authority, server: Endpoin
 def _write_certificate(folder: Path, certificate: bytes, key: bytes) -> None:
     _write(folder / "tls.crt", certificate, 0o644)
     _write(folder / "tls.key", key)
+
+
+def _link(path: Path, name: Path) -> None:
+    try:
+        os.link(path, name)  # one file under many names: a contract may be long
+    except OSError:  # a file system without
+        shutil.copyfile(path, name)
 
 
 def _write(path: Path, content: bytes, mode: int = 0o600) -> None:
