@@ -25,20 +25,22 @@ def answer_light(arguments: Sequence[str]) -> int | None:
     from airmixml.errors import AirMixError
 
     try:
-        run(**{name.removeprefix("--"): value for name, value in given.items()})
+        run(given.pop("--data"), given.pop("--id"), **{name[2:]: value for name, value in given.items()})
     except AirMixError as problem:
         sys.stderr.write(f"airmix: error: {' '.join(str(problem).split())}\n")
         return 2
     return 0
 
 
-def run(data: Path, id: str, folder: Path = FOLDER, patience: float = PATIENCE_SECONDS) -> None:
+def run(
+    data: Path, name: str, folder: Path = FOLDER, patience: float = PATIENCE_SECONDS, *, show_values: bool = False
+) -> None:
     """Be the worker or gateway of that name until the run is over."""
     from airmixml.cli.interrupt import raise_when_interrupted
     from airmixml.deploy.roles import run_workers
 
     raise_when_interrupted()
-    run_workers(folder, id, data, patience)
+    run_workers(folder, name, data, patience, show_values=show_values)
 
 
 def _read(words: Sequence[str]) -> dict[str, Any] | None:

@@ -148,19 +148,24 @@ def _private(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
-def create_deployment(
-    folder: Path, make_contract: MakeContract, *, workers: int, port: int, gateways: int = 0
-) -> Endpoint:
-    """Write all folders of a deployment, all or none, and return the server's endpoint."""
+def check_new(folder: Path, workers: int, gateways: int) -> None:
+    """Refuse numbers that no deployment has, and a folder that exists."""
     if not 0 < workers <= MOST_WORKERS:
         raise DeployError(f"--workers = {workers}: must be from 1 to {MOST_WORKERS:,}")
     if not 0 <= gateways <= min(workers, MOST_GATEWAYS):
         most = min(workers, MOST_GATEWAYS)
         raise DeployError(f"--gateways = {gateways}: must be from 0 (each worker has its own connection) to {most:,}")
-    if not 0 < port < 1 << 16:
-        raise DeployError(f"--port = {port}: must be from 1 to 65535")
     if folder.exists():
         raise DeployError(f"--out {folder}: exists; choose another folder, or remove it with the keys that it holds")
+
+
+def create_deployment(
+    folder: Path, make_contract: MakeContract, *, workers: int, port: int, gateways: int = 0
+) -> Endpoint:
+    """Write all folders of a deployment, all or none, and return the server's endpoint."""
+    check_new(folder, workers, gateways)
+    if not 0 < port < 1 << 16:
+        raise DeployError(f"--port = {port}: must be from 1 to 65535")
     folder = folder.absolute()
     unfinished = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.airmix-unfinished")
     server = Endpoint(SERVER_NAME, HOST, port, workers, gateways)

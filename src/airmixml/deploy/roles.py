@@ -26,6 +26,7 @@ from airmixml.deploy.server import Server, Tell
 from airmixml.deploy.spending import Spending
 from airmixml.deploy.transport import Log
 from airmixml.deploy.worker import Device, Transcripts, Vector
+from airmixml.hiding import hide_values
 from airmixml.workers.broadcasts import Broadcast
 
 LEDGER: Final = "ledger"
@@ -75,13 +76,16 @@ def vectors(contract: Contract, data: Path, workers: int) -> Callable[[int], Vec
     return of
 
 
-def open_workers(folder: Path, data: Path, log: Log) -> Workers:
+def open_workers(folder: Path, data: Path, log: Log, *, show_values: bool = False) -> Workers:
     """Return the workers of an endpoint's folder with the rows of a file, and their ledger in that folder."""
     endpoint, contract = Endpoint.read(folder), load_contract(folder)
     numbers = endpoint.numbers(endpoint.name)
     if len(contract.members) != endpoint.workers:
         raise DeployError(f"{folder / CONTRACT}: has {len(contract.members)} workers, the endpoint {endpoint.workers}")
-    keys, vector = read_signing_keys(folder, len(numbers)), vectors(contract, data, len(numbers))
+    keys = read_signing_keys(folder, len(numbers))
+    vector = hide_values(
+        lambda: vectors(contract, data, len(numbers)), "the owner sees them with --show-values", hide=not show_values
+    )
     spending, transcripts = Spending(contract, folder / LEDGER), Transcripts(contract)
     devices = [
         Device(number, contract, key, vector(place), spending, transcripts)
@@ -90,12 +94,12 @@ def open_workers(folder: Path, data: Path, log: Log) -> Workers:
     return Workers(devices, spending, log)
 
 
-def run_workers(place: Path, name: str, data: Path, patience: float) -> None:
+def run_workers(place: Path, name: str, data: Path, patience: float, *, show_values: bool = False) -> None:
     """Be a worker, or a gateway with its workers, until the run is over."""
     if not patience > 0.0:
         raise DeployError(f"--patience = {patience:g}: must be above 0 seconds")
     folder, log = find_folder(place, name), Lines(name)
-    workers = open_workers(folder, data, log)
+    workers = open_workers(folder, data, log, show_values=show_values)
     with closing(MqttTransport(Endpoint.read(folder), folder, load_contract(folder).run, log)) as transport:
         drive_workers(workers, transport, log, patience)
 
