@@ -189,14 +189,18 @@ class Device:
         if message.type is Type.DELIVERY and message.body[: _TO.size] != _TO.pack(self.identity):
             return []
         now = self._now
-        if message.type is Type.ORDER and (now is None or (now.number, now.attempt) != (message.round, message.attempt)):
+        if message.type is Type.ORDER and (
+            now is None or (now.number, now.attempt) != (message.round, message.attempt)
+        ):
             now = self._begun(message)
         if now is None or (now.number, now.attempt) != (message.round, message.attempt):
             return []  # of a round that it is not in: late, or begun before it was started
         if message.type in now.answered:
             body, answers = now.answered[message.type]
             if body != message.body:
-                raise ProtocolError(f"{message.type.name} differs from the one that this worker answered; it keeps to it")
+                raise ProtocolError(
+                    f"{message.type.name} differs from the one that this worker answered; it keeps to it"
+                )
             return answers
         step = _STEPS.get(message.type)
         if step is None:
