@@ -5,16 +5,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-static inline uint64_t amx_little(const uint8_t *from, unsigned bytes) {
-    uint64_t value = 0;
-    for (unsigned i = bytes; i-- > 0;)
-        value = value << 8 | from[i];
-    return value;
+static inline uint32_t amx_little4(const uint8_t *from) { /* spelt out: compilers make one load of it */
+    return (uint32_t)from[0] | (uint32_t)from[1] << 8 | (uint32_t)from[2] << 16 | (uint32_t)from[3] << 24;
 }
 
-static inline void amx_put_little(uint8_t *to, uint64_t value, unsigned bytes) {
-    for (unsigned i = 0; i < bytes; i++, value >>= 8)
-        to[i] = (uint8_t)value;
+static inline uint64_t amx_little8(const uint8_t *from) {
+    return amx_little4(from) | (uint64_t)amx_little4(from + 4) << 32;
+}
+
+static inline void amx_put_little4(uint8_t *to, uint32_t value) {
+    to[0] = (uint8_t)value, to[1] = (uint8_t)(value >> 8), to[2] = (uint8_t)(value >> 16), to[3] = (uint8_t)(value >> 24);
 }
 
 static inline uint64_t amx_big(const uint8_t *from, unsigned bytes) {

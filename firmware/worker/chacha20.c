@@ -16,7 +16,7 @@ void amx_stream_open(struct amx_stream *stream, const uint8_t seed[AMX_SEED_BYTE
     uint32_t *state = stream->state;
     state[0] = 0x61707865, state[1] = 0x3320646e, state[2] = 0x79622d32, state[3] = 0x6b206574;
     for (unsigned i = 0; i < 8; i++)
-        state[4 + i] = (uint32_t)amx_little(seed + 4 * i, 4);
+        state[4 + i] = amx_little4(seed + 4 * i);
     state[12] = 0;
     state[13] = use;
     state[14] = (uint32_t)round;
@@ -39,5 +39,5 @@ void amx_stream_block(const struct amx_stream *stream, uint32_t block, uint8_t o
         QUARTER(x[3], x[4], x[9], x[14]);
     }
     for (unsigned i = 0; i < 16; i++)
-        amx_put_little(out + 4 * i, x[i] + (i == 12 ? block : stream->state[i]), 4);
+        amx_put_little4(out + 4 * i, x[i] + (i == 12 ? block : stream->state[i]));
 }

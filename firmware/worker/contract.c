@@ -23,13 +23,13 @@ double amx_double_of(uint64_t bits) {
     return word.value;
 }
 
-double amx_double(const uint8_t *from) { return amx_double_of(amx_little(from, 8)); }
+double amx_double(const uint8_t *from) { return amx_double_of(amx_little8(from)); }
 
 float amx_float(const uint8_t *from) {
     union {
         uint32_t bits;
         float value;
-    } word = {(uint32_t)amx_little(from, 4)};
+    } word = {amx_little4(from)};
     return word.value;
 }
 
@@ -64,28 +64,28 @@ static bool is_usable(const struct amx_contract *c) {
 
 enum amx_status amx_contract_read(struct amx_contract *c, const uint8_t *blob, size_t bytes) {
     if (bytes < HEADER_BYTES + AMX_DIGEST_BYTES || amx_big(blob, 4) != 0x414d5843 /* "AMXC" */ ||
-        amx_little(blob + 4, 2) != VERSION || !is_whole(blob, bytes))
+        blob[4] != VERSION || blob[5] != 0 || !is_whole(blob, bytes))
         return AMX_BAD_CONTRACT;
     unsigned flags = blob[6];
     c->bits = blob[7];
     c->run = blob + 8;
     c->server_key = blob + 40;
-    c->identity = amx_little(blob + 72, 8);
-    c->budget = amx_little(blob + 80, 8);
-    c->cost = amx_little(blob + 88, 8);
-    c->kind = (uint32_t)amx_little(blob + 96, 4);
-    c->most_rounds = (uint32_t)amx_little(blob + 100, 4);
-    c->inputs = (uint32_t)amx_little(blob + 104, 4);
-    c->outputs = (uint32_t)amx_little(blob + 108, 4);
-    c->thresholds = (uint32_t)amx_little(blob + 112, 4);
+    c->identity = amx_little8(blob + 72);
+    c->budget = amx_little8(blob + 80);
+    c->cost = amx_little8(blob + 88);
+    c->kind = amx_little4(blob + 96);
+    c->most_rounds = amx_little4(blob + 100);
+    c->inputs = amx_little4(blob + 104);
+    c->outputs = amx_little4(blob + 108);
+    c->thresholds = amx_little4(blob + 112);
     c->label_weight = amx_float(blob + 116);
     c->share = amx_float(blob + 120);
     c->constant = amx_float(blob + 124);
     c->row_norm = amx_double(blob + 128);
     c->step = amx_double(blob + 136);
     c->norm = amx_double(blob + 144);
-    c->smallest = (int64_t)amx_little(blob + 152, 8);
-    c->releases = (uint32_t)amx_little(blob + 160, 4);
+    c->smallest = (int64_t)amx_little8(blob + 152);
+    c->releases = amx_little4(blob + 160);
     c->own_class = amx_float(blob + 164);
     c->other_class = amx_float(blob + 168);
     c->power_dbm = amx_double(blob + 172);

@@ -6,57 +6,62 @@
 
 enum { PIECE = 64 }; /* numbers formed at once: a whole number of blocks of every key stream */
 
-struct piece {
-    uint64_t sums[PIECE]; /* modulo 2^64, so modulo 2^bits too */
-    uint32_t first, count;
-};
-
 unsigned amx_word_bytes(uint32_t bits) { return bits <= 8 ? 1 : bits <= 16 ? 2 : bits <= 32 ? 4 : 8; }
 
-/* The next word of a stream that is read in order: word i of a piece lies in block (first + i) * width / 64. */
-static uint64_t word(const struct amx_stream *stream, uint8_t block[AMX_BLOCK_BYTES], uint32_t place, unsigned width) {
-    uint32_t in_block = place % (AMX_BLOCK_BYTES / width);
-    if (in_block == 0)
-        amx_stream_block(stream, place / (AMX_BLOCK_BYTES / width), block);
-    return amx_little(block + in_block * width, width);
+static uint64_t word_at(const uint8_t *from, unsigned width) {
+    if (width == 8)
+        return amx_little8(from);
+    if (width == 4)
+        return amx_little4(from);
+    return width == 2 ? (uint64_t)from[0] | (uint64_t)from[1] << 8 : (uint64_t)from[0];
 }
 
-static void add_mask(struct piece *piece, const uint8_t *seed, uint64_t round, unsigned width, bool subtracted) {
+/* The words of a key stream from a place on that is a multiple of PIECE. */
+static void fill(uint64_t words[PIECE], const uint8_t *seed, enum amx_use use, uint64_t round, uint32_t first,
+                 uint32_t count, unsigned width) {
     struct amx_stream stream;
     uint8_t block[AMX_BLOCK_BYTES];
-    amx_stream_open(&stream, seed, AMX_MASKS, round);
-    for (uint32_t i = 0; i < piece->count; i++) {
-        uint64_t mask = word(&stream, block, piece->first + i, width);
-        piece->sums[i] += subtracted ? 0 - mask : mask;
+    uint32_t in_block = AMX_BLOCK_BYTES / width;
+    amx_stream_open(&stream, seed, use, round);
+    for (uint32_t i = 0; i < count; i += in_block) {
+        amx_stream_block(&stream, (first + i) / in_block, block);
+        for (uint32_t j = 0; j < in_block && i + j < count; j++)
+            words[i + j] = word_at(block + j * width, width);
     }
 }
 
 bool amx_form_frame(const struct amx_contract *c, const struct amx_row *row, const struct amx_seeds *seeds,
                     uint64_t round, amx_sink *sink, void *context) {
     struct amx_symbols symbols = {c, row, 0, 0};
-    struct amx_stream rounding, noise, ties;
-    struct piece piece;
-    uint8_t rounding_block[AMX_BLOCK_BYTES], noise_block[AMX_BLOCK_BYTES], packed[8 * PIECE];
+    struct amx_stream ties;
+    uint64_t sums[PIECE], words[PIECE]; /* modulo 2^64, so modulo 2^bits too */
+    uint8_t packed[8 * PIECE];
     unsigned width = amx_word_bytes(c->bits);
-    amx_stream_open(&rounding, seeds->noise, AMX_ROUNDING, round);
-    amx_stream_open(&noise, seeds->noise, AMX_NOISE, round);
     amx_stream_open(&ties, seeds->noise, AMX_TIES, round);
-    for (piece.first = 0; piece.first < c->numbers; piece.first += piece.count) {
-        uint32_t left = c->numbers - piece.first;
-        piece.count = left < PIECE ? left : PIECE;
-        for (uint32_t i = 0; i < piece.count; i++) {
-            uint32_t place = piece.first + i;
-            uint32_t random = (uint32_t)word(&rounding, rounding_block, place, 4);
-            int64_t rounded = amx_rounded(amx_next_symbol(&symbols), c->step, random);
-            int64_t drawn = amx_noise(c, word(&noise, noise_block, place, 8), &ties, place);
-            piece.sums[i] = (uint64_t)rounded + (uint64_t)drawn;
+    for (uint32_t first = 0, count; first < c->numbers; first += count) {
+        count = c->numbers - first < PIECE ? c->numbers - first : PIECE;
+        fill(words, seeds->noise, AMX_ROUNDING, round, first, count, 4);
+        for (uint32_t i = 0; i < count; i++)
+            sums[i] = (uint64_t)amx_rounded(amx_next_symbol(&symbols), c->step, (uint32_t)words[i]);
+        fill(words, seeds->noise, AMX_NOISE, round, first, count, 8);
+        for (uint32_t i = 0; i < count; i++)
+            sums[i] += (uint64_t)amx_noise(c, words[i], &ties, first + i);
+        fill(words, seeds->own, AMX_MASKS, round, first, count, width);
+        for (uint32_t i = 0; i < count; i++)
+            sums[i] += words[i];
+        for (uint32_t edge = 0; edge < seeds->edge_count; edge++) {
+            /* The end with the smaller number adds the mask, the other one subtracts it. */
+            bool subtracted = seeds->edges[edge].other < c->identity;
+            fill(words, seeds->edges[edge].seed, AMX_MASKS, round, first, count, width);
+            for (uint32_t i = 0; i < count; i++)
+                sums[i] += subtracted ? 0 - words[i] : words[i];
         }
-        add_mask(&piece, seeds->own, round, width, false);
-        for (uint32_t i = 0; i < seeds->edge_count; i++) /* the end with the smaller number adds, the other subtracts */
-            add_mask(&piece, seeds->edges[i].seed, round, width, seeds->edges[i].other < c->identity);
-        for (uint32_t i = 0; i < piece.count; i++)
-            amx_put_little(packed + i * width, piece.sums[i] & ((1ULL << c->bits) - 1), width);
-        if (!sink(context, packed, (size_t)piece.count * width))
+        for (uint32_t i = 0; i < count; i++) {
+            uint64_t residue = sums[i] & ((1ULL << c->bits) - 1);
+            for (unsigned byte = 0; byte < width; byte++, residue >>= 8)
+                packed[i * width + byte] = (uint8_t)residue;
+        }
+        if (!sink(context, packed, (size_t)count * width))
             return false;
     }
     return true;

@@ -181,15 +181,15 @@ class _Port(ctypes.Structure):
 
 
 class CWorker:
-    """One device: the shared library with a port in Python. ``records`` are its flash; ``sent`` what it emitted."""
+    """One device: the shared library with a port in Python. ``records`` are its flash."""
 
     def __init__(self, library: ctypes.CDLL, contract: bytes, records: Sequence[bytes] = ()) -> None:
-        self.records, self.sent = list(records), b""
+        self.records, self._sent = list(records), bytearray()
         self.events: list[str] = []  # "kept" and "emitted", in the order of the calls
         self.signing_key = DEVICE_KEY
         self.keeps, self.emits = True, True  # what the storage and the transport do
         self._library, self._contract = library, contract
-        self._passes = {1: b"", 2: b""}
+        self._passes = {1: bytearray(), 2: bytearray()}
         library.amx_worker_bytes.restype = ctypes.c_size_t
         library.amx_worker_features.restype = ctypes.POINTER(ctypes.c_float)
         self._memory = ctypes.create_string_buffer(library.amx_worker_bytes())
@@ -205,6 +205,11 @@ class CWorker:
             self._memory, contract, ctypes.c_size_t(len(contract)), ctypes.byref(self._port)
         )
         self.replayed = [library.amx_replay(self._memory, each) for each in records]
+
+    @property
+    def sent(self) -> bytes:
+        """What it emitted for the latest call."""
+        return bytes(self._sent)
 
     def order(self, message: bytes) -> int:
         """Return what it makes of an order."""
@@ -225,12 +230,12 @@ class CWorker:
             *(_Edge(other, (ctypes.c_uint8 * 32)(*seed)) for other, seed in secrets.listed)
         )
         seeds = _Seeds(secrets.noise, secrets.own, edges, len(edges))
-        self.sent, self._passes = b"", {1: b"", 2: b""}
+        self._sent, self._passes = bytearray(), {1: bytearray(), 2: bytearray()}
         return int(self._library.amx_send_frame(self._memory, ctypes.byref(seeds)))
 
     def refusal(self, order: Message, why: int) -> bytes:
         """Return the message that says why an order was refused."""
-        self.sent, self._passes = b"", {1: b"", 2: b""}
+        self._sent, self._passes = bytearray(), {1: bytearray(), 2: bytearray()}
         header = self._library.amx_read_header
         room, packed = ctypes.create_string_buffer(64), order.packed()
         assert header(room, packed, ctypes.c_size_t(len(packed))) == OK
@@ -255,11 +260,11 @@ class CWorker:
     def _signature(self, context: Any, out: Any) -> bool:
         if self._passes[1] != self._passes[2]:  # Ed25519 would then sign neither
             return False
-        ctypes.memmove(out, signature(self.signing_key, self._passes[1]), 64)
+        ctypes.memmove(out, signature(self.signing_key, bytes(self._passes[1])), 64)
         return True
 
     def _emit(self, context: Any, content: Any, count: int) -> bool:
         self.events.append("emitted")
         if self.emits:
-            self.sent += ctypes.string_at(content, count)
+            self._sent += ctypes.string_at(content, count)
         return self.emits

@@ -82,8 +82,8 @@ static void send_frame(const char *status_name, const char *digest_name, const s
 }
 
 int main(void) {
-    size_t contract_bytes = (size_t)amx_little(GIVEN, 4), order_bytes = (size_t)amx_little(GIVEN + 4, 4);
-    uint32_t edge_count = (uint32_t)amx_little(GIVEN + 8, 4);
+    size_t contract_bytes = amx_little4(GIVEN), order_bytes = amx_little4(GIVEN + 4);
+    uint32_t edge_count = amx_little4(GIVEN + 8);
     const uint8_t *contract = GIVEN + 16, *order = contract + contract_bytes, *next = order + order_bytes;
     if (edge_count > MOST_EDGES)
         return 2;
@@ -95,7 +95,7 @@ int main(void) {
     struct amx_seeds seeds = {next, next + AMX_SEED_BYTES, edges, edge_count};
     next += 2 * AMX_SEED_BYTES;
     for (uint32_t i = 0; i < edge_count; i++, next += 8 + AMX_SEED_BYTES) {
-        edges[i].other = amx_little(next, 8);
+        edges[i].other = amx_little8(next);
         amx_copy(edges[i].seed, next + 8, AMX_SEED_BYTES);
     }
     board_print_number("order", (uint32_t)amx_take_order(&worker, order, order_bytes));

@@ -46,16 +46,21 @@ static bool emit(void *context, const uint8_t *bytes, size_t count) {
 }
 static const struct amx_port PORT = {NULL, persist, verify, sign, signature, emit};
 
+static void put_number(uint8_t *to, uint64_t value, unsigned bytes) {
+    for (unsigned i = 0; i < bytes; i++, value >>= 8)
+        to[i] = (uint8_t)value;
+}
+
 static void put_double(uint8_t *to, double value) {
     uint64_t bits;
     memcpy(&bits, &value, 8);
-    amx_put_little(to, bits, 8);
+    put_number(to, bits, 8);
 }
 
 static void put_float(uint8_t *to, float value) {
     uint32_t bits;
     memcpy(&bits, &value, 4);
-    amx_put_little(to, bits, 4);
+    put_number(to, bits, 4);
 }
 
 static void put_digest(uint8_t *blob, size_t bytes) {
@@ -68,24 +73,24 @@ static void put_digest(uint8_t *blob, size_t bytes) {
 static size_t good_contract(uint8_t blob[CONTRACT_BYTES]) {
     memset(blob, 0, CONTRACT_BYTES);
     memcpy(blob, "AMXC\1\0\x0b\x14", 8); /* version 1; unit norm, mean, bounds; 20 bits */
-    amx_put_little(blob + 80, 1000, 8);
-    amx_put_little(blob + 88, 10, 8);
-    amx_put_little(blob + 100, 1000, 4);
-    amx_put_little(blob + 104, INPUTS, 4);
-    amx_put_little(blob + 108, OUTPUTS, 4);
-    amx_put_little(blob + 112, THRESHOLDS, 4);
+    put_number(blob + 80, 1000, 8);
+    put_number(blob + 88, 10, 8);
+    put_number(blob + 100, 1000, 4);
+    put_number(blob + 104, INPUTS, 4);
+    put_number(blob + 108, OUTPUTS, 4);
+    put_number(blob + 112, THRESHOLDS, 4);
     put_float(blob + 116, 0.5f);
     put_float(blob + 120, 1.0f);
     put_double(blob + 128, 0.99);
     put_double(blob + 136, 0.001);
     put_double(blob + 144, 1.2);
-    amx_put_little(blob + 152, (uint64_t)-2, 8);
-    amx_put_little(blob + 160, 100, 4);
+    put_number(blob + 152, (uint64_t)-2, 8);
+    put_number(blob + 160, 100, 4);
     put_double(blob + 172, 20.0);
     for (unsigned i = 0; i < INPUTS; i++)
         put_double(blob + 192 + 8 * (INPUTS + i), 1.0);
     for (unsigned i = 0; i < THRESHOLDS; i++)
-        amx_put_little(blob + 192 + 20 * INPUTS + 8 * i, (uint64_t)(i + 1) << 61, 8);
+        put_number(blob + 192 + 20 * INPUTS + 8 * i, (uint64_t)(i + 1) << 61, 8);
     put_digest(blob, CONTRACT_BYTES);
     return CONTRACT_BYTES;
 }
