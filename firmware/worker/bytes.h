@@ -14,7 +14,8 @@ static inline uint64_t amx_little8(const uint8_t *from) {
 }
 
 static inline void amx_put_little4(uint8_t *to, uint32_t value) {
-    to[0] = (uint8_t)value, to[1] = (uint8_t)(value >> 8), to[2] = (uint8_t)(value >> 16), to[3] = (uint8_t)(value >> 24);
+    to[0] = (uint8_t)value, to[1] = (uint8_t)(value >> 8);
+    to[2] = (uint8_t)(value >> 16), to[3] = (uint8_t)(value >> 24);
 }
 
 static inline uint64_t amx_big(const uint8_t *from, unsigned bytes) {

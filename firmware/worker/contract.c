@@ -89,12 +89,14 @@ enum amx_status amx_contract_read(struct amx_contract *c, const uint8_t *blob, s
     c->own_class = amx_float(blob + 164);
     c->other_class = amx_float(blob + 168);
     c->power_dbm = amx_double(blob + 172);
+    c->fewest_masks = amx_little4(blob + 180);
     c->unit_norm = (flags & UNIT_NORM) != 0;
     /* Sizes are bounded before they are multiplied. */
     if (c->inputs > AMX_MOST_FEATURES || c->thresholds > 1u << 24)
         return AMX_BAD_CONTRACT;
     c->features = c->inputs + ((flags & HAS_CONSTANT) ? 1 : 0);
-    size_t bounds = (flags & HAS_BOUNDS) ? 8 * (size_t)c->inputs : 0, means = (flags & HAS_MEAN) ? 4 * (size_t)c->inputs : 0;
+    size_t bounds = (flags & HAS_BOUNDS) ? 8 * (size_t)c->inputs : 0;
+    size_t means = (flags & HAS_MEAN) ? 4 * (size_t)c->inputs : 0;
     if (bytes != HEADER_BYTES + 2 * bounds + means + 16 * (size_t)c->thresholds + AMX_DIGEST_BYTES)
         return AMX_BAD_CONTRACT;
     const uint8_t *vectors = blob + HEADER_BYTES;

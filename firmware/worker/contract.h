@@ -35,6 +35,7 @@ struct amx_contract {
     int64_t smallest;                   /* value of noise */
     const uint8_t *high, *low;          /* thresholds of the noise, upper and lower 64 bits */
     uint32_t thresholds;
+    uint32_t fewest_masks; /* shared with others, in any round */
     /* spending, mu^2 in units of 2^-48 */
     uint64_t budget, cost;
     uint32_t kind, releases, most_rounds; /* kind: the one that this worker sends; it refuses orders of others */

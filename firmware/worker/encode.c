@@ -62,7 +62,8 @@ static bool is_within_norm(const struct amx_contract *c, const struct amx_row *r
     return l <= 1.0 + ROUNDING && x * (x + weight * weight * l) <= c->norm * c->norm * (1.0 - ROUNDING);
 }
 
-enum amx_status amx_encode(const struct amx_contract *c, const float *inputs, const float *labels, struct amx_row *row) {
+enum amx_status amx_encode(const struct amx_contract *c, const float *inputs, const float *labels,
+                           struct amx_row *row) {
     for (uint32_t i = 0; i < c->inputs; i++) {
         if (!is_finite(inputs[i]))
             return AMX_BAD_ROW;

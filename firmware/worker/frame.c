@@ -35,7 +35,7 @@ bool amx_form_frame(const struct amx_contract *c, const struct amx_row *row, con
     struct amx_symbols symbols = {c, row, 0, 0};
     struct amx_stream ties;
     uint64_t sums[PIECE], words[PIECE]; /* modulo 2^64, so modulo 2^bits too */
-    uint8_t packed[8 * PIECE];
+    uint8_t *packed = (uint8_t *)words; /* when all are added */
     unsigned width = amx_word_bytes(c->bits);
     amx_stream_open(&ties, seeds->noise, AMX_TIES, round);
     for (uint32_t first = 0, count; first < c->numbers; first += count) {

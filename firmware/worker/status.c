@@ -32,6 +32,8 @@ const char *amx_words(enum amx_status status) {
         return "signature or transport failed";
     case AMX_BAD_CONTRACT:
         return "contract is damaged, or too large for this build";
+    case AMX_FEW_MASKS:
+        return "masks are fewer than agreed";
     }
     return "unknown status";
 }

@@ -18,6 +18,7 @@ enum amx_status {
     AMX_BAD_LEDGER,   /* a record is damaged: nothing more is sent in this run */
     AMX_NOT_SENT,     /* the port's signature or transport failed */
     AMX_BAD_CONTRACT, /* damaged, or too large for this build */
+    AMX_FEW_MASKS,    /* the port gave fewer masks than the contract's rules ask for */
 };
 
 const char *amx_words(enum amx_status status);

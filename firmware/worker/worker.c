@@ -9,7 +9,8 @@ static void digest_of(const uint8_t *bytes, size_t count, uint8_t digest[AMX_DIG
     amx_sha256_end(&hash, digest);
 }
 
-enum amx_status amx_start(struct amx_worker *worker, const uint8_t *contract, size_t bytes, const struct amx_port *port) {
+enum amx_status amx_start(struct amx_worker *worker, const uint8_t *contract, size_t bytes,
+                          const struct amx_port *port) {
     worker->ledger = (struct amx_ledger){0};
     worker->port = port;
     worker->has_row = false;
@@ -46,7 +47,8 @@ enum amx_status amx_take_order(struct amx_worker *worker, const uint8_t *message
     if (ledger->awake && header.round == ledger->round && header.attempt == ledger->attempt)
         return amx_equal(digest, worker->order, AMX_DIGEST_BYTES) ? AMX_AGAIN : AMX_OTHER_ORDER;
     status = amx_ledger_begin(ledger, c, header.round, header.attempt, port->persist, port->context);
-    amx_copy(worker->order, digest, AMX_DIGEST_BYTES);
+    if (status == AMX_OK)
+        amx_copy(worker->order, digest, AMX_DIGEST_BYTES);
     return status;
 }
 
@@ -113,6 +115,8 @@ enum amx_status amx_send_frame(struct amx_worker *worker, const struct amx_seeds
     uint8_t digest[AMX_DIGEST_BYTES];
     if (!ledger->awake || !worker->has_row)
         return ledger->closed != AMX_OK ? ledger->closed : AMX_NOT_BEGUN;
+    if (seeds->edge_count < c->fewest_masks)
+        return AMX_FEW_MASKS;
     digest_of_frame(worker, seeds, digest);
     bool again = ledger->paid;
     if (again && !amx_equal(digest, worker->sent, AMX_DIGEST_BYTES))

@@ -38,13 +38,15 @@ struct amx_worker {
     bool has_row;
 };
 
-enum amx_status amx_start(struct amx_worker *worker, const uint8_t *contract, size_t bytes, const struct amx_port *port);
+enum amx_status amx_start(struct amx_worker *worker, const uint8_t *contract, size_t bytes,
+                          const struct amx_port *port);
 enum amx_status amx_replay(struct amx_worker *worker, const uint8_t record[AMX_RECORD_BYTES]);
 
 /* Begins a round: checks the order and keeps that it began. AMX_AGAIN for the order that began the round. */
 enum amx_status amx_take_order(struct amx_worker *worker, const uint8_t *message, size_t bytes);
 
-/* Encodes the row that is sent; labels as the contract's label code makes them. */
+/* Encodes the row that is sent; labels as the contract's label code makes them. Both may lie in worker->row already:
+   then they need no further memory. */
 enum amx_status amx_take_row(struct amx_worker *worker, const float *inputs, const float *labels);
 
 /* Reserves the loss, keeps that, and sends the frame of the round. Called again it sends the same bytes. */

@@ -43,7 +43,8 @@ OWN_IDENTITY = 5
     BAD_LEDGER,
     NOT_SENT,
     BAD_CONTRACT,
-) = range(15)
+    FEW_MASKS,
+) = range(16)
 
 
 def built(target: str, folder: Path, **variables: str) -> Path:
@@ -78,9 +79,7 @@ def contract_of(
         "label_code": "one-hot",
         **workers,
     }
-    plan = Scenario(
-        workers=Workers(**settled), privacy=Privacy(sensitivity="encoder"), learner=Learner(model="ridge")
-    )
+    plan = Scenario(workers=Workers(**settled), privacy=Privacy(sensitivity="encoder"), learner=Learner(model="ridge"))
     features = inputs + bool(plan.workers.constant)
     kind = FrameKind(
         sends="moments",
@@ -112,7 +111,9 @@ def contract_of(
     )
 
 
-def order_of(contract: Contract, number: int = 0, attempt: int = 0, *, kind: int = 0, power_dbm: float = 3.0) -> Message:
+def order_of(
+    contract: Contract, number: int = 0, attempt: int = 0, *, kind: int = 0, power_dbm: float = 3.0
+) -> Message:
     """Return a signed order."""
     body = struct.pack(">Bd", kind, power_dbm)
     return Message(Type.ORDER, SERVER, contract.run, number, attempt, body).signed_with(SERVER_KEY)

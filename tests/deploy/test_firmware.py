@@ -18,6 +18,7 @@ from c_worker import (
     BAD_LEDGER,
     BAD_ROW,
     DEVICE_KEY,
+    FEW_MASKS,
     NO_BUDGET,
     NO_MESSAGE,
     NOT_BEGUN,
@@ -50,10 +51,21 @@ from airmixml.errors import ScenarioError
 from airmixml.integers.exact_sampler import SkellamTable, skellam_table
 from airmixml.masks.expansion import Use, stream_words
 from airmixml.masks.keys import KeyPair, verifying_key
+from airmixml.masks.rules import Rules
 from airmixml.workers.row_sums import payload_of
 
 pytestmark = pytest.mark.skipif(not (shutil.which("cc") and shutil.which("make")), reason="needs a C compiler and make")
 COMPILERS = [each for each in ("gcc", "clang") if shutil.which(each)] or ["cc"]
+RULES = {
+    "most_repeats": 0,
+    "second_eigenvalue": 1.0,
+    "threshold": 3,
+    "quorum": 6,
+    "most_absent": 1,
+    "most_absent_neighbours": 1,
+    "mask_deviation": 1.0,
+    "self_deviation": 1.0,
+}
 ROW = np.array([0.5, -2.0, 1.25, 2.75, 3.5, 0.0], dtype=np.float32)
 LABEL = np.array([0.0, 1.0, 0.0], dtype=np.float32)
 
@@ -90,8 +102,10 @@ def test_chacha20_has_the_stream_of_rfc_8439(library: ctypes.CDLL) -> None:
 
 @pytest.mark.parametrize("count", [0, 3, 55, 56, 63, 64, 65, 1000])
 def test_sha256_is_that_of_the_standard_library(library: ctypes.CDLL, count: int) -> None:
-    content, hashed, digest = bytes(each % 251 for each in range(count)), ctypes.create_string_buffer(128), (
-        ctypes.create_string_buffer(32)
+    content, hashed, digest = (
+        bytes(each % 251 for each in range(count)),
+        ctypes.create_string_buffer(128),
+        (ctypes.create_string_buffer(32)),
     )
     library.amx_sha256_start(hashed)
     library.amx_sha256_add(hashed, content[: count // 3], ctypes.c_size_t(count // 3))
@@ -149,16 +163,15 @@ def test_ties_of_the_noise_are_decided_by_the_lower_words(library: ctypes.CDLL) 
     kind, usual = contract.kinds[0], skellam_table(contract.kinds[0].variance)
     words = stream_words(secrets.noise, Use.NOISE, 0, 0, kind.numbers, 8)
     ties = stream_words(secrets.noise, Use.NOISE_TIES, 0, 0, kind.numbers, 8)
-    met = sorted((int(words[place]) << 64) + int(ties[place]) + place + move for place in range(4) for move in (-2, -1, 0))
+    full = [(int(word) << 64) + int(tie) for word, tie in zip(words, ties, strict=True)]
+    met = sorted(full[place] + place + move for place in range(4) for move in (-2, -1, 0))
     split = np.array([divmod(each, 1 << 64) for each in met], dtype=np.uint64)
     blob = provisioned(contract, f"w{OWN_IDENTITY}")
     worker = CWorker(library, with_table(blob, len(usual.high), SkellamTable(-6, split[:, 0], split[:, 1])))
     assert worker.order(order_of(contract).packed()) == OK
     assert worker.row(ROW, LABEL) == OK
     assert worker.frame(secrets) == OK
-    by_hand = [
-        -6 + sum(each <= (int(word) << 64) + int(tie) for each in met) for word, tie in zip(words, ties, strict=True)
-    ]
+    by_hand = [-6 + sum(each <= drawn for each in met) for drawn in full]
     drawn = usual.at(words, lambda place: int(ties[place[0]]))
     plain = kind.code.unpacked(reference_frame(contract, worker.features(6), LABEL, secrets, 0))
     expected = (plain + (np.array(by_hand) - drawn).astype(np.uint64)) & kind.code.modulus
@@ -279,6 +292,22 @@ def test_another_order_under_the_name_of_a_round_is_refused(library: ctypes.CDLL
     worker = begun(library, contract)
     assert worker.order(order_of(contract, power_dbm=2.0).packed()) == OTHER_ORDER
     assert worker.order(order_of(contract).packed()) == AGAIN
+
+
+def test_refused_order_does_not_disturb_the_round_that_is_under_way(library: ctypes.CDLL) -> None:
+    contract = contract_of()
+    worker = device(library, contract)
+    assert worker.order(order_of(contract, 1).packed()) == OK
+    assert worker.order(order_of(contract, 0).packed()) == USED_ROUND
+    assert worker.order(order_of(contract, 1).packed()) == AGAIN
+
+
+def test_frame_with_fewer_masks_than_agreed_is_refused(library: ctypes.CDLL) -> None:
+    contract = replace(contract_of(), rules=tuple(Rules(workers=9, degree=each, **RULES) for each in (5, 4)))
+    worker, secrets = begun(library, contract), Secrets()
+    assert worker.frame(replace(secrets, edges={1: secrets.edges[1], 7: secrets.edges[7]})) == FEW_MASKS
+    assert worker.events == ["kept"]  # only that the round began
+    assert worker.frame(secrets) == OK
 
 
 @pytest.mark.parametrize("sent", [False, True])

@@ -11,7 +11,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from c_worker import AGAIN, NOT_BEGUN, OK, OWN_IDENTITY, USED_ROUND, Secrets, built, contract_of, order_of, reference_frame
+from c_worker import (
+    AGAIN,
+    NOT_BEGUN,
+    OK,
+    OWN_IDENTITY,
+    USED_ROUND,
+    Secrets,
+    built,
+    contract_of,
+    order_of,
+    reference_frame,
+)
 
 from airmixml.arrays import Singles
 from airmixml.deploy.contract import Contract
@@ -110,3 +121,15 @@ def test_board_repeats_a_frame_and_never_sends_again_after_a_restart(image: Path
     assert said["order_after_restart"] == [str(USED_ROUND)]
     assert said["frame_after_restart"] == [str(NOT_BEGUN)]
     assert said["nothing_digest"] == [sha256().hexdigest()]
+
+
+@pytest.mark.long
+def test_half_a_million_products_have_a_pinned_digest_on_the_board(image: Path, tmp_path: Path) -> None:
+    """1,024 features and 10 classes, noise and four masks; firmware/README.md names the digest."""
+    given = drawn_round(1024, 10, bits=20, variance=31511.0)
+    said = board_says(image, given, tmp_path)
+    features = np.frombuffer(bytes.fromhex(said["features"][0]), dtype="<f4")
+    frame = reference_frame(given.contract, features, given.labels, given.secrets, given.number)
+    assert sha256(frame).hexdigest() == "9691a6baeae1318bae999a21f78a0423a4be1224e07f739d4a8a772e64acf20a"
+    assert said["frame_digest"] == [frame_digest(given, features)]
+    assert int(said["stack_bytes"][0]) < 4096

@@ -15,7 +15,6 @@ static const uint8_t *const GIVEN = (const uint8_t *)0x21000000;
 
 static struct amx_worker worker;
 static struct amx_edge edges[MOST_EDGES];
-static float inputs[AMX_MOST_FEATURES], labels[AMX_MOST_OUTPUTS];
 static struct {
     struct amx_sha256 passes[2], sent;
     uint8_t records[MOST_RECORDS][AMX_RECORD_BYTES];
@@ -81,6 +80,14 @@ static void send_frame(const char *status_name, const char *digest_name, const s
     board_print_hex(digest_name, digest, sizeof digest);
 }
 
+static enum amx_status take_row(const uint8_t *from) {
+    for (uint32_t i = 0; i < worker.contract.inputs; i++, from += 4)
+        worker.row.features[i] = amx_float(from);
+    for (uint32_t i = 0; i < worker.contract.outputs; i++, from += 4)
+        worker.row.labels[i] = amx_float(from);
+    return amx_take_row(&worker, worker.row.features, worker.row.labels);
+}
+
 int main(void) {
     size_t contract_bytes = amx_little4(GIVEN), order_bytes = amx_little4(GIVEN + 4);
     uint32_t edge_count = amx_little4(GIVEN + 8);
@@ -88,10 +95,8 @@ int main(void) {
     if (edge_count > MOST_EDGES)
         return 2;
     board_print_number("start", (uint32_t)amx_start(&worker, contract, contract_bytes, &PORT));
-    for (uint32_t i = 0; i < worker.contract.inputs; i++, next += 4)
-        inputs[i] = amx_float(next);
-    for (uint32_t i = 0; i < worker.contract.outputs; i++, next += 4)
-        labels[i] = amx_float(next);
+    const uint8_t *row = next;
+    next += 4 * (worker.contract.inputs + worker.contract.outputs);
     struct amx_seeds seeds = {next, next + AMX_SEED_BYTES, edges, edge_count};
     next += 2 * AMX_SEED_BYTES;
     for (uint32_t i = 0; i < edge_count; i++, next += 8 + AMX_SEED_BYTES) {
@@ -99,7 +104,7 @@ int main(void) {
         amx_copy(edges[i].seed, next + 8, AMX_SEED_BYTES);
     }
     board_print_number("order", (uint32_t)amx_take_order(&worker, order, order_bytes));
-    board_print_number("row", (uint32_t)amx_take_row(&worker, inputs, labels));
+    board_print_number("row", (uint32_t)take_row(row));
     board_print_hex("features", (const uint8_t *)worker.row.features, 4 * worker.contract.features);
     send_frame("frame", "frame_digest", &seeds);
     board_print_number("stack_bytes", board_stack_bytes());
@@ -114,7 +119,7 @@ int main(void) {
         board_print_number("replay", (uint32_t)amx_replay(&worker, port_state.records[i]));
     }
     board_print_number("order_after_restart", (uint32_t)amx_take_order(&worker, order, order_bytes));
-    board_print_number("row_after_restart", (uint32_t)amx_take_row(&worker, inputs, labels));
+    board_print_number("row_after_restart", (uint32_t)take_row(row));
     send_frame("frame_after_restart", "nothing_digest", &seeds);
     return 0;
 }

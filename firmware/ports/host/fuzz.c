@@ -11,7 +11,8 @@
 #include "worker.h"
 
 enum { CONTRACT, ORDER, RECORDS, TARGETS };
-enum { INPUTS = 3, OUTPUTS = 2, THRESHOLDS = 4, CONTRACT_BYTES = 192 + 20 * INPUTS + 16 * THRESHOLDS + 32, MOST = 1024 };
+enum { INPUTS = 3, OUTPUTS = 2, THRESHOLDS = 4, MOST = 1024 };
+enum { CONTRACT_BYTES = 192 + 20 * INPUTS + 16 * THRESHOLDS + 32 };
 
 static uint8_t records[64][AMX_RECORD_BYTES];
 static size_t record_count;
@@ -175,7 +176,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
 
 #ifndef WITH_LIBFUZZER
 static uint64_t state;
-static unsigned long counts[TARGETS][AMX_BAD_CONTRACT + 1];
+static unsigned long counts[TARGETS][AMX_FEW_MASKS + 1];
 
 static uint32_t drawn(uint32_t below) {
     state ^= state << 13, state ^= state >> 7, state ^= state << 17;
@@ -225,7 +226,7 @@ int main(int argc, char **argv) {
     }
     static const char *const NAMES[TARGETS] = {"contract", "order", "records"};
     for (unsigned target = 0; target < TARGETS; target++)
-        for (unsigned status = 0; status <= AMX_BAD_CONTRACT; status++)
+        for (unsigned status = 0; status <= AMX_FEW_MASKS; status++)
             if (counts[target][status])
                 printf("%s %u %lu %s\n", NAMES[target], status, counts[target][status], amx_words(status));
     return 0;

@@ -22,7 +22,7 @@ from airmixml.workers.encoding import ROUNDING_MARGIN, encoded_dim, public_means
 
 _MAGIC: Final = b"AMXC"
 _VERSION: Final = 1
-_HEADER: Final = struct.Struct("<4sHBB32s32sQQQIIIIIfffdddqIffd12x")
+_HEADER: Final = struct.Struct("<4sHBB32s32sQQQIIIIIfffdddqIffdI8x")
 _UNIT_NORM, _MEAN, _CONSTANT, _BOUNDS = 1, 2, 4, 8
 _RAW: Final = np.dtype("<f4")  # of the numbers that a device measures
 
@@ -76,6 +76,7 @@ def provisioned(contract: Contract, name: str) -> bytes:
         own,
         other,
         contract.power_dbm,
+        min((each.degree for each in contract.rules), default=0),
     )
     content = header + b"".join(each.tobytes() for each in parts)
     return content + sha256(content).digest()
