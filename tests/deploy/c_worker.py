@@ -47,10 +47,10 @@ OWN_IDENTITY = 5
 ) = range(16)
 
 
-def built(target: str, folder: Path, **variables: str) -> Path:
-    """Return the file that a target of the Makefile makes."""
+def built(target: str, folder: Path, source: Path = FIRMWARE, **variables: str) -> Path:
+    """Make a target of the Makefile in this folder, and return the folder."""
     given = [f"{name}={value}" for name, value in {"BUILD": str(folder), **variables}.items()]
-    subprocess.run(["make", "-s", "-C", str(FIRMWARE), target, *given], check=True, timeout=300)
+    subprocess.run(["make", "-s", "-C", str(source), target, *given], check=True, timeout=300)
     return folder
 
 
