@@ -67,6 +67,7 @@ def contract_of(
     most_rounds: int = 8,
     power_dbm: float = 20.0,
     bounds: tuple[float, float] | None = (-1.0, 3.0),
+    targets: tuple[tuple[float, ...], tuple[float, ...]] | None = None,
     **workers: Any,
 ) -> Contract:
     """Return a contract with a single kind of frame, for workers with so many inputs; ``workers`` are scenario keys."""
@@ -97,7 +98,7 @@ def contract_of(
         scenario=plan.to_toml(),
         rows={"width": inputs, "lower": lower, "upper": upper, **shape},
         outputs=tuple(map(str, range(classes))),
-        targets=None,
+        targets=targets,
         kinds=(kind,),
         rules=(),
         budget=budget,
@@ -220,6 +221,11 @@ class CWorker:
         """Return what it makes of a row."""
         given = (np.ascontiguousarray(each, dtype=np.float32) for each in (inputs, labels))
         return int(self._library.amx_take_row(self._memory, *(each.ctypes.data_as(ctypes.c_void_p) for each in given)))
+
+    def class_label(self, number: int) -> tuple[int, Singles]:
+        """Return what it makes of a class, and what is sent of it."""
+        room = np.zeros(32, dtype=np.float32)  # the contract is what the worker's memory begins with
+        return self._library.amx_code_class(self._memory, number, room.ctypes.data_as(ctypes.c_void_p)), room
 
     def features(self, count: int) -> Singles:
         """Return the row as it was encoded."""

@@ -47,7 +47,7 @@ from airmixml.deploy.provision import provisioned
 from airmixml.deploy.spending import Spending
 from airmixml.deploy.wire import SERVER, Message, Type, pack_list, unpack_parts, unpacked
 from airmixml.deploy.worker import Device, Transcripts, delivery
-from airmixml.errors import ScenarioError
+from airmixml.errors import ProtocolError, ScenarioError
 from airmixml.integers.exact_sampler import SkellamTable, skellam_table
 from airmixml.masks.expansion import Use, stream_words
 from airmixml.masks.keys import KeyPair, verifying_key
@@ -155,6 +155,17 @@ def test_frames_have_the_bits_of_the_reference(
         assert (message.type, message.sender, message.run) == (Type.FRAME, OWN_IDENTITY, contract.run)
         assert (message.round, message.attempt) == (number, 0)
         assert message.is_signed_by(verifying_key(DEVICE_KEY))
+
+
+def test_targets_of_a_regression_are_sent_as_the_caller_scales_them(library: ctypes.CDLL) -> None:
+    bounds = {"target_lower": (0.0,), "target_upper": (50.0,)}
+    contract = contract_of(classes=1, targets=((0.0,), (50.0,)), task="regression", dataset="diabetes", **bounds)
+    labels = contract.label_code.coded(np.array([[12.5]]))[0].astype(np.float32)
+    worker, secrets = device(library, contract), Secrets()
+    assert worker.order(order_of(contract).packed()) == OK
+    assert worker.row(ROW, labels) == OK
+    assert worker.frame(secrets) == OK
+    assert unpacked(worker.sent).body == reference_frame(contract, worker.features(6), labels, secrets, 0)
 
 
 def test_ties_of_the_noise_are_decided_by_the_lower_words(library: ctypes.CDLL) -> None:
@@ -437,6 +448,37 @@ def test_orders_that_are_not_the_servers_or_not_agreed_are_refused(library: ctyp
     assert {worker.order(each) == status for each, status in refused.items()} == {True}
     assert worker.events == []
     assert worker.order(packed) == OK
+
+
+def test_c_and_python_take_the_same_bytes_for_messages(library: ctypes.CDLL) -> None:
+    drawn, good = np.random.default_rng(0), order_of(contract_of()).packed()
+    taken = []
+    for _ in range(3000):
+        content = bytearray(good)
+        for place in drawn.integers(0, 56, drawn.integers(0, 3)):
+            content[place] = drawn.choice([0, 1, 2, 16, 17, 255, content[place] ^ 1])
+        if drawn.random() < 0.2:
+            content = content[: drawn.integers(0, len(good))] if drawn.random() < 0.5 else content + bytes(1)
+        header = ctypes.create_string_buffer(64)
+        status = library.amx_read_header(header, bytes(content), ctypes.c_size_t(len(content)))
+        try:
+            unpacked(bytes(content))
+            taken.append(True)
+        except ProtocolError:
+            taken.append(False)
+        assert (status == OK) == taken[-1]
+    assert 300 < sum(taken) < 2700
+
+
+@pytest.mark.parametrize("label_code", ["one-hot", "centred"])
+def test_classes_are_coded_as_the_contract_says(library: ctypes.CDLL, label_code: str) -> None:
+    contract = contract_of(classes=4, constant=0.5, label_code=label_code)
+    worker = device(library, contract)
+    for number in range(4):
+        status, coded = worker.class_label(number)
+        assert status == OK
+        assert coded[:4].tolist() == contract.label_code.coded(np.array([number]))[0].tolist()
+    assert worker.class_label(4)[0] == BAD_ROW
 
 
 def test_refusal_is_a_signed_message_with_a_reason(library: ctypes.CDLL) -> None:
