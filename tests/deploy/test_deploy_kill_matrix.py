@@ -22,12 +22,18 @@ def _check(histories: list[History]) -> None:
         assert history.durable(), told
 
 
+@pytest.mark.deploy
 @pytest.mark.parametrize("point", POINTS)
 @pytest.mark.parametrize("part", PARTS)
 def test_every_promise_holds_when_a_part_is_killed(part: str, point: str, tmp_path: Path) -> None:
     histories = _histories(tmp_path, part, point, seeds=1)
     _check(histories)
     assert sum(history.kills for history in histories) >= len(histories) // 2  # the point is come to
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_promises_hold_when_a_worker_is_killed_and_messages_are_lost(point: str, tmp_path: Path) -> None:
+    _check([History(tmp_path, "worker", point, "drop").run()])
 
 
 def test_a_quiet_run_ends_without_a_deadline_and_with_everybody(tmp_path: Path) -> None:
