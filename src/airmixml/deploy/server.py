@@ -8,7 +8,8 @@ A round that stops before frames is tried again under the next attempt, without 
 stops after frames has another number if it is tried again: what workers have spent stays spent.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
@@ -73,6 +74,7 @@ class _Attempt:
     expected: set[int]
     got: dict[int, bytes] = field(default_factory=dict)
     deadlines: int = 0
+    refused: bool = False  # by some worker
     round: Round | None = None
     frames: dict[int, bytes] = field(default_factory=dict)
     absent: tuple[int, ...] = ()
@@ -149,14 +151,14 @@ class Server:
         """Take messages and return what follows from them; all that is accepted is on the disk by then."""
         accepted = []
         for message in messages:
-            reason = self._refused(message)
-            if reason:
-                self._note(reason)
-            else:
+            try:
+                self._check(message)
                 accepted.append(message)
+            except ProtocolError as problem:
+                self._note(str(problem))
         if accepted:
             self._journal.append((MESSAGE, each.packed()) for each in accepted)
-        return self._collected(lambda: [self._take(each) for each in accepted])
+        return self._collected(lambda: deque(map(self._take, accepted), maxlen=0))
 
     def expire(self) -> list[Letter]:
         """Take the deadline of the phase as passed and return what follows from it."""
@@ -185,42 +187,41 @@ class Server:
 
     # What a message is worth.
 
-    def _refused(self, message: Message) -> str:
-        """Return why a message is not accepted; empty where it is."""
+    def _check(self, message: Message) -> None:
+        """Refuse a message that is not accepted."""
         now, key = self._now, self.contract.directory.get(message.sender)
         what = f"{message.type.name} of worker {message.sender}"
         if message.run != self.contract.run or key is None:
-            return f"{what} is of another run or worker"
+            raise ProtocolError(f"{what} is of another run or worker")
         if not message.is_signed_by(key):
-            return f"{what} is not signed by it"
+            raise ProtocolError(f"{what} is not signed by it")
         if message.type is Type.HELLO:
-            return ""
+            return
         if now is None or (message.round, message.attempt) != (now.number, now.attempt):
-            return f"{what} comes late: it is of round {message.round}, attempt {message.attempt}"
+            raise ProtocolError(f"{what} comes late: it is of round {message.round}, attempt {message.attempt}")
         if message.type is Type.REFUSAL:
-            return ""
+            return
         if message.type != int(now.phase) or message.sender not in now.expected:
-            return f"{what} is not expected while the round is {now.phase.name.lower()}"
+            raise ProtocolError(f"{what} is not expected while the round is {now.phase.name.lower()}")
         if message.sender in now.got:
-            return f"{what} came before"
-        try:
-            self._check_body(now, message)
-        except ProtocolError as problem:
-            return f"{what}: {problem}"
-        return ""
+            raise ProtocolError(f"{what} came before")
+        self._check_body(now, message)
 
     def _check_body(self, now: _Attempt, message: Message) -> None:
         lengths = {Phase.ANNOUNCING: ANNOUNCEMENT_BYTES, Phase.REVEALING: REVEAL_BYTES, Phase.SIGNING: 64}
         lengths[Phase.SENDING] = self._kind(now).code.frame_bytes
         if now.phase in lengths and len(message.body) != lengths[now.phase]:
-            raise ProtocolError(f"body of {len(message.body)} bytes must have {lengths[now.phase]}")
+            raise ProtocolError(
+                f"{message.type.name} of worker {message.sender} has {len(message.body)} bytes and must have "
+                f"{lengths[now.phase]}"
+            )
         if now.phase is Phase.SENDING:
             self._kind(now).code.unpacked(message.body)
         if now.phase in (Phase.SHARING, Phase.ANSWERING):
             assert now.round is not None
             parts, neighbours = unpack_parts(message.body), set(now.round.graph[message.sender])
             if not parts.keys() <= neighbours or (now.phase is Phase.SHARING and parts.keys() != neighbours):
-                raise ProtocolError("parts must be for the worker's neighbours")
+                raise ProtocolError(f"{message.type.name} of worker {message.sender} is not for its neighbours")
 
     def _take(self, message: Message) -> None:
         now = self._now
@@ -232,6 +233,7 @@ class Server:
         if message.type is Type.REFUSAL:
             self._note(f"worker {message.sender} refuses: {message.body.decode(errors='replace')}")
             now.expected.discard(message.sender)
+            now.refused = True
             if now.phase < Phase.SENDING:
                 self._silent.add(message.sender)
         elif message.type == int(now.phase) and message.sender in now.expected and message.sender not in now.got:
@@ -268,7 +270,10 @@ class Server:
         if now.phase is Phase.ANNOUNCING:
             rules = self.contract.rules_for(len(now.got), now.kind)
             if rules is None:
-                if not patient:
+                if now.refused and not silent:  # the name was used: a log was lost, or a worker was started again
+                    self._silent.clear()
+                    self._again(now)
+                elif not patient:
                     self._end(f"only {len(now.got)} workers take part, and {self.contract.fewest} are needed")
                 return
             chosen = sorted(now.got)[: rules.workers]
@@ -314,7 +319,7 @@ class Server:
         for sender in sorted(now.got):
             for to, parcel in unpack_parts(now.got[sender]).items():
                 boxes[to].append((sender, parcel))
-        letters = {to: delivery(to, parcels) for to, parcels in boxes.items()}
+        letters: dict[int | None, bytes] = {to: delivery(to, parcels) for to, parcels in boxes.items()}
         self._ask(now, Phase.SENDING, now.round.graph, Type.DELIVERY, letters)
 
     def _name_absent(self, now: _Attempt) -> None:
@@ -426,11 +431,16 @@ class Server:
         self._ask(now, Phase.ANNOUNCING, now.expected, Type.ORDER, body)
 
     def _ask(
-        self, now: _Attempt, phase: Phase, expected: Collection[int], kind: Type, body: bytes | dict[int, bytes]
+        self,
+        now: _Attempt,
+        phase: Phase,
+        expected: Collection[int],
+        kind: Type,
+        body: bytes | Mapping[int | None, bytes],
     ) -> None:
         """Enter a phase: broadcast a body, or send each worker its own."""
         now.phase, now.expected, now.got, now.deadlines = phase, set(expected), {}, 0
-        bodies: dict[int | None, bytes] = {None: body} if isinstance(body, bytes) else dict(body)
+        bodies: Mapping[int | None, bytes] = {None: body} if isinstance(body, bytes) else body
         now.asked = [Letter(self._said(kind, now, each), to) for to, each in bodies.items()]
         self._letters += now.asked
 
