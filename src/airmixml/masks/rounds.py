@@ -344,7 +344,7 @@ def _check_graph(joined: Round, identity: int) -> None:
             raise ProtocolError(
                 f"graph: the neighbours of worker {each} are not those that all nonces give; draw the graph from them"
             )
-    second = _drawn(len(graph), rules.degree, seed).second_eigenvalue
+    second = _drawn(len(graph), rules.degree, seed).checked_eigenvalue
     if second > rules.second_eigenvalue:
         raise ProtocolError(
             f"graph has the second eigenvalue {second:.4g}, and rules.second_eigenvalue = "
