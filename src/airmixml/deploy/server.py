@@ -160,6 +160,10 @@ class Server:
             self._journal.append((MESSAGE, each.packed()) for each in accepted)
         return self._collected(lambda: deque(map(self._take, accepted), maxlen=0))
 
+    def close(self) -> None:
+        """Let another process have its log."""
+        self._journal.close()
+
     def expire(self) -> list[Letter]:
         """Take the deadline of the phase as passed and return what follows from it."""
         if self._now is None:

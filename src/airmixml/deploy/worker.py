@@ -77,7 +77,7 @@ class Order:
                 weights=numbers[: features * outputs].reshape(features, outputs),
                 biases=numbers[features * outputs : -1],
                 clip=clip,
-                link=contract.plan.score_link,
+                link=contract.score_link,
             )
         reader.end()
         return cls(kind, power_dbm, told)
