@@ -8,8 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from airmixml import Scenario, settle
 from airmixml.deploy.gnuradio_air import GnuRadio
+from airmixml.deploy.lab import for_workers, running_air, try_out
 from airmixml.errors import ProtocolError
+from airmixml.streams import Streams
+from airmixml.workers import deploy, load_dataset
 
 pytestmark = pytest.mark.deploy
 
@@ -90,3 +94,32 @@ def test_a_flowgraph_that_dies_is_noticed() -> None:
             runtime.finish()
     finally:
         runtime.close()
+
+
+def test_64_workers_train_a_model_through_gnu_radio() -> None:
+    """Masked frames with noise: their sum is that of the adder, and the model is as good as a simulation's."""
+    scenario = Scenario.preset("private-table").with_overrides(
+        "workers.centre=public",
+        "learner.rounds=2",
+        "privacy.epsilon=100",
+        "privacy.noise=masked",
+        "privacy.adversary=everyone",
+    )
+    trial = try_out(settle(for_workers(scenario, 64)), runtime="gnuradio")
+    found, simulated = (each.history.final_accuracy for each in (trial.trained, trial.simulated))
+    assert found > 0.85
+    assert found == pytest.approx(simulated, abs=0.08)
+
+
+def test_frames_of_workers_give_the_mean_that_the_adder_gives() -> None:
+    scenario = Scenario.preset("private-table").with_overrides("workers.centre=public", "radio.noise_dbm=-300")
+    scenario = settle(for_workers(scenario, 64))
+    dataset = load_dataset(scenario.workers, Streams(0))
+    population = deploy(scenario.workers, dataset, Streams(0))
+    means = []
+    for runtime in ("adder", "gnuradio"):
+        with running_air(scenario, dataset, population, runtime) as lab:
+            lab.silent = frozenset({5})
+            means.append(lab.slot(0).mean)
+    assert means[0] == pytest.approx(means[1], abs=1e-7)
+    assert np.abs(means[0]).max() > 0.1

@@ -69,6 +69,11 @@ COMMANDS: dict[str, LateCommand] = {
             "explore:explore_command",
             "Design a system, watch a slot, and start and compare runs in the browser.",
         ),
+        (
+            "air",
+            "air:air_command",
+            "Emulate the air: add up complex baseband of workers over ZeroMQ, in NumPy or in GNU Radio.",
+        ),
         ("presets", "listings:presets_command", "List the scenarios that come with the package."),
         (
             "airs",

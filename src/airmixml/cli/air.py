@@ -1,0 +1,130 @@
+"""``airmix air``."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from typer import Argument, Option, echo
+
+from airmixml.cli import options
+from airmixml.cli.terminal import command_seconds, progress_bars, show
+from airmixml.errors import ProtocolError, ScenarioError
+from airmixml.masks.keys import KEY_BYTES
+from airmixml.output.numbers import plural
+from airmixml.output.tables import Table
+
+RUNTIMES: Final = ("adder", "gnuradio")
+_LISTEN: Final = "tcp://127.0.0.1:0"
+
+
+def air_command(
+    file: Annotated[
+        Path | None,
+        Argument(help="Contract (JSON) of the run to serve, or scenario (TOML) to try out.", show_default=False),
+    ] = None,
+    preset: options.Preset = None,
+    assignments: options.Assignments = None,
+    runtime: Annotated[str, Option(help="What adds up frames: adder (NumPy) or gnuradio.")] = "adder",
+    workers: Annotated[
+        int, Option(help="Trial: number of workers, all of whom send in every slot (0: as the scenario says).")
+    ] = 0,
+    key: Annotated[Path | None, Option(help="Contract: file of the air's signing key, 32 bytes.")] = None,
+    sums: Annotated[str, Option(help="Contract: address at which the server listens for sums.")] = "",
+    listen: Annotated[
+        str, Option(help="Contract: address to listen at for frames; port 0 takes a free one.")
+    ] = _LISTEN,
+    inputs: Annotated[int, Option(help="gnuradio: most workers of a slot [default: all of the contract].")] = 0,
+    noise_watts: Annotated[float, Option(help="Receiver noise per complex sample, in watts.")] = 0.0,
+    frequency_offset: Annotated[float, Option(help="gnuradio: offset of the carrier in cycles per sample.")] = 0.0,
+    taps: Annotated[str, Option(help="gnuradio: channel of all workers, such as 1,0.1j.")] = "1",
+    seed: options.Seed = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Emulate the air: add up complex baseband of workers over ZeroMQ, in NumPy or in GNU Radio.
+
+    With a contract it serves a run until it is ended. With a scenario it tries it out: every worker of public data sends
+    its frames through an air in a process of its own, and the model is put beside that of a simulation.
+    """
+    if runtime not in RUNTIMES:
+        raise ScenarioError(f"--runtime {runtime}: must be one of {', '.join(RUNTIMES)}")
+    if not (math.isfinite(noise_watts) and noise_watts >= 0.0):
+        raise ScenarioError(f"--noise-watts {noise_watts:g}: must be 0 or more watts")
+    if file is not None and file.suffix == ".json":
+        channel = {"frequency_offset": frequency_offset, "taps": _taps(taps)}
+        _serve(file, runtime, key, sums, listen, inputs, noise_watts, channel)
+        return
+    _try_out(options.Chosen(file, preset, None, assignments), runtime, workers, seed, as_json)
+
+
+def _taps(text: str) -> tuple[complex, ...]:
+    try:
+        return tuple(complex(each.replace(" ", "")) for each in text.split(","))
+    except ValueError:
+        raise ScenarioError(
+            f"--taps {text}: must be complex numbers with commas between them, such as 1,0.1j"
+        ) from None
+
+
+def _serve(
+    file: Path,
+    runtime: str,
+    key: Path | None,
+    sums: str,
+    listen: str,
+    inputs: int,
+    noise_watts: float,
+    channel: dict[str, Any],
+) -> None:
+    from airmixml.deploy.air import Adder, EmulatedAir, Runtime, bind, connect, serve
+    from airmixml.deploy.contract import Contract
+    from airmixml.reading import read_regular
+
+    contract = Contract.load(file)
+    if contract.kinds:
+        from airmixml.deploy.lab import check_emulated
+
+        check_emulated(contract.plan, protects=True)
+    if key is None or not sums:
+        raise ProtocolError("--key and --sums: both are needed to serve a contract")
+    signing_key = read_regular(key, KEY_BYTES + 1)
+    if len(signing_key) != KEY_BYTES:
+        raise ProtocolError(f"{key}: has {len(signing_key)} bytes or more; a signing key has {KEY_BYTES}")
+    adds: Runtime
+    if runtime == "adder":
+        adds = Adder(noise_watts)
+    else:
+        from airmixml.deploy.gnuradio_air import GnuRadio
+
+        adds = GnuRadio(inputs or len(contract.members), noise_watts=noise_watts, **channel)
+    try:
+        air = EmulatedAir(contract.run, contract.directory, bytes.fromhex(contract.server_key), signing_key, adds)
+        frames, address = bind("PULL", listen)
+        echo(f"listening at {address}")
+        serve(air, frames, connect("PUSH", sums), log=echo)
+    finally:
+        adds.close()
+
+
+def _try_out(chosen: options.Chosen, runtime: str, workers: int, seed: int | None, as_json: bool) -> None:
+    scenario = chosen.read(seed)
+    from airmixml.deploy.lab import NOBODY_PROTECTED, for_workers, try_out
+
+    scenario = options.settle_scenario(for_workers(scenario, workers) if workers else scenario)
+    with progress_bars() as progress:
+        trial = try_out(scenario, runtime=runtime, progress=progress)
+    rows = [("through the air", trial.trained), ("simulated", trial.simulated)]
+    name = trial.trained.history.score_name.replace("_", " ")
+    scores = {where: (each.history.test_accuracy or each.history.test_score or [math.nan])[-1] for where, each in rows}
+    sent = f"{scenario.radio.scheduled:,} workers in {plural(scenario.slots_on_air, 'slot')} through {runtime}"
+    table = Table(
+        title=scenario.title,
+        columns=("", name),
+        rows=tuple((where, f"{100.0 * score:.1f} %") for where, score in scores.items()),
+    )
+    spent = {each: round(seconds, 3) for each, seconds in trial.seconds.items()}
+    told = ", ".join(f"{each} {seconds:.2f} s" for each, seconds in spent.items())
+    told = f"{sent}: {told}; {command_seconds():.1f} s in total"
+    plain = {"runtime": runtime, "workers": scenario.radio.scheduled, "scores": scores, "seconds": spent}
+    show(as_json, plain, table, told, NOBODY_PROTECTED)
