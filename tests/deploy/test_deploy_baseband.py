@@ -110,7 +110,7 @@ def test_noise_and_masks_above_the_power_limit_are_refused() -> None:
 
 
 def test_more_workers_than_float32_adds_up_exactly_are_refused() -> None:
-    with pytest.raises(ProtocolError, match='must be 1 to 4,096 .* use privacy.arithmetic = "integers"'):
+    with pytest.raises(ProtocolError, match=r'must be 1 to 4,096 .* use privacy\.arithmetic = "integers"'):
         Baseband(numbers=4, norm=1.0, most_watts=1.0, limit_watts=2.0, workers=MOST_WORKERS + 1)
 
 

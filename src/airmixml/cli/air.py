@@ -44,8 +44,8 @@ def air_command(
 ) -> None:
     """Emulate the air: add up complex baseband of workers over ZeroMQ, in NumPy or in GNU Radio.
 
-    With a contract it serves a run until it is ended. With a scenario it tries it out: every worker of public data sends
-    its frames through an air in a process of its own, and the model is put beside that of a simulation.
+    With a contract it serves a run until it is ended. With a scenario it tries it out on public data: workers send
+    their frames through an air in a process of its own, and the model is put beside that of a simulation.
     """
     if runtime not in RUNTIMES:
         raise ScenarioError(f"--runtime {runtime}: must be one of {', '.join(RUNTIMES)}")

@@ -1,8 +1,8 @@
 """One worker's analog frame as complex baseband, and the way back from a received sum to the mean of vectors.
 
 A number of a vector is one complex sample, in phase: sqrt(beta) q v_j, the worker's own noise and its masks, in the
-square root of watts as received. A worker whose channel has the power gain g sends it divided by sqrt(g). Samples lie on
-a grid, as a converter's do, that is coarse enough for float32 to add up all workers of a slot without rounding, in
+square root of watts as received. A worker whose channel has the power gain g sends it divided by sqrt(g). Samples lie
+on a grid, as a converter's do, that is coarse enough for float32 to add up all workers of a slot without rounding, in
 any order: whatever adds them up, the sum is exact, and masks cancel in it up to the grid.
 """
 
@@ -51,8 +51,8 @@ class Baseband:
     def __post_init__(self) -> None:
         if not 1 <= self.workers <= MOST_WORKERS:
             raise ProtocolError(
-                f"slot of {self.workers:,} workers: must be 1 to {MOST_WORKERS:,} for complex baseband, of which float32 "
-                'adds up no more without rounding; use privacy.arithmetic = "integers"'
+                f"slot of {self.workers:,} workers: must be 1 to {MOST_WORKERS:,} for complex baseband: float32 adds "
+                'up no more without rounding; use privacy.arithmetic = "integers"'
             )
 
     def step(self, largest_watts: float) -> float:
@@ -113,8 +113,9 @@ class Baseband:
         ):
             if not needed <= self.limit_watts * gain * _ROUNDING:
                 raise ProtocolError(
-                    f"order: {what} would have to arrive with {watts_to_dbm(needed):.1f} dBm through a gain of {gain:g}, "
-                    f"and the power limit of this worker is {watts_to_dbm(self.limit_watts):.1f} dBm; it sends nothing"
+                    f"order: {what} would have to arrive with {watts_to_dbm(needed):.1f} dBm through a gain of "
+                    f"{gain:g}, and the power limit of this worker is {watts_to_dbm(self.limit_watts):.1f} dBm; "
+                    "it sends nothing"
                 )
 
     def mean(

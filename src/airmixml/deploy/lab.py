@@ -64,8 +64,8 @@ def check_emulated(scenario: Scenario, *, protects: bool) -> None:
             raise ScenarioError(f"{key} = {value}: must be {must} for complex baseband on an emulated air")
     if protects and not (privacy.noise_kind.brought and privacy.adversary == "everyone"):
         raise ScenarioError(
-            f'privacy.noise = "{privacy.noise}" against "{privacy.adversary}": protects nobody on an emulated air, whose '
-            'hub hears every frame by itself; use privacy.noise = "masked" or "workers" with privacy.adversary = '
+            f'privacy.noise = "{privacy.noise}" against "{privacy.adversary}": protects nobody on an emulated air, '
+            'whose hub hears every frame by itself; use privacy.noise = "masked" or "workers" with privacy.adversary = '
             '"everyone"'
         )
 
