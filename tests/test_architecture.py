@@ -57,6 +57,7 @@ ROOMS = (
     "reports",
     "estimator",
     "explore",
+    "deploy",
     "cli",
     "__main__",
 )

@@ -77,7 +77,8 @@ def make_contract(
     releases = [count + owner.spare for count in planned]
     rounded = sum(count * each.signal.symbols for count, each in zip(releases, systems, strict=True))
     rules = _rules(scenario, _carriers(system))
-    failing = (sum(planned) + owner.spare) * _failure(system)
+    names = 2 * (sum(planned) + owner.spare)
+    failing = names * _failure(system)
     mu = gaussian_mu(epsilon, (delta - failing) * (1.0 - SHARE_FOR_TAILS))
     cut = log_cut(rounded, epsilon, delta - failing)
     budget = math.floor(UNITS * mu**2)
@@ -101,7 +102,7 @@ def make_contract(
         epsilon=epsilon,
         delta=delta,
         carriers=_carriers(system),
-        most_rounds=sum(planned) + owner.spare,
+        most_rounds=names,
         power_dbm=scenario.radio.max_power_dbm,
         server_key=server_key.hex(),
         members=tuple(Member(name=name, verifying_key=key.hex()) for name, key in keys.items()),

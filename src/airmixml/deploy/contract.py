@@ -183,21 +183,20 @@ class Contract:
             return Bounded(*self.targets)
         return (Centred if self.plan.workers.label_code == "centred" else OneHot)(len(self.outputs))
 
-    def payload(self, kind: int, path: Path) -> Payload:
-        """Return what the one worker that holds the rows of this file sends; its vector has the index 0."""
+    def payload(self, kind: int, path: Path, count: int = 1) -> Payload:
+        """Return what so many workers send that hold the rows of this file, in order, and each as many as the next."""
         workers = replace(self.plan.workers, sends=self.kinds[kind].sends)
         found = read_rows(path, self.encoder.row_format, label_column=workers.label_column or "label", with_labels=True)
-        if not len(found.inputs):
-            raise DataError(f"{path}: has no rows; a worker without data does not take part")
+        each, left = divmod(len(found.inputs), count)
+        if left or not each or (each > 1 and not workers.several_rows):
+            must = f"{'as many' if workers.several_rows else 'one'} for each of {count} workers"
+            raise DataError(f"{path}: has {len(found.inputs)} rows and must have {must}")
         inputs = within_declared(workers, self.encoder.encode(found.inputs))
         labels = self.label_code.coded(self._numbers(found.labels or [], path)).astype(np.float32)
         holdings = None
         if workers.several_rows:
-            most = workers.max_rows or len(inputs)
-            rows = np.arange(min(len(inputs), most))[None, :]
+            rows = np.arange(len(inputs)).reshape(count, each)[:, : workers.max_rows or each]
             holdings = Holdings(rows=rows, present=np.ones(rows.shape, dtype=bool))
-        elif len(inputs) > 1:
-            raise DataError(f"{path}: has {len(inputs)} rows; a worker of this scenario holds one")
         return payload_of(workers, inputs, labels, holdings, protects=True)
 
     def _numbers(self, labels: list[str], path: Path) -> Any:

@@ -5,8 +5,6 @@ nothing followed from it: it is left out. Anything else that is odd makes the fi
 nothing more: a ledger that may have lost a line is worth nothing. One process at a time may hold the file.
 """
 
-import fcntl
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -14,6 +12,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from airmixml.deploy.contract import Contract
+from airmixml.deploy.durable import GrowingFile
 from airmixml.errors import ProtocolError
 from airmixml.masks.graph import MOST_ROUNDS
 
@@ -55,52 +54,42 @@ class Spending:
     """The rules and the file of the workers of one device or gateway; without a file for tests and simulations."""
 
     def __init__(self, contract: Contract, path: Path | None = None) -> None:
-        self._contract, self._path, self._file = contract, path, -1
+        self._contract = contract
         self._began: dict[tuple[int, int], set[int]] = {}  # attempts, by worker and round
         self._spent: dict[int, int] = {}
         self._frames: dict[int, dict[int, int]] = {}  # kind of the frame that a worker sent, by worker and round
         self._waiting: list[Entry] | None = None
-        if path is not None:
-            self._open(path)
-
-    def _open(self, path: Path) -> None:
-        head = f"airmixml-spending/1 {self._contract.run.hex()}\n".encode()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        self._file = GrowingFile(path)
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+            self._read()
+        except ProtocolError:
             self.close()
-            raise ProtocolError(f"{path}: another process holds this ledger; stop it first") from None
-        with os.fdopen(os.dup(self._file), "rb") as file:
-            content = file.read()
-        if not content or (len(content) < len(head) and head.startswith(content)):
-            os.ftruncate(self._file, 0)
-            self._append(head)
-            _sync_folder(path.parent)
+            raise
+
+    def _read(self) -> None:
+        content, path = self._file.content(), self._file.path
+        head = f"airmixml-spending/1 {self._contract.run.hex()}\n".encode()
+        if head.startswith(content):  # empty, or cut off before anything followed from it
+            self._file.cut(0)
+            self._file.append(head)
             return
-        lines = content.decode("ascii", errors="replace").split("\n")
-        if lines[0] + "\n" != head.decode():
-            self.close()
+        if not content.startswith(head):
             raise ProtocolError(f"{path}: is the ledger of another run; give each run a folder of its own")
-        for number, line in enumerate(lines[1:-1], start=2):
+        *lines, cut_off = content[len(head) :].decode("ascii", errors="replace").split("\n")
+        for number, line in enumerate(lines, start=2):
             try:
                 self._count(Entry.of(line))
             except ValueError:
-                self.close()
                 raise ProtocolError(
                     f"{path}: line {number} is damaged, and what was spent is not known; this worker sends nothing "
                     "more in this run"
                 ) from None
-        if lines[-1]:  # cut off by a crash before anything followed from it
-            os.ftruncate(self._file, len(content) - len(lines[-1].encode()))
-            os.fsync(self._file)
+        if cut_off:
+            self._file.cut(content.rindex(b"\n") + 1)
 
     def close(self) -> None:
         """Let another process have the file."""
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
+        self._file.close()
 
     def spent(self, worker: int) -> int:
         """Return what a worker has spent, in units of the contract."""
@@ -147,13 +136,13 @@ class Spending:
         try:
             for _ in entries:
                 pass
-            self._append(b"".join(each.line() for each in self._waiting))
+            self._file.append(b"".join(each.line() for each in self._waiting))
         finally:
             self._waiting = None
 
     def _note(self, entry: Entry) -> None:
         if self._waiting is None:
-            self._append(entry.line())
+            self._file.append(entry.line())
         else:
             self._waiting.append(entry)
         self._count(entry)
@@ -164,26 +153,3 @@ class Spending:
         else:
             self._spent[entry.worker] = self.spent(entry.worker) + entry.cost
             self._frames.setdefault(entry.worker, {})[entry.round] = entry.kind
-
-    def _append(self, content: bytes) -> None:
-        if self._file < 0:
-            if self._path is None:
-                return
-            raise ProtocolError(f"{self._path}: is closed")
-        try:
-            while content:
-                content = content[os.write(self._file, content) :]
-            os.fsync(self._file)
-        except OSError as problem:
-            self.close()  # what is on the disk is not known: nothing more is sent
-            raise ProtocolError(
-                f"{self._path}: cannot be written ({problem}); this worker sends nothing more"
-            ) from None
-
-
-def _sync_folder(folder: Path) -> None:
-    opened = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)

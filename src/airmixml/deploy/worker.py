@@ -106,7 +106,7 @@ class Transcripts:
         said = {}
         for identity, entry in unpack_list(body, ANNOUNCEMENT_BYTES).items():
             parts = [entry[place : place + KEY_BYTES] for place in range(0, 4 * KEY_BYTES, KEY_BYTES)]
-            said[identity] = Announcement(identity, *parts, signed=entry[4 * KEY_BYTES :])
+            said[identity] = Announcement(identity, *parts, entry[4 * KEY_BYTES :])
         rules = self.contract.rules_for(len(said), kind)
         if rules is None or rules.workers != len(said):
             raise ProtocolError(f"round of {len(said)} workers: the contract has no rules for so many")
@@ -120,7 +120,8 @@ class Transcripts:
             verifying_keys=directory if len(said) == len(directory) else {each: directory[each] for each in said},
         )
 
-    def _revealed(self, announced: Round, body: bytes) -> Round:
+    def _revealed(self, number: int, attempt: int, kind: int, announcements: bytes, body: bytes) -> Round:
+        announced = self.announced(number, attempt, kind, announcements)
         found = unpack_list(body, REVEAL_BYTES)
         if found.keys() != announced.announcements.keys():
             raise ProtocolError("reveals must be those of the workers that were announced; start the round again")
@@ -137,7 +138,7 @@ class _InRound:
     order: Order
     masks: RecoveringWorker
     answered: dict[Type, tuple[bytes, list[Message]]] = field(default_factory=dict)
-    announced: Round | None = None
+    announcements: bytes = b""
 
 
 class Device:
@@ -188,14 +189,18 @@ class Device:
         if message.type is Type.DELIVERY and message.body[: _TO.size] != _TO.pack(self.identity):
             return []
         now = self._now
-        if message.type is Type.ORDER and (now is None or (now.number, now.attempt) != (message.round, message.attempt)):
+        if message.type is Type.ORDER and (
+            now is None or (now.number, now.attempt) != (message.round, message.attempt)
+        ):
             now = self._begun(message)
         if now is None or (now.number, now.attempt) != (message.round, message.attempt):
             return []  # of a round that it is not in: late, or begun before it was started
         if message.type in now.answered:
             body, answers = now.answered[message.type]
             if body != message.body:
-                raise ProtocolError(f"{message.type.name} differs from the one that this worker answered; it keeps to it")
+                raise ProtocolError(
+                    f"{message.type.name} differs from the one that this worker answered; it keeps to it"
+                )
             return answers
         step = _STEPS.get(message.type)
         if step is None:
@@ -233,13 +238,12 @@ class Device:
             self._now = None  # the round goes on without it
             return []
         said = now.masks.reveal(announced)
-        now.announced = announced
+        now.announcements = message.body
         return [self._said(Type.REVEAL, now.number, now.attempt, said.nonce + said.signed)]
 
     def _join(self, now: _InRound, message: Message) -> list[Message]:
-        if now.announced is None:
-            raise ProtocolError("reveals came before the announcements; follow the order of the round")
-        parcels = now.masks.join(self._transcripts.revealed(now.announced, message.body))
+        known = now.number, now.attempt, now.order.kind, now.announcements
+        parcels = now.masks.join(self._transcripts.revealed(*known, message.body))
         return [self._said(Type.PARCELS, now.number, now.attempt, pack_parts(parcels))]
 
     def _send(self, now: _InRound, message: Message) -> list[Message]:

@@ -6,6 +6,8 @@ functions (``training``).
 """
 
 import math
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
@@ -15,7 +17,7 @@ from numpy.typing import NDArray
 
 from airmixml.data import DataSet
 from airmixml.edge.fitting import build_model
-from airmixml.edge.rounds import Send, descend
+from airmixml.edge.rounds import Send, Solution, descend
 from airmixml.edge.training import TrainedModel, collector_for, last_of, score_solved, solve_sums, train_model
 from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent
@@ -35,6 +37,10 @@ class Received(NamedTuple):
     present: float  # how many are in the sum; of unequal shares q, 1 / sum q^2
 
 
+class NoMoreRounds(Exception):
+    """Raised by a source that has no further round: the model stays as it is."""
+
+
 class Source(Protocol):
     """Where sums come from. Each slot and each round is asked for once, in order; the first has number 0."""
 
@@ -42,7 +48,10 @@ class Source(Protocol):
         """Return what was received in one of the scenario's slots."""
 
     def round(self, number: int, told: Broadcast) -> Received:
-        """Broadcast a model and return the mean of the gradients that workers sent, as they send them."""
+        """Broadcast a model and return the mean of the gradients that workers sent, as they send them.
+
+        Or raise ``NoMoreRounds``.
+        """
 
 
 def learn_from(
@@ -67,7 +76,7 @@ def learn_from(
     send = _rounds_of(scenario, dataset, source, progress)
     if workers.sends == "gradients":
         zeros = torch.zeros((dataset.input_dim, dataset.label_dim), dtype=torch.float64)
-        return last_of(descend(scenario, send, scenario.radio.slots, (zeros, zeros[0].clone())), dataset)
+        return last_of(_received(descend(scenario, send, scenario.radio.slots, (zeros, zeros[0].clone()))), dataset)
     signal = Signal.of(workers, dataset.input_dim, dataset.label_dim)
     collector, kept = collector_for(scenario, dataset), list[tuple[torch.Tensor, torch.Tensor]]()
     slots, variance, square_share = scenario.radio.slots, 0.0, 0.0
@@ -90,8 +99,14 @@ def learn_from(
     share = varying_share(square_share, scenario.radio.scheduled, workers.count, poisson=by_coin)
     solved, moments = solve_sums(scenario, collector, variance, share)
     if learner.rounds:
-        return last_of(descend(scenario, send, learner.rounds, solved, moments), dataset)
+        return last_of(_received(descend(scenario, send, learner.rounds, solved, moments)), dataset)
     return score_solved(learner, dataset, solved, moments)
+
+
+def _received(solutions: Iterator[Solution]) -> Iterator[Solution]:
+    """Yield models until the source has no further round."""
+    with suppress(NoMoreRounds):
+        yield from solutions
 
 
 def _rounds_of(scenario: Scenario, dataset: DataSet, source: Source, progress: Progress) -> Send:

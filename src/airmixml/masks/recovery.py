@@ -46,7 +46,7 @@ from numpy.typing import NDArray
 
 from airmixml.errors import ProtocolError
 from airmixml.masks.expansion import edge_masks, integer_edge_masks, self_mask, uniform_integers
-from airmixml.masks.keys import KEY_BYTES, PROTOCOL, KeyPair, opened, sealed, signature
+from airmixml.masks.keys import KEY_BYTES, PROTOCOL, KeyPair, channel_key, opened, sealed, signature
 from airmixml.masks.rounds import Announcement, EitherOr, Reveal, Round, nonce_commitment, round_name
 from airmixml.masks.rules import Rules
 
@@ -164,6 +164,7 @@ class RecoveringWorker:
         self._nonce = entropy(KEY_BYTES)
         self._round: Round
         self._edge_seeds: dict[int, tuple[bytes, ...]] = {}  # by the other end, one for each mask
+        self._channels: dict[int, bytes] = {}  # keys of the channels to neighbours
         self._held: dict[int, tuple[bytes, bytes]] = {}  # shares of mask key and seed, by their owner
         self._next_symbol = (slots.start, 0)
         self._agreed: frozenset[int] = frozenset()
@@ -217,7 +218,9 @@ class RecoveringWorker:
         for of_secret in (key_shares, seed_shares):
             for other, share in zip(neighbours, of_secret, strict=True):
                 shares[other] += share
-        return {other: sealed(content, *self._channel(other)) for other, content in shares.items()}
+        own, round_id = self.identity, joined.digest
+        self._channels = {other: self._channel(other) for other in shares}
+        return {other: sealed(content, self._channels[other], own, round_id) for other, content in shares.items()}
 
     def receive(self, parcels: Mapping[int, bytes]) -> None:
         """Take the neighbours' shares. If one is missing the worker stays silent: it could not be recovered."""
@@ -226,10 +229,12 @@ class RecoveringWorker:
         if missing:
             raise ProtocolError(f"shares of worker {missing[0]} are missing; send them, or start a round without it")
         for other, seeds in self._edge_seeds.items():
-            content, length = opened(parcels[other], *self._channel(other)), len(seeds) * SHARE_BYTES
+            content = opened(parcels[other], self._channels[other], other, self._round.digest)
+            length = len(seeds) * SHARE_BYTES
             if len(content) != 2 * length:
                 raise ProtocolError(f"shares of worker {other} have a wrong length; start a round without it")
             self._held[other] = content[:length], content[length:]
+        self._channels.clear()
         self.step = Step.READY
 
     def masks(self, slot: int, first: int, count: int) -> NDArray[np.float64]:
@@ -302,9 +307,9 @@ class RecoveringWorker:
     def __reduce__(self) -> NoReturn:
         raise TypeError("a worker is never stored, copied or sent to another process: it would make its masks twice")
 
-    def _channel(self, other: int) -> tuple[KeyPair, int, bytes, int, bytes]:
-        key = self._round.announcements[other].channel_key
-        return self._channel_keys, self.identity, key, other, self._round.digest
+    def _channel(self, other: int) -> bytes:
+        public = self._round.announcements[other].channel_key
+        return channel_key(self._channel_keys, self.identity, public, other, self._round.digest)
 
     def _expect(self, step: Step) -> None:
         if self.step is not step:
