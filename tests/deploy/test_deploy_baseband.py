@@ -9,8 +9,9 @@ import pytest
 
 from airmixml import Scenario, settle, simulate
 from airmixml.deploy.air import MOST_WORKERS
+from airmixml.deploy.analog import MaskedSlot, check_emulated
 from airmixml.deploy.baseband import Baseband
-from airmixml.deploy.lab import MaskedSlot, check_emulated, for_workers, running_air, try_out
+from airmixml.deploy.lab import for_workers, running_air, try_out
 from airmixml.edge import learn_from
 from airmixml.errors import ProtocolError, ScenarioError
 from airmixml.masks.graph import draw_graph
@@ -174,7 +175,7 @@ def test_without_noise_the_air_gives_the_sums_of_a_simulation(changes: tuple[str
             )
             assert found == pytest.approx(clean, abs=2e-4)
         for number, sent in enumerate(mixtures.rounds):
-            unit = lab._kinds["rounds"][1]
+            unit = lab.kinds["rounds"][1]
             unit.broadcast(sent.told)
             expected = sent.gradient.mT.flatten().numpy() * unit.unit
             assert lab.round(number, sent.told).mean == pytest.approx(expected, abs=2e-4)
