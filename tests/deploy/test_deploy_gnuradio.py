@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -138,3 +140,29 @@ def test_frames_of_workers_give_the_mean_that_the_adder_gives() -> None:
             means.append(lab.slot(0).mean)
     assert means[0] == pytest.approx(means[1], abs=1e-7)
     assert np.abs(means[0]).max() > 0.1
+
+
+def children_of(process: int) -> list[int]:
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            if int(fields[1]) == process and fields[0] != "Z":
+                found.append(int(folder.name))
+    return found
+
+
+def test_a_killed_air_takes_its_flowgraph_along_and_the_server_is_told() -> None:
+    scenario = settle(for_workers(Scenario.preset("private-table").with_overrides("workers.centre=public"), 8))
+    dataset = load_dataset(scenario.workers, Streams(0))
+    population = deploy(scenario.workers, dataset, Streams(0))
+    with running_air(scenario, dataset, population, "gnuradio") as lab:
+        (flowgraph,) = children_of(lab.process.pid)
+        lab.slot(0)
+        lab.process.kill()
+        with pytest.raises(ProtocolError, match="the air ended"):
+            lab.slot(0)
+        until = time.monotonic() + 30.0
+        while Path(f"/proc/{flowgraph}").exists() and time.monotonic() < until:
+            time.sleep(0.05)
+        assert not Path(f"/proc/{flowgraph}").exists()

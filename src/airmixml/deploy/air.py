@@ -281,28 +281,15 @@ def serve(
 
 def bind(kind: str, address: str) -> tuple[Any, str]:
     """Return a ZeroMQ socket, PUSH or PULL, bound to an address of this machine, and that address with its port."""
-    socket = _socket(kind)
-    _check_local(address)
-    try:
-        if address.endswith(":0"):
-            return socket, f"{address[:-2]}:{socket.bind_to_random_port(address[:-2])}"
-        socket.bind(address)
-    except OSError as problem:
-        socket.close()
-        raise ProtocolError(f"{address}: cannot be listened at ({problem.strerror or problem}); use another") from None
-    return socket, address
+    if address.endswith(":0"):
+        socket = _socket(kind, address, lambda made: made.bind_to_random_port(address[:-2]))
+        return socket, str(socket.last_endpoint.decode())
+    return _socket(kind, address, lambda made: made.bind(address)), address
 
 
 def connect(kind: str, address: str) -> Any:
     """Return a ZeroMQ socket, PUSH or PULL, that connects to an address of this machine; it waits for who listens."""
-    socket = _socket(kind)
-    _check_local(address)
-    try:
-        socket.connect(address)
-    except OSError as problem:
-        socket.close()
-        raise ProtocolError(f"{address}: is no address ({problem.strerror or problem})") from None
-    return socket
+    return _socket(kind, address, lambda made: made.connect(address))
 
 
 def send(socket: Any, message: Message) -> None:
@@ -318,21 +305,23 @@ def send(socket: Any, message: Message) -> None:
         ) from None
 
 
-def _check_local(address: str) -> None:
-    if not address.startswith(("tcp://127.0.0.1:", "ipc://")):
-        raise ProtocolError(
-            f"{address}: must be tcp://127.0.0.1:PORT or ipc://PATH; an emulated air stays on its machine"
-        )
-
-
-def _socket(kind: str) -> Any:
+def _socket(kind: str, address: str, use: Callable[[Any], object]) -> Any:
     try:
         import zmq
     except ImportError:
         raise ProtocolError("an emulated air needs pyzmq: pip install 'airmixml[deploy]'") from None
+    if not address.startswith(("tcp://127.0.0.1:", "ipc://")):
+        raise ProtocolError(
+            f"{address}: must be tcp://127.0.0.1:PORT or ipc://PATH; an emulated air stays on its machine"
+        )
     socket: Any = zmq.Context.instance().socket(getattr(zmq, kind))
     socket.setsockopt(zmq.MAXMSGSIZE, HEADER.size + LARGEST_BODY + SIGNATURE_BYTES)
     socket.setsockopt(zmq.SNDTIMEO, _SEND_MILLISECONDS)
     socket.setsockopt(zmq.LINGER, _LINGER_MILLISECONDS)
     socket.setsockopt(zmq.RCVHWM if kind == "PULL" else zmq.SNDHWM, _FRAMES_QUEUED)
+    try:
+        use(socket)
+    except zmq.ZMQError as problem:
+        socket.close()
+        raise ProtocolError(f"{address}: cannot be used ({problem.strerror}); give another address") from None
     return socket

@@ -6,6 +6,7 @@ workers.
 """
 
 import secrets
+import subprocess
 import sys
 import tempfile
 import time
@@ -37,6 +38,7 @@ from airmixml.workers import Population, deploy, load_dataset
 _WAIT_SECONDS: Final = 60.0
 _SILENT_SECONDS: Final = 0.05
 _START_SECONDS: Final = 60.0
+_LOOK_MILLISECONDS: Final = 200
 
 
 @dataclass
@@ -51,6 +53,7 @@ class Lab(PlannedSums):
     keys: Mapping[int, bytes]
     server_key: bytes
     air_key: bytes  # verifying
+    process: subprocess.Popen[bytes]  # of the air
     frames: Any
     sums: Any
     silent: frozenset[int] = frozenset()
@@ -91,8 +94,10 @@ class Lab(PlannedSums):
         send(self.frames, Message(Type.SAMPLES, sender, self.contract.run, len(self.heard), 0, body).signed_with(key))
 
     def _next(self, slot: int) -> SumOnAir:
-        if not self.sums.poll(int(2000 * _WAIT_SECONDS)):
-            raise ProtocolError(f"slot {slot}: the air gave no sum; start it again")
+        until = time.monotonic() + 2.0 * _WAIT_SECONDS
+        while not self.sums.poll(_LOOK_MILLISECONDS):
+            if self.process.poll() is not None or time.monotonic() > until:
+                raise ProtocolError(f"slot {slot}: the air ended, or gave no sum in time; start it again")
         message = unpacked(self.sums.recv())
         if message.sender != AIR or message.round != len(self.heard) or not message.is_signed_by(self.air_key):
             raise ProtocolError(f"slot {slot}: what came is no sum of the air; start both again")
@@ -194,6 +199,7 @@ def running_air(
             keys=keys,
             server_key=server_key,
             air_key=verifying_key(air_key),
+            process=child,
             frames=frames,
             sums=sums,
         )
