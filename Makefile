@@ -2,6 +2,7 @@
 # make setup       set everything up in .venv and nothing else
 # make test        lint, types, and all tests but the long ones
 # make test-long   the long tests, and a small version of all of the paper's tables and figures
+# make test-deploy the tests of running systems, with a real broker; installs Debian packages where it may
 # make check       lint, types and the quickest tests, while you edit
 # make format      format the code, and mend what ruff can mend
 # make coverage    how much of the code the quickest tests run
@@ -21,8 +22,9 @@ READY := $(VENV)/.ready
 INSTALL := $(BIN)/python tools/install.py -c constraints.txt
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --dist worksteal
 LOG := $(VENV)/setup.log
+DEBIAN := mosquitto gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm gnuradio
 
-.PHONY: demo test test-long check lint format coverage docs bench bench-gpu slow-list reproduce-quick browser setup clean
+.PHONY: demo test test-long test-deploy check lint format coverage docs bench bench-gpu slow-list reproduce-quick browser setup clean
 .DEFAULT_GOAL := demo
 
 setup: $(READY)
@@ -57,22 +59,29 @@ lint: $(READY)
 	$(BIN)/mypy
 
 test: lint
-	$(PYTEST) -m "not long"
+	$(PYTEST) -m "not long and not deploy"
 
 test-long: $(READY)
-	$(PYTEST) -m long
+	$(PYTEST) -m "long and not deploy"
 	rm -rf runs/reproduce-quick
 	$(MAKE) reproduce-quick
 
+# Everything in tests/deploy: without the packages, the tests that need none still run.
+test-deploy: $(READY)
+	@dpkg -s $(DEBIAN) >/dev/null 2>&1 || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+	  apt-get install -y -qq --no-install-recommends $(DEBIAN) >$(LOG) 2>&1; } || { echo "make: ***"; \
+	  echo "make: *** COULD NOT INSTALL $(DEBIAN)"; echo "make: *** tests that need them are SKIPPED"; echo "make: ***"; }
+	$(PYTEST) tests/deploy
+
 check: lint
-	$(PYTEST) -m "not long and not slow"
+	$(PYTEST) -m "not long and not slow and not deploy"
 
 format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 coverage: $(READY)
-	$(PYTEST) -m "not long and not slow" --cov --cov-report=
+	$(PYTEST) -m "not long and not slow and not deploy" --cov --cov-report=
 	@echo "coverage of the quickest tests: $$($(BIN)/coverage report --format=total) %"
 
 docs: $(READY)
@@ -91,7 +100,7 @@ browser:
 	  || { apt-get update -qq && apt-get install -y -qq chromium chromium-driver; }
 
 slow-list: $(READY)
-	$(PYTEST) -m "not long" --write-slow
+	$(PYTEST) -m "not long and not deploy" --write-slow
 
 reproduce-quick: $(READY)
 	$(BIN)/airmix reproduce all --quick

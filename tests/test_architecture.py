@@ -58,6 +58,7 @@ ROOMS = (
     "reports",
     "estimator",
     "explore",
+    "deploy",
     "cli",
     "__main__",
 )

@@ -8,7 +8,17 @@ import sys
 import pytest
 
 from airmixml.errors import ProtocolError
-from airmixml.masks.keys import KeyPair, derive, is_signed, opened, pair_seed, sealed, signature, verifying_key
+from airmixml.masks.keys import (
+    KeyPair,
+    channel_key,
+    derive,
+    is_signed,
+    opened,
+    pair_seed,
+    sealed,
+    signature,
+    verifying_key,
+)
 
 # RFC 7748, section 6.1
 ALICE = KeyPair(bytes.fromhex("77076d0a7318a57d3c16c17251b26645df4c2f87ebc0992ab177fba51db92c2a"))
@@ -74,16 +84,18 @@ def test_everything_that_must_agree_changes_the_seed(change: str) -> None:
 
 
 def test_only_the_other_end_opens_a_parcel_unchanged() -> None:
-    parcel = sealed(b"shares", ALICE, 1, BOB.public, 2, ROUND)
-    assert opened(parcel, BOB, 2, ALICE.public, 1, ROUND) == b"shares"
-    assert sealed(b"shares", BOB, 2, ALICE.public, 1, ROUND) != parcel  # no nonce serves twice
+    key = channel_key(ALICE, 1, BOB.public, 2, ROUND)
+    assert key == channel_key(BOB, 2, ALICE.public, 1, ROUND)
+    parcel = sealed(b"shares", key, 1, ROUND)
+    assert opened(parcel, key, 1, ROUND) == b"shares"
+    assert sealed(b"shares", key, 2, ROUND) != parcel  # no nonce serves twice
     for wrong in (bytes([parcel[0] ^ 1]) + parcel[1:], parcel[:-1], b""):
         with pytest.raises(ProtocolError, match="shares of worker 1"):
-            opened(wrong, BOB, 2, ALICE.public, 1, ROUND)
+            opened(wrong, key, 1, ROUND)
     with pytest.raises(ProtocolError, match="another round"):
-        opened(parcel, BOB, 2, ALICE.public, 1, bytes(32))
+        opened(parcel, channel_key(BOB, 2, ALICE.public, 1, bytes(32)), 1, bytes(32))
     with pytest.raises(ProtocolError):
-        opened(parcel, KeyPair.generate(), 2, ALICE.public, 1, ROUND)
+        opened(parcel, channel_key(KeyPair.generate(), 2, ALICE.public, 1, ROUND), 1, ROUND)
 
 
 def test_points_of_small_order_and_odd_identities_are_refused() -> None:

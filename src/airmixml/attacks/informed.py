@@ -39,10 +39,10 @@ from airmixml.attacks.rounds import Heard, Round
 from airmixml.attacks.sample_symbols import InnerProducts, Samples
 from airmixml.attacks.target import Outcome, ServerView, Target, no_sample, not_overheard
 from airmixml.output.numbers import NONE
-from airmixml.radio.senders import RowSums
 from airmixml.scenario import Scenario, Speed
 from airmixml.streams import Streams
 from airmixml.workers import Holdings, within_declared
+from airmixml.workers.row_sums import RowSums
 
 _CHAPTER: Final = 10**9 + 3  # far beyond the chapters of slots
 _TARGETS: Final = 100
@@ -241,10 +241,8 @@ class Candidates:
             self.targets["worker"] = self._among_people(alone(workers, count), held[workers], population.holdings)
             self.targets["row"] = Targets(member=_holders(held, items), candidates=row)
             self.targets["person"] = self._among_people(_holders(held, items), items, population.holdings)
-            codes = torch.from_numpy(self.data.label_code.coded(self.data.train_labels))
-            self._rows = RowSums.of(
-                holdings, torch.from_numpy(self.data.train_inputs), codes, self._workers, self._signal
-            )
+            codes = self.data.label_code.coded(self.data.train_labels)
+            self._rows = RowSums.of(holdings, self.data.train_inputs, codes, self._workers, self._signal)
 
     def products(self, some: Integers, precisions: Doubles) -> Doubles:
         """Return A^2 <v_c, v_c'> of candidates, added up over all kinds of slots; candidates x candidates.
@@ -261,7 +259,7 @@ class Candidates:
         """Return the products <v_c, v_c'> of what candidates send; candidates x candidates."""
         rows, weights = some[:, None], np.ones((len(some), 1))
         if self._rows is not None:
-            rows, weights = self._rows.index[some].numpy(), self._rows.weights[some].double().numpy()
+            rows, weights = self._rows.index[some], self._rows.weights[some].astype(np.float64)
         different, place = np.unique(rows, return_inverse=True)
         inputs, labels = self.data.train_inputs[different], self.data.train_labels[different]
         sums = np.zeros((len(some), len(different)))

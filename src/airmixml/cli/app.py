@@ -69,6 +69,27 @@ COMMANDS: dict[str, LateCommand] = {
             "explore:explore_command",
             "Design a system, watch a slot, and start and compare runs in the browser.",
         ),
+        ("deploy", "deploy:app", "Set up a scenario as a system of separate processes."),
+        (
+            "server",
+            "deploy:server_command",
+            "Order rounds from workers, add up what they send, and learn from the sums.",
+        ),
+        (
+            "worker",
+            "deploy:worker_command",
+            "Be a worker: answer the server's orders, within a budget that this worker keeps itself.",
+        ),
+        (
+            "gateway",
+            "deploy:gateway_command",
+            "Be many workers behind one connection, with messages in batches and one ledger.",
+        ),
+        (
+            "air",
+            "air:air_command",
+            "Emulate the air: add up complex baseband of workers over ZeroMQ, in NumPy or in GNU Radio.",
+        ),
         ("presets", "listings:presets_command", "List the scenarios that come with the package."),
         (
             "airs",

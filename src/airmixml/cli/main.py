@@ -24,9 +24,13 @@ def main() -> None:
 
         end_when_interrupted()
         try:
-            from airmixml.cli.app import answer
+            from airmixml.cli.light import answer_light
 
-            code = answer()
+            code = answer_light(sys.argv[1:])
+            if code is None:
+                from airmixml.cli.app import answer
+
+                code = answer()
         finally:
             raise_when_interrupted()
     except KeyboardInterrupt:

@@ -12,11 +12,15 @@ if TYPE_CHECKING:
     from airmixml.edge.losses import soft_cross_entropy
     from airmixml.edge.scoring import predicted
     from airmixml.edge.simulation import simulate
+    from airmixml.edge.sources import Received, Source, learn_from
     from airmixml.edge.training import Learned, TrainedModel, learn, train, train_model, train_seeds, train_stack
 
 __all__ = ["ClosedForm", "Learned", "LearnerModel", "TrainedModel", "TrainingHistory", "build_model", "class_scores"]
 __all__ += [
+    "Received",
+    "Source",
     "learn",
+    "learn_from",
     "predicted",
     "simulate",
     "soft_cross_entropy",
@@ -34,6 +38,7 @@ __getattr__ = import_late(
         ".losses": ("soft_cross_entropy",),
         ".scoring": ("predicted",),
         ".simulation": ("simulate",),
+        ".sources": ("Received", "Source", "learn_from"),
         ".training": ("Learned", "TrainedModel", "learn", "train", "train_model", "train_seeds", "train_stack"),
     },
 )

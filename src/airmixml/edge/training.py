@@ -32,7 +32,7 @@ from airmixml.radio.mixtures import MixtureBlock
 from airmixml.radio.rounds import RoundsOnAir
 from airmixml.radio.shards import ShardStore
 from airmixml.radio.transmission import Mixtures, Transmission, gather_family, open_air, simulate_family
-from airmixml.registries import LEARNERS
+from airmixml.registries import LEARNERS, PAYLOADS
 from airmixml.scenario import Learner, RunContext, Scenario, Speed
 from airmixml.sums import Sums
 from airmixml.workers import Population, Signal
@@ -67,7 +67,7 @@ def train(
     scenario, dataset, inputs, labels = mixtures.scenario, mixtures.dataset, mixtures.inputs, mixtures.labels
     context = RunContext(speed=speed or Speed(), progress=progress, secret=mixtures.secret)
     if scenario.workers.sends == "gradients":
-        return _last_of(run_rounds(RoundsOnAir.of(mixtures, context)), dataset)
+        return last_of(run_rounds(RoundsOnAir.of(mixtures, context)), dataset)
     if scenario.learner.closed_form:
         collector = collected_from(mixtures)
         return solve_and_score(mixtures, collector, context)
@@ -198,14 +198,20 @@ def collector_for(scenario: Scenario, dataset: DataSet) -> MomentsCollector:
 def solve_collected(transmission: Transmission, collector: MomentsCollector) -> tuple[Solution, ReceivedMoments]:
     """Return the linear model that the collected slots give, and their moments: what rounds start from."""
     report = transmission.report
-    if not report.signal.moments and report.variance_share == 0.0:
+    return solve_sums(transmission.scenario, collector, report.noise_variance, report.variance_share)
+
+
+def solve_sums(
+    scenario: Scenario, collector: MomentsCollector, noise_variance: float, variance_share: float
+) -> tuple[Solution, ReceivedMoments]:
+    """Return the same of slots from anywhere; the two numbers are those of ``MomentsCollector.moments``."""
+    if not PAYLOADS.load(scenario.workers.sends).moments and variance_share == 0.0:
         raise ScenarioError(
-            f"radio.scheduled = {transmission.scenario.radio.scheduled}: every slot is the same sum of all samples, "
+            f"radio.scheduled = {scenario.radio.scheduled}: every slot is the same sum of all samples, "
             'from which nothing can be learned; schedule fewer workers, or use workers.sends = "moments"'
         )
-    by_coin = transmission.scenario.radio.schedule_kind.by_coin
-    moments = collector.moments(report.noise_variance, report.variance_share, about_zero=by_coin)
-    return solve(transmission.scenario.learner, moments), moments
+    moments = collector.moments(noise_variance, variance_share, about_zero=scenario.radio.schedule_kind.by_coin)
+    return solve(scenario.learner, moments), moments
 
 
 def collected_from(mixtures: Mixtures) -> MomentsCollector:
@@ -222,10 +228,16 @@ def solve_and_score(
 ) -> TrainedModel:
     """Return the classifier that the collected slots give, then the rounds, and its accuracy on the clean test set."""
     dataset, learner = transmission.dataset, transmission.scenario.learner
-    (weights, biases), moments = solve_collected(transmission, collector)
+    solved, moments = solve_collected(transmission, collector)
     if learner.rounds:
         on_air = RoundsOnAir.of(transmission, context, kept)
-        return _last_of(run_rounds(on_air, (weights, biases), moments), dataset)
+        return last_of(run_rounds(on_air, solved, moments), dataset)
+    return score_solved(learner, dataset, solved, moments)
+
+
+def score_solved(learner: Learner, dataset: DataSet, solved: Solution, moments: ReceivedMoments) -> TrainedModel:
+    """Return the solved model with probabilities, and its accuracy on the clean test set."""
+    weights, biases = solved
     model = linear_model(weights, biases)
     history, factor = _scored(model, dataset, _leading_score(model, dataset)), 1.0
     if not getattr(LEARNERS.load(learner.model), "gives_probabilities", False):
@@ -244,7 +256,7 @@ def _learn_by_rounds(
     """Run slots of gradients alone, from a model of zeros on."""
     started = time.perf_counter()
     on_air = RoundsOnAir.alone(open_air([scenario], dataset, population, context), context, kept)
-    trained = _last_of(run_rounds(on_air), on_air.air.dataset)
+    trained = last_of(run_rounds(on_air), on_air.air.dataset)
     return Learned(
         transmission=on_air.transmission(),
         trained=trained,
@@ -253,7 +265,7 @@ def _learn_by_rounds(
     )
 
 
-def _last_of(solutions: Iterable[Solution], dataset: DataSet) -> TrainedModel:
+def last_of(solutions: Iterable[Solution], dataset: DataSet) -> TrainedModel:
     """Return the last of the models, with the score of each."""
     curve: list[float] = []
     for solution in solutions:

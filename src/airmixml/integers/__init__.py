@@ -1,6 +1,16 @@
 """Digital sums: vectors of integers with Skellam noise and uniform masks, added up modulo a power of two."""
 
-from airmixml.integers.integer_noise import IntegerNoise
-from airmixml.integers.rounding import IntegerCode
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airmixml.lazy import import_late
+
+if TYPE_CHECKING:
+    from airmixml.integers.integer_noise import IntegerNoise
+    from airmixml.integers.rounding import IntegerCode
 
 __all__ = ["IntegerCode", "IntegerNoise"]
+
+# Late, so that a worker rounds without SciPy.
+__getattr__ = import_late(__name__, {".integer_noise": ("IntegerNoise",), ".rounding": ("IntegerCode",)})

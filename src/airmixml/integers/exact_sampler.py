@@ -9,8 +9,11 @@ The recurrence I_(t-1) = I_(t+1) + (2 t / V) I_t, started far out in the tail, a
 algorithm), and their sum, not exp(V), makes chances of them.
 """
 
+from __future__ import annotations  # NumPy's generators take 8 ms to import, and a worker needs none
+
 import math
 from bisect import bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -48,13 +51,16 @@ class SkellamTable:
     def draw(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Integers:
         """Return numbers of that shape."""
         words = generator.integers(0, 1 << _WORD, size=shape, dtype=np.uint64)
+        return self.at(words, lambda _: int(generator.integers(0, 1 << _WORD, dtype=np.uint64)))
+
+    def at(self, words: NDArray[np.uint64], more: Callable[[tuple[int, ...]], int]) -> Integers:
+        """Return the numbers that these words name; where 64 bits do not decide, ``more`` of that place do."""
         places = np.searchsorted(self.high, words, side="right")
         # The first 64 bits decide, unless they are those of a threshold: then 64 more do, once in 1e14 draws or so.
         for place in zip(*np.nonzero(self.high[np.maximum(places - 1, 0)] == words), strict=True):
             first = int(np.searchsorted(self.high, words[place], side="left"))
-            rest = generator.integers(0, 1 << _WORD, dtype=np.uint64)
             equal = self.low[first : int(places[place])]
-            places[place] = first + int(np.searchsorted(equal, rest, side="right"))
+            places[place] = first + int(np.searchsorted(equal, np.uint64(more(place)), side="right"))
         return np.asarray(places + self.smallest, dtype=np.int64)
 
 

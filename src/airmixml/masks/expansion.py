@@ -46,6 +46,9 @@ class Use(IntEnum):
 
     NORMALS = 1
     INTEGERS = 2
+    ROUNDING = 3  # of a worker's own seed, as are the next two
+    NOISE = 4
+    NOISE_TIES = 5
 
 
 def keystream(seed: bytes, nonce: bytes, first_byte: int, count: int) -> bytearray:
@@ -84,10 +87,19 @@ def uniform_integers(seed: bytes, slot: int, first: int, count: int, bits: int) 
     """
     if not 1 <= bits <= _LARGEST_BITS:
         raise ProtocolError(f"bits = {bits} must be from 1 to {_LARGEST_BITS}")
-    width = 1 << max(0, (bits - 1).bit_length() - 3)
-    made = keystream(seed, _nonce(Use.INTEGERS, slot), first * width, count * width)
-    words = np.frombuffer(made, dtype=f"<u{width}").astype(np.uint64)
-    return words & np.uint64((1 << bits) - 1)
+    width = word_bytes(bits)
+    return stream_words(seed, Use.INTEGERS, slot, first, count, width) & np.uint64((1 << bits) - 1)
+
+
+def word_bytes(bits: int) -> int:
+    """Return the bytes of the smallest word of 8, 16, 32 or 64 bits that holds so many."""
+    return 1 << max(0, (bits - 1).bit_length() - 3)
+
+
+def stream_words(seed: bytes, use: Use, slot: int, first: int, count: int, width: int) -> NDArray[np.uint64]:
+    """Return words of so many bytes, little end first, of a key stream; shape count."""
+    made = keystream(seed, _nonce(use, slot), first * width, count * width)
+    return np.frombuffer(made, dtype=f"<u{width}").astype(np.uint64)
 
 
 def self_mask(seed: bytes, deviation: float, slot: int, first: int, count: int) -> NDArray[np.float64]:

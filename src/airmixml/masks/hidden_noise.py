@@ -29,7 +29,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from airmixml.masks.graph import MOST_ROUNDS, MaskGraph
-from airmixml.privacy.design import binomial_quantile
 from airmixml.wording import UNINFORMED
 
 # Nobody is left with fewer honest neighbours than assumed in a drawn graph, except with this probability.
@@ -133,4 +132,6 @@ def most_among(degree: int, chosen: int, seats: int, failure: float = NEIGHBOURS
     """Return how many of a seat's neighbours are among so many chosen ones at most, for all seats together."""
     if degree >= seats - 1:
         return min(chosen, degree)
+    from airmixml.privacy.design import binomial_quantile  # here: it needs SciPy, and a worker does not
+
     return binomial_quantile(failure / seats, degree, min(chosen / (seats - 1), 1.0)) if chosen else 0

@@ -50,16 +50,18 @@ class KeyPair:
         return KeyPair(secrets.token_bytes(KEY_BYTES))
 
     @cached_property
+    def _key(self) -> X25519PrivateKey:
+        return X25519PrivateKey.from_private_bytes(self.private)
+
+    @cached_property
     def public(self) -> bytes:
         """The public key, 32 bytes."""
-        return X25519PrivateKey.from_private_bytes(self.private).public_key().public_bytes_raw()
+        return self._key.public_key().public_bytes_raw()
 
     def shared_secret(self, other_public: bytes) -> bytes:
         """Return what X25519 gives both ends, 32 bytes; refuse a point of small order, which gives zero to all."""
         try:
-            return X25519PrivateKey.from_private_bytes(self.private).exchange(
-                X25519PublicKey.from_public_bytes(other_public)
-            )
+            return self._key.exchange(X25519PublicKey.from_public_bytes(other_public))
         except ValueError as problem:
             raise ProtocolError(
                 f"public key {other_public.hex()!r} is no usable X25519 key ({problem}); leave that worker out"
@@ -93,28 +95,27 @@ def pair_seed(
     return _agreed("mask", own, own_identity, other_public, other_identity, round_id, number)
 
 
-def sealed(
-    content: bytes, own: KeyPair, own_identity: int, other_public: bytes, other_identity: int, round_id: bytes
-) -> bytes:
-    """Return the content so that the other worker alone can read it, and no one can change it unnoticed.
+def channel_key(own: KeyPair, own_identity: int, other_public: bytes, other_identity: int, round_id: bytes) -> bytes:
+    """Return the key, 32 bytes, of the channel between two workers in a round; both ends get the same."""
+    return _agreed("channel", own, own_identity, other_public, other_identity, round_id)
+
+
+def sealed(content: bytes, key: bytes, sender: int, round_id: bytes) -> bytes:
+    """Return the content so that the other end of the channel alone can read it, and no one can change it unnoticed.
 
     One key serves both directions of a channel; the sender's number is the nonce, so that the two differ. It is for one
     message in each direction and round.
     """
-    key = _agreed("channel", own, own_identity, other_public, other_identity, round_id)
-    return ChaCha20Poly1305(key).encrypt(_nonce(own_identity), content, round_id)
+    return ChaCha20Poly1305(key).encrypt(_nonce(sender), content, round_id)
 
 
-def opened(
-    content: bytes, own: KeyPair, own_identity: int, other_public: bytes, other_identity: int, round_id: bytes
-) -> bytes:
+def opened(content: bytes, key: bytes, sender: int, round_id: bytes) -> bytes:
     """Return what the other worker sealed, or refuse it."""
-    key = _agreed("channel", own, own_identity, other_public, other_identity, round_id)
     try:
-        return ChaCha20Poly1305(key).decrypt(_nonce(other_identity), content, round_id)
+        return ChaCha20Poly1305(key).decrypt(_nonce(sender), content, round_id)
     except (InvalidTag, TypeError):
         raise ProtocolError(
-            f"shares of worker {other_identity} were changed or are of another round; ask for them again"
+            f"shares of worker {sender} were changed or are of another round; ask for them again"
         ) from None
 
 

@@ -34,7 +34,7 @@ or commitment.
 """
 
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from hashlib import sha256
@@ -46,7 +46,7 @@ from numpy.typing import NDArray
 
 from airmixml.errors import ProtocolError
 from airmixml.masks.expansion import edge_masks, integer_edge_masks, self_mask, uniform_integers
-from airmixml.masks.keys import KEY_BYTES, PROTOCOL, KeyPair, is_signed, opened, sealed, signature
+from airmixml.masks.keys import KEY_BYTES, PROTOCOL, KeyPair, channel_key, opened, sealed, signature
 from airmixml.masks.rounds import Announcement, EitherOr, Reveal, Round, nonce_commitment, round_name
 from airmixml.masks.rules import Rules
 
@@ -129,6 +129,7 @@ class RecoveringWorker:
 
     Its owner fixes all of these, and takes none from the server:
 
+    ``rules`` are what it insists on, or several, of which a round keeps to the one for its number of workers.
     ``run`` names the run, and ``slots`` are those of the round; ``restarts`` counts the rounds for them that were
     stopped. ``directory`` has everybody's verifying key. ``memory`` is the same for all rounds of the run: with a
     folder a worker that is started again remembers what it agreed to, and without one it must not be started again in
@@ -141,7 +142,7 @@ class RecoveringWorker:
         signing_key: bytes,
         run: bytes,
         slots: range,
-        rules: Rules,
+        rules: Rules | Sequence[Rules],
         *,
         directory: Mapping[int, bytes],
         memory: EitherOr,
@@ -153,7 +154,8 @@ class RecoveringWorker:
         self._signing_key = signing_key
         self._run = round_name(run, slots, restarts)
         self._slots = slots
-        self._rules = rules
+        self._allowed = (rules,) if isinstance(rules, Rules) else tuple(rules)
+        self._rules = self._allowed[0]
         self._directory = directory
         self._memory = memory
         self._mask_keys = KeyPair(entropy(KEY_BYTES))
@@ -162,6 +164,7 @@ class RecoveringWorker:
         self._nonce = entropy(KEY_BYTES)
         self._round: Round
         self._edge_seeds: dict[int, tuple[bytes, ...]] = {}  # by the other end, one for each mask
+        self._channels: dict[int, bytes] = {}  # keys of the channels to neighbours
         self._held: dict[int, tuple[bytes, bytes]] = {}  # shares of mask key and seed, by their owner
         self._next_symbol = (slots.start, 0)
         self._agreed: frozenset[int] = frozenset()
@@ -175,17 +178,13 @@ class RecoveringWorker:
     def reveal(self, announced: Round) -> Reveal:
         """Check everybody's announcement and return this worker's nonce, for this set of announcements and no other."""
         self._expect(Step.ANNOUNCED)
-        if announced.rules != self._rules or announced.run != self._run:
+        if announced.rules not in self._allowed or announced.run != self._run:
             raise ProtocolError(f"round has another name or rules than worker {self.identity} insists on; use its own")
         if announced.announcements.get(self.identity) != self.announce():
             raise ProtocolError(f"round does not have the announcement of worker {self.identity}; leave the worker out")
         announced.check_announcements()
-        for other, key in announced.verifying_keys.items():
-            if self._directory.get(other) != key:
-                raise ProtocolError(
-                    f"verifying key of worker {other} is not the one in the directory of worker {self.identity}; send "
-                    "that one, or agree on rules without that worker"
-                )
+        announced.check_directory(self._directory, self.identity)
+        self._rules = announced.rules
         run, slots = self._run[:KEY_BYTES], self._run[:-1]
         one_range = "use that one, or what the owners name another run"
         self._memory.agree("range of slots", _about("slots", run), sha256(slots).digest(), one_range)
@@ -204,9 +203,12 @@ class RecoveringWorker:
                 f"round has other announcements than those that worker {self.identity} revealed its nonce for; send "
                 "those, or start the round again"
             )
-        joined = replace(announced, reveals=dict(joined.reveals), graph=dict(joined.graph))
+        if not joined.is_drawn:
+            joined = replace(announced, reveals=dict(joined.reveals), graph=dict(joined.graph))
         joined.check(self.identity)
-        self._round = joined = announced.drawn(joined.reveals)  # the worker's own numbers, whatever equals them
+        if not joined.is_drawn:
+            joined = announced.drawn(joined.reveals)  # the worker's own numbers, whatever equals them
+        self._round = joined
         neighbours = sorted(joined.graph[self.identity])
         self._edge_seeds = joined.edge_seeds(self._mask_keys, self.identity, set(neighbours))
         key_shares = split(self._mask_keys.private, len(neighbours), self._rules.threshold)
@@ -216,7 +218,9 @@ class RecoveringWorker:
         for of_secret in (key_shares, seed_shares):
             for other, share in zip(neighbours, of_secret, strict=True):
                 shares[other] += share
-        return {other: sealed(content, *self._channel(other)) for other, content in shares.items()}
+        own, round_id = self.identity, joined.digest
+        self._channels = {other: self._channel(other) for other in shares}
+        return {other: sealed(content, self._channels[other], own, round_id) for other, content in shares.items()}
 
     def receive(self, parcels: Mapping[int, bytes]) -> None:
         """Take the neighbours' shares. If one is missing the worker stays silent: it could not be recovered."""
@@ -225,10 +229,12 @@ class RecoveringWorker:
         if missing:
             raise ProtocolError(f"shares of worker {missing[0]} are missing; send them, or start a round without it")
         for other, seeds in self._edge_seeds.items():
-            content, length = opened(parcels[other], *self._channel(other)), len(seeds) * SHARE_BYTES
+            content = opened(parcels[other], self._channels[other], other, self._round.digest)
+            length = len(seeds) * SHARE_BYTES
             if len(content) != 2 * length:
                 raise ProtocolError(f"shares of worker {other} have a wrong length; start a round without it")
             self._held[other] = content[:length], content[length:]
+        self._channels.clear()
         self.step = Step.READY
 
     def masks(self, slot: int, first: int, count: int) -> NDArray[np.float64]:
@@ -287,11 +293,10 @@ class RecoveringWorker:
     def answer(self, signatures: Mapping[int, bytes]) -> Answer:
         """Return the shares that belong to the agreed list, once a quorum of workers has signed it."""
         self._expect(Step.AGREED)
-        statement, keys = self._round.list_statement(self._agreed), self._round.verifying_keys
-        signed = [each for each in signatures if each in keys and is_signed(statement, signatures[each], keys[each])]
-        if len(signed) < self._rules.quorum:
+        signed = self._round.signers(self._agreed, signatures)
+        if signed < self._rules.quorum:
             raise ProtocolError(
-                f"list of absent workers has {len(signed)} signatures of workers, and needs {self._rules.quorum}; "
+                f"list of absent workers has {signed} signatures of workers, and needs {self._rules.quorum}; "
                 "collect more, on this same list"
             )
         self.step = Step.ANSWERED
@@ -302,9 +307,9 @@ class RecoveringWorker:
     def __reduce__(self) -> NoReturn:
         raise TypeError("a worker is never stored, copied or sent to another process: it would make its masks twice")
 
-    def _channel(self, other: int) -> tuple[KeyPair, int, bytes, int, bytes]:
-        key = self._round.announcements[other].channel_key
-        return self._channel_keys, self.identity, key, other, self._round.digest
+    def _channel(self, other: int) -> bytes:
+        public = self._round.announcements[other].channel_key
+        return channel_key(self._channel_keys, self.identity, public, other, self._round.digest)
 
     def _expect(self, step: Step) -> None:
         if self.step is not step:

@@ -22,19 +22,21 @@ worker then agrees to nothing.
 
 import os
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
 from operator import index
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
 
 from airmixml.errors import ProtocolError
 from airmixml.masks.graph import MOST_ROUNDS, MaskGraph, draw_graph
 from airmixml.masks.keys import KEY_BYTES, PROTOCOL, KeyPair, identity_bytes, is_signed, pair_seed
 from airmixml.masks.rules import Rules
 from airmixml.reading import read_regular
+
+_DRAWN: Final = "drawn_here"
 
 
 @dataclass
@@ -141,7 +143,21 @@ class Round:
     def drawn(self, reveals: Mapping[int, Reveal]) -> Self:
         """Return the round with the graph that these nonces give; it is not checked."""
         revealed = replace(self, reveals=reveals)
-        return replace(revealed, graph=_graph_of(sorted(self.announcements), self.rules.degree, revealed.seed))
+        found = replace(revealed, graph=_graph_of(sorted(self.announcements), self.rules.degree, revealed.seed))
+        vars(found)[_DRAWN] = True
+        return found
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether ``drawn`` made the graph: then it is that of the nonces, and need not be drawn again."""
+        return _DRAWN in vars(self)
+
+    def _once(self, what: object, check: Callable[[], object]) -> None:
+        """Run a check unless it has passed: where one process plays many workers, they share the round."""
+        passed = vars(self).setdefault("passed", set())
+        if what not in passed:
+            check()
+            passed.add(what)
 
     @cached_property
     def transcript(self) -> bytes:
@@ -171,6 +187,9 @@ class Round:
 
     def check_announcements(self) -> None:
         """Refuse too few or too many workers, or one whose keys are not signed: before any nonce is revealed."""
+        self._once("announcements", self._check_announcements)
+
+    def _check_announcements(self) -> None:
         if not all(isinstance(each, int) for each in self.announcements):
             raise ProtocolError("announcements must name workers by whole numbers; send them again")
         if set(self.announcements) != set(self.verifying_keys):
@@ -190,8 +209,25 @@ class Round:
             if announced.identity != other or not signed:
                 raise ProtocolError(f"announcement of worker {other} is not signed by it; leave that worker out")
 
+    def check_directory(self, directory: Mapping[int, bytes], identity: int) -> None:
+        """Refuse verifying keys that are not those of a worker's own directory."""
+
+        def check() -> None:
+            for other, key in self.verifying_keys.items():
+                if directory.get(other) != key:
+                    raise ProtocolError(
+                        f"verifying key of worker {other} is not the one in the directory of worker {identity}; send "
+                        "that one, or agree on rules without that worker"
+                    )
+
+        vars(self).setdefault("directories", {})[id(directory)] = directory  # kept: no other gets its identity
+        self._once(("directory", id(directory)), check)
+
     def check(self, identity: int) -> None:
         """Refuse nonces that were not committed to, and a graph other than the one that they give."""
+        self._once("reveals", lambda: self._check_reveals(identity))
+
+    def _check_reveals(self, identity: int) -> None:
         missing = sorted(set(self.announcements) - set(self.reveals))
         if missing:
             raise ProtocolError(
@@ -215,7 +251,7 @@ class Round:
                     "the server shows others different ones; start the round again"
                 )
         try:
-            _check_graph(self.graph, identity, self.rules, self.seed)
+            _check_graph(self, identity)
         except TypeError:
             raise ProtocolError(
                 "graph must name the neighbours of each worker by whole numbers; send it again"
@@ -239,8 +275,12 @@ class Round:
         except TypeError:
             listed = [-1]
         named = frozenset(listed)
-        if len(named) < len(listed) or not named <= set(self.graph):
+        if len(named) < len(listed) or not named <= self.graph.keys():
             raise ProtocolError("list of absent workers must name workers of the round, each once")
+        self._once(named, lambda: self._check_named(named))
+        return named
+
+    def _check_named(self, named: frozenset[int]) -> None:
         most = self.rules.most_absent
         if len(named) > most:
             raise ProtocolError(
@@ -258,7 +298,15 @@ class Round:
                     f"list of absent workers is refused: it names {count} of the {len(self.graph[identity])} "
                     f"neighbours of worker {identity}, more than {most}; name that worker as well, or start a new round"
                 )
-        return named
+
+    def signers(self, absent: Collection[int], signatures: Mapping[int, bytes]) -> int:
+        """Return how many workers have signed this list of absent workers."""
+        statement, keys = self.list_statement(absent), self.verifying_keys
+        known = vars(self).get("signers_known")
+        if known is None or known[0] is not signatures or known[1] != statement:
+            count = sum(each in keys and is_signed(statement, signatures[each], keys[each]) for each in signatures)
+            known = vars(self)["signers_known"] = (signatures, statement, count)
+        return int(known[2])
 
     def list_statement(self, absent: Collection[int]) -> bytes:
         """Return what workers sign."""
@@ -275,8 +323,9 @@ def _graph_of(identities: Sequence[int], degree: int, seed: bytes) -> dict[int, 
     return {identities[seat]: tuple(identities[each] for each in others) for seat, others in seats.items()}
 
 
-def _check_graph(graph: Mapping[int, Sequence[int]], identity: int, rules: Rules, seed: bytes) -> None:
-    """Refuse a graph that does not keep to the rules, or that is not the one of this seed; say to a worker why."""
+def _check_graph(joined: Round, identity: int) -> None:
+    """Refuse a graph that does not keep to the rules, or that is not the one of the seed; say to a worker why."""
+    graph, rules, seed = joined.graph, joined.rules, joined.seed
     if len(graph[identity]) != rules.degree:
         raise ProtocolError(
             f"graph: worker {identity} has {len(graph[identity])} masks and must have rules.degree = {rules.degree}"
@@ -292,13 +341,13 @@ def _check_graph(graph: Mapping[int, Sequence[int]], identity: int, rules: Rules
                 f"graph: worker {each} shares its masks with too few others: they repeat by {repeats}, and "
                 f"rules.most_repeats = {rules.most_repeats}; start the round again"
             )
-    drawn = _graph_of(sorted(graph), rules.degree, seed)
+    drawn = graph if joined.is_drawn else _graph_of(sorted(graph), rules.degree, seed)
     for each in (identity, *sorted(graph)):
-        if tuple(sorted(graph[each])) != drawn[each]:
+        if drawn is not graph and tuple(sorted(graph[each])) != drawn[each]:
             raise ProtocolError(
                 f"graph: the neighbours of worker {each} are not those that all nonces give; draw the graph from them"
             )
-    second = _drawn(len(graph), rules.degree, seed).second_eigenvalue
+    second = _drawn(len(graph), rules.degree, seed).checked_eigenvalue
     if second > rules.second_eigenvalue:
         raise ProtocolError(
             f"graph has the second eigenvalue {second:.4g}, and rules.second_eigenvalue = "

@@ -45,6 +45,10 @@ class Rules:
     self_deviation: float  # of a worker's own mask, per real symbol
     bits: int = 0  # masks are uniform modulo 2^bits; 0: they are Gaussian. One width: two would share a key stream
 
+    def with_bits(self, bits: int) -> "Rules":
+        """Return the same for symbols that are integers modulo 2^bits."""
+        return replace(self, bits=bits)
+
     def packed(self) -> bytes:
         """Return the rules as bytes of fixed length."""
         counts = self.bits, self.workers, self.degree, self.most_repeats, self.threshold, self.quorum

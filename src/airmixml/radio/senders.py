@@ -1,8 +1,7 @@
 """What a scenario's workers send: a payload, with everything around it that changes single vectors."""
 
 import math
-from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Final
 
 import numpy as np
 import torch
@@ -11,19 +10,18 @@ from airmixml.arrays import Singles
 from airmixml.data import DataSet
 from airmixml.errors import ScenarioError
 from airmixml.radio.transmitters import through_converters
-from airmixml.scenario import Scenario, Workers
+from airmixml.scenario import Scenario
 from airmixml.streams import Secret, Streams
-from airmixml.workers import Holdings, Signal, declared_bounds, within_declared
-from airmixml.workers.moments import MomentsOfRows, pack_symmetric, unpack_symmetric
-from airmixml.workers.payloads import NUMBERS_AT_ONCE, Payload, Rounded, Table
+from airmixml.workers import Holdings, Signal, within_declared
+from airmixml.workers.moments import pack_symmetric, unpack_symmetric
+from airmixml.workers.payloads import Payload, Rounded, Table
+from airmixml.workers.row_sums import payload_of
 
-__all__ = ["RowSums", "make_sender", "pack_symmetric", "unpack_symmetric"]
+__all__ = ["make_sender", "pack_symmetric", "unpack_symmetric"]
 
 _SHORT_RANGE: Final = 3.0
 _RANGE_OF_TWO_BITS: Final = 10.0
 _LONG_RANGE: Final = 20.0
-_SUM_MARGIN: Final = 1e-5  # what weights in float32 may be rounded up by, many times over
-_SHORTEST: Final = 1e-60
 _DITHER_CHAPTERS: Final = (1, 3)  # of the stream "encoder": of other payloads, and of gradients
 
 
@@ -47,76 +45,12 @@ def make_sender(
         )
     inputs = within_declared(workers, dataset.train_inputs)
     labels = dataset.label_code.coded(dataset.train_labels).astype(np.float32)
-    given: dict[str, Any] = {
-        "signal": signal,
-        "norm": math.sqrt(declared_bounds(workers, dataset.input_dim)[0]),
-        "inputs": inputs,
-        "labels": labels,
-        "device": device,
-        "protects": protects,
-        "in_slot": in_slot,
-    }
-    payload: Payload
-    if holdings is None:
-        payload = signal.kind(**given)
-    elif signal.moments:
-        sums = RowSums.of(holdings, torch.from_numpy(inputs), torch.from_numpy(labels), workers, signal)
-        payload = MomentsOfRows(**given, rows=sums.index.numpy(), row_weights=sums.weights.numpy())
-    else:
-        present = holdings.present.astype(np.float32)
-        payload = signal.kind(**given, rows=holdings.rows, present=present, rows_bound=workers.rows_bound)
+    payload = payload_of(workers, inputs, labels, holdings, device=device, protects=protects, in_slot=in_slot)
     if signal.bits:
         dither = _Dither(Streams(scenario.seed, secret), _DITHER_CHAPTERS[workers.sends == "gradients"], device)
         payload = Rounded(payload, _levels_end(signal, workers.bits_range), dither)
     payload = through_converters(scenario, payload)
     return Table(payload) if signal.kind.tabled else payload
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class RowSums:
-    """How workers with several rows add up their products: with one weight for all rows of a worker.
-
-    The sum is shortened to the norm that ``workers.rows_bound`` rows can have, then divided by their number: so it has
-    no more than the norm that is declared for a single row, whatever rows a worker holds and however many.
-    """
-
-    index: torch.Tensor  # rows of the pool of each holding; holdings x most rows
-    weights: torch.Tensor  # what each is multiplied with, 0 where there is none; holdings x most rows
-
-    @classmethod
-    def of(
-        cls, holdings: Holdings, inputs: torch.Tensor, labels: torch.Tensor, workers: Workers, signal: Signal
-    ) -> Self:
-        """Return the sums of holdings of rows with these inputs (rows x features) and labels (rows x outputs)."""
-        index = torch.from_numpy(holdings.rows).to(inputs.device)
-        present = torch.from_numpy(holdings.present).to(inputs.device)
-        largest = (
-            math.sqrt(signal.largest_squared_norm(declared_bounds(workers, inputs.shape[1])[0])) * workers.rows_bound
-        )
-        most = index.shape[1]
-        at_once = max(1, NUMBERS_AT_ONCE // (most * (most + inputs.shape[1] + labels.shape[1])))
-        parts = torch.split(index, at_once), torch.split(present, at_once)
-        squares = [
-            _squared_sum(inputs[rows].double() * there[..., None], labels[rows].double(), signal.label_weight)
-            for rows, there in zip(*parts, strict=True)
-        ]
-        lengths = torch.cat(squares).clamp(min=_SHORTEST).sqrt()
-        factors = (largest * (1.0 - _SUM_MARGIN) / lengths).clamp(max=1.0) / workers.rows_bound
-        exact = present * factors[:, None]
-        rounded = exact.float()
-        # Rounded to the side that moves less.
-        return cls(index=index, weights=torch.where(rounded > exact, rounded.nextafter(torch.zeros(())), rounded))
-
-
-def _squared_sum(inputs: torch.Tensor, labels: torch.Tensor, label_weight: float) -> torch.Tensor:
-    """Return ||sum_r (svec(x_r x_r^T), w x_r l_r^T)||^2 of each holding, without forming a product of two numbers.
-
-    Two rows have the product (x . x')^2 + w^2 (x . x') (l . l'), so that their Gram matrices are all that is needed.
-    Inputs are holdings x rows x features, 0 where there is no row; labels holdings x rows x outputs.
-    """
-    alike = inputs @ inputs.transpose(1, 2)
-    with_labels = alike * (labels @ labels.transpose(1, 2))
-    return (alike.square() + label_weight**2 * with_labels).sum(dim=(1, 2))
 
 
 class _Dither:

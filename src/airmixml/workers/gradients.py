@@ -42,6 +42,11 @@ _MARGIN: Final = 1e-6  # what float32 may add to a norm, many times over
 _SHORTEST: Final = 1e-30
 
 
+def gradient_unit(largest_norm: float, clip: float) -> float:
+    """Return S / C, what gradients clipped to C are multiplied with before they are sent."""
+    return largest_norm * (1.0 - _MARGIN) / clip
+
+
 @dataclass(kw_only=True, eq=False)
 class Gradients(PoolPayload):
     """Each worker sends the clipped gradient of its own loss under the model that was broadcast last.
@@ -107,7 +112,7 @@ class Gradients(PoolPayload):
     @property
     def unit(self) -> float:
         """S / C: what a gradient is multiplied with before it is sent."""
-        return self.largest_norm * (1.0 - _MARGIN) / self._told.clip
+        return gradient_unit(self.largest_norm, self._told.clip)
 
     @property
     def _told(self) -> Broadcast:

@@ -1,0 +1,212 @@
+"""``airmix deploy``, ``airmix server``, ``airmix worker`` and ``airmix gateway``."""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Argument, Option
+
+from airmixml.cli import light, options
+from airmixml.cli.interrupt import raise_when_interrupted
+from airmixml.cli.terminal import show
+from airmixml.errors import ScenarioError
+from airmixml.scenario import Scenario
+
+if TYPE_CHECKING:
+    from airmixml.deploy.endpoint import Endpoint
+    from airmixml.deploy.server import Server
+
+app = options.command_group("Set up a scenario as a system of separate processes.")
+
+Workers = Annotated[int, Option(help="Number of workers [default: the scenario's].", show_default=False)]
+Gateways = Annotated[int, Option(help="Number of gateways that the workers are behind (0: each connects by itself).")]
+Port = Annotated[int, Option(help="Port of the broker on this machine (0: a free one).")]
+Spare = Annotated[int, Option(help="Rounds that may be sent again after a failure; budgets must cover them.")]
+Epsilon = Annotated[
+    float, Option(help="Budget of each worker's own ledger [default: the scenario's epsilon].", show_default=False)
+]
+Folder = Annotated[Path, Option(help="Folder that `airmix deploy init` wrote, or a copy of the endpoint's own.")]
+Patience = Annotated[float, Option(help="Seconds after which a silent server is given up.")]
+ShowValues = Annotated[
+    bool, Option("--show-values", help="Let error messages quote rows and values, for the owner alone.")
+]
+
+
+@app.command("init")
+@options.with_groups
+def init_command(
+    chosen: options.Chosen,
+    out: Annotated[Path, Option(help="Folder to create.")] = light.FOLDER,
+    workers: Workers = 0,
+    gateways: Gateways = 0,
+    spare: Spare = 0,
+    epsilon: Epsilon = 0.0,
+    port: Port = 0,
+    data_dir: options.DataDir = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Write contract, certificates, keys and broker configuration of a deployment.
+
+    The folder of an endpoint holds all that its machine needs. Keep ca/ca.key elsewhere: it makes certificates.
+    """
+    scenario = chosen.settled(data_dir=data_dir)
+    server = _create(scenario, out, workers, gateways, spare, epsilon, port, data_dir)
+    kind = "gateway" if gateways else "worker"
+    behind = f" behind {gateways} gateways" if gateways else ""
+    show(
+        as_json,
+        {"folder": str(out), "workers": server.workers, "gateways": gateways, "port": server.port},
+        f"{out}: {server.workers} workers{behind}; broker on {server.host}:{server.port}",
+        f"  airmix server {out} --with-broker",
+        f"  airmix {kind} --folder {out} --id {server.names[0]} --data FILE",
+    )
+
+
+def _create(
+    scenario: Scenario,
+    out: Path,
+    workers: int,
+    gateways: int,
+    spare: int,
+    epsilon: float,
+    port: int,
+    data_dir: Path | None,
+) -> "Endpoint":
+    from airmixml.deploy.broker import free_port
+    from airmixml.deploy.compiling import Owner, data_of, make_contract, planned_for
+    from airmixml.deploy.credentials import check_new, create_deployment
+
+    check_new(out, workers or scenario.workers.count, gateways)
+    if spare < 0:
+        raise ScenarioError(f"--spare = {spare}: must be 0 or more rounds")
+    if not epsilon >= 0.0:
+        raise ScenarioError(f"--epsilon = {epsilon:g}: must be above 0 (0: the scenario's)")
+    planned = planned_for(scenario, workers or scenario.workers.count)
+    dataset, owner = data_of(planned, data_dir), Owner(epsilon=epsilon, spare=spare)
+    return create_deployment(
+        out,
+        lambda keys, server_key: make_contract(planned, dataset, keys, server_key, owner).to_json(),
+        workers=planned.workers.count,
+        gateways=gateways,
+        port=port or free_port(),
+    )
+
+
+def server_command(
+    place: Annotated[
+        Path,
+        Argument(
+            metavar="SCENARIO|FOLDER",
+            help="Folder that `airmix deploy init` wrote, or a scenario file to make one of.",
+            show_default=False,
+        ),
+    ],
+    out: Annotated[Path, Option(help="With a scenario: folder to create.")] = light.FOLDER,
+    workers: Workers = 0,
+    gateways: Gateways = 0,
+    with_broker: Annotated[
+        bool, Option("--with-broker", help="Start the broker (mosquitto) too, and end it with the server.")
+    ] = False,
+    deadline: Annotated[
+        float, Option(help="Seconds to wait for the next answer before workers count as absent.")
+    ] = 10.0,
+    data_dir: options.DataDir = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Order rounds from workers, add up what they send, and learn from the sums.
+
+    Everything that it accepts is in its log (server/journal) before it goes on: repeat the command to resume.
+    """
+    from airmixml.deploy.server_process import Timing
+
+    if not deadline > 0.0:
+        raise ScenarioError(f"--deadline = {deadline:g}: must be above 0 seconds")
+    if place.is_dir():
+        if workers or gateways:
+            raise ScenarioError(f"--workers, --gateways: are decided already for {place}; leave them out")
+        folder = place
+    else:
+        folder = out
+        scenario = options.settle_scenario(Scenario.load(place), data_dir=data_dir)
+        _create(scenario, out, workers, gateways, 0, 0.0, 0, data_dir)
+    from airmixml.deploy.broker import Broker
+    from airmixml.deploy.compiling import data_of
+    from airmixml.deploy.endpoint import SERVER_NAME, load_contract
+    from airmixml.deploy.learning import Teacher
+    from airmixml.deploy.server_process import open_server, run_server
+    from airmixml.deploy.transport import Lines
+    from airmixml.errors import ProtocolError
+    from airmixml.runs.model_files import save_model
+
+    log = Lines(SERVER_NAME)
+    contract = load_contract(folder / SERVER_NAME)
+    dataset = data_of(contract.plan, data_dir)
+    teacher = Teacher(contract, dataset)
+    raise_when_interrupted()
+    with Broker(folder) if with_broker else nullcontext():
+        server = open_server(folder, log, teacher.tell)
+        run_server(folder, server, log, Timing(deadline=deadline), _Progress(log))
+    if server.failure and not server.sums:
+        raise ProtocolError(f"no round was completed: {server.failure}")
+    trained = teacher.learned(server.sums)
+    save_model(trained.model, dataset, folder / SERVER_NAME, contract.plan)
+    spent = max(server.spent.values()) / contract.budget
+    accuracy = trained.history.final_accuracy if trained.history.test_accuracy else None
+    scored = "" if accuracy is None else f"; accuracy {100 * accuracy:.1f} % on the test rows"
+    show(
+        as_json,
+        {
+            "folder": str(folder),
+            "rounds": [{"round": each.number, "workers": list(each.present)} for each in server.sums],
+            "budget_spent": spent,
+            "budget": {"epsilon": contract.epsilon, "delta": contract.delta},
+            "accuracy": accuracy,
+            "failure": server.failure,
+        },
+        *(f"round {each.number}: the sum of {len(each.present)} workers" for each in server.sums),
+        f"{folder / SERVER_NAME / 'model.pt'}: learned from {len(server.sums)} rounds{scored}",
+        f"workers have spent {100 * spent:.0f} % of their budget (epsilon {contract.epsilon:g}, delta "
+        f"{contract.delta:g}) at most",
+    )
+
+
+class _Progress:
+    """Writes a line whenever the server enters another phase."""
+
+    def __init__(self, log: Callable[[str], None]) -> None:
+        self._log, self._last = log, (-1, -1, "")
+
+    def __call__(self, server: "Server") -> None:
+        if server.where != self._last:
+            self._last = number, attempt, phase = server.where
+            again = f", attempt {attempt}" if attempt else ""
+            self._log("all rounds are over" if phase == "over" else f"round {number}{again}: {phase}")
+
+
+def worker_command(
+    data: Annotated[Path, Option(help="CSV or NPZ file of the worker's own rows.")],
+    name: Annotated[str, Option("--id", metavar="NAME", help="Name of the worker, such as worker-0.")],
+    folder: Folder = light.FOLDER,
+    patience: Patience = light.PATIENCE_SECONDS,
+    show_values: ShowValues = False,
+) -> None:
+    """Be a worker: answer the server's orders, within a budget that this worker keeps itself.
+
+    What it has spent is in its ledger, in the endpoint's folder: without that file it would not know what it has sent.
+    """
+    light.run(data, name, folder, patience, show_values=show_values)
+
+
+def gateway_command(
+    data: Annotated[Path, Option(help="CSV or NPZ file with the rows of all its workers, in their order.")],
+    name: Annotated[str, Option("--id", metavar="NAME", help="Name of the gateway, such as gateway-0.")],
+    folder: Folder = light.FOLDER,
+    patience: Patience = light.PATIENCE_SECONDS,
+    show_values: ShowValues = False,
+) -> None:
+    """Be many workers behind one connection, with messages in batches and one ledger.
+
+    Each worker has keys of its own and signs what it sends; the gateway's machine is trusted with the data of all.
+    """
+    light.run(data, name, folder, patience, show_values=show_values)

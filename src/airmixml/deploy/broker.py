@@ -1,0 +1,82 @@
+"""The broker of a deployment on this machine: mosquitto as a process that ends with the one that started it."""
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from airmixml.deploy.children import end_child, start_child
+from airmixml.deploy.credentials import HOST
+from airmixml.deploy.endpoint import DeployError, Endpoint, read_file
+
+_START_SECONDS: Final = 20.0
+_LOOK_SECONDS: Final = 0.02
+
+
+def free_port() -> int:
+    """Return a port of the loopback address that nothing listens on now."""
+    with socket.socket() as asked:
+        asked.bind((HOST, 0))
+        return int(asked.getsockname()[1])
+
+
+def find_mosquitto(places: str | None = None) -> str:
+    """Return the path of mosquitto, or say in one line which package has it."""
+    found = shutil.which("mosquitto", path=places or f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
+    if found is None:
+        raise DeployError("mosquitto, the MQTT broker, is not installed; on Debian: apt-get install mosquitto")
+    return found
+
+
+class Broker:
+    """Mosquitto with the configuration of a deployment's folder; ``with`` ends it."""
+
+    def __init__(self, folder: Path) -> None:
+        """Start it, and wait until it listens; its log is ``broker/mosquitto.log``."""
+        self._folder = folder / "broker"
+        self._endpoint = Endpoint.read(folder / "server")
+        self._command = (find_mosquitto(), "-c", self._folder / "mosquitto.conf")
+        read_file(self._folder / "mosquitto.conf")
+        self.start()
+
+    def start(self) -> None:
+        """Start it, for the first time or again after ``kill``."""
+        if self._answers():
+            raise DeployError(f"port {self._endpoint.port} of {HOST} is taken; end what listens there, or init again")
+        with (self._folder / "mosquitto.log").open("ab") as log:
+            self.process: subprocess.Popen[bytes] = start_child(self._command, log=log)
+        end = time.monotonic() + _START_SECONDS
+        while not self._answers():
+            if self.process.poll() is not None or time.monotonic() > end:
+                end_child(self.process)
+                last = read_file(self._folder / "mosquitto.log").decode(errors="replace").splitlines()[-1:]
+                raise DeployError(f"mosquitto did not start: {' '.join(last) or 'no reason given'}")
+            time.sleep(_LOOK_SECONDS)
+
+    def kill(self) -> None:
+        """End it as a power cut would."""
+        self.process.kill()
+        self.process.wait()
+
+    def close(self) -> None:
+        """End it."""
+        end_child(self.process)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _answers(self) -> bool:
+        try:
+            with socket.create_connection((self._endpoint.host, self._endpoint.port), timeout=1.0):
+                return True
+        except OSError:
+            return False

@@ -1,0 +1,190 @@
+"""From a scenario to a contract: step, bits, noise and rules are derived once, by the owner, with all of the package.
+
+A round may be smaller than planned, because a worker is off when it begins. Noise is such that ``carriers`` honest
+workers hide one; so of a round of n workers at most n - colluders - carriers may be absent later, whatever n is.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from operator import mul
+from pathlib import Path
+from typing import Any, Final
+
+from airmixml.data import Bounded, DataSet
+from airmixml.deploy.contract import UNITS, Contract, FrameKind, Member
+from airmixml.errors import ProtocolError, ScenarioError
+from airmixml.integers.skellam import rounded_mu_per_step
+from airmixml.masks.graph import draw_graph
+from airmixml.masks.rules import Rules, choose_rules, is_recoverable, recovering_degree
+from airmixml.output.numbers import plural
+from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
+from airmixml.privacy.rounded_noise import SHARE_FOR_TAILS, log_cut, settled_epsilon
+from airmixml.radio.system import System
+from airmixml.scenario import Scenario
+from airmixml.streams import Streams
+from airmixml.workers import load_dataset, settle
+from airmixml.workers.loading import check_protectable
+
+_MOST_SIZES: Final = 16  # of rounds that are smaller than planned
+_ROUNDED_UP: Final = 1.0 + 1e-5
+_ROUNDING: Final = 1.0 + 1e-12
+
+
+@dataclass(frozen=True, kw_only=True)
+class Owner:
+    """What the owner of the workers decides besides the scenario."""
+
+    epsilon: float = 0.0  # of the budget; 0: the scenario's
+    spare: int = 0  # rounds that may be sent again after a failure
+
+
+def planned_for(scenario: Scenario, workers: int) -> Scenario:
+    """Return the scenario for so many workers, all of which send in every slot; refuse what cannot be deployed."""
+    found = replace(
+        scenario,
+        workers=replace(scenario.workers, count=workers),
+        radio=replace(scenario.radio, scheduled=workers),
+    )
+    privacy = found.privacy
+    for key, value, must in (
+        ("privacy.noise", privacy.noise, "masked"),
+        ("privacy.arithmetic", privacy.arithmetic, "integers"),
+        ("radio.link", found.radio.link, "digital"),
+        ("workers.sends", found.workers.sends, "moments"),
+    ):
+        if value != must:
+            raise ScenarioError(f'{key} = "{value}": must be "{must}" to be deployed; see docs/deploy.md')
+    if found.workers.task == "multi-label":
+        raise ScenarioError('workers.task = "multi-label": must be "classification" or "regression" to be deployed')
+    check_protectable(replace(found.workers, holding="dealt"))  # devices hold their own rows, however they got them
+    return settle(found)
+
+
+def data_of(scenario: Scenario, data_dir: Path | None = None) -> DataSet:
+    """Return the data that the scenario names: for their format, to score on, or to deal out in a trial."""
+    return load_dataset(scenario.workers, Streams(scenario.seed), data_dir=data_dir)
+
+
+def make_contract(
+    scenario: Scenario, dataset: DataSet, keys: Mapping[str, bytes], server_key: bytes, owner: Owner | None = None
+) -> Contract:
+    """Return the contract of a settled scenario and workers with these verifying keys, by name."""
+    owner = owner or Owner()
+    if len(keys) != scenario.workers.count:
+        raise ProtocolError(f"contract: has {len(keys)} workers, and the scenario {scenario.workers.count}")
+    system = System.of(scenario, dataset.input_dim, dataset.label_dim)
+    systems = [system, system.of_rounds] if system.rounds else [system]
+    planned = [scenario.radio.slots, system.rounds][: len(systems)]
+    epsilon, delta = owner.epsilon or scenario.privacy.epsilon, scenario.privacy.delta
+    releases = [count + owner.spare for count in planned]
+    rounded = sum(count * each.signal.symbols for count, each in zip(releases, systems, strict=True))
+    rules = _rules(scenario, _carriers(system))
+    names = 2 * (sum(planned) + owner.spare)
+    failing = names * _failure(system)
+    kept = (delta - failing) * (1.0 - SHARE_FOR_TAILS)
+    budget = math.floor(UNITS * gaussian_mu(epsilon, kept) ** 2)
+
+    def kinds_for(assumed: float) -> tuple[list[FrameKind], int]:
+        """Return kinds of frames, and what all of them cost, if no epsilon above this is stated."""
+        cut = log_cut(rounded, assumed, delta - failing)
+        found = [_kind(each, cut, count) for each, count in zip(systems, releases, strict=True)]
+        costs = [kind.cost for kind in found]
+        return found, sum(map(mul, costs, planned)) + owner.spare * max(costs)
+
+    kinds, needed = kinds_for(epsilon)
+    if needed > budget:
+        least = settled_epsilon(lambda assumed: gaussian_epsilon(math.sqrt(kinds_for(assumed)[1] / UNITS), kept))
+        raise ProtocolError(
+            f"epsilon = {epsilon:g} of the workers' budget: must be at least {least * _ROUNDED_UP:.6g} for the frames "
+            f"of the scenario and {plural(owner.spare, 'spare round')}; raise it, or use a smaller privacy.epsilon"
+        )
+    return Contract(
+        scenario=scenario.to_toml(),
+        rows=_plain_rows(dataset),
+        outputs=dataset.class_names,
+        targets=(code.lower, code.upper) if isinstance(code := dataset.label_code, Bounded) else None,
+        kinds=tuple(kinds),
+        rules=tuple(rules),
+        budget=budget,
+        epsilon=epsilon,
+        delta=delta,
+        carriers=_carriers(system),
+        most_rounds=names,
+        power_dbm=scenario.radio.max_power_dbm,
+        server_key=server_key.hex(),
+        members=tuple(Member(name=name, verifying_key=key.hex()) for name, key in keys.items()),
+    )
+
+
+def _carriers(system: System) -> int:
+    assert system.integers is not None
+    return system.integers.carriers
+
+
+def _failure(system: System) -> float:
+    assert system.integers is not None
+    return system.integers.honest.failure
+
+
+def _kind(system: System, cut: float, releases: int) -> FrameKind:
+    """Return one kind of frame, with the loss of one worker by ``integers.skellam``, rounded up."""
+    sums, privacy = system.integers, system.scenario.privacy
+    assert sums is not None
+    code, moves = sums.noise.code, system.sensitivity
+    distance = math.sqrt(moves.squared_move(privacy.adjacency, "none") / moves.removal)
+    mu = distance * code.steps * rounded_mu_per_step(sums.carriers * sums.noise.variance_per_worker, cut)
+    return FrameKind(
+        sends=system.scenario.workers.sends,
+        numbers=code.numbers,
+        norm=code.norm,
+        step=code.step,
+        bits=code.bits,
+        variance=sums.noise.variance_per_worker,
+        cost=math.ceil(UNITS * mu**2 * _ROUNDING),
+        releases=releases,
+    )
+
+
+def _rules(scenario: Scenario, carriers: int) -> list[Rules]:
+    """Return the rules of rounds of all workers, and of fewer, down to those that carry the noise."""
+    privacy, most = scenario.privacy, scenario.workers.count
+    colluders = min(privacy.colluders, most - 1)
+    fewest = carriers + colluders
+    step = max(1, math.ceil((most - fewest) / (_MOST_SIZES - 1)))
+    found = []
+    for size in sorted({*range(most, fewest, -step), fewest}, reverse=True):
+        absent = size - fewest
+        degree = privacy.mask_degree or recovering_degree(size, colluders, absent)
+        graph = draw_graph(size, degree, scenario.seed)
+        if is_recoverable(size, graph.degree, colluders, absent):
+            found.append(
+                choose_rules(graph, colluders=colluders, absent=absent, mask_deviation=1.0, self_deviation=1.0)
+            )
+    if not found:
+        raise ScenarioError(
+            f"privacy.most_absent = {privacy.most_absent:g}: leaves too few of {most} workers to recover masks; use a "
+            "smaller share"
+        )
+    return found
+
+
+def _plain_rows(dataset: DataSet) -> dict[str, Any]:
+    rows = dataset.row_format
+    if rows is None:
+        raise ProtocolError("dataset: does not say what a raw row looks like; use one that the scenario names")
+    return {
+        "width": rows.width,
+        "lower": None if rows.lower is None else [float(each) for each in rows.lower],
+        "upper": None if rows.upper is None else [float(each) for each in rows.upper],
+        "feature_names": list(rows.feature_names),
+        "image_shape": list(rows.image_shape) if rows.image_shape else None,
+        "columns": [asdict(each) for each in rows.columns],
+        "decimal": rows.decimal,
+    }
+
+
+def names_of(count: int) -> Sequence[str]:
+    """Return names for so many workers."""
+    width = len(str(count - 1))
+    return [f"worker-{place:0{width}}" for place in range(count)]

@@ -1,0 +1,224 @@
+"""What the owner of a worker has agreed to: a scenario compiled into numbers that no order of a server can change.
+
+Every worker holds the contract, and its digest is the name of the run: a server that would like other numbers has
+another run, which no worker takes part in. An order chooses a kind of frame, a round, and for gradients the model: what
+a frame costs, how much noise is on it, who may take part and which masks hide it stands here.
+
+Losses are integers, mu^2 in units of 2^-48: the cost of a frame is rounded up, the budget down, and a microcontroller
+adds them up as this file does. Reading a contract needs neither SciPy nor torch.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final, Self
+
+import numpy as np
+
+from airmixml.data import Bounded, LabelCode, OneHot, RowFormat
+from airmixml.data.columns import Column
+from airmixml.data.labels import Centred, DeclaredClasses
+from airmixml.data.rows_file import read_rows
+from airmixml.deploy.frames import FrameCode
+from airmixml.errors import DataError, ProtocolError
+from airmixml.integers.rounding import IntegerCode
+from airmixml.masks.rules import Rules
+from airmixml.reading import read_regular
+from airmixml.scenario import Scenario, Workers
+from airmixml.scenario.score_links import IDENTITY, SOFTMAX, ScoreLink
+from airmixml.scenario.toml import checked_keys, parse_toml
+from airmixml.workers.declared import within_declared
+from airmixml.workers.encoding import RowEncoder
+from airmixml.workers.holdings import Holdings
+from airmixml.workers.payloads import Payload
+from airmixml.workers.row_sums import payload_of
+
+PROTOCOL: Final = "airmixml-deploy/1"
+UNITS: Final = 1 << 48
+"""Of mu^2."""
+
+KINDS: Final = ("moments", "gradients")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrameKind:
+    """One kind of frame: its integers, what it costs, and how many of it a worker sends at most."""
+
+    sends: str  # one of ``KINDS``
+    numbers: int
+    norm: float
+    step: float
+    bits: int
+    variance: float  # of a worker's noise, in squared steps
+    cost: int  # in ``UNITS``
+    releases: int
+
+    @cached_property
+    def code(self) -> FrameCode:
+        """How its integers are formed."""
+        code = IntegerCode(numbers=self.numbers, norm=self.norm, step=self.step, bits=self.bits)
+        return FrameCode(code=code, variance=self.variance)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Member:
+    """A worker of the run."""
+
+    name: str
+    verifying_key: str  # Ed25519, in hexadecimal digits
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contract:
+    """All that a worker, a gateway and a server must agree on."""
+
+    scenario: str  # TOML
+    rows: Mapping[str, Any]  # what a raw row looks like
+    outputs: tuple[str, ...]  # names of the classes, or of the target
+    targets: tuple[tuple[float, ...], tuple[float, ...]] | None  # bounds of a regression
+    kinds: tuple[FrameKind, ...]  # in the order in which a run sends them
+    rules: tuple[Rules, ...]  # for fewer and fewer workers; bits are those of the kind
+    budget: int  # in ``UNITS``
+    epsilon: float  # what the budget is worth
+    delta: float
+    carriers: int  # honest workers whose noise hides one, at least
+    most_rounds: int  # names of rounds that a worker ever takes part in
+    power_dbm: float  # that no order may exceed
+    server_key: str
+    members: tuple[Member, ...]  # a worker's place is its identity
+
+    def to_json(self) -> bytes:
+        """Return the contract as it is signed, sent and stored: one text for one contract."""
+        plain = {"protocol": PROTOCOL, **asdict(self)}
+        return json.dumps(plain, sort_keys=True, indent=1).encode() + b"\n"
+
+    @classmethod
+    def from_json(cls, content: bytes, source: str = "contract") -> Self:
+        """Return the contract of a file; refuse what is none."""
+        try:
+            plain = json.loads(content)
+            if plain.pop("protocol") != PROTOCOL:
+                raise ValueError("protocol")
+            targets = plain["targets"]
+            return cls(
+                **{
+                    **plain,
+                    "outputs": tuple(plain["outputs"]),
+                    "targets": None if targets is None else (tuple(targets[0]), tuple(targets[1])),
+                    "kinds": tuple(FrameKind(**each) for each in plain["kinds"]),
+                    "rules": tuple(Rules(**each) for each in plain["rules"]),
+                    "members": tuple(Member(**each) for each in plain["members"]),
+                }
+            )
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise ProtocolError(f"{source}: is no contract of {PROTOCOL}; make one with `airmix deploy init`") from None
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read a file."""
+        return cls.from_json(read_regular(path), str(path))
+
+    @cached_property
+    def run(self) -> bytes:
+        """The name of the run, 32 bytes."""
+        return sha256(self.to_json()).digest()
+
+    @cached_property
+    def directory(self) -> dict[int, bytes]:
+        """The verifying key of each worker."""
+        return {identity: bytes.fromhex(each.verifying_key) for identity, each in enumerate(self.members)}
+
+    def identity(self, name: str) -> int:
+        """Return the number of the worker of that name."""
+        for identity, each in enumerate(self.members):
+            if each.name == name:
+                return identity
+        raise ProtocolError(f"worker {name}: is none of the {len(self.members)} of this contract")
+
+    @property
+    def schedule(self) -> tuple[int, ...]:
+        """The kind of frame of each round that a run needs, by its place in ``kinds``."""
+        learner, radio = self.plan.learner, self.plan.radio
+        counts = (radio.slots, learner.rounds)[: len(self.kinds)]
+        return tuple(place for place, count in enumerate(counts) for _ in range(count))
+
+    @cached_property
+    def plan(self) -> Scenario:
+        """The scenario."""
+        return Scenario.from_toml(self.scenario, source="contract: scenario")
+
+    @cached_property
+    def _tables(self) -> dict[str, Any]:
+        return checked_keys(parse_toml(self.scenario, source="contract: scenario"))
+
+    @cached_property
+    def workers(self) -> Workers:
+        """The scenario's workers; read without its other tables, whose checks load what a device has no room for."""
+        return Workers(**self._tables["workers"])
+
+    @property
+    def score_link(self) -> ScoreLink:
+        """What scores of a model stand for."""
+        return SOFTMAX if self.targets is None else IDENTITY
+
+    def rules_for(self, workers: int, kind: int) -> Rules | None:
+        """Return what a round of at most so many workers keeps to, of the largest size; None where they are too few."""
+        fitting = [each for each in self.rules if each.workers <= workers]
+        return fitting[0].with_bits(self.kinds[kind].bits) if fitting else None
+
+    @property
+    def fewest(self) -> int:
+        """Workers that a round needs at least."""
+        return min(each.workers for each in self.rules)
+
+    @cached_property
+    def encoder(self) -> RowEncoder:
+        """What makes features of raw rows."""
+        rows = dict(self.rows)
+        bounds = {
+            name: None if rows[name] is None else np.array(rows[name], dtype=np.float64) for name in ("lower", "upper")
+        }
+        shape = rows["image_shape"]
+        row_format = RowFormat(
+            width=rows["width"],
+            feature_names=tuple(rows["feature_names"]),
+            image_shape=None if shape is None else tuple(shape),
+            columns=tuple(Column(**each) for each in rows["columns"]),
+            decimal=rows["decimal"],
+            **bounds,
+        )
+        return RowEncoder(workers=self.workers, seed=self._tables["seed"], row_format=row_format)
+
+    @property
+    def label_code(self) -> LabelCode:
+        """How labels are sent."""
+        if self.targets is not None:
+            return Bounded(*self.targets)
+        return (Centred if self.workers.label_code == "centred" else OneHot)(len(self.outputs))
+
+    def payload(self, kind: int, path: Path, count: int = 1) -> Payload:
+        """Return what so many workers send that hold the rows of this file, in order, and each as many as the next."""
+        workers = replace(self.workers, sends=self.kinds[kind].sends)
+        found = read_rows(path, self.encoder.row_format, label_column=workers.label_column or "label", with_labels=True)
+        each, left = divmod(len(found.inputs), count)
+        if left or not each or (each > 1 and not workers.several_rows):
+            must = f"{'as many' if workers.several_rows else 'one'} for each of {count} workers"
+            raise DataError(f"{path}: has {len(found.inputs)} rows and must have {must}")
+        inputs = within_declared(workers, self.encoder.encode(found.inputs))
+        labels = self.label_code.coded(self._numbers(found.labels or [], path)).astype(np.float32)
+        holdings = None
+        if workers.several_rows:
+            rows = np.arange(len(inputs)).reshape(count, each)[:, : workers.max_rows or each]
+            holdings = Holdings(rows=rows, present=np.ones(rows.shape, dtype=bool))
+        return payload_of(workers, inputs, labels, holdings, protects=True)
+
+    def _numbers(self, labels: list[str], path: Path) -> Any:
+        if self.targets is None:
+            return DeclaredClasses(names=self.outputs, absent=False).numbers(labels, str(path))
+        try:
+            return np.array([[float(each)] for each in labels])
+        except ValueError:
+            raise DataError(f"{path}: the target of a row is no number; correct it or remove the row") from None

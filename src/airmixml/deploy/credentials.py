@@ -1,0 +1,244 @@
+"""What ``airmix deploy init`` writes: certificates, signing keys, the broker's configuration, a folder per endpoint.
+
+Two kinds of keys: TLS certificates (ECDSA on P-256) say which endpoint a connection belongs to, and the broker lets it
+publish and read by that name alone. Signing keys (Ed25519) say which worker a message is from, also behind a gateway;
+their public halves are in the contract. The folder of an endpoint holds all that is copied to its machine.
+"""
+
+import os
+import pwd
+import secrets
+import shutil
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Final
+
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from airmixml.deploy.endpoint import (
+    CONTRACT,
+    DESCRIPTION,
+    MOST_WORKERS,
+    SERVER_NAME,
+    SIGNING_KEYS,
+    DeployError,
+    Endpoint,
+)
+from airmixml.deploy.topics import ALL, DOWN, LARGEST_PAYLOAD, UP, run_topic
+from airmixml.masks.keys import KEY_BYTES, verifying_key
+from airmixml.storage.files import sync_folder, writing_to
+
+HOST: Final = "127.0.0.1"
+MOST_GATEWAYS: Final = 1000
+VALID: Final = timedelta(days=365)
+_CLOCKS_DIFFER: Final = timedelta(minutes=10)
+_QUEUED_BYTES: Final = 1 << 30  # for one endpoint that is away; what is beyond is dropped and sent again
+
+MakeContract = Callable[[Mapping[str, bytes], bytes], bytes]
+"""Makes the contract from the verifying keys of the workers, by name and in order, and from that of the server."""
+
+_CONFIGURATION: Final = """\
+# Written by `airmix deploy init`. Start with: mosquitto -c {folder}/mosquitto.conf
+listener {port} {host}
+cafile {folder}/ca.crt
+certfile {folder}/tls.crt
+keyfile {folder}/tls.key
+tls_version tlsv1.3
+require_certificate true
+# A connection is the name in its certificate: as user, and as client id, so that no other can end it.
+use_identity_as_username true
+use_username_as_clientid true
+allow_anonymous false
+acl_file {folder}/acl
+message_size_limit {largest}
+max_queued_messages 0
+max_queued_bytes {queued}
+max_inflight_messages 1000
+persistent_client_expiration 1d
+set_tcp_nodelay true
+# Nothing rests on the broker's memory: endpoints send again.
+persistence false
+log_dest stderr
+log_type error
+log_type warning
+log_type notice
+"""
+
+
+@dataclass(frozen=True)
+class Authority:
+    """Signs the certificates of one deployment."""
+
+    key: ec.EllipticCurvePrivateKey
+    certificate: x509.Certificate
+
+    @staticmethod
+    def create(name: str = "airmix deployment") -> "Authority":
+        """Return a new one, which signs itself."""
+        key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
+        certificate = (
+            _certificate(name, name, key, now)
+            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+            .add_extension(_usage(signs_certificates=True), critical=True)
+            .sign(key, SHA256())
+        )
+        return Authority(key, certificate)
+
+    def issue(self, name: str, hosts: Iterable[str] = ()) -> tuple[bytes, bytes]:
+        """Return a certificate and its private key (PEM): for the broker, which is at ``hosts``, or for a client."""
+        key, hosts = ec.generate_private_key(ec.SECP256R1()), tuple(hosts)
+        purpose = ExtendedKeyUsageOID.SERVER_AUTH if hosts else ExtendedKeyUsageOID.CLIENT_AUTH
+        issuer = self.certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value
+        made = (
+            _certificate(name, str(issuer), key, self.certificate.not_valid_before_utc + _CLOCKS_DIFFER)
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(_usage(), critical=True)
+            .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key()), critical=False)
+        )
+        if hosts:
+            made = made.add_extension(x509.SubjectAlternativeName(list(map(_alternative, hosts))), critical=False)
+        return made.sign(self.key, SHA256()).public_bytes(Encoding.PEM), _private(key)
+
+
+def _certificate(name: str, issuer: str, key: ec.EllipticCurvePrivateKey, now: datetime) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]))
+        .issuer_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, issuer)]))
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _CLOCKS_DIFFER)
+        .not_valid_after(now + VALID)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    )
+
+
+def _usage(signs_certificates: bool = False) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs_certificates,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _alternative(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def _private(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+def check_new(folder: Path, workers: int, gateways: int) -> None:
+    """Refuse numbers that no deployment has, and a folder that exists."""
+    if not 0 < workers <= MOST_WORKERS:
+        raise DeployError(f"--workers = {workers}: must be from 1 to {MOST_WORKERS:,}")
+    if not 0 <= gateways <= min(workers, MOST_GATEWAYS):
+        most = min(workers, MOST_GATEWAYS)
+        raise DeployError(f"--gateways = {gateways}: must be from 0 (each worker has its own connection) to {most:,}")
+    if folder.exists():
+        raise DeployError(f"--out {folder}: exists; choose another folder, or remove it with the keys that it holds")
+
+
+def create_deployment(
+    folder: Path, make_contract: MakeContract, *, workers: int, port: int, gateways: int = 0
+) -> Endpoint:
+    """Write all folders of a deployment, all or none, and return the server's endpoint."""
+    check_new(folder, workers, gateways)
+    if not 0 < port < 1 << 16:
+        raise DeployError(f"--port = {port}: must be from 1 to 65535")
+    folder = folder.absolute()
+    unfinished = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.airmix-unfinished")
+    server = Endpoint(SERVER_NAME, HOST, port, workers, gateways)
+    try:
+        with writing_to(folder):
+            unfinished.mkdir(mode=0o700, parents=True)
+            _write_all(unfinished, folder, server, make_contract)
+            os.sync()  # once, not for each of thousands of files
+            unfinished.rename(folder)
+            sync_folder(folder.parent)
+    except BaseException:  # Ctrl-C too: no keys are left behind
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise
+    return server
+
+
+def _write_all(root: Path, folder: Path, server: Endpoint, make_contract: MakeContract) -> None:
+    signing_keys = [secrets.token_bytes(KEY_BYTES) for _ in range(server.workers)]
+    server_key = secrets.token_bytes(KEY_BYTES)
+    named = zip(server.worker_names, signing_keys, strict=True)
+    contract = make_contract({name: verifying_key(each) for name, each in named}, verifying_key(server_key))
+    authority = Authority.create()
+    _write(root / CONTRACT, contract, 0o644)
+    _write(root / "ca.crt", authority.certificate.public_bytes(Encoding.PEM), 0o644)
+    _write(root / "ca" / "ca.key", _private(authority.key))
+    _write_broker(root, folder / "broker", authority, server, run_topic(sha256(contract).digest()))
+    endpoints = root / ("gateways" if server.gateways else "devices")
+    endpoints.mkdir(mode=0o700)
+    for name in (SERVER_NAME, *server.names):
+        own = (root if name == SERVER_NAME else endpoints) / name
+        keys = [server_key] if name == SERVER_NAME else [signing_keys[each] for each in server.numbers(name)]
+        _write(own / SIGNING_KEYS, "".join(f"{each.hex()}\n" for each in keys).encode())
+        _write(own / DESCRIPTION, replace(server, name=name).text().encode(), 0o644)
+        _write_certificate(own, *authority.issue(name))
+        for public in (CONTRACT, "ca.crt"):
+            _link(root / public, own / public)
+
+
+def _write_broker(root: Path, final: Path, authority: Authority, server: Endpoint, run: str) -> None:
+    own = root / "broker"
+    _write_certificate(own, *authority.issue("broker", hosts=(HOST, "localhost")))
+    _link(root / "ca.crt", own / "ca.crt")
+    text = _CONFIGURATION.format(
+        folder=final, port=server.port, host=server.host, largest=LARGEST_PAYLOAD, queued=_QUEUED_BYTES
+    )
+    with suppress(KeyError):  # started as root, mosquitto becomes another user, which may not read its key
+        text += f"user {pwd.getpwuid(os.getuid()).pw_name}\n"
+    _write(own / "mosquitto.conf", text.encode(), 0o644)
+    rules = (
+        f"pattern write {run}/{UP}/%u",
+        f"pattern read {run}/{DOWN}/%u",
+        f"pattern read {run}/{ALL}",
+        f"user {SERVER_NAME}",
+        f"topic read {run}/{UP}/+",
+        f"topic write {run}/{DOWN}/+",
+        f"topic write {run}/{ALL}",
+    )
+    _write(own / "acl", "".join(f"{rule}\n" for rule in rules).encode())
+
+
+def _write_certificate(folder: Path, certificate: bytes, key: bytes) -> None:
+    _write(folder / "tls.crt", certificate, 0o644)
+    _write(folder / "tls.key", key)
+
+
+def _link(path: Path, name: Path) -> None:
+    try:
+        os.link(path, name)  # one file under many names: a contract may be long
+    except OSError:  # a file system without
+        shutil.copyfile(path, name)
+
+
+def _write(path: Path, content: bytes, mode: int = 0o600) -> None:
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+        file.write(content)

@@ -1,0 +1,135 @@
+"""One endpoint of a deployment, as its folder describes it: its name, its keys, and where the broker is.
+
+``airmix deploy init`` writes these folders (``credentials``). Workers are numbered from 0; without gateways each has a
+connection of its own, else gateways stand for equal shares of them, in order.
+"""
+
+import json
+import re
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from airmixml.deploy.contract import Contract
+from airmixml.errors import AirMixError
+from airmixml.reading import read_regular
+from airmixml.wording import reason, shown
+
+SERVER_NAME: Final = "server"
+DESCRIPTION: Final = "endpoint.json"
+CONTRACT: Final = "contract.json"
+SIGNING_KEYS: Final = "signing.key"
+MOST_WORKERS: Final = 1_000_000
+_LONGEST_FILE: Final = 1 << 28
+_AGAIN: Final = "copy the folder again from what `airmix deploy init` wrote"
+
+
+class DeployError(AirMixError):
+    """A part of a deployment is missing, cannot be reached or cannot be started."""
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """What an endpoint knows about itself and its deployment."""
+
+    name: str
+    host: str
+    port: int
+    workers: int
+    gateways: int = 0
+
+    @property
+    def worker_names(self) -> list[str]:
+        """Names of the workers, in order."""
+        return _numbered("worker", self.workers)
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the endpoints that workers are behind, in order."""
+        return _numbered("gateway", self.gateways) if self.gateways else self.worker_names
+
+    def numbers(self, name: str) -> range:
+        """Return which workers an endpoint stands for."""
+        place, count = int(name.rpartition("-")[2]), self.gateways or self.workers
+        return range(self.workers * place // count, self.workers * (place + 1) // count)
+
+    def standing_for(self, worker: int) -> str:
+        """Return the name of the endpoint that a worker is behind."""
+        return self._names[((worker + 1) * (self.gateways or self.workers) - 1) // self.workers]
+
+    @cached_property
+    def _names(self) -> list[str]:
+        return self.names
+
+    def text(self) -> str:
+        """Return what its file says."""
+        return json.dumps(asdict(self)) + "\n"
+
+    @staticmethod
+    def read(folder: Path) -> "Endpoint":
+        """Return what the folder of an endpoint says; refuse one that is incomplete."""
+        path = folder / DESCRIPTION
+        try:
+            found = Endpoint(**json.loads(read_file(path)))
+        except (ValueError, TypeError) as problem:
+            if isinstance(problem, AirMixError):
+                raise
+            raise DeployError(f"{path}: is not the description of an endpoint; {_AGAIN}") from None
+        found._check(path)
+        return found
+
+    def _check(self, path: Path) -> None:
+        whole = all(isinstance(value, int) for value in (self.port, self.workers, self.gateways))
+        if not whole or not (isinstance(self.name, str) and isinstance(self.host, str)):
+            raise DeployError(f"{path}: has a value of a wrong type; {_AGAIN}")
+        if not (0 < self.port < 1 << 16 and 0 < self.workers <= MOST_WORKERS and 0 <= self.gateways <= self.workers):
+            raise DeployError(f"{path}: has a number that is out of range; {_AGAIN}")
+        if not re.fullmatch(r"server|(worker|gateway)-\d{1,7}", self.name):
+            raise DeployError(f"{path}: name = {shown(self.name)} is not one of a deployment; {_AGAIN}")
+        if self.name != SERVER_NAME and self.name not in self._names:
+            raise DeployError(f"{path}: name = {shown(self.name)} is not part of the deployment; {_AGAIN}")
+
+
+def _numbered(kind: str, count: int) -> list[str]:
+    width = len(str(count - 1))
+    return [f"{kind}-{number:0{width}}" for number in range(count)]
+
+
+def find_folder(place: Path, name: str) -> Path:
+    """Return the folder of an endpoint: the place itself, or the one below it that has its name."""
+    for folder in (place, place / "devices" / name, place / "gateways" / name):
+        if (folder / DESCRIPTION).is_file() and Endpoint.read(folder).name == name:
+            return folder
+    raise DeployError(
+        f"--id {shown(name)}: {place} holds no endpoint of that name; give the folder that `airmix deploy init` wrote, "
+        "or a copy of the endpoint's own, with --folder"
+    )
+
+
+def read_file(path: Path) -> bytes:
+    """Return the content of a file of an endpoint's folder, or say in one line which one is missing."""
+    try:
+        return read_regular(path, _LONGEST_FILE)
+    except OSError as problem:
+        raise DeployError(f"{path}: cannot be read ({reason(problem)}); {_AGAIN}") from None
+
+
+def load_contract(folder: Path) -> Contract:
+    """Return the contract of an endpoint's folder; refuse one of another deployment."""
+    path, endpoint = folder / CONTRACT, Endpoint.read(folder)
+    found = Contract.from_json(read_file(path), str(path))
+    if len(found.members) != endpoint.workers:
+        raise DeployError(
+            f"{path}: has {len(found.members)} workers, and {DESCRIPTION} says {endpoint.workers}; {_AGAIN}"
+        )
+    return found
+
+
+def read_signing_keys(folder: Path, count: int) -> list[bytes]:
+    """Return the signing keys of an endpoint: a line of 64 hexadecimal digits for each worker that it stands for."""
+    path = folder / SIGNING_KEYS
+    lines = read_file(path).split()
+    if len(lines) != count or not all(re.fullmatch(rb"[0-9a-f]{64}", line) for line in lines):
+        raise DeployError(f"{path}: must hold {count} lines of 64 hexadecimal digits; {_AGAIN}")
+    return [bytes.fromhex(line.decode()) for line in lines]

@@ -1,0 +1,89 @@
+"""The server's log: what it accepted and decided, on the disk before anything follows from it.
+
+    length u32 | digest 8 bytes | kind 1 byte and content
+
+A record that a crash cut off at the end was followed by nothing and is left out; a damaged one elsewhere stops the
+server, since what came after it cannot be trusted.
+"""
+
+import struct
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final
+
+from airmixml.deploy.durable import GrowingFile
+from airmixml.errors import ProtocolError
+
+MESSAGE: Final = b"M"
+"""A message that was accepted."""
+
+EXPIRED: Final = b"E"
+"""A deadline that passed."""
+
+ORDERED: Final = b"O"
+"""An order as it was given."""
+
+Record = tuple[bytes, bytes]
+"""One of the three, and its content."""
+
+_HEAD: Final = struct.Struct(">I8s")
+_FIRST: Final = b"R"
+
+
+class Journal:
+    """An append-only file of records, the first of which names the run."""
+
+    def __init__(self, path: Path | None, run: bytes) -> None:
+        self._file = GrowingFile(path)
+        self._found: list[Record] = []
+        try:
+            self._read(run)
+        except ProtocolError:
+            self.close()
+            raise
+
+    def _read(self, run: bytes) -> None:
+        content, end = self._file.content(), 0
+        for kind, body in self._records(content):
+            self._found.append((kind, body))
+            end += _HEAD.size + 1 + len(body)
+        if end < len(content):
+            self._file.cut(end)
+        if not self._found:
+            self.append([(_FIRST, run)])
+        elif self._found.pop(0) != (_FIRST, run):
+            raise ProtocolError(f"{self._file.path}: is the log of another run; give each run a folder of its own")
+
+    def _records(self, content: bytes) -> Iterator[Record]:
+        place = 0
+        while place + _HEAD.size <= len(content):
+            length, digest = _HEAD.unpack_from(content, place)
+            first, last = place + _HEAD.size, place + _HEAD.size + length
+            whole = last <= len(content) and _digest(content[first:last]) == digest
+            if not whole and last >= len(content):
+                return  # cut off
+            if not whole or not length:
+                raise ProtocolError(
+                    f"{self._file.path}: is damaged at byte {place}; start the run again in another folder"
+                )
+            yield content[first : first + 1], content[first + 1 : last]
+            place = last
+
+    def records(self) -> list[Record]:
+        """Return what earlier processes have noted, once."""
+        found, self._found = self._found, []
+        return found
+
+    def append(self, records: Iterable[Record]) -> None:
+        """Write records and return when they are on the disk."""
+        each = (_HEAD.pack(1 + len(body), _digest(kind + body)) + kind + body for kind, body in records)
+        self._file.append(b"".join(each))
+
+    def close(self) -> None:
+        """Let another process have the file."""
+        self._file.close()
+
+
+def _digest(content: bytes) -> bytes:
+    return blake2b(content, digest_size=8).digest()

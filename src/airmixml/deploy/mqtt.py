@@ -1,0 +1,252 @@
+"""MQTT 5 over mutual TLS: the transport of messages between workers, gateways and server.
+
+The broker knows an endpoint by its certificate and keeps its session while it is away. It may lose what it has
+confirmed all the same, when it is killed: who needs an answer sends again. Messages travel in batches (``wire``).
+"""
+
+import ssl
+import struct
+import time
+from collections import defaultdict
+from pathlib import Path
+from threading import Condition, Event
+from typing import Any, Final
+
+from airmixml.deploy.endpoint import SERVER_NAME, DeployError, Endpoint, read_file
+from airmixml.deploy.topics import ALL, DOWN, LARGEST_PAYLOAD, UP, run_topic
+from airmixml.deploy.transport import Log, batches
+from airmixml.deploy.wire import HEADER, unbatched
+from airmixml.errors import ProtocolError
+from airmixml.wording import reason
+
+try:
+    from paho.mqtt.client import Client, MQTTMessage
+    from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
+    from paho.mqtt.packettypes import PacketTypes
+    from paho.mqtt.properties import Properties
+    from paho.mqtt.subscribeoptions import SubscribeOptions
+except ImportError:
+    raise DeployError("deploy: needs the package paho-mqtt; pip install 'airmixml[deploy]'") from None
+
+PATIENCE_SECONDS: Final = 30.0
+_FIRST_WAIT_SECONDS: Final = 0.1
+_LONGEST_WAIT_SECONDS: Final = 2.0
+_SESSION_SECONDS: Final = 3600
+_KEEPALIVE_SECONDS: Final = 20
+_MOST_IN_FLIGHT: Final = 1000
+_MOST_WAITING_BYTES: Final = 1 << 30  # of what arrived and was not read
+_GOODBYE_SECONDS: Final = 5.0
+_SHORT_SECONDS: Final = 2.0
+_MOST_SHORT: Final = 10  # connections in a row that ended at once
+
+
+class MqttTransport:
+    """The connection of one endpoint to the broker of its deployment."""
+
+    def __init__(
+        self, endpoint: Endpoint, folder: Path, run: bytes, log: Log, patience: float = PATIENCE_SECONDS
+    ) -> None:
+        """Connect with the credentials of the endpoint's folder; wait for the broker for so many seconds."""
+        self._endpoint, self._run, self._log, self._patience = endpoint, run_topic(run), log, patience
+        self._address = f"broker {endpoint.host}:{endpoint.port}"
+        self._waiting: dict[str, list[bytes]] = defaultdict(list)
+        self._arrived = _Arrived()
+        self._ready = Event()  # connected, and subscribed to its topics
+        self._lost = time.monotonic()  # when it last became ready, or ceased to be
+        self._short = 0
+        self.connections = 0
+        self._problem = "no answer"
+        self._fatal = ""
+        self._client = Client(CallbackAPIVersion.VERSION2, endpoint.name, protocol=MQTTProtocolVersion.MQTTv5)
+        self._client.tls_set_context(_context(folder))
+        self._client.max_inflight_messages_set(_MOST_IN_FLIGHT)
+        self._client.reconnect_delay_set(_FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS)
+        self._client.on_connect = self._on_connect
+        self._client.on_subscribe = self._on_subscribe
+        self._client.on_disconnect = self._on_disconnect
+        self._client.on_publish = self._on_publish
+        self._client.on_message = self._on_message
+        self._connect()
+
+    def send(self, message: bytes, to: int | None = None) -> None:
+        """Take a message; see ``Transport``."""
+        if len(message) + 4 > LARGEST_PAYLOAD:
+            raise DeployError(f"message of {len(message)} bytes is too long; the broker takes {LARGEST_PAYLOAD - 4}")
+        if self._endpoint.name != SERVER_NAME:
+            topic = f"{UP}/{self._endpoint.name}"
+        else:
+            topic = ALL if to is None else f"{DOWN}/{self._endpoint.standing_for(to)}"
+        waiting = self._waiting[topic]
+        if not (waiting and waiting[-1] is message):  # for several workers behind one gateway
+            waiting.append(message)
+
+    def receive(self, timeout: float) -> list[bytes]:
+        """Return what has arrived; see ``Transport``. Raise where the broker has been away for too long."""
+        self._flush()
+        self._check()
+        return [each for name, batch in self._arrived.take(timeout) for each in self._opened(name, batch)]
+
+    def close(self) -> None:
+        """Send what waits, as far as the broker takes it, and end the connection; its session stays for an hour."""
+        last = self._flush() if self._ready.is_set() else None
+        if last is not None:
+            last.wait_for_publish(_GOODBYE_SECONDS)
+        self._client.disconnect()
+        self._client.loop_stop()
+
+    def _flush(self) -> Any:
+        waiting, last = dict(self._waiting), None
+        self._waiting.clear()
+        for topic, messages in waiting.items():
+            for batch in batches(messages):
+                last = self._client.publish(f"{self._run}/{topic}", batch, qos=1)
+        return last
+
+    def _connect(self) -> None:
+        settings = Properties(PacketTypes.CONNECT)
+        settings.SessionExpiryInterval = _SESSION_SECONDS
+        settings.ReceiveMaximum = _MOST_IN_FLIGHT
+        settings.MaximumPacketSize = LARGEST_PAYLOAD + 1024
+        end, wait = self._lost + self._patience, _FIRST_WAIT_SECONDS
+        while True:  # the client tries again by itself only after the first connection
+            try:
+                self._client.connect(
+                    self._endpoint.host, self._endpoint.port, _KEEPALIVE_SECONDS, clean_start=False, properties=settings
+                )
+                break
+            except ssl.SSLCertVerificationError as problem:
+                raise DeployError(
+                    f"{self._address}: its certificate is not of this deployment ({problem.verify_message}); compare "
+                    "ca.crt at both ends"
+                ) from None
+            except OSError as problem:
+                self._problem = reason(problem)
+            if time.monotonic() > end:
+                raise self._away()
+            time.sleep(wait)
+            wait = min(2 * wait, _LONGEST_WAIT_SECONDS)
+        self._client.loop_start()
+        if not self._ready.wait(max(end - time.monotonic(), 1.0)) or self._fatal:
+            self._client.disconnect()
+            self._client.loop_stop()
+            raise self._away()
+
+    def _check(self) -> None:
+        if self._fatal or (not self._ready.is_set() and time.monotonic() - self._lost > self._patience):
+            raise self._away()
+
+    def _away(self) -> DeployError:
+        if self._fatal:
+            return DeployError(f"{self._address}: {self._fatal}")
+        return DeployError(
+            f"{self._address}: not reached in {self._patience:g} s ({self._problem}); start it, or correct the address "
+            "or the certificate in the endpoint's folder"
+        )
+
+    def _opened(self, name: str, batch: bytes) -> list[bytes]:
+        """Return the messages of a batch; those to a server must be of workers that the endpoint stands for."""
+        try:
+            messages = unbatched(batch)
+        except ProtocolError as problem:
+            self._log(f"refused a batch of {len(batch)} bytes from {name}: {problem}")
+            return []
+        if self._endpoint.name != SERVER_NAME:
+            return messages
+        own, found = self._endpoint.numbers(name), []  # the broker vouches for the name
+        for each in messages:
+            try:
+                sender = HEADER.unpack_from(each)[4]
+            except struct.error:
+                self._log(f"refused a message of {len(each)} bytes from {name}: it is cut off")
+                continue
+            if sender in own:
+                found.append(each)
+            else:
+                self._log(f"refused a message from {name}: it says that it is from worker {sender}")
+        return found
+
+    # The client calls these from its own thread.
+
+    def _on_connect(self, client: Client, _data: Any, _flags: Any, code: Any, _properties: Any) -> None:
+        if code.is_failure:
+            self._problem = f"the broker refuses the connection: {code}"
+            return
+        own = self._endpoint.name
+        topics = [f"{UP}/+"] if own == SERVER_NAME else [f"{DOWN}/{own}", ALL]
+        client.subscribe([(f"{self._run}/{topic}", SubscribeOptions(qos=1)) for topic in topics])
+
+    def _on_subscribe(self, _client: Client, _data: Any, _mid: int, codes: list[Any], _properties: Any) -> None:
+        refused = [str(code) for code in codes if code.is_failure]
+        if refused:
+            self._fatal = f"does not let {self._endpoint.name} read its topics ({refused[0]}); another run's acl?"
+        self._lost = time.monotonic()
+        self.connections += 1
+        self._ready.set()
+
+    def _on_disconnect(self, _client: Client, _data: Any, _flags: Any, code: Any, _properties: Any) -> None:
+        now = time.monotonic()
+        if self._ready.is_set():
+            self._short = self._short + 1 if now - self._lost < _SHORT_SECONDS else 0
+            self._ready.clear()
+            self._lost = now
+        if self._short > _MOST_SHORT:  # the broker does not say so
+            self._fatal = (
+                f"ends each connection at once: another process is connected as {self._endpoint.name}, or its acl is "
+                "that of another run"
+            )
+            self._client.disconnect()
+        elif code.is_failure:
+            self._problem = f"connection ended: {code}"
+
+    def _on_publish(self, _client: Client, _data: Any, _mid: int, code: Any, _properties: Any) -> None:
+        if code.is_failure:
+            self._log(f"{self._address}: refused a message of {self._endpoint.name}: {code}")
+
+    def _on_message(self, _client: Client, _data: Any, message: MQTTMessage) -> None:
+        name = message.topic.rpartition("/")[2] if self._endpoint.name == SERVER_NAME else SERVER_NAME
+        if not self._arrived.put(name, message.payload):
+            self._log(f"dropped a batch of {len(message.payload)} bytes from {name}: too much waits to be read")
+
+
+class _Arrived:
+    """What the client's thread has received and nobody has read yet."""
+
+    def __init__(self) -> None:
+        self._changed = Condition()
+        self._batches: list[tuple[str, bytes]] = []
+        self._bytes = 0
+
+    def put(self, name: str, batch: bytes) -> bool:
+        """Keep a batch; return False where too much is kept already: its sender sends it again."""
+        with self._changed:
+            if self._bytes + len(batch) > _MOST_WAITING_BYTES:
+                return False
+            self._batches.append((name, batch))
+            self._bytes += len(batch)
+            self._changed.notify()
+            return True
+
+    def take(self, timeout: float) -> list[tuple[str, bytes]]:
+        """Return all that is there; wait for it for so many seconds at most."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._batches, max(timeout, 0.0))
+            found, self._batches, self._bytes = self._batches, [], 0
+            return found
+
+
+def _context(folder: Path) -> ssl.SSLContext:
+    """Return TLS 1.3 with the certificates of an endpoint's folder."""
+    paths = {name: folder / name for name in ("ca.crt", "tls.crt", "tls.key")}
+    for path in paths.values():
+        read_file(path)  # whose errors name the file; those of ssl do not
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    try:
+        context.load_verify_locations(paths["ca.crt"])
+        context.load_cert_chain(paths["tls.crt"], paths["tls.key"])
+    except (ssl.SSLError, ValueError):
+        raise DeployError(
+            f"{folder}: ca.crt, tls.crt and tls.key are damaged or do not belong together; copy the folder again from "
+            "what `airmix deploy init` wrote"
+        ) from None
+    return context

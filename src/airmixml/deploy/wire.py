@@ -1,0 +1,193 @@
+"""What goes over the wire: messages of fixed layout, each with its run, round, sender and signature.
+
+    "AMX1" | type u8 | attempt u8 | zero u16 | sender u64 | run 32 bytes | round u32 | body length u32 | body | signed
+
+Integers have the big end first; the signature is Ed25519 (64 bytes) over ``PREFIX`` and everything before it. The run
+is the digest of the contract, so that no message of another contract is ever read as one of this. A message that is too
+long, cut off or of another version is refused before anything of its body is looked at. firmware/ reads the same.
+"""
+
+import struct
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import Final
+
+from airmixml.errors import ProtocolError
+from airmixml.masks.keys import is_signed, signature
+
+MAGIC: Final = b"AMX1"
+PREFIX: Final = b"airmixml-deploy/1\0"
+HEADER: Final = struct.Struct(">4sBBHQ32sII")
+SIGNATURE_BYTES: Final = 64
+LARGEST_BODY: Final = 32 << 20
+SERVER: Final = (1 << 64) - 1
+"""The sender that stands for the server."""
+
+_COUNT: Final = struct.Struct(">I")
+_IDENTITY: Final = struct.Struct(">Q")
+
+
+class Type(IntEnum):
+    """What a message is; the order is that of a round."""
+
+    HELLO = 1  # worker: it is there
+    ORDER = 2  # server: what is to be sent
+    ANNOUNCE = 3  # worker: keys and commitments
+    ANNOUNCED = 4
+    REVEAL = 5  # worker: its nonce
+    REVEALED = 6
+    PARCELS = 7  # worker: sealed shares of its secrets
+    DELIVERY = 8
+    FRAME = 9  # worker: masked integers
+    ABSENT = 10
+    SIGNED = 11  # worker: its signature under the list of absent workers
+    SIGNATURES = 12
+    ANSWER = 13  # worker: shares that belong to the list
+    OVER = 14
+    REFUSAL = 15  # worker: why it does not go on
+    SAMPLES = 16  # worker: complex baseband, for an air
+
+
+@dataclass(frozen=True)
+class Message:
+    """One message; ``signed`` is empty until it is signed."""
+
+    type: Type
+    sender: int
+    run: bytes
+    round: int = 0
+    attempt: int = 0
+    body: bytes = b""
+    signed: bytes = b""
+
+    @property
+    def statement(self) -> bytes:
+        """What is signed, but for ``PREFIX``."""
+        header = HEADER.pack(MAGIC, self.type, self.attempt, 0, self.sender, self.run, self.round, len(self.body))
+        return header + self.body
+
+    def packed(self) -> bytes:
+        """Return the bytes that are sent."""
+        return self.statement + self.signed
+
+    def signed_with(self, signing_key: bytes) -> "Message":
+        """Return the same with the signature of this private key."""
+        return replace(self, signed=signature(signing_key, PREFIX + self.statement))
+
+    def is_signed_by(self, verifying_key: bytes) -> bool:
+        """Whether the owner of this key has signed it."""
+        return is_signed(PREFIX + self.statement, self.signed, verifying_key)
+
+
+def unpacked(content: bytes, largest_body: int = LARGEST_BODY) -> Message:
+    """Return the message that these bytes are; refuse what is none."""
+    if len(content) < HEADER.size + SIGNATURE_BYTES:
+        raise ProtocolError(f"message of {len(content)} bytes is cut off; must have {HEADER.size + SIGNATURE_BYTES}")
+    magic, kind, attempt, zero, sender, run, number, length = HEADER.unpack_from(content)
+    if magic != MAGIC:
+        raise ProtocolError(f"message begins with {magic!r} and must begin with {MAGIC!r}: another protocol or version")
+    if zero or kind not in list(Type):
+        raise ProtocolError(f"message of type {kind} is unknown; use the same version at both ends")
+    if length > largest_body:
+        raise ProtocolError(f"message of {length} bytes is too long; must have at most {largest_body}")
+    if len(content) != HEADER.size + length + SIGNATURE_BYTES:
+        raise ProtocolError(
+            f"message has {len(content)} bytes and its header says {HEADER.size + length + SIGNATURE_BYTES}"
+        )
+    end = HEADER.size + length
+    return Message(Type(kind), sender, run, number, attempt, content[HEADER.size : end], content[end:])
+
+
+def batched(messages: Iterable[bytes]) -> bytes:
+    """Return several messages as one string of bytes, each behind its length."""
+    return b"".join(_COUNT.pack(len(each)) + each for each in messages)
+
+
+def unbatched(content: bytes) -> list[bytes]:
+    """Return the messages of a batch; refuse one that does not end where its lengths say."""
+    found, reader = [], Reader(content)
+    while reader.left:
+        found.append(reader.take(reader.number(_COUNT)))
+    return found
+
+
+class Reader:
+    """Takes a body apart, and refuses one that is too short or too long."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body, self._place = body, 0
+
+    @property
+    def left(self) -> int:
+        """Bytes that were not read yet."""
+        return len(self._body) - self._place
+
+    def take(self, count: int) -> bytes:
+        """Return the next bytes."""
+        if count > self.left:
+            raise ProtocolError(f"body of {len(self._body)} bytes is cut off; send the whole message")
+        self._place += count
+        return self._body[self._place - count : self._place]
+
+    def number(self, layout: struct.Struct) -> int:
+        """Return the next number."""
+        (value,) = layout.unpack(self.take(layout.size))
+        return int(value)
+
+    def entries(self, entry_bytes: int) -> Iterator[bytes]:
+        """Yield the entries of a list that is the rest of the body."""
+        count = self.number(_COUNT)
+        if count * entry_bytes != self.left:
+            raise ProtocolError(f"list of {count} entries has {self.left} bytes and must have {count * entry_bytes}")
+        yield from (self.take(entry_bytes) for _ in range(count))
+
+    def end(self) -> None:
+        """Refuse what follows."""
+        if self.left:
+            raise ProtocolError(f"body has {self.left} bytes too many")
+
+
+def pack_list(entries: Mapping[int, bytes]) -> bytes:
+    """Return entries of one length by worker, in rising order: identity, then the entry."""
+    each = (_IDENTITY.pack(identity) + entries[identity] for identity in sorted(entries))
+    return _COUNT.pack(len(entries)) + b"".join(each)
+
+
+def unpack_list(body: bytes, entry_bytes: int) -> dict[int, bytes]:
+    """Return what ``pack_list`` was given; refuse workers that are out of order or named twice."""
+    found: dict[int, bytes] = {}
+    last = -1
+    for entry in Reader(body).entries(_IDENTITY.size + entry_bytes):
+        (identity,) = _IDENTITY.unpack_from(entry)
+        if identity <= last:
+            raise ProtocolError(f"list names worker {identity} after {last}; must name each once, in rising order")
+        found[identity] = entry[_IDENTITY.size :]
+        last = identity
+    return found
+
+
+def pack_parts(parts: Mapping[int, bytes]) -> bytes:
+    """Return parts of any length by worker, in rising order: identity, length u32, the part."""
+    each = (
+        _IDENTITY.pack(identity) + _COUNT.pack(len(parts[identity])) + parts[identity] for identity in sorted(parts)
+    )
+    return _COUNT.pack(len(parts)) + b"".join(each)
+
+
+def unpack_parts(body: bytes) -> dict[int, bytes]:
+    """Return what ``pack_parts`` was given, with the same refusals as ``unpack_list``."""
+    found: dict[int, bytes] = {}
+    reader, last = Reader(body), -1
+    for _ in range(reader.number(_COUNT)):
+        identity = reader.number(_IDENTITY)
+        if identity <= last:
+            raise ProtocolError(f"list names worker {identity} after {last}; must name each once, in rising order")
+        found[identity] = reader.take(reader.number(_COUNT))
+        last = identity
+    reader.end()
+    return found
+
+
+Sign = Callable[[Message], Message]
+"""Signs with a key that the caller does not see."""

@@ -1,0 +1,68 @@
+"""What tests of the network share: an opaque contract, and a client that keeps to no rule."""
+
+from __future__ import annotations
+
+import ssl
+from hashlib import sha256
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+from paho.mqtt.client import Client
+from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
+
+from airmixml.deploy.endpoint import Endpoint
+from airmixml.deploy.topics import run_topic
+from airmixml.deploy.wire import Message, Type
+
+CONTRACT = b"agreed\n"
+LAST_RESORT = 60.0  # seconds; ends a test that hangs
+RUN = sha256(CONTRACT).digest()
+
+
+def folder_of(deployment: Path, name: str) -> Path:
+    kind = name.partition("-")[0]
+    return deployment / {"worker": f"devices/{name}", "gateway": f"gateways/{name}", "server": "server"}[kind]
+
+
+def message(sender: int, body: bytes = b"", kind: Type = Type.FRAME) -> bytes:
+    """A message whose signature is not looked at here."""
+    return Message(kind, sender, RUN, body=body, signed=bytes(64)).packed()
+
+
+class Stranger:
+    """A client with the credentials of one endpoint that calls itself, publishes and reads what it likes."""
+
+    def __init__(self, deployment: Path, credentials: str, client_id: str) -> None:
+        folder = folder_of(deployment, credentials)
+        endpoint = Endpoint.read(folder)
+        self.replies: SimpleQueue[Any] = SimpleQueue()
+        self.heard: SimpleQueue[tuple[str, bytes]] = SimpleQueue()
+        self.client = Client(
+            CallbackAPIVersion.VERSION2, client_id, protocol=MQTTProtocolVersion.MQTTv5, reconnect_on_failure=False
+        )
+        context = ssl.create_default_context(cafile=str(folder / "ca.crt"))
+        context.load_cert_chain(folder / "tls.crt", folder / "tls.key")
+        self.client.tls_set_context(context)
+        self.client.on_connect = lambda *_: self.replies.put("connected")
+        self.client.on_subscribe = lambda _client, _data, _mid, codes, _properties: self.replies.put(codes)
+        self.client.on_publish = lambda _client, _data, _mid, code, _properties: self.replies.put(not code.is_failure)
+        self.client.on_disconnect = lambda *_: self.replies.put(False)
+        self.client.on_message = lambda _client, _data, each: self.heard.put((each.topic, each.payload))
+        self.client.connect(endpoint.host, endpoint.port)
+        self.client.loop_start()
+        assert self.replies.get(timeout=LAST_RESORT) == "connected"
+
+    def publish(self, topic: str, payload: bytes) -> bool:
+        """Return whether the broker took it; where it does not, it may end the connection."""
+        self.client.publish(f"{run_topic(RUN)}/{topic}", payload, qos=1)
+        return bool(self.replies.get(timeout=LAST_RESORT))
+
+    def subscribe(self, topic: str) -> Any:
+        """Return the broker's answer."""
+        self.client.subscribe(topic, qos=1)
+        return self.replies.get(timeout=LAST_RESORT)
+
+    def close(self) -> None:
+        self.client.disconnect()
+        self.client.loop_stop()
