@@ -246,7 +246,7 @@ class Server:
                 self.spent[message.sender] += self._kind(now).cost
             if now.phase is Phase.ANSWERING:
                 self._take_shares(now, message)
-        if now.expected <= now.got.keys():
+        if len(now.expected) <= len(now.got) and now.expected <= now.got.keys():
             self._advance(now, patient=True)
 
     def _take_shares(self, now: _Attempt, message: Message) -> None:
