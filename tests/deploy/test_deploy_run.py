@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from brokers_for_tests import LAST_RESORT, folder_of
+from brokers_for_tests import LAST_RESORT, NEEDS_BROKER, folder_of
 from runs_for_tests import WORKERS, check_sum, deploy, write_rows
 
 from airmixml.deploy.broker import Broker
@@ -22,7 +22,7 @@ from airmixml.deploy.server import Server
 from airmixml.deploy.server_process import Timing, open_server, run_server
 from airmixml.deploy.worker_process import drive_workers, open_workers
 
-pytestmark = pytest.mark.deploy
+pytestmark = NEEDS_BROKER
 
 TIMING = Timing(deadline=20.0, tries=20)
 
