@@ -262,19 +262,16 @@ def serve(
         content = None
         if waits > 0.0 and frames.poll(None if waits == float("inf") else int(1000.0 * waits) + 1):
             content = frames.recv()
-        before, found = air.name, list[Message]()
+        before = air.name
         try:
-            if content is not None:
-                found = air.handle(content)
-            elif time.monotonic() >= until:
-                found = air.expire()
+            found = air.handle(content) if content is not None else air.expire() if time.monotonic() >= until else []
+            for message in found:
+                closed += 1
+                send(sums, message)  # a server that is away asks again
         except ProtocolError as problem:
             log(str(problem))
         if air.name != before or air.milliseconds is None:
             until = float("inf") if air.milliseconds is None else time.monotonic() + air.milliseconds / 1000.0
-        for message in found:
-            send(sums, message)
-            closed += 1
 
 
 def bind(kind: str, address: str) -> tuple[Any, str]:
