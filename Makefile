@@ -22,7 +22,7 @@ READY := $(VENV)/.ready
 INSTALL := $(BIN)/python tools/install.py -c constraints.txt
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --dist worksteal
 LOG := $(VENV)/setup.log
-DEBIAN := mosquitto gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm gnuradio
+DEBIAN := mosquitto gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm gnuradio python3-soapysdr
 
 .PHONY: demo test test-long test-deploy check lint format coverage docs bench bench-gpu slow-list reproduce-quick browser setup clean
 .DEFAULT_GOAL := demo

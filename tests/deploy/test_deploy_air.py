@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from airmixml.deploy.air import AIR, Adder, EmulatedAir, Opening, SumOnAir, as_bytes, bind, connect, send, serve
 from airmixml.deploy.wire import SERVER, Message, Type, unpacked
@@ -143,6 +146,29 @@ def test_what_is_refused_changes_nothing(message: bytes, reason: str) -> None:
     total = summed(air.handle(said(1, GOOD).packed()))
     assert total.present == (0, 1)
     assert np.array_equal(total.samples, np.full(5, 2.0))
+
+
+@given(content=st.binary(max_size=300), place=st.integers(0, 400), sender=st.sampled_from([1, SERVER]))
+def test_no_bytes_bring_the_air_down_or_into_a_sum(content: bytes, place: int, sender: int) -> None:
+    """Bodies that their owner has signed, and messages with some bytes changed."""
+    air = new_air()
+    air.handle(opening((0, 1), 5))
+    whole = said(1, GOOD).packed()
+    changed = whole[: place % len(whole)] + content + whole[place % len(whole) + len(content) :]
+    for message in (content, said(sender, content, number=2).packed(), changed):
+        if message != whole:
+            with suppress(ProtocolError):
+                air.handle(message)
+    if air.name == (0, 0):  # no other slot was opened
+        total = summed(air.expire())
+        assert total.present == ()
+
+
+@given(st.binary(max_size=100))
+def test_bodies_are_read_or_refused(body: bytes) -> None:
+    for kind in (Opening, SumOnAir):
+        with suppress(ProtocolError):
+            assert kind.of(body).packed() == body
 
 
 def test_noise_has_the_stated_power_half_of_it_in_phase() -> None:

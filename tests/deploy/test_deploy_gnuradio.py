@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from airmixml import Scenario, settle
+from airmixml.deploy.endpoint import DeployError
 from airmixml.deploy.gnuradio_air import SYSTEM_PYTHON, GnuRadio
 from airmixml.deploy.lab import for_workers, running_air, try_out
 from airmixml.errors import ProtocolError
@@ -93,9 +94,9 @@ def test_a_python_without_gnu_radio_gives_one_line(tmp_path: Path) -> None:
     fake = tmp_path / "python3"
     fake.write_text("#!/bin/sh\necho \"ModuleNotFoundError: No module named 'gnuradio'\" >&2\nexit 1\n")
     fake.chmod(0o755)
-    with pytest.raises(ProtocolError, match=r"GNU Radio does not start: .*gnuradio.*; apt-get install gnuradio"):
+    with pytest.raises(DeployError, match=r"GNU Radio does not start: .*gnuradio.*; apt-get install gnuradio"):
         GnuRadio(2, python=fake)
-    with pytest.raises(ProtocolError, match="there is no such file"):
+    with pytest.raises(DeployError, match="there is no such file"):
         GnuRadio(2, python=tmp_path / "nothing")
 
 
@@ -104,7 +105,7 @@ def test_a_flowgraph_that_dies_is_noticed() -> None:
     try:
         runtime._child.kill()
         runtime.begin(10, 1)
-        with pytest.raises(ProtocolError, match="gives no more samples"):
+        with pytest.raises(DeployError, match="gives no more samples"):
             runtime.finish()
     finally:
         runtime.close()

@@ -41,6 +41,7 @@ ACTIVATION = ". .venv/bin/activate && "
 WORK_FOR_A_SHELL = set("|&;<>$`*")
 # A part of each command or block that takes over about five seconds alone.
 LONG = (
+    "air --preset private-table",
     "run --preset paper-mnist",
     "run --preset private-mnist",
     "run --preset digits --jobs 2",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tracemalloc
 
 import pytest
 
@@ -120,3 +121,17 @@ def test_a_missing_package_is_named() -> None:
     assert done.returncode == 1
     assert "PluginError: masks: need the package cryptography" in done.stderr
     assert "pip install 'airmixml[masks]'" in done.stderr
+
+
+def test_long_statements_are_checked_and_not_kept() -> None:
+    """Frames of a deployment have megabytes each; whoever checks thousands of them must not hold them all."""
+    key = bytes(range(32))
+    tracemalloc.start()
+    try:
+        for number in range(20):
+            statement = bytes([number]) * (1 << 20)
+            assert is_signed(statement, signature(key, statement), verifying_key(key))
+        del statement
+        assert tracemalloc.get_traced_memory()[0] < 3 << 20
+    finally:
+        tracemalloc.stop()

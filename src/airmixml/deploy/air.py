@@ -10,7 +10,6 @@ hides nobody here.
 import struct
 import time
 from collections.abc import Callable, Mapping
-from hashlib import sha256
 from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
@@ -165,7 +164,7 @@ class EmulatedAir:
         self._keys = {**directory, SERVER: server_key}
         self._name = (-1, 0)  # of the last slot that was opened: round, attempt
         self._opening: Opening | None = None  # of the slot that is open
-        self._present: dict[int, bytes] = {}  # a digest of each frame in the sum
+        self._present: dict[int, bytes] = {}  # the signature of each frame in the sum
         self._early: dict[int, Message] = {}  # by worker: frames that overtook the opening
         self._said = b"", Message(Type.SAMPLES, AIR, run)  # the last opening, and the sum that followed
 
@@ -224,9 +223,8 @@ class EmulatedAir:
             raise ProtocolError(
                 f"frame of worker {sender} for slot {name[0]}, attempt {name[1]}: is late and stays out"
             )
-        digest = sha256(message.body).digest()
         if sender in self._present:
-            if self._present[sender] == digest:
+            if self._present[sender] == message.signed:
                 return []
             raise ProtocolError(f"frame of worker {sender} for slot {name[0]}: another one is in the sum; it stays out")
         if sender not in opening.workers:
@@ -235,7 +233,7 @@ class EmulatedAir:
         if len(frame) != opening.samples:
             raise ProtocolError(f"frame of worker {sender} has {len(frame)} samples and must have {opening.samples}")
         self._runtime.add(opening.workers.index(sender), frame)
-        self._present[sender] = digest
+        self._present[sender] = message.signed
         return [self._close(opening)] if len(self._present) == len(opening.workers) else []
 
     def _close(self, opening: Opening) -> Message:
@@ -264,19 +262,16 @@ def serve(
         content = None
         if waits > 0.0 and frames.poll(None if waits == float("inf") else int(1000.0 * waits) + 1):
             content = frames.recv()
-        before, found = air.name, list[Message]()
+        before = air.name
         try:
-            if content is not None:
-                found = air.handle(content)
-            elif time.monotonic() >= until:
-                found = air.expire()
+            found = air.handle(content) if content is not None else air.expire() if time.monotonic() >= until else []
+            for message in found:
+                closed += 1
+                send(sums, message)  # a server that is away asks again
         except ProtocolError as problem:
             log(str(problem))
         if air.name != before or air.milliseconds is None:
             until = float("inf") if air.milliseconds is None else time.monotonic() + air.milliseconds / 1000.0
-        for message in found:
-            send(sums, message)
-            closed += 1
 
 
 def bind(kind: str, address: str) -> tuple[Any, str]:

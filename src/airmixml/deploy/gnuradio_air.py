@@ -18,6 +18,7 @@ import numpy as np
 
 from airmixml.deploy.air import Samples, as_bytes, bind, connect
 from airmixml.deploy.children import end_child, start_child
+from airmixml.deploy.endpoint import DeployError
 from airmixml.errors import ProtocolError
 
 SYSTEM_PYTHON: Final = Path("/usr/bin/python3")
@@ -59,7 +60,7 @@ class GnuRadio:
             command += [f"--noise-volts={noise_watts**0.5!r}", f"--frequency-offset={frequency_offset!r}"]
             command += [f"--seed={1 + secrets.randbelow(2**31 - 2)}", "--taps", *(str(complex(each)) for each in taps)]
             if not python.exists():
-                raise ProtocolError(f"{python}: there is no such file; GNU Radio runs under the system's Python")
+                raise DeployError(f"{python}: there is no such file; GNU Radio runs under the system's Python")
             with self._log.open("wb") as log:
                 self._child = start_child(command, log=log)
             self._held.callback(end_child, self._child)
@@ -85,7 +86,7 @@ class GnuRadio:
         until = time.monotonic() + _START_SECONDS
         while b"ready" not in self._log.read_bytes():
             if self._child.poll() is not None or time.monotonic() > until:
-                raise ProtocolError(f"GNU Radio does not start: {self._last_line}; apt-get install gnuradio brings it")
+                raise DeployError(f"GNU Radio does not start: {self._last_line}; apt-get install gnuradio brings it")
             time.sleep(0.02)
 
     @property
@@ -133,7 +134,7 @@ class GnuRadio:
                 self._output_parts.append(np.frombuffer(self._output.recv(), dtype="<c8"))
                 until = time.monotonic() + _SILENT_SECONDS
             elif self._child.poll() is not None or time.monotonic() > until:
-                raise ProtocolError(f"GNU Radio gives no more samples: {self._last_line}; start the air again")
+                raise DeployError(f"GNU Radio gives no more samples: {self._last_line}; start the air again")
         there = np.concatenate(self._output_parts)
         start, end = first - self._came, first - self._came + count
         self._output_parts, self._came = [there[end:]], first + count

@@ -34,6 +34,7 @@ except ImportError as problem:
 PROTOCOL: Final = b"airmixml-masks/1"
 KEY_BYTES: Final = 32
 IDENTITY_BYTES: Final = 8
+_LONGEST_KEPT: Final = 1 << 12  # bytes of a statement whose check is kept; frames have megabytes, and are checked once
 
 Purpose = Literal["mask", "channel"]
 
@@ -131,7 +132,8 @@ def verifying_key(signing_key: bytes) -> bytes:
 
 def is_signed(statement: bytes, signed: bytes, by: bytes) -> bool:
     """Return whether that is the statement's signature by the owner of this verifying key."""
-    return isinstance(signed, bytes) and isinstance(by, bytes) and _is_signed(statement, signed, by)
+    check = _is_signed if len(statement) <= _LONGEST_KEPT else _is_signed.__wrapped__
+    return isinstance(signed, bytes) and isinstance(by, bytes) and check(statement, signed, by)
 
 
 @lru_cache(maxsize=1 << 12)  # all workers of a round check the same signatures: where one process plays many, once
