@@ -22,7 +22,6 @@ from airmixml.edge.training import TrainedModel, collector_for, last_of, score_s
 from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.radio.rounds import as_gradient
-from airmixml.radio.scheduling import varying_share
 from airmixml.scenario import Scenario, Speed
 from airmixml.workers import Signal, declared_bounds
 from airmixml.workers.broadcasts import Broadcast
@@ -95,8 +94,7 @@ def learn_from(
     if not learner.closed_form:
         inputs, labels = (torch.cat(each) for each in zip(*kept, strict=True))
         return train_model(learner, dataset, inputs, labels, seed=scenario.seed, speed=speed, progress=progress)
-    by_coin = scenario.radio.schedule == "poisson"
-    share = varying_share(square_share, scenario.radio.scheduled, workers.count, poisson=by_coin)
+    share = scenario.radio.schedule_kind.varying_share(square_share, scenario.radio.scheduled, workers.count)
     solved, moments = solve_sums(scenario, collector, variance, share)
     if learner.rounds:
         return last_of(_received(descend(scenario, send, learner.rounds, solved, moments)), dataset)
