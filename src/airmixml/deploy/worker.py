@@ -105,8 +105,8 @@ class Transcripts:
     def _announced(self, number: int, attempt: int, kind: int, body: bytes) -> Round:
         said = {}
         for identity, entry in unpack_list(body, ANNOUNCEMENT_BYTES).items():
-            parts = [entry[place : place + KEY_BYTES] for place in range(0, 4 * KEY_BYTES, KEY_BYTES)]
-            said[identity] = Announcement(identity, *parts, entry[4 * KEY_BYTES :])
+            mask, channel, seed, nonce = (entry[KEY_BYTES * part :][:KEY_BYTES] for part in range(4))
+            said[identity] = Announcement(identity, mask, channel, seed, nonce, entry[4 * KEY_BYTES :])
         rules = self.contract.rules_for(len(said), kind)
         if rules is None or rules.workers != len(said):
             raise ProtocolError(f"round of {len(said)} workers: the contract has no rules for so many")
