@@ -1,8 +1,9 @@
 """A file that only grows, held by one process, with everything on the disk before ``append`` returns."""
 
-import fcntl
 import os
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 from airmixml.errors import ProtocolError
 from airmixml.storage.files import sync_folder
@@ -19,12 +20,12 @@ class GrowingFile:
         if path is None:
             return
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        self._lock = FileLock(path.with_name(f"{path.name}.lock"))
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            self.close()
+            self._lock.acquire(blocking=False)
+        except Timeout:
             raise ProtocolError(f"{path}: another process holds this file; stop it first") from None
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         sync_folder(path.parent)
 
     def content(self) -> bytes:
@@ -60,3 +61,4 @@ class GrowingFile:
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
+            self._lock.release()

@@ -130,7 +130,7 @@ class Spending:
         if number in self._frames.get(worker, {}):
             raise ProtocolError(f"round {number}: this worker has sent its frame of it; use another round")
 
-    def together(self, entries: Iterable[None]) -> None:
+    def together(self, entries: Iterable[object]) -> None:
         """Run what notes several entries, and have all of them on the disk at once; nothing is sent before that."""
         self._waiting = []
         try:
