@@ -19,6 +19,7 @@ TRIAL = ("air", "--preset", "private-table", "--workers", "16", "--set", "worker
 LOUD = ("--set", "privacy.epsilon=1000", "--set", "learner.rounds=1")
 
 
+@pytest.mark.long
 def test_a_trial_is_recorded_and_replayed_to_the_same_model(airmix: Airmix, tmp_path: Path) -> None:
     first = airmix(*TRIAL, *LOUD, "--record", tmp_path / "sums", "--json")
     assert first.returncode == 0, first.stderr

@@ -10,6 +10,7 @@ hides nobody here.
 import struct
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
@@ -207,11 +208,8 @@ class EmulatedAir:
         waiting, self._early = list(self._early.values()), {}
         sums: list[Message] = []
         for early in waiting:
-            if (early.round, early.attempt) >= name:
-                try:
-                    sums += self._heard(early)
-                except ProtocolError:  # one that this slot has no place for
-                    continue
+            with suppress(ProtocolError):  # of one that this slot has no place for
+                sums += self._heard(early)
         return sums
 
     def _heard(self, message: Message) -> list[Message]:
