@@ -80,7 +80,7 @@ def drive_workers(
             transport.send(workers.hello().packed())
             greet, wait = now + wait, min(2.0 * wait, _LAST_HELLO_SECONDS)
         before = workers.heard
-        arrived = transport.receive(min(greet, heard + patience) - now)
+        arrived = dict.fromkeys(transport.receive(min(greet, heard + patience) - now))  # repeats are answered once
         for batch in workers.answers(read_messages(arrived, log)):
             for each in batch:
                 transport.send(each.packed())
