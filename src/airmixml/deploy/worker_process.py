@@ -45,7 +45,7 @@ class Workers:
         asked = ((message, device) for message in messages for device in self._addressed(message))
         while batch := list(islice(asked, MOST_IN_BATCH)):
             found: list[Message] = []
-            self._spending.together(found.extend(device.handle(message)) for message, device in batch)
+            self._spending.together(_handled(batch, found))
             yield found
 
     def _addressed(self, message: Message) -> Iterable[Device]:
@@ -64,6 +64,12 @@ class Workers:
             named = self._devices.get(int.from_bytes(message.body[:8], "big"))
             return () if named is None else (named,)
         return self._devices.values()
+
+
+def _handled(batch: Iterable[tuple[Message, Device]], found: list[Message]) -> Iterator[None]:
+    for message, device in batch:
+        found.extend(device.handle(message))
+        yield
 
 
 def drive_workers(
