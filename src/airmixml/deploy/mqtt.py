@@ -8,6 +8,7 @@ import ssl
 import struct
 import time
 from collections import defaultdict
+from contextlib import suppress
 from pathlib import Path
 from threading import Condition, Event
 from typing import Any, Final
@@ -92,7 +93,8 @@ class MqttTransport:
         if self._ready.is_set():
             self.flush()
             if self._last is not None:
-                self._last.wait_for_publish(_GOODBYE_SECONDS)
+                with suppress(RuntimeError):  # it was sent while the broker was away
+                    self._last.wait_for_publish(_GOODBYE_SECONDS)
         self._client.disconnect()
         self._client.loop_stop()
 
