@@ -181,7 +181,7 @@ def test_a_wrong_type_is_told() -> None:
 def test_run_sweep_and_estimator_take_it(tmp_path: Any) -> None:
     result = airmixml.run(on(InTurn()), out=tmp_path / "run", pictures=False)
     assert result.ledger.worst_worker_slots == 30
-    table = airmixml.sweep(BASE, {"radio.schedule": ["fixed", InTurn()]}, out=tmp_path / "sweep", seeds=1)
+    table = airmixml.sweep(BASE, {"radio.schedule": ["fixed", InTurn()]}, out=tmp_path / "sweep", seeds=1, jobs=1)
     assert table["radio.schedule"][1].startswith("object:InTurn-")
     model = AirMixClassifier(schedule=InTurn(), slots=10, scheduled=5, centre="own")
     assert model._scenario(30, 5).radio.schedule.startswith("object:InTurn-")
