@@ -127,6 +127,14 @@ class Silent(InTurn):
     most_participations = Schedule.most_participations
 
 
+def test_a_schedule_without_a_pick_is_refused() -> None:
+    class Unfinished(InTurn):
+        pick = Schedule.pick
+
+    with pytest.raises(PluginError, match=r"^radio\.schedule = Unfinished: its pick must return"):
+        simulate(on(Unfinished()))
+
+
 @pytest.mark.parametrize("schedule", [Silent(), InTurn(29), InTurn(0), InTurn("many"), InTurn(30.0)])
 def test_without_a_limit_no_epsilon_follows(schedule: Any) -> None:
     with pytest.raises(PluginError, match=r"^radio\.schedule = .*its most_participations must return .*at least 30"):
@@ -135,7 +143,7 @@ def test_without_a_limit_no_epsilon_follows(schedule: Any) -> None:
 
 @pytest.mark.parametrize(
     "picks",
-    [None, np.zeros((2, 3), dtype=int), np.nan, "all", 0.5, -1, 400],
+    [None, np.zeros((2, 3), dtype=int), np.nan, "all", 0.5, -1, 400, [[1, 2], [3]]],
 )
 def test_what_are_no_workers_is_refused_in_one_line(picks: Any) -> None:
     class Wrong(InTurn):
@@ -181,7 +189,7 @@ def test_a_wrong_type_is_told() -> None:
 def test_run_sweep_and_estimator_take_it(tmp_path: Any) -> None:
     result = airmixml.run(on(InTurn()), out=tmp_path / "run", pictures=False)
     assert result.ledger.worst_worker_slots == 30
-    table = airmixml.sweep(BASE, {"radio.schedule": ["fixed", InTurn()]}, out=tmp_path / "sweep", seeds=1)
+    table = airmixml.sweep(BASE, {"radio.schedule": ["fixed", InTurn()]}, out=tmp_path / "sweep", seeds=1, jobs=1)
     assert table["radio.schedule"][1].startswith("object:InTurn-")
     model = AirMixClassifier(schedule=InTurn(), slots=10, scheduled=5, centre="own")
     assert model._scenario(30, 5).radio.schedule.startswith("object:InTurn-")

@@ -239,7 +239,7 @@ def test_mnist_is_read_with_ten_times_alpha_and_a_fitted_epsilon(table: str) -> 
         ({"targets": ("fig4",), "dataset": "mnist"}, 20),
         ({"targets": ("all",)}, 96 + 98 + 12 + 20),
         ({"targets": ("all",), "dataset": "iris", "as_printed": True}, 60),
-        ({"targets": ("all",), "quick": True}, 18 + 30 + 8),
+        ({"targets": ("all",), "quick": True}, 12 + 30 + 8),
         ({"targets": ("fig2", "fig3"), "quick": True}, 0),
     ],
 )

@@ -31,7 +31,7 @@ def reproduce_command(
     ] = None,
     dataset: Annotated[str | None, Option(help="Reproduce only one half of the tables: iris or mnist.")] = None,
     seeds: Annotated[
-        int | None, Option(help="Number of runs per cell, with seeds 0, 1, ... [default: 3; 6 with --quick].")
+        int | None, Option(help="Number of runs per cell, with seeds 0, 1, ... [default: 3; 4 with --quick].")
     ] = None,
     device: options.Device = "cpu",
     jobs: Annotated[

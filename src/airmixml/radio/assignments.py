@@ -50,7 +50,7 @@ class Assignment:
         given: list[Doubles] = [each.cpu().numpy().copy() for each in (ratios, magnitude, chances)]
         try:
             found = np.asarray(self.assign(*given), dtype=np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, NotImplementedError):
             found = np.full((), np.nan)
         if found.shape != tuple(ratios.shape) or np.any(np.sort(found, axis=1) != np.sort(ratios.cpu(), axis=1)):
             raise PluginError(

@@ -36,7 +36,7 @@ class PathLoss:
         """Return the amplitude gain at each distance; same shape."""
         try:
             loss = np.asarray(self.loss_db(distance_metres), dtype=np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, NotImplementedError):
             loss = np.full((), np.nan)
         if loss.shape != distance_metres.shape or not np.all(np.abs(loss) < math.inf):
             raise PluginError(f"{self._named}: its loss_db must return one finite number for each distance")

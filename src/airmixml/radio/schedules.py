@@ -79,7 +79,10 @@ class Schedule:
             return np.asarray(uniforms(source.words(slots, count)).cpu(), dtype=np.float64)
 
         scheduled, workers = scenario.radio.scheduled, scenario.workers.count
-        found = np.asarray(self.pick(np.arange(slots.start, slots.stop), scheduled, workers, chances))
+        try:
+            found = np.asarray(self.pick(np.arange(slots.start, slots.stop), scheduled, workers, chances))
+        except (TypeError, ValueError, NotImplementedError):
+            found = np.full((), -1)
         if (
             found.shape != (len(slots), scheduled)
             or found.dtype.kind not in "iu"
@@ -123,7 +126,7 @@ class Schedule:
         needed = -(-radio.slots * radio.scheduled // workers)
         try:
             most = self.most_participations(radio.slots, radio.scheduled, workers)
-        except NotImplementedError:
+        except (TypeError, ValueError, NotImplementedError):
             most = 0
         if isinstance(most, bool) or not isinstance(most, (int, np.integer)) or most < needed:
             raise PluginError(
