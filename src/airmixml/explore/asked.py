@@ -11,7 +11,7 @@ from typing import Any, Final
 from airmixml.errors import ScenarioError
 from airmixml.registries import DATASETS, ENCODERS
 from airmixml.scenario import AIR_PRESETS, Scenario, air_summary, preset_names, preset_summary
-from airmixml.scenario.rules import AUTO, Choice
+from airmixml.scenario.rules import AUTO, Choice, Named
 from airmixml.scenario.tables import OWN_FILES, TABLES
 from airmixml.scenario.toml import parse_assignments, parse_toml
 from airmixml.version import __version__
@@ -56,12 +56,16 @@ def _described() -> Iterator[tuple[str, dict[str, Any]]]:
         table, _, name = key.partition(".")
         declared = next(each for each in fields(TABLES[table]) if each.name == name)
         rule = declared.metadata["rule"]
-        words = list(rule.words) if isinstance(rule, Choice) else []
+        # A file is named in a scenario, not chosen from a list.
+        words = [word for word in rule.words if ":" not in word] if isinstance(rule, Choice) else []
         if key == "workers.dataset":
             words = list(DATASETS.names)
         if key == "learner.rounds":
             words = list(_ROUNDS)
-        yield key, {"about": declared.metadata["doc"], "words": words, "whole": declared.type in (int, "int")}
+        options = getattr(rule, "options", ())
+        abouts = {word: options.load(word).about for word in words if isinstance(rule, Named) and word in options}
+        whole = declared.type in (int, "int")
+        yield key, {"about": declared.metadata["doc"], "words": words, "abouts": abouts, "whole": whole}
 
 
 @dataclass(frozen=True, kw_only=True)
