@@ -121,7 +121,7 @@ def test_controls_that_do_not_apply_are_hidden_and_choices_are_words(page: Any) 
     assert not page.find_element(By.ID, "mixing-alpha").is_displayed()  # equal shares have no spread
     kit.go_to(page, "run")
     assert not page.find_element(By.ID, "epochs").is_displayed()  # a closed form has no epochs
-    assert "privacy target (dp)" in text_of(page, "mixing-power")
+    assert "privacy target" in text_of(page, "mixing-power")
     assert not [word for word in text_of(page, "workers-encoder").split() if "FILE" in word]
 
 

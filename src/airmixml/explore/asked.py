@@ -5,6 +5,7 @@ import os.path
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -50,6 +51,13 @@ def choices() -> dict[str, Any]:
     }
 
 
+@cache
+def choices_of(key: str) -> list[str]:
+    """Return the words of which a key is one."""
+    words: list[str] = dict(_described())[key]["words"]
+    return words
+
+
 def _described() -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield each key with its meaning, and what it may be where that is one of a few words."""
     for key in KEYS:
@@ -62,8 +70,8 @@ def _described() -> Iterator[tuple[str, dict[str, Any]]]:
             words = list(DATASETS.names)
         if key == "learner.rounds":
             words = list(_ROUNDS)
-        options = getattr(rule, "options", ())
-        abouts = {word: options.load(word).about for word in words if isinstance(rule, Named) and word in options}
+        registry = rule.options if isinstance(rule, Named) else None
+        abouts = {} if registry is None else {word: registry.load(word).about for word in words if word in registry}
         whole = declared.type in (int, "int")
         yield key, {"about": declared.metadata["doc"], "words": words, "abouts": abouts, "whole": whole}
 

@@ -41,8 +41,8 @@ const GROUPS = [
 ];
 // What a word of a scenario file stands for, where it does not say so itself.
 const SHOWN = {
-  "mixing.policy": { dirmix: "random (dirmix)", equalmix: "equal (equalmix)", nonmix: "one worker (nonmix)" },
-  "mixing.power": { dp: "privacy target (dp)", max: "power limit (max)", fixed: "fixed value" },
+  "mixing.policy": { dirmix: "random", equalmix: "equal", nonmix: "one worker" },
+  "mixing.power": { dp: "privacy target", max: "power limit", fixed: "fixed value" },
   "privacy.noise": { workers: "workers", masked: "workers, masked" },
 };
 const STEPS = 1000;
@@ -93,7 +93,7 @@ export function fillControls(values, unused) {
     row.hidden = unused.includes(key);
     if (input !== document.activeElement || input.tagName === "SELECT") {
       if (input.tagName === "SELECT" && ![...input.options].some((each) => each.value === String(value))) input.append(make("option", { value }, value));
-      input.value = value ?? "";
+      input.value = typeof value === "number" && !Number.isInteger(value) ? Number(value.toPrecision(4)) : value ?? "";
     }
     if (slider && slider !== document.activeElement) slider.value = toSlider(control, value);
   }
