@@ -148,10 +148,19 @@ def test_the_signal_on_the_cards_is_that_of_the_scenarios_own_power() -> None:
         (
             "private-iris",
             {"learner.epochs", "mixing.alpha", "link.rate_mbps", "privacy.arithmetic"},
-            {"learner.rounds"},
+            {"learner.rounds", "privacy.eavesdropper_distance_metres", "mixing.policy"},
         ),
-        ("paper-iris", {"learner.rounds", "link.access_points"}, {"learner.epochs", "mixing.alpha", "radio.fading"}),
-        ("trustless-digits-digital", {"radio.fading"}, {"link.rate_mbps", "privacy.arithmetic", "privacy.most_absent"}),
+        (
+            "paper-iris",
+            {"learner.rounds", "link.access_points"},
+            {"learner.epochs", "mixing.alpha", "privacy.sensitivity"},
+        ),
+        ("trustless-digits", {"privacy.eavesdropper_distance_metres", "privacy.sensitivity"}, {"privacy.most_absent"}),
+        (
+            "trustless-digits-digital",
+            {"radio.fading", "workers.side_metres", "mixing.policy"},
+            {"link.rate_mbps", "privacy.arithmetic", "privacy.most_absent"},
+        ),
     ],
 )
 def test_controls_that_change_nothing_are_named(design: Design, preset: str, unused: set[str], used: set[str]) -> None:

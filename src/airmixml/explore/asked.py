@@ -5,13 +5,14 @@ import os.path
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 from airmixml.errors import ScenarioError
 from airmixml.registries import DATASETS, ENCODERS
 from airmixml.scenario import AIR_PRESETS, Scenario, air_summary, preset_names, preset_summary
-from airmixml.scenario.rules import AUTO, Choice
+from airmixml.scenario.rules import AUTO, Choice, Named
 from airmixml.scenario.tables import OWN_FILES, TABLES
 from airmixml.scenario.toml import parse_assignments, parse_toml
 from airmixml.version import __version__
@@ -50,18 +51,29 @@ def choices() -> dict[str, Any]:
     }
 
 
+@cache
+def choices_of(key: str) -> list[str]:
+    """Return the words of which a key is one."""
+    words: list[str] = dict(_described())[key]["words"]
+    return words
+
+
 def _described() -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield each key with its meaning, and what it may be where that is one of a few words."""
     for key in KEYS:
         table, _, name = key.partition(".")
         declared = next(each for each in fields(TABLES[table]) if each.name == name)
         rule = declared.metadata["rule"]
-        words = list(rule.words) if isinstance(rule, Choice) else []
+        # A file is named in a scenario, not chosen from a list.
+        words = [word for word in rule.words if ":" not in word] if isinstance(rule, Choice) else []
         if key == "workers.dataset":
             words = list(DATASETS.names)
         if key == "learner.rounds":
             words = list(_ROUNDS)
-        yield key, {"about": declared.metadata["doc"], "words": words, "whole": declared.type in (int, "int")}
+        registry = rule.options if isinstance(rule, Named) else None
+        abouts = {} if registry is None else {word: registry.load(word).about for word in words if word in registry}
+        whole = declared.type in (int, "int")
+        yield key, {"about": declared.metadata["doc"], "words": words, "abouts": abouts, "whole": whole}
 
 
 @dataclass(frozen=True, kw_only=True)

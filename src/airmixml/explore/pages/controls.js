@@ -39,6 +39,12 @@ const GROUPS = [
     { key: "learner.rounds", label: "Rounds" },
   ]],
 ];
+// What a word of a scenario file stands for, where it does not say so itself.
+const SHOWN = {
+  "mixing.policy": { dirmix: "random", equalmix: "equal", nonmix: "one worker" },
+  "mixing.power": { dp: "privacy target", max: "power limit", fixed: "fixed value" },
+  "privacy.noise": { workers: "workers", masked: "workers, masked" },
+};
 const STEPS = 1000;
 const fields = new Map();
 
@@ -52,7 +58,7 @@ export function makeControls(form, choices, change) {
 function makeControl(control, key, change) {
   const id = control.key.replace(".", "-"), label = make("label", { for: id, title: key.about }, control.label, control.unit ? make("span", { class: "unit" }, ` ${control.unit}`) : "");
   if (key.words.length) {
-    const select = make("select", { id, title: key.about, onchange: () => change(control.key, select.value) }, key.words.map((word) => make("option", { value: word }, word)));
+    const select = make("select", { id, title: key.about, onchange: () => change(control.key, select.value) }, key.words.map((word) => make("option", { value: word, title: key.abouts[word] }, SHOWN[control.key]?.[word] ?? word)));
     const row = make("div", { class: "control wide" }, label, select);
     fields.set(control.key, { control, input: select, row });
     return row;
@@ -87,7 +93,7 @@ export function fillControls(values, unused) {
     row.hidden = unused.includes(key);
     if (input !== document.activeElement || input.tagName === "SELECT") {
       if (input.tagName === "SELECT" && ![...input.options].some((each) => each.value === String(value))) input.append(make("option", { value }, value));
-      input.value = value ?? "";
+      input.value = typeof value === "number" && !Number.isInteger(value) ? Number(value.toPrecision(4)) : value ?? "";
     }
     if (slider && slider !== document.activeElement) slider.value = toSlider(control, value);
   }

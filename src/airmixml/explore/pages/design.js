@@ -11,6 +11,10 @@ const OPTION_COLUMNS = {
   Goal: "What the design is best at.", alpha: "Spread of the mixing ratios: the larger, the more equal the shares.", "Workers per slot": "How many workers send at the same time.",
   Slots: "How many mixtures the server receives.", SNR: "Signal-to-noise ratio of the inputs in a mixture.", Contrast: "SNR of what differs between samples.",
 };
+const GOALS = {
+  "best SNR per slot": "Largest signal-to-noise ratio of the inputs in one mixture.", "best contrast per slot": "Largest SNR of what differs between samples, in one mixture.",
+  "best contrast over all slots": "The same, of all mixtures together.", "least energy": "Least energy of all workers together.",
+};
 const SLOW_MILLISECONDS = 150;
 let controller = null, waiting = false, pending = false, changedAt = 0, source = null;
 
@@ -45,18 +49,20 @@ function request() {
   const started = changedAt || performance.now(), changed = changedAt > 0, own = controller;
   changedAt = 0;
   const seen = { scenario: false, problem: false, plan: false, account: false, late: false };
-  const slow = setTimeout(() => { if (own === controller) showComputing(seen); }, SLOW_MILLISECONDS);
   // The light parts come within milliseconds of each other: drawn together, the page is painted once.
   let early = [];
+  const slow = setTimeout(() => { if (own === controller) { takeEarly(); if (!seen.plan && !seen.problem) showComputing(seen); } }, SLOW_MILLISECONDS);
+  const takeEarly = () => {
+    const parts = early ?? [];
+    early = null;
+    clearTimeout(slow);
+    for (const each of parts) take(each, seen, started, changed);
+  };
   stream("api/design", asks, own.signal, (part) => {
     if (own !== controller) return;
     if (early === null) return take(part, seen, started, changed);
     early.push(part);
-    if (part.part !== "light") return;
-    const parts = early;
-    early = null;
-    clearTimeout(slow);
-    for (const each of parts) take(each, seen, started, changed);
+    if (part.part === "light") takeEarly();
   })
     .catch((problem) => {
       if (problem.name === "AbortError") return;
@@ -179,7 +185,7 @@ function takeAccount(part) {
   byId("delta-note").textContent = `delta = ${number(part.delta)}, ${part.adjacency} neighbours`;
   const target = state.values["privacy.epsilon"], names = state.adversaries.map((each) => each.name);
   const own = state.values["mixing.power"] === "dp" ? `${state.values["privacy.adversary"]} ${state.values["privacy.accountant"]}` : "";
-  const head = make("tr", {}, make("th", { scope: "col" }, "Accountant"), names.map((name) => make("th", { scope: "col", class: "number", title: state.adversaries.find((each) => each.name === name).knows }, name)));
+  const head = make("tr", {}, make("th", { scope: "col", title: "How epsilon is computed: each is an upper bound, the smallest in a column holds." }, "Accountant"), names.map((name) => make("th", { scope: "col", class: "number", title: state.adversaries.find((each) => each.name === name).knows }, name)));
   byId("epsilon-table").tHead.replaceChildren(head);
   byId("epsilon-table").tBodies[0].replaceChildren(...state.accountants.map((by) => make("tr", {}, make("th", { scope: "row", title: part.about[by] }, by), names.map((name) => {
     const key = `${name} ${by}`, epsilon = state.statements.get(key), why = state.refusals.get(key);
@@ -243,20 +249,26 @@ function showOptions(plan) {
   const rows = Object.entries(plan.best ?? {}), found = plan.recommended, content = [];
   if (rows.length) {
     const head = Object.entries(OPTION_COLUMNS).map(([name, about], place) => make("th", { scope: "col", class: place ? "number" : "", title: about }, name));
-    const body = rows.map(([goal, each]) => make("tr", {}, make("th", { scope: "row" }, goal), [number(each.alpha), each.scheduled, each.slots.toLocaleString("en"), `${each.snr_inputs_db.toFixed(1)} dB`, `${each.contrast_db.toFixed(1)} dB`].map((value) => make("td", { class: "number" }, String(value))),
-      make("td", {}, make("button", { type: "button", onclick: () => use({ "mixing.policy": "dirmix", "mixing.alpha": each.alpha, "radio.scheduled": each.scheduled, "radio.slots": each.slots }) }, "Use"))));
-    content.push(make("div", { class: "scroll" }, make("table", {}, make("thead", {}, make("tr", {}, head, make("th", {}, make("span", { class: "quiet" }, "")))), make("tbody", {}, body))));
+    const body = rows.map(([goal, each]) => make("tr", {}, make("th", { scope: "row", title: GOALS[goal] }, goal, " ", useButton(each)), [each.alpha.toLocaleString("en"), each.scheduled, each.slots.toLocaleString("en"), `${each.snr_inputs_db.toFixed(1)} dB`, `${each.contrast_db.toFixed(1)} dB`].map((value) => make("td", { class: "number" }, String(value)))));
+    content.push(make("div", { class: "scroll" }, make("table", {}, make("thead", {}, make("tr", {}, head)), make("tbody", {}, body))));
   }
   if (found) {
     const points = found.rehearsal && 100 * (found.rehearsal.best.accuracy - found.rehearsal.own.accuracy);
-    const gain = points ? `${points > 0 ? "+" : ""}${points.toFixed(1)} points of accuracy on synthetic tables` : found.gain_db === undefined ? "the first signal" : `${Math.abs(found.gain_db).toFixed(1)} dB ${found.gain_db >= 0 ? "less" : "more"} learning noise`;
+    const basis = found.rehearsal?.measured_on ?? "synthetic tables";
+    const gain = points ? `${points > 0 ? "+" : ""}${points.toFixed(1)} points of accuracy on ${basis}` : found.gain_db === undefined ? "the first signal" : `${Math.abs(found.gain_db).toFixed(1)} dB ${found.gain_db >= 0 ? "less" : "more"} learning noise`;
     if (found.overrides.length) content.push(make("p", {}, `Best for ${state.values["learner.model"]}: ${gain}. `, make("button", { type: "button", onclick: () => use(Object.fromEntries(found.overrides.map((each) => each.split(/=(.*)/s).slice(0, 2)))) }, "Use")), make("pre", {}, found.overrides.join("\n")));
-    else content.push(make("p", {}, "No other design that was tried learns better."));
+    else content.push(make("p", {}, "No other design that was tried learns better beyond chance."));
+    if (found.rehearsal?.reason) content.push(make("p", { class: "quiet" }, `${found.overrides.length ? "Recommended" : "Kept"} although ${found.rehearsal.reason.replace("the first line", "the most accurate one")}.`));
     if (found.note) content.push(make("p", { class: "quiet" }, found.note));
   }
   if (plan.masks?.overrides?.length) content.push(make("p", {}, `${plan.masks.gain_db.toFixed(1)} dB less noise in the sum: `, make("code", {}, plan.masks.overrides.join(" "))));
   byId("options").replaceChildren(...(content.length ? content : [make("p", { class: "quiet" }, plan.feasible ? "No alternatives are searched for this learner and schedule." : "None: the target cannot be met.")]));
   byId("options").classList.remove("stale");
+}
+
+function useButton(option) {
+  const overrides = { "mixing.policy": "dirmix", "mixing.alpha": option.alpha, "radio.scheduled": option.scheduled, "radio.slots": option.slots };
+  return make("button", { type: "button", title: "Change the design to this one.", onclick: () => use(overrides) }, "Use");
 }
 
 function use(overrides) { for (const [key, value] of Object.entries(overrides)) scenario.overrides[key] = value; changedAt = performance.now(); setKey(...Object.entries(overrides).at(-1)); }

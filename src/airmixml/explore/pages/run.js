@@ -2,6 +2,13 @@
 import { ask } from "./server.js";
 import { COLOURS, byId, chart, make, notice, number, percent, plain } from "./shared.js";
 
+const ABOUT = {
+  Mode: "A simulation draws its noise from the seed and protects nobody; protection draws it from a secret.",
+  Epsilon: "The most that an adversary learns about one worker: smaller is more private.", Delta: "The probability that epsilon fails.",
+  "Epsilon against the server": "The same against the server, which knows who sent in each slot.", "Epsilon of a row of the data": "The same of one row of the data, which several workers may hold.",
+  SNR: "Signal-to-noise ratio of the inputs in a mixture, in the median slot.", Energy: "Radiated by all workers in all slots.", "Air time": "How long all slots and rounds last.",
+  "Time to compute": "On this machine.", "Accuracy, final": "On test rows, after the last epoch or round.", "Accuracy, best epoch": "On the same test rows, so a little too good.", Data: "Data set and number of workers.",
+};
 const chosen = new Map(), told = new Map(), colours = new Map();
 let asked, values = null, timer = null, runs = [];
 
@@ -111,5 +118,5 @@ function drawComparison(finished) {
     ["SNR", (facts) => (facts.snr_db === null ? "–" : `${facts.snr_db.toFixed(1)} dB`)], ["Energy", (facts) => facts.energy ?? "–"], ["Air time", (facts) => facts.air_time], ["Time to compute", (facts) => `${number(facts.seconds, 3)} s`],
   ];
   byId("compare").tHead.replaceChildren(make("tr", {}, make("th", { scope: "col" }, ""), finished.map((run) => make("th", { scope: "col" }, make("span", { style: `color:${colour(run.name)}` }, "■ "), run.name))));
-  byId("compare").tBodies[0].replaceChildren(...(finished.length ? rows.map(([name, cell]) => make("tr", {}, make("th", { scope: "row" }, name), finished.map((run) => make("td", {}, cell(run.facts))))) : [make("tr", {}, make("td", { class: "quiet" }, "Choose finished runs to compare them."))]));
+  byId("compare").tBodies[0].replaceChildren(...(finished.length ? rows.map(([name, cell]) => make("tr", { title: ABOUT[name] }, make("th", { scope: "row" }, name), finished.map((run) => make("td", {}, cell(run.facts))))) : [make("tr", {}, make("td", { class: "quiet" }, "Choose finished runs to compare them."))]));
 }

@@ -8,13 +8,17 @@ const ADDED = {
   workers: [" Each adds noise of its own, so that its sample is never received without noise.", ": their noise adds up too"],
   masked: [" Each adds noise of its own, and masks that it shares with other workers: a listener beside one worker cannot remove them.", ": their noise adds up too, and the masks cancel"],
 };
-const STEPS = ["Schedule", "Ratios", "Powers", "Samples", "Antenna", "Eavesdropper"];
+const ABOUT = {
+  Schedule: "Who sends in this slot.", Ratios: "Which share of the mixture each has.", Powers: "How strongly each sends.",
+  Samples: "What each sends.", Antenna: "What the server receives.", Eavesdropper: "What a listener elsewhere receives.",
+};
+const STEPS = Object.keys(ABOUT);
 const ENGLISH = (value) => value.toLocaleString("en");
 let asked, step = 0, place = null, scene = null, busy = false, again = false, outdated = true, visible = false;
 
 export function startWatch(askedScenario) {
   asked = askedScenario;
-  byId("steps").append(...STEPS.map((name, number) => make("li", {}, make("button", { type: "button", onclick: () => go(number) }, `${number + 1} ${name}`))),
+  byId("steps").append(...STEPS.map((name, number) => make("li", {}, make("button", { type: "button", title: ABOUT[name], onclick: () => go(number) }, `${number + 1} ${name}`))),
     make("li", {}, make("button", { type: "button", id: "next", class: "primary", onclick: () => go((step + 1) % STEPS.length) }, "Next step")));
   byId("slot").addEventListener("change", load);
   byId("own-place").addEventListener("click", () => { place = null; load(); });
