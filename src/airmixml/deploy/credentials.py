@@ -6,7 +6,6 @@ their public halves are in the contract. The folder of an endpoint holds all tha
 """
 
 import os
-import pwd
 import secrets
 import shutil
 from collections.abc import Callable, Iterable, Mapping
@@ -211,8 +210,8 @@ def _write_broker(root: Path, final: Path, authority: Authority, server: Endpoin
     text = _CONFIGURATION.format(
         folder=final, port=server.port, host=server.host, largest=LARGEST_PAYLOAD, queued=_QUEUED_BYTES
     )
-    with suppress(KeyError):  # started as root, mosquitto becomes another user, which may not read its key
-        text += f"user {pwd.getpwuid(os.getuid()).pw_name}\n"
+    with suppress(KeyError, NotImplementedError):  # started as root it becomes another user, who may not read its key
+        text += f"user {own.owner()}\n"
     _write(own / "mosquitto.conf", text.encode(), 0o644)
     rules = (
         f"pattern write {run}/{UP}/%u",
