@@ -135,7 +135,7 @@ def test_cells_that_fail(airmix: Airmix, tmp_path: Path, monkeypatch: pytest.Mon
         (["table1", "--dataset", "digits"], ["--dataset", "'digits'", "iris or mnist"]),
         (["fig3", "--dataset", "iris"], ["--dataset", "iris", "fig3"]),
         (["fig2", "--seeds", "0"], ["--seeds", "0: must be at least 1"]),
-        (["fig2", "--jobs", "0"], ["--jobs", "0: must be at least 1"]),
+        (["fig2", "--jobs", "0"], ["--jobs", "= 0: must be from 1"]),
         (["fig2", "--engine", "dask"], ["--engine", "'dask'", "local or ray"]),
     ],
 )

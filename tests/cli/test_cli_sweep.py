@@ -68,7 +68,7 @@ def test_a_failing_cell_is_told_and_costs_no_other(airmix: Airmix, tmp_path: Pat
         (("--grid", "privacy.epsilom=1,2"), ("privacy.epsilom", "did you mean privacy.epsilon?")),
         (("--grid", "workers.bits=1,99"), ("workers.bits = 99", "at most 16")),
         (("--grid", "workers.bits=1", "--seeds", "0"), ("seeds = 0", "at least 1")),
-        (("--grid", "workers.bits=1", "--jobs", "0"), ("--jobs = 0", "at least 1")),
+        (("--grid", "workers.bits=1", "--jobs", "0"), ("--jobs = 0", "must be from 1")),
         (("--grid", "workers.bits=1", "--engine", "rai"), ("--engine = 'rai'", "did you mean ray?")),
         (("--grid", "workers.bits=1", "--command", "audits"), ("--command = 'audits'", "did you mean audit?")),
         (("--grid", "workers.bits=1", "--metric", "accurracy.final"), ("accurracy.final", "accuracy.final?")),

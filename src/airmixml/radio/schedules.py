@@ -17,7 +17,6 @@ from airmixml.arrays import Doubles, Integers
 from airmixml.errors import PluginError, ScenarioError
 from airmixml.privacy.design import binomial_quantile
 from airmixml.privacy.facts import Fact, OwnSchedule
-from airmixml.wording import shown
 
 if TYPE_CHECKING:
     import torch
@@ -218,7 +217,7 @@ def _seats(scheduled: int, workers: int) -> int:
 
 
 def _set(radio: Radio) -> str:
-    return f"radio.schedule = {shown(radio.schedule)}"
+    return f'radio.schedule = "{radio.schedule}"'
 
 
 FIXED: Final = FixedSize()
