@@ -388,12 +388,10 @@ def test_a_key_that_recovery_reveals_opens_no_parcel() -> None:
     party = revealed_round()
     parcels = party.workers[0].join(party.joined)
     other = party.joined.graph[0][0]
-    revealed = party.workers[0]._mask_keys
+    revealed, digest = party.workers[0]._mask_keys, party.joined.digest
     for public in (party.joined.announcements[other].channel_key, party.joined.announcements[other].mask_key):
         with pytest.raises(ProtocolError):
-            opened(
-                parcels[other], channel_key(revealed, 0, public, other, party.joined.digest), other, party.joined.digest
-            )
+            opened(parcels[other], channel_key(revealed, 0, public, other, digest), 0, digest)
 
 
 def test_a_wrong_share_is_left_out_and_many_are_noticed() -> None:

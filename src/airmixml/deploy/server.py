@@ -149,11 +149,11 @@ class Server:
         """Take messages and return what follows from them; all that is accepted is on the disk by then."""
         accepted = []
         for message in messages:
-            reason = self._refused(message)
-            if reason:
-                self._note(reason)
-            else:
+            try:
+                self._check(message)
                 accepted.append(message)
+            except ProtocolError as problem:
+                self._note(str(problem))
         if accepted:
             self._journal.append((MESSAGE, each.packed()) for each in accepted)
         return self._collected(lambda: [self._take(each) for each in accepted])
@@ -185,42 +185,41 @@ class Server:
 
     # What a message is worth.
 
-    def _refused(self, message: Message) -> str:
-        """Return why a message is not accepted; empty where it is."""
+    def _check(self, message: Message) -> None:
+        """Refuse a message that is not accepted."""
         now, key = self._now, self.contract.directory.get(message.sender)
         what = f"{message.type.name} of worker {message.sender}"
         if message.run != self.contract.run or key is None:
-            return f"{what} is of another run or worker"
+            raise ProtocolError(f"{what} is of another run or worker")
         if not message.is_signed_by(key):
-            return f"{what} is not signed by it"
+            raise ProtocolError(f"{what} is not signed by it")
         if message.type is Type.HELLO:
-            return ""
+            return
         if now is None or (message.round, message.attempt) != (now.number, now.attempt):
-            return f"{what} comes late: it is of round {message.round}, attempt {message.attempt}"
+            raise ProtocolError(f"{what} comes late: it is of round {message.round}, attempt {message.attempt}")
         if message.type is Type.REFUSAL:
-            return ""
+            return
         if message.type != int(now.phase) or message.sender not in now.expected:
-            return f"{what} is not expected while the round is {now.phase.name.lower()}"
+            raise ProtocolError(f"{what} is not expected while the round is {now.phase.name.lower()}")
         if message.sender in now.got:
-            return f"{what} came before"
-        try:
-            self._check_body(now, message)
-        except ProtocolError as problem:
-            return f"{what}: {problem}"
-        return ""
+            raise ProtocolError(f"{what} came before")
+        self._check_body(now, message)
 
     def _check_body(self, now: _Attempt, message: Message) -> None:
         lengths = {Phase.ANNOUNCING: ANNOUNCEMENT_BYTES, Phase.REVEALING: REVEAL_BYTES, Phase.SIGNING: 64}
         lengths[Phase.SENDING] = self._kind(now).code.frame_bytes
         if now.phase in lengths and len(message.body) != lengths[now.phase]:
-            raise ProtocolError(f"body of {len(message.body)} bytes must have {lengths[now.phase]}")
+            raise ProtocolError(
+                f"{message.type.name} of worker {message.sender} has {len(message.body)} bytes and must have "
+                f"{lengths[now.phase]}"
+            )
         if now.phase is Phase.SENDING:
             self._kind(now).code.unpacked(message.body)
         if now.phase in (Phase.SHARING, Phase.ANSWERING):
             assert now.round is not None
             parts, neighbours = unpack_parts(message.body), set(now.round.graph[message.sender])
             if not parts.keys() <= neighbours or (now.phase is Phase.SHARING and parts.keys() != neighbours):
-                raise ProtocolError("parts must be for the worker's neighbours")
+                raise ProtocolError(f"{message.type.name} of worker {message.sender} is not for its neighbours")
 
     def _take(self, message: Message) -> None:
         now = self._now
