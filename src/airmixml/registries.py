@@ -8,12 +8,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from airmixml.errors import PluginError, UnknownObjectError
 from airmixml.fingerprints import fingerprint
 from airmixml.wording import did_you_mean, reason, shown
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 __all__ = [
     "ACCOUNTANTS",
@@ -67,8 +69,10 @@ class Registry:
         return tuple(self.places)
 
     @cached_property
-    def plugins(self) -> dict[str, EntryPoint]:
+    def plugins(self) -> "dict[str, EntryPoint]":
         """Those of other installed packages by name; our names stay ours (``airmix plugins`` reports who wants one)."""
+        from importlib.metadata import entry_points  # here: a worker needs none of other packages
+
         points = sorted(entry_points(group=self.group), key=lambda each: (each.name, each.value))
         return {point.name: point for point in points if point.name not in self.places}
 
@@ -168,6 +172,8 @@ class Registry:
             return thing if path is None else thing(path)
         point = self.plugins[name]
         package = _package(point)
+        from importlib.metadata import entry_points
+
         for other in entry_points(group=self.group, name=name):
             if other.value != point.value:
                 both = " and ".join(sorted((package, _package(other))))
@@ -199,7 +205,7 @@ class Registry:
             )
 
 
-def _package(point: EntryPoint) -> str:
+def _package(point: "EntryPoint") -> str:
     return "an unknown package" if point.dist is None else f"{point.dist.name} {point.dist.version}"
 
 

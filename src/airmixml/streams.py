@@ -8,6 +8,8 @@ That is for simulations: anyone who knows the seed can remove the noise. Where r
 hides them comes from a secret instead, and the seed decides only what is public.
 """
 
+from __future__ import annotations
+
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field

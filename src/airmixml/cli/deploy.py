@@ -118,7 +118,7 @@ def server_command(
 
     Everything that it accepts is in its log (server/journal) before it goes on: repeat the command to resume.
     """
-    from airmixml.deploy.processes import Timing
+    from airmixml.deploy.server_process import Timing
 
     if not deadline > 0.0:
         raise ScenarioError(f"--deadline = {deadline:g}: must be above 0 seconds")
@@ -132,9 +132,10 @@ def server_command(
         _create(scenario, out, workers, gateways, 0, 0.0, 0, data_dir)
     from airmixml.deploy.broker import Broker
     from airmixml.deploy.compiling import data_of
-    from airmixml.deploy.endpoint import SERVER_NAME
+    from airmixml.deploy.endpoint import SERVER_NAME, load_contract
     from airmixml.deploy.learning import Teacher
-    from airmixml.deploy.roles import Lines, load_contract, open_server, run_server
+    from airmixml.deploy.server_process import open_server, run_server
+    from airmixml.deploy.transport import Lines
     from airmixml.errors import ProtocolError
     from airmixml.runs.model_files import save_model
 

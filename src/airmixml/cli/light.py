@@ -37,7 +37,7 @@ def run(
 ) -> None:
     """Be the worker or gateway of that name until the run is over."""
     from airmixml.cli.interrupt import raise_when_interrupted
-    from airmixml.deploy.roles import run_workers
+    from airmixml.deploy.worker_process import run_workers
 
     raise_when_interrupted()
     run_workers(folder, name, data, patience, show_values=show_values)

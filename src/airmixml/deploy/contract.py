@@ -27,11 +27,13 @@ from airmixml.errors import DataError, ProtocolError
 from airmixml.integers.rounding import IntegerCode
 from airmixml.masks.rules import Rules
 from airmixml.reading import read_regular
-from airmixml.scenario import Scenario
+from airmixml.scenario import Scenario, Workers
+from airmixml.scenario.score_links import IDENTITY, SOFTMAX, ScoreLink
+from airmixml.scenario.toml import checked_keys, parse_toml
 from airmixml.workers.declared import within_declared
 from airmixml.workers.encoding import RowEncoder
+from airmixml.workers.holdings import Holdings
 from airmixml.workers.payloads import Payload
-from airmixml.workers.population import Holdings
 from airmixml.workers.row_sums import payload_of
 
 PROTOCOL: Final = "airmixml-deploy/1"
@@ -148,6 +150,20 @@ class Contract:
         """The scenario."""
         return Scenario.from_toml(self.scenario, source="contract: scenario")
 
+    @cached_property
+    def _tables(self) -> dict[str, Any]:
+        return checked_keys(parse_toml(self.scenario, source="contract: scenario"))
+
+    @cached_property
+    def workers(self) -> Workers:
+        """The scenario's workers; read without its other tables, whose checks load what a device has no room for."""
+        return Workers(**self._tables["workers"])
+
+    @property
+    def score_link(self) -> ScoreLink:
+        """What scores of a model stand for."""
+        return SOFTMAX if self.targets is None else IDENTITY
+
     def rules_for(self, workers: int, kind: int) -> Rules | None:
         """Return what a round of at most so many workers keeps to, of the largest size; None where they are too few."""
         fitting = [each for each in self.rules if each.workers <= workers]
@@ -174,18 +190,18 @@ class Contract:
             decimal=rows["decimal"],
             **bounds,
         )
-        return RowEncoder(workers=self.plan.workers, seed=self.plan.seed, row_format=row_format)
+        return RowEncoder(workers=self.workers, seed=self._tables["seed"], row_format=row_format)
 
     @property
     def label_code(self) -> LabelCode:
         """How labels are sent."""
         if self.targets is not None:
             return Bounded(*self.targets)
-        return (Centred if self.plan.workers.label_code == "centred" else OneHot)(len(self.outputs))
+        return (Centred if self.workers.label_code == "centred" else OneHot)(len(self.outputs))
 
     def payload(self, kind: int, path: Path, count: int = 1) -> Payload:
         """Return what so many workers send that hold the rows of this file, in order, and each as many as the next."""
-        workers = replace(self.plan.workers, sends=self.kinds[kind].sends)
+        workers = replace(self.workers, sends=self.kinds[kind].sends)
         found = read_rows(path, self.encoder.row_format, label_column=workers.label_column or "label", with_labels=True)
         each, left = divmod(len(found.inputs), count)
         if left or not each or (each > 1 and not workers.several_rows):

@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
+from airmixml.deploy.contract import Contract
 from airmixml.errors import AirMixError
 from airmixml.reading import read_regular
 from airmixml.wording import reason, shown
@@ -112,6 +113,17 @@ def read_file(path: Path) -> bytes:
         return read_regular(path, _LONGEST_FILE)
     except OSError as problem:
         raise DeployError(f"{path}: cannot be read ({reason(problem)}); {_AGAIN}") from None
+
+
+def load_contract(folder: Path) -> Contract:
+    """Return the contract of an endpoint's folder; refuse one of another deployment."""
+    path, endpoint = folder / CONTRACT, Endpoint.read(folder)
+    found = Contract.from_json(read_file(path), str(path))
+    if len(found.members) != endpoint.workers:
+        raise DeployError(
+            f"{path}: has {len(found.members)} workers, and {DESCRIPTION} says {endpoint.workers}; {_AGAIN}"
+        )
+    return found
 
 
 def read_signing_keys(folder: Path, count: int) -> list[bytes]:

@@ -76,7 +76,9 @@ class MqttTransport:
             topic = f"{UP}/{self._endpoint.name}"
         else:
             topic = ALL if to is None else f"{DOWN}/{self._endpoint.standing_for(to)}"
-        self._waiting[topic].append(message)
+        waiting = self._waiting[topic]
+        if not (waiting and waiting[-1] is message):  # for several workers behind one gateway
+            waiting.append(message)
 
     def receive(self, timeout: float) -> list[bytes]:
         """Return what has arrived; see ``Transport``. Raise where the broker has been away for too long."""

@@ -8,7 +8,8 @@ A round that stops before frames is tried again under the next attempt, without 
 stops after frames has another number if it is tried again: what workers have spent stays spent.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
@@ -73,6 +74,7 @@ class _Attempt:
     expected: set[int]
     got: dict[int, bytes] = field(default_factory=dict)
     deadlines: int = 0
+    refused: bool = False  # by some worker
     round: Round | None = None
     frames: dict[int, bytes] = field(default_factory=dict)
     absent: tuple[int, ...] = ()
@@ -156,7 +158,7 @@ class Server:
                 self._note(str(problem))
         if accepted:
             self._journal.append((MESSAGE, each.packed()) for each in accepted)
-        return self._collected(lambda: [self._take(each) for each in accepted])
+        return self._collected(lambda: deque(map(self._take, accepted), maxlen=0))
 
     def expire(self) -> list[Letter]:
         """Take the deadline of the phase as passed and return what follows from it."""
@@ -231,6 +233,7 @@ class Server:
         if message.type is Type.REFUSAL:
             self._note(f"worker {message.sender} refuses: {message.body.decode(errors='replace')}")
             now.expected.discard(message.sender)
+            now.refused = True
             if now.phase < Phase.SENDING:
                 self._silent.add(message.sender)
         elif message.type == int(now.phase) and message.sender in now.expected and message.sender not in now.got:
@@ -267,7 +270,10 @@ class Server:
         if now.phase is Phase.ANNOUNCING:
             rules = self.contract.rules_for(len(now.got), now.kind)
             if rules is None:
-                if not patient:
+                if now.refused and not silent:  # the name was used: a log was lost, or a worker was started again
+                    self._silent.clear()
+                    self._again(now)
+                elif not patient:
                     self._end(f"only {len(now.got)} workers take part, and {self.contract.fewest} are needed")
                 return
             chosen = sorted(now.got)[: rules.workers]
@@ -313,7 +319,7 @@ class Server:
         for sender in sorted(now.got):
             for to, parcel in unpack_parts(now.got[sender]).items():
                 boxes[to].append((sender, parcel))
-        letters = {to: delivery(to, parcels) for to, parcels in boxes.items()}
+        letters: dict[int | None, bytes] = {to: delivery(to, parcels) for to, parcels in boxes.items()}
         self._ask(now, Phase.SENDING, now.round.graph, Type.DELIVERY, letters)
 
     def _name_absent(self, now: _Attempt) -> None:
@@ -425,11 +431,16 @@ class Server:
         self._ask(now, Phase.ANNOUNCING, now.expected, Type.ORDER, body)
 
     def _ask(
-        self, now: _Attempt, phase: Phase, expected: Collection[int], kind: Type, body: bytes | dict[int, bytes]
+        self,
+        now: _Attempt,
+        phase: Phase,
+        expected: Collection[int],
+        kind: Type,
+        body: bytes | Mapping[int | None, bytes],
     ) -> None:
         """Enter a phase: broadcast a body, or send each worker its own."""
         now.phase, now.expected, now.got, now.deadlines = phase, set(expected), {}, 0
-        bodies: dict[int | None, bytes] = {None: body} if isinstance(body, bytes) else dict(body)
+        bodies: Mapping[int | None, bytes] = {None: body} if isinstance(body, bytes) else body
         now.asked = [Letter(self._said(kind, now, each), to) for to, each in bodies.items()]
         self._letters += now.asked
 

@@ -77,7 +77,7 @@ class Order:
                 weights=numbers[: features * outputs].reshape(features, outputs),
                 biases=numbers[features * outputs : -1],
                 clip=clip,
-                link=contract.plan.score_link,
+                link=contract.score_link,
             )
         reader.end()
         return cls(kind, power_dbm, told)
@@ -106,7 +106,7 @@ class Transcripts:
         said = {}
         for identity, entry in unpack_list(body, ANNOUNCEMENT_BYTES).items():
             parts = [entry[place : place + KEY_BYTES] for place in range(0, 4 * KEY_BYTES, KEY_BYTES)]
-            said[identity] = Announcement(identity, *parts, signed=entry[4 * KEY_BYTES :])
+            said[identity] = Announcement(identity, *parts, entry[4 * KEY_BYTES :])
         rules = self.contract.rules_for(len(said), kind)
         if rules is None or rules.workers != len(said):
             raise ProtocolError(f"round of {len(said)} workers: the contract has no rules for so many")

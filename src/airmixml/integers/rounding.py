@@ -13,6 +13,8 @@ whose seeds were revealed) disconnect the graph, the sum of each part is learned
 alone hides its members. With seeds from a key agreement the guarantee is computational.
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Self

@@ -13,7 +13,6 @@ from typing import Final
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles, Integers
 from airmixml.data import DataSet
@@ -22,22 +21,10 @@ from airmixml.errors import DataError, ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.scenario import Scenario, Workers
 from airmixml.streams import Streams
+from airmixml.workers.holdings import Holdings
 from airmixml.workers.loading import load_raw, pool_and_test, pool_rows, units_of
 
 NOBODY = -1
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Holdings:
-    """The rows of the pool that each worker holds, padded to the same number."""
-
-    rows: Integers  #: holdings x most rows of one; 0 where there is none
-    present: NDArray[np.bool_]  #: whether there is one; holdings x most rows of one
-
-    @property
-    def sizes(self) -> Integers:
-        """How many rows each holding has; shape holdings."""
-        return np.asarray(self.present.sum(axis=1))
 
 
 def gather_rows(holders: Integers, count: int, max_rows: int, rng: Generator) -> Holdings:

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from airmixml.arrays import Doubles, Integers, Singles
 from airmixml.scenario import Workers
 from airmixml.workers.declared import declared_bounds
+from airmixml.workers.holdings import Holdings
 from airmixml.workers.moments import MomentsOfRows
 from airmixml.workers.payloads import NUMBERS_AT_ONCE, Payload
-from airmixml.workers.population import Holdings
 from airmixml.workers.signal import Signal
 
 _SUM_MARGIN: Final = 1e-5  # what weights in float32 may be rounded up by, many times over

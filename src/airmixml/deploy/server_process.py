@@ -1,0 +1,107 @@
+"""What drives a server over a transport: deadlines, asking again, and an end.
+
+All times are relative and of this process; nothing that matters for privacy or for a sum rests on them. The server
+alone asks again: a worker that has answered gives the same bytes again, so that a message that is lost costs a moment.
+"""
+
+import time
+from collections.abc import Callable, Collection, Iterable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from airmixml.deploy.endpoint import SERVER_NAME, Endpoint, load_contract, read_signing_keys
+from airmixml.deploy.journal import Journal
+from airmixml.deploy.mqtt import MqttTransport
+from airmixml.deploy.server import Letter, Server, Tell
+from airmixml.deploy.transport import Clock, Log, Transport, read_messages, run_over
+from airmixml.deploy.wire import Type
+
+JOURNAL: Final = "journal"
+
+Watch = Callable[[Server], None]
+"""Called whenever the server may have moved."""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How long a server waits, in seconds.
+
+    Attributes:
+        deadline: after the last worker that answered in a phase, before the others are taken as absent from it.
+        longest: that a phase may take, in deadlines, however slowly workers answer.
+        tries: times that it asks those that are missing before a deadline.
+    """
+
+    deadline: float = 10.0
+    longest: float = 10.0
+    tries: int = 5
+
+    @property
+    def again(self) -> float:
+        """When those that are missing are asked again."""
+        return self.deadline / self.tries
+
+
+def drive_server(
+    server: Server,
+    transport: Transport,
+    log: Log,
+    timing: Timing,
+    watch: Watch = lambda server: None,
+    clock: Clock = time.monotonic,
+) -> None:
+    """Run all rounds of a server; one that was started again asks again."""
+
+    def send(letters: Iterable[Letter]) -> None:
+        for letter in letters:
+            transport.send(letter.message.packed(), letter.to)
+
+    send(server.asking())
+    begun = moved = asked = clock()  # the phase, its last answer, and its last question
+    while not server.is_over:
+        watch(server)
+        end = min(moved + timing.deadline, begun + timing.longest * timing.deadline)
+        contents = transport.receive(max(0.0, min(end, asked + timing.again) - clock()))
+        messages = list(read_messages(contents, log))
+        where, missing = server.where, len(server.missing)
+        letters = server.handle(messages)
+        now = clock()
+        if server.where != where or now >= end:
+            send(letters if server.where != where else server.expire())
+            begun = moved = asked = now
+            continue
+        if len(server.missing) < missing:
+            moved = now
+        if now >= asked + timing.again:
+            _ask_again(server, transport, server.missing)
+            asked = now
+        elif started := {each.sender for each in messages if each.type is Type.HELLO}.intersection(server.missing):
+            _ask_again(server, transport, started)
+    watch(server)
+
+
+def _ask_again(server: Server, transport: Transport, workers: Collection[int]) -> None:
+    """Ask these workers alone: all others would answer again too."""
+    for letter in server.asking():
+        content = letter.message.packed()
+        for worker in workers if letter.to is None else {letter.to}.intersection(workers):
+            transport.send(content, worker)
+
+
+def open_server(folder: Path, log: Log, tell: Tell | None = None) -> Server:
+    """Return the server of a deployment's folder, as far as its log says that it was."""
+    own = folder / SERVER_NAME
+    contract = load_contract(own)
+    (key,) = read_signing_keys(own, 1)
+    return Server(contract, key, Journal(own / JOURNAL, contract.run), tell, log)
+
+
+def run_server(folder: Path, server: Server, log: Log, timing: Timing, watch: Watch = lambda server: None) -> None:
+    """Run the rounds of a server over the broker of its deployment, and tell workers when they are over."""
+    own = folder / SERVER_NAME
+    (key,) = read_signing_keys(own, 1)
+    with closing(MqttTransport(Endpoint.read(own), own, server.contract.run, log)) as transport:
+        drive_server(server, transport, log, timing, watch)
+        transport.send(run_over(server.contract.run, key).packed())

@@ -1,0 +1,127 @@
+"""A worker, or a gateway with its workers, as a process: from the folder of an endpoint to answers over a transport."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airmixml.deploy.contract import Contract
+from airmixml.deploy.endpoint import DeployError, Endpoint, find_folder, load_contract, read_signing_keys
+from airmixml.deploy.mqtt import MqttTransport
+from airmixml.deploy.spending import Spending
+from airmixml.deploy.transport import RUN_OVER, Clock, Lines, Log, Transport, read_messages
+from airmixml.deploy.wire import Message, Type
+from airmixml.deploy.worker import Device, Transcripts, Vector
+from airmixml.errors import ProtocolError
+from airmixml.hiding import hide_values
+from airmixml.workers.broadcasts import Broadcast
+
+LEDGER: Final = "ledger"
+_FIRST_HELLO_SECONDS: Final = 1.0
+_QUIET_SECONDS: Final = 5.0
+_LAST_HELLO_SECONDS: Final = 30.0
+
+
+class Workers:
+    """The workers behind one connection, one or many, and the ledger that they share."""
+
+    def __init__(self, devices: Sequence[Device], spending: Spending, log: Log) -> None:
+        self._devices = {device.identity: device for device in devices}
+        self._spending, self._log = spending, log
+        self.are_done = False
+
+    def hello(self) -> Message:
+        """Return what one of them says when they start or hear nothing: the server then asks again, and so all."""
+        return next(iter(self._devices.values())).hello()
+
+    def answers(self, messages: Iterable[Message]) -> list[Message]:
+        """Return what all of them answer; what they spend is on the disk by then, in one write for all."""
+        found: list[Message] = []
+
+        def handled() -> Iterator[None]:
+            for message in messages:
+                try:
+                    for device in self._addressed(message):
+                        found.extend(device.handle(message))
+                        yield
+                except ProtocolError as problem:  # not of the server: so for all of them
+                    self._log(f"refused: {problem}")
+
+        self._spending.together(handled())
+        return found
+
+    def _addressed(self, message: Message) -> Iterable[Device]:
+        if message.type is Type.OVER and message.round == RUN_OVER:
+            next(iter(self._devices.values())).handle(message)  # which refuses what the server did not sign
+            self.are_done = True
+            return ()
+        if message.type is Type.DELIVERY:
+            named = self._devices.get(int.from_bytes(message.body[:8], "big"))
+            return () if named is None else (named,)
+        return self._devices.values()
+
+
+def drive_workers(
+    workers: Workers, transport: Transport, log: Log, patience: float, clock: Clock = time.monotonic
+) -> None:
+    """Answer the server until the run is over; give up where it is silent for ``patience`` seconds."""
+    heard = greet = clock()
+    wait = _FIRST_HELLO_SECONDS
+    while not workers.are_done:
+        now = clock()
+        if now - heard > patience:
+            raise DeployError(f"server: silent for {patience:g} s; start it, then this again, or raise --patience")
+        if now >= greet:
+            transport.send(workers.hello().packed())
+            greet, wait = now + wait, min(2.0 * wait, _LAST_HELLO_SECONDS)
+        contents = transport.receive(min(greet, heard + patience) - now)
+        if contents:
+            for each in workers.answers(read_messages(contents, log)):
+                transport.send(each.packed())
+            heard, wait = clock(), _QUIET_SECONDS
+            greet = heard + wait
+
+
+def vectors(contract: Contract, data: Path, workers: int) -> Callable[[int], Vector]:
+    """Return what gives the vectors of each of so many workers that hold the rows of a file; they are read at once."""
+    payloads = [contract.payload(kind, data, workers) for kind in range(len(contract.kinds))]
+
+    def of(place: int) -> Vector:
+        def vector(kind: int, told: Broadcast | None) -> NDArray[np.floating]:
+            if told is not None:
+                payloads[kind].broadcast(told)
+            return payloads[kind].vectors(np.array([place]))[0]
+
+        return vector
+
+    return of
+
+
+def open_workers(folder: Path, data: Path, log: Log, *, show_values: bool = False) -> Workers:
+    """Return the workers of an endpoint's folder with the rows of a file, and their ledger in that folder."""
+    endpoint, contract = Endpoint.read(folder), load_contract(folder)
+    numbers = endpoint.numbers(endpoint.name)
+    keys = read_signing_keys(folder, len(numbers))
+    vector = hide_values(
+        lambda: vectors(contract, data, len(numbers)), "the owner sees them with --show-values", hide=not show_values
+    )
+    spending, transcripts = Spending(contract, folder / LEDGER), Transcripts(contract)
+    devices = [
+        Device(number, contract, key, vector(place), spending, transcripts)
+        for place, (number, key) in enumerate(zip(numbers, keys, strict=True))
+    ]
+    return Workers(devices, spending, log)
+
+
+def run_workers(place: Path, name: str, data: Path, patience: float, *, show_values: bool = False) -> None:
+    """Be a worker, or a gateway with its workers, until the run is over."""
+    if not patience > 0.0:
+        raise DeployError(f"--patience = {patience:g}: must be above 0 seconds")
+    folder, log = find_folder(place, name), Lines(name)
+    workers = open_workers(folder, data, log, show_values=show_values)
+    with closing(MqttTransport(Endpoint.read(folder), folder, load_contract(folder).run, log)) as transport:
+        drive_workers(workers, transport, log, patience)
