@@ -83,8 +83,8 @@ def up_command(
     with _shown(contract, as_json=as_json) as watch:
         history = Trial(folder, deadline=deadline, kill=kill, more=more).run(watch)
     title = (
-        f"{planned.name}: {workers} workers over mutual TLS; epsilon {contract.epsilon:g}, delta {contract.delta:g} for "
-        "each of them"
+        f"{planned.name}: {workers} workers over mutual TLS; epsilon {contract.epsilon:g}, delta {contract.delta:g} "
+        "for each of them"
     )
     draw_lanes(history, title, folder / _PICTURE)
     result = _result(history, contract, folder, rows)
@@ -215,8 +215,8 @@ def _told(result: dict[str, Any], history: "History") -> list[str | Table]:
     return [
         table,
         *lines,
-        f"each worker has spent {100 * result['spent']:.1f} % of its budget at most: epsilon {budget['epsilon']:g}, delta "
-        f"{budget['delta']:g}, against everyone who hears it",
-        f"{duration(result['seconds'])}; picture in {result['picture']}; predict with: airmix predict {result['model']} "
-        "FILE",
+        f"each worker has spent {100 * result['spent']:.1f} % of its budget at most: epsilon {budget['epsilon']:g}, "
+        f"delta {budget['delta']:g}, against everyone who hears it",
+        f"{duration(result['seconds'])}; picture in {result['picture']}; predict with: airmix predict "
+        f"{result['model']} FILE",
     ]

@@ -1,4 +1,4 @@
-"""Rows of the scenario's data set as files of the workers, for a trial: outside of one, workers have rows of their own."""
+"""Rows of the scenario's data set as files of the workers, for a trial; else workers have rows of their own."""
 
 import io
 from pathlib import Path

@@ -98,9 +98,8 @@ class Guard:
         if not known:
             return self._refused(f"open the link that `{self._command}` printed; {self._another}")
         self._admit(scope.get("client"))
-        if (refusal := _refusal_of_request(scope["method"], headers)) is not None:
-            return self._refused(*refusal)
-        return self._elsewhere(path.removeprefix(self.path))
+        refusal = _refusal_of_request(scope["method"], headers)
+        return self._refused(*refusal) if refusal else self._elsewhere(path.removeprefix(self.path))
 
     def _refused(self, why: str, status: int = 403) -> Response:
         """Return a refusal, after which the connection is closed: it is none of a page of ours."""
