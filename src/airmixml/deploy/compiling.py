@@ -7,6 +7,7 @@ workers hide one; so of a round of n workers at most n - colluders - carriers ma
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from operator import mul
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,8 +17,9 @@ from airmixml.errors import ProtocolError, ScenarioError
 from airmixml.integers.skellam import rounded_mu_per_step
 from airmixml.masks.graph import draw_graph
 from airmixml.masks.rules import Rules, choose_rules, is_recoverable, recovering_degree
+from airmixml.output.numbers import plural
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
-from airmixml.privacy.rounded_noise import SHARE_FOR_TAILS, log_cut
+from airmixml.privacy.rounded_noise import SHARE_FOR_TAILS, log_cut, settled_epsilon
 from airmixml.radio.system import System
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
@@ -25,7 +27,8 @@ from airmixml.workers import load_dataset, settle
 from airmixml.workers.loading import check_protectable
 
 _MOST_SIZES: Final = 16  # of rounds that are smaller than planned
-_ROUNDED_UP: Final = 1.0 + 1e-12
+_ROUNDED_UP: Final = 1.0 + 1e-5
+_ROUNDING: Final = 1.0 + 1e-12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,17 +82,22 @@ def make_contract(
     rules = _rules(scenario, _carriers(system))
     names = 2 * (sum(planned) + owner.spare)
     failing = names * _failure(system)
-    mu = gaussian_mu(epsilon, (delta - failing) * (1.0 - SHARE_FOR_TAILS))
-    cut = log_cut(rounded, epsilon, delta - failing)
-    budget = math.floor(UNITS * mu**2)
-    kinds = [_kind(each, cut, count) for each, count in zip(systems, releases, strict=True)]
-    needed = sum(kind.cost * count for kind, count in zip(kinds, planned, strict=True))
-    needed += owner.spare * max(kind.cost for kind in kinds)
+    kept = (delta - failing) * (1.0 - SHARE_FOR_TAILS)
+    budget = math.floor(UNITS * gaussian_mu(epsilon, kept) ** 2)
+
+    def kinds_for(assumed: float) -> tuple[list[FrameKind], int]:
+        """Return kinds of frames, and what all of them cost, if no epsilon above this is stated."""
+        cut = log_cut(rounded, assumed, delta - failing)
+        found = [_kind(each, cut, count) for each, count in zip(systems, releases, strict=True)]
+        costs = [kind.cost for kind in found]
+        return found, sum(map(mul, costs, planned)) + owner.spare * max(costs)
+
+    kinds, needed = kinds_for(epsilon)
     if needed > budget:
-        least = gaussian_epsilon(math.sqrt(needed / UNITS) * _ROUNDED_UP, (delta - failing) * (1.0 - SHARE_FOR_TAILS))
+        least = settled_epsilon(lambda assumed: gaussian_epsilon(math.sqrt(kinds_for(assumed)[1] / UNITS), kept))
         raise ProtocolError(
-            f"epsilon = {epsilon:g} of the workers' budget: must be at least {least * (1.0 + 1e-6):.6g} for the frames "
-            f"of the scenario and {owner.spare} spare rounds; raise it, or the noise by a smaller privacy.epsilon"
+            f"epsilon = {epsilon:g} of the workers' budget: must be at least {least * _ROUNDED_UP:.6g} for the frames "
+            f"of the scenario and {plural(owner.spare, 'spare round')}; raise it, or use a smaller privacy.epsilon"
         )
     return Contract(
         scenario=scenario.to_toml(),
@@ -133,7 +141,7 @@ def _kind(system: System, cut: float, releases: int) -> FrameKind:
         step=code.step,
         bits=code.bits,
         variance=sums.noise.variance_per_worker,
-        cost=math.ceil(UNITS * mu**2 * _ROUNDED_UP),
+        cost=math.ceil(UNITS * mu**2 * _ROUNDING),
         releases=releases,
     )
 
