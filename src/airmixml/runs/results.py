@@ -316,9 +316,7 @@ def read_result(folder: Path, read: Read = read_regular) -> RunResult | SeedsRes
     try:
         metrics = json.loads(read(folder / METRICS))
         if isinstance(metrics, dict) and metrics.get("mode") == DEPLOYMENT:
-            raise RunFolderError(
-                f"{folder}: has the model of a deployment, and no results of a run; use airmix predict"
-            )
+            raise RunFolderError(f"{folder}: has the model of a deployment and no results of a run; use airmix predict")
         kind: type[RunResult | SeedsResult | ProtectedResult] = RunResult
         if isinstance(metrics, dict) and metrics.get("mode") == PROTECTION:
             kind = ProtectedResult
@@ -328,6 +326,8 @@ def read_result(folder: Path, read: Read = read_regular) -> RunResult | SeedsRes
         if not result.privacy:
             raise ValueError("privacy must have at least one statement")
         return result
+    except RunFolderError:
+        raise
     except OSError as problem:
         why = f"not a run folder ({METRICS}: {problem.strerror}); give one that airmix run made"
         raise RunFolderError(f"{folder}: {why}") from None
