@@ -74,9 +74,9 @@ class Status:
         for name in {self._endpoint.standing_for(each) for each in senders}:
             self._heard[name] = now
         self._silent -= senders
-        since = {each: self._asked.get(each, now) for each in missing if each not in senders}
-        self._silent |= {each for each, first in since.items() if now - first > self._deadline}
-        self._asked = since
+        late = {each for each, first in self._asked.items() if now - first >= self._deadline}
+        self._silent |= late - senders  # also where the server goes on without them
+        self._asked = {each: now if each in senders else self._asked.get(each, now) for each in missing}
 
     def _told(self, server: Server, now: float) -> dict[str, Any]:
         contract, (number, attempt, phase) = server.contract, server.where

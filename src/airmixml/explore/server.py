@@ -170,7 +170,7 @@ def _guarded(app: Any, listener: socket.socket, command: str) -> "tuple[Guard, u
 @contextmanager
 def serving_status(
     told: Callable[[], dict[str, Any]], port: int | None, announce: Callable[[str], None]
-) -> Iterator[None]:
+) -> Iterator[NewLink]:
     """Serve the status page of a server in another thread, until the block ends; ``told`` gives what it shows.
 
     ``announce`` gets a link, which works once, and another whenever Enter is pressed.
@@ -185,7 +185,7 @@ def serving_status(
     if has_terminal():
         when_enter_is_pressed(lambda: announce(guard.new_link()))
     try:
-        yield
+        yield guard.new_link
     finally:
         server.should_exit = True
         thread.join(2 * _LONGEST_GOODBYE_SECONDS)

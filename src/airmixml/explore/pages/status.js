@@ -29,10 +29,11 @@ function verdict(status) {
 
 function curve(status) {
   const known = status.accuracy.map((each, round) => [round, each]).filter(([, each]) => each !== null);
-  const x = (round) => 40 + (540 * (round + 0.5)) / Math.max(status.rounds_planned, 1), y = (value) => 128 - 112 * value;
+  const width = byId("accuracy").clientWidth || 600;
+  const x = (round) => 34 + ((width - 40) * (round + 0.5)) / Math.max(status.rounds_planned, 1), y = (value) => 138 - 112 * value;
   const lines = [0, 0.5, 1].flatMap((value) => [
-    make("line", { x1: 40, x2: 590, y1: y(value), y2: y(value), stroke: "var(--line)" }),
-    make("text", { x: 34, y: y(value) + 4, "text-anchor": "end", "font-size": 11, fill: "var(--quiet)" }, `${100 * value}`),
+    make("line", { x1: 34, x2: width - 6, y1: y(value), y2: y(value), stroke: "var(--line)" }),
+    make("text", { x: 28, y: y(value) + 4, "text-anchor": "end", "font-size": 11, fill: "var(--quiet)" }, `${100 * value}`),
   ]);
   const path = known.map(([round, each], place) => `${place ? "L" : "M"}${x(round)} ${y(each)}`).join(" ");
   const points = known.flatMap(([round, each]) => [
@@ -45,7 +46,7 @@ function curve(status) {
 function state(each) {
   if (each.heard_seconds === null) return "not seen yet";
   if (each.alive < each.workers) return each.workers === 1 ? "silent" : `${each.workers - each.alive} silent`;
-  return each.waited_for ? "working" : "has answered";
+  return each.waited_for ? "working" : "answered";
 }
 
 function rows(status) {
@@ -71,7 +72,7 @@ function show(status) {
   byId("facts").replaceChildren(
     fact("Workers alive", `${status.alive} of ${status.workers}`, `a round needs ${status.fewest}`),
     fact("Rounds done", `${status.rounds_done} of ${status.rounds_planned}`, status.present.length ? `the last with ${status.present.at(-1)} workers` : "none yet"),
-    fact("Privacy spent", share(status.spent), `by the worst worker, of epsilon ${status.epsilon}, delta ${status.delta}`),
+    fact("Privacy spent", share(status.spent), `of the budget by the worst worker; all of it is epsilon ${status.epsilon}, delta ${status.delta.toExponential()}`),
     fact("Accuracy", percent(last), "of the model, on the test rows"),
   );
   curve(status);
