@@ -244,9 +244,11 @@ def test_the_page_in_a_browser(width: int, dark: bool) -> None:
         assert text("#verdict") == "Round 2, attempt 1: sending."
         for fact in ("2 of 5", "the last with 15 workers", "31 %", "epsilon 10, delta 1e-5", "73.3 %"):
             assert fact in text("#facts")
-        assert text("[data-name=worker-15]") == "worker-15nosilent9.5 %14 s ago"
+        assert text("[data-name=worker-15]") == "worker-15silent9.5 %14 s ago"
         assert browser.execute_script("return document.querySelectorAll('#accuracy circle').length") == 2
         assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+        inside = "return document.querySelector('.scroll').scrollWidth <= document.querySelector('.scroll').clientWidth"
+        assert browser.execute_script(inside), "nothing of the table is cut"
         small = "return Math.min(...[...document.querySelectorAll('td')].map((e) => e.getBoundingClientRect().height))"
         assert browser.execute_script(small) >= 20
         state["phase"], state["accuracy"], state["rounds_done"] = "over", [0.817, 0.733, None, 0.9, 0.95], 5

@@ -45,7 +45,8 @@ function curve(status) {
 
 function state(each) {
   if (each.heard_seconds === null) return "not seen yet";
-  if (each.alive < each.workers) return each.workers === 1 ? "silent" : `${each.workers - each.alive} silent`;
+  if (each.workers > 1) return `${each.alive} of ${each.workers} alive`;
+  if (!each.alive) return "silent";
   return each.waited_for ? "working" : "answered";
 }
 
@@ -56,7 +57,6 @@ function rows(status) {
   byId("endpoints").tBodies[0].replaceChildren(...shown.map((each) => make(
     "tr", { "data-name": each.name, "data-alive": each.alive },
     make("th", { scope: "row" }, each.name),
-    make("td", { class: "number" }, each.workers === 1 ? (each.alive ? "yes" : "no") : `${each.alive} of ${each.workers}`),
     make("td", { class: each.alive < each.workers ? "over" : "" }, state(each)),
     make("td", { class: "number" }, share(each.spent)),
     make("td", { class: "number" }, seconds(each.heard_seconds)),
