@@ -54,6 +54,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("slow")
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say loudly which tests a machine could not run."""
+    skipped = [report.longrepr[-1] for report in terminalreporter.stats.get("skipped", ()) if report.longrepr]
+    missing = [reason for reason in skipped if "is not installed" in str(reason)]
+    for reason in sorted(set(missing)):
+        line = f"NOT TESTED: {missing.count(reason)} tests, because {str(reason).removeprefix('Skipped: ')}"
+        terminalreporter.write_line(line, red=True, bold=True)
+
+
 class SlowTests:
     """Add up the seconds of each test function, over all its parameters; write the names of the slow ones."""
 

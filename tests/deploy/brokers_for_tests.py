@@ -6,8 +6,10 @@ import ssl
 from hashlib import sha256
 from pathlib import Path
 from queue import SimpleQueue
+from shutil import which
 from typing import Any
 
+import pytest
 from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 
@@ -15,6 +17,12 @@ from airmixml.deploy.endpoint import Endpoint
 from airmixml.deploy.topics import run_topic
 from airmixml.deploy.wire import Message, Type
 
+NEEDS_BROKER = [
+    pytest.mark.deploy,
+    pytest.mark.skipif(
+        which("mosquitto", path="/usr/sbin:/usr/bin:/usr/local/sbin") is None, reason="mosquitto is not installed"
+    ),
+]
 CONTRACT = b"agreed\n"
 LAST_RESORT = 60.0  # seconds; ends a test that hangs
 RUN = sha256(CONTRACT).digest()

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from brokers_for_tests import LAST_RESORT, RUN, Stranger, folder_of, message
+from brokers_for_tests import LAST_RESORT, NEEDS_BROKER, RUN, Stranger, folder_of, message
 
 from airmixml.deploy.broker import Broker, find_mosquitto
 from airmixml.deploy.endpoint import DeployError, Endpoint
@@ -18,7 +18,7 @@ from airmixml.deploy.mqtt import MqttTransport
 from airmixml.deploy.topics import LARGEST_PAYLOAD
 from airmixml.deploy.wire import batched
 
-pytestmark = pytest.mark.deploy
+pytestmark = NEEDS_BROKER
 
 Connect = Callable[..., MqttTransport]
 Enter = Callable[..., Stranger]

@@ -167,3 +167,11 @@ def test_all_neighbours_of_a_worker_leave_it_its_own_noise() -> None:
     inverse = np.linalg.inv(covariance)[(place := list(honest).index(victim)), place]
     assert inverse == pytest.approx(1 / 2.0)
     assert draw_graph(7, 8, 0).fewest_sharing(6) == 6
+
+
+@pytest.mark.parametrize(("seats", "degree"), [(40, 8), (80, 8), (300, 32), (2000, 16), (2000, 64)])
+def test_a_worker_checks_the_second_eigenvalue_without_scipy(seats: int, degree: int) -> None:
+    for seed in range(3):
+        graph = draw_graph(seats, degree, seed)
+        exact = np.linalg.eigvalsh(graph.adjacency.toarray())[-2]
+        assert exact * 0.99 < graph.checked_eigenvalue < exact * 1.06

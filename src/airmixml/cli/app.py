@@ -85,6 +85,11 @@ COMMANDS: dict[str, LateCommand] = {
             "deploy:gateway_command",
             "Be many workers behind one connection, with messages in batches and one ledger.",
         ),
+        (
+            "air",
+            "air:air_command",
+            "Emulate the air: add up complex baseband of workers over ZeroMQ, in NumPy or in GNU Radio.",
+        ),
         ("presets", "listings:presets_command", "List the scenarios that come with the package."),
         (
             "airs",

@@ -4,6 +4,7 @@ Only ``--name value`` is read here. Whatever else is on the command line, ``--he
 command's full form (``cli/deploy.py``), which does the same.
 """
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,6 +23,7 @@ def answer_light(arguments: Sequence[str]) -> int | None:
     given = _read(arguments[1:])
     if given is None or not {"--data", "--id"} <= given.keys():
         return None
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # threads take memory, and a worker multiplies nothing large
     from airmixml.errors import AirMixError
 
     try:

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from airmixml.errors import DataError, ProtocolError
 from airmixml.integers.rounding import IntegerCode
 from airmixml.masks.rules import Rules
 from airmixml.reading import read_regular
-from airmixml.scenario import Scenario, Workers
+from airmixml.scenario import Workers
 from airmixml.scenario.score_links import IDENTITY, SOFTMAX, ScoreLink
 from airmixml.scenario.toml import checked_keys, parse_toml
 from airmixml.workers.declared import within_declared
@@ -35,6 +35,9 @@ from airmixml.workers.encoding import RowEncoder
 from airmixml.workers.holdings import Holdings
 from airmixml.workers.payloads import Payload
 from airmixml.workers.row_sums import payload_of
+
+if TYPE_CHECKING:
+    from airmixml.scenario import Scenario  # a worker needs one table of it alone
 
 PROTOCOL: Final = "airmixml-deploy/1"
 UNITS: Final = 1 << 48
@@ -146,8 +149,10 @@ class Contract:
         return tuple(place for place, count in enumerate(counts) for _ in range(count))
 
     @cached_property
-    def plan(self) -> Scenario:
+    def plan(self) -> "Scenario":
         """The scenario."""
+        from airmixml.scenario import Scenario
+
         return Scenario.from_toml(self.scenario, source="contract: scenario")
 
     @cached_property

@@ -136,7 +136,8 @@ class Spending:
         try:
             for _ in entries:
                 pass
-            self._file.append(b"".join(each.line() for each in self._waiting))
+            if self._waiting:
+                self._file.append(b"".join(each.line() for each in self._waiting))
         finally:
             self._waiting = None
 

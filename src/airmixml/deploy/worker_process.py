@@ -34,6 +34,7 @@ class Workers:
         self._devices = {device.identity: device for device in devices}
         self._spending, self._log, self._events = spending, log, events
         self.are_done = False
+        self.heard = 0  # messages of the server
 
     def hello(self) -> Message:
         """Return what one of them says when they start or hear nothing: the server then asks again, and so all."""
@@ -49,6 +50,7 @@ class Workers:
                     for device in self._addressed(message):
                         found.extend(device.handle(message))
                         yield
+                    self.heard += 1
                 except ProtocolError as problem:  # not of the server: so for all of them
                     self._log(f"refused: {problem}")
 
@@ -83,15 +85,15 @@ def drive_workers(
     wait = _FIRST_HELLO_SECONDS
     while not workers.are_done:
         now = clock()
-        if now - heard > patience:
+        if now - heard >= patience:
             raise DeployError(f"server: silent for {patience:g} s; start it, then this again, or raise --patience")
         if now >= greet:
             transport.send(workers.hello().packed())
             greet, wait = now + wait, min(2.0 * wait, _LAST_HELLO_SECONDS)
-        contents = transport.receive(min(greet, heard + patience) - now)
-        if contents:
-            for each in workers.answers(read_messages(contents, log)):
-                transport.send(each.packed())
+        before = workers.heard
+        for each in workers.answers(read_messages(transport.receive(min(greet, heard + patience) - now), log)):
+            transport.send(each.packed())
+        if workers.heard > before:
             heard, wait = clock(), _QUIET_SECONDS
             greet = heard + wait
 

@@ -12,12 +12,12 @@ algorithm), and their sum, not exp(V), makes chances of them.
 from __future__ import annotations  # NumPy's generators take 8 ms to import, and a worker needs none
 
 import math
+from array import array
 from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from itertools import accumulate
 from typing import Final
 
 import numpy as np
@@ -95,19 +95,17 @@ def skellam_table(variance: float) -> SkellamTable:
     weights = [0, 1 << _GUARD_BITS]  # I_(start + 1), I_start, ... I_0, all times the same unknown number
     for order in range(start, 0, -1):
         weights.append(weights[-2] + 2 * order * ratio.denominator * weights[-1] // ratio.numerator)
-    half = weights[::-1]
-    kept = half[largest:0:-1] + half[: largest + 1]
-    total = half[0] + 2 * sum(half[1:])
-    # What lies beyond the table goes to its ends.
-    beyond = sum(half[largest + 1 :])
-    sums = list(accumulate(kept[:-1], initial=beyond))[1:]
-    thresholds = [(each << _BITS) // total for each in sums]
+    weights.reverse()
+    total = weights[0] + 2 * sum(weights[1:])
+    below = sum(weights[largest + 1 :])  # what lies beyond the table goes to its ends
     mask = (1 << _WORD) - 1
-    return SkellamTable(
-        -largest,
-        np.array([each >> _WORD for each in thresholds], dtype=np.uint64),
-        np.array([each & mask for each in thresholds], dtype=np.uint64),
-    )
+    high, low = array("Q"), array("Q")  # filled one by one: lists of large numbers would take most of a device's memory
+    for order in range(-largest, largest):
+        below += weights[abs(order)]
+        threshold = (below << _BITS) // total
+        high.append(threshold >> _WORD)
+        low.append(threshold & mask)
+    return SkellamTable(-largest, np.array(high, dtype=np.uint64), np.array(low, dtype=np.uint64))
 
 
 def skellam_tail(variance: float, bits: float) -> int:

@@ -277,6 +277,10 @@ class Round:
         named = frozenset(listed)
         if len(named) < len(listed) or not named <= self.graph.keys():
             raise ProtocolError("list of absent workers must name workers of the round, each once")
+        self._once(named, lambda: self._check_named(named))
+        return named
+
+    def _check_named(self, named: frozenset[int]) -> None:
         most = self.rules.most_absent
         if len(named) > most:
             raise ProtocolError(
@@ -294,7 +298,6 @@ class Round:
                     f"list of absent workers is refused: it names {count} of the {len(self.graph[identity])} "
                     f"neighbours of worker {identity}, more than {most}; name that worker as well, or start a new round"
                 )
-        return named
 
     def signers(self, absent: Collection[int], signatures: Mapping[int, bytes]) -> int:
         """Return how many workers have signed this list of absent workers."""
@@ -344,7 +347,7 @@ def _check_graph(joined: Round, identity: int) -> None:
             raise ProtocolError(
                 f"graph: the neighbours of worker {each} are not those that all nonces give; draw the graph from them"
             )
-    second = _drawn(len(graph), rules.degree, seed).second_eigenvalue
+    second = _drawn(len(graph), rules.degree, seed).checked_eigenvalue
     if second > rules.second_eigenvalue:
         raise ProtocolError(
             f"graph has the second eigenvalue {second:.4g}, and rules.second_eigenvalue = "

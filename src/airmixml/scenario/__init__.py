@@ -1,13 +1,33 @@
 """What is asked: one validated description of a run, read from and written to TOML."""
 
-from airmixml.scenario.air import AIR_PRESETS, Air, air_summary, air_text
-from airmixml.scenario.air_words import air_in_words, keys_in_force
-from airmixml.scenario.link import Link
-from airmixml.scenario.scenario import Scenario
-from airmixml.scenario.speed import RunContext, Speed
-from airmixml.scenario.tables import Learner, Mixing, Privacy, Radio, Workers
-from airmixml.scenario.toml import preset_names, preset_summary, preset_text
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airmixml.lazy import import_late
+
+if TYPE_CHECKING:
+    from airmixml.scenario.air import AIR_PRESETS, Air, air_summary, air_text
+    from airmixml.scenario.air_words import air_in_words, keys_in_force
+    from airmixml.scenario.link import Link
+    from airmixml.scenario.scenario import Scenario
+    from airmixml.scenario.speed import RunContext, Speed
+    from airmixml.scenario.tables import Learner, Mixing, Privacy, Radio, Workers
+    from airmixml.scenario.toml import preset_names, preset_summary, preset_text
 
 __all__ = ["AIR_PRESETS", "Air", "Learner", "Link", "Mixing", "Privacy", "Radio", "RunContext", "Scenario", "Speed"]
 __all__ += ["Workers", "air_in_words", "air_summary", "air_text", "keys_in_force", "preset_names", "preset_summary"]
 __all__ += ["preset_text"]
+
+__getattr__ = import_late(  # a worker's process needs one table alone
+    __name__,
+    {
+        ".air": ("AIR_PRESETS", "Air", "air_summary", "air_text"),
+        ".air_words": ("air_in_words", "keys_in_force"),
+        ".link": ("Link",),
+        ".scenario": ("Scenario",),
+        ".speed": ("RunContext", "Speed"),
+        ".tables": ("Learner", "Mixing", "Privacy", "Radio", "Workers"),
+        ".toml": ("preset_names", "preset_summary", "preset_text"),
+    },
+)

@@ -1,0 +1,327 @@
+"""An emulated air: takes complex baseband of the workers of a slot, adds it up, and names who is in the sum.
+
+The server opens a slot with the workers that may send and a deadline. Each sends one signed SAMPLES message, samples as
+little-endian complex64. When all have come, or the deadline has passed, the sum goes to the server; absent workers are
+silent. A frame that comes later never enters, nor does a second one of the same worker. ``EmulatedAir`` does no I/O;
+``serve`` runs one on ZeroMQ sockets. The hub hears every frame by itself, which no antenna does: the receiver's noise
+hides nobody here.
+"""
+
+import struct
+import time
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from typing import Any, Final, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airmixml.deploy.wire import (
+    HEADER,
+    LARGEST_BODY,
+    SERVER,
+    SIGNATURE_BYTES,
+    Message,
+    Type,
+    pack_list,
+    unpack_list,
+    unpacked,
+)
+from airmixml.errors import ProtocolError
+
+Samples = NDArray[np.complex64]
+
+AIR: Final = SERVER - 1
+"""The sender that stands for the air."""
+
+MOST_WORKERS: Final = 4096
+"""Of a slot: float32 adds up so many frames on a grid of 12 bits without rounding."""
+
+_SAMPLE_BYTES: Final = 8
+_OPENING: Final = struct.Struct(">II")
+_COUNT: Final = struct.Struct(">I")
+_IDENTITY_BYTES: Final = 8
+_FRAMES_QUEUED: Final = 4  # of each worker
+_LINGER_MILLISECONDS: Final = 2000
+_SEND_MILLISECONDS: Final = 10_000
+
+
+class Opening(NamedTuple):
+    """What the server says of a slot: how many samples a frame has, how long to wait, who may send."""
+
+    samples: int
+    milliseconds: int
+    workers: tuple[int, ...]
+
+    def packed(self) -> bytes:
+        """Return the body of the message."""
+        return _OPENING.pack(self.samples, self.milliseconds) + pack_list(dict.fromkeys(self.workers, b""))
+
+    @classmethod
+    def of(cls, body: bytes) -> "Opening":
+        """Return the opening of a body; refuse one that is none."""
+        if len(body) < _OPENING.size:
+            raise ProtocolError(f"opening of {len(body)} bytes is cut off; must have {_OPENING.size} and a list")
+        samples, milliseconds = _OPENING.unpack_from(body)
+        workers = tuple(unpack_list(body[_OPENING.size :], 0))
+        if not workers or not 0 < samples * _SAMPLE_BYTES <= LARGEST_BODY:
+            raise ProtocolError(
+                f"opening of {len(workers)} workers with {samples} samples: must name at least one worker and 1 to "
+                f"{LARGEST_BODY // _SAMPLE_BYTES} samples"
+            )
+        return cls(samples, milliseconds, workers)
+
+
+class SumOnAir(NamedTuple):
+    """What the air hands the server: who is in the sum, and the sum."""
+
+    present: tuple[int, ...]
+    samples: Samples
+
+    def packed(self) -> bytes:
+        """Return the body of the message."""
+        return pack_list(dict.fromkeys(self.present, b"")) + as_bytes(self.samples)
+
+    @classmethod
+    def of(cls, body: bytes) -> "SumOnAir":
+        """Return the sum of a body; refuse what is none."""
+        count = int(_COUNT.unpack_from(body)[0]) if len(body) >= _COUNT.size else 0
+        end = _COUNT.size + count * _IDENTITY_BYTES
+        return cls(tuple(unpack_list(body[:end], 0)), as_samples(body[end:]))
+
+
+def as_bytes(samples: NDArray[np.complexfloating]) -> bytes:
+    """Return samples in GNU Radio's format."""
+    return samples.astype("<c8").tobytes()
+
+
+def as_samples(content: bytes) -> Samples:
+    """Return the samples of such bytes; refuse a broken sample, or one that is not finite."""
+    if len(content) % _SAMPLE_BYTES:
+        raise ProtocolError(f"frame of {len(content)} bytes ends within a sample; must be a multiple of 8")
+    found = np.frombuffer(content, dtype="<c8").astype(np.complex64, copy=False)
+    if not np.isfinite(found).all():
+        raise ProtocolError("frame has samples that are not finite, which would spoil the sum")
+    return found
+
+
+class Runtime(Protocol):
+    """What adds up the frames of one slot after the other."""
+
+    def begin(self, samples: int, seats: int) -> None:
+        """Start a slot of so many samples and so many workers; frames of the last one are forgotten."""
+
+    def add(self, seat: int, frame: Samples) -> None:
+        """Take the frame of the worker on a seat, each at most once."""
+
+    def finish(self) -> Samples:
+        """Return the sum, in which seats without a frame are silent."""
+
+    def close(self) -> None:
+        """End what it has started."""
+
+
+class Adder:
+    """Adds up in NumPy, and the noise of a receiver, ``noise_watts`` per complex sample; nobody hides behind it."""
+
+    def __init__(self, noise_watts: float = 0.0) -> None:
+        self._noise_watts, self._random = noise_watts, np.random.default_rng()
+        self._total = np.zeros(0, dtype=np.complex128)
+
+    def begin(self, samples: int, seats: int) -> None:
+        """Start from zeros, in float64."""
+        self._total = np.zeros(samples, dtype=np.complex128)
+
+    def add(self, seat: int, frame: Samples) -> None:
+        """Add the frame."""
+        self._total += frame
+
+    def finish(self) -> Samples:
+        """Return the sum, rounded once."""
+        if self._noise_watts:
+            parts = self._random.standard_normal((2, len(self._total)))
+            self._total += np.sqrt(self._noise_watts / 2.0) * (parts[0] + 1j * parts[1])
+        return self._total.astype(np.complex64)
+
+    def close(self) -> None:
+        """Nothing was started."""
+
+
+class EmulatedAir:
+    """The hub of one run.
+
+    Args:
+        run: its name, 32 bytes.
+        directory: the verifying key of each worker.
+        server_key: that of the server.
+        signing_key: the air's own.
+        runtime: what adds up.
+    """
+
+    def __init__(
+        self, run: bytes, directory: Mapping[int, bytes], server_key: bytes, signing_key: bytes, runtime: Runtime
+    ) -> None:
+        self._run, self._signing_key, self._runtime = run, signing_key, runtime
+        self._keys = {**directory, SERVER: server_key}
+        self._name = (-1, 0)  # of the last slot that was opened: round, attempt
+        self._opening: Opening | None = None  # of the slot that is open
+        self._present: dict[int, bytes] = {}  # a digest of each frame in the sum
+        self._early: dict[int, Message] = {}  # by worker: frames that overtook the opening
+        self._said = b"", Message(Type.SAMPLES, AIR, run)  # the last opening, and the sum that followed
+
+    @property
+    def milliseconds(self) -> int | None:
+        """How long a slot that was opened just now waits; None where none is open."""
+        return None if self._opening is None else self._opening.milliseconds
+
+    @property
+    def name(self) -> tuple[int, int]:
+        """Round and attempt of the last slot that was opened."""
+        return self._name
+
+    def handle(self, content: bytes) -> list[Message]:
+        """Take a message; return the sum if it was the last that was missing. Refused messages change nothing."""
+        message = unpacked(content)
+        if message.type is not Type.SAMPLES or message.run != self._run:
+            raise ProtocolError(f"{message.type.name} of another run or kind is dropped")
+        key = self._keys.get(message.sender)
+        if key is None or not message.is_signed_by(key):
+            raise ProtocolError(f"SAMPLES of worker {message.sender}: not signed by a member of the run; dropped")
+        return self._opened(message) if message.sender == SERVER else self._heard(message)
+
+    def expire(self) -> list[Message]:
+        """The deadline has passed: return the sum of those that have sent."""
+        return [] if self._opening is None else [self._close(self._opening)]
+
+    def _opened(self, message: Message) -> list[Message]:
+        name = message.round, message.attempt
+        if name == self._name and message.body == self._said[0]:  # asked again
+            return [] if self._opening is not None else [self._said[1]]
+        if name <= self._name:
+            raise ProtocolError(f"slot {name[0]}, attempt {name[1]}: was opened before; use another name")
+        opening = Opening.of(message.body)
+        unknown = [each for each in opening.workers if each not in self._keys or each == SERVER]
+        if unknown:
+            raise ProtocolError(f"opening names worker {unknown[0]}, which is none of the run")
+        self._runtime.begin(opening.samples, len(opening.workers))
+        self._name, self._opening, self._present, self._said = name, opening, {}, (message.body, self._said[1])
+        waiting, self._early = list(self._early.values()), {}
+        sums: list[Message] = []
+        for early in waiting:
+            if (early.round, early.attempt) >= name:
+                try:
+                    sums += self._heard(early)
+                except ProtocolError:  # one that this slot has no place for
+                    continue
+        return sums
+
+    def _heard(self, message: Message) -> list[Message]:
+        name, opening, sender = (message.round, message.attempt), self._opening, message.sender
+        if name > self._name:
+            self._early[sender] = message
+            return []
+        if name < self._name or opening is None:
+            raise ProtocolError(
+                f"frame of worker {sender} for slot {name[0]}, attempt {name[1]}: is late and stays out"
+            )
+        digest = sha256(message.body).digest()
+        if sender in self._present:
+            if self._present[sender] == digest:
+                return []
+            raise ProtocolError(f"frame of worker {sender} for slot {name[0]}: another one is in the sum; it stays out")
+        if sender not in opening.workers:
+            raise ProtocolError(f"frame of worker {sender} for slot {name[0]}: the slot was opened without it")
+        frame = as_samples(message.body)
+        if len(frame) != opening.samples:
+            raise ProtocolError(f"frame of worker {sender} has {len(frame)} samples and must have {opening.samples}")
+        self._runtime.add(opening.workers.index(sender), frame)
+        self._present[sender] = digest
+        return [self._close(opening)] if len(self._present) == len(opening.workers) else []
+
+    def _close(self, opening: Opening) -> Message:
+        self._opening = None
+        total = SumOnAir(tuple(sorted(self._present)), self._runtime.finish())
+        said = Message(Type.SAMPLES, AIR, self._run, *self._name, total.packed()).signed_with(self._signing_key)
+        self._said = self._said[0], said
+        return said
+
+
+def serve(
+    air: EmulatedAir,
+    frames: Any,
+    sums: Any,
+    *,
+    log: Callable[[str], None],
+    slots: int = 0,
+) -> None:
+    """Run an air on two ZeroMQ sockets, PULL for frames and PUSH for sums; one line in the log for what is refused.
+
+    It ends after so many ``slots``; 0: never.
+    """
+    closed, until = 0, float("inf")
+    while not slots or closed < slots:
+        waits = until - time.monotonic()
+        content = None
+        if waits > 0.0 and frames.poll(None if waits == float("inf") else int(1000.0 * waits) + 1):
+            content = frames.recv()
+        before, found = air.name, list[Message]()
+        try:
+            if content is not None:
+                found = air.handle(content)
+            elif time.monotonic() >= until:
+                found = air.expire()
+        except ProtocolError as problem:
+            log(str(problem))
+        if air.name != before or air.milliseconds is None:
+            until = float("inf") if air.milliseconds is None else time.monotonic() + air.milliseconds / 1000.0
+        for message in found:
+            send(sums, message)
+            closed += 1
+
+
+def bind(kind: str, address: str) -> tuple[Any, str]:
+    """Return a ZeroMQ socket, PUSH or PULL, bound to an address of this machine, and that address with its port."""
+    if address.endswith(":0"):
+        socket = _socket(kind, address, lambda made: made.bind_to_random_port(address[:-2]))
+        return socket, str(socket.last_endpoint.decode())
+    return _socket(kind, address, lambda made: made.bind(address)), address
+
+
+def connect(kind: str, address: str) -> Any:
+    """Return a ZeroMQ socket, PUSH or PULL, that connects to an address of this machine; it waits for who listens."""
+    return _socket(kind, address, lambda made: made.connect(address))
+
+
+def send(socket: Any, message: Message) -> None:
+    """Send a message; refuse to wait forever for who should listen."""
+    import zmq
+
+    try:
+        socket.send(message.packed())
+    except zmq.Again:
+        address = socket.getsockopt_string(zmq.LAST_ENDPOINT)
+        raise ProtocolError(
+            f"{address}: nobody took a message within {_SEND_MILLISECONDS // 1000} s; start what should listen there"
+        ) from None
+
+
+def _socket(kind: str, address: str, use: Callable[[Any], object]) -> Any:
+    try:
+        import zmq
+    except ImportError:
+        raise ProtocolError("an emulated air needs pyzmq: pip install 'airmixml[deploy]'") from None
+    if not address.startswith(("tcp://127.0.0.1:", "ipc://")):
+        raise ProtocolError(
+            f"{address}: must be tcp://127.0.0.1:PORT or ipc://PATH; an emulated air stays on its machine"
+        )
+    socket: Any = zmq.Context.instance().socket(getattr(zmq, kind))
+    socket.setsockopt(zmq.MAXMSGSIZE, HEADER.size + LARGEST_BODY + SIGNATURE_BYTES)
+    socket.setsockopt(zmq.SNDTIMEO, _SEND_MILLISECONDS)
+    socket.setsockopt(zmq.LINGER, _LINGER_MILLISECONDS)
+    socket.setsockopt(zmq.RCVHWM if kind == "PULL" else zmq.SNDHWM, _FRAMES_QUEUED)
+    try:
+        use(socket)
+    except zmq.ZMQError as problem:
+        socket.close()
+        raise ProtocolError(f"{address}: cannot be used ({problem.strerror}); give another address") from None
+    return socket

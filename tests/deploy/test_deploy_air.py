@@ -1,0 +1,205 @@
+"""An emulated air: sums by hand, who is named in them, and what never enters."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from airmixml.deploy.air import AIR, Adder, EmulatedAir, Opening, SumOnAir, as_bytes, bind, connect, send, serve
+from airmixml.deploy.wire import SERVER, Message, Type, unpacked
+from airmixml.errors import ProtocolError
+from airmixml.masks.keys import verifying_key
+
+RUN = bytes(range(32))
+KEYS = {identity: bytes([identity]) * 32 for identity in range(64)} | {SERVER: b"s" * 32, AIR: b"a" * 32}
+DIRECTORY = {identity: verifying_key(key) for identity, key in KEYS.items() if identity not in (SERVER, AIR)}
+
+
+def new_air(noise_watts: float = 0.0) -> EmulatedAir:
+    return EmulatedAir(RUN, DIRECTORY, verifying_key(KEYS[SERVER]), KEYS[AIR], Adder(noise_watts))
+
+
+def said(sender: int, body: bytes, number: int = 0, attempt: int = 0, run: bytes = RUN) -> Message:
+    return Message(Type.SAMPLES, sender, run, number, attempt, body).signed_with(KEYS[sender])
+
+
+def opening(workers: tuple[int, ...], samples: int, number: int = 0, attempt: int = 0, milliseconds: int = 50) -> bytes:
+    return said(SERVER, Opening(samples, milliseconds, workers).packed(), number, attempt).packed()
+
+
+def frames_on_a_grid(workers: int, samples: int) -> np.ndarray:
+    """Whole numbers of 17 bits: the sum of 64 has 23, which a float32 holds."""
+    rng = np.random.default_rng(1)
+    both = rng.integers(-(2**16), 2**16, (2, workers, samples))
+    return both[0] + 1j * both[1]
+
+
+def summed(messages: list[Message]) -> SumOnAir:
+    (message,) = messages
+    assert message.sender == AIR
+    assert message.is_signed_by(verifying_key(KEYS[AIR]))
+    return SumOnAir.of(message.body)
+
+
+def test_the_sum_of_64_workers_is_exact_and_names_them() -> None:
+    air, frames = new_air(), frames_on_a_grid(64, 1000)
+    assert air.handle(opening(tuple(range(64)), 1000)) == []
+    found: list[Message] = []
+    for identity in reversed(range(64)):
+        assert found == []
+        found = air.handle(said(identity, as_bytes(frames[identity])).packed())
+    total = summed(found)
+    assert total.present == tuple(range(64))
+    assert np.array_equal(total.samples, frames.sum(axis=0))
+
+
+def test_after_the_deadline_the_sum_has_those_who_sent_and_late_frames_stay_out() -> None:
+    air, frames = new_air(), frames_on_a_grid(4, 10)
+    air.handle(opening((0, 1, 2), 10))
+    air.handle(said(2, as_bytes(frames[2])).packed())
+    air.handle(said(0, as_bytes(frames[0])).packed())
+    total = summed(air.expire())
+    assert total.present == (0, 2)
+    assert np.array_equal(total.samples, frames[0] + frames[2])
+    with pytest.raises(ProtocolError, match="worker 1 for slot 0, attempt 0: is late"):
+        air.handle(said(1, as_bytes(frames[1])).packed())
+    assert air.expire() == []
+    # The next slot has nothing of the last.
+    air.handle(opening((0, 1), 10, number=1))
+    with pytest.raises(ProtocolError, match="late"):
+        air.handle(said(1, as_bytes(frames[1])).packed())
+    air.handle(said(1, as_bytes(frames[3]), number=1).packed())
+    total = summed(air.expire())
+    assert total.present == (1,)
+    assert np.array_equal(total.samples, frames[3])
+
+
+def test_nobody_is_in_the_sum_of_a_slot_in_which_nobody_sent() -> None:
+    air = new_air()
+    air.handle(opening((0, 1), 5))
+    total = summed(air.expire())
+    assert total.present == ()
+    assert np.array_equal(total.samples, np.zeros(5))
+
+
+def test_frames_that_overtake_the_opening_wait_for_it() -> None:
+    air, frames = new_air(), frames_on_a_grid(2, 5)
+    for identity in (0, 1):
+        assert air.handle(said(identity, as_bytes(frames[identity]), number=3).packed()) == []
+    assert np.array_equal(summed(air.handle(opening((0, 1), 5, number=3))).samples, frames.sum(axis=0))
+
+
+def test_an_opening_that_is_sent_again_gives_the_same_sum_again() -> None:
+    air = new_air(noise_watts=1.0)
+    asked = opening((0,), 5)
+    air.handle(asked)
+    assert air.handle(asked) == []
+    (first,) = air.handle(said(0, as_bytes(np.ones(5))).packed())
+    assert air.handle(asked) == [first]
+
+
+def test_a_frame_enters_once_and_another_of_the_same_worker_never() -> None:
+    air, frames = new_air(), frames_on_a_grid(3, 5)
+    air.handle(opening((0, 1), 5))
+    air.handle(said(0, as_bytes(frames[0])).packed())
+    assert air.handle(said(0, as_bytes(frames[0])).packed()) == []
+    with pytest.raises(ProtocolError, match="another one is in the sum"):
+        air.handle(said(0, as_bytes(frames[2])).packed())
+    assert np.array_equal(summed(air.expire()).samples, frames[0])
+
+
+GOOD = as_bytes(np.ones(5))
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        (said(1, as_bytes(np.ones(4))).packed(), "has 4 samples and must have 5"),
+        (said(1, GOOD[:-1]).packed(), "ends within a sample"),
+        (said(1, as_bytes(np.full(5, np.nan))).packed(), "not finite"),
+        (said(7, GOOD).packed(), "opened without it"),
+        (said(1, GOOD, run=b"x" * 32).packed(), "another run"),
+        (Message(Type.SAMPLES, 1, RUN, body=GOOD).signed_with(KEYS[2]).packed(), "not signed"),
+        (Message(Type.SAMPLES, 999, RUN, body=GOOD).signed_with(KEYS[2]).packed(), "not signed"),
+        (Message(Type.FRAME, 1, RUN, body=GOOD).signed_with(KEYS[1]).packed(), "another run or kind"),
+        (said(1, GOOD).packed()[:-3], "cut off|bytes and its header"),
+        (b"", "cut off"),
+        (opening((0, 1, 2), 5), "was opened before"),
+        (opening((999,), 5, number=9), "none of the run"),
+        (opening((), 5, number=9), "at least one worker"),
+        (opening((1,), 0, number=9), "at least one worker"),
+        (said(SERVER, b"abc", number=9).packed(), "cut off"),
+    ],
+)
+def test_what_is_refused_changes_nothing(message: bytes, reason: str) -> None:
+    air = new_air()
+    air.handle(opening((0, 1), 5))
+    with pytest.raises(ProtocolError, match=reason):
+        air.handle(message)
+    air.handle(said(0, GOOD).packed())
+    total = summed(air.handle(said(1, GOOD).packed()))
+    assert total.present == (0, 1)
+    assert np.array_equal(total.samples, np.full(5, 2.0))
+
+
+def test_noise_has_the_stated_power_half_of_it_in_phase() -> None:
+    adder = Adder(noise_watts=8.0)
+    adder.begin(40_000, 1)
+    noise = adder.finish()
+    for part in (noise.real, noise.imag):
+        assert np.var(part) == pytest.approx(4.0, rel=0.07)  # 10 deviations of the estimate
+        assert abs(np.mean(part)) < 10 * 2.0 / 200.0
+    adder.begin(40_000, 1)
+    assert abs(np.vdot(adder.finish(), noise)) / 40_000 < 10 * 8.0 / 200.0  # new in every slot
+
+
+@pytest.fixture
+def sockets() -> Iterator[tuple[object, object, str]]:
+    """The air on threads' end: frames go in at an address, sums come out at the server's socket."""
+    frames, address = bind("PULL", "tcp://127.0.0.1:0")
+    server, sums_at = bind("PULL", "tcp://127.0.0.1:0")
+    sums = connect("PUSH", sums_at)
+    yield (frames, sums), server, address
+    for each in (frames, server, sums):
+        each.close()
+
+
+def test_over_zeromq_a_sum_comes_at_the_deadline_and_refusals_are_logged(sockets: tuple) -> None:
+    (into, out), server, address = sockets
+    lines: list[str] = []
+    running = threading.Thread(target=serve, args=(new_air(), into, out), kwargs={"log": lines.append, "slots": 2})
+    running.start()
+    workers = [connect("PUSH", address) for _ in range(3)]
+    frames = frames_on_a_grid(3, 5000)
+
+    def expect(present: tuple[int, ...]) -> None:
+        assert server.poll(20_000)
+        total = SumOnAir.of(unpacked(server.recv()).body)
+        assert total.present == present
+        assert np.array_equal(total.samples, frames[list(present)].sum(axis=0))
+
+    workers[0].send(b"nonsense")
+    for identity in (0, 2):  # on one socket, so that the opening with its short deadline comes last
+        send(workers[0], said(identity, as_bytes(frames[identity])))
+    send(workers[0], unpacked(opening((0, 1, 2), 5000, milliseconds=1)))
+    expect((0, 2))
+    send(workers[0], unpacked(opening((0, 1, 2), 5000, number=1, milliseconds=60_000)))
+    for identity in range(3):
+        send(workers[identity], said(identity, as_bytes(frames[identity]), number=1))
+    expect((0, 1, 2))
+    running.join(timeout=20.0)
+    assert not running.is_alive()
+    assert [line for line in lines if "cut off" in line]
+    for each in workers:
+        each.close()
+
+
+def test_other_machines_are_no_address() -> None:
+    for address in ("tcp://192.168.0.1:7000", "tcp://*:7000", "somewhere"):
+        with pytest.raises(ProtocolError, match=r"must be tcp://127\.0\.0\.1"):
+            bind("PULL", address)
+        with pytest.raises(ProtocolError, match=r"must be tcp://127\.0\.0\.1"):
+            connect("PUSH", address)

@@ -1,0 +1,226 @@
+"""Analog frames by hand, sums that float32 adds up exactly, masks that cancel, and models through an emulated air."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from airmixml import Scenario, settle, simulate
+from airmixml.deploy.air import MOST_WORKERS
+from airmixml.deploy.analog import MaskedSlot, check_emulated
+from airmixml.deploy.baseband import Baseband
+from airmixml.deploy.lab import for_workers, running_air, try_out
+from airmixml.edge import learn_from
+from airmixml.errors import ProtocolError, ScenarioError
+from airmixml.masks.graph import draw_graph
+from airmixml.masks.rules import choose_rules
+from airmixml.streams import Streams
+from airmixml.workers import deploy, load_dataset
+
+CODE = Baseband(numbers=200, norm=2.0, most_watts=4e-12, limit_watts=1e-3, workers=64, receiver_watts=3e-13)
+SEED = bytes(32)
+
+
+def vectors(workers: int, numbers: int, norm: float) -> np.ndarray:
+    drawn = np.random.default_rng(3).standard_normal((workers, numbers))
+    return norm * drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
+
+
+def test_a_sample_is_a_number_times_its_amplitude_in_phase() -> None:
+    (vector,) = vectors(1, 200, 2.0)
+    frame = CODE.samples(vector, 1e-12, largest_watts=4e-12, seed=SEED)
+    assert frame.dtype == np.complex64
+    assert not frame.imag.any()
+    step = 2.0**-34  # 2e-6 * 2.0 is below 2^-17, and 64 workers leave 17 of 23 bits
+    assert frame.real / step == pytest.approx(np.rint(1e-6 * vector / step), abs=1e-9)
+    through = CODE.samples(vector, 1e-12, largest_watts=4e-12, seed=SEED, gain=1e-4)
+    assert through.real == pytest.approx(100.0 * frame.real, rel=1e-6)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 64, 100, MOST_WORKERS])
+def test_float32_adds_up_all_frames_without_rounding_in_any_order(workers: int) -> None:
+    code = Baseband(
+        numbers=50, norm=2.0, most_watts=4.0, limit_watts=1e3, workers=workers, own_watts=0.3, mask_watts=9.0
+    )
+    sent = vectors(workers, 50, 2.0)
+    frames = [
+        code.samples(
+            each, 4.0, largest_watts=4.0, seed=number.to_bytes(32, "little"), masks=lambda _, n: np.full(n, 9.0)
+        )
+        for number, each in enumerate(sent)
+    ]
+    exact = np.sum(np.array(frames, dtype=np.complex128), axis=0)
+    for order in (frames, frames[::-1]):
+        total = np.zeros(50, dtype=np.complex64)
+        for frame in order:
+            total += frame
+        assert np.array_equal(total, exact)
+
+
+def test_the_mean_of_a_sum_is_that_of_the_vectors_by_their_shares() -> None:
+    sent, watts = vectors(3, 200, 2.0), np.array([4e-12, 1e-12, 1e-12])
+    frames = [CODE.samples(each, p, largest_watts=4e-12, seed=SEED) for each, p in zip(sent, watts, strict=True)]
+    mean = CODE.mean(sum(frames), watts, 4e-12, None)
+    assert mean.vector == pytest.approx(np.array([0.5, 0.25, 0.25]) @ sent, abs=2.0**-34 / 4e-6 * 1.5)
+    assert mean.present == pytest.approx(1.0 / (0.5**2 + 2 * 0.25**2))
+    rounding = 3 * 2.0**-68 / 12.0
+    assert mean.noise_variance == pytest.approx((3e-13 / 2.0 + rounding) / 4e-6**2)
+
+
+def test_noise_is_of_the_agreed_variance_and_new_for_every_seed() -> None:
+    code = Baseband(numbers=20_000, norm=1.0, most_watts=1.0, limit_watts=10.0, workers=2, own_watts=0.09)
+    frames = [code.samples(np.zeros(20_000), 1.0, largest_watts=1.0, seed=bytes([each] * 32)).real for each in range(2)]
+    for frame in frames:
+        assert np.var(frame) == pytest.approx(0.09, rel=0.1)
+    assert abs(np.mean(frames[0] * frames[1])) < 0.09 * 10.0 / math.sqrt(20_000)
+    assert code.mean(sum(frames).astype(np.complex64), np.ones(2), 1.0, None).noise_variance == pytest.approx(
+        2 * 0.09 / 4.0, rel=1e-6
+    )
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"watts": 5e-12, "largest_watts": 5e-12}, "at most the agreed 4e-12 W"),
+        ({"watts": 2e-12, "largest_watts": 1e-12}, "must be above 0"),
+        ({"watts": 0.0}, "must be above 0"),
+        ({"watts": math.nan}, "must be above 0"),
+        (
+            {"gain": 1e-10},
+            "arrive with -90.0 dBm through a gain of 1e-10, and the power limit of this worker is 0.0 dBm",
+        ),
+        ({"gain": 0.0}, "the power limit of this worker"),
+        ({"gain": math.nan}, "the power limit of this worker"),
+        ({"vector": np.zeros(199)}, "vector of 199 numbers: must have 200"),
+        ({"vector": np.ones(200)}, "a norm of at most 2"),
+        ({"vector": np.full(200, np.nan)}, "a norm of at most 2"),
+    ],
+)
+def test_what_the_owner_did_not_agree_to_is_refused(changed: dict[str, object], reason: str) -> None:
+    given = {"vector": vectors(1, 200, 2.0)[0], "watts": 1e-12, "largest_watts": 1e-12, "seed": SEED} | changed
+    with pytest.raises(ProtocolError, match=reason):
+        CODE.samples(**given)
+
+
+def test_noise_and_masks_above_the_power_limit_are_refused() -> None:
+    code = Baseband(numbers=4, norm=1.0, most_watts=1.0, limit_watts=2.0, workers=2, own_watts=1.0, mask_watts=1.5)
+    with pytest.raises(ProtocolError, match="a slot would have to arrive with 34"):
+        code.samples(np.zeros(4), 1.0, largest_watts=1.0, seed=SEED)
+
+
+def test_more_workers_than_float32_adds_up_exactly_are_refused() -> None:
+    with pytest.raises(ProtocolError, match=r'must be 1 to 4,096 .* use privacy\.arithmetic = "integers"'):
+        Baseband(numbers=4, norm=1.0, most_watts=1.0, limit_watts=2.0, workers=MOST_WORKERS + 1)
+
+
+def test_masks_cancel_in_the_sum_and_those_of_absent_workers_are_recovered() -> None:
+    graph = draw_graph(16, 15, 1)
+    rules = choose_rules(graph, colluders=1, absent=2, mask_deviation=0.7, self_deviation=2.0)
+    masks = rules.degree * rules.mask_deviation**2 + rules.self_deviation**2
+    code = Baseband(numbers=300, norm=1.0, most_watts=1.0, limit_watts=1e3, workers=16, mask_watts=masks)
+    sent, slot = vectors(16, 300, 1.0), 5
+    masked = MaskedSlot({each: bytes([each + 1] * 32) for each in range(16)}, b"run" * 8, slot, rules)
+    frames = {
+        each: code.samples(
+            sent[each],
+            1.0,
+            largest_watts=1.0,
+            seed=SEED,
+            masks=lambda first, count, each=each: masked.members[each].masks(slot, first, count),
+        )
+        for each in range(16)
+    }
+    assert np.std(frames[0].real) == pytest.approx(math.sqrt(masks), rel=0.25)  # alone it is hidden
+    present = [each for each in range(16) if each not in (3, 11)]
+    total = np.sum([frames[each] for each in present], axis=0)
+    mean = code.mean(total, np.ones(14), 1.0, masked.correction(set(present), 300))
+    assert mean.vector == pytest.approx(sent[present].mean(axis=0), abs=5 * math.sqrt(mean.noise_variance))
+    assert mean.noise_variance < 1e-8
+
+
+TABLE = Scenario.preset("private-table").with_overrides("workers.centre=public", "learner.rounds=0")
+
+
+def table(workers: int, *changes: str) -> Scenario:
+    return settle(for_workers(TABLE, workers).with_overrides(*changes))
+
+
+SAMPLES = ("workers.sends=samples", "workers.label_code=one-hot", "radio.slots=4", "mixing.policy=dirmix")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        (),
+        ("learner.rounds=2",),
+        (*SAMPLES, "radio.scheduled=5"),
+        ("privacy.noise=workers", "privacy.adversary=everyone"),
+    ],
+)
+def test_without_noise_the_air_gives_the_sums_of_a_simulation(changes: tuple[str, ...]) -> None:
+    """The simulation's own clean sums, which the lab has no part in; noise is made so small that it does not count."""
+    scenario = table(20, "mixing.power=fixed", "mixing.power_scale_watts=1e-9", "radio.noise_dbm=-300", *changes)
+    if scenario.privacy.noise == "workers":
+        scenario = scenario.with_overrides("privacy.above_thermal_db=0.001")
+    dataset = load_dataset(scenario.workers, Streams(scenario.seed))
+    population = deploy(scenario.workers, dataset, Streams(scenario.seed))
+    mixtures = simulate(scenario, dataset=dataset, population=population)
+    with running_air(scenario, dataset, population, "adder") as lab:
+        for slot in range(scenario.radio.slots):
+            found = lab.slot(slot).mean
+            clean = np.concatenate(
+                [mixtures.inputs[slot].numpy(), scenario.workers.label_weight * mixtures.labels[slot].numpy()]
+            )
+            assert found == pytest.approx(clean, abs=2e-4)
+        for number, sent in enumerate(mixtures.rounds):
+            unit = lab.kinds["rounds"][1]
+            unit.broadcast(sent.told)
+            expected = sent.gradient.mT.flatten().numpy() * unit.unit
+            assert lab.round(number, sent.told).mean == pytest.approx(expected, abs=2e-4)
+
+
+def test_a_model_is_trained_through_the_air_though_a_worker_is_silent() -> None:
+    scenario = table(24, "privacy.epsilon=1000", "learner.rounds=2")
+    dataset = load_dataset(scenario.workers, Streams(scenario.seed))
+    population = deploy(scenario.workers, dataset, Streams(scenario.seed))
+    with running_air(scenario, dataset, population, "adder") as lab:
+        lab.silent = frozenset({7})
+        assert lab.slot(0).present == pytest.approx(23.0)
+        trained = learn_from(scenario, dataset, lab)
+    assert trained.history.final_accuracy > 0.85
+
+
+def test_a_trial_puts_air_and_simulation_side_by_side() -> None:
+    trial = try_out(table(24, "privacy.epsilon=1000"))
+    assert trial.trained.history.final_accuracy == pytest.approx(trial.simulated.history.final_accuracy, abs=0.05)
+    assert set(trial.seconds) == {"start", "training", "frames", "air"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        (("privacy.noise=receiver",), "hub hears every frame"),
+        (("privacy.noise=workers", "privacy.adversary=server"), "hub hears every frame"),
+    ],
+)
+def test_protection_by_the_receivers_noise_is_refused_on_an_emulated_air(changes: tuple[str, ...], reason: str) -> None:
+    scenario = table(24, *changes)
+    with pytest.raises(ScenarioError, match=reason):
+        check_emulated(scenario, protects=True)
+    check_emulated(scenario, protects=False)
+    check_emulated(table(24, "privacy.noise=masked", "privacy.adversary=everyone"), protects=True)
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        (("air.preset=lab",), "air.preset"),
+        (("radio.schedule=poisson", "workers.count=100"), "radio.schedule"),
+        (("privacy.noise=masked", "privacy.adversary=everyone", "privacy.arithmetic=integers"), "privacy.arithmetic"),
+    ],
+)
+def test_what_complex_baseband_does_not_carry_is_refused(changes: tuple[str, ...], key: str) -> None:
+    with pytest.raises(ScenarioError, match=f"{key} = .*: must be"):
+        check_emulated(table(24, *changes), protects=False)
