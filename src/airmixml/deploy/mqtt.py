@@ -60,7 +60,7 @@ class MqttTransport:
         self._client = Client(CallbackAPIVersion.VERSION2, endpoint.name, protocol=MQTTProtocolVersion.MQTTv5)
         self._client.tls_set_context(_context(folder))
         self._client.max_inflight_messages_set(_MOST_IN_FLIGHT)
-        self._client.reconnect_delay_set(_FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS)
+        self._client.reconnect_delay_set(_FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS)  # type: ignore[arg-type]
         self._client.on_connect = self._on_connect
         self._client.on_subscribe = self._on_subscribe
         self._client.on_disconnect = self._on_disconnect
@@ -103,7 +103,7 @@ class MqttTransport:
         return last
 
     def _connect(self) -> None:
-        settings = Properties(PacketTypes.CONNECT)
+        settings = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
         settings.SessionExpiryInterval = _SESSION_SECONDS
         settings.ReceiveMaximum = _MOST_IN_FLIGHT
         settings.MaximumPacketSize = LARGEST_PAYLOAD + 1024
@@ -204,7 +204,7 @@ class MqttTransport:
 
     def _on_message(self, _client: Client, _data: Any, message: MQTTMessage) -> None:
         name = message.topic.rpartition("/")[2] if self._endpoint.name == SERVER_NAME else SERVER_NAME
-        if not self._arrived.put(name, message.payload):
+        if not self._arrived.put(name, bytes(message.payload)):
             self._log(f"dropped a batch of {len(message.payload)} bytes from {name}: too much waits to be read")
 
 

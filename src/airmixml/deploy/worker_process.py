@@ -106,7 +106,7 @@ def vectors(contract: Contract, data: Path, workers: int) -> Callable[[int], Vec
         def vector(kind: int, told: Broadcast | None) -> NDArray[np.floating]:
             if told is not None:
                 payloads[kind].broadcast(told)
-            return payloads[kind].vectors(np.array([place]))[0]
+            return np.asarray(payloads[kind].vectors(np.array([place]))[0])
 
         return vector
 
