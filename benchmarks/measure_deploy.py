@@ -7,7 +7,8 @@
 Broker, server and workers are processes of this machine, over mutual TLS. Without gateways every worker has a
 connection of its own; ``--processes`` puts several of these connections into one process, as threads, since a machine
 has no room for thousands of Python processes. Each worker holds one row of wine: 147 integers. The last of two rounds
-counts; the first waits for processes to start. Results are kept in benchmarks/results/deploy.json.
+counts; the first waits for processes to start. Results are kept in benchmarks/results/deploy.json, and docs/deploy.md
+shows them.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from doc_tables import Table, with_tables
+
 from airmixml.deploy.broker import Broker, free_port
 from airmixml.deploy.children import end_child, start_child
 from airmixml.deploy.compiling import data_of, make_contract, planned_for
@@ -31,6 +34,7 @@ from airmixml.deploy.credentials import create_deployment
 from airmixml.deploy.dealing import deal_rows
 from airmixml.scenario import Scenario
 
+PAGE = Path(__file__).parents[1] / "docs" / "deploy.md"
 RESULTS = Path(__file__).parent / "results" / "deploy.json"
 CHANGES = ("workers.holding=drawn", "learner.rounds=0", "radio.slots=2", "privacy.most_absent=0.1")
 PHASES = ("announcing", "revealing", "sharing", "sending", "signing", "answering")
@@ -131,6 +135,41 @@ def measure(workers: int, gateways: int, processes: int, deadline: float) -> dic
     }
 
 
+def size_tables(kept: dict[str, Any]) -> dict[str, Table]:
+    """Return the tables of docs/deploy.md: what a round takes, and where its time goes."""
+    rows = sorted(kept.values(), key=lambda each: (each["workers"], each["gateways"]))
+    named = [
+        [f"{each['workers']:,}" + (f" behind {each['gateways']} gateways" if each["gateways"] else "")] for each in rows
+    ]
+    sizes = [
+        [
+            f"{each['seconds']:.1f} s",
+            f"{each['up_bytes_per_worker'] / 1e3:.1f} / {each['down_bytes_per_worker'] / 1e3:.1f} kB",
+            f"{each['journal_bytes_per_worker'] / 1e3:.1f} kB",
+            f"{each['server']['megabytes']:.0f} MB",
+            f"{each['broker']['megabytes']:.0f} MB",
+            f"{each['hosts']['megabytes']:.0f} MB"
+            + (f" for {round(each['workers'] / each['processes']):,}" if each["processes"] < each["workers"] else ""),
+            f"{each['degree']}",
+        ]
+        for each in rows
+    ]
+    head = [
+        "a round",
+        "up / down per worker",
+        "server's log",
+        "server",
+        "broker",
+        "largest process of workers",
+        "masks",
+    ]
+    spans = [[f"{each['phases'][name]:.2f}" for name in PHASES] for each in rows]
+    return {
+        "sizes": (["workers", *head], [[*name, *row] for name, row in zip(named, sizes, strict=True)]),
+        "phases": (["workers", *PHASES], [[*name, *row] for name, row in zip(named, spans, strict=True)]),
+    }
+
+
 def main() -> None:
     """Measure, print, and keep what was measured."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -144,6 +183,7 @@ def main() -> None:
     kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     kept[f"{asked.workers} workers, {asked.gateways} gateways"] = found
     RESULTS.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
+    PAGE.write_text(with_tables(PAGE.read_text(encoding="utf-8"), size_tables(kept)), encoding="utf-8")
     print(json.dumps(found, indent=1))
 
 
