@@ -24,8 +24,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from doc_tables import Table, with_tables
-
 from airmixml.deploy.broker import Broker, free_port
 from airmixml.deploy.children import end_child, start_child
 from airmixml.deploy.compiling import data_of, make_contract, planned_for
@@ -33,6 +31,7 @@ from airmixml.deploy.contract import Contract
 from airmixml.deploy.credentials import create_deployment
 from airmixml.deploy.dealing import deal_rows
 from airmixml.scenario import Scenario
+from doc_tables import Table, with_tables
 
 PAGE = Path(__file__).parents[1] / "docs" / "deploy.md"
 RESULTS = Path(__file__).parent / "results" / "deploy.json"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,7 @@ class Line:
         for worker in self._workers if to is None else [to]:
             if worker in self._workers:
                 for _ in range(self._copies(unpacked(message), worker)):
-                    for answer in self._workers[worker].answers([unpacked(message)]):
+                    for answer in chain(*self._workers[worker].answers([unpacked(message)])):
                         self._arrived += [answer.packed()] * self._copies(answer, worker)
 
     def receive(self, timeout: float) -> list[bytes]:
@@ -40,6 +41,8 @@ class Line:
             self.now += timeout
         found, self._arrived = self._arrived, []
         return found
+
+    def flush(self) -> None: ...
 
     def close(self) -> None: ...
 
@@ -154,6 +157,18 @@ def test_nobody_there_ends_in_bounded_time(server: Server, lines: list[str]) -> 
     assert line.sent <= 100 * TIMING.tries * WORKERS
 
 
+def test_a_silence_of_all_is_not_for_ever(
+    server: Server, workers: dict[int, Workers], lines: list[str], deployment: Path, tmp_path: Path
+) -> None:
+    def copies(message: Message, worker: int) -> int:
+        return 0 if message.type is Type.REVEAL and message.attempt == 0 else 1
+
+    drive(server, Line(workers, copies), lines)
+    (found,) = server.sums
+    assert found.present == tuple(range(WORKERS))
+    check_sum(found, deployment, tmp_path)
+
+
 def test_a_server_that_is_started_again_goes_on(
     workers: dict[int, Workers], lines: list[str], deployment: Path, tmp_path: Path
 ) -> None:
@@ -202,6 +217,8 @@ class Script:
             return [content]
         self.now = end
         return []
+
+    def flush(self) -> None: ...
 
     def close(self) -> None: ...
 
@@ -266,7 +283,7 @@ def test_a_gateway_writes_its_ledger_once_for_all(
         def receive(self, timeout: float) -> list[bytes]:
             waiting, self.waiting = self.waiting, {}
             self.now += 0.0 if waiting else timeout
-            return [each.packed() for first, batch in waiting.items() for each in behind[first].answers(batch)]
+            return [each.packed() for first, batch in waiting.items() for each in chain(*behind[first].answers(batch))]
 
     written: list[int] = []
     import os

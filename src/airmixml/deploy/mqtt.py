@@ -8,6 +8,7 @@ import ssl
 import struct
 import time
 from collections import defaultdict
+from contextlib import suppress
 from pathlib import Path
 from threading import Condition, Event
 from typing import Any, Final
@@ -20,7 +21,7 @@ from airmixml.errors import ProtocolError
 from airmixml.wording import reason
 
 try:
-    from paho.mqtt.client import Client, MQTTMessage
+    from paho.mqtt.client import Client, MQTTMessage, MQTTMessageInfo
     from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
     from paho.mqtt.packettypes import PacketTypes
     from paho.mqtt.properties import Properties
@@ -50,6 +51,7 @@ class MqttTransport:
         self._endpoint, self._run, self._log, self._patience = endpoint, run_topic(run), log, patience
         self._address = f"broker {endpoint.host}:{endpoint.port}"
         self._waiting: dict[str, list[bytes]] = defaultdict(list)
+        self._last: MQTTMessageInfo | None = None
         self._arrived = _Arrived()
         self._ready = Event()  # connected, and subscribed to its topics
         self._lost = time.monotonic()  # when it last became ready, or ceased to be
@@ -82,25 +84,27 @@ class MqttTransport:
 
     def receive(self, timeout: float) -> list[bytes]:
         """Return what has arrived; see ``Transport``. Raise where the broker has been away for too long."""
-        self._flush()
+        self.flush()
         self._check()
         return [each for name, batch in self._arrived.take(timeout) for each in self._opened(name, batch)]
 
     def close(self) -> None:
         """Send what waits, as far as the broker takes it, and end the connection; its session stays for an hour."""
-        last = self._flush() if self._ready.is_set() else None
-        if last is not None:
-            last.wait_for_publish(_GOODBYE_SECONDS)
+        if self._ready.is_set():
+            self.flush()
+            if self._last is not None:
+                with suppress(RuntimeError):  # it was sent while the broker was away
+                    self._last.wait_for_publish(_GOODBYE_SECONDS)
         self._client.disconnect()
         self._client.loop_stop()
 
-    def _flush(self) -> Any:
-        waiting, last = dict(self._waiting), None
+    def flush(self) -> None:
+        """Send what waits; see ``Transport``."""
+        waiting = dict(self._waiting)
         self._waiting.clear()
         for topic, messages in waiting.items():
             for batch in batches(messages):
-                last = self._client.publish(f"{self._run}/{topic}", batch, qos=1)
-        return last
+                self._last = self._client.publish(f"{self._run}/{topic}", batch, qos=1)
 
     def _connect(self) -> None:
         settings = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]

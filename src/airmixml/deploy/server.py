@@ -415,9 +415,10 @@ class Server:
         self._next(now.number + 1)
 
     def _begin(self, number: int, attempt: int) -> None:
-        expected = set(self.contract.directory) - (self._silent if attempt else set())
-        if not attempt:
-            self._silent.clear()
+        everyone = set(self.contract.directory)
+        if not attempt or len(everyone - self._silent) < self.contract.fewest:
+            self._silent.clear()  # where too few are left without the silent ones, the network was, not they
+        expected = everyone - self._silent
         self._now = _Attempt(number, attempt, self._left[0], Phase.ANNOUNCING, expected)
         if self._replayed is None or (self._replayed and self._replayed[0][0] == ORDERED):
             self._order()

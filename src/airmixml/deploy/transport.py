@@ -29,8 +29,11 @@ class Transport(Protocol):
     def send(self, message: bytes, to: int | None = None) -> None:
         """Take a message to a worker, from a server, or to all (``None``); from a worker it goes to the server.
 
-        It may wait in a batch until the next ``receive``.
+        It may wait in a batch until the next ``flush`` or ``receive``.
         """
+
+    def flush(self) -> None:
+        """Send what waits."""
 
     def receive(self, timeout: float) -> list[bytes]:
         """Return what has arrived, after ``timeout`` seconds at the latest; empty where nothing was taken."""

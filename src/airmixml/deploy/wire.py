@@ -11,6 +11,7 @@ import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from functools import cached_property
 from typing import Final
 
 from airmixml.errors import ProtocolError
@@ -77,7 +78,13 @@ class Message:
 
     def is_signed_by(self, verifying_key: bytes) -> bool:
         """Whether the owner of this key has signed it."""
-        return is_signed(PREFIX + self.statement, self.signed, verifying_key)
+        if verifying_key not in self._checked:
+            self._checked[verifying_key] = is_signed(PREFIX + self.statement, self.signed, verifying_key)
+        return self._checked[verifying_key]
+
+    @cached_property
+    def _checked(self) -> dict[bytes, bool]:  # all workers of a gateway check the same long messages
+        return {}
 
 
 def unpacked(content: bytes, largest_body: int = LARGEST_BODY) -> Message:

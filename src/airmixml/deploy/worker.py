@@ -174,12 +174,16 @@ class Device:
         """Return what it says when it starts: that it is there."""
         return self._said(Type.HELLO, 0, 0)
 
-    def handle(self, message: Message) -> list[Message]:
-        """Return the answers to a message of the server; refuse one that is not the server's."""
+    def check(self, message: Message) -> None:
+        """Refuse a message that is not the server's."""
         if message.run != self.contract.run or message.sender != SERVER:
             raise ProtocolError(f"{message.type.name} of another run or sender is dropped")
         if not message.is_signed_by(self._server_key):
             raise ProtocolError(f"{message.type.name} is not signed by the server and is dropped")
+
+    def handle(self, message: Message) -> list[Message]:
+        """Return the answers to a message of the server; refuse one that is not the server's."""
+        self.check(message)
         try:
             return self._answers(message)
         except AirMixError as problem:

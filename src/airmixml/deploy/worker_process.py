@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +15,7 @@ from airmixml.deploy.endpoint import DeployError, Endpoint, find_folder, load_co
 from airmixml.deploy.events import Events
 from airmixml.deploy.mqtt import MqttTransport
 from airmixml.deploy.spending import Spending
-from airmixml.deploy.transport import RUN_OVER, Clock, Lines, Log, Transport, read_messages
+from airmixml.deploy.transport import MOST_IN_BATCH, RUN_OVER, Clock, Lines, Log, Transport, read_messages
 from airmixml.deploy.wire import Message, Type
 from airmixml.deploy.worker import Device, Transcripts, Vector
 from airmixml.errors import ProtocolError
@@ -40,35 +41,34 @@ class Workers:
         """Return what one of them says when they start or hear nothing: the server then asks again, and so all."""
         return next(iter(self._devices.values())).hello()
 
-    def answers(self, messages: Iterable[Message]) -> list[Message]:
-        """Return what all of them answer; what they spend is on the disk by then, in one write for all."""
-        found: list[Message] = []
-
-        def handled() -> Iterator[None]:
-            for message in messages:
-                try:
-                    for device in self._addressed(message):
-                        found.extend(device.handle(message))
-                        yield
-                    self.heard += 1
-                except ProtocolError as problem:  # not of the server: so for all of them
-                    self._log(f"refused: {problem}")
-
-        self._spending.together(handled())
-        if self._events is not None:
+    def answers(self, messages: Iterable[Message]) -> Iterator[list[Message]]:
+        """Yield what they answer, in batches; what a batch spends is on the disk by then, in one write."""
+        asked = ((message, device) for message in messages for device in self._addressed(message))
+        while batch := list(islice(asked, MOST_IN_BATCH)):
+            found: list[Message] = []
+            self._spending.together(found.extend(device.handle(message)) for message, device in batch)
             for each in found:
-                self._note(self._events, each)
-        return found
+                self._note(each)
+            yield found
 
-    def _note(self, events: Events, answer: Message) -> None:
+    def _note(self, answer: Message) -> None:
+        if self._events is None:
+            return
         why = {"reason": answer.body.decode(errors="replace")} if answer.type is Type.REFUSAL else {}
         spent = self._spending.spent(answer.sender) / self._devices[answer.sender].contract.budget
         about = {"worker": answer.sender, "round": answer.round, "attempt": answer.attempt, "spent": spent}
-        events.note(answer.type.name.lower(), **about, **why)
+        self._events.note(answer.type.name.lower(), **about, **why)
 
     def _addressed(self, message: Message) -> Iterable[Device]:
+        """Return those that a message is for; what the server did not sign is for none of them."""
+        first = next(iter(self._devices.values()))
+        try:
+            first.check(message)
+        except ProtocolError as problem:
+            self._log(f"refused: {problem}")
+            return ()
+        self.heard += 1
         if message.type is Type.OVER and message.round == RUN_OVER:
-            next(iter(self._devices.values())).handle(message)  # which refuses what the server did not sign
             self.are_done = True
             return ()
         if message.type is Type.DELIVERY:
@@ -91,8 +91,11 @@ def drive_workers(
             transport.send(workers.hello().packed())
             greet, wait = now + wait, min(2.0 * wait, _LAST_HELLO_SECONDS)
         before = workers.heard
-        for each in workers.answers(read_messages(transport.receive(min(greet, heard + patience) - now), log)):
-            transport.send(each.packed())
+        arrived = transport.receive(min(greet, heard + patience) - now)
+        for batch in workers.answers(read_messages(arrived, log)):
+            for each in batch:
+                transport.send(each.packed())
+            transport.flush()  # a gateway has many to form: what is ready need not wait for the others
         if workers.heard > before:
             heard, wait = clock(), _QUIET_SECONDS
             greet = heard + wait
