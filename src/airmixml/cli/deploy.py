@@ -2,7 +2,7 @@
 
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
@@ -165,7 +165,7 @@ def server_command(
     if server.failure and not server.sums:
         raise ProtocolError(f"no round was completed: {server.failure}")
     trained = teacher.learned(server.sums)
-    result = {
+    result: dict[str, Any] = {
         "rounds": [{"round": each.number, "workers": list(each.present)} for each in server.sums],
         "budget_spent": max(server.spent.values()) / contract.budget,
         "budget": {"epsilon": contract.epsilon, "delta": contract.delta},

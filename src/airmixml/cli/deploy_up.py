@@ -195,7 +195,7 @@ def _result(history: "History", contract: "Contract", folder: Path, rows: list[i
 
 
 def _told(result: dict[str, Any], history: "History") -> list[str | Table]:
-    budget, least, most = result["budget"], *result["rows_per_worker"]
+    budget, (least, most) = result["budget"], result["rows_per_worker"]
     scores = ["none" if each["accuracy"] is None else f"{100 * each['accuracy']:.1f} %" for each in result["rounds"]]
     table = Table(
         title=f"{result['workers']} workers with {least} to {most} rows each"

@@ -81,7 +81,7 @@ class Status:
     def _told(self, server: Server, now: float) -> dict[str, Any]:
         contract, (number, attempt, phase) = server.contract, server.where
         missing, endpoint = set(server.missing), self._endpoint
-        groups = []
+        groups: list[dict[str, Any]] = []
         for name in endpoint.names:
             numbers, heard = endpoint.numbers(name), self._heard.get(name)
             groups.append(

@@ -141,6 +141,8 @@ def run_workers(
     if not patience > 0.0:
         raise DeployError(f"--patience = {patience:g}: must be above 0 seconds")
     folder, log = find_folder(place, name), Lines(name)
-    workers = open_workers(folder, data, log, show_values=show_values, events=events and Events(events))
+    workers = open_workers(
+        folder, data, log, show_values=show_values, events=None if events is None else Events(events)
+    )
     with closing(MqttTransport(Endpoint.read(folder), folder, load_contract(folder).run, log)) as transport:
         drive_workers(workers, transport, log, patience)
