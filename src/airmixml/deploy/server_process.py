@@ -31,7 +31,7 @@ class Timing:
     Attributes:
         deadline: after the last worker that answered in a phase, before the others are taken as absent from it.
         longest: that a phase may take, in deadlines, however slowly workers answer.
-        tries: times that it asks those that are missing before a deadline.
+        tries: times that it asks those that are missing before a deadline, while no answer comes.
     """
 
     deadline: float = 10.0
@@ -64,7 +64,10 @@ def drive_server(
     while not server.is_over:
         watch(server, messages)
         end = min(moved + timing.deadline, begun + timing.longest * timing.deadline)
-        contents = transport.receive(max(0.0, min(end, asked + timing.again) - clock()))
+        again = (
+            max(moved, asked) + timing.again
+        )  # while answers flow, nothing is asked again: gateways have many to form
+        contents = transport.receive(max(0.0, min(end, again) - clock()))
         messages = list(read_messages(contents, log))
         where, missing = server.where, len(server.missing)
         letters = server.handle(messages)
@@ -75,7 +78,7 @@ def drive_server(
             continue
         if len(server.missing) < missing:
             moved = now
-        if now >= asked + timing.again:
+        if now >= max(moved, asked) + timing.again:
             _ask_again(server, transport, server.missing)
             asked = now
         elif started := {each.sender for each in messages if each.type is Type.HELLO}.intersection(server.missing):

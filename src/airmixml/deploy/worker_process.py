@@ -46,7 +46,7 @@ class Workers:
         asked = ((message, device) for message in messages for device in self._addressed(message))
         while batch := list(islice(asked, MOST_IN_BATCH)):
             found: list[Message] = []
-            self._spending.together(found.extend(device.handle(message)) for message, device in batch)
+            self._spending.together(_handled(batch, found))
             for each in found:
                 self._note(each)
             yield found
@@ -77,6 +77,12 @@ class Workers:
         return self._devices.values()
 
 
+def _handled(batch: Iterable[tuple[Message, Device]], found: list[Message]) -> Iterator[None]:
+    for message, device in batch:
+        found.extend(device.handle(message))
+        yield
+
+
 def drive_workers(
     workers: Workers, transport: Transport, log: Log, patience: float, clock: Clock = time.monotonic
 ) -> None:
@@ -91,7 +97,7 @@ def drive_workers(
             transport.send(workers.hello().packed())
             greet, wait = now + wait, min(2.0 * wait, _LAST_HELLO_SECONDS)
         before = workers.heard
-        arrived = transport.receive(min(greet, heard + patience) - now)
+        arrived = dict.fromkeys(transport.receive(min(greet, heard + patience) - now))  # repeats are answered once
         for batch in workers.answers(read_messages(arrived, log)):
             for each in batch:
                 transport.send(each.packed())
