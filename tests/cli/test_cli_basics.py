@@ -45,6 +45,7 @@ def test_presets_as_a_table_and_as_json(airmix: Airmix) -> None:
         "trustless-mnist",
         "trustless-mnist-digital",
         "trustless-mnist-rounds",
+        "trustless-wine",
     ]
     assert all(preset["summary"] for preset in presets)
 

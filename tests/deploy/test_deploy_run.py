@@ -54,7 +54,7 @@ class Running:
 
     def serve(self, watch: Callable[[Server], None] = lambda server: None) -> Server:
         server = open_server(self.folder, self.lines.append)
-        run_server(self.folder, server, self.lines.append, TIMING, watch)
+        run_server(self.folder, server, self.lines.append, TIMING, lambda server, _messages: watch(server))
         for thread in self._threads:
             thread.join(LAST_RESORT)
         assert not self.problems

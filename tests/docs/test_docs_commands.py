@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 ERROR = "airmix: error:"
 # Tests of their own run these: one compares what they print, one runs them in their order.
-RUN_ELSEWHERE = ("privacy.md", "your-data.md", "budgets.md")
+RUN_ELSEWHERE = ("privacy.md", "your-data.md", "budgets.md", "deploy.md")
 # test_docs_demo.py runs the first, tests/cli and tests/explore the last two; `make test` and `make test-long` run this
 # test themselves.
 NOT_AGAIN = {

@@ -81,6 +81,7 @@ PRIVATE = [
     ("trustless-mnist", 10, 1e-5, "everyone", 60000, "fixed", 1),
     ("trustless-iris", 5, 0.01, "everyone", 2000, "fixed", 1),
     ("trustless-digits", 10, 1e-5, "everyone", 1200, "fixed", 1),
+    ("trustless-wine", 10, 1e-5, "everyone", 16, "fixed", 1),
 ]
 
 

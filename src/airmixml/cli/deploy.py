@@ -1,23 +1,23 @@
 """``airmix deploy``, ``airmix server``, ``airmix worker`` and ``airmix gateway``."""
 
-from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
 from airmixml.cli import light, options
+from airmixml.cli.deploy_up import up_command
 from airmixml.cli.interrupt import raise_when_interrupted
-from airmixml.cli.terminal import show
+from airmixml.cli.terminal import print_error_line, show
 from airmixml.errors import ScenarioError
 from airmixml.scenario import Scenario
 
 if TYPE_CHECKING:
     from airmixml.deploy.endpoint import Endpoint
-    from airmixml.deploy.server import Server
 
 app = options.command_group("Set up a scenario as a system of separate processes.")
+app.command("up")(up_command)
 
 Workers = Annotated[int, Option(help="Number of workers [default: the scenario's].", show_default=False)]
 Gateways = Annotated[int, Option(help="Number of gateways that the workers are behind (0: each connects by itself).")]
@@ -28,6 +28,9 @@ Epsilon = Annotated[
 ]
 Folder = Annotated[Path, Option(help="Folder that `airmix deploy init` wrote, or a copy of the endpoint's own.")]
 Patience = Annotated[float, Option(help="Seconds after which a silent server is given up.")]
+EventsFile = Annotated[
+    Path | None, Option(help="File to append what it does to, as lines of JSON.", show_default=False)
+]
 ShowValues = Annotated[
     bool, Option("--show-values", help="Let error messages quote rows and values, for the owner alone.")
 ]
@@ -111,6 +114,10 @@ def server_command(
     deadline: Annotated[
         float, Option(help="Seconds to wait for the next answer before workers count as absent.")
     ] = 10.0,
+    status: Annotated[
+        bool, Option("--status", help="Serve a status page to this machine while the run goes on; prints its link.")
+    ] = False,
+    events: EventsFile = None,
     data_dir: options.DataDir = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -132,12 +139,18 @@ def server_command(
         _create(scenario, out, workers, gateways, 0, 0.0, 0, data_dir)
     from airmixml.deploy.broker import Broker
     from airmixml.deploy.compiling import data_of
-    from airmixml.deploy.endpoint import SERVER_NAME, load_contract
+    from airmixml.deploy.endpoint import SERVER_NAME, Endpoint, load_contract
+    from airmixml.deploy.events import Events
     from airmixml.deploy.learning import Teacher
     from airmixml.deploy.server_process import open_server, run_server
+    from airmixml.deploy.status import Status
     from airmixml.deploy.transport import Lines
     from airmixml.errors import ProtocolError
-    from airmixml.runs.model_files import save_model
+    from airmixml.explore.server import serving_status
+    from airmixml.runs.model_files import save_deployed
+
+    def announce(link: str) -> None:
+        print_error_line(f"airmix server: status page at {link} (works once; Enter prints another)")
 
     log = Lines(SERVER_NAME)
     contract = load_contract(folder / SERVER_NAME)
@@ -146,24 +159,25 @@ def server_command(
     raise_when_interrupted()
     with Broker(folder) if with_broker else nullcontext():
         server = open_server(folder, log, teacher.tell)
-        run_server(folder, server, log, Timing(deadline=deadline), _Progress(log))
+        watch = Status(Endpoint.read(folder / SERVER_NAME), deadline, teacher.score, log, Events(events))
+        with serving_status(watch.plain, None, announce) if status else nullcontext():
+            run_server(folder, server, log, Timing(deadline=deadline), watch)
     if server.failure and not server.sums:
         raise ProtocolError(f"no round was completed: {server.failure}")
     trained = teacher.learned(server.sums)
-    save_model(trained.model, dataset, folder / SERVER_NAME, contract.plan)
-    spent = max(server.spent.values()) / contract.budget
-    accuracy = trained.history.final_accuracy if trained.history.test_accuracy else None
+    result: dict[str, Any] = {
+        "rounds": [{"round": each.number, "workers": list(each.present)} for each in server.sums],
+        "budget_spent": max(server.spent.values()) / contract.budget,
+        "budget": {"epsilon": contract.epsilon, "delta": contract.delta},
+        "accuracy": teacher.score(server.sums),
+        "failure": server.failure,
+    }
+    save_deployed(trained.model, dataset, folder / SERVER_NAME, contract.plan, result)
+    spent, accuracy = result["budget_spent"], result["accuracy"]
     scored = "" if accuracy is None else f"; accuracy {100 * accuracy:.1f} % on the test rows"
     show(
         as_json,
-        {
-            "folder": str(folder),
-            "rounds": [{"round": each.number, "workers": list(each.present)} for each in server.sums],
-            "budget_spent": spent,
-            "budget": {"epsilon": contract.epsilon, "delta": contract.delta},
-            "accuracy": accuracy,
-            "failure": server.failure,
-        },
+        {"folder": str(folder), **result},
         *(f"round {each.number}: the sum of {len(each.present)} workers" for each in server.sums),
         f"{folder / SERVER_NAME / 'model.pt'}: learned from {len(server.sums)} rounds{scored}",
         f"workers have spent {100 * spent:.0f} % of their budget (epsilon {contract.epsilon:g}, delta "
@@ -171,31 +185,19 @@ def server_command(
     )
 
 
-class _Progress:
-    """Writes a line whenever the server enters another phase."""
-
-    def __init__(self, log: Callable[[str], None]) -> None:
-        self._log, self._last = log, (-1, -1, "")
-
-    def __call__(self, server: "Server") -> None:
-        if server.where != self._last:
-            self._last = number, attempt, phase = server.where
-            again = f", attempt {attempt}" if attempt else ""
-            self._log("all rounds are over" if phase == "over" else f"round {number}{again}: {phase}")
-
-
 def worker_command(
     data: Annotated[Path, Option(help="CSV or NPZ file of the worker's own rows.")],
     name: Annotated[str, Option("--id", metavar="NAME", help="Name of the worker, such as worker-0.")],
     folder: Folder = light.FOLDER,
     patience: Patience = light.PATIENCE_SECONDS,
+    events: EventsFile = None,
     show_values: ShowValues = False,
 ) -> None:
     """Be a worker: answer the server's orders, within a budget that this worker keeps itself.
 
     What it has spent is in its ledger, in the endpoint's folder: without that file it would not know what it has sent.
     """
-    light.run(data, name, folder, patience, show_values=show_values)
+    light.run(data, name, folder, patience, events, show_values=show_values)
 
 
 def gateway_command(
@@ -203,10 +205,11 @@ def gateway_command(
     name: Annotated[str, Option("--id", metavar="NAME", help="Name of the gateway, such as gateway-0.")],
     folder: Folder = light.FOLDER,
     patience: Patience = light.PATIENCE_SECONDS,
+    events: EventsFile = None,
     show_values: ShowValues = False,
 ) -> None:
     """Be many workers behind one connection, with messages in batches and one ledger.
 
     Each worker has keys of its own and signs what it sends; the gateway's machine is trusted with the data of all.
     """
-    light.run(data, name, folder, patience, show_values=show_values)
+    light.run(data, name, folder, patience, events, show_values=show_values)

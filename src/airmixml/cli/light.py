@@ -13,7 +13,7 @@ from typing import Any, Final
 COMMANDS: Final = ("worker", "gateway")
 FOLDER: Final = Path("deployment")
 PATIENCE_SECONDS: Final = 600.0
-_OPTIONS: Final[dict[str, Any]] = {"--data": Path, "--id": str, "--folder": Path, "--patience": float}
+_OPTIONS: Final[dict[str, Any]] = {"--data": Path, "--id": str, "--folder": Path, "--patience": float, "--events": Path}
 
 
 def answer_light(arguments: Sequence[str]) -> int | None:
@@ -35,14 +35,20 @@ def answer_light(arguments: Sequence[str]) -> int | None:
 
 
 def run(
-    data: Path, name: str, folder: Path = FOLDER, patience: float = PATIENCE_SECONDS, *, show_values: bool = False
+    data: Path,
+    name: str,
+    folder: Path = FOLDER,
+    patience: float = PATIENCE_SECONDS,
+    events: Path | None = None,
+    *,
+    show_values: bool = False,
 ) -> None:
     """Be the worker or gateway of that name until the run is over."""
     from airmixml.cli.interrupt import raise_when_interrupted
     from airmixml.deploy.worker_process import run_workers
 
     raise_when_interrupted()
-    run_workers(folder, name, data, patience, show_values=show_values)
+    run_workers(folder, name, data, patience, show_values=show_values, events=events)
 
 
 def _read(words: Sequence[str]) -> dict[str, Any] | None:

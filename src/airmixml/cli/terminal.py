@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # A terminal that does not know its width says that it is 0; on one of 0 columns nothing would be seen.
 _ENVIRONMENT: Final = {name: value for name, value in os.environ.items() if (name, value) != ("COLUMNS", "0")}
 console = Console(highlight=False, _environ=_ENVIRONMENT)
-_stderr = Console(stderr=True, highlight=False, _environ=_ENVIRONMENT)
+stderr_console = Console(stderr=True, highlight=False, _environ=_ENVIRONMENT)
 _SECONDS_BETWEEN_LINES: Final = 30.0
 _VARIABLE: Final = "AIRMIX_PROGRESS_SECONDS"
 _SECONDS_TO_MEASURE: Final = 2.0
@@ -148,7 +148,7 @@ def _how_to_stop(stage: str) -> str:
 
 def print_error_line(text: str) -> None:
     """Print a line on stderr as it is."""
-    _stderr.print(text, markup=False, soft_wrap=True)
+    stderr_console.print(text, markup=False, soft_wrap=True)
 
 
 def report_failures(failures: Sequence[str], more: str, after: str, most: int = 5) -> NoReturn:
@@ -168,14 +168,14 @@ def progress_bars() -> Iterator[Progress]:
     Where stderr is no terminal, such as in a log file, long work writes a line now and then instead.
     """
     raise_when_interrupted()
-    if not _stderr.is_terminal:
+    if not stderr_console.is_terminal:
         yield with_estimate(occasional_lines())
         return
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
     from rich.progress import Progress as Bars
 
     times = (TimeElapsedColumn(), TimeRemainingColumn())
-    bars = Bars(TextColumn("{task.description:<14}"), BarColumn(), MofNCompleteColumn(), *times, console=_stderr)
+    bars = Bars(TextColumn("{task.description:<14}"), BarColumn(), MofNCompleteColumn(), *times, console=stderr_console)
     tasks: dict[str, TaskID] = {}
     with bars:
 

@@ -45,6 +45,7 @@ class Teacher:
 
     def __init__(self, contract: Contract, dataset: DataSet) -> None:
         self._scenario, self._dataset = contract.plan, dataset
+        self._last: tuple[list[Sum], tuple[TrainedModel, Broadcast | None]] | None = None
 
     def tell(self, sums: list[Sum]) -> Broadcast | None:
         """Return what to broadcast before the next round of gradients."""
@@ -54,7 +55,17 @@ class Teacher:
         """Return the model that these sums give, with its scores."""
         return self._learn(sums)[0]
 
+    def score(self, sums: list[Sum]) -> float | None:
+        """Return the accuracy of that model on the test rows; None where there are no classes, or no rows."""
+        scored = self.learned(sums).history
+        return scored.final_accuracy if scored.test_accuracy else None
+
     def _learn(self, sums: list[Sum]) -> tuple[TrainedModel, Broadcast | None]:
+        if self._last is None or self._last[0] != sums:  # told, scored and saved from the same sums
+            self._last = list(sums), self._learn_from(sums)
+        return self._last[1]
+
+    def _learn_from(self, sums: list[Sum]) -> tuple[TrainedModel, Broadcast | None]:
         slots, source = sum(each.kind == 0 for each in sums), _Sums(sums)
         if not slots:
             raise ProtocolError("no slot of moments has been received, so that nothing is learned")

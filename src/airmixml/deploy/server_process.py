@@ -5,7 +5,7 @@ alone asks again: a worker that has answered gives the same bytes again, so that
 """
 
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,12 +16,12 @@ from airmixml.deploy.journal import Journal
 from airmixml.deploy.mqtt import MqttTransport
 from airmixml.deploy.server import Letter, Server, Tell
 from airmixml.deploy.transport import Clock, Log, Transport, read_messages, run_over
-from airmixml.deploy.wire import Type
+from airmixml.deploy.wire import Message, Type
 
 JOURNAL: Final = "journal"
 
-Watch = Callable[[Server], None]
-"""Called whenever the server may have moved."""
+Watch = Callable[[Server, Sequence[Message]], None]
+"""Called whenever the server may have moved, with the messages that have arrived."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def drive_server(
     transport: Transport,
     log: Log,
     timing: Timing,
-    watch: Watch = lambda server: None,
+    watch: Watch = lambda server, messages: None,
     clock: Clock = time.monotonic,
 ) -> None:
     """Run all rounds of a server; one that was started again asks again."""
@@ -59,9 +59,10 @@ def drive_server(
             transport.send(letter.message.packed(), letter.to)
 
     send(server.asking())
+    messages: list[Message] = []
     begun = moved = asked = clock()  # the phase, its last answer, and its last question
     while not server.is_over:
-        watch(server)
+        watch(server, messages)
         end = min(moved + timing.deadline, begun + timing.longest * timing.deadline)
         again = (
             max(moved, asked) + timing.again
@@ -82,7 +83,7 @@ def drive_server(
             asked = now
         elif started := {each.sender for each in messages if each.type is Type.HELLO}.intersection(server.missing):
             _ask_again(server, transport, started)
-    watch(server)
+    watch(server, messages)
 
 
 def _ask_again(server: Server, transport: Transport, workers: Collection[int]) -> None:
@@ -101,7 +102,9 @@ def open_server(folder: Path, log: Log, tell: Tell | None = None) -> Server:
     return Server(contract, key, Journal(own / JOURNAL, contract.run), tell, log)
 
 
-def run_server(folder: Path, server: Server, log: Log, timing: Timing, watch: Watch = lambda server: None) -> None:
+def run_server(
+    folder: Path, server: Server, log: Log, timing: Timing, watch: Watch = lambda server, messages: None
+) -> None:
     """Run the rounds of a server over the broker of its deployment, and tell workers when they are over."""
     own = folder / SERVER_NAME
     (key,) = read_signing_keys(own, 1)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from airmixml.deploy.contract import Contract
 from airmixml.deploy.endpoint import DeployError, Endpoint, find_folder, load_contract, read_signing_keys
+from airmixml.deploy.events import Events
 from airmixml.deploy.mqtt import MqttTransport
 from airmixml.deploy.spending import Spending
 from airmixml.deploy.transport import MOST_IN_BATCH, RUN_OVER, Clock, Lines, Log, Transport, read_messages
@@ -30,9 +31,9 @@ _LAST_HELLO_SECONDS: Final = 30.0
 class Workers:
     """The workers behind one connection, one or many, and the ledger that they share."""
 
-    def __init__(self, devices: Sequence[Device], spending: Spending, log: Log) -> None:
+    def __init__(self, devices: Sequence[Device], spending: Spending, log: Log, events: Events | None = None) -> None:
         self._devices = {device.identity: device for device in devices}
-        self._spending, self._log = spending, log
+        self._spending, self._log, self._events = spending, log, events
         self.are_done = False
         self.heard = 0  # messages of the server
 
@@ -46,7 +47,17 @@ class Workers:
         while batch := list(islice(asked, MOST_IN_BATCH)):
             found: list[Message] = []
             self._spending.together(_handled(batch, found))
+            for each in found:
+                self._note(each)
             yield found
+
+    def _note(self, answer: Message) -> None:
+        if self._events is None:
+            return
+        why = {"reason": answer.body.decode(errors="replace")} if answer.type is Type.REFUSAL else {}
+        spent = self._spending.spent(answer.sender) / self._devices[answer.sender].contract.budget
+        about = {"worker": answer.sender, "round": answer.round, "attempt": answer.attempt, "spent": spent}
+        self._events.note(answer.type.name.lower(), **about, **why)
 
     def _addressed(self, message: Message) -> Iterable[Device]:
         """Return those that a message is for; what the server did not sign is for none of them."""
@@ -111,7 +122,9 @@ def vectors(contract: Contract, data: Path, workers: int) -> Callable[[int], Vec
     return of
 
 
-def open_workers(folder: Path, data: Path, log: Log, *, show_values: bool = False) -> Workers:
+def open_workers(
+    folder: Path, data: Path, log: Log, *, show_values: bool = False, events: Events | None = None
+) -> Workers:
     """Return the workers of an endpoint's folder with the rows of a file, and their ledger in that folder."""
     endpoint, contract = Endpoint.read(folder), load_contract(folder)
     numbers = endpoint.numbers(endpoint.name)
@@ -124,14 +137,18 @@ def open_workers(folder: Path, data: Path, log: Log, *, show_values: bool = Fals
         Device(number, contract, key, vector(place), spending, transcripts)
         for place, (number, key) in enumerate(zip(numbers, keys, strict=True))
     ]
-    return Workers(devices, spending, log)
+    return Workers(devices, spending, log, events)
 
 
-def run_workers(place: Path, name: str, data: Path, patience: float, *, show_values: bool = False) -> None:
+def run_workers(
+    place: Path, name: str, data: Path, patience: float, *, show_values: bool = False, events: Path | None = None
+) -> None:
     """Be a worker, or a gateway with its workers, until the run is over."""
     if not patience > 0.0:
         raise DeployError(f"--patience = {patience:g}: must be above 0 seconds")
     folder, log = find_folder(place, name), Lines(name)
-    workers = open_workers(folder, data, log, show_values=show_values)
+    workers = open_workers(
+        folder, data, log, show_values=show_values, events=None if events is None else Events(events)
+    )
     with closing(MqttTransport(Endpoint.read(folder), folder, load_contract(folder).run, log)) as transport:
         drive_workers(workers, transport, log, patience)

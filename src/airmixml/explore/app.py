@@ -119,10 +119,7 @@ class Explorer:
         return await asyncio.wrap_future(self._prepared)
 
     async def _page(self, request: Request) -> Response:
-        path = _PAGES.get(request.path_params.get("name", "index.html"))
-        if path is None:
-            raise HTTPException(404)
-        return FileResponse(path, media_type=_TYPES[path.suffix])
+        return page(request.path_params.get("name", "index.html"))
 
     async def _charts(self, _request: Request) -> Response:
         """Send the library that draws charts, from the installed package plotly."""
@@ -137,7 +134,7 @@ class Explorer:
     async def _choices(self, _request: Request) -> Response:
         from airmixml.explore.asked import choices
 
-        return _json({**choices(), "folder": str(self._folder)})
+        return json_answer({**choices(), "folder": str(self._folder)})
 
     async def _design(self, request: Request) -> Response:
         """Answer line by line, a part as soon as it is ready; when the page goes away, nothing more is computed."""
@@ -187,22 +184,22 @@ class Explorer:
             raise ScenarioError("slot must be a whole number, and place two numbers of metres")
         settled = await asyncio.to_thread(settle_asked, asked)
         where = (float(place[0]), float(place[1])) if place is not None else None
-        return _json(await asyncio.to_thread(parts.stage.show, settled, slot - 1, where))
+        return json_answer(await asyncio.to_thread(parts.stage.show, settled, slot - 1, where))
 
     async def _runs(self, _request: Request) -> Response:
         book = (await self._ready()).book
-        return _json({"runs": await asyncio.to_thread(book.listed)})
+        return json_answer({"runs": await asyncio.to_thread(book.listed)})
 
     async def _start_run(self, request: Request) -> Response:
         body, book = await _body(request), (await self._ready()).book
         from airmixml.explore.asked import read_asked
 
         asked = read_asked(body, self._folder)
-        return _json({"name": await asyncio.to_thread(book.start, asked.scenario)})
+        return json_answer({"name": await asyncio.to_thread(book.start, asked.scenario)})
 
     async def _run(self, request: Request) -> Response:
         book = (await self._ready()).book
-        return _json(await asyncio.to_thread(book.told, request.path_params["name"]))
+        return json_answer(await asyncio.to_thread(book.told, request.path_params["name"]))
 
     async def _act(self, request: Request) -> Response:
         book = (await self._ready()).book
@@ -211,7 +208,7 @@ class Explorer:
         if action not in actions:
             raise HTTPException(404)
         await asyncio.to_thread(actions[action], name)
-        return _json({"name": name})
+        return json_answer({"name": name})
 
     async def _file(self, request: Request) -> Response:
         book, name, place = (await self._ready()).book, request.path_params["name"], request.path_params["place"]
@@ -219,6 +216,14 @@ class Explorer:
         # A report brings its own style, and needs no script; it may do nothing but show itself.
         own = {"content-security-policy": _REPORT_POLICY} if place.endswith(".html") else {}
         return Response(content, headers=own, media_type=_FILE_TYPES.get(Path(place).suffix, "text/plain"))
+
+
+def page(name: str) -> Response:
+    """Return a file of the pages."""
+    path = _PAGES.get(name)
+    if path is None:
+        raise HTTPException(404)
+    return FileResponse(path, media_type=_TYPES[path.suffix])
 
 
 async def _body(request: Request) -> Any:
@@ -232,10 +237,10 @@ async def _body(request: Request) -> Any:
 
 async def _mistake(_request: Request, problem: Exception) -> Response:
     line = f"{problem.filename}: {reason(problem)}" if isinstance(problem, OSError) else str(problem)
-    return _json({"line": " ".join(line.split())}, 400)
+    return json_answer({"line": " ".join(line.split())}, 400)
 
 
-def _json(content: dict[str, Any], status: int = 200) -> Response:
+def json_answer(content: dict[str, Any], status: int = 200) -> Response:
     """Return an answer in ASCII: names of files may hold what UTF-8 has no bytes for."""
     return Response(json.dumps(content, allow_nan=False), status, media_type="application/json")
 

@@ -27,10 +27,9 @@ _HEADERS: Final = {
 # Not a redirect: a browser that came from elsewhere, such as a file, would follow it without the new cookie.
 _ENTRANCE: Final = (
     '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url=./">'
-    '<link rel="icon" href="data:,"><title>AirMixML explorer</title><p><a href="./">AirMixML explorer</a></p>'
+    '<link rel="icon" href="data:,"><title>AirMixML</title><p><a href="./">AirMixML</a></p>'
 )
 _FILES: Final = "runs/"
-_ANOTHER: Final = "press Enter in the terminal of `airmix explore` for another, or start it again"
 
 
 class Guard:
@@ -45,9 +44,16 @@ class Guard:
     a cookie: a report knows its own address and can tell it to another server.
     """
 
-    def __init__(self, app: ASGIApp, port: int, admit: Callable[[Any], None] = lambda _client: None) -> None:
-        """Guard ``app``; ``admit`` is told the client of each request with the cookie."""
-        self._app, self._port, self._admit = app, port, admit
+    def __init__(
+        self,
+        app: ASGIApp,
+        port: int,
+        admit: Callable[[Any], None] = lambda _client: None,
+        command: str = "airmix explore",
+    ) -> None:
+        """Guard ``app``, which ``command`` serves; ``admit`` is told the client of each request with the cookie."""
+        self._app, self._port, self._admit, self._command = app, port, admit, command
+        self._another = f"press Enter in the terminal of `{command}` for another, or start it again"
         self.path: Final = f"/{secrets.token_urlsafe(12)}/"
         self._token = secrets.token_urlsafe(24)
         self._signing = secrets.token_bytes(32)
@@ -77,22 +83,27 @@ class Guard:
         headers = Headers(scope=scope)
         hosts = {f"{name}:{self._port}" for name in (_HOST, "localhost")}
         if headers.get("host", "") not in hosts:
-            return _refused("this address is not the explorer's: use the link that `airmix explore` printed")
+            return self._refused(f"this address is another's: use the link that `{self._command}` printed")
         if headers.get("origin") not in {None, *(f"http://{host}" for host in hosts)}:
-            return _refused("another site asked; only the explorer's own page may")
+            return self._refused("another site asked; only its own page may")
         path, brought = scope["path"], _cookies(headers, self._cookie)
         known = path.startswith(self.path) and any(_same(each, self._token) for each in brought)
         signature, _, file = path[1:].partition("/")
         if file.startswith(_FILES) and _same(signature, self._signature(file)):
             self._admit(scope.get("client"))
-            return None if scope["method"] in ("GET", "HEAD") else _refused("files can only be read", 405)
+            return None if scope["method"] in ("GET", "HEAD") else self._refused("files can only be read", 405)
         tickets = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True).get("ticket")
         if tickets and path == self.path and scope["method"] == "GET":
             return self._exchange(tickets[0], known=known)
         if not known:
-            return _refused(f"open the link that `airmix explore` printed; {_ANOTHER}")
+            return self._refused(f"open the link that `{self._command}` printed; {self._another}")
         self._admit(scope.get("client"))
-        return _refusal_of_request(scope["method"], headers) or self._elsewhere(path.removeprefix(self.path))
+        refusal = _refusal_of_request(scope["method"], headers)
+        return self._refused(*refusal) if refusal else self._elsewhere(path.removeprefix(self.path))
+
+    def _refused(self, why: str, status: int = 403) -> Response:
+        """Return a refusal, after which the connection is closed: it is none of a page of ours."""
+        return PlainTextResponse(f"{self._command}: {why}\n", status_code=status, headers={"connection": "close"})
 
     def _elsewhere(self, file: str) -> Response | None:
         """Return the way to the address where a file of a run is shown; None for all else."""
@@ -108,7 +119,7 @@ class Guard:
         if self._ticket is None or not _same(ticket, self._ticket):
             if known:
                 return RedirectResponse(self.path, status_code=303)
-            return _refused(f"this link works no more: it was used, or another took its place; {_ANOTHER}")
+            return self._refused(f"this link works no more: it was used, or another took its place; {self._another}")
         self._ticket = None
         self._on_use()
         answer = HTMLResponse(_ENTRANCE)
@@ -126,25 +137,20 @@ def _same(given: str, own: str) -> bool:
     return secrets.compare_digest(given.encode("utf-8", "surrogatepass"), own.encode())
 
 
-def _refusal_of_request(method: str, headers: Headers) -> Response | None:
-    """Refuse what no page of ours sends."""
+def _refusal_of_request(method: str, headers: Headers) -> tuple[str, int] | None:
+    """Return why what no page of ours sends is refused, and the status."""
     if "upgrade" in headers:
-        return _refused("there are no WebSockets here", 400)
+        return "there are no WebSockets here", 400
     if method in ("GET", "HEAD"):
         return None
     if method != "POST":
-        return _refused("only GET and POST are answered", 405)
+        return "only GET and POST are answered", 405
     if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-        return _refused("what changes things must be sent as application/json", 415)
+        return "what changes things must be sent as application/json", 415
     length = headers.get("content-length", "")
     if not length.isdecimal() or len(length) > len(str(LARGEST_BODY_BYTES)) or int(length) > LARGEST_BODY_BYTES:
-        return _refused("the request is larger than 1 MB, or does not say how large it is", 413)
+        return "the request is larger than 1 MB, or does not say how large it is", 413
     return None
-
-
-def _refused(why: str, status: int = 403) -> Response:
-    """Return a refusal, after which the connection is closed: it is none of a page of ours."""
-    return PlainTextResponse(f"airmix explore: {why}\n", status_code=status, headers={"connection": "close"})
 
 
 def _with_headers(send: Send) -> Send:

@@ -16,10 +16,15 @@ from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from airmixml.errors import AirMixError
 from airmixml.wording import reason
+
+if TYPE_CHECKING:
+    import uvicorn
+
+    from airmixml.explore.guard import Guard
 
 
 @contextmanager
@@ -113,33 +118,11 @@ def serve(folder: Path, port: int | None, announce: Callable[[NewLink], None]) -
     """
     if find_spec("plotly") is None:
         raise ExploreError("explore: needs the package plotly; pip install 'airmixml[explore]'")
-    try:
-        import uvicorn
-
+    with _of_extra():
         from airmixml.explore.app import Explorer
-        from airmixml.explore.callers import ACCEPTED_AT_ONCE, Callers
-        from airmixml.explore.guard import Guard
-    except ImportError as problem:
-        raise ExploreError(f"explore: needs the package {problem.name}; pip install 'airmixml[explore]'") from None
     listener = bind(port)
-    number = listener.getsockname()[1]
-    explorer, callers = Explorer(folder), Callers()
-    guard = Guard(explorer, number, callers.admit)
-    server = uvicorn.Server(
-        uvicorn.Config(
-            guard,
-            loop="asyncio",
-            http=callers.protocol(),
-            ws="none",
-            backlog=ACCEPTED_AT_ONCE,
-            proxy_headers=False,  # there is none, and a client could say that it is another
-            log_level="error",  # everybody on this machine can send what is no HTTP
-            access_log=False,
-            h11_max_incomplete_event_size=_LONGEST_HEAD_BYTES,
-            server_header=False,
-            timeout_graceful_shutdown=_LONGEST_GOODBYE_SECONDS,
-        )
-    )
+    explorer = Explorer(folder)
+    guard, server = _guarded(explorer, listener, "airmix explore")
     announce(guard.new_link)
     try:
         server.run(sockets=[listener])
@@ -148,3 +131,62 @@ def serve(folder: Path, port: int | None, announce: Callable[[NewLink], None]) -
     finally:
         listener.close()
     return explorer.interrupted
+
+
+@contextmanager
+def _of_extra() -> Iterator[None]:
+    """Say which package is missing."""
+    try:
+        yield
+    except ImportError as problem:
+        raise ExploreError(f"explore: needs the package {problem.name}; pip install 'airmixml[explore]'") from None
+
+
+def _guarded(app: Any, listener: socket.socket, command: str) -> "tuple[Guard, uvicorn.Server]":
+    """Return the guard of an application, and what serves it on that socket."""
+    with _of_extra():
+        import uvicorn
+
+        from airmixml.explore.callers import ACCEPTED_AT_ONCE, Callers
+        from airmixml.explore.guard import Guard
+    callers = Callers()
+    guard = Guard(app, listener.getsockname()[1], callers.admit, command)
+    config = uvicorn.Config(
+        guard,
+        loop="asyncio",
+        http=callers.protocol(),
+        ws="none",
+        backlog=ACCEPTED_AT_ONCE,
+        proxy_headers=False,  # there is none, and a client could say that it is another
+        log_level="error",  # everybody on this machine can send what is no HTTP
+        access_log=False,
+        h11_max_incomplete_event_size=_LONGEST_HEAD_BYTES,
+        server_header=False,
+        timeout_graceful_shutdown=_LONGEST_GOODBYE_SECONDS,
+    )
+    return guard, uvicorn.Server(config)
+
+
+@contextmanager
+def serving_status(
+    told: Callable[[], dict[str, Any]], port: int | None, announce: Callable[[str], None]
+) -> Iterator[NewLink]:
+    """Serve the status page of a server in another thread, until the block ends; ``told`` gives what it shows.
+
+    ``announce`` gets a link, which works once, and another whenever Enter is pressed.
+    """
+    with _of_extra():
+        from airmixml.explore.status import StatusPage
+    listener = bind(port)
+    guard, server = _guarded(StatusPage(told), listener, "airmix server --status")
+    thread = Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+    thread.start()
+    announce(guard.new_link())
+    if has_terminal():
+        when_enter_is_pressed(lambda: announce(guard.new_link()))
+    try:
+        yield guard.new_link
+    finally:
+        server.should_exit = True
+        thread.join(2 * _LONGEST_GOODBYE_SECONDS)
+        listener.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -20,12 +21,12 @@ from airmixml.errors import AirMixError, RunFolderError
 from airmixml.output.numbers import plural
 from airmixml.reading import open_regular
 from airmixml.registries import ENCODERS, add_given
-from airmixml.runs.results import ProtectedResult, SeedsResult, load_result
+from airmixml.runs.results import DEPLOYMENT, ProtectedResult, SeedsResult, is_deployed, load_result
 from airmixml.scenario import Learner, Scenario
 from airmixml.scenario.score_links import LINKS, SOFTMAX, ScoreLink
-from airmixml.storage.files import write_bytes
+from airmixml.storage.files import write_bytes, write_text
 from airmixml.storage.results import ResultStore
-from airmixml.storage.run_folder import SCENARIO, encoder_digest
+from airmixml.storage.run_folder import METRICS, SCENARIO, encoder_digest
 
 if TYPE_CHECKING:
     import torch
@@ -128,6 +129,15 @@ def save_model(model: torch.nn.Module, dataset: DataSet, folder: Path, scenario:
     write_bytes(folder / _MODEL, buffer.getvalue())
 
 
+def save_deployed(
+    model: torch.nn.Module, dataset: DataSet, folder: Path, scenario: Scenario, result: dict[str, Any]
+) -> None:
+    """Write the model of a deployment into the server's folder, so that it is read as that of a run is."""
+    save_model(model, dataset, folder, scenario)
+    write_text(folder / SCENARIO, scenario.to_toml())
+    write_text(folder / METRICS, json.dumps({"mode": DEPLOYMENT, **result}, indent=2, allow_nan=False) + "\n")
+
+
 def _plain_format(rows: RowFormat | None) -> dict[str, Any] | None:
     """Return what a raw row looks like as values that are safe to load: numbers, lists, text and tensors."""
     import torch
@@ -177,7 +187,7 @@ def read_stored(folder: Path, encoder: Any = None, objects: Iterable[Any] = ()) 
         ENCODERS.add(encoder)
     for given in objects:
         add_given(given)
-    result = load_result(folder)
+    result = None if is_deployed(folder) else load_result(folder)
     if isinstance(result, SeedsResult) or (isinstance(result, ProtectedResult) and result.releases > 1):
         raise RunFolderError(f"{folder}: holds several seeds; give one of them, such as {folder}/seed-{result.seed}")
     scenario = Scenario.load(folder / SCENARIO)

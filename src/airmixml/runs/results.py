@@ -21,6 +21,7 @@ from airmixml.workers import WorkerCost
 
 AirKeys = dict[str, int | float | str | list[str] | None]
 SIMULATION: Final = "simulation"
+DEPLOYMENT: Final = "deployment"
 MOST_CLASSES_LISTED: Final = 100
 
 
@@ -314,6 +315,8 @@ def read_result(folder: Path, read: Read = read_regular) -> RunResult | SeedsRes
     """Return the result in a folder that is complete, whatever its name is; refuse one that was changed."""
     try:
         metrics = json.loads(read(folder / METRICS))
+        if isinstance(metrics, dict) and metrics.get("mode") == DEPLOYMENT:
+            raise RunFolderError(f"{folder}: has the model of a deployment and no results of a run; use airmix predict")
         kind: type[RunResult | SeedsResult | ProtectedResult] = RunResult
         if isinstance(metrics, dict) and metrics.get("mode") == PROTECTION:
             kind = ProtectedResult
@@ -323,11 +326,22 @@ def read_result(folder: Path, read: Read = read_regular) -> RunResult | SeedsRes
         if not result.privacy:
             raise ValueError("privacy must have at least one statement")
         return result
+    except RunFolderError:
+        raise
     except OSError as problem:
         why = f"not a run folder ({METRICS}: {problem.strerror}); give one that airmix run made"
         raise RunFolderError(f"{folder}: {why}") from None
     except (ValueError, RecursionError) as problem:
         raise corrupt_file(folder / METRICS, problem, delete=f"the folder {folder}") from None
+
+
+def is_deployed(folder: Path) -> bool:
+    """Whether a folder is that of a server that was deployed: it has a model, and what a run measures it has not."""
+    try:
+        metrics = json.loads(read_regular(folder / METRICS))
+    except (OSError, ValueError, RecursionError):  # which ``load_result`` reports
+        return False
+    return isinstance(metrics, dict) and metrics.get("mode") == DEPLOYMENT
 
 
 def load_metrics(folder: Path | str) -> dict[str, Any]:

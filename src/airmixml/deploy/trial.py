@@ -1,0 +1,195 @@
+"""A whole deployment on this machine, for a trial: broker, server and workers as processes, with a fault and an attack.
+
+One worker is killed (``kill -9``) while a round is under way and started again; an old order is sent to it again, under
+its old name. What happened is read from the events that the processes log.
+"""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from airmixml.deploy.attacker import Attacker
+from airmixml.deploy.broker import Broker
+from airmixml.deploy.children import end_child, start_child
+from airmixml.deploy.dealing import ROWS
+from airmixml.deploy.endpoint import DeployError, Endpoint, find_folder, load_contract
+from airmixml.deploy.events import STARTED, Event, Reader
+
+LOGS: Final = "logs"
+_LOOK_SECONDS: Final = 0.03
+_AGAIN_SECONDS: Final = 0.3  # after which a worker that was killed is started again
+_GOODBYE_SECONDS: Final = 10.0
+_SERVER: Final = "server"
+
+
+@dataclass(kw_only=True)
+class Lane:
+    """What one endpoint did; times are seconds since the trial began."""
+
+    name: str
+    alive: list[list[float]] = field(default_factory=list)  # from and to, of each of its processes
+    events: list[Event] = field(default_factory=list)
+    killed: list[float] = field(default_factory=list)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether a process of it runs and has begun its work."""
+        return bool(self.alive) and len(self.alive[-1]) == 1
+
+    @property
+    def refusals(self) -> list[Event]:
+        """Orders that its ledger refused."""
+        return [each for each in self.events if each["event"] == "refusal"]
+
+    @property
+    def spent(self) -> float:
+        """Share of its budget, by its own ledger."""
+        return max((float(each.get("spent", 0.0)) for each in self.events), default=0.0)
+
+
+@dataclass(kw_only=True)
+class History:
+    """What has happened so far."""
+
+    workers: int
+    lanes: dict[str, Lane]
+    phases: list[Event] = field(default_factory=list)
+    sums: list[Event] = field(default_factory=list)
+    replayed: list[tuple[float, str, int]] = field(default_factory=list)  # when, to which endpoint, which round
+    seconds: float = 0.0
+
+    @property
+    def where(self) -> tuple[int, str]:
+        """Round and phase of the server."""
+        return (self.phases[-1]["round"], self.phases[-1]["phase"]) if self.phases else (0, "starting")
+
+
+Watch = Callable[[History], None]
+
+
+class Trial:
+    """Runs the deployment of a folder to its end.
+
+    Args:
+        folder: what ``credentials.create_deployment`` wrote, with rows in the folders of endpoints.
+        deadline: of the server, in seconds.
+        kill: whether one endpoint is killed.
+        more: options of the server.
+    """
+
+    def __init__(self, folder: Path, *, deadline: float, kill: bool, more: tuple[str | Path, ...] = ()) -> None:
+        self._folder, self._deadline, self._more = folder, deadline, more
+        self._server = Endpoint.read(folder / _SERVER)
+        contract = load_contract(folder / _SERVER)
+        self._run, rounds = contract.run, len(contract.schedule)
+        self._role = "gateway" if self._server.gateways else "worker"
+        self._victim = self._server.names[len(self._server.names) // 3]
+        self._kill, self._kill_round = kill, min(1, rounds - 1)
+        self._begun = time.monotonic()
+        names = self._server.names
+        self.history = History(workers=self._server.workers, lanes={name: Lane(name=name) for name in names})
+        self._readers = {name: Reader(self._events(name), self._begun) for name in (*names, _SERVER)}
+        self._children: dict[str, subprocess.Popen[bytes]] = {}
+
+    def run(self, watch: Watch = lambda history: None) -> History:
+        """Start everything, wait for the end of the run, end everything; also when this is interrupted."""
+        (self._folder / LOGS).mkdir()
+        with ExitStack() as stack:
+            stack.enter_context(Broker(self._folder))
+            stack.callback(self._end_all)
+            attacker = stack.enter_context(closing(Attacker(self._folder, self._run)))
+            words = (self._folder, "--deadline", str(self._deadline), "--events", self._events(_SERVER), *self._more)
+            self._start(_SERVER, (_SERVER, *words), {})
+            for name in self._server.names:
+                self._start_worker(name)
+            while self._children[_SERVER].poll() is None:
+                self._look(attacker)
+                watch(self.history)
+                time.sleep(_LOOK_SECONDS)
+            self._say_goodbye(watch)
+        self._read()
+        if self._children[_SERVER].returncode:
+            raise DeployError(f"server: {self._last_line(_SERVER)}")
+        return self.history
+
+    def _now(self) -> float:
+        return time.monotonic() - self._begun
+
+    def _events(self, name: str) -> Path:
+        return self._folder / LOGS / f"{name}.jsonl"
+
+    def _start(self, name: str, words: tuple[str | Path, ...], more: Mapping[str, str]) -> None:
+        with (self._folder / LOGS / f"{name}.log").open("ab") as log:
+            command = (sys.executable, "-m", "airmixml", *words)
+            self._children[name] = start_child(command, log=log, environment={**os.environ, **more})
+
+    def _start_worker(self, name: str) -> None:
+        own = find_folder(self._folder, name)
+        words = ("--data", own / ROWS, "--id", name, "--folder", own, "--events", self._events(name))
+        self._start(name, (self._role, *words), {"OMP_NUM_THREADS": "1"})
+
+    def _look(self, attacker: Attacker) -> None:
+        self._read()
+        history, lane = self.history, self.history.lanes[self._victim]
+        number, phase = history.where
+        if self._kill and not lane.killed and (number, phase) == (self._kill_round, "sending"):
+            killed = self._children.pop(self._victim)
+            killed.kill()
+            killed.wait()
+            lane.killed.append(self._now())
+            lane.alive[-1].append(self._now())
+        for name, child in self._children.items():
+            if name != _SERVER and child.poll():
+                raise DeployError(f"{name}: {self._last_line(name)}")
+        if self._victim not in self._children and self._now() - lane.killed[0] > _AGAIN_SECONDS:
+            self._start_worker(self._victim)
+        is_back = len(lane.alive) == 2 if self._kill else number > 0
+        if is_back and not history.replayed and (0, 0) in attacker.orders:
+            attacker.replay((0, 0), self._server.numbers(self._victim)[0])
+            history.replayed.append((self._now(), self._victim, 0))
+
+    def _read(self) -> None:
+        for name, reader in self._readers.items():
+            for event in reader.new():
+                self._take(name, event)
+        self.history.seconds = self._now()
+
+    def _take(self, name: str, event: Event) -> None:
+        if name == _SERVER:
+            found = {"phase": self.history.phases, "sum": self.history.sums}.get(event["event"])
+            if found is not None:
+                found.append(event)
+            return
+        lane = self.history.lanes[name]
+        if event["event"] == STARTED:
+            lane.alive.append([event["seconds"]])
+        lane.events.append(event)
+
+    def _say_goodbye(self, watch: Watch) -> None:
+        """Wait until workers, which were told that the run is over, have ended."""
+        end = time.monotonic() + _GOODBYE_SECONDS
+        while time.monotonic() < end and any(child.poll() is None for child in self._children.values()):
+            self._read()
+            watch(self.history)
+            time.sleep(_LOOK_SECONDS)
+
+    def _end_all(self) -> None:
+        for child in self._children.values():
+            child.terminate()
+        for child in self._children.values():
+            end_child(child)
+        self._read()
+        for lane in self.history.lanes.values():
+            if lane.is_alive:
+                lane.alive[-1].append(self._now())
+
+    def _last_line(self, name: str) -> str:
+        lines = (self._folder / LOGS / f"{name}.log").read_text(errors="replace").splitlines()
+        said = [line.removeprefix("airmix: error: ") for line in lines if line.startswith("airmix: error: ")]
+        return (said or lines or [f"ended without a word; see {self._folder / LOGS}"])[-1]

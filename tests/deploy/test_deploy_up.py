@@ -1,0 +1,151 @@
+"""``airmix deploy up`` as a person calls it: real processes over mutual TLS, a kill, a replay, nothing left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_wine
+
+from airmixml.runs import load_metrics, load_model
+
+pytestmark = [
+    pytest.mark.deploy,
+    pytest.mark.long,
+    pytest.mark.skipif(
+        shutil.which("mosquitto") is None and not Path("/usr/sbin/mosquitto").exists(), reason="mosquitto is not there"
+    ),
+]
+WORKERS = 8
+LAST_RESORT = 300.0
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+def children_of(folder: Path) -> list[int]:
+    """Processes whose command line names the folder."""
+    found = []
+    for each in Path("/proc").iterdir():
+        if each.name.isdecimal() and int(each.name) != os.getpid():
+            try:
+                named = str(folder).encode() in (each / "cmdline").read_bytes()
+                state = (each / "stat").read_text().rpartition(")")[2].split()[0]
+            except OSError:
+                continue
+            if named and state != "Z":
+                found.append(int(each.name))
+    return found
+
+
+def wait_until(is_so: Callable[[], Any], what: str) -> None:
+    end = time.monotonic() + LAST_RESORT
+    while not is_so():
+        assert time.monotonic() < end, f"waited in vain: {what}"
+        time.sleep(0.1)
+
+
+@pytest.fixture(scope="module")
+def trial(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
+    """What a trial of 8 workers printed, and its folder."""
+    folder = tmp_path_factory.mktemp("up") / "system"
+    words = ("deploy", "up", "--workers", str(WORKERS), "--rounds", "2", "--out", str(folder), "--json")
+    command = [sys.executable, "-m", "airmixml", *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LAST_RESORT, check=False)
+    assert done.returncode == 0, done.stderr
+    assert children_of(folder) == []
+    return json.loads(done.stdout), folder
+
+
+def test_every_round_is_a_sum_that_names_its_workers(trial: tuple[dict[str, Any], Path]) -> None:
+    told, _ = trial
+    assert told["failure"] == ""
+    assert len(told["rounds"]) == 3
+    everyone = set(range(WORKERS))
+    assert set(told["rounds"][0]["workers"]) == everyone
+    assert all(len(everyone - set(each["workers"])) <= 1 for each in told["rounds"])
+    assert told["accuracy"] == told["rounds"][-1]["accuracy"]
+
+
+def test_a_worker_is_killed_in_a_round_and_refuses_an_old_order_after_it(trial: tuple[dict[str, Any], Path]) -> None:
+    told, folder = trial
+    (killed,), (replayed,), refused = told["killed"], told["replayed"], told["refused"]
+    assert killed["worker"] == replayed["worker"] == refused[0]["worker"]
+    assert killed["seconds"] < replayed["seconds"] <= refused[0]["seconds"]
+    assert refused[0]["round"] == 0
+    assert "began it before" in refused[0]["reason"]
+    ledger = (folder / "devices" / killed["worker"] / "ledger").read_text().splitlines()[1:]
+    names = [tuple(line.split()[1:4]) for line in ledger if line.startswith("began")]
+    assert len(names) == len(set(names)), "no round is begun twice under one name, also after a restart"
+
+
+def test_ledgers_on_the_disk_cover_every_frame_that_entered_a_sum(trial: tuple[dict[str, Any], Path]) -> None:
+    told, folder = trial
+    budget = json.loads((folder / "contract.json").read_text())["budget"]
+    for number in range(WORKERS):
+        lines = (folder / "devices" / f"worker-{number}" / "ledger").read_text().splitlines()[1:]
+        spent = [line.split() for line in lines if line.startswith("spent")]
+        rounds = {int(words[2]) for words in spent}
+        assert {each["round"] for each in told["rounds"] if number in each["workers"]} <= rounds
+        assert len(spent) == len(rounds)
+        assert sum(int(words[5]) for words in spent) <= budget
+
+
+def test_the_model_predicts_rows_that_no_worker_held(trial: tuple[dict[str, Any], Path]) -> None:
+    told, folder = trial
+    files = [np.load(folder / "devices" / f"worker-{number}" / "rows.npz") for number in range(WORKERS)]
+    held = {row.tobytes() for file in files for row in file["inputs"].astype(np.float64)}
+    assert len(held) == WORKERS * 14, "no row is on two workers"
+    wine = load_wine()
+    others = np.array([row.tobytes() not in held for row in wine.data])
+    assert others.sum() == len(wine.data) - len(held)
+    names = np.array([f"class_{each}" for each in wine.target])
+    right = int((load_model(folder / "server").predict(wine.data[others]) == names[others]).sum())
+    tested = len(wine.data) - 2 * len(wine.data) // 3  # a third; a few rows of the pool are on no worker either
+    assert 0 <= right - round(told["accuracy"] * tested) <= others.sum() - tested
+    with pytest.raises(ValueError, match="has the model of a deployment and no results of a run"):
+        load_metrics(folder / "server")
+
+
+def test_there_is_a_picture(trial: tuple[dict[str, Any], Path]) -> None:
+    from PIL import Image
+
+    with Image.open(trial[0]["picture"]) as picture:
+        assert picture.width > 800
+        colours = {colour for _, colour in picture.convert("RGB").getcolors(1 << 24)}
+    assert (200, 64, 47) in colours, "the kill is red"
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_all_processes_end_with_the_command(how: signal.Signals, start_python: Start, tmp_path: Path) -> None:
+    folder = tmp_path / "system"
+    command = start_python("-m", "airmixml", "deploy", "up", "--workers", str(WORKERS), "--out", folder)
+    wait_until(lambda: len(children_of(folder / "devices")) == WORKERS or command.poll() is not None, "the workers")
+    assert command.poll() is None, command.communicate()
+    command.send_signal(how)
+    _, err = command.communicate(timeout=LAST_RESORT)
+    assert command.returncode == (130 if how is signal.SIGINT else -9)
+    wait_until(lambda: children_of(folder) == [], "the end of all processes")
+    assert "Traceback" not in err
+
+
+def test_what_cannot_be_deployed_is_refused_before_anything_is_written(airmix: Any, tmp_path: Path) -> None:
+    for words, line in (
+        (("--preset", "paper-iris"), "privacy.noise"),
+        (("--workers", "0"), "--workers = 0: must be from 1"),
+        (("--deadline", "0"), "--deadline = 0: must be above 0"),
+        (("--rounds", "-1"), "learner.rounds"),
+    ):
+        done = airmix("deploy", "up", *words)
+        assert (done.returncode, done.stdout) == (2, ""), words
+        assert line in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
