@@ -2,11 +2,11 @@
 
     python benchmarks/measure_deploy.py --workers 16
     python benchmarks/measure_deploy.py --workers 200 --processes 4
-    python benchmarks/measure_deploy.py --workers 60000 --gateways 4
+    python benchmarks/measure_deploy.py --workers 60000 --gateways 12 --rounds 1 --deadline 900
 
 Broker, server and workers are processes of this machine, over mutual TLS. Without gateways every worker has a
 connection of its own; ``--processes`` puts several of these connections into one process, as threads, since a machine
-has no room for thousands of Python processes. Each worker holds one row of wine: 147 integers. The last of two rounds
+has no room for thousands of Python processes. Each worker holds one row of wine: 147 integers. The last of the rounds
 counts; the first waits for processes to start. Results are kept in benchmarks/results/deploy.json, and docs/deploy.md
 shows them.
 """
@@ -35,7 +35,7 @@ from doc_tables import Table, with_tables
 
 PAGE = Path(__file__).parents[1] / "docs" / "deploy.md"
 RESULTS = Path(__file__).parent / "results" / "deploy.json"
-CHANGES = ("workers.holding=drawn", "learner.rounds=0", "radio.slots=2", "privacy.most_absent=0.1")
+CHANGES = ("workers.holding=drawn", "learner.rounds=0", "privacy.most_absent=0.1")
 PHASES = ("announcing", "revealing", "sharing", "sending", "signing", "answering")
 TICKS = os.sysconf("SC_CLK_TCK")
 HOSTS = Path(__file__).parent / "deploy_hosts.py"
@@ -64,9 +64,10 @@ class Process:
             }
 
 
-def measure(workers: int, gateways: int, processes: int, deadline: float) -> dict[str, Any]:
-    """Run two rounds and return what the last took."""
-    scenario = planned_for(Scenario.preset("trustless-wine").with_overrides(*CHANGES), workers)
+def measure(workers: int, gateways: int, processes: int, deadline: float, rounds: int) -> dict[str, Any]:
+    """Run so many rounds and return what the last took."""
+    changes = (*CHANGES, f"radio.slots={rounds}")
+    scenario = planned_for(Scenario.preset("trustless-wine").with_overrides(*changes), workers)
     with tempfile.TemporaryDirectory(prefix="airmix-measure-") as temporary, ExitStack() as stack:
         folder = Path(temporary) / "system"
         begun = time.monotonic()
@@ -176,9 +177,10 @@ def main() -> None:
     parser.add_argument("--gateways", type=int, default=0)
     parser.add_argument("--processes", type=int, default=0, help="processes of endpoints (0: one for each)")
     parser.add_argument("--deadline", type=float, default=60.0)
+    parser.add_argument("--rounds", type=int, default=2, help="the last counts")
     asked = parser.parse_args()
     endpoints = asked.gateways or asked.workers
-    found = measure(asked.workers, asked.gateways, asked.processes or endpoints, asked.deadline)
+    found = measure(asked.workers, asked.gateways, asked.processes or endpoints, asked.deadline, asked.rounds)
     kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     kept[f"{asked.workers} workers, {asked.gateways} gateways"] = found
     RESULTS.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
