@@ -78,6 +78,15 @@ def test_each_worker_is_behind_one_endpoint(workers: int, gateways: int) -> None
     assert max(sizes) - min(sizes) <= 1
 
 
+@pytest.mark.parametrize("gateways", [0, 2])
+@pytest.mark.parametrize(
+    "name", ["server", "worker-5", "gateway-5", "worker-01", "worker-", "all", "-1", "worker-\u0661"]
+)
+def test_a_name_that_is_none_of_the_deployment_stands_for_no_worker(name: str, gateways: int) -> None:
+    with pytest.raises(DeployError, match="is not part of the deployment"):
+        Endpoint("server", "127.0.0.1", 1, 5, gateways).numbers(name)
+
+
 @pytest.mark.parametrize(
     ("options", "named"),
     [

@@ -7,6 +7,7 @@ import select
 import shutil
 import time
 from collections.abc import Callable
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from brokers_for_tests import LAST_RESORT, NEEDS_BROKER, RUN, Stranger, folder_o
 from airmixml.deploy.broker import Broker, find_mosquitto
 from airmixml.deploy.endpoint import DeployError, Endpoint
 from airmixml.deploy.mqtt import MqttTransport
-from airmixml.deploy.topics import LARGEST_PAYLOAD
+from airmixml.deploy.topics import LARGEST_PAYLOAD, run_topic
 from airmixml.deploy.wire import batched
 
 pytestmark = NEEDS_BROKER
@@ -169,6 +170,22 @@ def test_malformed_batches_are_refused_and_disturb_nothing(
     assert rogue.publish("up/worker-1", batched([message(1)]))
     assert received(server, 1) == [message(1)]
     assert bool(payload) == any("refused" in line and "worker-1" in line for line in lines)
+
+
+def test_batches_under_names_of_no_worker_are_refused(deployment: Path, lines: list[str]) -> None:
+    """A broker that nobody trusts may say that they come from anyone."""
+    with (deployment / "broker" / "acl").open("a", encoding="ascii") as rules:
+        rules.write(f"user worker-1\ntopic write {run_topic(RUN)}/up/+\n")
+    names = ("server", "worker-7", "gateway-1", "worker", "all")
+    with Broker(deployment), ExitStack() as stack:
+        own = folder_of(deployment, "server")
+        server = stack.enter_context(closing(MqttTransport(Endpoint.read(own), own, RUN, lines.append)))
+        rogue = stack.enter_context(closing(Stranger(deployment, "worker-1", "worker-1")))
+        for name in names:
+            assert rogue.publish(f"up/{name}", batched([message(7)]))
+        assert rogue.publish("up/worker-1", batched([message(1)]))
+        assert received(server, 1) == [message(1)]
+    assert [name for name in names if any("refused" in line and f"'{name}'" in line for line in lines)] == list(names)
 
 
 def test_all_endpoints_come_back_to_a_broker_that_was_killed(connect: Connect, broker: Broker) -> None:

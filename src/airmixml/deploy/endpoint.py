@@ -50,8 +50,13 @@ class Endpoint:
         return _numbered("gateway", self.gateways) if self.gateways else self.worker_names
 
     def numbers(self, name: str) -> range:
-        """Return which workers an endpoint stands for."""
-        place, count = int(name.rpartition("-")[2]), self.gateways or self.workers
+        """Return which workers an endpoint stands for; refuse a name that none of the deployment has."""
+        place, count = self._places.get(name), self.gateways or self.workers
+        if place is None:
+            raise DeployError(
+                f"{shown(name)} is not part of the deployment, in which workers are behind {self._names[0]} to "
+                f"{self._names[-1]}"
+            )
         return range(self.workers * place // count, self.workers * (place + 1) // count)
 
     def standing_for(self, worker: int) -> str:
@@ -61,6 +66,10 @@ class Endpoint:
     @cached_property
     def _names(self) -> list[str]:
         return self.names
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {name: place for place, name in enumerate(self._names)}
 
     def text(self) -> str:
         """Return what its file says."""
@@ -87,7 +96,7 @@ class Endpoint:
             raise DeployError(f"{path}: has a number that is out of range; {_AGAIN}")
         if not re.fullmatch(r"server|(worker|gateway)-\d{1,7}", self.name):
             raise DeployError(f"{path}: name = {shown(self.name)} is not one of a deployment; {_AGAIN}")
-        if self.name != SERVER_NAME and self.name not in self._names:
+        if self.name != SERVER_NAME and self.name not in self._places:
             raise DeployError(f"{path}: name = {shown(self.name)} is not part of the deployment; {_AGAIN}")
 
 

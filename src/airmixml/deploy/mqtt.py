@@ -18,7 +18,7 @@ from airmixml.deploy.topics import ALL, DOWN, LARGEST_PAYLOAD, UP, run_topic
 from airmixml.deploy.transport import Log, batches
 from airmixml.deploy.wire import HEADER, unbatched
 from airmixml.errors import ProtocolError
-from airmixml.wording import reason
+from airmixml.wording import reason, shown_name
 
 try:
     from paho.mqtt.client import Client, MQTTMessage, MQTTMessageInfo
@@ -151,12 +151,13 @@ class MqttTransport:
         """Return the messages of a batch; those to a server must be of workers that the endpoint stands for."""
         try:
             messages = unbatched(batch)
-        except ProtocolError as problem:
-            self._log(f"refused a batch of {len(batch)} bytes from {name}: {problem}")
+            if self._endpoint.name != SERVER_NAME:
+                return messages
+            own = self._endpoint.numbers(name)  # the broker vouches for the name
+        except (ProtocolError, DeployError) as problem:
+            self._log(f"refused a batch of {len(batch)} bytes from {shown_name(name)}: {problem}")
             return []
-        if self._endpoint.name != SERVER_NAME:
-            return messages
-        own, found = self._endpoint.numbers(name), []  # the broker vouches for the name
+        found = []
         for each in messages:
             try:
                 sender = HEADER.unpack_from(each)[4]
