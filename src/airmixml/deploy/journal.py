@@ -1,9 +1,9 @@
 """The server's log: what it accepted and decided, on the disk before anything follows from it.
 
-    length u32 | digest 8 bytes | kind 1 byte and content
+    length u32 | its complement u32 | digest 8 bytes | kind 1 byte and content
 
-A record that a crash cut off at the end was followed by nothing and is left out; a damaged one elsewhere stops the
-server, since what came after it cannot be trusted.
+A record that a crash cut off at the end, or left as zeros, was followed by nothing and is left out; a damaged one
+elsewhere stops the server, since what came after it cannot be trusted.
 """
 
 import struct
@@ -27,7 +27,8 @@ ORDERED: Final = b"O"
 Record = tuple[bytes, bytes]
 """One of the three, and its content."""
 
-_HEAD: Final = struct.Struct(">I8s")
+_HEAD: Final = struct.Struct(">II8s")
+_ONES: Final = 0xFFFFFFFF
 _FIRST: Final = b"R"
 
 
@@ -58,12 +59,14 @@ class Journal:
     def _records(self, content: bytes) -> Iterator[Record]:
         place = 0
         while place + _HEAD.size <= len(content):
-            length, digest = _HEAD.unpack_from(content, place)
+            length, complement, digest = _HEAD.unpack_from(content, place)
             first, last = place + _HEAD.size, place + _HEAD.size + length
-            whole = last <= len(content) and _digest(content[first:last]) == digest
-            if not whole and last >= len(content):
+            sound = length and length == complement ^ _ONES
+            if sound and last >= len(content) and _digest(content[first:last]) != digest:
                 return  # cut off
-            if not whole or not length:
+            if not sound and not any(content[place:]):
+                return  # the file grew, and what was written is lost
+            if not sound or _digest(content[first:last]) != digest:
                 raise ProtocolError(
                     f"{self._file.path}: is damaged at byte {place}; start the run again in another folder"
                 )
@@ -77,12 +80,15 @@ class Journal:
 
     def append(self, records: Iterable[Record]) -> None:
         """Write records and return when they are on the disk."""
-        each = (_HEAD.pack(1 + len(body), _digest(kind + body)) + kind + body for kind, body in records)
-        self._file.append(b"".join(each))
+        self._file.append(b"".join(_packed(kind + body) for kind, body in records))
 
     def close(self) -> None:
         """Let another process have the file."""
         self._file.close()
+
+
+def _packed(content: bytes) -> bytes:
+    return _HEAD.pack(len(content), len(content) ^ _ONES, _digest(content)) + content
 
 
 def _digest(content: bytes) -> bytes:
