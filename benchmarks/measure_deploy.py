@@ -74,7 +74,7 @@ def measure(workers: int, gateways: int, processes: int, deadline: float, rounds
         dataset = data_of(scenario)
         server = create_deployment(
             folder,
-            lambda keys, key: make_contract(scenario, dataset, keys, key).to_json(),
+            lambda keys, key: make_contract(scenario, dataset, keys, key),
             workers=workers,
             gateways=gateways,
             port=free_port(),

@@ -1,4 +1,4 @@
-"""What tests of the network share: an opaque contract, and a client that keeps to no rule."""
+"""What tests of the network share: an empty contract, and a client that keeps to no rule."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 
+from airmixml.deploy.contract import Contract
 from airmixml.deploy.endpoint import Endpoint
 from airmixml.deploy.topics import run_topic
 from airmixml.deploy.wire import Message, Type
@@ -23,9 +24,24 @@ NEEDS_BROKER = [
         which("mosquitto", path="/usr/sbin:/usr/bin:/usr/local/sbin") is None, reason="mosquitto is not installed"
     ),
 ]
-CONTRACT = b"agreed\n"
+CONTRACT = Contract(
+    scenario="",
+    rows={},
+    outputs=(),
+    targets=None,
+    kinds=(),
+    rules=(),
+    budget=0,
+    epsilon=0.0,
+    delta=0.0,
+    carriers=0,
+    most_rounds=0,
+    power_dbm=0.0,
+    server_key="",
+    members=(),
+)
 LAST_RESORT = 60.0  # seconds; ends a test that hangs
-RUN = sha256(CONTRACT).digest()
+RUN = sha256(CONTRACT.to_json()).digest()
 
 
 def folder_of(deployment: Path, name: str) -> Path:

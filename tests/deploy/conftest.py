@@ -1,4 +1,4 @@
-"""Deployments with an opaque contract, a real broker, and endpoints that are connected to it."""
+"""Deployments with an empty contract, a real broker, and endpoints that are connected to it."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def deploy(folder: Path, workers: int = WORKERS, gateways: int = 0, *, spare: in
     owner = Owner(epsilon=40.0 if spare else 0.0, spare=spare)
     return create_deployment(
         folder,
-        lambda keys, server_key: make_contract(scenario, dataset, keys, server_key, owner).to_json(),
+        lambda keys, server_key: make_contract(scenario, dataset, keys, server_key, owner),
         workers=workers,
         gateways=gateways,
         port=free_port(),

@@ -8,17 +8,20 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from brokers_for_tests import CONTRACT
+from brokers_for_tests import CONTRACT, RUN
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from airmixml.deploy.contract import Contract
 from airmixml.deploy.credentials import create_deployment
-from airmixml.deploy.endpoint import DeployError, Endpoint, read_signing_keys
+from airmixml.deploy.endpoint import DeployError, Endpoint, load_contract, read_signing_keys
+from airmixml.deploy.mqtt import MqttTransport
+from airmixml.deploy.spending import Spending
 
-SECRET = {"tls.key", "ca.key", "signing.key", "acl"}
+SECRET = {"tls.key", "ca.key", "signing.key", "acl", "ledger"}
 
 
 def test_each_certificate_names_its_endpoint_and_is_of_the_authority(deployment: Path) -> None:
@@ -53,7 +56,7 @@ def test_only_the_owner_reads_secrets(deployment: Path) -> None:
 def test_the_contract_is_made_of_the_keys_that_are_handed_out(tmp_path: Path) -> None:
     told: list[object] = []
 
-    def make(workers: object, server: object) -> bytes:
+    def make(workers: object, server: object) -> Contract:
         told.extend((workers, server))
         return CONTRACT
 
@@ -65,7 +68,7 @@ def test_the_contract_is_made_of_the_keys_that_are_handed_out(tmp_path: Path) ->
     assert told == [{f"worker-{number}": public[number] for number in range(4)}, public[4]]
     assert len(set(keys)) == 4
     for folder in folders:
-        assert (folder / "contract.json").read_bytes() == CONTRACT
+        assert (folder / "contract.json").read_bytes() == CONTRACT.to_json()
 
 
 @pytest.mark.parametrize(("workers", "gateways"), [(1, 0), (5, 0), (5, 5), (7, 3), (100, 7), (60, 4)])
@@ -102,7 +105,7 @@ def test_what_cannot_be_deployed_is_refused(tmp_path: Path, options: dict[str, i
 
 
 def test_nothing_is_left_where_a_contract_cannot_be_made(tmp_path: Path) -> None:
-    def fail(_keys: object, _key: object) -> bytes:
+    def fail(_keys: object, _key: object) -> Contract:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -153,3 +156,32 @@ def test_a_missing_or_cut_off_key_is_named(deployment: Path, new_deployment: Cal
     path.unlink()
     with pytest.raises(DeployError, match="signing"):
         read_signing_keys(deployment / "server", 1)
+
+
+@pytest.mark.parametrize("gateways", [0, 2])
+def test_the_ledger_of_each_endpoint_is_begun(new_deployment: Callable[..., Path], gateways: int) -> None:
+    folder = new_deployment(gateways=gateways)
+    ledgers = sorted(folder.rglob("ledger"))
+    names = [f"gateway-{number}" for number in range(2)] if gateways else [f"worker-{number}" for number in range(3)]
+    assert [path.parent.name for path in ledgers] == names
+    for path in ledgers:
+        Spending(CONTRACT, path).close()
+
+
+@pytest.mark.parametrize(
+    ("file", "read"),
+    [
+        ("endpoint.json", Endpoint.read),
+        ("contract.json", load_contract),
+        ("signing.key", lambda folder: read_signing_keys(folder, 1)),
+        ("tls.crt", lambda folder: MqttTransport(Endpoint.read(folder), folder, RUN, print)),
+    ],
+)
+def test_advice_to_copy_a_file_again_spares_the_ledger(
+    deployment: Path, file: str, read: Callable[[Path], object]
+) -> None:
+    folder = deployment / "devices" / "worker-1"
+    (folder / file).unlink()
+    with pytest.raises(DeployError, match=f"{file}.*keep the file `ledger`") as told:
+        read(folder)
+    assert "copy the folder" not in str(told.value)

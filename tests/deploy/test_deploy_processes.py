@@ -254,6 +254,22 @@ def test_a_worker_refuses_rows_that_are_not_its_own_number(deployment: Path, tmp
         open_workers(find_folder(deployment, "worker-0"), two, lambda line: None)
 
 
+@pytest.mark.parametrize("left", [None, b"", b"airmixml"])
+@pytest.mark.parametrize("gateways", [0, 2])
+def test_without_its_ledger_no_worker_or_gateway_starts(tmp_path: Path, left: bytes | None, gateways: int) -> None:
+    """It would not know what it has spent."""
+    endpoint = deploy(tmp_path / "here", gateways=gateways)
+    own = find_folder(tmp_path / "here", endpoint.names[0])
+    rows = write_rows(tmp_path / "rows.npz", endpoint.numbers(endpoint.names[0]))
+    ledger = own / "ledger"
+    ledger.unlink()
+    if left is not None:
+        ledger.write_bytes(left)
+    with pytest.raises(ProtocolError, match="ledger"):
+        open_workers(own, rows, lambda line: None)
+    assert (ledger.read_bytes() if ledger.exists() else None) == left
+
+
 def test_one_process_at_a_time_is_a_worker(deployment: Path, workers: dict[int, Workers], tmp_path: Path) -> None:
     assert workers
     with pytest.raises(ProtocolError, match="another process"):

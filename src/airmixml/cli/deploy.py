@@ -89,7 +89,7 @@ def _create(
     dataset, owner = data_of(planned, data_dir), Owner(epsilon=epsilon, spare=spare)
     return create_deployment(
         out,
-        lambda keys, server_key: make_contract(planned, dataset, keys, server_key, owner).to_json(),
+        lambda keys, server_key: make_contract(planned, dataset, keys, server_key, owner),
         workers=planned.workers.count,
         gateways=gateways,
         port=port or free_port(),

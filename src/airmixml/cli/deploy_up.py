@@ -72,7 +72,7 @@ def up_command(
     raise_when_interrupted()
     server = create_deployment(
         folder,
-        lambda keys, server_key: make_contract(planned, dataset, keys, server_key).to_json(),
+        lambda keys, server_key: make_contract(planned, dataset, keys, server_key),
         workers=workers,
         port=free_port(),
     )

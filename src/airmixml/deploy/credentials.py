@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from hashlib import sha256
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
@@ -23,15 +22,18 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from airmixml.deploy.contract import Contract
 from airmixml.deploy.endpoint import (
     CONTRACT,
     DESCRIPTION,
+    LEDGER,
     MOST_WORKERS,
     SERVER_NAME,
     SIGNING_KEYS,
     DeployError,
     Endpoint,
 )
+from airmixml.deploy.spending import Spending
 from airmixml.deploy.topics import ALL, DOWN, LARGEST_PAYLOAD, UP, run_topic
 from airmixml.masks.keys import KEY_BYTES, verifying_key
 from airmixml.storage.files import sync_folder, writing_to
@@ -42,7 +44,7 @@ VALID: Final = timedelta(days=365)
 _CLOCKS_DIFFER: Final = timedelta(minutes=10)
 _QUEUED_BYTES: Final = 1 << 30  # for one endpoint that is away; what is beyond is dropped and sent again
 
-MakeContract = Callable[[Mapping[str, bytes], bytes], bytes]
+MakeContract = Callable[[Mapping[str, bytes], bytes], Contract]
 """Makes the contract from the verifying keys of the workers, by name and in order, and from that of the server."""
 
 _CONFIGURATION: Final = """\
@@ -187,10 +189,10 @@ def _write_all(root: Path, folder: Path, server: Endpoint, make_contract: MakeCo
     named = zip(server.worker_names, signing_keys, strict=True)
     contract = make_contract({name: verifying_key(each) for name, each in named}, verifying_key(server_key))
     authority = Authority.create()
-    _write(root / CONTRACT, contract, 0o644)
+    _write(root / CONTRACT, contract.to_json(), 0o644)
     _write(root / "ca.crt", authority.certificate.public_bytes(Encoding.PEM), 0o644)
     _write(root / "ca" / "ca.key", _private(authority.key))
-    _write_broker(root, folder / "broker", authority, server, run_topic(sha256(contract).digest()))
+    _write_broker(root, folder / "broker", authority, server, run_topic(contract.run))
     endpoints = root / ("gateways" if server.gateways else "devices")
     endpoints.mkdir(mode=0o700)
     for name in (SERVER_NAME, *server.names):
@@ -199,6 +201,8 @@ def _write_all(root: Path, folder: Path, server: Endpoint, make_contract: MakeCo
         _write(own / SIGNING_KEYS, "".join(f"{each.hex()}\n" for each in keys).encode())
         _write(own / DESCRIPTION, replace(server, name=name).text().encode(), 0o644)
         _write_certificate(own, *authority.issue(name))
+        if name != SERVER_NAME:
+            Spending.create(contract, own / LEDGER)  # here and nowhere else: a ledger that is missing later was lost
         for public in (CONTRACT, "ca.crt"):
             _link(root / public, own / public)
 

@@ -22,7 +22,10 @@ CONTRACT: Final = "contract.json"
 SIGNING_KEYS: Final = "signing.key"
 MOST_WORKERS: Final = 1_000_000
 _LONGEST_FILE: Final = 1 << 28
-_AGAIN: Final = "copy the folder again from what `airmix deploy init` wrote"
+LEDGER: Final = "ledger"
+COPY_AGAIN: Final = (
+    f"copy that file again from what `airmix deploy init` wrote, and keep the file `{LEDGER}` that is there"
+)
 
 
 class DeployError(AirMixError):
@@ -84,20 +87,20 @@ class Endpoint:
         except (ValueError, TypeError) as problem:
             if isinstance(problem, AirMixError):
                 raise
-            raise DeployError(f"{path}: is not the description of an endpoint; {_AGAIN}") from None
+            raise DeployError(f"{path}: is not the description of an endpoint; {COPY_AGAIN}") from None
         found._check(path)
         return found
 
     def _check(self, path: Path) -> None:
         whole = all(isinstance(value, int) for value in (self.port, self.workers, self.gateways))
         if not whole or not (isinstance(self.name, str) and isinstance(self.host, str)):
-            raise DeployError(f"{path}: has a value of a wrong type; {_AGAIN}")
+            raise DeployError(f"{path}: has a value of a wrong type; {COPY_AGAIN}")
         if not (0 < self.port < 1 << 16 and 0 < self.workers <= MOST_WORKERS and 0 <= self.gateways <= self.workers):
-            raise DeployError(f"{path}: has a number that is out of range; {_AGAIN}")
+            raise DeployError(f"{path}: has a number that is out of range; {COPY_AGAIN}")
         if not re.fullmatch(r"server|(worker|gateway)-\d{1,7}", self.name):
-            raise DeployError(f"{path}: name = {shown(self.name)} is not one of a deployment; {_AGAIN}")
+            raise DeployError(f"{path}: name = {shown(self.name)} is not one of a deployment; {COPY_AGAIN}")
         if self.name != SERVER_NAME and self.name not in self._places:
-            raise DeployError(f"{path}: name = {shown(self.name)} is not part of the deployment; {_AGAIN}")
+            raise DeployError(f"{path}: name = {shown(self.name)} is not part of the deployment; {COPY_AGAIN}")
 
 
 def _numbered(kind: str, count: int) -> list[str]:
@@ -121,7 +124,7 @@ def read_file(path: Path) -> bytes:
     try:
         return read_regular(path, _LONGEST_FILE)
     except OSError as problem:
-        raise DeployError(f"{path}: cannot be read ({reason(problem)}); {_AGAIN}") from None
+        raise DeployError(f"{path}: cannot be read ({reason(problem)}); {COPY_AGAIN}") from None
 
 
 def load_contract(folder: Path) -> Contract:
@@ -130,7 +133,7 @@ def load_contract(folder: Path) -> Contract:
     found = Contract.from_json(read_file(path), str(path))
     if len(found.members) != endpoint.workers:
         raise DeployError(
-            f"{path}: has {len(found.members)} workers, and {DESCRIPTION} says {endpoint.workers}; {_AGAIN}"
+            f"{path}: has {len(found.members)} workers, and {DESCRIPTION} says {endpoint.workers}; {COPY_AGAIN}"
         )
     return found
 
@@ -140,5 +143,5 @@ def read_signing_keys(folder: Path, count: int) -> list[bytes]:
     path = folder / SIGNING_KEYS
     lines = read_file(path).split()
     if len(lines) != count or not all(re.fullmatch(rb"[0-9a-f]{64}", line) for line in lines):
-        raise DeployError(f"{path}: must hold {count} lines of 64 hexadecimal digits; {_AGAIN}")
+        raise DeployError(f"{path}: must hold {count} lines of 64 hexadecimal digits; {COPY_AGAIN}")
     return [bytes.fromhex(line.decode()) for line in lines]

@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Condition, Event
 from typing import Any, Final
 
-from airmixml.deploy.endpoint import SERVER_NAME, DeployError, Endpoint, read_file
+from airmixml.deploy.endpoint import COPY_AGAIN, SERVER_NAME, DeployError, Endpoint, read_file
 from airmixml.deploy.topics import ALL, DOWN, LARGEST_PAYLOAD, UP, run_topic
 from airmixml.deploy.transport import Log, batches
 from airmixml.deploy.wire import HEADER, unbatched
@@ -251,7 +251,6 @@ def _context(folder: Path) -> ssl.SSLContext:
         context.load_cert_chain(paths["tls.crt"], paths["tls.key"])
     except (ssl.SSLError, ValueError):
         raise DeployError(
-            f"{folder}: ca.crt, tls.crt and tls.key are damaged or do not belong together; copy the folder again from "
-            "what `airmix deploy init` wrote"
+            f"{folder}: one of ca.crt, tls.crt and tls.key is damaged, or they do not belong together; {COPY_AGAIN}"
         ) from None
     return context

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.deploy.contract import Contract
-from airmixml.deploy.endpoint import DeployError, Endpoint, find_folder, load_contract, read_signing_keys
+from airmixml.deploy.endpoint import LEDGER, DeployError, Endpoint, find_folder, load_contract, read_signing_keys
 from airmixml.deploy.events import Events
 from airmixml.deploy.mqtt import MqttTransport
 from airmixml.deploy.spending import Spending
@@ -22,7 +22,6 @@ from airmixml.errors import ProtocolError
 from airmixml.hiding import hide_values
 from airmixml.workers.broadcasts import Broadcast
 
-LEDGER: Final = "ledger"
 _FIRST_HELLO_SECONDS: Final = 1.0
 _QUIET_SECONDS: Final = 5.0
 _LAST_HELLO_SECONDS: Final = 30.0
