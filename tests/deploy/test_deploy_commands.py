@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import shutil
+import socket
+import stat
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from runs_for_tests import WORKERS, deploy, write_rows
 
 from airmixml.cli.light import answer_light
+from airmixml.deploy.endpoint import DeployError, Endpoint
+from airmixml.deploy.worker_process import open_workers
 
 Airmix = Callable[..., subprocess.CompletedProcess[str]]
 INIT = ("deploy", "init", "--preset", "trustless-digits-digital", "--out", "here")
@@ -54,6 +60,168 @@ def test_init_refuses_in_one_line(airmix: Airmix, tmp_path: Path, words: tuple[s
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
     assert named in done.stderr
     assert not list(tmp_path.iterdir())
+
+
+SMALL = ("--workers", "8", "--set", "privacy.epsilon=20", "--set", "privacy.most_absent=0.25")
+
+
+def test_a_gateway_that_colludes_brings_all_its_workers(airmix: Airmix, tmp_path: Path) -> None:
+    """Of 8 workers behind 3 gateways 3 are behind one."""
+    words = (*INIT, *SMALL, "--gateways", "3", "--set")
+    done = airmix(*words, "privacy.colluders=2")
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
+    assert "privacy.colluders = 2" in done.stderr
+    assert "at least 3" in done.stderr
+    assert not list(tmp_path.iterdir())
+    done = airmix(*words, "privacy.colluders=3", "--set", "privacy.most_absent=0.125")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_without_colluders_gateways_are_said_to_be_honest(airmix: Airmix) -> None:
+    done = airmix(*INIT, *SMALL, "--set", "privacy.colluders=0", "--gateways", "3", "--json")
+    assert (done.returncode, len(done.stderr.splitlines())) == (0, 1)
+    assert "privacy.colluders = 0" in done.stderr
+    assert "honest" in done.stderr
+    assert json.loads(done.stdout)["gateways"] == 3
+
+
+WORKERS_8 = [f"worker-{number}" for number in range(8)]
+
+
+@pytest.fixture
+def enrolled(airmix: Airmix, tmp_path: Path) -> Path:
+    """Public keys of devices, each of which keeps its own key in a folder of its own."""
+    (tmp_path / "public").mkdir()
+    for name in WORKERS_8:
+        done = airmix("deploy", "key", "--id", name, "--out", f"at/{name}")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert name in done.stdout
+        shutil.copy(tmp_path / "at" / name / f"{name}.pub", tmp_path / "public")
+    return tmp_path / "public"
+
+
+def enrolling(airmix: Airmix, *words: str | Path) -> subprocess.CompletedProcess[str]:
+    return airmix(*INIT, *SMALL, "--set", "privacy.colluders=0", "--enrolled", "public", *words)
+
+
+def test_a_device_makes_its_key_and_shows_the_public_half(enrolled: Path, tmp_path: Path) -> None:
+    secret = tmp_path / "at" / "worker-3" / "worker-3.key"
+    assert stat.S_IMODE(secret.stat().st_mode) == 0o600
+    key = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(secret.read_text()))
+    assert (enrolled / "worker-3.pub").read_text() == key.public_key().public_bytes_raw().hex() + "\n"
+
+
+def test_a_key_is_never_replaced(airmix: Airmix, enrolled: Path, tmp_path: Path) -> None:
+    before = (tmp_path / "at" / "worker-3" / "worker-3.key").read_bytes()
+    done = airmix("deploy", "key", "--id", "worker-4", "--id", "worker-3", "--out", "at/worker-3")
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
+    assert "worker-3.key: exists" in done.stderr
+    assert sorted(path.name for path in (tmp_path / "at" / "worker-3").iterdir()) == ["worker-3.key", "worker-3.pub"]
+    assert (tmp_path / "at" / "worker-3" / "worker-3.key").read_bytes() == before
+    assert enrolled.is_dir()
+
+
+@pytest.mark.parametrize("name", ["server", "gateway-1", "../worker-1", "worker-", ""])
+def test_a_key_is_for_a_worker(airmix: Airmix, tmp_path: Path, name: str) -> None:
+    done = airmix("deploy", "key", "--id", name, "--out", "here")
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
+    assert f"--id {name!r}" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("gateways", [0, 2])
+def test_where_devices_are_enrolled_init_holds_no_signing_key(
+    airmix: Airmix, enrolled: Path, tmp_path: Path, gateways: int
+) -> None:
+    done = enrolling(airmix, "--gateways", str(gateways))
+    assert done.returncode == 0, done.stderr
+    assert [path.parent.name for path in (tmp_path / "here").rglob("signing.key")] == ["server"]
+    kept = [(tmp_path / "at" / name / f"{name}.key").read_text().strip() for name in WORKERS_8]
+    for path in (tmp_path / "here").rglob("*"):
+        assert path.is_dir() or not any(key.encode() in path.read_bytes() for key in kept), path
+    members = json.loads((tmp_path / "here" / "contract.json").read_text())["members"]
+    assert [each["verifying_key"] for each in members] == [
+        (enrolled / f"{name}.pub").read_text().strip() for name in WORKERS_8
+    ]
+
+
+def test_a_worker_finds_its_key_beside_the_folder_that_it_is_given(
+    airmix: Airmix, enrolled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert enrolled.is_dir()
+    assert enrolling(airmix).returncode == 0
+    rows = write_rows(tmp_path / "row.npz", range(1))
+    device = tmp_path / "at" / "worker-3"
+    shutil.move(tmp_path / "here" / "devices" / "worker-3", device / "given")
+    opened = open_workers(device / "given", rows, print)
+    key = bytes.fromhex((device / "worker-3.key").read_text())
+    assert opened.hello() == opened.hello().signed_with(key)
+    monkeypatch.chdir(device / "given")
+    (device / "worker-3.key").write_bytes((tmp_path / "at" / "worker-4" / "worker-4.key").read_bytes())
+    with pytest.raises(DeployError, match=r"worker-3: .*signing key.*contract"):
+        open_workers(Path(), rows, print)
+    (device / "worker-3.key").unlink()
+    with pytest.raises(DeployError, match=r"worker-3\.key: .*airmix deploy key"):
+        open_workers(Path(), rows, print)
+
+
+def test_a_gateway_finds_the_keys_of_its_workers(airmix: Airmix, enrolled: Path, tmp_path: Path) -> None:
+    assert enrolled.is_dir()
+    assert enrolling(airmix, "--gateways", "2").returncode == 0
+    for name in WORKERS_8[4:]:
+        shutil.move(tmp_path / "at" / name / f"{name}.key", tmp_path / "here" / "gateways")
+    rows = write_rows(tmp_path / "rows.npz", range(4))
+    open_workers(tmp_path / "here" / "gateways" / "gateway-1", rows, print)
+    with pytest.raises(DeployError, match=r"worker-0\.key"):
+        open_workers(tmp_path / "here" / "gateways" / "gateway-0", rows, print)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "named"),
+    [
+        (lambda public: (public / "worker-3.pub").unlink(), "worker-3.pub"),
+        (lambda public: (public / "worker-03.pub").write_text("0" * 64), "worker-03.pub"),
+        (lambda public: (public / "worker-8.pub").write_text("0" * 64), "worker-8.pub"),
+        (lambda public: (public / "worker-3.pub").write_text("0" * 63), "worker-3.pub"),
+        (lambda public: shutil.copy(public / "worker-2.pub", public / "worker-3.pub"), "worker-3.pub"),
+        (shutil.rmtree, "--enrolled public"),
+    ],
+)
+def test_public_keys_must_be_those_of_the_workers(
+    airmix: Airmix, enrolled: Path, tmp_path: Path, spoil: Callable[[Path], object], named: str
+) -> None:
+    spoil(enrolled)
+    done = enrolling(airmix)
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
+    assert named in done.stderr
+    assert not (tmp_path / "here").exists()
+
+
+def served(airmix: Airmix, folder: Path) -> list[str]:
+    """Return what a server says that cannot start its broker."""
+    with socket.create_server(("127.0.0.1", Endpoint.read(folder / "server").port)):
+        done = airmix("server", folder, "--with-broker")
+    assert done.returncode == 2
+    *said, problem = done.stderr.splitlines()
+    assert problem.startswith("airmix: error: ")
+    return said
+
+
+def test_a_server_says_that_its_machine_holds_the_keys_of_workers(
+    airmix: Airmix, deployment: Path, tmp_path: Path
+) -> None:
+    alone = shutil.copytree(deployment, tmp_path / "alone", ignore=shutil.ignore_patterns("ledger*"))
+    (line,) = served(airmix, alone)
+    assert "holds the signing keys of 8 workers" in line
+    assert "not for protection" in line
+    for path in (alone / "devices").rglob("signing.key"):
+        path.unlink()
+    assert served(airmix, alone) == []
+    (alone / "devices" / "worker-1.key").write_text("0" * 64 + "\n")
+    (line,) = served(airmix, alone)
+    assert "holds the signing key of 1 worker," in line
+    shutil.rmtree(alone / "devices")
+    assert served(airmix, alone) == []
 
 
 def test_init_never_replaces_a_folder(airmix: Airmix, tmp_path: Path) -> None:

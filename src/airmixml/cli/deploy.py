@@ -26,6 +26,10 @@ Spare = Annotated[int, Option(help="Rounds that may be sent again after a failur
 Epsilon = Annotated[
     float, Option(help="Budget of each worker's own ledger [default: the scenario's epsilon].", show_default=False)
 ]
+Enrolled = Annotated[
+    Path | None,
+    Option(help="Folder of public keys NAME.pub that devices made (`airmix deploy key`).", show_default=False),
+]
 Folder = Annotated[Path, Option(help="Folder that `airmix deploy init` wrote, or a copy of the endpoint's own.")]
 Patience = Annotated[float, Option(help="Seconds after which a silent server is given up.")]
 EventsFile = Annotated[
@@ -45,16 +49,18 @@ def init_command(
     gateways: Gateways = 0,
     spare: Spare = 0,
     epsilon: Epsilon = 0.0,
+    enrolled: Enrolled = None,
     port: Port = 0,
     data_dir: options.DataDir = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Write contract, certificates, keys and broker configuration of a deployment.
 
-    The folder of an endpoint holds all that its machine needs. Keep ca/ca.key elsewhere: it makes certificates.
+    The folder of an endpoint holds all that its machine needs, but signing keys of devices that are enrolled: each has
+    its own, from `airmix deploy key`. Keep ca/ca.key elsewhere: it makes certificates.
     """
     scenario = chosen.settled(data_dir=data_dir)
-    server = _create(scenario, out, workers, gateways, spare, epsilon, port, data_dir)
+    server = _create(scenario, out, workers, gateways, spare, epsilon, port, data_dir, enrolled)
     kind = "gateway" if gateways else "worker"
     behind = f" behind {gateways} gateways" if gateways else ""
     show(
@@ -63,6 +69,28 @@ def init_command(
         f"{out}: {server.workers} workers{behind}; broker on {server.host}:{server.port}",
         f"  airmix server {out} --with-broker",
         f"  airmix {kind} --folder {out} --id {server.names[0]} --data FILE",
+    )
+
+
+@app.command("key")
+def key_command(
+    names: Annotated[
+        list[str], Option("--id", metavar="NAME", help="Name of the worker, such as worker-0; may be repeated.")
+    ],
+    out: Annotated[Path, Option(help="Folder to write to.")],
+    as_json: options.AsJson = False,
+) -> None:
+    """Make the signing key of a worker on its own device, so that no other machine ever holds it.
+
+    NAME.pub is for `airmix deploy init --enrolled`. NAME.key stays here, beside the folder that the device is given.
+    """
+    from airmixml.deploy.credentials import OWN_KEY, PUBLIC_KEY, create_keys
+
+    create_keys(out, names)
+    show(
+        as_json,
+        {"folder": str(out), "workers": names},
+        *(f"{out / name}{PUBLIC_KEY}: give it to the owner; {name}{OWN_KEY} stays on this device" for name in names),
     )
 
 
@@ -75,10 +103,11 @@ def _create(
     epsilon: float,
     port: int,
     data_dir: Path | None,
+    enrolled: Path | None = None,
 ) -> "Endpoint":
     from airmixml.deploy.broker import free_port
     from airmixml.deploy.compiling import Owner, data_of, make_contract, planned_for
-    from airmixml.deploy.credentials import check_new, create_deployment
+    from airmixml.deploy.credentials import check_gateways, check_new, create_deployment
 
     check_new(out, workers or scenario.workers.count, gateways)
     if spare < 0:
@@ -86,14 +115,22 @@ def _create(
     if not epsilon >= 0.0:
         raise ScenarioError(f"--epsilon = {epsilon:g}: must be above 0 (0: the scenario's)")
     planned = planned_for(scenario, workers or scenario.workers.count)
+    check_gateways(planned.workers.count, gateways, planned.privacy.colluders)
     dataset, owner = data_of(planned, data_dir), Owner(epsilon=epsilon, spare=spare)
-    return create_deployment(
+    server = create_deployment(
         out,
         lambda keys, server_key: make_contract(planned, dataset, keys, server_key, owner),
         workers=planned.workers.count,
         gateways=gateways,
         port=port or free_port(),
+        enrolled=enrolled,
     )
+    if gateways and not planned.privacy.colluders:
+        print_error_line(
+            "airmix deploy: privacy.colluders = 0: all workers, and so all gateways, are taken as honest towards each "
+            "other"
+        )
+    return server
 
 
 def server_command(
@@ -139,6 +176,7 @@ def server_command(
         _create(scenario, out, workers, gateways, 0, 0.0, 0, data_dir)
     from airmixml.deploy.broker import Broker
     from airmixml.deploy.compiling import data_of
+    from airmixml.deploy.credentials import held_keys
     from airmixml.deploy.endpoint import SERVER_NAME, Endpoint, load_contract
     from airmixml.deploy.events import Events
     from airmixml.deploy.learning import Teacher
@@ -156,6 +194,12 @@ def server_command(
     contract = load_contract(folder / SERVER_NAME)
     dataset = data_of(contract.plan, data_dir)
     teacher = Teacher(contract, dataset)
+    if held := held_keys(folder):
+        keys = f"keys of {held} workers" if held > 1 else "key of 1 worker"
+        print_error_line(
+            f"airmix server: WARNING: this machine holds the signing {keys}, below {folder}, so that it can play "
+            f"{'them' if held > 1 else 'it'}: fit for a trial, not for protection; see `airmix deploy key`"
+        )
     raise_when_interrupted()
     with Broker(folder) if with_broker else nullcontext():
         server = open_server(folder, log, teacher.tell)

@@ -2,13 +2,15 @@
 
 Two kinds of keys: TLS certificates (ECDSA on P-256) say which endpoint a connection belongs to, and the broker lets it
 publish and read by that name alone. Signing keys (Ed25519) say which worker a message is from, also behind a gateway;
-their public halves are in the contract. The folder of an endpoint holds all that is copied to its machine.
+their public halves are in the contract. The folder of an endpoint holds all that is copied to its machine, but signing
+keys that devices make themselves: of these it takes the public halves alone.
 """
 
 import os
+import re
 import secrets
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -26,19 +28,24 @@ from airmixml.deploy.contract import Contract
 from airmixml.deploy.endpoint import (
     CONTRACT,
     DESCRIPTION,
+    ENDPOINTS,
     LEDGER,
     MOST_WORKERS,
+    OWN_KEY,
     SERVER_NAME,
     SIGNING_KEYS,
     DeployError,
     Endpoint,
+    read_keys,
 )
 from airmixml.deploy.spending import Spending
 from airmixml.deploy.topics import ALL, DOWN, LARGEST_PAYLOAD, UP, run_topic
 from airmixml.masks.keys import KEY_BYTES, verifying_key
 from airmixml.storage.files import sync_folder, writing_to
+from airmixml.wording import shown, shown_name
 
 HOST: Final = "127.0.0.1"
+PUBLIC_KEY: Final = ".pub"  # after the name of a worker
 MOST_GATEWAYS: Final = 1000
 VALID: Final = timedelta(days=365)
 _CLOCKS_DIFFER: Final = timedelta(minutes=10)
@@ -160,20 +167,94 @@ def check_new(folder: Path, workers: int, gateways: int) -> None:
         raise DeployError(f"--out {folder}: exists; choose another folder, or remove it with the keys that it holds")
 
 
+def check_gateways(workers: int, gateways: int, colluders: int) -> None:
+    """Refuse fewer colluders than one gateway brings; 0 says that there are none, and so no such gateway."""
+    most = -(-workers // gateways) if gateways else 0
+    if 0 < colluders < most:
+        raise DeployError(
+            f"privacy.colluders = {colluders}: must be 0 or at least {most}, the workers behind one of {gateways} "
+            "gateways, which colludes with the keys of all of them; raise it, or --gateways"
+        )
+
+
+def create_keys(folder: Path, names: Sequence[str]) -> None:
+    """Make the signing keys of workers on their own device, with public halves for ``deploy init --enrolled``."""
+    for name in names:
+        if not re.fullmatch(r"worker-[0-9]{1,7}", name) or names.count(name) > 1:
+            raise DeployError(
+                f"--id {shown(name)}: must be the name of a worker, once, such as worker-03 of 16; a gateway's machine "
+                "makes a key for each of its workers"
+            )
+        for path in (folder / f"{name}{OWN_KEY}", folder / f"{name}{PUBLIC_KEY}"):
+            if path.exists():
+                raise DeployError(f"{path}: exists; keep it if it was enrolled, else choose another --out")
+    made: list[Path] = []
+    try:
+        with writing_to(folder):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for name in names:
+                key = secrets.token_bytes(KEY_BYTES)
+                for end, content, mode in ((OWN_KEY, key, 0o600), (PUBLIC_KEY, verifying_key(key), 0o644)):
+                    made.append(folder / f"{name}{end}")
+                    _write(made[-1], f"{content.hex()}\n".encode(), mode)
+            os.sync()
+    except BaseException:
+        for path in made:
+            path.unlink(missing_ok=True)
+        raise
+
+
+def _read_enrolled(folder: Path, names: Sequence[str]) -> dict[str, bytes]:
+    """Return the public key of each worker that its device has made."""
+    advice = "run `airmix deploy key --id NAME` on each device, and collect the files NAME.pub"
+    found = {path.name for path in folder.glob(f"*{PUBLIC_KEY}")}
+    wanted = [f"{name}{PUBLIC_KEY}" for name in names]
+    for problem, files in (("has no", set(wanted) - found), ("has a superfluous", found - set(wanted))):
+        if files:
+            more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+            raise DeployError(
+                f"--enrolled {folder}: {problem} {shown_name(min(files))}{more}, and must hold {wanted[0]} to "
+                f"{wanted[-1]}; {advice}"
+            )
+    keys: dict[bytes, str] = {}
+    for name, file in zip(names, wanted, strict=True):
+        (key,) = read_keys(folder / file, 1, advice)
+        if (other := keys.setdefault(key, name)) != name:
+            raise DeployError(f"--enrolled {folder}: {file} is the key of {other} too; each device makes its own")
+    return {name: key for key, name in keys.items()}
+
+
+def held_keys(folder: Path) -> int:
+    """Return how many signing keys of workers lie in the folder of a deployment, where its server runs."""
+    places = [f"{kind}/{file}" for kind in ENDPOINTS for file in (f"*/{SIGNING_KEYS}", f"*{OWN_KEY}")]
+    sizes = [path.stat().st_size for place in places for path in folder.glob(place) if path.is_file()]
+    return sum(-(-size // (2 * KEY_BYTES + 1)) for size in sizes)  # a line each; some may be another user's to read
+
+
 def create_deployment(
-    folder: Path, make_contract: MakeContract, *, workers: int, port: int, gateways: int = 0
+    folder: Path,
+    make_contract: MakeContract,
+    *,
+    workers: int,
+    port: int,
+    gateways: int = 0,
+    enrolled: Path | None = None,
 ) -> Endpoint:
-    """Write all folders of a deployment, all or none, and return the server's endpoint."""
+    """Write all folders of a deployment, all or none, and return the server's endpoint.
+
+    Where devices are ``enrolled``, by their public keys in that folder, it makes and writes no key of theirs.
+    """
     check_new(folder, workers, gateways)
     if not 0 < port < 1 << 16:
         raise DeployError(f"--port = {port}: must be from 1 to 65535")
     folder = folder.absolute()
     unfinished = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.airmix-unfinished")
     server = Endpoint(SERVER_NAME, HOST, port, workers, gateways)
+    public = None if enrolled is None else _read_enrolled(enrolled, server.worker_names)
     try:
         with writing_to(folder):
             unfinished.mkdir(mode=0o700, parents=True)
-            _write_all(unfinished, folder, server, make_contract)
+            _write_all(unfinished, folder, server, make_contract, public)
             os.sync()  # once, not for each of thousands of files
             unfinished.rename(folder)
             sync_folder(folder.parent)
@@ -183,22 +264,28 @@ def create_deployment(
     return server
 
 
-def _write_all(root: Path, folder: Path, server: Endpoint, make_contract: MakeContract) -> None:
-    signing_keys = [secrets.token_bytes(KEY_BYTES) for _ in range(server.workers)]
+def _write_all(
+    root: Path, folder: Path, server: Endpoint, make_contract: MakeContract, public: Mapping[str, bytes] | None
+) -> None:
+    signing_keys: list[bytes] = []
+    if public is None:
+        signing_keys = [secrets.token_bytes(KEY_BYTES) for _ in range(server.workers)]
+        named = zip(server.worker_names, signing_keys, strict=True)
+        public = {name: verifying_key(each) for name, each in named}
     server_key = secrets.token_bytes(KEY_BYTES)
-    named = zip(server.worker_names, signing_keys, strict=True)
-    contract = make_contract({name: verifying_key(each) for name, each in named}, verifying_key(server_key))
+    contract = make_contract(public, verifying_key(server_key))
     authority = Authority.create()
     _write(root / CONTRACT, contract.to_json(), 0o644)
     _write(root / "ca.crt", authority.certificate.public_bytes(Encoding.PEM), 0o644)
     _write(root / "ca" / "ca.key", _private(authority.key))
     _write_broker(root, folder / "broker", authority, server, run_topic(contract.run))
-    endpoints = root / ("gateways" if server.gateways else "devices")
+    endpoints = root / ENDPOINTS[bool(server.gateways)]
     endpoints.mkdir(mode=0o700)
     for name in (SERVER_NAME, *server.names):
         own = (root if name == SERVER_NAME else endpoints) / name
-        keys = [server_key] if name == SERVER_NAME else [signing_keys[each] for each in server.numbers(name)]
-        _write(own / SIGNING_KEYS, "".join(f"{each.hex()}\n" for each in keys).encode())
+        if name == SERVER_NAME or signing_keys:
+            keys = [server_key] if name == SERVER_NAME else [signing_keys[each] for each in server.numbers(name)]
+            _write(own / SIGNING_KEYS, "".join(f"{each.hex()}\n" for each in keys).encode())
         _write(own / DESCRIPTION, replace(server, name=name).text().encode(), 0o644)
         _write_certificate(own, *authority.issue(name))
         if name != SERVER_NAME:

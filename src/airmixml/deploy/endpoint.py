@@ -13,6 +13,7 @@ from typing import Final
 
 from airmixml.deploy.contract import Contract
 from airmixml.errors import AirMixError
+from airmixml.masks.keys import verifying_key
 from airmixml.reading import read_regular
 from airmixml.wording import reason, shown
 
@@ -20,8 +21,10 @@ SERVER_NAME: Final = "server"
 DESCRIPTION: Final = "endpoint.json"
 CONTRACT: Final = "contract.json"
 SIGNING_KEYS: Final = "signing.key"
+OWN_KEY: Final = ".key"  # after the name of a worker, beside the folder of its endpoint
 MOST_WORKERS: Final = 1_000_000
 _LONGEST_FILE: Final = 1 << 28
+ENDPOINTS: Final = ("devices", "gateways")
 LEDGER: Final = "ledger"
 COPY_AGAIN: Final = (
     f"copy that file again from what `airmix deploy init` wrote, and keep the file `{LEDGER}` that is there"
@@ -110,7 +113,7 @@ def _numbered(kind: str, count: int) -> list[str]:
 
 def find_folder(place: Path, name: str) -> Path:
     """Return the folder of an endpoint: the place itself, or the one below it that has its name."""
-    for folder in (place, place / "devices" / name, place / "gateways" / name):
+    for folder in (place, *(place / kind / name for kind in ENDPOINTS)):
         if (folder / DESCRIPTION).is_file() and Endpoint.read(folder).name == name:
             return folder
     raise DeployError(
@@ -119,12 +122,12 @@ def find_folder(place: Path, name: str) -> Path:
     )
 
 
-def read_file(path: Path) -> bytes:
+def read_file(path: Path, advice: str = COPY_AGAIN) -> bytes:
     """Return the content of a file of an endpoint's folder, or say in one line which one is missing."""
     try:
         return read_regular(path, _LONGEST_FILE)
     except OSError as problem:
-        raise DeployError(f"{path}: cannot be read ({reason(problem)}); {COPY_AGAIN}") from None
+        raise DeployError(f"{path}: cannot be read ({reason(problem)}); {advice}") from None
 
 
 def load_contract(folder: Path) -> Contract:
@@ -138,10 +141,33 @@ def load_contract(folder: Path) -> Contract:
     return found
 
 
-def read_signing_keys(folder: Path, count: int) -> list[bytes]:
-    """Return the signing keys of an endpoint: a line of 64 hexadecimal digits for each worker that it stands for."""
-    path = folder / SIGNING_KEYS
-    lines = read_file(path).split()
+def read_keys(path: Path, count: int, advice: str = COPY_AGAIN) -> list[bytes]:
+    """Return so many keys of a file, each a line of 64 hexadecimal digits."""
+    lines = read_file(path, advice).split()
     if len(lines) != count or not all(re.fullmatch(rb"[0-9a-f]{64}", line) for line in lines):
-        raise DeployError(f"{path}: must hold {count} lines of 64 hexadecimal digits; {COPY_AGAIN}")
+        raise DeployError(f"{path}: must hold {count} lines of 64 hexadecimal digits; {advice}")
     return [bytes.fromhex(line.decode()) for line in lines]
+
+
+def read_signing_keys(folder: Path, count: int) -> list[bytes]:
+    """Return the signing keys of an endpoint that ``airmix deploy init`` made, one for each of its workers."""
+    return read_keys(folder / SIGNING_KEYS, count)
+
+
+def signing_keys_of_workers(folder: Path, contract: Contract) -> dict[int, bytes]:
+    """Return the key of each worker of an endpoint: those in its folder, or those that devices made, beside it."""
+    endpoint = Endpoint.read(folder)
+    numbers, names = endpoint.numbers(endpoint.name), endpoint.worker_names
+    beside = folder.absolute().parent
+    if (folder / SIGNING_KEYS).exists():
+        keys = read_signing_keys(folder, len(numbers))
+    else:
+        advice = f"put the key that `airmix deploy key` made for this worker there, beside the folder {endpoint.name}"
+        keys = [read_keys(beside / f"{names[each]}{OWN_KEY}", 1, advice)[0] for each in numbers]
+    for number, key in zip(numbers, keys, strict=True):
+        if verifying_key(key) != contract.directory[number]:
+            raise DeployError(
+                f"{names[number]}: its signing key is not the one of {folder / CONTRACT}; use the key whose public "
+                "half was enrolled, or have the run set up again"
+            )
+    return dict(zip(numbers, keys, strict=True))

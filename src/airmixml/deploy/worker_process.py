@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.deploy.contract import Contract
-from airmixml.deploy.endpoint import LEDGER, DeployError, Endpoint, find_folder, load_contract, read_signing_keys
+from airmixml.deploy.endpoint import LEDGER, DeployError, Endpoint, find_folder, load_contract, signing_keys_of_workers
 from airmixml.deploy.events import Events
 from airmixml.deploy.mqtt import MqttTransport
 from airmixml.deploy.spending import Spending
@@ -125,16 +125,15 @@ def open_workers(
     folder: Path, data: Path, log: Log, *, show_values: bool = False, events: Events | None = None
 ) -> Workers:
     """Return the workers of an endpoint's folder with the rows of a file, and their ledger in that folder."""
-    endpoint, contract = Endpoint.read(folder), load_contract(folder)
-    numbers = endpoint.numbers(endpoint.name)
-    keys = read_signing_keys(folder, len(numbers))
+    contract = load_contract(folder)
+    keys = signing_keys_of_workers(folder, contract)
     vector = hide_values(
-        lambda: vectors(contract, data, len(numbers)), "the owner sees them with --show-values", hide=not show_values
+        lambda: vectors(contract, data, len(keys)), "the owner sees them with --show-values", hide=not show_values
     )
     spending, transcripts = Spending(contract, folder / LEDGER), Transcripts(contract)
     devices = [
         Device(number, contract, key, vector(place), spending, transcripts)
-        for place, (number, key) in enumerate(zip(numbers, keys, strict=True))
+        for place, (number, key) in enumerate(keys.items())
     ]
     return Workers(devices, spending, log, events)
 
