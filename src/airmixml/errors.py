@@ -55,7 +55,13 @@ class PrivacyError(AirMixError):
 
 
 class ProtocolError(AirMixError):
-    """A message of the mask protocol is wrong, or one that a worker must not answer."""
+    """A message of the mask protocol is wrong, or one that a worker must not answer.
+
+    Attributes:
+        culprit: the worker whose message was wrong, where that is known.
+    """
+
+    culprit: int | None = None
 
 
 class RunFolderError(AirMixError):

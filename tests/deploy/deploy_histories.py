@@ -109,7 +109,10 @@ class History:
     # Parts and how they end.
 
     def _device(self, identity: int) -> Device:
-        ledger = Ledger(self.contract, self.folder / f"ledger-{identity}")
+        place = self.folder / f"ledger-{identity}"
+        if not place.exists():
+            Spending.create(self.contract, place)
+        ledger = Ledger(self.contract, place)
         ledger.stop = self._stop
 
         def entropy(count: int) -> bytes:

@@ -110,6 +110,8 @@ def test_scenarios_that_cannot_be_deployed_are_refused() -> None:
 
 
 def _ledger(tmp_path: Path) -> Spending:
+    if not (tmp_path / "ledger").exists():
+        Spending.create(small_contract(), tmp_path / "ledger")
     return Spending(small_contract(), tmp_path / "ledger")
 
 
@@ -150,6 +152,29 @@ def test_a_line_that_a_crash_cut_off_is_left_out_and_a_damaged_one_ends_the_run(
         _ledger(tmp_path)
 
 
+def test_a_ledger_that_lost_a_line_or_itself_is_refused(tmp_path: Path) -> None:
+    ledger = _ledger(tmp_path)
+    for number in range(3):
+        ledger.begin(1, number, 0)
+    ledger.close()
+    place = tmp_path / "ledger"
+    lines = place.read_bytes().splitlines(keepends=True)
+    for lost in (1, 2):
+        place.write_bytes(b"".join(lines[:lost] + lines[lost + 1 :]))
+        with pytest.raises(ProtocolError, match="is lost"):
+            _ledger(tmp_path)
+    for content in (b"", lines[0][:-1]):
+        place.write_bytes(content)
+        with pytest.raises(ProtocolError, match="has lost its first line"):
+            _ledger(tmp_path)
+    place.unlink()
+    with pytest.raises(ProtocolError, match="is missing"):
+        Spending(small_contract(), place)
+    _ledger(tmp_path).close()
+    with pytest.raises(ProtocolError, match="once for each run"):
+        Spending.create(small_contract(), place)
+
+
 def test_one_process_holds_a_ledger_or_log(tmp_path: Path) -> None:
     ledger, log = _ledger(tmp_path), Journal(tmp_path / "log", bytes(32))
     with pytest.raises(ProtocolError, match="another process"):
@@ -185,6 +210,17 @@ def test_a_log_that_is_damaged_in_the_middle_is_refused_and_cut_off_at_the_end(t
         log = Journal(place, bytes(32))
         assert log.records() == [(MESSAGE, b"one")]
         log.close()
+    for place_of_bit in range(0, len(whole) - 20):
+        changed = bytearray(whole)
+        changed[place_of_bit] ^= 64
+        place.write_bytes(changed)
+        with pytest.raises(ProtocolError, match=r"is damaged at byte|another run"):
+            Journal(place, bytes(32))
+        assert place.read_bytes() == changed  # nothing is cut
+    place.write_bytes(whole + bytes(100))  # the file grew, and power failed
+    log = Journal(place, bytes(32))
+    assert len(log.records()) == 2
+    log.close()
     place.write_bytes(whole.replace(b"one", b"One"))
     with pytest.raises(ProtocolError, match="is damaged at byte"):
         Journal(place, bytes(32))

@@ -22,11 +22,14 @@ from airmixml.deploy.wire import (
     unbatched,
     unpack_list,
     unpack_parts,
+    unpack_refusal,
     unpacked,
 )
-from airmixml.deploy.worker import Order, absent_list
-from airmixml.errors import ProtocolError
+from airmixml.deploy.worker import Name, Order, Vector, absent_list, announcement_of
+from airmixml.errors import PrivacyError, ProtocolError
 from airmixml.masks.graph import MOST_ROUNDS
+from airmixml.masks.keys import signature
+from airmixml.masks.rounds import round_name
 from airmixml.workers.broadcasts import Broadcast
 
 
@@ -38,7 +41,7 @@ def _told(history: History, kind: Type, body: bytes = b"", number: int = 0, atte
 def _reason(answers: list[Message]) -> str:
     (refusal,) = answers
     assert refusal.type is Type.REFUSAL
-    return refusal.body.decode()
+    return unpack_refusal(refusal.body)[0]
 
 
 def _until(history: History, kind: Type) -> list[Letter]:
@@ -106,7 +109,7 @@ def test_a_model_that_is_not_finite_is_refused(history: History, odd: float) -> 
     weights = np.zeros((features, outputs))
     weights[0, 0] = odd
     told = Broadcast(weights=weights, biases=np.zeros(outputs), clip=0.2)
-    assert "not finite" in _reason(history.devices[0].handle(_told(history, Type.ORDER, Order(1, 0.0, told).packed())))
+    assert "beyond" in _reason(history.devices[0].handle(_told(history, Type.ORDER, Order(1, 0.0, told).packed())))
 
 
 def test_names_beyond_the_contract_are_refused(history: History) -> None:
@@ -247,3 +250,128 @@ def test_a_message_that_is_too_long_is_refused_before_it_is_read() -> None:
     header = said[: HEADER.size - 4] + (LARGEST_BODY + 1).to_bytes(4, "big")
     with pytest.raises(ProtocolError, match="too long"):
         unpacked(header + bytes(200))
+
+
+def test_a_model_never_makes_rows_tell_by_a_refusal(history: History) -> None:
+    """Scores of a bounded row cannot overflow, and where no vector can be formed zeros are sent."""
+    outputs = len(history.contract.outputs)
+    features = history.contract.kinds[1].numbers // outputs
+    for size in (1e10, 1e300, -1e300):
+        told = Broadcast(weights=np.full((features, outputs), size), biases=np.zeros(outputs), clip=0.2)
+        assert "beyond" in _reason(history.devices[0].handle(_told(history, Type.ORDER, Order(1, 0.0, told).packed())))
+    for odd in (np.nan, np.inf):
+        _check_zeros(History(history.folder / str(odd)), lambda kind, told, odd=odd: np.full(5, odd))
+
+    def failing(kind: int, told: Broadcast | None) -> np.ndarray:
+        raise PrivacyError("a row is odd")
+
+    _check_zeros(History(history.folder / "failing"), failing)
+
+
+def _check_zeros(history: History, vector: Vector) -> None:
+    history.devices[VICTIM]._vector = vector
+    letters = _until(history, Type.DELIVERY)
+    (own,) = [letter.message for letter in letters if letter.to == VICTIM]
+    (frame,) = history.devices[VICTIM].handle(own)
+    assert frame.type is Type.FRAME
+
+
+def test_workers_with_different_orders_share_no_masks(tmp_path: Path) -> None:
+    """Frames of another kind, with less noise, or under another model would be in one sum."""
+    history = History(tmp_path)
+    powers = (history.contract.plan.link.power_dbm, -40.0)
+    orders = [_told(history, Type.ORDER, Order(0, power).packed()) for power in powers]
+    said = {each: device.handle(orders[each == VICTIM])[0].body for each, device in history.devices.items()}
+    listed = _told(history, Type.ANNOUNCED, pack_list(said))
+    for device in history.devices.values():
+        assert "not signed" in _reason(device.handle(listed))
+
+
+@pytest.mark.parametrize("kind", [Type.ANNOUNCE, Type.REVEAL, Type.PARCELS])
+@pytest.mark.parametrize("where", [0, 40, -1])
+def test_one_worker_that_sends_nonsense_does_not_end_the_run(kind: Type, where: int, tmp_path: Path) -> None:
+    history = History(tmp_path, contract=small_contract(spare=2, epsilon=30.0))
+    handle, signing = history.devices[0].handle, next(iter(keys()[0].values()))
+
+    def nonsense(message: Message) -> list[Message]:
+        answers = list(handle(message))
+        for place, each in enumerate(answers):
+            if each.type is kind:
+                body = bytearray(each.body)
+                body[where if kind is not Type.PARCELS else -1] ^= 1
+                answers[place] = replace(each, body=bytes(body)).signed_with(signing)
+        return answers
+
+    history.devices[0].handle = nonsense  # type: ignore[method-assign]
+    history.run()
+    assert len(history.server.sums) == 2, history.lines
+    assert all(0 not in found.present for found in history.server.sums if kind is not Type.PARCELS)
+
+
+def test_a_key_of_small_order_is_not_accepted(history: History) -> None:
+    (order,) = history.server.asking()
+    said = history.devices[0].handle(order.message)[0]
+    announced = announcement_of(0, said.body)
+    odd = replace(announced, mask_key=bytes(32))
+    signing = next(iter(keys()[0].values()))
+    run = round_name(Name.of(order.message, 0).run(history.contract), range(1), 0)
+    body = odd.mask_key + odd.channel_key + odd.commitment + odd.nonce_commitment
+    body += signature(signing, odd.statement(run))
+    assert history.server.handle([replace(said, body=body).signed_with(signing)]) == []
+    assert "no usable X25519 key" in history.lines[-1]
+
+
+def test_messages_from_which_nothing_follows_are_not_kept(history: History) -> None:
+    log = history.folder / "journal"
+    (order,) = history.server.asking()
+    said, signing = history.devices[0].hello(), next(iter(keys()[0].values()))
+    size = log.stat().st_size
+    history.server.handle([said] * 100)
+    long = [replace(said, type=kind, body=bytes(10_000)).signed_with(signing) for kind in (Type.HELLO, Type.REFUSAL)]
+    history.server.handle(long * 5)
+    assert log.stat().st_size == size
+    refusal = replace(said, type=Type.REFUSAL, body=b"no").signed_with(signing)
+    history.server.handle([refusal])
+    once = log.stat().st_size
+    history.server.handle([refusal] * 10)
+    assert log.stat().st_size == once > size
+    assert order
+
+
+def test_an_old_order_does_not_take_a_worker_out_of_its_round(tmp_path: Path) -> None:
+    history = History(tmp_path)
+    (old,) = history.server.asking()
+    device = history.devices[VICTIM]
+    (new,) = device.handle(_told(history, Type.ORDER, Order(0, 0.0).packed(), number=1))
+    assert "or a later one" in _reason(device.handle(old.message))
+    assert device.handle(_told(history, Type.ORDER, Order(0, 0.0).packed(), number=1)) == [new]
+
+
+def test_an_order_that_was_given_stays_as_it_was_whatever_follows_the_end_of_a_round(tmp_path: Path) -> None:
+    """In one batch a greeting may follow the answer that ends a round; the next order is in the log behind it."""
+    history = History(tmp_path)
+    letters = _until(history, Type.SIGNATURES)
+    history.server._silent.add(5)
+    answers = [each.handle(letters[0].message)[0] for each in history.devices.values()]
+    (first,) = [each for each in history.server.handle([*answers, history.devices[5].hello()]) if each.to is None][-1:]
+    assert first.message.type is Type.ORDER
+    history._model = lambda: replace(History._model(history), clip=0.3)  # type: ignore[method-assign]
+    history._restart_server()
+    (again,) = history.server.asking()
+    assert again.message.packed() == first.message.packed()
+
+
+def test_spare_rounds_are_counted_by_kind(tmp_path: Path) -> None:
+    history = History(tmp_path, contract=small_contract(spare=1, epsilon=20.0))
+    history.server.spent = dict.fromkeys(range(WORKERS), 10 * history.contract.kinds[0].cost)
+    letters = _until(history, Type.DELIVERY)
+    history.server.handle([history.devices[each.to or 0].handle(each.message)[0] for each in letters[:2]])
+    history.server.expire()  # too many are absent
+    assert history.server.failure == ""
+    assert history.server.where[0] == 1
+
+
+def test_a_worker_without_budget_does_not_begin(tmp_path: Path) -> None:
+    history = History(tmp_path, contract=replace(small_contract(), budget=0))
+    (order,) = history.server.asking()
+    assert "used up" in _reason(history.devices[0].handle(order.message))

@@ -46,7 +46,7 @@ from airmixml.deploy.contract import Contract
 from airmixml.deploy.provision import provisioned
 from airmixml.deploy.spending import Spending
 from airmixml.deploy.wire import SERVER, Message, Type, pack_list, unpack_parts, unpacked
-from airmixml.deploy.worker import Device, Transcripts, delivery
+from airmixml.deploy.worker import Device, Name, Transcripts, delivery
 from airmixml.errors import ProtocolError, ScenarioError
 from airmixml.integers.exact_sampler import SkellamTable, skellam_table
 from airmixml.masks.expansion import Use, stream_words
@@ -231,7 +231,7 @@ def test_message_is_that_of_a_python_device(library: ctypes.CDLL) -> None:
     parcels = [unpack_parts(each) for each in said(Type.REVEALED, revealed)]
     to_it = delivery(2, [(sender, each[2]) for sender, each in enumerate(parcels) if 2 in each])
     (frame,) = devices[2].handle(Message(Type.DELIVERY, SERVER, contract.run, 0, 0, to_it).signed_with(SERVER_KEY))
-    joined = transcripts.revealed(0, 0, 0, announced, revealed)
+    joined = transcripts.revealed(Name.of(order, 0), announced, revealed)
     mask_key, _, own, _, noise = entropies[2].given
     edges = joined.edge_seeds(KeyPair(mask_key), 2, set(joined.graph[2]))
     assert frame.type is Type.FRAME

@@ -16,6 +16,7 @@ from airmixml.deploy.contract import UNITS, Contract, FrameKind, Member
 from airmixml.errors import ProtocolError, ScenarioError
 from airmixml.integers.skellam import rounded_mu_per_step
 from airmixml.masks.graph import draw_graph
+from airmixml.masks.hidden_noise import who_is_left
 from airmixml.masks.rules import Rules, choose_rules, is_recoverable, recovering_degree
 from airmixml.output.numbers import plural
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
@@ -79,9 +80,9 @@ def make_contract(
     epsilon, delta = owner.epsilon or scenario.privacy.epsilon, scenario.privacy.delta
     releases = [count + owner.spare for count in planned]
     rounded = sum(count * each.signal.symbols for count, each in zip(releases, systems, strict=True))
-    rules = _rules(scenario, _carriers(system))
+    rules, failure = _rules(scenario, _carriers(system))
     names = 2 * (sum(planned) + owner.spare)
-    failing = names * _failure(system)
+    failing = names * failure
     kept = (delta - failing) * (1.0 - SHARE_FOR_TAILS)
     budget = math.floor(UNITS * gaussian_mu(epsilon, kept) ** 2)
 
@@ -122,11 +123,6 @@ def _carriers(system: System) -> int:
     return system.integers.carriers
 
 
-def _failure(system: System) -> float:
-    assert system.integers is not None
-    return system.integers.honest.failure
-
-
 def _kind(system: System, cut: float, releases: int) -> FrameKind:
     """Return one kind of frame, with the loss of one worker by ``integers.skellam``, rounded up."""
     sums, privacy = system.integers, system.scenario.privacy
@@ -146,27 +142,30 @@ def _kind(system: System, cut: float, releases: int) -> FrameKind:
     )
 
 
-def _rules(scenario: Scenario, carriers: int) -> list[Rules]:
-    """Return the rules of rounds of all workers, and of fewer, down to those that carry the noise."""
+def _rules(scenario: Scenario, carriers: int) -> tuple[list[Rules], float]:
+    """Return the rules of rounds of all workers, and of fewer, down to those that carry the noise.
+
+    With them the probability that the graph of one round of the worst size fails a worker.
+    """
     privacy, most = scenario.privacy, scenario.workers.count
     colluders = min(privacy.colluders, most - 1)
     fewest = carriers + colluders
     step = max(1, math.ceil((most - fewest) / (_MOST_SIZES - 1)))
-    found = []
+    found, failure = [], 0.0
     for size in sorted({*range(most, fewest, -step), fewest}, reverse=True):
         absent = size - fewest
         degree = privacy.mask_degree or recovering_degree(size, colluders, absent)
         graph = draw_graph(size, degree, scenario.seed)
         if is_recoverable(size, graph.degree, colluders, absent):
-            found.append(
-                choose_rules(graph, colluders=colluders, absent=absent, mask_deviation=1.0, self_deviation=1.0)
-            )
+            who = {"colluders": colluders, "absent": absent}
+            found.append(choose_rules(graph, **who, mask_deviation=1.0, self_deviation=1.0))
+            failure = max(failure, who_is_left(graph, colluders, absent).failure)
     if not found:
         raise ScenarioError(
             f"privacy.most_absent = {privacy.most_absent:g}: leaves too few of {most} workers to recover masks; use a "
             "smaller share"
         )
-    return found
+    return found, failure
 
 
 def _plain_rows(dataset: DataSet) -> dict[str, Any]:

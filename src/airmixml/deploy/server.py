@@ -8,10 +8,11 @@ A round that stops before frames is tried again under the next attempt, without 
 stops after frames has another number if it is tried again: what workers have spent stays spent.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from hashlib import sha256
 from typing import Final
 
 import numpy as np
@@ -19,18 +20,40 @@ import numpy as np
 from airmixml.arrays import Doubles
 from airmixml.deploy.contract import Contract, FrameKind
 from airmixml.deploy.journal import EXPIRED, MESSAGE, ORDERED, Journal, Record
-from airmixml.deploy.wire import SERVER, Message, Type, pack_list, unpack_parts, unpacked
-from airmixml.deploy.worker import ANNOUNCEMENT_BYTES, REVEAL_BYTES, Order, Transcripts, absent_list, delivery
+from airmixml.deploy.wire import (
+    LARGEST_REFUSAL,
+    SERVER,
+    Message,
+    Type,
+    pack_list,
+    unpack_parts,
+    unpack_refusal,
+    unpacked,
+)
+from airmixml.deploy.worker import (
+    ANNOUNCEMENT_BYTES,
+    REVEAL_BYTES,
+    Name,
+    Order,
+    Transcripts,
+    absent_list,
+    announcement_of,
+    delivery,
+    reveal_of,
+)
 from airmixml.errors import ProtocolError
 from airmixml.integers.rounding import signed
 from airmixml.masks.graph import MOST_ROUNDS
+from airmixml.masks.keys import KeyPair, is_signed
 from airmixml.masks.recovery import Answer
 from airmixml.masks.recovery_server import RecoveryServer
-from airmixml.masks.rounds import Round
+from airmixml.masks.rounds import Round, round_name
 from airmixml.workers.broadcasts import Broadcast
 
 MOST_DEADLINES: Final = 8
 """Deadlines of one phase after which a server gives up."""
+
+_ACCUSERS: Final = 2  # workers that must name another before it is left out
 
 
 class Phase(IntEnum):
@@ -72,6 +95,7 @@ class _Attempt:
     kind: int
     phase: Phase
     expected: set[int]
+    order: bytes = b""  # digest of the order's body
     got: dict[int, bytes] = field(default_factory=dict)
     deadlines: int = 0
     refused: bool = False  # by some worker
@@ -80,6 +104,12 @@ class _Attempt:
     absent: tuple[int, ...] = ()
     recovery: RecoveryServer | None = None
     asked: list[Letter] = field(default_factory=list)
+    accused: Counter[int] = field(default_factory=Counter)  # how many workers name a worker as the culprit
+
+    @property
+    def name(self) -> Name:
+        """What its workers agree on."""
+        return Name(self.number, self.attempt, self.kind, self.order)
 
 
 Tell = Callable[[list[Sum]], Broadcast | None]
@@ -108,17 +138,20 @@ class Server:
         self.contract, self._signing_key, self._journal = contract, signing_key, journal
         self._tell, self._note = tell, note
         self._transcripts = Transcripts(contract)
+        self._keys = KeyPair.generate()  # to try others' keys with
         self.sums: list[Sum] = []
         self.spent: dict[int, int] = dict.fromkeys(contract.directory, 0)
         self.failure = ""
         self._left = list(contract.schedule)  # kinds of the rounds to come
         self._silent: set[int] = set()
+        self._left_out: set[int] = set()  # for the rest of the run
+        self._sent: Counter[tuple[int, int]] = Counter()  # frames that arrived, by worker and kind
         self._now: _Attempt | None = None
-        self._replayed: list[Record] | None = journal.records()
+        self._replaying = True
         self._letters: list[Letter] = []
         self._farewell: list[Letter] = []
         self._begin(0, 0)
-        self._replay()
+        self._replay(journal.records())
 
     # What a driver uses.
 
@@ -153,7 +186,8 @@ class Server:
         for message in messages:
             try:
                 self._check(message)
-                accepted.append(message)
+                if message.type is not Type.HELLO or message.sender in self._silent:  # or else nothing follows from it
+                    accepted.append(message)
             except ProtocolError as problem:
                 self._note(str(problem))
         if accepted:
@@ -176,15 +210,16 @@ class Server:
         letters, self._letters = self._letters, []
         return letters
 
-    def _replay(self) -> None:
+    def _replay(self, records: Iterable[Record]) -> None:
         """Go through what the journal holds; an order that was given stays as it was given."""
-        while self._replayed:
-            kind, body = self._replayed.pop(0)
+        for kind, body in records:
             if kind == MESSAGE:
                 self._take(unpacked(body))
-            elif kind == EXPIRED:
+            elif kind == ORDERED:
+                self._order(body)
+            else:
                 self._expired()
-        self._replayed = None
+        self._replaying = False
         if self._now is not None and not self._now.asked:
             self._order()
         self._letters = []  # ``asking`` has what is asked now
@@ -199,14 +234,15 @@ class Server:
             raise ProtocolError(f"{what} is of another run or worker")
         if not message.is_signed_by(key):
             raise ProtocolError(f"{what} is not signed by it")
-        if message.type is Type.HELLO:
+        if message.type is Type.HELLO and not message.body:
             return
         if now is None or (message.round, message.attempt) != (now.number, now.attempt):
             raise ProtocolError(f"{what} comes late: it is of round {message.round}, attempt {message.attempt}")
-        if message.type is Type.REFUSAL:
-            return
-        if message.type != int(now.phase) or message.sender not in now.expected:
+        refuses = message.type is Type.REFUSAL and len(message.body) <= LARGEST_REFUSAL
+        if not (refuses or message.type == int(now.phase)) or message.sender not in now.expected:
             raise ProtocolError(f"{what} is not expected while the round is {now.phase.name.lower()}")
+        if refuses:
+            return
         if message.sender in now.got:
             raise ProtocolError(f"{what} came before")
         self._check_body(now, message)
@@ -221,6 +257,15 @@ class Server:
             )
         if now.phase is Phase.SENDING:
             self._kind(now).code.unpacked(message.body)
+        if now.phase is Phase.ANNOUNCING:
+            said = announcement_of(message.sender, message.body)
+            run = round_name(now.name.run(self.contract), now.name.slots, now.attempt)
+            if not is_signed(said.statement(run), said.signed, self.contract.directory[message.sender]):
+                raise ProtocolError(f"ANNOUNCE of worker {message.sender} has keys that it did not sign for this round")
+            for key in (said.mask_key, said.channel_key):
+                self._keys.shared_secret(key)  # which refuses a point of small order
+        if now.phase is Phase.REVEALING:
+            self._announced(now).check_reveal(reveal_of(message.sender, message.body), message.sender)
         if now.phase in (Phase.SHARING, Phase.ANSWERING):
             assert now.round is not None
             parts, neighbours = unpack_parts(message.body), set(now.round.graph[message.sender])
@@ -235,8 +280,11 @@ class Server:
         if (message.round, message.attempt) != (now.number, now.attempt):
             return  # one of the same batch has ended the attempt
         if message.type is Type.REFUSAL:
-            self._note(f"worker {message.sender} refuses: {message.body.decode(errors='replace')}")
+            reason, culprit = unpack_refusal(message.body)
+            self._note(f"worker {message.sender} refuses: {reason}")
             now.expected.discard(message.sender)
+            if culprit is not None:
+                now.accused[culprit] += 1
             now.refused = True
             if now.phase < Phase.SENDING:
                 self._silent.add(message.sender)
@@ -244,6 +292,7 @@ class Server:
             now.got[message.sender] = message.body
             if now.phase is Phase.SENDING:
                 self.spent[message.sender] += self._kind(now).cost
+                self._sent[message.sender, now.kind] += 1
             if now.phase is Phase.ANSWERING:
                 self._take_shares(now, message)
         if len(now.expected) <= len(now.got) and now.expected <= now.got.keys():
@@ -303,15 +352,14 @@ class Server:
         return len(now.got) < len(announced.announcements)
 
     def _announced(self, now: _Attempt) -> Round:
-        return self._transcripts.announced(now.number, now.attempt, now.kind, now.asked[0].message.body)
+        return self._transcripts.announced(now.name, now.asked[0].message.body)
 
     def _draw(self, now: _Attempt) -> None:
         body = pack_list(now.got)
+        now.round = self._transcripts.revealed(now.name, now.asked[0].message.body, body)
         try:
-            now.round = self._transcripts.revealed(now.number, now.attempt, now.kind, now.asked[0].message.body, body)
-            now.round.check_announcements()
             now.round.check(min(now.round.graph))
-        except ProtocolError as problem:  # a worker announced or revealed nonsense
+        except ProtocolError as problem:  # a graph that chance made too weak
             self._note(f"round {now.number}, attempt {now.attempt}: {problem}")
             self._again(now)
             return
@@ -406,7 +454,11 @@ class Server:
         self._note(f"round {now.number} fails: {why}")
         self._over(now)
         kind = self._kind(now)
-        sent = max((self.spent[each] // kind.cost for each in now.frames), default=0)
+        culprits = {each for each, count in now.accused.items() if count >= _ACCUSERS}
+        if culprits:
+            self._note(f"left out from now on, since several workers name them: {sorted(culprits)}")
+            self._left_out |= culprits
+        sent = max((self._sent[each, now.kind] for each in now.frames), default=0)
         if sent >= kind.releases and kind.sends == "gradients":
             self._left.pop(0)  # a step less
         elif sent >= kind.releases:
@@ -415,24 +467,23 @@ class Server:
         self._next(now.number + 1)
 
     def _begin(self, number: int, attempt: int) -> None:
-        everyone = set(self.contract.directory)
+        everyone = set(self.contract.directory) - self._left_out
         if not attempt or len(everyone - self._silent) < self.contract.fewest:
             self._silent.clear()  # where too few are left without the silent ones, the network was, not they
         expected = everyone - self._silent
         self._now = _Attempt(number, attempt, self._left[0], Phase.ANNOUNCING, expected)
-        if self._replayed is None or (self._replayed and self._replayed[0][0] == ORDERED):
+        if not self._replaying:
             self._order()
 
-    def _order(self) -> None:
+    def _order(self, body: bytes = b"") -> None:
         """Give the order of the attempt: the one in the journal where there is one."""
         now = self._now
         assert now is not None
-        if self._replayed:
-            body = self._replayed.pop(0)[1]
-        else:
+        if not body:
             told = self._tell(self.sums) if self._kind(now).sends == "gradients" and self._tell else None
             body = Order(now.kind, self.contract.plan.link.power_dbm, told).packed()
             self._journal.append([(ORDERED, body)])
+        now.order = sha256(body).digest()
         self._ask(now, Phase.ANNOUNCING, now.expected, Type.ORDER, body)
 
     def _ask(

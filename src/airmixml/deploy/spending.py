@@ -80,9 +80,9 @@ class Spending:
         content, path = self._file.content(), self._file.path
         if path is None:
             return
-        head, *lines, cut_off = content.decode("ascii", errors="replace").split("\n")
-        if not lines and not content.endswith(b"\n"):
+        if b"\n" not in content:
             raise ProtocolError(f"{path}: the ledger has lost its first line; {_MEND}")
+        head, *lines, cut_off = content.decode("ascii", errors="replace").split("\n")
         if head != _head(self._contract):
             raise ProtocolError(f"{path}: is the ledger of another run; give each run a folder of its own")
         for number, line in enumerate(lines, start=2):

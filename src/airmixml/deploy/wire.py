@@ -8,7 +8,7 @@ long, cut off or of another version is refused before anything of its body is lo
 """
 
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cached_property
@@ -196,5 +196,21 @@ def unpack_parts(body: bytes) -> dict[int, bytes]:
     return found
 
 
-Sign = Callable[[Message], Message]
-"""Signs with a key that the caller does not see."""
+_LONGEST_REASON: Final = 240
+_NAMES_CULPRIT: Final = b"\0"
+LARGEST_REFUSAL: Final = 1 + _IDENTITY.size + _LONGEST_REASON
+
+
+def pack_refusal(reason: str, culprit: int | None = None) -> bytes:
+    """Return why a worker refuses, in words, behind the number of the worker whose message was wrong."""
+    named = b"" if culprit is None else _NAMES_CULPRIT + _IDENTITY.pack(culprit)
+    return named + reason.encode()[:_LONGEST_REASON]
+
+
+def unpack_refusal(body: bytes) -> tuple[str, int | None]:
+    """Return the words, and who is named."""
+    culprit = None
+    if body.startswith(_NAMES_CULPRIT) and len(body) > _IDENTITY.size:
+        (culprit,) = _IDENTITY.unpack_from(body, 1)
+        body = body[1 + _IDENTITY.size :]
+    return body.decode(errors="replace"), culprit

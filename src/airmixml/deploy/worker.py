@@ -9,17 +9,28 @@ as a second list of absent workers, is refused. Nothing is sent before the ledge
 import secrets
 import struct
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha256
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.deploy.contract import Contract
 from airmixml.deploy.spending import Spending
-from airmixml.deploy.wire import SERVER, Message, Reader, Type, pack_list, pack_parts, unpack_list, unpack_parts
+from airmixml.deploy.wire import (
+    SERVER,
+    Message,
+    Reader,
+    Type,
+    pack_list,
+    pack_parts,
+    pack_refusal,
+    unpack_list,
+    unpack_parts,
+)
 from airmixml.errors import AirMixError, ProtocolError
 from airmixml.masks.keys import KEY_BYTES
 from airmixml.masks.recovery import RecoveringWorker
@@ -31,7 +42,7 @@ REVEAL_BYTES: Final = KEY_BYTES + 64
 _ORDER: Final = struct.Struct(">Bd")
 _MODEL: Final = struct.Struct(">dII")
 _TO: Final = struct.Struct(">Q")
-_LONGEST_REASON: Final = 240
+_LARGEST_WEIGHT: Final = 1e9
 
 Vector = Callable[[int, Broadcast | None], NDArray[np.floating]]
 """Gives a worker's vector of a kind of frame, under the model that was broadcast; shape numbers."""
@@ -71,8 +82,11 @@ class Order:
                 raise ProtocolError(f"order: has a model of {features} x {outputs}, which is not that of the contract")
             weights, biases = (np.frombuffer(reader.take(8 * n), dtype=">f8") for n in (features * outputs, outputs))
             numbers = np.concatenate([weights, biases, [clip]]).astype(np.float64)
-            if not np.isfinite(numbers).all() or clip <= 0.0:
-                raise ProtocolError("order: has a model or clip that is not finite, or a clip of 0")
+            # No score of a bounded row overflows: whether one does would tell of the row, without noise.
+            if not (np.abs(numbers) <= _LARGEST_WEIGHT).all() or clip < 1.0 / _LARGEST_WEIGHT:
+                raise ProtocolError(
+                    f"order: has a model or clip beyond {_LARGEST_WEIGHT:g}, or a clip below {1.0 / _LARGEST_WEIGHT:g}"
+                )
             told = Broadcast(
                 weights=numbers[: features * outputs].reshape(features, outputs),
                 biases=numbers[features * outputs : -1],
@@ -83,14 +97,38 @@ class Order:
         return cls(kind, power_dbm, told)
 
 
-def name_of(contract: Contract, number: int) -> bytes:
-    """Return what masks of a round call its run: every round has keys and agreements of its own."""
-    return sha256(contract.run + number.to_bytes(4, "big")).digest()
+class Name(NamedTuple):
+    """An attempt at a round, by all that its workers must agree on before they share masks."""
+
+    number: int
+    attempt: int
+    kind: int
+    order: bytes  # digest of the order's body
+
+    @classmethod
+    def of(cls, message: Message, kind: int) -> "Name":
+        """Return what an order names."""
+        return cls(message.round, message.attempt, kind, sha256(message.body).digest())
+
+    @property
+    def slots(self) -> range:
+        """The slot of the round."""
+        return range(self.number, self.number + 1)
+
+    def run(self, contract: Contract) -> bytes:
+        """Return what masks call the run: workers with other orders have other keys, and share no sum."""
+        return sha256(contract.run + self.number.to_bytes(4, "big") + self.order).digest()
 
 
-def slots_of(number: int) -> range:
-    """Return the slot of a round."""
-    return range(number, number + 1)
+def announcement_of(identity: int, entry: bytes) -> Announcement:
+    """Return what a worker announced, from the body of its message."""
+    mask, channel, seed, nonce = (entry[KEY_BYTES * part :][:KEY_BYTES] for part in range(4))
+    return Announcement(identity, mask, channel, seed, nonce, entry[4 * KEY_BYTES :])
+
+
+def reveal_of(identity: int, entry: bytes) -> Reveal:
+    """Return what a worker revealed, from the body of its message."""
+    return Reveal(identity, entry[:KEY_BYTES], entry[KEY_BYTES:])
 
 
 class Transcripts:
@@ -102,39 +140,34 @@ class Transcripts:
         self.revealed = lru_cache(maxsize=2)(self._revealed)
         self.signatures = lru_cache(maxsize=2)(lambda body: unpack_list(body, 64))
 
-    def _announced(self, number: int, attempt: int, kind: int, body: bytes) -> Round:
-        said = {}
-        for identity, entry in unpack_list(body, ANNOUNCEMENT_BYTES).items():
-            mask, channel, seed, nonce = (entry[KEY_BYTES * part :][:KEY_BYTES] for part in range(4))
-            said[identity] = Announcement(identity, mask, channel, seed, nonce, entry[4 * KEY_BYTES :])
-        rules = self.contract.rules_for(len(said), kind)
+    def _announced(self, name: Name, body: bytes) -> Round:
+        said = {each: announcement_of(each, entry) for each, entry in unpack_list(body, ANNOUNCEMENT_BYTES).items()}
+        rules = self.contract.rules_for(len(said), name.kind)
         if rules is None or rules.workers != len(said):
             raise ProtocolError(f"round of {len(said)} workers: the contract has no rules for so many")
         directory = self.contract.directory
         if not said.keys() <= directory.keys():
             raise ProtocolError("round has workers that are none of the contract")
         return Round(
-            run=round_name(name_of(self.contract, number), slots_of(number), attempt),
+            run=round_name(name.run(self.contract), name.slots, name.attempt),
             rules=rules,
             announcements=said,
             verifying_keys=directory if len(said) == len(directory) else {each: directory[each] for each in said},
         )
 
-    def _revealed(self, number: int, attempt: int, kind: int, announcements: bytes, body: bytes) -> Round:
-        announced = self.announced(number, attempt, kind, announcements)
+    def _revealed(self, name: Name, announcements: bytes, body: bytes) -> Round:
+        announced = self.announced(name, announcements)
         found = unpack_list(body, REVEAL_BYTES)
         if found.keys() != announced.announcements.keys():
             raise ProtocolError("reveals must be those of the workers that were announced; start the round again")
-        said = {each: Reveal(each, entry[:KEY_BYTES], entry[KEY_BYTES:]) for each, entry in found.items()}
-        return announced.drawn(said)
+        return announced.drawn({each: reveal_of(each, entry) for each, entry in found.items()})
 
 
 @dataclass(eq=False)
 class _InRound:
     """What a worker knows of the round that it is in."""
 
-    number: int
-    attempt: int
+    name: Name
     order: Order
     masks: RecoveringWorker
     answered: dict[Type, tuple[bytes, list[Message]]] = field(default_factory=dict)
@@ -172,7 +205,7 @@ class Device:
 
     def hello(self) -> Message:
         """Return what it says when it starts: that it is there."""
-        return self._said(Type.HELLO, 0, 0)
+        return self._said(Type.HELLO, (0, 0))
 
     def check(self, message: Message) -> None:
         """Refuse a message that is not the server's."""
@@ -187,17 +220,16 @@ class Device:
         try:
             return self._answers(message)
         except AirMixError as problem:
-            return [self._said(Type.REFUSAL, message.round, message.attempt, str(problem).encode()[:_LONGEST_REASON])]
+            body = pack_refusal(str(problem), getattr(problem, "culprit", None))
+            return [self._said(Type.REFUSAL, (message.round, message.attempt), body)]
 
     def _answers(self, message: Message) -> list[Message]:
         if message.type is Type.DELIVERY and message.body[: _TO.size] != _TO.pack(self.identity):
             return []
         now = self._now
-        if message.type is Type.ORDER and (
-            now is None or (now.number, now.attempt) != (message.round, message.attempt)
-        ):
+        if message.type is Type.ORDER and (now is None or now.name[:2] != (message.round, message.attempt)):
             now = self._begun(message)
-        if now is None or (now.number, now.attempt) != (message.round, message.attempt):
+        if now is None or now.name[:2] != (message.round, message.attempt):
             return []  # of a round that it is not in: late, or begun before it was started
         if message.type in now.answered:
             body, answers = now.answered[message.type]
@@ -215,69 +247,74 @@ class Device:
 
     def _begun(self, message: Message) -> _InRound:
         order = Order.of(message.body, self.contract)
-        self.spending.begin(self.identity, message.round, message.attempt)
+        name = Name.of(message, order.kind)
+        self.spending.begin(self.identity, name.number, name.attempt, name.kind)
         bits = self.contract.kinds[order.kind].bits
         masks = RecoveringWorker(
             self.identity,
             self._signing_key,
-            name_of(self.contract, message.round),
-            slots_of(message.round),
+            name.run(self.contract),
+            name.slots,
             [rules.with_bits(bits) for rules in self.contract.rules],
             directory=self.contract.directory,
             memory=EitherOr(),
-            restarts=message.attempt,
+            restarts=name.attempt,
             entropy=self._entropy,
         )
-        self._now = _InRound(message.round, message.attempt, order, masks)
+        self._now = _InRound(name, order, masks)
         return self._now
 
     def _announce(self, now: _InRound, message: Message) -> list[Message]:
         said = now.masks.announce()
         body = said.mask_key + said.channel_key + said.commitment + said.nonce_commitment + said.signed
-        return [self._said(Type.ANNOUNCE, now.number, now.attempt, body)]
+        return [self._said(Type.ANNOUNCE, now.name[:2], body)]
 
     def _reveal(self, now: _InRound, message: Message) -> list[Message]:
-        announced = self._transcripts.announced(now.number, now.attempt, now.order.kind, message.body)
+        announced = self._transcripts.announced(now.name, message.body)
         if self.identity not in announced.announcements:
             self._now = None  # the round goes on without it
             return []
         said = now.masks.reveal(announced)
         now.announcements = message.body
-        return [self._said(Type.REVEAL, now.number, now.attempt, said.nonce + said.signed)]
+        return [self._said(Type.REVEAL, now.name[:2], said.nonce + said.signed)]
 
     def _join(self, now: _InRound, message: Message) -> list[Message]:
-        known = now.number, now.attempt, now.order.kind, now.announcements
-        parcels = now.masks.join(self._transcripts.revealed(*known, message.body))
-        return [self._said(Type.PARCELS, now.number, now.attempt, pack_parts(parcels))]
+        parcels = now.masks.join(self._transcripts.revealed(now.name, now.announcements, message.body))
+        return [self._said(Type.PARCELS, now.name[:2], pack_parts(parcels))]
 
     def _send(self, now: _InRound, message: Message) -> list[Message]:
         now.masks.receive(unpack_parts(message.body[_TO.size :]))
-        kind = self.contract.kinds[now.order.kind]
-        vector = self._vector(now.order.kind, now.order.told)
-        if len(vector) != kind.numbers:
-            raise ProtocolError(f"vector of {len(vector)} numbers must have {kind.numbers}, as agreed")
-        self.spending.reserve(self.identity, now.number, now.attempt, now.order.kind)
+        kind, slot = self.contract.kinds[now.name.kind], now.name.number
+        vector = self._formed(now, kind.numbers)
+        self.spending.reserve(self.identity, slot, now.name.attempt, now.name.kind)
 
         def masks(first: int, count: int) -> NDArray[np.uint64]:
-            return now.masks.integer_masks(now.number, first, count)
+            return now.masks.integer_masks(slot, first, count)
 
-        residues = kind.code.residues(vector, self._entropy(KEY_BYTES), now.number, masks)
-        return [self._said(Type.FRAME, now.number, now.attempt, kind.code.packed(residues))]
+        residues = kind.code.residues(vector, self._entropy(KEY_BYTES), slot, masks)
+        return [self._said(Type.FRAME, now.name[:2], kind.code.packed(residues))]
+
+    def _formed(self, now: _InRound, numbers: int) -> NDArray[np.floating]:
+        """Return the vector of the frame, zeros where none can be formed: a refusal here would tell of the rows."""
+        with np.errstate(all="ignore"), suppress(ArithmeticError, ValueError):
+            vector = self._vector(now.name.kind, now.order.told)
+            if vector.shape == (numbers,) and np.isfinite(vector).all():
+                return vector
+        return np.zeros(numbers)
 
     def _agree(self, now: _InRound, message: Message) -> list[Message]:
-        return [self._said(Type.SIGNED, now.number, now.attempt, now.masks.agree(unpack_list(message.body, 0)))]
+        return [self._said(Type.SIGNED, now.name[:2], now.masks.agree(unpack_list(message.body, 0)))]
 
     def _answer(self, now: _InRound, message: Message) -> list[Message]:
         answer = now.masks.answer(self._transcripts.signatures(message.body))
-        return [self._said(Type.ANSWER, now.number, now.attempt, pack_parts(answer.shares))]
+        return [self._said(Type.ANSWER, now.name[:2], pack_parts(answer.shares))]
 
     def _over(self, now: _InRound, message: Message) -> list[Message]:
         self._now = None
         return []
 
-    def _said(self, kind: Type, number: int, attempt: int, body: bytes = b"") -> Message:
-        said = Message(kind, self.identity, self.contract.run, number, attempt, body)
-        return said.signed_with(self._signing_key)
+    def _said(self, kind: Type, name: tuple[int, int], body: bytes = b"") -> Message:
+        return Message(kind, self.identity, self.contract.run, *name, body).signed_with(self._signing_key)
 
 
 _STEPS: Final = {

@@ -16,7 +16,7 @@ from airmixml.deploy.events import Events
 from airmixml.deploy.mqtt import MqttTransport
 from airmixml.deploy.spending import Spending
 from airmixml.deploy.transport import MOST_IN_BATCH, RUN_OVER, Clock, Lines, Log, Transport, read_messages
-from airmixml.deploy.wire import Message, Type
+from airmixml.deploy.wire import Message, Type, unpack_refusal
 from airmixml.deploy.worker import Device, Transcripts, Vector
 from airmixml.errors import ProtocolError
 from airmixml.hiding import hide_values
@@ -53,7 +53,7 @@ class Workers:
     def _note(self, answer: Message) -> None:
         if self._events is None:
             return
-        why = {"reason": answer.body.decode(errors="replace")} if answer.type is Type.REFUSAL else {}
+        why = {"reason": unpack_refusal(answer.body)[0]} if answer.type is Type.REFUSAL else {}
         spent = self._spending.spent(answer.sender) / self._devices[answer.sender].contract.budget
         about = {"worker": answer.sender, "round": answer.round, "attempt": answer.attempt, "spent": spent}
         self._events.note(answer.type.name.lower(), **about, **why)

@@ -229,10 +229,14 @@ class RecoveringWorker:
         if missing:
             raise ProtocolError(f"shares of worker {missing[0]} are missing; send them, or start a round without it")
         for other, seeds in self._edge_seeds.items():
-            content = opened(parcels[other], self._channels[other], other, self._round.digest)
             length = len(seeds) * SHARE_BYTES
-            if len(content) != 2 * length:
-                raise ProtocolError(f"shares of worker {other} have a wrong length; start a round without it")
+            try:
+                content = opened(parcels[other], self._channels[other], other, self._round.digest)
+                if len(content) != 2 * length:
+                    raise ProtocolError(f"shares of worker {other} have a wrong length; start a round without it")
+            except ProtocolError as problem:
+                problem.culprit = other
+                raise
             self._held[other] = content[:length], content[length:]
         self._channels.clear()
         self.step = Step.READY

@@ -236,26 +236,30 @@ class Round:
             )
         if not set(self.reveals) == set(self.graph) == set(self.announcements):
             raise ProtocolError("announcements, reveals and graph must name the same workers; send them again")
-        for other, announced in sorted(self.announcements.items()):
-            reveal = self.reveals[other]
-            if announced.identity != other:
-                raise ProtocolError(f"announcement of worker {other} is that of {announced.identity}; send its own")
-            if not _is_key(reveal.nonce):
-                raise ProtocolError(f"nonce of worker {other} must have {KEY_BYTES} bytes; start the round again")
-            if nonce_commitment(self.run, other, reveal.nonce) != announced.nonce_commitment:
-                raise ProtocolError(f"nonce of worker {other} is not the one it committed to; start the round again")
-            signed = is_signed(reveal.statement(self.transcript), reveal.signed, self.verifying_keys[other])
-            if reveal.identity != other or not signed:
-                raise ProtocolError(
-                    f"reveal of worker {other} is not signed for the announcements that worker {identity} was shown: "
-                    "the server shows others different ones; start the round again"
-                )
+        for other in sorted(self.announcements):
+            self.check_reveal(self.reveals[other], other, f"worker {identity} was shown")
         try:
             _check_graph(self, identity)
         except TypeError:
             raise ProtocolError(
                 "graph must name the neighbours of each worker by whole numbers; send it again"
             ) from None
+
+    def check_reveal(self, reveal: Reveal, other: int, which: str = "were sent to it") -> None:
+        """Refuse a nonce that this worker was not committed to, or did not reveal for these announcements."""
+        announced = self.announcements[other]
+        if announced.identity != other:
+            raise ProtocolError(f"announcement of worker {other} is that of {announced.identity}; send its own")
+        if not _is_key(reveal.nonce):
+            raise ProtocolError(f"nonce of worker {other} must have {KEY_BYTES} bytes; start the round again")
+        if nonce_commitment(self.run, other, reveal.nonce) != announced.nonce_commitment:
+            raise ProtocolError(f"nonce of worker {other} is not the one it committed to; start the round again")
+        signed = is_signed(reveal.statement(self.transcript), reveal.signed, self.verifying_keys[other])
+        if reveal.identity != other or not signed:
+            raise ProtocolError(
+                f"reveal of worker {other} is not signed for the announcements that {which}: the server shows others "
+                "different ones; start the round again"
+            )
 
     def edge_seeds(self, keys: KeyPair, own: int, others: Collection[int]) -> dict[int, tuple[bytes, ...]]:
         """Return the seeds of the masks that worker ``own``, whose mask keys these are, shares with each of others."""
