@@ -122,6 +122,7 @@ def test_the_commands_run_a_scenario_as_processes(
     airmix = ("-c", "from airmixml.cli.main import main; main()")
     server = start_python(*airmix, "server", folder, "--with-broker", "--deadline", "60", "--json")
     assert server.stderr is not None
+    assert "holds the signing keys of 8 workers" in server.stderr.readline()
     assert "announcing" in server.stderr.readline()
     workers: list[Any] = []
     for number, name in enumerate(endpoint.names):

@@ -84,7 +84,8 @@ def key_command(
 
     NAME.pub is for `airmix deploy init --enrolled`. NAME.key stays here, beside the folder that the device is given.
     """
-    from airmixml.deploy.credentials import OWN_KEY, PUBLIC_KEY, create_keys
+    from airmixml.deploy.credentials import PUBLIC_KEY, create_keys
+    from airmixml.deploy.endpoint import OWN_KEY
 
     create_keys(out, names)
     show(

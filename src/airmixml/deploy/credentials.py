@@ -290,8 +290,8 @@ def _write_all(
         _write_certificate(own, *authority.issue(name))
         if name != SERVER_NAME:
             Spending.create(contract, own / LEDGER)  # here and nowhere else: a ledger that is missing later was lost
-        for public in (CONTRACT, "ca.crt"):
-            _link(root / public, own / public)
+        for shared in (CONTRACT, "ca.crt"):
+            _link(root / shared, own / shared)
 
 
 def _write_broker(root: Path, final: Path, authority: Authority, server: Endpoint, run: str) -> None:
