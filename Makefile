@@ -71,7 +71,7 @@ test-deploy: $(READY)
 	@dpkg -s $(DEBIAN) >/dev/null 2>&1 || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
 	  apt-get install -y -qq --no-install-recommends $(DEBIAN) >$(LOG) 2>&1; } || { echo "make: ***"; \
 	  echo "make: *** COULD NOT INSTALL $(DEBIAN)"; echo "make: *** tests that need them are SKIPPED"; echo "make: ***"; }
-	$(PYTEST) tests/deploy
+	$(PYTEST) -m deploy tests/deploy
 
 check: lint
 	$(PYTEST) -m "not long and not slow and not deploy"
