@@ -66,7 +66,7 @@ test-long: $(READY)
 	rm -rf runs/reproduce-quick
 	$(MAKE) reproduce-quick
 
-# Everything in tests/deploy: without the packages, the tests that need none still run.
+# What needs Debian packages, and the kill matrix, which needs none and runs without them too.
 test-deploy: $(READY)
 	@dpkg -s $(DEBIAN) >/dev/null 2>&1 || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
 	  apt-get install -y -qq --no-install-recommends $(DEBIAN) >$(LOG) 2>&1; } || { echo "make: ***"; \
