@@ -185,7 +185,8 @@ def make_plan(
     joules += 0.0 if mean_slot is None else float(mean_slot.energy_joules.sum())
     # Of noise and masks, which are the same in every symbol, powers are told as radiated on average over a slot.
     told = setting.radiated_share if scenario.privacy.noise_kind.brought else 1.0
-    sending = np.concatenate([told * draws.power_watts[draws.ratios > 0.0], round_watts])
+    mean_watts = np.zeros(0) if mean_slot is None else mean_slot.power_watts
+    sending = np.concatenate([told * draws.power_watts[draws.ratios > 0.0], round_watts, mean_watts])
     if not len(sending):
         raise ScenarioError(nobody_sent(scenario))
     # Signal per slot says little of moments; and coins leave no shares to choose.
@@ -286,8 +287,12 @@ def _with_searched_design(
     aired = replace(aired, workers=replace(aired.workers, label_weight=weight))
     from airmixml.planning.design_search import is_searched, search_designs  # here: other plans need no learner
 
+    own_dim = encoded_dim(scenario.workers, held_dim)
     if not is_searched(aired):
-        return found
+        best = found.best.sending.applied_to(scenario)
+        more = scenario.learner.rounds or scenario.workers.centre_on_air  # than the slots that were scored
+        few = max(aired.radio.slots, scenario.radio.slots) <= _MOST_SLOTS_DRAWN
+        return _with_costs(found, scenario, best, (own_dim, label_dim)) if more and few else found
     search = search_designs(aired, held_dim, label_dim, moments, progress, max_air_seconds=found.max_air_seconds)
     best = search.best.design.applied_to(aired)
     sending = replace(found.best.sending, label_weight=best.workers.label_weight)
@@ -296,7 +301,7 @@ def _with_searched_design(
     if aired.radio.slots > _MOST_SLOTS_DRAWN:
         return found
     # With the slot for the mean, and as many symbols as the encoder makes.
-    best_dim, own_dim = (encoded_dim(each.workers, held_dim) for each in (best, scenario))
+    best_dim = encoded_dim(best.workers, held_dim)
     return _with_costs(found, scenario, best, (best_dim, label_dim), own_dim)
 
 
