@@ -307,7 +307,8 @@ def _recommendation(found: Plain | None, scenario: Scenario, command: list[str])
         no_better = (
             "leaves the learner with less noise" if rehearsal is None else "that was tried learns better beyond chance"
         )
-        yield f"no other design {no_better}; run it with:"
+        dropped = rehearsal is not None and not rehearsal.get("public", {"holds": True})["holds"]
+        yield "run it with:" if dropped else f"no other design {no_better}; run it with:"
     yield shlex.join(_with_set(command, found["overrides"]))
     if "BOUNDS.toml" in command:
         yield (
@@ -330,6 +331,12 @@ def _gain(gain_db: float, rehearsal: Plain | None) -> str:
         fewer = 100.0 * (1.0 - best["uplink_symbols"] / own["uplink_symbols"])
         if abs(gained) < 0.1 and fewer >= 1.0:
             return f"the same accuracy on {where}, {fewer:.0f} % fewer symbols{less}"
+        if not gained and less:
+            return less.removeprefix(", ")
+        public = rehearsal.get("public")
+        if public and public["holds"]:
+            there = 100.0 * (public["other"]["accuracy"] - public["own"]["accuracy"])
+            where += f" and {there:+.2g} on {public['name']} itself, which is public and was read,"
         return f"{gained:+.2g} points of accuracy on {where}{less}"
     gain = f"{abs(gain_db):.1f} dB {'less' if gain_db >= 0 else 'more'} learning noise"
     if gain_db < 0:
