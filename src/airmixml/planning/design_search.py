@@ -107,20 +107,16 @@ def _error_of_mean(values: Sequence[float] | Doubles) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class PublicCheck:
-    """What the best design of the synthetic tables does on the public data set that the scenario names."""
+    """What designs do on the public data set that the scenario names."""
 
     name: str
     own: TriedDesign  # the scenario's own design there
-    other: TriedDesign  # the one that did best on the synthetic tables
-
-    @property
-    def holds(self) -> bool:
-        """Whether the other is better there too, beyond chance."""
-        return not self.own.as_good_as(self.other)
+    first: TriedDesign  # the one that was best on the synthetic tables
+    best: TriedDesign  # the best there of those that the synthetic tables find better; the own where none is
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        return {"name": self.name, "own": self.own.to_dict(), "other": self.other.to_dict(), "holds": self.holds}
+        return {"name": self.name, **{name: getattr(self, name).to_dict() for name in ("own", "first", "best")}}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +132,7 @@ class DesignSearch:
     classes: int  # classes of each
     max_air_seconds: float = math.inf  # no design that is on the air for longer is the best
     measured_on: str = ""  # the public set that accuracies were measured on; empty: they are of synthetic tables
-    public: PublicCheck | None = None  # of the best of the synthetic tables, where the data set is public
+    public: PublicCheck | None = None  # where the data set is public and other designs were better on synthetic ones
 
     @property
     def basis(self) -> str:
@@ -147,10 +143,10 @@ class DesignSearch:
     def reason(self) -> str:
         """Why the best design is not the first one tried, in a line; empty where it is."""
         first, best = self.tried[0], self.best
-        if self.public is not None and not self.public.holds:
-            own, other = (f"{100.0 * each.accuracy:.1f} %" for each in (self.public.own, self.public.other))
+        if self.public is not None and self.public.best is not self.public.first:
+            this, other = (f"{100.0 * each.accuracy:.1f} %" for each in (self.public.best, self.public.first))
             read = f"on {self.public.name} itself, which is public and was read"
-            return f"the synthetic tables prefer another design: {read}, that reaches {other} and this one {own}"
+            return f"the synthetic tables prefer another design: {read}, that reaches {other} and this one {this}"
         if best.accuracy >= first.accuracy:
             return ""
         differences = np.subtract(first.accuracies, best.accuracies)

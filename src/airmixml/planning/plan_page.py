@@ -307,7 +307,7 @@ def _recommendation(found: Plain | None, scenario: Scenario, command: list[str])
         no_better = (
             "leaves the learner with less noise" if rehearsal is None else "that was tried learns better beyond chance"
         )
-        dropped = rehearsal is not None and not rehearsal.get("public", {"holds": True})["holds"]
+        dropped = rehearsal is not None and "public" in rehearsal
         yield "run it with:" if dropped else f"no other design {no_better}; run it with:"
     yield shlex.join(_with_set(command, found["overrides"]))
     if "BOUNDS.toml" in command:
@@ -334,9 +334,9 @@ def _gain(gain_db: float, rehearsal: Plain | None) -> str:
         if not gained and less:
             return less.removeprefix(", ")
         public = rehearsal.get("public")
-        if public and public["holds"]:
-            there = 100.0 * (public["other"]["accuracy"] - public["own"]["accuracy"])
-            where += f" and {there:+.2g} on {public['name']} itself, which is public and was read,"
+        if public:
+            there = 100.0 * (public["best"]["accuracy"] - public["own"]["accuracy"])
+            where += f" and {there:+.2g} on {public['name']} itself (public, read for this)"
         return f"{gained:+.2g} points of accuracy on {where}{less}"
     gain = f"{abs(gain_db):.1f} dB {'less' if gain_db >= 0 else 'more'} learning noise"
     if gain_db < 0:

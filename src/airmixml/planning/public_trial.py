@@ -1,7 +1,7 @@
 """Whether what synthetic tables recommend holds on the public data set that a scenario names, whose rows may be read.
 
 Synthetic tables stand for rows that nobody may look at. A table that comes with the package is public: there the
-recommended design is tried beside the scenario's own on several splits, and is dropped where it is no better.
+designs that do better than the scenario's own on synthetic tables are tried on several splits, and these decide.
 """
 
 from dataclasses import replace
@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from airmixml.data import known_dataset
-from airmixml.planning.design_search import DesignSearch, PublicCheck, TableTrial
+from airmixml.planning.design_search import DesignSearch, PublicCheck, TableTrial, best_of
 from airmixml.planning.slot_designs import InputMoments
 from airmixml.planning.synthetic_tables import SyntheticTable
 from airmixml.registries import DATASETS
@@ -43,11 +43,18 @@ class PublicTrial(TableTrial):
 def checked_on_public_rows(
     search: DesignSearch, scenario: Scenario, input_dim: int, label_dim: int, moments: InputMoments
 ) -> DesignSearch:
-    """Return the search with the scenario's own design as the best, unless another is better on its public data too."""
+    """Return the search whose best design is the best on the scenario's data too, where they are public."""
     known = known_dataset(scenario.workers.dataset)
     public = known is not None and known.name in DATASETS.own and known.image_shape is None
     if not public or search.best is search.own or search.own.air_seconds > search.max_air_seconds:
         return search
-    own, other = PublicTrial(scenario, input_dim, label_dim, moments).of([search.own.design, search.best.design])
-    check = PublicCheck(name=scenario.workers.dataset, own=own, other=other)
-    return replace(search, public=check, best=search.best if check.holds else search.own)
+    fitting = [each for each in search.tried if each.air_seconds <= search.max_air_seconds]
+    better = [each.design for each in fitting if not search.own.as_good_as(each)]
+    candidates = dict.fromkeys((search.own.design, search.best.design, *better))
+    tried = PublicTrial(scenario, input_dim, label_dim, moments).of(candidates)
+    own, first = tried[:2]
+    tried.sort(key=lambda each: -each.accuracy)
+    check = PublicCheck(
+        name=scenario.workers.dataset, own=own, first=first, best=best_of(tried, own, search.max_air_seconds)
+    )
+    return replace(search, public=check, best=next(each for each in fitting if each.design == check.best.design))
