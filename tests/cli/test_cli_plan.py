@@ -185,3 +185,7 @@ def test_a_plan_by_shape_reads_no_file(airmix: Airmix, tmp_path: Path) -> None:
     words = printed_command(airmix("plan", "mine.toml", *SHAPE, "--no-picture"))
     assert words[:2] == ["run", "mine.toml"]
     assert not any("TABLE.csv" in word for word in words)
+
+
+def test_a_plan_of_nothing_says_how_to_plan_a_table_that_is_not_there_yet(refused: Refused) -> None:
+    assert "--rows, --input-dim and --label-dim" in refused("plan")

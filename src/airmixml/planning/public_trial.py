@@ -5,6 +5,7 @@ designs that do better than the scenario's own on synthetic tables are tried on 
 """
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +25,7 @@ class PublicTrial(TableTrial):
     def __init__(self, scenario: Scenario, input_dim: int, label_dim: int, moments: InputMoments) -> None:
         super().__init__(scenario, input_dim, label_dim, moments)
         self.inputs, self.classes = input_dim, label_dim
-        plain = {"encoder": "scale", "features": 0, "centre": "none", "norm": "clip", "constant": 0.0}
+        plain: dict[str, Any] = {"encoder": "scale", "features": 0, "centre": "none", "norm": "clip", "constant": 0.0}
         self._plain = replace(scenario.workers, **plain, sends="samples", label_code="one-hot", label_weight=1.0)
 
     def table(self, number: int) -> SyntheticTable:
