@@ -28,7 +28,9 @@ def printed_command(done: Finished) -> list[str]:
 @pytest.mark.long
 def test_the_command_that_a_plan_prints_is_the_recommended_scenario(airmix: Airmix, tmp_path: Path) -> None:
     words = printed_command(airmix("plan", *IRIS, "--picture", "plan.svg"))
-    assert words[: len(IRIS) + 1] == ["run", *IRIS]
+    assert words[:3] == ["run", *IRIS[:2]]
+    keys = [each.partition("=")[0] for each in words[4::2]]
+    assert len(set(keys)) == len(keys)
     scenario = Scenario.preset("private-iris").with_overrides(*words[4::2])
     assert (scenario.radio.scheduled, scenario.mixing.power, scenario.privacy.epsilon) == (2000, "dp", 5.0)
     assert scenario.workers.label_weight > 0.2
@@ -183,3 +185,7 @@ def test_a_plan_by_shape_reads_no_file(airmix: Airmix, tmp_path: Path) -> None:
     words = printed_command(airmix("plan", "mine.toml", *SHAPE, "--no-picture"))
     assert words[:2] == ["run", "mine.toml"]
     assert not any("TABLE.csv" in word for word in words)
+
+
+def test_a_plan_of_nothing_says_how_to_plan_a_table_that_is_not_there_yet(refused: Refused) -> None:
+    assert "--rows, --input-dim and --label-dim" in refused("plan")

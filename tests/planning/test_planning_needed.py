@@ -11,7 +11,7 @@ from airmixml import Scenario, ScenarioError
 from airmixml.planning import InputMoments
 from airmixml.planning.design_search import TABLES, DesignSearch, TableDesign, TableTrial
 from airmixml.planning.image_designs import search_image_designs
-from airmixml.planning.needed import _first, needed_for
+from airmixml.planning.needed import _nearest, needed_for
 from airmixml.planning.plan import Needed
 
 PLAIN = ("workers.centre=public", "workers.norm=clip", "learner.model=lda", "learner.rounds=0")
@@ -82,10 +82,32 @@ def test_a_scenario_without_expectation_is_refused(search: None) -> None:
         needed_for(0.4, TABLE, search_of(TABLE), held_dim=5, dimensions=(6, 2), moments=COLUMNS)
 
 
-def test_the_first_value_lies_between_two_steps() -> None:
+@pytest.mark.parametrize("planned", [10.0, 1000.0])
+def test_the_value_lies_between_two_steps(planned: float) -> None:
     values, reached = np.array([10.0, 100.0, 1000.0]), np.array([0.5, 0.7, 0.9])
-    assert _first(values, reached, 0.6, whole=True, between=True) == 32  # sqrt(1000), rounded up to two digits
-    assert _first(values, reached, 0.7, whole=True, between=True) == 100
-    assert _first(values, reached, 0.6, whole=True, between=False) == 100
-    assert _first(values, reached, 0.3, whole=True, between=True) == 10
-    assert _first(values, reached, 0.95, whole=True, between=True) is None
+    how = {"planned": planned, "whole": True}
+    assert _nearest(values, reached, 0.6, **how, between=True) == 32  # sqrt(1000), rounded up to two digits
+    assert _nearest(values, reached, 0.7, **how, between=True) == 100
+    assert _nearest(values, reached, 0.6, **how, between=False) == 100
+    assert _nearest(values, reached, 0.3, **how, between=True) == 10
+    assert _nearest(values, reached, 0.95, **how, between=True) is None
+
+
+def test_what_chance_reaches_below_the_plan_does_not_count() -> None:
+    values, by_chance = np.array([10.0, 100.0, 1000.0, 10_000.0]), np.array([0.95, 0.8, 0.85, 0.95])
+    # The plan misses it, whatever a smaller table did: more than planned is needed. A plan that reaches it needs less.
+    assert _nearest(values, by_chance, 0.9, planned=1000.0, whole=True, between=False) == 10_000
+    assert _nearest(values, by_chance, 0.82, planned=1000.0, whole=True, between=False) == 1000
+    assert _nearest(values, by_chance[:3], 0.9, planned=1000.0, whole=True, between=False) is None
+
+
+@pytest.mark.long
+def test_all_quantities_agree_on_whether_the_plan_itself_reaches_the_accuracy() -> None:
+    of_plan = search_of(TABLE).own
+    wanted = float(np.median(of_plan.accuracies)) + 1e-3  # some tables are above it, some below
+    reaching = int(np.sum(np.array(of_plan.accuracies) >= wanted))
+    assert 0 < reaching < len(of_plan.accuracies)
+    for each in of_table(wanted).values():
+        assert (each.value is not None and each.value <= each.planned) == (of_plan.accuracy >= wanted), each.quantity
+        assert each.reached >= reaching
+        assert each.latest is None or each.latest > each.planned  # not all tables reach it as planned

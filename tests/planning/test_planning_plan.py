@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from airmixml import Scenario, simulate
+from airmixml import Scenario, settle, simulate
 from airmixml.data.embedded import DIGITS, IRIS
 from airmixml.planning.design_figures import frontier
 from airmixml.planning.plan import InputMoments, Plan, make_plan
@@ -208,3 +208,21 @@ def test_options_on_a_cell_with_silent_workers_are_numbers() -> None:
     for option in plan.options:
         assert math.isfinite(option.contrast_db)
         assert math.isfinite(option.energy_joules)
+
+
+def test_targets_of_a_table_are_planned_with_the_mean_and_the_rounds() -> None:
+    scenario = settle(
+        Scenario.preset("private-table").with_overrides("workers.dataset=diabetes", "workers.task=regression")
+    )
+    assert scenario.learner.rounds
+    assert scenario.workers.centre_on_air
+    plan = make_plan(scenario, 11, 1, InputMoments(mean=0.4, deviation=0.2), held_dim=10)
+    sent = simulate(scenario).report.to_dict()
+    assert plan.power_dbm is not None
+    assert plan.power_dbm.largest == pytest.approx(sent["power_dbm"]["largest"], abs=0.05)
+    assert plan.recommended is not None
+    own = plan.recommended.own
+    assert own.rounds == scenario.learner.rounds
+    assert own.air_seconds == pytest.approx(sent["air_seconds"], rel=1e-9)
+    assert own.energy_joules == pytest.approx(sent["energy_joules"], rel=1e-9)
+    assert own.energy_joules == pytest.approx(plan.energy_joules, rel=1e-9)

@@ -13,6 +13,7 @@ from airmixml.edge import learn
 from airmixml.planning.design_figures import draw_plan
 from airmixml.planning.learning_noise import DesignScorer, SendingPlan
 from airmixml.planning.plan import InputMoments, make_plan
+from airmixml.planning.plan_page import _with_set
 from airmixml.planning.recommend import Recommendation, recommend
 from airmixml.streams import Streams
 from airmixml.workers import load_dataset
@@ -158,3 +159,12 @@ def test_presets_are_planned(name: str) -> None:
     assert (best.sends, best.scheduled, best.slots) == ("moments", scenario.workers.count, 1)
     assert 0.4 <= best.label_weight <= 1.0
     scenario.with_overrides(*plan.recommended.overrides)
+
+
+def test_a_command_sets_each_key_once() -> None:
+    command = ["airmix", "run", "a.toml", "--set", "radio.scheduled=20", "--set", "seed=1"]
+    assert _with_set(command, ["learner.model=ridge", "radio.scheduled=2000"]) == [
+        *["airmix", "run", "a.toml", "--set", "seed=1"],
+        *["--set", "learner.model=ridge", "--set", "radio.scheduled=2000"],
+    ]
+    assert _with_set(command, []) == command

@@ -110,6 +110,14 @@ def _design(**given: object) -> Design:
     )
 
 
+@pytest.mark.parametrize(("slots", "squared_shifts"), [(1, 3 * 3), (2, 2 * 7 * 3)])
+def test_no_more_copies_meet_in_a_slot_than_send_in_it(slots: int, squared_shifts: int) -> None:
+    """Of 7 copies 3 send in a slot: their shifts of 1 add up to 3. In 2 slots 7 send twice, each with 3 at most."""
+    design = _design(scheduled=3, workers=8, counts=(slots,), sampling="without-replacement")
+    stated = state_row(design, Server(), 7, adjacency="remove-one", delta=1e-3)
+    assert stated.epsilon == pytest.approx(gaussian_epsilon(math.sqrt(squared_shifts), 1e-3), rel=1e-9)
+
+
 @pytest.mark.parametrize("copies", [2, 3])
 def test_group_privacy_of_a_hidden_schedule_covers_the_true_mixture(copies: int) -> None:
     """A row on c workers, each with its own coin: a mixture of c + 1 Gaussians against one, integrated."""

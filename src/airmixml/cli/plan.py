@@ -68,13 +68,14 @@ def plan_command(
     """Size a system before it is built.
 
     Prints feasibility, power, energy, SNR, and better designs at the same privacy. The scenario's privacy target sets
-    the power. Values of data are not used: of your own file rows, columns and classes are counted, or given by --rows,
-    --input-dim and --label-dim, and then no file is read. With these three the default preset is private-table.
+    the power. Values of your data are not used: of your own file rows, columns and classes are counted, or given by
+    --rows, --input-dim and --label-dim, and then no file is read. With these three the default preset is private-table.
+    A public table that the scenario names is read, to recommend nothing that does worse on it.
     """
     stand_in()
-    if chosen.file is None and chosen.preset is None and None not in (rows, input_dim, label_dim):
-        chosen = replace(chosen, preset=_TABLE)
-    may_read = input_dim is None
+    if chosen.file is None and chosen.preset is None:
+        chosen = _of_own_table(chosen, None not in (rows, input_dim, label_dim))
+    may_read, counted = input_dim is None, rows is not None or input_dim is not None
     scenario = chosen.settled(may_read=may_read) if rows is None else _with_rows(chosen.read(), rows, input_dim or 0)
     dimensions = data_dimensions(scenario, input_dim, label_dim)
     from airmixml.workers.loading import check_signal_memory
@@ -100,6 +101,7 @@ def plan_command(
             moments,
             held_dim=held_dim,
             max_air_seconds=max_air_seconds,
+            named=not counted,
             progress=progress,
         )
         if accuracy is not None:
@@ -115,7 +117,6 @@ def plan_command(
 
         with writing_to(drawn, option="--picture"):
             draw_plan(plan, scenario, drawn)
-    counted = rows is not None or input_dim is not None
     command = ["airmix", "run", *(_on_own_table(chosen, rows) if counted else chosen).words()]
     if write is not None and plan.feasible:
         _write_recommended(plan, _with_own_table(scenario) if counted else scenario, write)
@@ -169,6 +170,16 @@ def _write_recommended(plan: Plan, scenario: Scenario, path: Path) -> None:
     overrides += () if plan.masks is None else plan.masks.overrides
     with writing_to(path, option="--write"):
         write_text(path, with_masks_settled(scenario.with_overrides(*overrides)).to_toml(comments=True))
+
+
+def _of_own_table(chosen: options.Chosen, counted: bool) -> options.Chosen:
+    """Return the options with the preset for a table that was counted."""
+    if not counted:
+        raise ScenarioError(
+            "give a scenario file, --preset NAME (`airmix presets` lists them), or what your own table has: --rows, "
+            "--input-dim and --label-dim"
+        )
+    return replace(chosen, preset=_TABLE)
 
 
 def _with_own_table(scenario: Scenario) -> Scenario:

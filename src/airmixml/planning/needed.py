@@ -1,9 +1,11 @@
 """The inverse question: how many workers, rounds or what epsilon a wanted accuracy takes.
 
 It is asked of the design that the plan recommends, by the plan's own means: synthetic tables, or accuracies measured on
-public images. One quantity varies, all others stay. Accuracy grows with each, but for chance, so that the first value
-at which the mean over all tables (or measured seeds) reaches the target is looked up on a ladder, between two steps on
-a logarithmic scale. Single tables reach it earlier or later: their range says how uncertain the answer is.
+public images. One quantity varies, all others stay. Accuracy grows with each, but for chance (another number of workers
+even makes other tables), so that the answer is looked up on a ladder from the planned value: down to where the mean
+over all tables (or measured seeds) still reaches the target, or up to where it first does, between two steps on a
+logarithmic scale. So all quantities agree on whether the plan itself reaches it. Single tables reach it earlier or
+later: their range says how uncertain the answer is.
 """
 
 import math
@@ -121,14 +123,14 @@ def _needed(quantity: str, planned: float, accuracy: float, found: dict[float, t
     if not found:
         return
     values, reached = np.array(list(found)), np.array(list(found.values()))  # values x tables
-    whole = quantity != "epsilon"
-    each = [_first(values, table, accuracy, whole=whole, between=quantity != "rounds") for table in reached.T]
+    how: dict[str, Any] = {"planned": planned, "whole": quantity != "epsilon", "between": quantity != "rounds"}
+    each = [_nearest(values, table, accuracy, **how) for table in reached.T]
     known = [value for value in each if value is not None]
     last = reached[-1]
     yield Needed(
         quantity=quantity,
         planned=planned,
-        value=_first(values, reached.mean(axis=1), accuracy, whole=whole, between=quantity != "rounds"),
+        value=_nearest(values, reached.mean(axis=1), accuracy, **how),
         earliest=min(known, default=None),
         latest=max(known) if len(known) == len(each) else None,
         reached=len(known),
@@ -140,15 +142,21 @@ def _needed(quantity: str, planned: float, accuracy: float, found: dict[float, t
     )
 
 
-def _first(values: Doubles, reached: Doubles, accuracy: float, *, whole: bool, between: bool) -> float | None:
-    """Return the first value that reaches the accuracy, between two steps where that has a meaning; None: none does.
+def _nearest(
+    values: Doubles, reached: Doubles, accuracy: float, *, planned: float, whole: bool, between: bool
+) -> float | None:
+    """Return the least value down to which the accuracy is reached from the planned one, or else the first above it.
 
-    Values are rounded up to two digits, which is as exact as the answer is.
+    It lies between two steps where that has a meaning; None: no value does. Values are rounded up to two digits, which
+    is as exact as the answer is.
     """
-    above = np.flatnonzero(reached >= accuracy)
+    enough, start = reached >= accuracy, min(int(np.searchsorted(values, planned)), len(values) - 1)
+    above = start + np.flatnonzero(enough[start:])
     if not len(above):
         return None
     at = int(above[0])
+    while at == start and start and enough[start - 1]:
+        at = start = start - 1
     if at == 0 or not between:
         return float(values[at])
     part = (accuracy - reached[at - 1]) / (reached[at] - reached[at - 1])

@@ -2,7 +2,7 @@
 
 The paper's Remark 1 says that less noise or a stricter target means less power, and its Remark 2 that a larger alpha
 gives a better signal at a strict target. Here both are computed: for many alpha, |N_t| and T, at the same privacy.
-No data is read; of the inputs only a mean and a deviation are assumed.
+No data is read, but for public tables that are known by name; of the inputs only a mean and a deviation are assumed.
 """
 
 import math
@@ -148,6 +148,7 @@ def make_plan(
     held_dim: int | None = None,
     max_air_seconds: float | None = None,
     alternatives: bool = True,
+    named: bool = True,
     progress: Progress = silent,
 ) -> Plan:
     """Return the plan of a scenario.
@@ -160,12 +161,14 @@ def make_plan(
         held_dim: columns of a table before they are encoded; None where inputs are no rows of a table.
         max_air_seconds: most time on the air that may be recommended; None takes an hour or the scenario's own.
         alternatives: also look for better designs, which takes most of the time.
+        named: whether the data are those that the scenario names; a public table is then read to check what is better.
         progress: told how many options were tried.
     """
     given, scenario = scenario, replace(scenario, mixing=replace(scenario.mixing, power="dp"))
     sizing, dimensions = Sizing(scenario, input_dim, label_dim), (input_dim, label_dim)
     if not scenario.privacy.noise_kind.real:
         how: dict[str, Any] = {"held_dim": held_dim, "max_air_seconds": max_air_seconds, "alternatives": alternatives}
+        how |= {"named": named}
         real = make_plan(_with_real_numbers(scenario), input_dim, label_dim, moments, **how, progress=progress)
         return _with_integers(real, sizing, held_dim)
     sensitivity = sizing.system.sensitivity
@@ -185,7 +188,8 @@ def make_plan(
     joules += 0.0 if mean_slot is None else float(mean_slot.energy_joules.sum())
     # Of noise and masks, which are the same in every symbol, powers are told as radiated on average over a slot.
     told = setting.radiated_share if scenario.privacy.noise_kind.brought else 1.0
-    sending = np.concatenate([told * draws.power_watts[draws.ratios > 0.0], round_watts])
+    mean_watts = np.zeros(0) if mean_slot is None else mean_slot.power_watts
+    sending = np.concatenate([told * draws.power_watts[draws.ratios > 0.0], round_watts, mean_watts])
     if not len(sending):
         raise ScenarioError(nobody_sent(scenario))
     # Signal per slot says little of moments; and coins leave no shares to choose.
@@ -199,7 +203,8 @@ def make_plan(
         scorer = DesignScorer(given, input_dim, label_dim, squared_norm)
         recommended = recommend(scorer, max_air_seconds=max_air_seconds, progress=progress)
         if recommended is not None and held_dim is not None:
-            recommended = _with_searched_design(recommended, given, held_dim, label_dim, raw_moments, progress)
+            held = held_dim, label_dim, raw_moments
+            recommended = _with_searched_design(recommended, given, *held, progress, named=named)
         elif recommended is not None:
             recommended = _with_image_design(recommended, given, dimensions)
     limited_share, beta = float(np.concatenate([draws.limited, round_limited]).mean()), draws.power_scale_watts
@@ -279,6 +284,8 @@ def _with_searched_design(
     label_dim: int,
     moments: InputMoments,
     progress: Progress,
+    *,
+    named: bool,
 ) -> Recommendation:
     """Return the recommendation with the learner and the encoder that do best on synthetic tables, where they apply."""
     weight = scenario.workers.label_weight
@@ -286,9 +293,17 @@ def _with_searched_design(
     aired = replace(aired, workers=replace(aired.workers, label_weight=weight))
     from airmixml.planning.design_search import is_searched, search_designs  # here: other plans need no learner
 
+    own_dim = encoded_dim(scenario.workers, held_dim)
     if not is_searched(aired):
-        return found
+        best = found.best.sending.applied_to(scenario)
+        more = scenario.learner.rounds or scenario.workers.centre_on_air  # than the slots that were scored
+        few = max(aired.radio.slots, scenario.radio.slots) <= _MOST_SLOTS_DRAWN
+        return _with_costs(found, scenario, best, (own_dim, label_dim)) if more and few else found
     search = search_designs(aired, held_dim, label_dim, moments, progress, max_air_seconds=found.max_air_seconds)
+    if named:
+        from airmixml.planning.public_trial import checked_on_public_rows
+
+        search = checked_on_public_rows(search, aired, held_dim, label_dim, moments)
     best = search.best.design.applied_to(aired)
     sending = replace(found.best.sending, label_weight=best.workers.label_weight)
     found = replace(found, rehearsal=search, best=replace(found.best, sending=sending))
@@ -296,7 +311,7 @@ def _with_searched_design(
     if aired.radio.slots > _MOST_SLOTS_DRAWN:
         return found
     # With the slot for the mean, and as many symbols as the encoder makes.
-    best_dim, own_dim = (encoded_dim(each.workers, held_dim) for each in (best, scenario))
+    best_dim = encoded_dim(best.workers, held_dim)
     return _with_costs(found, scenario, best, (best_dim, label_dim), own_dim)
 
 

@@ -14,6 +14,7 @@ from airmixml.output.numbers import duration, epsilon_text, joules, outputs_text
 from airmixml.output.tables import Table
 from airmixml.radio.analog_link import acquisition_rows
 from airmixml.radio.digital_link import link_rows
+from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Scenario
 from airmixml.storage.files import write_text
 from airmixml.storage.run_folder import METRICS, SCENARIO, Finish, claim_folder
@@ -48,7 +49,7 @@ def plan_parts(
         yield "Learning noise in what follows is that of the same workers with real numbers."
     if "masks" in plain:
         yield from _masks(plain["masks"], words)
-        words += _set(plain["masks"]["overrides"])
+        words = _with_set(words, plain["masks"]["overrides"])
     if "needed" in plain:
         yield from _needed(plain)
     if plain["feasible"] and scenario.learner.closed_form:
@@ -149,7 +150,7 @@ def _masks(masks: Plain, command: list[str]) -> Iterator[Part]:
         yield masks["advice"]
     if masks["overrides"]:
         yield f"{masks['gain_db']:.1f} dB less noise in the sum with:"
-        yield shlex.join([*command, *_set(masks["overrides"])])
+        yield shlex.join(_with_set(command, masks["overrides"]))
 
 
 def _gains_in_words(masks: Plain) -> str:
@@ -251,7 +252,10 @@ def _of_a_row(plain: Plain, scenario: Scenario) -> tuple[str, str]:
     adversary, copies = scenario.privacy.adversary, plain["row_copies"]
     stated = {each["adversary"]: each["epsilon"] for each in plain["row_statements"]}
     said = f"epsilon {epsilon_text(stated[adversary])}" if adversary in stated else "no guarantee stated"
-    return row_name(scenario.workers, copies), f"{said} {against(adversary)}, {held_by(scenario.workers, copies)}"
+    said += f" {against(adversary)}, {held_by(scenario.workers, copies)}"
+    if copies > 1 and not scenario.all_send and ADVERSARIES.load(adversary).knows_schedule:
+        said += "; before the slots are drawn: a run knows which of them sent together, and states that"
+    return row_name(scenario.workers, copies), said
 
 
 def _frame_cell(frame: Plain, scenario: Scenario) -> str:
@@ -303,8 +307,9 @@ def _recommendation(found: Plain | None, scenario: Scenario, command: list[str])
         no_better = (
             "leaves the learner with less noise" if rehearsal is None else "that was tried learns better beyond chance"
         )
-        yield f"no other design {no_better}; run it with:"
-    yield shlex.join([*command, *_set(found["overrides"])])
+        dropped = rehearsal is not None and "public" in rehearsal
+        yield "run it with:" if dropped else f"no other design {no_better}; run it with:"
+    yield shlex.join(_with_set(command, found["overrides"]))
     if "BOUNDS.toml" in command:
         yield (
             "TABLE.csv is your file and CLASS its column to learn; BOUNDS.toml has a line COLUMN = [lower, upper] for "
@@ -326,6 +331,12 @@ def _gain(gain_db: float, rehearsal: Plain | None) -> str:
         fewer = 100.0 * (1.0 - best["uplink_symbols"] / own["uplink_symbols"])
         if abs(gained) < 0.1 and fewer >= 1.0:
             return f"the same accuracy on {where}, {fewer:.0f} % fewer symbols{less}"
+        if not gained and less:
+            return less.removeprefix(", ")
+        public = rehearsal.get("public")
+        if public:
+            there = 100.0 * (public["best"]["accuracy"] - public["own"]["accuracy"])
+            where += f" and {there:+.2g} on {public['name']} itself (public, read for this)"
         return f"{gained:+.2g} points of accuracy on {where}{less}"
     gain = f"{abs(gain_db):.1f} dB {'less' if gain_db >= 0 else 'more'} learning noise"
     if gain_db < 0:
@@ -335,8 +346,13 @@ def _gain(gain_db: float, rehearsal: Plain | None) -> str:
     return f"{gain} (the noise in the equation that the learner solves, relative to one sample)"
 
 
-def _set(overrides: Sequence[str]) -> list[str]:
-    return [word for each in overrides for word in ("--set", each)]
+def _with_set(command: Sequence[str], overrides: Sequence[str]) -> list[str]:
+    """Return the command with these keys set, each once: what it set of them before is left out."""
+    keys, words = {each.partition("=")[0] for each in overrides}, list(command)
+    for at in range(len(words) - 2, -1, -1):
+        if words[at] == "--set" and words[at + 1].partition("=")[0].strip() in keys:
+            del words[at : at + 2]
+    return words + [word for each in overrides for word in ("--set", each)]
 
 
 def _rehearsal(rehearsal: Plain, scenario: Scenario) -> Iterator[Part]:

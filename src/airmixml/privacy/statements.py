@@ -215,18 +215,20 @@ def together(design: Design, copies: int) -> Design:
 
 
 def _times(design: Design, copies: int) -> float:
-    """Return how many times the squared shifts of a worker a row has: c^2, or less where chance keeps copies apart.
+    """Return how many times the squared shifts of a worker a row has: c^2, or less where not all its copies can meet.
 
-    With K_t copies in slot t a row has sum_t K_t^2 squared shifts. Before a schedule is drawn that has a Chernoff
-    bound, ln P(sum > B) <= T ln E exp(x K^2) - x B for any x > 0, with a union bound over the rows: it fails with the
-    probability that is stated for the schedule of a worker, whose number of slots it takes the place of.
+    With K_t copies in slot t a row has sum_t K_t^2 squared shifts. K_t is at most |N_t|, so that this is at most
+    c |N_t| times those of a worker, and |N_t|^2 times in a single slot. Before a schedule is drawn the sum also has a
+    Chernoff bound, ln P(sum > B) <= T ln E exp(x K^2) - x B for any x > 0, with a union bound over the rows: it fails
+    with the probability that is stated for the schedule of a worker, whose number of slots it takes the place of.
     """
-    most = float(copies) ** 2
+    # Coins may schedule any number of them.
+    at_once = copies if design.sampling == "poisson" else min(copies, design.scheduled)
+    most = float(at_once * (at_once if design.slots == 1 else copies))
     alike = len(set(design.received_watts)) == 1
     if design.drawn is not None or design.max_participations or not (alike and design.schedule_failure):
         return most
-    # Coins may schedule any number of them.
-    present = np.arange((copies if design.sampling == "poisson" else min(copies, design.scheduled)) + 1)
+    present = np.arange(at_once + 1)
     log_chances = _log_chances(present, copies, design)
     failure = math.log(design.workers / SCHEDULE_FAILURE)
     bounds = [
