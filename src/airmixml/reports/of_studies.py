@@ -48,6 +48,7 @@ def attack_content(found: FoundFolder) -> Content:
     from airmixml.attacks.attack_report import AttackResult, legend, tables_of  # here: it loads torch
 
     cases = plain["cases"]
+    told = tuple(f"{case['label']}: {line}" for case in cases for line in case.get("details", ()))  # older have none
     read = AttackResult(cases=list(map(_read_case, cases)), seconds=0.0, device="", run_dir=found.path)
     return _study(
         found,
@@ -57,7 +58,7 @@ def attack_content(found: FoundFolder) -> Content:
         more_asked=(("settings", ", ".join(case["label"] for case in cases)),),
         results=tuple((case["label"], case["verdict"]) for case in cases),
         cards=tuple(Cards(title=case["label"], cards=_attacked(case)) for case in cases),
-        tables=(*tables_of(read), Lines(tuple(legend(read)))),
+        tables=(*((Lines(told),) if told else ()), *tables_of(read), Lines(tuple(legend(read)))),
         command=command_for("attack", scenario),
         made_with=(("device", plain["device"]), _seconds(plain)),
     )
