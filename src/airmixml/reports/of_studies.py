@@ -19,7 +19,7 @@ from airmixml.reports.pictures import drawings_in
 from airmixml.reports.records import shown, table_of
 from airmixml.scenario import Scenario
 from airmixml.storage.results import from_plain
-from airmixml.wording import QUICK_REPRODUCTION, simulated
+from airmixml.wording import quick_reproduction, simulated
 
 if TYPE_CHECKING:
     from airmixml.attacks.attack_report import CaseResult
@@ -324,7 +324,7 @@ def reproduction_content(found: FoundFolder) -> Content:
         folder=found.path,
         kind="reproduction",
         title="The paper, run again",
-        notices=(*((QUICK_REPRODUCTION,) if plain["quick"] else ()), _SIMULATED_SEEDS),
+        notices=(*((quick_reproduction(plain["targets"]),) if plain["quick"] else ()), _SIMULATED_SEEDS),
         asked=(("reproduced", ", ".join(plain["targets"])), ("seeds", plural(plain["seeds"], "seed"))),
         results=(
             ("measured", plural(len(cells), "value")),
