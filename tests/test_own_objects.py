@@ -6,19 +6,22 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sklearn.datasets import load_iris
+from torch import nn
 
 import airmixml
 from airmixml import AirMixClassifier, Scenario, ScenarioError, load_model, simulate
+from airmixml.edge import ClosedForm, LearnerModel
 from airmixml.errors import PluginError, RunFolderError
 from airmixml.planning.account import account_scenario
 from airmixml.privacy import Server
 from airmixml.radio.power import PowerPolicy
-from airmixml.registries import ACCOUNTANTS, POWER_POLICIES
+from airmixml.registries import ACCOUNTANTS, POWER_POLICIES, REGISTRIES, Registry
 from airmixml.reports import write_report
 from airmixml.scenario import Air, Learner, Mixing, Privacy, Radio, Workers
 
@@ -198,12 +201,134 @@ def test_a_wrong_type_is_refused_in_one_line(table: Any, key: str) -> None:
         with pytest.raises(ScenarioError) as caught:
             table(**{key: wrong})
         assert str(caught.value).startswith(f"{named} = ")
-        assert str(caught.value).endswith("or an object of your own (docs/extending.md)")
+        assert ", or an object of your own class that inherits from airmixml." in str(caught.value)
     with pytest.raises(PluginError) as half:
         table(**{key: Half})
     assert str(half.value).startswith(f"{named} = ")
     assert "has no " in str(half.value)
     assert "\n" not in str(half.value)
+
+
+@pytest.mark.parametrize("registry", REGISTRIES, ids=lambda each: each.kind)
+def test_the_base_class_that_messages_name_is_that_of_the_built_in_ones(registry: Registry) -> None:
+    module, _, name = registry.base.rpartition(".")
+    base = getattr(import_module(module), name)
+    kinds = [each if isinstance(each, type) else type(each) for each in map(registry.load, registry.own)]
+    assert base.__mro__[-1] is object
+    if registry.kind != "attack":  # a protocol that ours follow without inheriting
+        assert all(base in kind.__mro__ for kind in kinds)
+
+
+def fails_to_run(scenario: Scenario, folder: Path) -> str:
+    with pytest.raises(PluginError) as caught:
+        airmixml.run(scenario, out=folder / "run", pictures=False)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+class Silent(PowerPolicy):
+    """Plans nothing, and scales nothing."""
+
+    about = "says nothing"
+
+
+class Wordy(Quieter):
+    """Plans a word."""
+
+    def received_watts(self, scenario: Scenario, private_watts: Callable[[], float]) -> Any:
+        return "much"
+
+
+class Endless(Quieter):
+    """Plans a power that is no number."""
+
+    def received_watts(self, scenario: Scenario, private_watts: Callable[[], float]) -> float:
+        return float("nan")
+
+
+class Scaled(Quieter):
+    """Gives a beta that is no tensor."""
+
+    def power_scale(self, scenario: Any, received_watts: Any, ratios: Any, largest: Any) -> Any:
+        return "more"
+
+
+class LongScale(Quieter):
+    """Gives a beta for other slots than there are."""
+
+    def power_scale(self, scenario: Any, received_watts: Any, ratios: Any, largest: Any) -> Any:
+        return largest.new_ones(len(largest) + 1)
+
+
+@pytest.mark.parametrize(
+    ("policy", "said"),
+    [
+        (Silent, "plans no power; give received_watts that returns watts, or power_scale that returns beta"),
+        (Wordy, "its received_watts returns 'much'; must return watts, a number of at least 0"),
+        (Endless, "its received_watts returns nan; must return watts, a number of at least 0"),
+        (Scaled, "its power_scale returns 'more'; must return a tensor of one beta for each slot"),
+        (LongScale, "its power_scale returns a tensor of shape (2,); must return a tensor of one beta for each slot"),
+    ],
+)
+def test_what_a_power_policy_returns_is_checked(policy: type[PowerPolicy], said: str, tmp_path: Path) -> None:
+    told = fails_to_run(with_power(policy), tmp_path)
+    assert told.startswith(f"mixing.power = 'object:{policy.__name__}-")
+    assert said in told
+
+
+class Broken(LearnerModel):
+    """Builds what it is told to."""
+
+    about = "wrong"
+
+    def __init__(self, made: Any) -> None:
+        self.made = made
+
+    def build(self, learner: Any, input_dim: int, label_dim: int, image_shape: Any) -> Any:
+        return self.made(input_dim, label_dim)
+
+
+def number(_inputs: int, _labels: int) -> int:
+    return 5
+
+
+def narrow(inputs: int, labels: int) -> nn.Module:
+    return nn.Sequential(nn.Linear(inputs + 1, labels))
+
+
+def wide(inputs: int, labels: int) -> nn.Module:
+    return nn.Sequential(nn.Linear(inputs, labels + 1))
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (number, "its build returns 5; must return a network, torch.nn.Sequential"),
+        (narrow, "its network takes no inputs of shape (2, 4)"),
+        (wide, "its network makes scores of shape (2, 4) of inputs of shape (2, 4); must make (2, 3)"),
+    ],
+)
+def test_what_a_learner_builds_is_checked(made: Any, said: str, tmp_path: Path) -> None:
+    scenario = Scenario.preset("paper-iris").with_overrides("radio.slots=20", "learner.epochs=1")
+    learner = replace(scenario.learner, model=Broken(made))
+    told = fails_to_run(replace(scenario, learner=learner), tmp_path)
+    assert told.startswith("learner.model = 'object:Broken-")
+    assert said in told
+
+
+class FiveSolved(ClosedForm):
+    """Solves for a number."""
+
+    about = "wrong"
+
+    def solve(self, learner: Any, moments: Any) -> Any:
+        return 5
+
+
+def test_what_a_closed_form_solves_is_checked(tmp_path: Path) -> None:
+    told = fails_to_run(replace(PRIVATE, learner=replace(PRIVATE.learner, model=FiveSolved)), tmp_path)
+    assert told.startswith("learner.model = 'object:FiveSolved-")
+    assert "its solve returns 5; must return weights" in told
 
 
 def test_impairments_of_your_own(example: Any) -> None:

@@ -53,6 +53,10 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "account --preset paper-iris --no-picture --ledger",
         "show private-iris",
         "presets",
+        "airs",
+        "data list",
+        "plugins",
+        "init rows.csv --out first.toml",
         "report iris",
         "ledger create people.sqlite --workers 10 --people sensors --epsilon 1 --delta 1e-5",
         "ledger --help",
@@ -65,11 +69,15 @@ def test_commands_that_need_no_torch(finished: Path, command: str) -> None:
 
 
 @pytest.mark.long
-def test_a_linear_model_predicts_the_same(finished: Path) -> None:
-    words = ("predict", "iris", "rows.csv", "--probabilities")
+@pytest.mark.parametrize("copies", [1, 400], ids=["a few rows", "1,200 rows, in blocks"])
+def test_a_linear_model_predicts_the_same(finished: Path, copies: int) -> None:
+    header, *rows = (finished / "rows.csv").read_text().splitlines()
+    (finished / "many.csv").write_text("\n".join([header, *rows * copies, ""]))
+    words = ("predict", "iris", "many.csv", "--probabilities")
     there = without_torch(finished, *words, start=THERE)
     absent = without_torch(finished, *words)
     assert (there.returncode, absent.returncode) == (0, 0), absent.stderr
+    assert len(numbers(absent.stdout)) == 3 * copies
     assert numbers(absent.stdout) == [pytest.approx(row, rel=1e-9) for row in numbers(there.stdout)]
     assert [line.split(",")[0] for line in absent.stdout.split()] == [
         line.split(",")[0] for line in there.stdout.split()

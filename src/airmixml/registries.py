@@ -58,6 +58,7 @@ class Registry:
     group: str  # entry-point group through which other packages add to it
     key: str  # what a user sets to choose one, for messages
     _: KW_ONLY
+    base: str  # the class to inherit from, for messages
     needs: tuple[str, ...]  # attributes that every one of them must have
     places: Mapping[str, str]  # where each of ours lives, as module:attribute, by name
     objects: bool = False  # whether they are objects; another package's class then stands for an object of it
@@ -216,6 +217,7 @@ ENCODERS: Final = Registry(
     "encoder",
     "airmixml.encoders",
     "workers.encoder",
+    base="airmixml.workers.Encoder",
     needs=(
         *("about", "feature_count", "features", "cost", "after_centring"),
         *("bounds_norm", "keeps_inputs", "never_negative", "needs_images", "takes_features"),
@@ -245,6 +247,7 @@ DATASETS: Final = Registry(
     "data set",
     "airmixml.datasets",
     "workers.dataset",
+    base="airmixml.data.KnownDataSet",
     needs=(
         *("name", "about", "train_samples", "test_samples", "input_dim", "label_dim", "image_shape"),
         *("lower", "upper", "scaled_mean", "scaled_deviation", "load"),
@@ -266,6 +269,7 @@ ACCOUNTANTS: Final = Registry(
     "accountant",
     "airmixml.accountants",
     "privacy.accountant",
+    base="airmixml.privacy.Accountant",
     needs=("about", "refusal", "epsilon", "quick_epsilon", "power_factor", "considers_all_views", "closed_form"),
     places={
         "paper-loose": "airmixml.privacy.paper_bounds:PaperLoose",
@@ -281,6 +285,7 @@ ADVERSARIES: Final = Registry(
     "adversary",
     "airmixml.adversaries",
     "privacy.adversary",
+    base="airmixml.privacy.Adversary",
     needs=("about", "of", "mechanism", "views", "noise_watts", "knows_schedule", "own_receiver"),
     made_by="of",
     places={
@@ -296,6 +301,7 @@ LEARNERS: Final = Registry(
     "learner",
     "airmixml.learners",
     "learner.model",
+    base="airmixml.edge.LearnerModel",
     needs=("about", "closed_form", "build"),
     places={
         "mlp": "airmixml.edge.learners:Mlp",
@@ -310,6 +316,7 @@ ATTACKS: Final = Registry(
     "attack",
     "airmixml.attacks",
     "--attacks",
+    base="airmixml.attacks.Attack",
     needs=("about", "adversary", "findings", "refusal", "run"),
     places={
         "least-squares": "airmixml.attacks.server_attacks:LEAST_SQUARES",
@@ -333,6 +340,7 @@ METHODS: Final = Registry(
     "method",
     "airmixml.methods",
     "--methods",
+    base="airmixml.compare.Method",
     needs=("about", "run", "missing", "skipped"),
     places={
         "airmix": "airmixml.compare.ours:AIRMIX",
@@ -364,6 +372,7 @@ IMPAIRMENTS: Final = Registry(
     "impairment",
     "airmixml.impairments",
     "air.also",
+    base="airmixml.impairments.gains.Impairment",
     needs=("about", "of", "gains", "largest_power_gain", "follows_worker"),
     made_by="of",
     places={
@@ -386,6 +395,7 @@ PAYLOADS: Final = Registry(
     "payload",
     "airmixml.payloads",
     "workers.sends",
+    base="airmixml.workers.payloads.Payload",
     needs=("about", "moments", "tabled", "layout", "largest_squared_norm", "largest_squared_distance", "vectors"),
     made_by="__call__",
     places={
@@ -400,6 +410,7 @@ DESCENTS: Final = Registry(
     "descent",
     "airmixml.descents",
     "learner.descent",
+    base="airmixml.edge.descents.Stepping",
     needs=("about", "needs_moments", "broadcast", "receive"),
     made_by="__call__",
     places={
@@ -413,6 +424,7 @@ NOISES: Final = Registry(
     "noise",
     "airmixml.noises",
     "privacy.noise",
+    base="airmixml.radio.noise.Noise",
     needs=("about", "brought", "masked", "real", "check", "receiver_watts", "in_sum_watts", "facts", "receive"),
     places={
         "receiver": "airmixml.radio.noise:RECEIVER",
@@ -427,6 +439,7 @@ POWER_POLICIES: Final = Registry(
     "power policy",
     "airmixml.power_policies",
     "mixing.power",
+    base="airmixml.radio.power.PowerPolicy",
     needs=("about", "keeps_target", "follows_channels", "received_watts", "largest_received_watts", "power_scale"),
     places={
         "max": "airmixml.radio.power:LARGEST",
@@ -441,6 +454,7 @@ LINKS: Final = Registry(
     "link",
     "airmixml.links",
     "radio.link",
+    base="airmixml.radio.analog_link.AnalogLink",
     needs=("about", "on_air", "meets", "check", "slot_seconds", "joules_per_watt", "lost_share", "sent", "to_dict"),
     places={
         "analog": "airmixml.radio.analog_link:ANALOG",
@@ -454,6 +468,7 @@ FADINGS: Final = Registry(
     "fading",
     "airmixml.fadings",
     "radio.fading",
+    base="airmixml.impairments.fading.Fading",
     needs=("about", "quantile", "rician_k", "draw", "share_below"),
     places={
         "none": "airmixml.impairments.fading:NONE",
@@ -468,6 +483,7 @@ RATIOS: Final = Registry(
     "mixing policy",
     "airmixml.ratios",
     "mixing.policy",
+    base="airmixml.radio.ratios.Ratios",
     needs=("about", "exchangeable", "shares", "draw"),
     places={
         "dirmix": "airmixml.radio.ratios:DIRMIX",
@@ -482,6 +498,7 @@ ASSIGNMENTS: Final = Registry(
     "assignment",
     "airmixml.assignments",
     "mixing.assignment",
+    base="airmixml.radio.assignments.Assignment",
     needs=("about", "follows_channels", "assign", "facts", "deal"),
     places={
         "random": "airmixml.radio.assignments:RANDOM",
@@ -495,6 +512,7 @@ SCHEDULES: Final = Registry(
     "schedule",
     "airmixml.schedules",
     "radio.schedule",
+    base="airmixml.radio.schedules.Schedule",
     needs=(
         *("about", "sampling", "by_coin", "uniform", "pick", "most_participations", "check", "facts", "seats"),
         *("seats_with_gains", "draw", "shares", "largest_shares", "varying_share"),
@@ -511,6 +529,7 @@ PATH_LOSSES: Final = Registry(
     "path loss",
     "airmixml.path_losses",
     "radio.path_loss",
+    base="airmixml.radio.path_loss.PathLoss",
     needs=("about", "loss_db", "gain"),
     places={"power-law": "airmixml.radio.path_loss:POWER_LAW"},
     objects=True,

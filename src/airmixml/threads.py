@@ -21,11 +21,15 @@ def in_order(work: Callable[[Part], Made], parts: Sequence[Part], threads: int =
     """Yield what ``work`` makes of each part, in order, a few made ahead on several threads; torch uses one in each.
 
     The first part is done before all others: what is drawn or loaded when it is first needed is there for them. A
-    single part uses torch's own threads. 0 threads: as many as torch uses.
+    single part uses torch's own threads. 0 threads: as many as torch uses. Where torch is not installed, such as for
+    predictions of linear models, one part follows another.
     """
-    import torch  # here: an account needs no torch
+    from airmixml.devices import torch_is_missing, using_threads
 
-    from airmixml.devices import using_threads
+    if torch_is_missing():
+        yield from map(work, parts)
+        return
+    import torch  # here: an account needs no torch
 
     at_once = min(_MOST_THREADS, threads or torch.get_num_threads(), os.cpu_count() or 1, len(parts) - 1)
     if at_once < 2:

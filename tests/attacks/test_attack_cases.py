@@ -10,9 +10,9 @@ import math
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -301,11 +301,8 @@ def result(epsilon: float | None = 1.0, **findings: Findings) -> CaseResult:
     )
 
 
-# What is said of the scenario's own adversary, before what was found.
-PROMISED = (
-    "promised against the release: epsilon {0} per worker and {0} per row, by the noise of the server's receiver. "
-    "Found: "
-)
+PROMISED = "promised against the release: epsilon {0} per worker and {0} per row."
+NOISE = "the epsilon against the release rests on the noise of the server's receiver"
 
 
 def of_many(findings: ServerFindings) -> ServerFindings:
@@ -316,22 +313,45 @@ def test_few_trials_prove_nothing() -> None:
     # 10 workers, guessing 40 %: all ten right by chance once in 0.4^-10 = 9537 runs, where 1 in 10,000 is asked for.
     few = result(0.1, server=server(0.0, 0.0))
     assert few.grade == "too few to tell"
-    assert few.verdict == (
-        f"TOO FEW TO TELL: {PROMISED.format(0.1)}the server has too few workers to tell: 70 % of 10 samples read, "
-        "guessing gets 40 %."
-    )
+    assert few.verdict == f"TOO FEW TO TELL for the server; {PROMISED.format(0.1)}"
+    told = "the server has too few workers to tell: 70 % of 10 samples read, guessing gets 40 %"
+    assert few.details == [told, NOISE]
     # One of two named among 100: 1 - 0.99^2 = 0.0199 by guessing, so it is neither hidden nor found.
     alone = replace(listener(), unmixing=Unmixing())
     two = replace(alone, clearest_slots=Identified(identified=1, looked_at=2, p_value=0.0199))
-    verdict = result(0.1, release=two).verdict
-    assert "an adversary who sees only the mixtures has too few mixtures to tell: 1 of 2" in verdict
-    assert verdict.startswith("TOO FEW TO TELL: ")
+    told = result(0.1, release=two).details[0]
+    assert told.startswith("an adversary who sees only the mixtures has too few mixtures to tell: 1 of 2")
+    assert result(0.1, release=two).verdict.startswith("TOO FEW TO TELL for the release; ")
     # Two of three: 3 * 0.01^2 = 0.0003 would have been beyond chance; one of three is luck, and is said to be.
     three = replace(alone, clearest_slots=Identified(identified=1, looked_at=3, p_value=0.0297))
-    assert result(0.1, release=three).verdict == (
-        f"HIDDEN: {PROMISED.format(0.1)}an adversary who sees only the mixtures names 1 of 3 samples, which guessing "
-        "does too (p-value 0.03)."
-    )
+    assert result(0.1, release=three).verdict == f"HIDDEN from the release, nothing found; {PROMISED.format(0.1)}"
+    lucky = "names 1 of 3 samples, which guessing does too (p-value 0.03)"
+    assert result(0.1, release=three).details == [f"an adversary who sees only the mixtures {lucky}", NOISE]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Informed(PlainFindings):
+    """Findings of an adversary who knows all samples but one."""
+
+    informed: ClassVar[bool] = True
+
+
+def test_where_an_informed_attack_can_tell_a_weaker_one_that_cannot_decides_nothing() -> None:
+    few = result(0.1, server=server(0.0, 0.0))
+    nothing = Found(attack="other", adversary="server", findings=Informed(share=0.0, words="", columns={}))
+    both = replace(few, found={**few.found, "other": nothing})
+    assert both.verdict == f"HIDDEN from the server, nothing found; {PROMISED.format(0.1)}"
+    weak, strong, noise = both.details
+    assert weak.startswith("the server has too few workers to tell")
+    assert weak.endswith("; the informed attack, which is stronger, decides")
+    assert (strong, noise) == ("the informed server cannot identify any sample", NOISE)
+    # That of another adversary decides nothing about this one.
+    apart = replace(few, found={**few.found, "other": replace(nothing, adversary="release")})
+    assert apart.verdict == few.verdict
+    found = replace(nothing, findings=Informed(share=0.2, words="guesses 3 of 10 classes", columns={}))
+    leaky = replace(few, found={**few.found, "other": found})
+    assert leaky.verdict.startswith("LEAKS to the server; ")
+    assert leaky.details[0] == "the informed server guesses 3 of 10 classes"
 
 
 @pytest.mark.parametrize(("trials", "told"), [(0, False), (1, False), (2, False), (3, True), (10, True)])
@@ -342,23 +362,28 @@ def test_half_of_the_trials_must_be_beyond_chance(trials: int, told: bool) -> No
 def test_the_worst_grade_counts_and_the_words_say_why() -> None:
     both = result(server=server(0.5, 0.0), release=listener())
     assert both.grade == "exposed"
-    assert both.verdict == (
-        f"EXPOSED: {PROMISED.format(1)}the server reads the class of 7 of 10 samples (70 %; guessing gets 40 %); an "
-        "adversary who sees only the mixtures cannot identify any sample."
-    )
-    assert "infers 90 % of the labels" in result(server=server(0.1, 0.5)).verdict
-    assert "recovers 3 almost exactly" in result(server=server(0.1, 0.0, copied=0.3)).verdict
-    assert "identifies its sample in 3 of 6 slots" in result(eavesdropper=listener(beside=(3, 6))).verdict
-    assert "sees 55 % of what sets samples apart" in result(server=server(0.0, 0.0, 0.55)).verdict
+    assert both.verdict == f"EXPOSED to the server; {PROMISED.format(1)}"
+    assert both.details == [
+        "the server reads the class of 7 of 10 samples (70 %; guessing gets 40 %)",
+        "an adversary who sees only the mixtures cannot identify any sample",
+        NOISE,
+    ]
+    assert "infers 90 % of the labels" in result(server=server(0.1, 0.5)).details[0]
+    assert "recovers 3 almost exactly" in result(server=server(0.1, 0.0, copied=0.3)).details[0]
+    assert "identifies its sample in 3 of 6 slots" in result(eavesdropper=listener(beside=(3, 6))).details[0]
+    assert "sees 55 % of what sets samples apart" in result(server=server(0.0, 0.0, 0.55)).details[0]
+    assert list(server(0.1, 0.5).cells())[:2] == ["read", "label"]  # narrow terminals leave out the last columns
     many = result(server=of_many(server(0.0, 0.0)))
-    assert many.verdict.startswith(f"HIDDEN: {PROMISED.format(1)}the server reads samples no better than by")
+    assert many.verdict == f"HIDDEN from the server, nothing found; {PROMISED.format(1)}"
+    assert many.details[0].startswith("the server reads samples no better than by")
     # A lucky hit among the clearest slots is not mentioned where something else gives the grade.
     lucky = result(release=listener(clear=1, p_clear=0.3, groups=1))
-    assert lucky.verdict == f"LEAKS: {PROMISED.format(1)}an adversary who sees only the mixtures unmixes 1 sample."
+    assert lucky.verdict == f"LEAKS to the release; {PROMISED.format(1)}"
+    assert lucky.details == ["an adversary who sees only the mixtures unmixes 1 sample", NOISE]
     heard = result(eavesdropper=listener(clear=3, groups=2, hits=0.2, auc=0.9))
-    assert heard.verdict == (
-        f"LEAKS: {PROMISED.format(1)}an eavesdropper 2.5 m from a worker names the sample of 3 of the 10 clearest "
-        "workers, unmixes 2 samples and detects that 20 % of the samples took part."
+    assert heard.details[0] == (
+        "an eavesdropper 2.5 m from a worker names the sample of 3 of the 10 clearest workers, unmixes 2 samples and "
+        "detects that 20 % of the samples took part"
     )
 
 
@@ -369,13 +394,18 @@ def test_nothing_found_is_no_promise_at_a_large_epsilon() -> None:
     large = result(1.1e4, **quiet)
     assert large.grade == NOTHING_PROMISED
     assert large.verdict == (
-        f"NOTHING PROMISED: nothing that protects a row is {PROMISED.format('11,000').removesuffix('Found: ')}"
-        "Attacks, of the server, an adversary who sees only the mixtures and an eavesdropper 2.5 m from a worker, "
-        "found nothing."
+        "NOTHING PROMISED against the server, the release and the eavesdropper, nothing found; "
+        "too weak against the release to hide a row: epsilon 11,000 per worker and 11,000 per row."
     )
+    assert large.details == [
+        "found nothing, but no promise rules out a stronger attack: the server, an adversary who sees only the "
+        "mixtures and an eavesdropper 2.5 m from a worker",
+        NOISE,
+    ]
     unclaimed = result(None, release=listener())
     assert unclaimed.grade == NOTHING_PROMISED
-    assert unclaimed.verdict.startswith("NOTHING PROMISED: nothing is promised against the release. Attacks, of")
+    assert unclaimed.verdict == "NOTHING PROMISED against the release, nothing found."
+    assert len(unclaimed.details) == 1
     figures = large.to_dict()
     assert [figures[name]["grade"] for name in ("server", "release", "eavesdropper")] == [NOTHING_PROMISED] * 3
 
@@ -393,9 +423,8 @@ def test_a_row_on_many_workers_is_covered_by_its_own_epsilon_alone() -> None:
     plain = many.to_dict()
     assert plain["claimed_per_row"] == {"server": 200.0, "release": 1.0, "eavesdropper": None}
     worst = replace(many, claimed_per_row={**many.claimed_per_row, "release": 200.0})
-    assert worst.verdict.startswith(
-        "NOTHING PROMISED: nothing that protects a row on up to 20 workers is promised against the release: epsilon 1 "
-        "per worker and 200 per row, by the noise of the server's receiver. Attacks, of "
+    assert worst.verdict.endswith(
+        "; too weak against the release to hide a row that up to 20 workers hold: epsilon 1 per worker and 200 per row."
     )
 
 
@@ -587,7 +616,7 @@ def test_an_attack_of_another_package_stands_beside_ours(tmp_path: Path) -> None
     found = attack(IRIS, ("release", "mean"), out=tmp_path / "here", pictures=False)
     (case,) = found.cases
     assert case.grade == "leaks"
-    assert "an adversary who sees only the mixtures guesses 3 of 10 classes" in case.verdict
+    assert "an adversary who sees only the mixtures guesses 3 of 10 classes" in case.details
     figures = json.loads((tmp_path / "here" / "metrics.json").read_text())["cases"][0]
     assert figures["other_attacks"]["mean"]["adversary"] == "release"
     assert figures["other_attacks"]["mean"]["grade"] == "leaks"

@@ -81,8 +81,9 @@ def test_kill_9_half_way_and_going_on(airmix: Airmix, start_python: Start, tmp_p
     assert resumed["run_dir"] == "here"
     assert [case["label"] for case in resumed["cases"]] == ["maximum power", "epsilon 10"]
     assert resumed["grade"] == resumed["cases"][0]["grade"] == "exposed"
-    assert resumed["verdict"].startswith("EXPOSED: nothing that protects a row ")
-    assert "Found: the server reads the class of " in resumed["verdict"]
+    assert resumed["verdict"].startswith("EXPOSED to the server")
+    assert "; too weak against the release to hide a row" in resumed["verdict"]
+    assert resumed["cases"][0]["details"][0].startswith("the server reads the class of ")
     assert resumed.pop("report") == "here/report.html"
     assert json.loads((tmp_path / "here" / "metrics.json").read_text()) == resumed
 
@@ -96,7 +97,8 @@ def test_kill_9_half_way_and_going_on(airmix: Airmix, start_python: Start, tmp_p
     assert without_seconds(metrics) == without_seconds(resumed)
     assert [entry.name for entry in tmp_path.iterdir()] == ["here"]
     for case in metrics["cases"]:
-        assert f"{case['label']}: {case['verdict']}\n" in whole.stdout
+        listed = "".join(f"- {line}\n" for line in case["details"])
+        assert f"{case['label']}: {case['verdict']}\n{listed}" in whole.stdout
     assert "The server, who knows the schedule" in whole.stdout
     table = [line.split() for line in whole.stdout.splitlines() if "least-squares" in line]
     figures = [case["server"]["methods"]["least-squares"] for case in metrics["cases"]]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+Airmix = Callable[..., subprocess.CompletedProcess[str]]
 Refused = Callable[..., str]
 IRIS = ("run", "--preset", "paper-iris", "--set", "radio.slots=20", "--set", "learner.epochs=1")
 
@@ -44,3 +46,23 @@ def test_a_privacy_target_that_cannot_be_certified(refused: Refused) -> None:
 def test_an_out_folder_that_exists(refused: Refused, tmp_path: Path) -> None:
     (tmp_path / "taken").mkdir()
     assert "taken: exists" in refused(*IRIS, "--out", "taken")
+
+
+def test_a_column_is_named_where_its_bounds_or_its_name_are_wrong(refused: Refused, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("age,height,kind\n1,2,x\n2,3,y\n")
+    (tmp_path / "bounds.toml").write_text("age = [0, 120]\nheight = [250, 0]\n")
+    own = ("--set", "workers.dataset=rows.csv", "--set", "workers.label_column=kind", "--bounds", "bounds.toml")
+    line = refused("run", "--preset", "private-iris", *own)
+    assert "workers.input_upper = 0 for column 'height': must be above workers.input_lower = 250" in line
+    (tmp_path / "twice.csv").write_text("age,height,age,kind\n1,2,3,x\n2,3,4,y\n")
+    assert "columns 1 and 3 are both called 'age'" in refused("init", "twice.csv")
+
+
+def test_a_word_of_the_screens_leads_to_its_key(refused: Refused) -> None:
+    line = refused("account", "--preset", "private-iris", "--set", "privacy.neighbours=remove-one")
+    assert "did you mean privacy.adjacency?" in line
+
+
+def test_a_brief_account_says_why_nothing_is_stated(airmix: Airmix) -> None:
+    told = airmix("account", "--preset", "private-table", "--brief", "--no-picture").stdout
+    assert "\n- eavesdropper: workers.centre = " in told

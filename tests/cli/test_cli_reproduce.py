@@ -8,13 +8,19 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from airmixml import Scenario, ScenarioError
+from airmixml.cli.reproduce import _parts
+from airmixml.output.tables import Table
 from airmixml.radio import tally as rehearsal
+from airmixml.reproduction import Reproduction, Request
+from airmixml.reproduction.paper_claims import Claim
+from airmixml.wording import quick_reproduction
 
 Airmix = Callable[..., subprocess.CompletedProcess[str]]
 Refused = Callable[..., str]
@@ -86,7 +92,7 @@ def test_json_prints_one_object_and_the_tables_go_on_from_it(airmix: Airmix, tmp
     assert "(4 of 4 batches already finished); everything in runs/reproduce-quick/report.md\n" in again.stdout
     assert "pictures: runs/reproduce-quick/table2-iris.png\n" in again.stdout
     assert "a smaller alpha spends less energy" in " ".join(again.stdout.split())
-    assert again.stdout.startswith("Fig. 2, energies of Iris and some of its accuracies, at the paper's settings; ")
+    assert again.stdout.startswith("Energies of Iris, at the paper's settings; the rest is not decided ")
     lines = {" ".join(line.strip("│┃ ").replace("│", " ").split()) for line in again.stdout.splitlines()}
     words = ("agrees", "trend", "undecided", "does")
     counts = [sum(cell["verdict"].startswith(word) for cell in cells.values()) for word in words]
@@ -124,6 +130,34 @@ def test_cells_that_fail(airmix: Airmix, tmp_path: Path, monkeypatch: pytest.Mon
     assert (tmp_path / "here" / "table2-iris.md").read_text(encoding="utf-8").count("| failed |") == 15
 
 
+@pytest.mark.parametrize(
+    ("targets", "made"),
+    [
+        (("all",), "Fig. 2, energies of Iris and some accuracies of Iris, at "),
+        (("table1",), "Some accuracies of Iris, at "),
+        (("fig2", "fig3"), "Fig. 2, at "),
+    ],
+)
+def test_a_quick_reproduction_names_what_it_made(targets: tuple[str, ...], made: str) -> None:
+    assert quick_reproduction(Request(targets=targets, quick=True).wanted).startswith(made)
+
+
+def test_a_sentence_of_the_paper_is_in_one_table() -> None:
+    """Two cases of one sentence, of which a quick reproduction decides one."""
+    decided = Claim(place="Table I", says="bold is best", case="a", decision="holds", evidence="")
+    left = replace(decided, case="b", decision="not decided by --quick", evidence="airmix reproduce table1")
+    other = replace(left, says="another sentence")
+    nothing: dict[str, Any] = {"results": [], "ratios": [], "seconds": 1.0, "kept_batches": 0, "batches": 0}
+    request = Request(targets=("table1",), quick=True)
+    found = Reproduction(request=request, claims=[decided, left, other], out=Path(), **nothing)
+    _, above, below = _parts(found)
+    assert isinstance(above, Table)
+    assert isinstance(below, Table)
+    assert above.columns[-1] == "not run"
+    assert [(row[1], row[-1]) for row in above.rows] == [("bold is best", "1")]
+    assert [row[1] for row in below.rows] == ["another sentence"]
+
+
 # --- Mistakes ---------------------------------------------------------------------------------------------------------
 
 
@@ -131,6 +165,7 @@ def test_cells_that_fail(airmix: Airmix, tmp_path: Path, monkeypatch: pytest.Mon
     ("arguments", "parts"),
     [
         ([], ["give what to reproduce", "table1, table2, fig2, fig3, fig4 or all"]),
+        (["--quick", "--device", "tpu"], ["--device", "'tpu'"]),  # all is asked for then
         (["tabel1"], ["'tabel1'", "did you mean table1?"]),
         (["table1", "--dataset", "digits"], ["--dataset", "'digits'", "iris or mnist"]),
         (["fig3", "--dataset", "iris"], ["--dataset", "iris", "fig3"]),

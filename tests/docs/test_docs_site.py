@@ -186,3 +186,9 @@ def test_equations_are_drawn_by_the_browser_itself(site: Path) -> None:
     page = site / "concepts.html"
     assert page.read_text(encoding="utf-8").count("<math") > 5
     assert not [each for each in Page(page).loaded if "mathjax" in each.lower()]
+
+
+def test_the_quickstart_lists_every_extra_once() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    rows = re.findall(r"^\| (`.*`) \| .+ \|$", (ROOT / "docs" / "quickstart.md").read_text(encoding="utf-8"), re.M)
+    assert sorted(re.findall(r"`([^`]+)`", " ".join(rows))) == sorted(extras)

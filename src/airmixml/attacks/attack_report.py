@@ -28,6 +28,14 @@ _INFORMED: Final = {
     "eavesdropper": "an informed eavesdropper {metres:g} m from a worker",
     "everyone": "an informed adversary who hears each worker without noise",
 }
+_SHORT: Final = {name: f"the {name}" for name in ("server", "release", "eavesdropper")}  # in the verdict
+_TO_WHOM: Final = {
+    "hidden": "from",
+    NOTHING_PROMISED: "against",
+    TOO_FEW: "for",
+    "leaks": "to",
+    "exposed": "to",
+}
 _LEGEND: Final = {"per row": "epsilon of a row with all its copies"}
 epsilon_text: Final = partial(numbers.epsilon_text, digits=3)
 
@@ -121,42 +129,65 @@ class CaseResult:
         return next(group for group in self.groups if any(each.attack == attack for each in group.found))
 
     @property
+    def deciding(self) -> list[Group]:
+        """All groups but those that cannot tell where informed attacks of the same adversary, the strongest, can."""
+        groups = self.groups
+        told = {each.adversary for each in groups if each.best.findings.informed and each.grade != TOO_FEW}
+        return [each for each in groups if each.grade != TOO_FEW or each.adversary not in told]
+
+    @property
     def grade(self) -> str:
         """The worst grade over all adversaries that attacked."""
-        return max((group.grade for group in self.groups), key=GRADES.index)
+        return max((group.grade for group in self.deciding), key=GRADES.index)
 
     @property
     def promised(self) -> str:
-        """What holds against the scenario's own adversary, for a worker and for a row, by whose noise."""
-        adversary, privacy = self.scenario.privacy.adversary, self.scenario.privacy
+        """What holds against the scenario's own adversary, for a worker and for a row."""
+        adversary = self.scenario.privacy.adversary
         who, worker = against(adversary), self.claimed.get(adversary)
         if worker is None:
             return f"nothing is promised {who}"
-        row = self.per_row(adversary)
-        receiver = "eavesdropper's" if adversary == "eavesdropper" else "server's"
-        noise = "the workers' own noise" if privacy.noise_kind.brought else f"the noise of the {receiver} receiver"
-        held = f"a row on up to {self.copies:,} workers" if self.copies > 1 else "a row"
-        text = f"epsilon {epsilon_text(worker)} per worker and {epsilon_text(row)} per row"
-        if self.naming_bound(adversary) >= EXPOSED:
-            return f"nothing that protects {held} is promised {who}: {text}, by {noise}"
-        return f"promised {who}: {text}, by {noise}"
+        text = f"epsilon {epsilon_text(worker)} per worker and {epsilon_text(self.per_row(adversary))} per row"
+        if self.naming_bound(adversary) < EXPOSED:
+            return f"promised {who}: {text}"
+        held = f"a row that up to {self.copies:,} workers hold" if self.copies > 1 else "a row"
+        return f"too weak {who} to hide {held}: {text}"
 
     @property
     def verdict(self) -> str:
-        """One line for a person who decides: what is promised, what was found, and by which adversary."""
-        metres = self.scenario.privacy.eavesdropper_distance_metres
-        told: dict[str, None] = {}
+        """One line for a person who decides: the grade, by which adversaries, and what is promised."""
+        grade = self.grade
+        whose = dict.fromkeys(group.adversary for group in self.deciding if group.grade == grade)
+        nothing = ", nothing found" if grade in ("hidden", NOTHING_PROMISED) else ""
+        names = _joined([_SHORT.get(each, each) for each in whose])
+        own = self.scenario.privacy.adversary
+        said = grade == NOTHING_PROMISED and own in whose and self.claimed.get(own) is None
+        promised = "" if said else f"; {self.promised}"
+        return f"{grade.upper()} {_TO_WHOM[grade]} {names}{nothing}{promised}."
+
+    @property
+    def details(self) -> list[str]:
+        """What each adversary found, who found most first, and whose noise the promise rests on; a line each."""
+        metres, deciding = self.scenario.privacy.eavesdropper_distance_metres, self.deciding
+        lines: dict[str, None] = {}
         silent: list[str] = []
-        for group in sorted(self.groups, key=lambda group: -GRADES.index(group.grade)):  # who found most comes first
+        for group in sorted(self.groups, key=lambda group: -GRADES.index(group.grade)):
             names = _INFORMED if group.best.findings.informed else _WHO
             name = names.get(group.adversary, group.adversary).format(metres=metres)
             if group.grade == NOTHING_PROMISED:
                 silent.append(name)
-            else:
-                told[group.in_words(name)] = None
-        found = f" Found: {'; '.join(told)}." if told else ""
-        nothing = f" {'Other attacks' if told else 'Attacks'}, of {_joined(silent)}, found nothing." if silent else ""
-        return f"{self.grade.upper()}: {self.promised}.{found}{nothing}"
+                continue
+            weak = all(group.found != each.found for each in deciding)
+            more = "; the informed attack, which is stronger, decides" if weak else ""
+            lines[f"{group.in_words(name)}{more}"] = None
+        if silent:
+            lines[f"found nothing, but no promise rules out a stronger attack: {_joined(silent)}"] = None
+        adversary, kind = self.scenario.privacy.adversary, self.scenario.privacy.noise_kind
+        if self.claimed.get(adversary) is not None:
+            receiver = "eavesdropper's" if adversary == "eavesdropper" else "server's"
+            noise = "the workers' own noise" if kind.brought else f"the noise of the {receiver} receiver"
+            lines[f"the epsilon {against(adversary)} rests on {noise}"] = None
+        return list(lines)
 
     @property
     def server(self) -> Group | None:
@@ -199,6 +230,7 @@ class CaseResult:
             "scenario": scenario.to_json(),
             "grade": self.grade,
             "verdict": self.verdict,
+            "details": self.details,
         }
 
 
@@ -212,8 +244,8 @@ class AttackResult:
     run_dir: Path
 
     def _repr_html_(self) -> str:
-        verdicts = (f"{case.label}: {case.verdict}" for case in self.cases)
-        return html_lines([*verdicts, f"Tables and picture: {self.run_dir}/attack.md"])
+        told = (line for case in self.cases for line in (f"{case.label}: {case.verdict}", *case.details))
+        return html_lines([*told, f"Tables and picture: {self.run_dir}/attack.md"])
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; name, seed, verdict and grade are those of the first setting."""
@@ -277,7 +309,8 @@ def legend(result: AttackResult) -> list[str]:
 def attack_markdown(result: AttackResult) -> str:
     """Return verdicts and tables of all cases."""
     lines = ["# What an adversary learns", ""]
-    lines += [f"- **{case.label}**: {case.verdict}" for case in result.cases]
+    for case in result.cases:
+        lines += [f"- **{case.label}**: {case.verdict}", *(f"  - {each}" for each in case.details)]
     lines += ["", "![originals and what was recovered](attack.png)", ""]
     lines += [table.to_markdown() for table in tables_of(result)]
     left_out = [f"- {case.label}, {name}: {why}" for case in result.cases for name, why in case.left_out.items()]

@@ -104,11 +104,11 @@ class ListenerFindings(Findings):
         return {
             "AUC": f"{self.linkage.auc:.2f}",
             "hits": f"{100 * self.linkage.hit_rate:.1f} %",
-            "loudest": _out_of(self.loudest),
-            "loudest 100": _out_of(self.loudest_hundred),
             "clearest": _out_of(clearest),
             "unmixed": f"{unmixing.identified:,} of {unmixing.estimates:,}",
             "beside": _out_of(beside),
+            "loudest": _out_of(self.loudest),
+            "loudest 100": _out_of(self.loudest_hundred),
             "classes": NONE if self.shares is None else f"{100 * self.shares.distance:.1f} %",
         }
 

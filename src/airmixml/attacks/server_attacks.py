@@ -58,6 +58,7 @@ class ServerFindings(Findings):
     legend: ClassVar[dict[str, str]] = {
         "copied": "recovered almost exactly",
         "read": "class read from the recovered sample",
+        "label": "class inferred from the label symbols instead",
     }
 
     psnr_db: Spread  # likeness to the original
@@ -114,11 +115,12 @@ class ServerFindings(Findings):
     def cells(self) -> dict[str, str]:
         """Return PSNR and SSIM of the median worker, and shares of the workers."""
         return {
-            "PSNR": f"{self.psnr_db.median:.1f} dB",
-            "SSIM": NONE if self.ssim is None else f"{self.ssim.median:.2f}",
-            "copied": f"{100 * self.copied_share:.1f} %",
+            # First what verdicts name: a narrow terminal leaves out the last columns.
             "read": f"{100 * self.recognised_share:.1f} %",
             "label": f"{100 * self.labels.accuracy:.1f} %",
+            "copied": f"{100 * self.copied_share:.1f} %",
+            "PSNR": f"{self.psnr_db.median:.1f} dB",
+            "SSIM": NONE if self.ssim is None else f"{self.ssim.median:.2f}",
         }
 
     def caption(self, _grade: str) -> str:
@@ -136,14 +138,15 @@ class ServerFindings(Findings):
     def learned(self) -> list[str]:
         """Return what the server reads, copies, infers or sees."""
         reads, guessing = self._rates
-        told = [f"reads the class of {self.recognised:,} of {self.labels.inferred:,} samples ({reads}; {guessing})"]
+        told = []
+        if self._read >= LEAK:
+            read = f"{self.recognised:,} of {self.labels.inferred:,} samples ({reads}; {guessing})"
+            told.append(f"reads the class of {read}")
         if self._copies:
             told.append(f"recovers {self.copied:,} almost exactly")
         if self._inferred > self._read + 0.01:
             told.append(f"infers {100 * self.labels.accuracy:.0f} % of the labels")
-        if len(told) == 1 and self._read < LEAK:
-            told.append(f"sees {100 * self.explained:.0f} % of what sets samples apart")
-        return told
+        return told or [f"sees {100 * self.explained:.0f} % of what sets samples apart"]
 
     def nothing(self) -> str:
         """Return that the server reads what guessing gives."""

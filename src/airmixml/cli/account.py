@@ -194,6 +194,9 @@ def _print(account: Account, *, brief: bool) -> None:
     on_graph = [each.adversary for each in account.statements if each.hidden_failure]
     if brief and on_graph:
         console.print(if_uninformed(on_graph))
+    if brief:
+        for line in _refused(account):
+            print_line(line)
     if not brief:
         assumptions = Table.grid(padding=(0, 2))
         assumptions.add_column(style="cyan", no_wrap=True)
@@ -201,6 +204,20 @@ def _print(account: Account, *, brief: bool) -> None:
         for name, text in _assumptions(account):
             assumptions.add_row(name, escape(text))
         console.print(assumptions)
+
+
+def _refused(account: Account) -> list[str]:
+    """Return why nothing is stated against an adversary, a line for each reason; all accountants may share one."""
+    reasons: dict[str, dict[str, list[str]]] = {}
+    for (adversary, accountant), why in account.refusals.items():
+        reasons.setdefault(why, {}).setdefault(adversary, []).append(accountant)
+    every = len({accountant for _, accountant in account.refusals} | {each.accountant for each in account.statements})
+    lines = []
+    for why, found in reasons.items():
+        for adversary, names in found.items():
+            by = "" if len(names) == every else f" by {', '.join(names)}"
+            lines.append(f"- {adversary}{by}: {why}")
+    return lines
 
 
 def _cell(epsilon: float | None) -> str:

@@ -97,8 +97,10 @@ def _print(result: AttackResult, report: dict[str, str]) -> None:
 
     for case in result.cases:
         label = "" if len(result.cases) == 1 else f"{escape(case.label)}: "
-        grade, _, rest = case.verdict.partition(":")
-        console.print(f"{label}[bold {_STYLES[case.grade]}]{grade}[/]:{escape(rest)}", soft_wrap=True)
+        rest = case.verdict.removeprefix(case.grade.upper())
+        console.print(f"{label}[bold {_STYLES[case.grade]}]{case.grade.upper()}[/]{escape(rest)}", soft_wrap=True)
+        for line in case.details:
+            print_line(f"- {line}")
     for found in tables_of(result):
         rows = [list(map(escape, row)) for row in found.rows]
         look: dict[str, Any] = {"box": SIMPLE, "padding": (0, 1, 0, 0)}

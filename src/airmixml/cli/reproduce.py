@@ -16,7 +16,7 @@ from airmixml.cli.terminal import print_line, progress_bars, report_failures
 from airmixml.errors import ScenarioError
 from airmixml.output.numbers import plural
 from airmixml.output.tables import Table, terminal_table
-from airmixml.wording import NOT_BY_QUICK, QUICK_REPRODUCTION
+from airmixml.wording import NOT_BY_QUICK, quick_reproduction
 
 if TYPE_CHECKING:
     from airmixml.reproduction import Reproduction
@@ -27,7 +27,8 @@ _DECISIONS = {"holds": "green", "undecided": "yellow", "does not hold": "red"}
 
 def reproduce_command(
     targets: Annotated[
-        list[str] | None, Argument(help="table1, table2, fig2, fig3, fig4 or all.", show_default=False)
+        list[str] | None,
+        Argument(help="table1, table2, fig2, fig3, fig4 or all [default with --quick: all].", show_default=False),
     ] = None,
     dataset: Annotated[str | None, Option(help="Reproduce only one half of the tables: iris or mnist.")] = None,
     seeds: Annotated[
@@ -52,7 +53,7 @@ def reproduce_command(
 
     Each value is compared with the printed one. Finished cells are kept: repeat the same command to resume.
     """
-    if not targets:
+    if not targets and not quick:
         raise ScenarioError("give what to reproduce: table1, table2, fig2, fig3, fig4 or all")
     if engine not in ("local", "ray"):
         raise ScenarioError(f"--engine = {engine!r}: must be local or ray")
@@ -62,7 +63,12 @@ def reproduce_command(
 
     seeds = (QUICK_SEEDS if quick else 3) if seeds is None else seeds
     request = Request(
-        targets=tuple(targets), dataset=dataset, seeds=seeds, quick=quick, as_printed=as_printed, device=device
+        targets=tuple(targets or ("all",)),
+        dataset=dataset,
+        seeds=seeds,
+        quick=quick,
+        as_printed=as_printed,
+        device=device,
     )
     folder = out or Path("runs") / ("reproduce-quick" if quick else "reproduce")
     with progress_bars() as progress:
@@ -87,13 +93,17 @@ def reproduce_command(
 
 def _parts(reproduction: Reproduction) -> Iterator[str | Table]:
     if reproduction.request.quick:
-        yield QUICK_REPRODUCTION
+        yield quick_reproduction(reproduction.request.wanted)
     if rows := _verdict_rows(reproduction):
         yield terminal_table(("", *_VERDICTS), rows, title="Compared with the printed values")
     if rows := _claim_rows(reproduction):
         title = "What the text claims, and in how many cases it holds"
-        yield terminal_table(("place", "the paper says", *_DECISIONS), rows, title=title, words=2)
-    left = [claim for claim in reproduction.claims if claim.decision == NOT_BY_QUICK]
+        decisions = (*_DECISIONS, *(("not run",) if reproduction.request.quick else ()))
+        yield terminal_table(("place", "the paper says", *decisions), rows, title=title, words=2)
+    # A sentence of which some cases are decided stands above, with how many are not.
+    begun = {(claim.place, claim.says) for claim in reproduction.claims if claim.decision != NOT_BY_QUICK}
+    unrun = [claim for claim in reproduction.claims if claim.decision == NOT_BY_QUICK]
+    left = [claim for claim in unrun if (claim.place, claim.says) not in begun]
     if left:
         sentences = dict.fromkeys((escape(claim.place), escape(claim.says), claim.evidence) for claim in left)
         columns = ("place", "the paper says", "decided by")
@@ -121,7 +131,11 @@ def _claim_rows(reproduction: Reproduction) -> list[tuple[str, ...]]:
         says = claim.says + (f" ({claim.light})" if claim.light else "")
         counts.setdefault((escape(claim.place), escape(says)), Counter())[claim.decision] += 1
     return [
-        (*sentence, *(f"[{colour}]{found[name]}[/]" if found[name] else "" for name, colour in _DECISIONS.items()))
+        (
+            *sentence,
+            *(f"[{colour}]{found[name]}[/]" if found[name] else "" for name, colour in _DECISIONS.items()),
+            *((str(found[NOT_BY_QUICK] or ""),) if reproduction.request.quick else ()),
+        )
         for sentence, found in counts.items()
         if set(found) & set(_DECISIONS)
     ]

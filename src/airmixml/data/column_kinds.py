@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from airmixml.data.columns import is_missing
-from airmixml.data.csv_file import Dialect, finite_numbers, table_rows
+from airmixml.data.csv_file import Dialect, checked_header, finite_numbers, table_rows
 from airmixml.errors import DataError
 from airmixml.wording import shown
 
@@ -91,7 +91,9 @@ def look_at(path: Path) -> TableSeen:
     """Read a table once and return what its columns seem to hold; refuse one without a header."""
     with table_rows(path, "give a CSV or NPZ file") as (rows, dialect):
         names = [text.strip() for text in next(rows, (0, []))[1]]
-        if len(names) < 2 or not all(names) or len(set(names)) < len(names):
+        if all(names):
+            checked_header(names, path)
+        if len(names) < 2 or not all(names):
             raise DataError(
                 f"{path}: must have a header with a name of its own for each of at least 2 columns, and rows"
             )

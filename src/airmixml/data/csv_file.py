@@ -48,6 +48,7 @@ class Wanted(NamedTuple):
     advice: str  # what to do about a value that is no number
     missing: bool = False  # whether a number may be missing: it is NaN then
     decimal: str = "point"  # the decimal mark
+    other_mark: str = 'set workers.decimal = "{mark}"'  # what to do where its decimal mark is another one
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,7 +209,7 @@ def read_table(
         first = next(rows, None)
         if first is None:
             raise DataError(f"{path}: is empty; give a header row and one row per {one_row}")
-        names = _checked_header(first[1], path)
+        names = checked_header(first[1], path)
         return _read_rows(rows, names, choose(names), path)
 
 
@@ -276,7 +277,8 @@ def finite_numbers(texts: Sequence[str], decimal: str = "point") -> list[float] 
     return None
 
 
-def _checked_header(header: Sequence[str], path: Path) -> tuple[str, ...]:
+def checked_header(header: Sequence[str], path: Path) -> tuple[str, ...]:
+    """Return the names of the columns; refuse a name that two of them have."""
     names = tuple(name.strip() for name in header)
     places: dict[str, int] = {}
     for place, name in enumerate(names):
@@ -326,7 +328,7 @@ def _no_number(text: str, where: str, wanted: Wanted) -> DataError:
     other = {"point": "comma", "comma": "point"}[wanted.decimal]
     advice = wanted.advice
     if finite_numbers([text], other) is not None:
-        advice = f'if its {other} is a decimal mark, set workers.decimal = "{other}"'
+        advice = f"if its {other} is a decimal mark, {wanted.other_mark.format(mark=other)}"
     return DataError(f"{where}: {private(shown(text), 'a value')} is not a finite number; {advice}")
 
 

@@ -49,7 +49,9 @@ def _read_csv(path: Path, row_format: RowFormat, label_column: str, with_labels:
         features = _feature_places(header, path, row_format, {label_column, *keep})
         kept = [_place(name, header, path, "--keep") for name in keep]
         labels = [_place(label_column, header, path, "--score")] if with_labels else []
-        wanted = Wanted(features, (*kept, *labels), "correct it or remove the row", decimal=row_format.decimal)
+        mark = f"write the numbers with a decimal {row_format.decimal}, as in the data of the run"
+        advice = "correct it or remove the row"
+        wanted = Wanted(features, (*kept, *labels), advice, decimal=row_format.decimal, other_mark=mark)
         return as_declared(wanted, row_format.columns)
 
     table = read_table(path, choose, one_row="prediction", needed="give a CSV or NPZ file of rows")

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from airmixml.arrays import Doubles, Singles
 from airmixml.errors import BoundsWarning, DataError, ScenarioError
+from airmixml.wording import shown
 
 _ABSURD_WIDTH: Final = 1e9
 _MOST: Final = 0.5
@@ -22,8 +23,12 @@ def declare_bounds(
     features: int,
     lower_name: str = "workers.input_lower",
     upper_name: str = "workers.input_upper",
+    columns: Sequence[str] = (),
 ) -> tuple[Doubles, Doubles]:
-    """Return lower and upper bounds with one entry per feature; one given value serves all features."""
+    """Return lower and upper bounds with one entry per feature; one given value serves all features.
+
+    A complaint names the column where ``columns`` has a name for each feature.
+    """
     missing = [name for name, values in ((lower_name, lower), (upper_name, upper)) if len(values) == 0]
     if missing:
         raise DataError(
@@ -32,7 +37,7 @@ def declare_bounds(
             "--bounds (`airmix init` begins one); bounds measured on private samples would leak them, so write down "
             "what you know beforehand"
         )
-    lower_bounds, upper_bounds = _one_for_each("input", (lower, upper), features, (lower_name, upper_name))
+    lower_bounds, upper_bounds = _one_for_each("input", (lower, upper), features, (lower_name, upper_name), columns)
     widest = float((upper_bounds - lower_bounds).max(initial=0.0))
     if widest > _ABSURD_WIDTH:
         warnings.warn(
@@ -69,7 +74,11 @@ def warn_of_clipping(clipped: int, values: int, name: str = "workers.input_lower
 
 
 def _one_for_each(
-    what: str, given: tuple[Sequence[float], Sequence[float]], count: int, names: tuple[str, str]
+    what: str,
+    given: tuple[Sequence[float], Sequence[float]],
+    count: int,
+    names: tuple[str, str],
+    columns: Sequence[str] = (),
 ) -> tuple[Doubles, Doubles]:
     """Return both bounds of each input or target; refuse any that leave no room between them."""
     for name, values in zip(names, given, strict=True):
@@ -82,8 +91,9 @@ def _one_for_each(
     wrong = np.flatnonzero(~((width > 0) & np.isfinite(width)))
     if wrong.size:
         place = int(wrong[0])
+        which = f"column {shown(columns[place])}" if len(columns) == count else f"{what} {place + 1}"
         raise ScenarioError(
-            f"{names[1]} = {upper[place]:g} for {what} {place + 1}: must be above {names[0]} = {lower[place]:g}, at a "
+            f"{names[1]} = {upper[place]:g} for {which}: must be above {names[0]} = {lower[place]:g}, at a "
             "finite distance; correct the two"
         )
     return lower, upper

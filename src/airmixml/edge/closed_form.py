@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Final, Self
 import numpy as np
 import torch
 
-from airmixml.errors import ScenarioError
+from airmixml.errors import PluginError, ScenarioError
 from airmixml.radio.senders import unpack_symmetric
 from airmixml.registries import LEARNERS
 from airmixml.scenario import Learner
 from airmixml.sums import Sums, as_tensor
+from airmixml.wording import shown
 from airmixml.workers import Signal
 
 if TYPE_CHECKING:
@@ -205,6 +206,17 @@ def one_hot_moments(
 def solve(learner: Learner, moments: ReceivedMoments) -> tuple[torch.Tensor, torch.Tensor]:
     """Return weights (d x classes) and biases (classes) of the linear classifier, in float64."""
     solved: tuple[torch.Tensor, torch.Tensor] = LEARNERS.make(learner.model).solve(learner, moments)
+    if learner.model not in LEARNERS.own:
+        wanted = (moments.cross.shape, (*moments.cross.shape[:-2], moments.cross.shape[-1]))
+        shapes = tuple(getattr(each, "shape", None) for each in solved) if isinstance(solved, tuple) else ()
+        if shapes != wanted:
+            told = (
+                f"shapes {', '.join(map(str, map(tuple, shapes)))}" if shapes and None not in shapes else shown(solved)
+            )
+            raise PluginError(
+                f"learner.model = {shown(learner.model)}: its solve returns {told}; must return weights and biases, "
+                f"tensors of shapes {' and '.join(str(tuple(each)) for each in wanted)}"
+            )
     return solved
 
 

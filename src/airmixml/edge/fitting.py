@@ -16,16 +16,18 @@ from airmixml.edge.adam import Adam
 from airmixml.edge.scoring import LEADING, leading_score, test_scores
 from airmixml.edge.stack import NetworkStack, can_be_stacked
 from airmixml.edge.steps import make_epoch
-from airmixml.errors import AirMixError, ScenarioError
+from airmixml.errors import AirMixError, PluginError, ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.registries import LEARNERS
 from airmixml.scenario import Learner, Speed
 from airmixml.shapes import ImageShape
 from airmixml.streams import Streams
+from airmixml.wording import reason, shown
 
 _SCORED_AT_ONCE = 1000
 _FEWEST_SCORED_AT_ONCE = 100
 _WORTH_WAKING = 100_000_000
+_TRIED_ROWS = 2
 
 
 class Checkpoint(Protocol):
@@ -96,6 +98,8 @@ def build_model(learner: Learner, input_dim: int, label_dim: int, image_shape: I
     """
     with torch.device("meta"):  # torch's own initial values would be drawn from its global random state
         model: nn.Sequential = LEARNERS.make(learner.model).build(learner, input_dim, label_dim, image_shape)
+        if learner.model not in LEARNERS.own:
+            _check_shapes(learner, model, input_dim, label_dim)
     _check_size(learner, model)
     # Not ``to_empty``: it imports SymPy, which takes longer than a small training.
     for module in model.modules():
@@ -105,6 +109,21 @@ def build_model(learner: Learner, input_dim: int, label_dim: int, image_shape: I
         for name, buffer in list(module.named_buffers(recurse=False)):
             setattr(module, name, torch.empty(buffer.shape, dtype=buffer.dtype))
     return model
+
+
+def _check_shapes(learner: Learner, model: nn.Module, input_dim: int, label_dim: int) -> None:
+    """Refuse what is no network, or one that does not turn inputs into as many scores as there are labels."""
+    named = f"learner.model = {shown(learner.model)}"
+    if not isinstance(model, nn.Sequential):
+        raise PluginError(f"{named}: its build returns {shown(model)}; must return a network, torch.nn.Sequential")
+    inputs, wanted = torch.zeros(_TRIED_ROWS, input_dim), (_TRIED_ROWS, label_dim)
+    taken = f"inputs of shape {tuple(inputs.shape)}"
+    try:
+        made = tuple(model(inputs).shape)
+    except Exception as problem:  # whatever the layers of a user do
+        raise PluginError(f"{named}: its network takes no {taken} ({reason(problem)}); correct its build") from problem
+    if made != wanted:
+        raise PluginError(f"{named}: its network makes scores of shape {made} of {taken}; must make {wanted}")
 
 
 def _check_size(learner: Learner, model: nn.Module) -> None:

@@ -11,14 +11,20 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from airmixml.arrays import Doubles
-from airmixml.errors import ScenarioError
+from airmixml.errors import PluginError, ScenarioError
 from airmixml.radio.masking import Masking
 from airmixml.radio.path_loss import weakest_gain
 from airmixml.scenario import Scenario
 from airmixml.units import dbm_to_watts, watts_to_dbm
+from airmixml.wording import shown
 
 if TYPE_CHECKING:
     import torch
+
+
+def wrong_policy(scenario: Scenario, what: str) -> PluginError:
+    """Return the refusal of a power policy of another package or of the user, in one line."""
+    return PluginError(f"mixing.power = {shown(scenario.mixing.power)}: {what} (docs/extending.md)")
 
 
 class PowerPolicy:
@@ -169,6 +175,11 @@ def control_power(
     max_power_watts = dbm_to_watts(scenario.radio.max_power_dbm)
     largest = largest_power_scale(ratios, magnitude if weakest is None else weakest, max_power_watts)
     asked = scenario.mixing.power_policy.power_scale(scenario, received_watts, ratios, largest)
+    if not isinstance(asked, type(largest)) or asked.shape not in (largest.shape, ()):
+        told = f"a tensor of shape {tuple(asked.shape)}" if isinstance(asked, type(largest)) else shown(asked)
+        raise wrong_policy(
+            scenario, f"its power_scale returns {told}; must return a tensor of one beta for each slot, {len(largest)}"
+        )
     beta = asked.minimum(largest)
     # Rounding may carry the worker that sets the limit a hair above it.
     power_watts = transmit_power(beta, ratios, magnitude).clamp_(max=max_power_watts)

@@ -4,6 +4,7 @@ import math
 import warnings
 from dataclasses import replace
 from functools import partial
+from numbers import Real
 from typing import Final
 
 from airmixml.arrays import Doubles
@@ -12,9 +13,11 @@ from airmixml.privacy import Design, Sensitivity, calibrate_power, check_target,
 from airmixml.privacy.evaluation import guess_factor, least_epsilon
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.radio.path_loss import best_power_gain
+from airmixml.radio.power import PowerPolicy, wrong_policy
 from airmixml.radio.system import System, adversary_named, assumed_noise_watts, gain_failure, gains_tell_schedule
 from airmixml.scenario import Scenario
 from airmixml.units import dbm_to_watts
+from airmixml.wording import shown
 
 _ROUNDING_MARGIN: Final = 1.0 - 1e-12
 _NOTHING_LEARNT_BELOW: Final = 1e-3
@@ -137,7 +140,16 @@ def private_received_watts(
 def asked_received_watts(scenario: Scenario, sensitivity: Sensitivity, distance_metres: Doubles | None) -> float:
     """Return beta max q^2 of every slot as the scenario's power policy plans it; 0 where it plans none."""
     private_watts = partial(private_received_watts, scenario, sensitivity, distance_metres)
-    watts: float = scenario.mixing.power_policy.received_watts(scenario, private_watts)
+    policy = scenario.mixing.power_policy
+    watts: float = policy.received_watts(scenario, private_watts)
+    if not isinstance(watts, Real) or not 0.0 <= watts < math.inf:
+        raise wrong_policy(
+            scenario, f"its received_watts returns {shown(watts)}; must return watts, a number of at least 0"
+        )
+    if watts == 0.0 and getattr(type(policy), "power_scale", None) is PowerPolicy.power_scale:
+        raise wrong_policy(
+            scenario, "plans no power; give received_watts that returns watts, or power_scale that returns beta"
+        )
     return watts
 
 

@@ -19,7 +19,7 @@ from airmixml.reports.pictures import drawings_in
 from airmixml.reports.records import shown, table_of
 from airmixml.scenario import Scenario
 from airmixml.storage.results import from_plain
-from airmixml.wording import QUICK_REPRODUCTION, simulated
+from airmixml.wording import quick_reproduction, simulated
 
 if TYPE_CHECKING:
     from airmixml.attacks.attack_report import CaseResult
@@ -48,6 +48,7 @@ def attack_content(found: FoundFolder) -> Content:
     from airmixml.attacks.attack_report import AttackResult, legend, tables_of  # here: it loads torch
 
     cases = plain["cases"]
+    told = tuple(f"{case['label']}: {line}" for case in cases for line in case.get("details", ()))  # older have none
     read = AttackResult(cases=list(map(_read_case, cases)), seconds=0.0, device="", run_dir=found.path)
     return _study(
         found,
@@ -57,7 +58,7 @@ def attack_content(found: FoundFolder) -> Content:
         more_asked=(("settings", ", ".join(case["label"] for case in cases)),),
         results=tuple((case["label"], case["verdict"]) for case in cases),
         cards=tuple(Cards(title=case["label"], cards=_attacked(case)) for case in cases),
-        tables=(*tables_of(read), Lines(tuple(legend(read)))),
+        tables=(*((Lines(told),) if told else ()), *tables_of(read), Lines(tuple(legend(read)))),
         command=command_for("attack", scenario),
         made_with=(("device", plain["device"]), _seconds(plain)),
     )
@@ -323,7 +324,7 @@ def reproduction_content(found: FoundFolder) -> Content:
         folder=found.path,
         kind="reproduction",
         title="The paper, run again",
-        notices=(*((QUICK_REPRODUCTION,) if plain["quick"] else ()), _SIMULATED_SEEDS),
+        notices=(*((quick_reproduction(plain["targets"]),) if plain["quick"] else ()), _SIMULATED_SEEDS),
         asked=(("reproduced", ", ".join(plain["targets"])), ("seeds", plural(plain["seeds"], "seed"))),
         results=(
             ("measured", plural(len(cells), "value")),

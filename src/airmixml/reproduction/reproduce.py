@@ -25,7 +25,7 @@ from airmixml.reproduction.verdicts import (
 from airmixml.storage.files import writing_to
 from airmixml.sweeps import run_sweep
 from airmixml.version import __version__
-from airmixml.wording import QUICK_REPRODUCTION
+from airmixml.wording import quick_reproduction
 
 _TITLES: Final = {"table1": "Table I", "table2": "Table II", "fig3": "Fig. 3", "fig4": "Fig. 4"}
 _DRAWINGS: Final[dict[str, Callable[..., list[Path]]]] = {
@@ -147,7 +147,7 @@ def _opening(reproduction: Reproduction) -> list[str]:
     lines = [
         "# The paper, run again\n",
         f"{what}; seeds 0 to {request.seeds - 1}; device {request.device}; airmixml {__version__}.\n",
-        f"**{QUICK_REPRODUCTION}**\n" if request.quick else "",
+        f"**{quick_reproduction(request.wanted)}**\n" if request.quick else "",
         VERDICTS_IN_WORDS,
     ]
     if reproduction.failures:

@@ -40,6 +40,7 @@ _SCORE_NAMES: Final = {
     "macro_f1": "F1, mean over labels",
 }
 _CLASSES_SHOWN: Final = 6
+_NO_R2: Final = 5e-7  # less is rounding
 _ANSWERS: Final = {
     "classification": "always the most frequent class of the test rows",
     "multi-label": "always the more frequent answer of the test rows",
@@ -123,7 +124,7 @@ def _baselines(metrics: dict[str, Any]) -> Rows:
     shares = metrics["task"] != "regression"
 
     def told(value: float) -> str:
-        return f"{100 * value:.1f} %" if shares else f"R^2 {value:.4g}"
+        return f"{100 * value:.1f} %" if shares else f"R^2 {0.0 if abs(value) < _NO_R2 else value:.4g}"
 
     reached, how = found["without_privacy"], escape(found["how"])
     gain, error = ((100 if shares else 1) * found[name] for name in ("gain", "gain_error"))

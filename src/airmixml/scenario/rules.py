@@ -124,7 +124,8 @@ class Named(Choice):
         if not isinstance(value, str):
             if self.options.accepts(value):
                 return self.options.add(value, name)
-            raise _refuse(name, value, f"{self.must_be}, or an object of your own (docs/extending.md)")
+            own = f"an object of your own class that inherits from {self.options.base} (docs/extending.md)"
+            raise _refuse(name, value, f"{self.must_be}, or {own}")
         if value in self.options or value in self.also:
             return value
         if value.startswith("object:"):

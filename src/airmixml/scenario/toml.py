@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import Field, fields, is_dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from airmixml.errors import ScenarioError
 from airmixml.reading import read_regular
@@ -66,6 +66,9 @@ def all_keys() -> list[str]:
     return [*TOP_LEVEL, *(f"{table}.{entry.name}" for table, kind in TABLES.items() for entry in fields(kind))]
 
 
+_SHOWN_AS: Final = {"neighbours": "adjacency", "neighbors": "adjacency"}  # words of screens for keys
+
+
 def unknown_key(name: str) -> ScenarioError:
     """Return the error for a key that does not exist, with the nearest that does."""
     if name in TABLES:
@@ -74,7 +77,7 @@ def unknown_key(name: str) -> ScenarioError:
         )
     if name == EXTENDS:
         return ScenarioError(f"{EXTENDS}: belongs at the top of a scenario file; on the command line use --preset")
-    last = name.rpartition(".")[2]
+    last = _SHOWN_AS.get(name.rpartition(".")[2], name.rpartition(".")[2])
     same_last = [key for key in all_keys() if key.rpartition(".")[2] == last]
     near = f"; did you mean {same_last[0]}?" if same_last else did_you_mean(name, all_keys())
     if not same_last and "." not in name and (table := did_you_mean(name, list(TABLES), after=" (a table)")):

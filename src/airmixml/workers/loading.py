@@ -124,7 +124,8 @@ def _row_format(workers: Workers, raw: RawData, image_shape: ImageShape) -> RowF
     if scales_inputs(workers):
         given = (workers.input_lower or raw.lower, workers.input_upper or raw.upper)
         given = (raw.lower, raw.upper) if raw.columns else given  # of features, where columns become several
-        lower, upper = declare_bounds(*(per_input(bounds, image_shape) for bounds in given), features=width)
+        each = (per_input(bounds, image_shape) for bounds in given)
+        lower, upper = declare_bounds(*each, features=width, columns=raw.feature_names)
     return RowFormat(
         width=width,
         lower=lower,
