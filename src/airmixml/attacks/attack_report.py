@@ -10,7 +10,6 @@ from airmixml.attacks.target import Outcome
 from airmixml.notebook import html_lines
 from airmixml.output import numbers
 from airmixml.output.tables import Table, rows_csv
-from airmixml.radio.power_calibration import slots_target
 from airmixml.registries import ATTACKS
 from airmixml.scenario import Scenario, keys_in_force
 from airmixml.wording import NOTHING_PROMISED, against
@@ -190,7 +189,7 @@ class CaseResult:
             **{name: self.graded(name) if name in self.found else None for name in LISTENERS},
             "informed": informed,
             **({"other_attacks": others} if others else {}),
-            "claimed": {"delta": slots_target(scenario)[1], "adjacency": scenario.privacy.adjacency, **self.claimed},
+            "claimed": {"delta": scenario.privacy.delta, "adjacency": scenario.privacy.adjacency, **self.claimed},
             "claimed_per_row": {name: self.per_row(name) for name in self.claimed},
             "copies": self.copies,
             "naming_bound": {name: self.naming_bound(name) for name in self.claimed},

@@ -77,7 +77,7 @@ def _in_words(each: Audit) -> str:
         "nothing is claimed" if stated is None else f"{epsilon_text(stated.epsilon)} is claimed ({stated.accountant})"
     )
     found = f"found epsilon >= {epsilon_text(bound.epsilon)} with {100 * each.confidence:g} % confidence"
-    return f"the best attack {attack} {found}, {claimed}"
+    return f"{each.scope}: " * bool(each.scope) + f"the best attack {attack} {found}, {claimed}"
 
 
 def audit_markdown(result: AuditResult) -> str:
@@ -89,6 +89,7 @@ def audit_markdown(result: AuditResult) -> str:
         lines += [
             f"## {found.adversary}: {found.adjacency}, delta {found.delta:g}",
             "",
+            *([f"{found.scope[0].upper()}{found.scope[1:]}.", ""] if found.scope else []),
             f"{found.trials.how}.",
             "",
             "| claim | epsilon | why |",
