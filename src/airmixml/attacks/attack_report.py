@@ -1,14 +1,13 @@
 """What attacks found in each setting: its grade, a verdict in words that need no table, tables, CSV and JSON."""
 
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from airmixml.attacks.grades import EXPOSED, GRADES, TOO_FEW, Findings, grade_of, naming_bound
 from airmixml.attacks.target import Outcome
 from airmixml.notebook import html_lines
-from airmixml.output import numbers
+from airmixml.output.numbers import epsilon_text
 from airmixml.output.tables import Table, rows_csv
 from airmixml.registries import ATTACKS
 from airmixml.scenario import Scenario, keys_in_force
@@ -28,7 +27,6 @@ _INFORMED: Final = {
     "everyone": "an informed adversary who hears each worker without noise",
 }
 _LEGEND: Final = {"per row": "epsilon of a row with all its copies"}
-epsilon_text: Final = partial(numbers.epsilon_text, digits=3)
 
 
 def _joined(words: list[str]) -> str:

@@ -202,13 +202,13 @@ def why_far_below(audit: Audit, near: float = 0.7) -> str:
     most = lower.largest_counted_epsilon(trials, audit.delta, 1.0 - audit.failure / methods)
     if best.method == _COUNTING and claim.epsilon > most:
         rare = "and less where only rare outcomes tell"
-        return f"counting {2 * trials:,} trials cannot show more than epsilon {most:.3g}, {rare}"
+        return f"counting {2 * trials:,} trials cannot show more than epsilon {epsilon_text(most)}, {rare}"
     otherwise = "more come closer; or more is claimed than is lost"
     return f"{2 * trials:,} trials leave much uncertain at delta {audit.delta:g}, {otherwise}"
 
 
 def _beside(claim: Claim | None) -> tuple[str, str]:
-    return ("none", "") if claim is None else (f"{claim.epsilon or 0.0:.4g}", claim.accountant)
+    return ("none", "") if claim is None else (epsilon_text(claim.epsilon), claim.accountant)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -236,7 +236,7 @@ class AuditResult:
 
     def _repr_html_(self) -> str:
         rows = [
-            (each.adversary, *_beside(each.sharpest), f">= {each.best.epsilon:.4g} ({each.best.method})")
+            (each.adversary, *_beside(each.sharpest), f">= {epsilon_text(each.best.epsilon)} ({each.best.method})")
             for each in self.audits
         ]
         columns = ("adversary", "claimed", "accountant", f"found, {100 * self.own.confidence:g} % confidence")

@@ -139,7 +139,10 @@ def _masks(masks: Plain, command: list[str]) -> Iterator[Part]:
         ("power", f"nearest worker {masks['nearest_dbm']:.1f} dBm, farthest {masks['farthest_dbm']:.1f} dBm"),
         ("gains", f"{_gains_in_words(masks)}; {masks['absent']:.1%} of the workers do not send"),
         ("noise in the sum", ", ".join(f"{name} {share:.1%}" for name, share in shares.items() if share)),
-        ("as if", f"epsilon were {masks['epsilon_as_if']:.3g} against the server, by the receiver's noise alone"),
+        (
+            "as if",
+            f"epsilon were {epsilon_text(masks['epsilon_as_if'])} against the server, by the receiver's noise alone",
+        ),
     ]
     for each in masks["costs"]:
         cost = "impossible" if each["noise_db"] is None else f"{each['noise_db']:+.1f} dB noise"
@@ -251,7 +254,9 @@ def _of_a_row(plain: Plain, scenario: Scenario) -> tuple[str, str]:
     adversary, copies = scenario.privacy.adversary, plain["row_copies"]
     stated = {each["adversary"]: each["epsilon"] for each in plain["row_statements"]}
     said = f"epsilon {epsilon_text(stated[adversary])}" if adversary in stated else "no guarantee stated"
-    return row_name(scenario.workers, copies), f"{said} {against(adversary)}, {held_by(scenario.workers, copies)}"
+    counts = copies > 1 or any(each.get("schedule_failure") for each in plain["row_statements"])
+    when = ", before the draw" if counts else ""
+    return row_name(scenario.workers, copies), f"{said} {against(adversary)}, {held_by(scenario.workers, copies)}{when}"
 
 
 def _frame_cell(frame: Plain, scenario: Scenario) -> str:
