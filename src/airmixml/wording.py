@@ -13,6 +13,10 @@ UNINFORMED = "if colluders are chosen without knowing the graph"
 _LONGEST_SHOWN = 60
 _MOST_COMPARED = 1000
 _LEAST_ALIKE = 0.51  # of the letters of two words
+NO_GUARANTEE: Final = "no guarantee"
+_NEVER_EXACT: Final = 1e4
+_AS_GOOD_AS_NONE: Final = 1e15
+_SIZES: Final = ((1e9, " billion"), (1e6, " million"), (1.0, ""))
 
 
 def shown(value: object) -> str:
@@ -45,6 +49,17 @@ def quick_reproduction(targets: Iterable[str]) -> str:
     *first, last = [words for target, words in _QUICKLY.items() if target in set(targets)]
     made = f"{', '.join(first)} and {last}" if first else last
     return f"{made[0].upper()}{made[1:]}, at the paper's settings; the rest is {NOT_BY_QUICK}."
+
+
+def epsilon_text(epsilon: float | None) -> str:
+    """Return an epsilon as all screens write it: "4.995", "1,582", "12,600", "1.58 billion", "no guarantee"."""
+    if epsilon is None or not epsilon < _AS_GOOD_AS_NONE:
+        return NO_GUARANTEE
+    if epsilon < 1e3:
+        return f"{epsilon:.4g}"
+    rounded = float(f"{epsilon:.{3 if epsilon >= _NEVER_EXACT else 4}g}")
+    size, word = next(each for each in _SIZES if rounded >= each[0])
+    return f"{rounded / size:,.10g}{word}"
 
 
 def against(adversary: str) -> str:

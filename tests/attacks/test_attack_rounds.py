@@ -197,3 +197,14 @@ def test_every_adversary_hears_the_rounds(adversary: str) -> None:
                                              "mixing.power_scale_watts=1e-9") for slots in (2, 1))
     )  # fmt: skip
     assert both.mu_median == pytest.approx(np.sqrt(2.0) * one.mu_median, rel=1e-3)
+
+
+def test_what_is_claimed_includes_the_slot_for_the_mean(tmp_path: Path) -> None:
+    scenario = settle(Scenario.preset("private-table").with_overrides("learner.rounds=0"))
+    assert scenario.workers.centre_on_air
+    found = attacked(scenario, ["informed-server", "informed-eavesdropper"], tmp_path / "mean")
+    claimed = found["claimed"]
+    assert claimed["delta"] == scenario.privacy.delta
+    assert claimed["server"] == pytest.approx(1.0, rel=1e-6)  # the preset's target, of mean and moments together
+    # What a receiver near the workers hears of that slot is not accounted for.
+    assert claimed["eavesdropper"] is found["claimed_per_row"]["eavesdropper"] is None

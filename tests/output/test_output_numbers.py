@@ -56,9 +56,5 @@ def test_epsilons_are_plain_numbers_and_say_where_they_protect_nobody(
     assert epsilon_words(epsilon) == words
 
 
-def test_an_epsilon_with_fewer_digits() -> None:
-    assert [epsilon_text(value, digits=3) for value in (4.99499, 1234.0)] == ["4.99", "1,230"]
-
-
 def test_plural() -> None:
     assert [plural(count, "slot") for count in (0, 1, 2000)] == ["0 slots", "1 slot", "2,000 slots"]

@@ -273,3 +273,19 @@ def test_both_epsilons_against_the_server_stand_beside_each_other() -> None:
 
 def test_where_nothing_is_drawn_there_is_one_epsilon() -> None:
     assert account_scenario(Scenario.preset("private-iris"), 4, 3, accountants=("gdp",)).draw_in_words == ""
+
+
+def test_statements_for_a_drawn_schedule_tell_what_a_plan_says_before_the_draw() -> None:
+    planned, drawn = (account_scenario(Scenario.preset("paper-iris"), 4, 3, ledger=ledger) for ledger in (False, True))
+    before = {(each.adversary, each.accountant): each.epsilon for each in planned.statements}
+    told = {(each.adversary, each.accountant): each for each in drawn.statements}
+    differ = {pair for pair, each in told.items() if each.epsilon < 0.999 * before[pair]}
+    assert {("server", "pld"), ("server", "gdp"), ("eavesdropper", "pld")} < differ
+    assert {pair for pair, each in told.items() if each.before_the_draw is not None} == differ
+    assert all(told[pair].before_the_draw == pytest.approx(before[pair]) for pair in differ)
+    assert planned.row is not None
+    assert drawn.row is not None
+    assert drawn.row.before_the_draw == pytest.approx(planned.row.epsilons)
+    assert (planned.row.when, drawn.row.when) == (", before the draw", "")
+    assert "also before the draw: server by paper-loose and paper-tight and rdp and pld" in planned.draw_in_words
+    assert "a row of the data: release 435.9, server 435.9, eavesdropper 469,000" in drawn.draw_in_words

@@ -118,3 +118,15 @@ def test_a_slot_for_a_mean_is_received_as_well() -> None:
     epsilon = stated.if_better["+10 dB"]
     assert epsilon is not None
     assert delta_of(mu * math.sqrt(10.0), epsilon) == pytest.approx(stated.delta, rel=1e-3)
+
+
+def test_what_was_not_asked_for_still_says_what_a_better_receiver_does() -> None:
+    # Maximum power has no target; at so large an epsilon it grows in proportion to the power, 10^0.3 and 10.
+    first = rehearse(Scenario.preset("digits").with_overrides("radio.slots=200"), 64, 10).statements[0]
+    assert (first.accountant, first.target_epsilon) == ("paper-loose", None)
+    assert first.if_better == {
+        "+3 dB": pytest.approx(10.0**0.3 * first.epsilon, rel=1e-3),
+        "+10 dB": pytest.approx(10.0 * first.epsilon, rel=1e-3),
+    }
+    assert "epsilon by paper-loose" in first.receiver_in_words
+    assert "e+" not in first.receiver_in_words

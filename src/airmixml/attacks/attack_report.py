@@ -1,16 +1,14 @@
 """What attacks found in each setting: its grade, a verdict in words that need no table, tables, CSV and JSON."""
 
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from airmixml.attacks.grades import EXPOSED, GRADES, TOO_FEW, Findings, grade_of, naming_bound
 from airmixml.attacks.target import Outcome
 from airmixml.notebook import html_lines
-from airmixml.output import numbers
+from airmixml.output.numbers import epsilon_text
 from airmixml.output.tables import Table, rows_csv
-from airmixml.radio.power_calibration import slots_target
 from airmixml.registries import ATTACKS
 from airmixml.scenario import Scenario, keys_in_force
 from airmixml.wording import NOTHING_PROMISED, against
@@ -37,7 +35,6 @@ _TO_WHOM: Final = {
     "exposed": "to",
 }
 _LEGEND: Final = {"per row": "epsilon of a row with all its copies"}
-epsilon_text: Final = partial(numbers.epsilon_text, digits=3)
 
 
 def _joined(words: list[str]) -> str:
@@ -221,7 +218,7 @@ class CaseResult:
             **{name: self.graded(name) if name in self.found else None for name in LISTENERS},
             "informed": informed,
             **({"other_attacks": others} if others else {}),
-            "claimed": {"delta": slots_target(scenario)[1], "adjacency": scenario.privacy.adjacency, **self.claimed},
+            "claimed": {"delta": scenario.privacy.delta, "adjacency": scenario.privacy.adjacency, **self.claimed},
             "claimed_per_row": {name: self.per_row(name) for name in self.claimed},
             "copies": self.copies,
             "naming_bound": {name: self.naming_bound(name) for name in self.claimed},

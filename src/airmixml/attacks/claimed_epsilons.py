@@ -9,9 +9,10 @@ import numpy as np
 
 from airmixml.data import DataSet
 from airmixml.errors import PrivacyError
-from airmixml.privacy import Design, facts, state_privacy
+from airmixml.privacy import Design, state_privacy
 from airmixml.privacy.evaluation import refusal
 from airmixml.privacy.statements import with_any_schedule
+from airmixml.radio.centring import CentringSlot, with_centring
 from airmixml.radio.power_calibration import slots_target
 from airmixml.radio.system import adversary_named
 from airmixml.radio.tally import rehearse
@@ -29,9 +30,16 @@ class Claim:
 
 
 def claims_of(
-    scenario: Scenario, design: Design, adversary: str, accountants: Iterable[str], *, adjacency: str, delta: float
+    scenario: Scenario,
+    design: Design,
+    adversary: str,
+    accountants: Iterable[str],
+    *,
+    adjacency: str,
+    delta: float,
+    centring: CentringSlot | None = None,
 ) -> list[Claim]:
-    """Return what each accountant claims of the slots of a design, without a mean that was estimated before them."""
+    """Return what each accountant claims of the slots of a design, and of the slot for a mean where one is given."""
     whom, claims = adversary_named(adversary, scenario), []
     for name in accountants:
         epsilon = None
@@ -39,7 +47,10 @@ def claims_of(
             why = refusal(design, whom, name, adjacency)
             if not why:
                 stated = state_privacy(design, whom, name, adjacency=adjacency, delta=delta)
-                stated = with_any_schedule(stated, design, whom)
+                if centring is None:
+                    stated = with_any_schedule(stated, design, whom)
+                else:
+                    stated = with_centring(stated, centring)
                 finite = math.isfinite(stated.epsilon)
                 epsilon, why = (stated.epsilon, stated.why) if finite else (None, "no finite epsilon holds")
         except PrivacyError as problem:
@@ -83,15 +94,10 @@ def least_epsilons(
     for name in adversaries:
         told = name == "server" or tally.design.schedule_told
         accountants = ("gdp",) if told else ("gdp", "pld")
-        least = sharpest_of(claims_of(scenario, tally.design, name, accountants, adjacency=adjacency, delta=delta))
-        against[name] = of_rows[name] = None
-        if least is not None and least.epsilon is not None:
-            with suppress(PrivacyError):  # what an eavesdropper learns of that slot is not accounted for
-                against[name] = least.epsilon
-                if tally.centring is not None:
-                    bounded = tally.design.failure_of_gains(tally.design.fact(facts.Antennas).failure, "none")
-                    left = delta - bounded
-                    against[name] = tally.centring.joined(least.epsilon, left, name, least.accountant, adjacency)
+        about = scenario, tally.design, name, accountants
+        least = sharpest_of(claims_of(*about, adjacency=adjacency, delta=delta, centring=tally.centring))
+        against[name] = None if least is None else least.epsilon
+        of_rows[name] = None
         if copies == 1 and not scenario.workers.several_rows:
             of_rows[name] = against[name]  # a row is a worker
             continue

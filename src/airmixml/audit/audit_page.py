@@ -77,7 +77,7 @@ def _in_words(each: Audit) -> str:
         "nothing is claimed" if stated is None else f"{epsilon_text(stated.epsilon)} is claimed ({stated.accountant})"
     )
     found = f"found epsilon >= {epsilon_text(bound.epsilon)} with {100 * each.confidence:g} % confidence"
-    return f"the best attack {attack} {found}, {claimed}"
+    return f"{each.scope}: " * bool(each.scope) + f"the best attack {attack} {found}, {claimed}"
 
 
 def audit_markdown(result: AuditResult) -> str:
@@ -89,6 +89,7 @@ def audit_markdown(result: AuditResult) -> str:
         lines += [
             f"## {found.adversary}: {found.adjacency}, delta {found.delta:g}",
             "",
+            *([f"{found.scope[0].upper()}{found.scope[1:]}.", ""] if found.scope else []),
             f"{found.trials.how}.",
             "",
             "| claim | epsilon | why |",
@@ -145,7 +146,7 @@ def _epsilons(axis: Axes, audit: Audit) -> None:
     for place, ((_, value, colour, marker), at) in enumerate(zip(rows, values, strict=True)):
         axis.plot([left_edge, at], [place, place], color=colour, alpha=0.35, linewidth=5, solid_capstyle="butt")
         axis.plot(at, place, marker, color=colour, markersize=8, fillstyle="full" if value else "none")
-        axis.annotate(f"{value:.3g}", (at, place), xytext=(9, 0), textcoords="offset points", va="center", **text)
+        axis.annotate(epsilon_text(value), (at, place), xytext=(9, 0), textcoords="offset points", va="center", **text)
     sharpest = audit.sharpest
     if sharpest is not None and sharpest.epsilon is not None:
         axis.axvline(max(sharpest.epsilon, left_edge), color=_CLAIM, linestyle="--", linewidth=1)
@@ -175,7 +176,7 @@ def _rates(axis: Axes, audit: Audit) -> None:
         rising = np.exp(np.minimum(sharpest.epsilon + np.log(grid), 0.0)) + audit.delta
         falling = 1.0 - np.maximum(1.0 - audit.delta - grid, 0.0) * np.exp(-min(sharpest.epsilon, 700.0))
         allowed = np.minimum(np.minimum(rising, falling), 1.0)
-        label = f"forbidden by ε = {sharpest.epsilon:.3g} ({sharpest.accountant})"
+        label = f"forbidden by ε = {epsilon_text(sharpest.epsilon)} ({sharpest.accountant})"
         axis.fill_between(grid, allowed, 1.6, color=_CLAIM, alpha=0.18, label=label, linewidth=0)
         axis.plot(grid, allowed, color=_CLAIM, linewidth=1)
     colour = _BROKEN if audit.caught else _FOUND

@@ -30,6 +30,7 @@ from airmixml.engines import Engine
 from airmixml.errors import ScenarioError
 from airmixml.privacy import Sensitivity
 from airmixml.progress import Progress, silent
+from airmixml.radio.centring import CentringSlot
 from airmixml.radio.draws import AirSetting
 from airmixml.radio.power_calibration import slots_target
 from airmixml.radio.scheduling import nobody_sent
@@ -112,10 +113,10 @@ class Auditor:
                 of_rounds = self._rounds_check(ROUNDS_NOISE) if self._bench.rounds is not None else None
             noise = self._noise_check(worst, in_sums=whom.hears_sums)
 
-        def claims(adjacency: str) -> list[Claim]:
-            stated, delta = whom.claimed(design), self.delta
+        def claims(adjacency: str, centring: CentringSlot | None = None) -> list[Claim]:
+            about = self.scenario, whom.claimed(design), adversary
             accountants = ACCOUNTANTS.names_with(self.scenario.privacy.accountant)
-            return claims_of(self.scenario, stated, adversary, accountants, adjacency=adjacency, delta=delta)
+            return claims_of(*about, accountants, adjacency=adjacency, delta=self.delta, centring=centring)
 
         other = "" if one_run is None or one_run.adjacency == self.adjacency else one_run.adjacency
         found = Audit(
@@ -132,6 +133,8 @@ class Auditor:
             left_out=left_out,
             noise_check=noise,
             rounds_noise_check=of_rounds,
+            whole_delta=self.scenario.privacy.delta,
+            whole_claims=[] if self.tally.centring is None else claims(self.adjacency, self.tally.centring),
         )
         found.notes.extend(self._notes(found, why_told))
         return found
@@ -187,8 +190,6 @@ class Auditor:
         notes = []
         if found.adversary == "release" and why_told:
             notes.append(f"{why_told}, so the release is attacked as one who knows the schedule")
-        if self.scenario.workers.centre_on_air:
-            notes.append("the slots alone are audited, not the one that estimates the mean")
         if found.one_run is not None and self._bench.rounds is not None:
             notes.append("the one run is about the slots of moments, not about rounds")
         if not why_told and len(self.tally.design.counts) > len(self._bench.kinds):

@@ -15,8 +15,10 @@ from airmixml.audit.one_run import OneRun
 from airmixml.audit.trials import Trials
 from airmixml.errors import ScenarioError
 from airmixml.notebook import html_lines, html_table
+from airmixml.output.numbers import epsilon_text
 from airmixml.privacy import gaussian_epsilon
 from airmixml.scenario import Scenario, keys_in_force
+from airmixml.wording import against
 
 # Below this the scores are not taken for normal.
 _LEAST_P_VALUE: Final = 1e-4
@@ -55,6 +57,8 @@ class Audit:
     left_out: str  # why there was none
     noise_check: NoiseCheck  # what the noise of a real run, or that which workers add, is like
     rounds_noise_check: NoiseCheck | None = None  # what that of its rounds is like, where they follow other slots
+    whole_delta: float = 0.0  # of the whole run, where a slot for the mean is not audited
+    whole_claims: list[Claim] = field(default_factory=list)  # of every accountant, with that slot
     notes: list[str] = field(default_factory=list)  # what a reader should know, in words
 
     @cached_property
@@ -66,6 +70,18 @@ class Audit:
     def sharpest(self) -> Claim | None:
         """The claim with the least epsilon; None where no accountant claims anything."""
         return sharpest_of(self.claims)
+
+    @property
+    def scope(self) -> str:
+        """What is claimed of the whole run, and which part of it is audited, in words; empty where all of it is."""
+        if not self.whole_claims:
+            return ""
+        whole = claim_in_words(sharpest_of(self.whole_claims), self.whole_delta)
+        part = claim_in_words(self.sharpest, self.delta)
+        return (
+            f"claim of the whole run {against(self.adversary)}: {whole}; "
+            f"audited: the slots without the one that estimates the mean, claim: {part}"
+        )
 
     @property
     def best(self) -> LowerBound:
@@ -105,6 +121,7 @@ class Audit:
             "method": self.best.method,
             "epsilon_claimed": None if sharpest is None else sharpest.epsilon,
             "accountant": None if sharpest is None else sharpest.accountant,
+            **self._whole_run(),
             "caught": self.caught,
             "claims": [asdict(claim) for claim in self.claims],
             "other_claims": [asdict(claim) for claim in self.other_claims],
@@ -112,6 +129,17 @@ class Audit:
             "trials": self.trials.to_dict(),
             "notes": self.notes,
         }
+
+    def _whole_run(self) -> dict[str, Any]:
+        if not self.whole_claims:
+            return {}
+        claims = [asdict(claim) for claim in self.whole_claims]
+        return {"scope": self.scope, "whole_run": {"delta": self.whole_delta, "claims": claims}}
+
+
+def claim_in_words(claim: Claim | None, delta: float) -> str:
+    """Return a claim with its delta and accountant, for a sentence."""
+    return "none" if claim is None else f"epsilon {epsilon_text(claim.epsilon)} at delta {delta:g} ({claim.accountant})"
 
 
 def _bounds_of(audit: Audit) -> list[LowerBound]:
@@ -174,13 +202,13 @@ def why_far_below(audit: Audit, near: float = 0.7) -> str:
     most = lower.largest_counted_epsilon(trials, audit.delta, 1.0 - audit.failure / methods)
     if best.method == _COUNTING and claim.epsilon > most:
         rare = "and less where only rare outcomes tell"
-        return f"counting {2 * trials:,} trials cannot show more than epsilon {most:.3g}, {rare}"
+        return f"counting {2 * trials:,} trials cannot show more than epsilon {epsilon_text(most)}, {rare}"
     otherwise = "more come closer; or more is claimed than is lost"
     return f"{2 * trials:,} trials leave much uncertain at delta {audit.delta:g}, {otherwise}"
 
 
 def _beside(claim: Claim | None) -> tuple[str, str]:
-    return ("none", "") if claim is None else (f"{claim.epsilon or 0.0:.4g}", claim.accountant)
+    return ("none", "") if claim is None else (epsilon_text(claim.epsilon), claim.accountant)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -208,7 +236,7 @@ class AuditResult:
 
     def _repr_html_(self) -> str:
         rows = [
-            (each.adversary, *_beside(each.sharpest), f">= {each.best.epsilon:.4g} ({each.best.method})")
+            (each.adversary, *_beside(each.sharpest), f">= {epsilon_text(each.best.epsilon)} ({each.best.method})")
             for each in self.audits
         ]
         columns = ("adversary", "claimed", "accountant", f"found, {100 * self.own.confidence:g} % confidence")

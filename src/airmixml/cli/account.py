@@ -180,7 +180,9 @@ def _print(account: Account, *, brief: bool) -> None:
     if account.row is not None:
         missing = len(account.row.statements) < len(account.adversaries)
         dash = " (- no guarantee stated)" if missing else ""
-        console.print(f"{account.row.name}, {account.row.held}: the smallest epsilon that holds{dash}")
+        console.print(
+            f"{account.row.name}, {account.row.held}: the smallest epsilon that holds{account.row.when}{dash}"
+        )
     if account.what_if:
         names = sorted({name for each in account.what_if for name in each.epsilons}, reverse=True)
         rows = [[each.name, *(_cell(each.epsilons.get(name)) for name in names)] for each in account.what_if]
@@ -188,6 +190,9 @@ def _print(account: Account, *, brief: bool) -> None:
         if not account.design.says(facts.WorkersNoise):
             title = f"Epsilon if received better ({account.receivers})"
         console.print(terminal_table(["what if", *names], rows, title=title))
+        if others := account.what_if[0].accountants:
+            by = ", ".join(f"{adversary} by {accountant}" for adversary, accountant in others.items())
+            console.print(f"{by}; others by gdp")
         for each in account.what_if:
             if each.note:
                 console.print(f"{each.name}: {each.note}")

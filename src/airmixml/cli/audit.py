@@ -110,6 +110,8 @@ def _print(result: AuditResult, report: dict[str, str]) -> None:
     for check in noise_checks(result.audits):
         print_line(noise_in_words(check))
     for found in result.audits:
+        if found.scope:
+            print_line(found.scope)
         console.print(_table(found))
         for note in found.notes:
             print_line(f"  {note}")

@@ -73,16 +73,20 @@ def _cells(side: Side, epochs: int) -> dict[str, str]:
         "  which knows": escape(own["knows"]),
         "smallest epsilon": "of a worker",
         **{
-            f"  against {adversary}": f"{epsilon_text(epsilon)}{_before_the_draw(metrics, adversary)}"
+            f"  against {adversary}": _with_draw(metrics["privacy"], adversary, epsilon)
             for adversary, epsilon in side.smallest_epsilons.items()
         },
         "of a flower, against": f"held by up to {metrics['row_copies']:,} workers",
-        **{f"  {adversary}": epsilon_text(epsilon) for adversary, epsilon in side.flower_epsilons.items()},
+        **{
+            f"  {adversary}": _with_draw(metrics["row_statements"], adversary, epsilon)
+            for adversary, epsilon in side.flower_epsilons.items()
+        },
         "run folder, seed 0": escape(metrics["run_dir"]),
     }
 
 
-def _before_the_draw(metrics: dict[str, Any], adversary: str) -> str:
-    """Return the epsilon that held before the schedule was drawn, where that is another."""
-    stated = [each for each in metrics["privacy"] if each["adversary"] == adversary and each["before_the_draw"]]
-    return f" as drawn, {epsilon_text(stated[0]['before_the_draw'])} before" if stated else ""
+def _with_draw(statements: list[dict[str, Any]], adversary: str, epsilon: float) -> str:
+    """Return that epsilon against the adversary, and what it was before the schedule was drawn, where that differs."""
+    alike = (each for each in statements if (each["adversary"], each["epsilon"]) == (adversary, epsilon))
+    before = next((each["before_the_draw"] for each in alike if each["before_the_draw"]), None)
+    return epsilon_text(epsilon) + (f" as drawn, {epsilon_text(before)} before" if before else "")

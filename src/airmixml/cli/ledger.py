@@ -18,7 +18,7 @@ from airmixml.cli.terminal import progress_bars, report_lines, show
 from airmixml.errors import LedgerError, ScenarioError
 from airmixml.hiding import hide_values
 from airmixml.numpy_tensors import stand_in
-from airmixml.output.numbers import plural
+from airmixml.output.numbers import epsilon_text, plural
 from airmixml.output.tables import Table, rows_csv, terminal_table
 from airmixml.registries import ADVERSARIES
 from airmixml.storage.files import write_text, writing_to
@@ -142,7 +142,7 @@ def show_history(ledger: Ledger, as_json: options.AsJson = False) -> None:
 def _loss_in_words(adversary: str, parts: dict[str, float]) -> str:
     said = f"mu^2 {parts['squared_mu']:.4g}" if parts["squared_mu"] else ""
     if parts["epsilon"] or parts["delta"]:
-        said += f"{', ' if said else ''}({parts['epsilon']:.4g}, {parts['delta']:.3g})"
+        said += f"{', ' if said else ''}({epsilon_text(parts['epsilon'])}, {parts['delta']:.3g})"
     return f"{adversary} {said or '0'}"
 
 

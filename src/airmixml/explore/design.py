@@ -202,7 +202,11 @@ def account_part(scenario: Scenario, accountants: tuple[str, ...]) -> tuple[Part
         "statements": finite(plain["statements"]),
         "refusals": plain["refusals"],
         "row": account.row
-        and {"name": account.row.name, "held": account.row.held, "epsilons": finite(account.row.epsilons)},
+        and {
+            "name": account.row.name,
+            "held": f"{account.row.held}{account.row.when}",
+            "epsilons": finite(account.row.epsilons),
+        },
         "what_if": plain.get("what_if", []),
         "receivers": account.receivers,
         "draw": account.draw_in_words,

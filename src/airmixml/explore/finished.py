@@ -116,6 +116,7 @@ def facts_of_run(root: Path, folder: Path) -> dict[str, Any]:
         "accountant": own.accountant,
         "server_epsilon": None if server is None else server.epsilon,
         "row_epsilon": None if row is None else row.epsilon,
+        "row_before_the_draw": None if row is None else row.before_the_draw,
         "row_copies": result.row_copies,
         "air_time": duration(result.air_seconds),
         "energy": None if energy is None else joules(energy),

@@ -3,30 +3,20 @@
 from collections.abc import Sequence
 from typing import Final
 
+from airmixml import wording
+
 NONE: Final = "–"  # in a cell that has no value
 
 
-NO_GUARANTEE: Final = "no guarantee"
+NO_GUARANTEE: Final = wording.NO_GUARANTEE
+epsilon_text: Final = wording.epsilon_text  # so that statements, which know no tables, write it the same way
 NO_PROTECTION_ABOVE_EPSILON: Final = 50.0
 _NEVER_EXACT: Final = 1e4
-_AS_GOOD_AS_NONE: Final = 1e15
-_SIZES: Final = ((1e9, " billion"), (1e6, " million"), (1.0, ""))
-
-
-def epsilon_text(epsilon: float | None, digits: int = 4) -> str:
-    """Return an epsilon with few digits for a cell: "4.995", "1,582", "12,600", "1.58 billion", "no guarantee"."""
-    if epsilon is None or not epsilon < _AS_GOOD_AS_NONE:
-        return NO_GUARANTEE
-    if epsilon < 1e3:
-        return f"{epsilon:.{digits}g}"
-    rounded = float(f"{epsilon:.{3 if epsilon >= _NEVER_EXACT else digits}g}")
-    size, word = next(each for each in _SIZES if rounded >= each[0])
-    return f"{rounded / size:,.10g}{word}"
 
 
 def epsilon_words(epsilon: float | None) -> str:
     """Return an epsilon for a sentence: "about 12,600: no protection" where it is so large that it protects nobody."""
-    if epsilon is None or not epsilon < _AS_GOOD_AS_NONE:
+    if epsilon is None or epsilon_text(epsilon) == NO_GUARANTEE:
         return NO_GUARANTEE
     about = "about " if epsilon >= _NEVER_EXACT else ""
     return f"{about}{epsilon_text(epsilon)}" + (": no protection" if epsilon > NO_PROTECTION_ABOVE_EPSILON else "")

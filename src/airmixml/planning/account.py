@@ -161,17 +161,35 @@ class Account(Question):
         if exact is None:
             return ""
         if exact.before_the_draw is not None:
-            return f"server, gdp {exact.epsilon:.4g}: {exact.why}"
+            return f"server, gdp {epsilon_text(exact.epsilon)}: {exact.why}{self._others_before_the_draw()}"
         if not exact.schedule_failure or self.design.says(facts.ImperfectAir):
             return ""
         # The median over schedules: as likely as not no worker is drawn more often.
         chance, tail = self.design.scheduled / self.design.workers, -math.expm1(-math.log(2.0) / self.design.workers)
         slots = binomial_quantile(tail, self.design.slots, chance)
-        before = (
-            f"server, gdp {exact.epsilon:.4g}: before the draw, for up to {exact.compositions:,} slots of one worker"
-        )
-        typical = f"about {epsilon_text(self._server_epsilon(slots), 3)}, for the {slots:,} slots of the worst worker"
-        return f"{before}; after a typical draw {typical}"
+        before = f"before the draw, for up to {exact.compositions:,} slots of one worker"
+        about = epsilon_text(float(f"{self._server_epsilon(slots):.3g}"))
+        typical = f"about {about}, for the {slots:,} slots of the worst worker"
+        told = f"server, gdp {epsilon_text(exact.epsilon)}: {before}; after a typical draw {typical}"
+        others: dict[str, list[str]] = {}
+        for each in self.statements:
+            if each.schedule_failure and each is not exact:
+                others.setdefault(each.adversary, []).append(each.accountant)
+        names = [f"{adversary} by {' and '.join(accountants)}" for adversary, accountants in others.items()]
+        names += [self.row.name] if self.row is not None and self.row.when else []
+        both = " (--ledger draws the schedule and shows both)" * self.in_watts
+        return told + (f"; also before the draw: {', '.join(names)}{both}" if names else "")
+
+    def _others_before_the_draw(self) -> str:
+        """Return what all other epsilons for the drawn schedule were before the draw, in words."""
+        told: dict[str, list[str]] = {}
+        for each in self.statements:
+            if each.before_the_draw is not None and (each.adversary, each.accountant) != ("server", "gdp"):
+                told.setdefault(each.adversary, []).append(f"{each.accountant} {epsilon_text(each.before_the_draw)}")
+        if self.row is not None and (rows := self.row.before_the_draw):
+            told[self.row.name] = [f"{adversary} {epsilon_text(epsilon)}" for adversary, epsilon in rows.items()]
+        said = "; ".join(f"{name}: {', '.join(each)}" for name, each in told.items())
+        return f"; likewise {said}" if said else ""
 
     def _server_epsilon(self, slots: float) -> float:
         """Return the exact epsilon against the server of a worker with so many slots, before any is drawn."""

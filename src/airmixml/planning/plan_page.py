@@ -140,7 +140,10 @@ def _masks(masks: Plain, command: list[str]) -> Iterator[Part]:
         ("power", f"nearest worker {masks['nearest_dbm']:.1f} dBm, farthest {masks['farthest_dbm']:.1f} dBm"),
         ("gains", f"{_gains_in_words(masks)}; {masks['absent']:.1%} of the workers do not send"),
         ("noise in the sum", ", ".join(f"{name} {share:.1%}" for name, share in shares.items() if share)),
-        ("as if", f"epsilon were {masks['epsilon_as_if']:.3g} against the server, by the receiver's noise alone"),
+        (
+            "as if",
+            f"epsilon were {epsilon_text(masks['epsilon_as_if'])} against the server, by the receiver's noise alone",
+        ),
     ]
     for each in masks["costs"]:
         cost = "impossible" if each["noise_db"] is None else f"{each['noise_db']:+.1f} dB noise"
@@ -254,7 +257,9 @@ def _of_a_row(plain: Plain, scenario: Scenario) -> tuple[str, str]:
     said = f"epsilon {epsilon_text(stated[adversary])}" if adversary in stated else "no guarantee stated"
     said += f" {against(adversary)}, {held_by(scenario.workers, copies)}"
     if copies > 1 and not scenario.all_send and ADVERSARIES.load(adversary).knows_schedule:
-        said += "; before the slots are drawn: a run knows which of them sent together, and states that"
+        said += "; before the draw: a run knows which of them sent together, and states that"
+    elif copies > 1 or any(each.get("schedule_failure") for each in plain["row_statements"]):
+        said += ", before the draw"
     return row_name(scenario.workers, copies), said
 
 

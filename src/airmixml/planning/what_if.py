@@ -7,7 +7,7 @@ Noise, masks and power stay as planned; who knows the masks, or how quiet a rece
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
@@ -32,20 +32,24 @@ class WhatIf:
     name: str  # what is otherwise
     epsilons: dict[str, float]  # by adversary; infinite where nothing hides a worker
     note: str = ""  # what to know about it
+    accountants: dict[str, str] = field(default_factory=dict)  # by adversary, where it is not the exact one
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         finite = {name: value if math.isfinite(value) else None for name, value in self.epsilons.items()}
-        return {"name": self.name, "epsilons": finite, **({"note": self.note} if self.note else {})}
+        told = {"note": self.note, "accountants": self.accountants}
+        return {"name": self.name, "epsilons": finite, **{name: value for name, value in told.items() if value}}
 
 
 def better_receivers(statements: Iterable[PrivacyStatement]) -> tuple[WhatIf, ...]:
     """Return what receivers do that are better than the statements assume, or transmitters that are louder."""
     rows: dict[str, dict[str, float]] = {}
+    others: dict[str, str] = {}
     for each in statements:
+        others |= {each.adversary: each.accountant} if each.accountant != "gdp" and each.if_better else {}
         for name, epsilon in each.if_better.items():
             rows.setdefault(name, {})[each.adversary] = math.inf if epsilon is None else epsilon
-    return tuple(WhatIf(name=name, epsilons=epsilons) for name, epsilons in rows.items())
+    return tuple(WhatIf(name=name, epsilons=epsilons, accountants=others) for name, epsilons in rows.items())
 
 
 def what_ifs(scenario: Scenario, design: Design, delta: float) -> tuple[WhatIf, ...]:

@@ -28,6 +28,7 @@ from airmixml.privacy.mechanism import GaussianSlots, require
 from airmixml.privacy.paper_bounds import log_binomial, log_sum
 from airmixml.privacy.views import Adversary
 from airmixml.privacy.what_if import UNCHANGED, epsilons_if_better, receiver_in_words
+from airmixml.wording import epsilon_text
 
 FAILURES: Final = ("schedule_failure", "gain_failure", "hidden_failure")
 """Probabilities with which an assumption fails, as statements name them; that of gains is in delta."""
@@ -68,7 +69,7 @@ class PrivacyStatement:
     #: Of the target's statement and the exact one against the server: epsilon if the receiver is better than assumed;
     #: None where there is none.
     if_better: dict[str, float | None] = field(default_factory=dict)
-    #: Of the exact statement for a drawn schedule: epsilon before the draw, for any one; None where that is the same.
+    #: Of a statement for the schedule that was drawn: epsilon before the draw, for any one; None where it is the same.
     before_the_draw: float | None = None
 
     @property
@@ -79,7 +80,9 @@ class PrivacyStatement:
     @property
     def receiver_in_words(self) -> str:
         """What is assumed of the adversary's receiver, and epsilon if it is better."""
-        return UNCHANGED if self.adversary == "everyone" else receiver_in_words(self.antennas, self.if_better)
+        if self.adversary == "everyone":
+            return UNCHANGED
+        return receiver_in_words(self.antennas, self.if_better, self.accountant)
 
     @property
     def delta_in_words(self) -> str:
@@ -94,7 +97,7 @@ class PrivacyStatement:
         asked = "" if self.target_epsilon is None else f" (target {self.target_epsilon:g})"
         receiver = {"receiver": self.receiver_in_words} if self.receiver_in_words else {}
         return html_facts(
-            f"epsilon {self.epsilon:.4g}, delta {self.delta_in_words} for a {self.unit}{asked}",
+            f"epsilon {epsilon_text(self.epsilon)}, delta {self.delta_in_words} for a {self.unit}{asked}",
             {
                 "against": f"{self.adversary}: knows {self.knows}" if self.knows else self.adversary,
                 "accountant": f"{self.accountant}, sensitivity {self.sensitivity:g}, {self.adjacency} neighbours",
@@ -107,7 +110,7 @@ class PrivacyStatement:
 
     def __str__(self) -> str:
         return (
-            f"(epsilon {self.epsilon:.4g}, delta {self.delta_in_words}) by {self.accountant}, "
+            f"(epsilon {epsilon_text(self.epsilon)}, delta {self.delta_in_words}) by {self.accountant}, "
             f"adversary {self.adversary}, {self.adjacency} neighbours, sensitivity {self.sensitivity:g}, "
             f"noise {self.noise_watts_per_symbol:.3g} W per symbol"
         )
@@ -121,24 +124,33 @@ def state_privacy(
     adjacency: str,
     delta: float,
     target_epsilon: float | None = None,
+    better: bool = False,
 ) -> PrivacyStatement:
-    """Return what the accountant certifies for the design against the adversary, or raise a PrivacyError."""
+    """Return what the accountant certifies for the design against the adversary, or raise a PrivacyError.
+
+    Exact statements and the target's, or any where ``better`` asks for it, say what a better receiver makes of them.
+    """
     epsilon, mechanism = least_epsilon(design, adversary, accountant, adjacency=adjacency, delta=delta)
     stated = statement_of(epsilon, mechanism, design, adversary, accountant, adjacency, delta, target_epsilon)
-    if target_epsilon is None and accountant != "gdp":
+    if not better and target_epsilon is None and accountant != "gdp":
         return stated
-    better = epsilons_if_better(design, adversary, accountant, adjacency=adjacency, delta=delta)
-    return replace(stated, if_better={name: value if value < math.inf else None for name, value in better.items()})
+    found = epsilons_if_better(design, adversary, accountant, adjacency=adjacency, delta=delta)
+    return replace(stated, if_better={name: value if value < math.inf else None for name, value in found.items()})
 
 
 def with_any_schedule(stated: PrivacyStatement, design: Design, adversary: Adversary) -> PrivacyStatement:
-    """Return an exact statement for a drawn schedule with the epsilon before the draw, and why they differ."""
-    before, alike = design.before_the_draw(), len(design.received_watts) == 1 and not design.says(ImperfectAir)
-    if not (stated.accountant == "gdp" and alike and stated.compositions < before.participations):
+    """Return a statement for a drawn schedule with the epsilon before the draw, and why they differ."""
+    before = design.before_the_draw()
+    if not (drawn_alike(design) and stated.compositions < before.participations):
         return stated
-    epsilon, _ = least_epsilon(before, adversary, "gdp", adjacency=stated.adjacency, delta=stated.delta)
-    told = f"before the draw epsilon {epsilon:.4g}, for up to {before.participations:,} slots"
+    epsilon, _ = least_epsilon(before, adversary, stated.accountant, adjacency=stated.adjacency, delta=stated.delta)
+    told = f"before the draw epsilon {epsilon_text(epsilon)}, for up to {before.participations:,} slots"
     return replace(stated, before_the_draw=epsilon, why=f"{stated.why}; {told}")
+
+
+def drawn_alike(design: Design) -> bool:
+    """Whether a schedule was drawn, and only that schedule makes a difference between the plan and the run."""
+    return design.drawn is not None and len(design.received_watts) == 1 and not design.says(ImperfectAir)
 
 
 def statement_of(
@@ -204,7 +216,9 @@ def state_jointly(statements: Sequence[PrivacyStatement], *, gaussian: bool) -> 
     why = f"{count} releases of the same data together: {'their mu^2 add up' if exact else 'basic composition'}"
     failures = {name: sum(getattr(each, name) for each in statements) for name in FAILURES}
     epsilon = math.inf if epsilon is None else epsilon
-    return replace(first, epsilon=epsilon, delta=delta, why=why, if_better=better, **failures)
+    before = composed([each.before_the_draw for each in statements])
+    changes: dict[str, Any] = {"if_better": better, "before_the_draw": before, **failures}
+    return replace(first, epsilon=epsilon, delta=delta, why=why, **changes)
 
 
 def together(design: Design, copies: int) -> Design:

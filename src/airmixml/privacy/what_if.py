@@ -14,6 +14,7 @@ from airmixml.privacy.evaluation import least_epsilon
 from airmixml.privacy.facts import Antennas
 from airmixml.privacy.views import Adversary
 from airmixml.units import db_to_ratio
+from airmixml.wording import epsilon_text
 
 LOUDER_DB: Final = (3.0, 10.0)
 """How much stronger a worker may be received than assumed: a quieter receiver, a louder transmitter."""
@@ -56,14 +57,13 @@ def epsilons_if_better(
     return found
 
 
-def receiver_in_words(antennas: int, epsilons: Mapping[str, float | None]) -> str:
-    """Return what is assumed of a receiver, and the epsilons if that is too little; empty where there are none."""
+def receiver_in_words(antennas: int, epsilons: Mapping[str, float | None], accountant: str) -> str:
+    """Return what is assumed of a receiver, and that accountant's epsilons if it is too little; empty without any."""
     if not epsilons:
         return ""
     assumed = f"{antennas} antenna{'' if antennas == 1 else 's'}, " if antennas else ""
     told = ", ".join(
-        f"{'no guarantee' if epsilon is None or math.isinf(epsilon) else format(epsilon, '.4g')} "
-        f"{'with' if name.endswith('antennas') else 'at'} {name}"
+        f"{epsilon_text(epsilon)} {'with' if name.endswith('antennas') else 'at'} {name}"
         for name, epsilon in epsilons.items()
     )
-    return f"assumes {assumed}the stated noise floor and amplitudes; epsilon {told}"
+    return f"assumes {assumed}the stated noise floor and amplitudes; epsilon by {accountant} {told}"

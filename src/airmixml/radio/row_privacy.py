@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from airmixml.arrays import Integers
 from airmixml.errors import PrivacyError
 from airmixml.output.numbers import epsilon_text
 from airmixml.privacy import Design, PrivacyStatement
-from airmixml.privacy.statements import state_row
+from airmixml.privacy.statements import drawn_alike, state_row
 from airmixml.radio.centring import CentringSlot, with_centring
 from airmixml.radio.power_calibration import slots_target
 from airmixml.radio.system import adversary_named
@@ -42,6 +42,18 @@ class RowPrivacy:
         epsilon = self.epsilons.get(adversary)
         said = "no guarantee stated" if epsilon is None else f"epsilon {epsilon_text(epsilon)}"
         return f"{said} {against(adversary)}, {self.held}"
+
+    @property
+    def when(self) -> str:
+        """Whether that holds before schedule and places are drawn, in words after others; empty where none count."""
+        drawn = any(each.given == "the schedule that was drawn" for each in self.statements)
+        counts = self.copies > 1 or any(each.schedule_failure for each in self.statements)
+        return ", before the draw" if counts and not drawn else ""
+
+    @property
+    def before_the_draw(self) -> dict[str, float]:
+        """The epsilons before the schedule was drawn, by adversary, of statements for a drawn one."""
+        return {each.adversary: each.before_the_draw for each in self.statements if each.before_the_draw is not None}
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain values for JSON, named as in the metrics of a run."""
@@ -89,16 +101,25 @@ def row_statement(
     PrivacyError where nothing is certified.
     """
     alone, several = copies == 1, scenario.workers.several_rows
-    stated = state_row(
-        design.scaled(row_amplitude(scenario) ** 2) if alone else design,
-        adversary_named(adversary, scenario),
-        copies,
-        adjacency=scenario.privacy.adjacency,
-        delta=slots_target(scenario)[1],
-        joined=joined,
-        whole=design if several and alone else None,
-        unit="person" if several and not alone else "row",
-    )
+
+    def of(design: Design, joined: Design | None) -> PrivacyStatement:
+        return state_row(
+            design.scaled(row_amplitude(scenario) ** 2) if alone else design,
+            adversary_named(adversary, scenario),
+            copies,
+            adjacency=scenario.privacy.adjacency,
+            delta=slots_target(scenario)[1],
+            joined=joined,
+            whole=design if several and alone else None,
+            unit="person" if several and not alone else "row",
+        )
+
+    stated = of(design, joined)
+    if centring is None and drawn_alike(design):
+        before = of(design.before_the_draw(), None).epsilon
+        if before > stated.epsilon * (1.0 + 1e-9):
+            why = f"{stated.why}; before the draw epsilon {epsilon_text(before)}, for any schedule and any places"
+            stated = replace(stated, before_the_draw=before, why=why)
     return with_centring(stated, centring, copies)
 
 

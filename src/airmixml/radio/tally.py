@@ -223,6 +223,7 @@ class Tally(SlotTotals):
             adjacency=adjacency,
             delta=slots_target(scenario)[1],
             target_epsilon=target.epsilon if scenario.mixing.power_policy.keeps_target and asked_for else None,
+            better=asked_for,
         )
         if self.centring is None:
             return with_any_schedule(statement, design or self.design, adversary_named(adversary, scenario))

@@ -17,7 +17,7 @@ from airmixml.reports.content import PROTECTED, Content
 from airmixml.reports.folders import FoundFolder
 from airmixml.reports.pictures import Curve, Drawing, drawings_in, read_curve
 from airmixml.runs.results import Baselines, ProtectedResult, RunResult, SeedsResult, load_result, read_result
-from airmixml.runs.run_rows import plain_rows, row_epsilons, run_rows, run_title
+from airmixml.runs.run_rows import before_the_draw, plain_rows, row_epsilons, run_rows, run_title
 from airmixml.scenario import Scenario
 from airmixml.storage.results import corrupt_file
 from airmixml.wording import against
@@ -114,7 +114,8 @@ def _headline(results: Rows, cards: Sequence[Card], costs: dict[str, str]) -> Ro
     told = []
     for card in seen:
         delta = dict(card.facts).get("delta", "").partition(":")[0]
-        epsilon = f"{card.epsilon}, delta {delta}" if delta else card.epsilon
+        by = dict(card.details).get("accountant", "").partition(",")[0]
+        epsilon = card.epsilon + (f" by {by}" if by else "") + (f", delta {delta}" if delta else "")
         told.append((f"epsilon {against(card.adversary)}", f"{epsilon} ({card.promise})"))
     shown = {name: costs[key] for name, key in _SHOWN_COSTS.items() if key in costs}
     return (*results[:1], *told, *shown.items())
@@ -142,7 +143,8 @@ def _more(scenario: Scenario, metrics: dict[str, Any], rows: Rows) -> dict[str, 
     more: dict[str, Rows] = {"server": median}
     for adversary in (each["adversary"] for each in metrics["privacy"]) if name and epsilons else ():
         known = adversary in epsilons
-        said = f"epsilon {epsilon_text(epsilons[adversary])}, {held}" if known else f"{NOTHING}, {held}"
+        before = before_the_draw(metrics, adversary)
+        said = f"epsilon {epsilon_text(epsilons[adversary])}{before}, {held}" if known else f"{NOTHING}, {held}"
         more[adversary] = (*(median if adversary == "server" else ()), (name, said))
     return more
 

@@ -119,9 +119,14 @@ def audit_content(found: FoundFolder) -> Content:
         lower = f"epsilon is at least {epsilon_text(each['epsilon_lower'])}"
         how = f"{lower} with {100 * each['confidence']:g} % confidence ({each['method']})"
         refuted = "the claim is refuted" if each["caught"] else "the claim is not refuted, which is no proof"
-        extra: Rows = (("found", f"{how}; {refuted}"), ("trials", each["trials"]["how"]))
-        told = {"delta": each["delta"], "adjacency": each["adjacency"], "extra": extra}
-        cards.append(claimed_card(each["adversary"], each["epsilon_claimed"], scenario, **told))
+        scope: Rows = (("scope", each["scope"]),) if "scope" in each else ()
+        extra: Rows = (*scope, ("found", f"{how}; {refuted}"), ("trials", each["trials"]["how"]))
+        epsilon, delta = each["epsilon_claimed"], each["delta"]
+        if whole := each.get("whole_run"):  # a card is about all that a run sends
+            epsilons = [claim["epsilon"] for claim in whole["claims"] if claim["epsilon"] is not None]
+            epsilon, delta = min(epsilons, default=None), whole["delta"]
+        told = {"delta": delta, "adjacency": each["adjacency"], "extra": extra}
+        cards.append(claimed_card(each["adversary"], epsilon, scenario, **told))
         tables += table_of(f"Claimed against {each['adversary']}", each["claims"], "metrics.json")
         together = f"{100 * each['confidence']:g} % for all adversaries together"
         tables += table_of(f"Lower bounds of {each['adversary']}, {together}", each["bounds"], "metrics.json")

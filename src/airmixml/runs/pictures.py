@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from airmixml.edge import TrainingHistory
 from airmixml.output.figures import BLUE, ORANGE, as_picture, new_figure, save_figure
-from airmixml.output.numbers import plural, slots_text
+from airmixml.output.numbers import epsilon_text, plural, slots_text
 from airmixml.radio import AirReport
 from airmixml.radio.histograms import DecibelHistogram
 from airmixml.radio.mixtures import MixtureBlock
@@ -57,7 +57,7 @@ def _title(mixtures: Transmission, history: TrainingHistory) -> str:
     return (
         f"{scenario.title}: {scenario.workers.count:,} workers, {slots}  ·  "
         f"{final_score(history)}  ·  "
-        f"ε = {privacy.epsilon:.4g}, δ = {privacy.delta:g} ({privacy.accountant}, {privacy.adversary})"
+        f"ε = {epsilon_text(privacy.epsilon)}, δ = {privacy.delta:g} ({privacy.accountant}, {privacy.adversary})"
     )
 
 

@@ -198,7 +198,7 @@ def _privacy(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     if scenario.workers.several_rows:
         holder = "per worker with all its rows"
     stated = f"[bold]epsilon {epsilon_text(own['epsilon'])}, delta {own['delta']:.3g}[/bold]"
-    rows = [("privacy", f"{stated} {holder} ({asked})")]
+    rows = [("privacy", f"{stated} {holder} ({asked}{_by_whom(statements)})")]
     if failure := sum(own.get(name, 0.0) for name in ("schedule_failure", "hidden_failure")):
         rows.append(("", f"except with probability {failure:.2g}, which may be added to delta"))
     if on_graph := [each["adversary"] for each in statements if each.get("hidden_failure")]:
@@ -220,7 +220,7 @@ def _privacy(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
         ("  accountant", f"{own['accountant']}, sensitivity {own['sensitivity']:g}, {own['adjacency']} neighbours"),
         ("  sampling", _sampling(own["sampling_rate"], scenario.sampling_rate, own["why"])),
         ("  noise", _noise(scenario, own, metrics)),
-        *_receiver(own),
+        *_receiver(scenario, own),
         (
             "  against the server",
             f"[bold]epsilon {epsilon_text(server['epsilon'])}[/bold] for the worst worker, exact (gdp)",
@@ -232,11 +232,21 @@ def _privacy(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     ]
 
 
-def _receiver(own: dict[str, Any]) -> Rows:
+def _by_whom(statements: list[dict[str, Any]]) -> str:
+    """Return which accountant states the first epsilon, and what the sharpest one does, where that is less."""
+    own = statements[0]
+    alike = [each for each in statements if all(each[key] == own[key] for key in ("adversary", "adjacency", "delta"))]
+    least = min(alike, key=lambda each: each["epsilon"])
+    if epsilon_text(least["epsilon"]) == epsilon_text(own["epsilon"]):
+        return ""
+    return f"; by {own['accountant']}; {epsilon_text(least['epsilon'])} by {least['accountant']}"
+
+
+def _receiver(scenario: Scenario, own: dict[str, Any]) -> Rows:
     """Return what is assumed of the adversary's receiver; runs of earlier versions did not state it."""
-    if own["adversary"] == "everyone" or own.get("if_better") == {}:  # workers bring their noise
+    if own["adversary"] == "everyone" or (scenario.privacy.noise_kind.brought and own.get("if_better") == {}):
         return [("  receiver", UNCHANGED)]
-    told = receiver_in_words(own["antennas"], own["if_better"]) if "if_better" in own else ""
+    told = receiver_in_words(own["antennas"], own["if_better"], own["accountant"]) if "if_better" in own else ""
     return [("  receiver", told)] if told else []
 
 
@@ -256,6 +266,18 @@ def row_epsilons(metrics: dict[str, Any]) -> dict[str, float]:
     return {each["adversary"]: each["epsilon"] for each in stated}
 
 
+def before_the_draw(metrics: dict[str, Any], adversary: str) -> str:
+    """Return the epsilon of a row before the schedule was drawn, for brackets after the one as drawn; else nothing."""
+    stated = {each["adversary"]: each for each in metrics.get("row_statements") or ()}
+    return in_brackets(stated.get(adversary, {}))
+
+
+def in_brackets(stated: dict[str, Any]) -> str:
+    """Return what a statement for the drawn schedule was before the draw; empty where that is the same."""
+    before = stated.get("before_the_draw")
+    return f" (before the draw {epsilon_text(before)})" if before else ""
+
+
 def _rows_of_data(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     """Return the epsilons of a row that several workers hold, or of one of a worker's rows."""
     epsilons, copies, own = row_epsilons(metrics), metrics["row_copies"], metrics["privacy"][0]["adversary"]
@@ -263,8 +285,9 @@ def _rows_of_data(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     if not (name and epsilons):
         return []
     first = own if own in epsilons else "server"
-    said = f"[bold]epsilon {epsilon_text(epsilons[first])}[/bold] {against(first)}, {held_by(scenario.workers, copies)}"
-    others = ", ".join(f"{each} {epsilon_text(epsilon)}" for each, epsilon in epsilons.items() if each != first)
+    told = {each: f"{epsilon_text(epsilon)}{before_the_draw(metrics, each)}" for each, epsilon in epsilons.items()}
+    said = f"[bold]epsilon {told[first]}[/bold] {against(first)}, {held_by(scenario.workers, copies)}"
+    others = ", ".join(f"{each} {text}" for each, text in told.items() if each != first)
     rows = [(f"  {name}", said), *([("", f"against others: {others}")] if others else [])]
     if own not in epsilons:
         rows.append(("", f"no guarantee stated {against(own)}"))
@@ -295,14 +318,17 @@ def _other_statements(statements: list[dict[str, Any]]) -> Rows:
     rows, adjacency = [], statements[0]["adjacency"]
     others = [each for each in statements if each["adjacency"] != adjacency]
     if others:
-        said = [f"{epsilon_text(each['epsilon'])} ({each['adversary']}, {each['accountant']})" for each in others]
+        said = [
+            f"{epsilon_text(each['epsilon'])}{in_brackets(each)} ({each['adversary']}, {each['accountant']})"
+            for each in others
+        ]
         rows.append((f"  {others[0]['adjacency']}", f"epsilon {', '.join(said)}"))
     by_adversary: dict[str, list[str]] = {}
     for each in statements[1:]:
         exact = (each["adversary"], each["accountant"]) == ("server", "gdp")
         if each["adjacency"] == adjacency and not exact:
             by_adversary.setdefault(each["adversary"], []).append(
-                f"{each['accountant']} {epsilon_text(each['epsilon'])}"
+                f"{each['accountant']} {epsilon_text(each['epsilon'])}{in_brackets(each)}"
             )
     if by_adversary:
         rows.append(("other accountants", ""))

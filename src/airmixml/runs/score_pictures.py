@@ -24,7 +24,7 @@ from airmixml.output.figures import (
     new_figure,
     saved,
 )
-from airmixml.output.numbers import plural
+from airmixml.output.numbers import epsilon_text, plural
 from airmixml.privacy import PrivacyStatement
 from airmixml.reading import open_lines
 from airmixml.registries import ACCOUNTANTS, ADVERSARIES
@@ -148,7 +148,7 @@ def draw_seeds(result: SeedsResult, folder: Path, path: Path | None = None) -> F
     epochs = min(map(len, curves))
     first, step = (1, "epoch") if result.rounds is None else (0, "round")
     spread = f"{final.mean():.{1 if factor > 1.0 else 3}f} ± {final.std(ddof=1):.{1 if factor > 1.0 else 3}f}"
-    target = f"ε = {own.epsilon:.4g}, δ = {own.delta:g} ({own.accountant}, {own.adversary}, {own.adjacency})"
+    target = f"ε = {epsilon_text(own.epsilon)}, δ = {own.delta:g} ({own.accountant}, {own.adversary}, {own.adjacency})"
     title = f"{result.name}, {plural(len(result.runs), 'seed')}  ·  {name} {spread}  ·  worst {target}"
     figure = new_figure(13 if epochs > 1 else 9.5, 4.4, title, size=11.5)
     scores, *learning, epsilons = figure.subplots(1, 3 if epochs > 1 else 2)

@@ -156,7 +156,7 @@ def _delivered(has: Delivered) -> str:
     along = f" ({duration(resync)})" if resync else ""
     problems = [] if has.tolerated else ["too much"]
     if has.target_kept is False:
-        problems.append("no epsilon" if has.epsilon is None else f"epsilon {epsilon_text(has.epsilon, 3)}")
+        problems.append("no epsilon" if has.epsilon is None else f"epsilon {epsilon_text(has.epsilon)}")
     return f"{size_text(has.size)}{along} {', '.join(problems) or 'ok'}"
 
 

@@ -114,7 +114,7 @@ function drawComparison(finished) {
   const rows = [
     ["Data", (facts) => facts.data], ["Mode", (facts) => facts.mode], ["Accuracy, final", (facts) => percent(facts.accuracy)], ["Accuracy, best epoch", (facts) => percent(facts.best)],
     ["Epsilon", (facts) => `${number(facts.epsilon)} (${facts.adversary}, ${facts.accountant})`], ["Delta", (facts) => number(facts.delta)], ["Epsilon against the server", (facts) => number(facts.server_epsilon)],
-    ["Epsilon of a row of the data", (facts) => (facts.row_copies === 1 ? "that of its worker" : facts.row_epsilon === null ? "no guarantee stated" : `${number(facts.row_epsilon)} (${facts.adversary}), on up to ${facts.row_copies} workers`)],
+    ["Epsilon of a row of the data", (facts) => (facts.row_copies === 1 ? "that of its worker" : facts.row_epsilon === null ? "no guarantee stated" : `${number(facts.row_epsilon)} (${facts.adversary}${facts.row_before_the_draw ? `; before the draw ${number(facts.row_before_the_draw)}` : ""}), on up to ${facts.row_copies} workers`)],
     ["SNR", (facts) => (facts.snr_db === null ? "–" : `${facts.snr_db.toFixed(1)} dB`)], ["Energy", (facts) => facts.energy ?? "–"], ["Air time", (facts) => facts.air_time], ["Time to compute", (facts) => `${number(facts.seconds, 3)} s`],
   ];
   byId("compare").tHead.replaceChildren(make("tr", {}, make("th", { scope: "col" }, ""), finished.map((run) => make("th", { scope: "col" }, make("span", { style: `color:${colour(run.name)}` }, "■ "), run.name))));

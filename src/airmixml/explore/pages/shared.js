@@ -43,7 +43,11 @@ export function notice(text) {
 
 export function number(value, digits = 4) {
   if (value === null || value === undefined) return "–";
-  if (Math.abs(value) >= 1e4 && Math.abs(value) < 1e15) return value.toLocaleString("en", { maximumSignificantDigits: 3, ...(Math.abs(value) >= 1e6 ? { notation: "compact", compactDisplay: "long" } : {}) });
+  if (Math.abs(value) >= 1e3 && Math.abs(value) < 1e15) { // as commands and reports write it
+    const rounded = Number(value.toPrecision(Math.abs(value) >= 1e4 ? 3 : digits));
+    const [size, word] = [[1e9, " billion"], [1e6, " million"], [1, ""]].find(([least]) => Math.abs(rounded) >= least);
+    return (rounded / size).toLocaleString("en", { maximumSignificantDigits: 10 }) + word;
+  }
   if (value !== 0 && (Math.abs(value) >= 1e15 || Math.abs(value) < 1e-3)) return Number(value.toPrecision(digits)).toExponential().replace("e+", "e");
   return String(Number(value.toPrecision(digits)));
 }
