@@ -183,19 +183,7 @@ def _print(account: Account, *, brief: bool) -> None:
         console.print(
             f"{account.row.name}, {account.row.held}: the smallest epsilon that holds{account.row.when}{dash}"
         )
-    if account.what_if:
-        names = sorted({name for each in account.what_if for name in each.epsilons}, reverse=True)
-        rows = [[each.name, *(_cell(each.epsilons.get(name)) for name in names)] for each in account.what_if]
-        title = "Epsilon at most, with the same noise, masks and power"
-        if not account.design.says(facts.WorkersNoise):
-            title = f"Epsilon if received better ({account.receivers})"
-        console.print(terminal_table(["what if", *names], rows, title=title))
-        if others := account.what_if[0].accountants:
-            by = ", ".join(f"{adversary} by {accountant}" for adversary, accountant in others.items())
-            console.print(f"{by}; others by gdp")
-        for each in account.what_if:
-            if each.note:
-                console.print(f"{each.name}: {each.note}")
+    _print_what_if(account)
     on_graph = [each.adversary for each in account.statements if each.hidden_failure]
     if brief and on_graph:
         console.print(if_uninformed(on_graph))
@@ -209,6 +197,23 @@ def _print(account: Account, *, brief: bool) -> None:
         for name, text in _assumptions(account):
             assumptions.add_row(name, escape(text))
         console.print(assumptions)
+
+
+def _print_what_if(account: Account) -> None:
+    if not account.what_if:
+        return
+    names = sorted({name for each in account.what_if for name in each.epsilons}, reverse=True)
+    rows = [[each.name, *(_cell(each.epsilons.get(name)) for name in names)] for each in account.what_if]
+    title = "Epsilon at most, with the same noise, masks and power"
+    if not account.design.says(facts.WorkersNoise):
+        title = f"Epsilon if received better ({account.receivers})"
+    console.print(terminal_table(["what if", *names], rows, title=title))
+    if others := account.what_if[0].accountants:
+        by = ", ".join(f"{adversary} by {accountant}" for adversary, accountant in others.items())
+        console.print(f"{by}; others by gdp")
+    for each in account.what_if:
+        if each.note:
+            console.print(f"{each.name}: {each.note}")
 
 
 def _refused(account: Account) -> list[str]:
