@@ -15,9 +15,9 @@ from starlette.testclient import TestClient
 from airmixml import Scenario, run
 from airmixml.errors import AirMixError
 from airmixml.explore.asked import choices
-from airmixml.explore.design import LIGHT_ACCOUNTANTS, is_light, light_parts, plan_part
+from airmixml.explore.design import LIGHT_ACCOUNTANTS, account_part, is_light, light_parts, plan_part
 from airmixml.explore.finished import curve_of
-from airmixml.explore.heavy import trial_part
+from airmixml.explore.heavy import curves_part, trial_part
 from airmixml.output.numbers import joules
 from airmixml.planning.account import account_scenario
 from airmixml.planning.known_inputs import data_dimensions, input_moments
@@ -341,3 +341,18 @@ def test_what_takes_long_is_left_to_a_process(design: Design) -> None:
 
 def test_the_explorer_draws_no_more_workers_than_it_can(design: Design) -> None:
     assert "at most 2,000,000 workers" in design(overrides={"workers.count": 3_000_000})["problem"]["line"]
+
+
+def test_one_page_says_one_thing_of_a_design_whose_power_keeps_no_target() -> None:
+    scenario = Scenario.preset("digits").with_overrides("radio.slots=200")
+    part = plan_part(scenario)
+    assert part["plan"]["verdict"] == part["verdict"]["text"]
+    assert "is met" not in part["plan"]["verdict"]
+    assert "before the draw" in curves_part(account_part(scenario, ("paper-loose", "gdp"))[1])["note"]
+
+
+def test_the_air_time_includes_the_slot_for_the_mean() -> None:
+    scenario = settle(Scenario.preset("private-table"))
+    assert scenario.workers.centre_on_air
+    rehearsed = rehearse(scenario, *data_dimensions(scenario, None, None))
+    assert plan_part(scenario)["air_seconds"] == pytest.approx(rehearsed.air_seconds)

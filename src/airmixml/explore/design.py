@@ -6,6 +6,7 @@ are computed where the page asks; the heavy ones are for a process that can be e
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 from airmixml.devices import using_threads
@@ -16,7 +17,9 @@ from airmixml.planning.account import Account, account_scenario
 from airmixml.planning.known_inputs import data_dimensions, input_moments, table_columns
 from airmixml.planning.plan import REHEARSED_ROUNDS, Plan, make_plan, with_own_power
 from airmixml.progress import Progress, silent
+from airmixml.radio.centring import plan_centring
 from airmixml.radio.system import System
+from airmixml.radio.tally import placed_distances
 from airmixml.registries import ACCOUNTANTS
 from airmixml.scenario import Scenario
 from airmixml.scenario.consistency import rounds_refusal
@@ -130,7 +133,8 @@ def plan_part(
         assert account.tally is not None
         plan = with_own_power(plan, scenario, dimensions, moments, account.tally)
         verdict = _verdict(scenario, account)
-    seconds = System.of(scenario, *dimensions).air_seconds
+        plan = replace(plan, verdict=str(verdict["text"]))  # that of the plan is about another power
+    seconds = System.of(scenario, *dimensions).air_seconds + _mean_seconds(scenario, dimensions[0])
     return {
         "part": "options" if alternatives else "plan",
         "plan": finite(plan.to_dict()),
@@ -139,6 +143,12 @@ def plan_part(
         "air_seconds": seconds,
         "accuracy": _planned_accuracy(plan),
     }
+
+
+def _mean_seconds(scenario: Scenario, features: int) -> float:
+    """Return how long the slot lasts that estimates a mean; 0 where there is none."""
+    slot = plan_centring(scenario, features - bool(scenario.workers.constant), placed_distances(scenario))
+    return 0.0 if slot is None else slot.seconds
 
 
 def _verdict(scenario: Scenario, account: Account) -> dict[str, Any]:

@@ -136,7 +136,10 @@ def curves_part(account: Account) -> Part:
     """Return epsilon against the number of slots."""
     slots, curves = epsilon_curves(account)
     lines = [{"adversary": who, "accountant": by, "epsilon": finite(values)} for (who, by), values in curves.items()]
-    return {"part": "curves", "slots": slots, "lines": lines}
+    stated = {(each.adversary, each.accountant): each.epsilon for each in account.statements}
+    differ = any(values[-1] > 1.001 * stated[pair] for pair, values in curves.items())
+    note = "before the draw, all as strong as the strongest; the table: as drawn" if differ else ""
+    return {"part": "curves", "slots": slots, "lines": lines, "note": note}
 
 
 def trial_part(scenario: Scenario, progress: Callable[[str, int, int], None]) -> Part:

@@ -241,7 +241,7 @@ function showCurves(part) {
     line: { color: COLOURS[state.accountants.indexOf(each.accountant) % COLOURS.length], dash: { release: "solid", server: "dash", eavesdropper: "dot", everyone: "dashdot" }[each.adversary] },
     marker: { symbol: FAMILY[each.adversary] ?? "circle", size: 6 }, hovertemplate: `%{x} slots: epsilon %{y:.4g}<extra>${each.adversary}, ${each.accountant}</extra>`,
   }));
-  chart("curve-chart", traces, { xaxis: logAxis(part.slots, "slots"), yaxis: logAxis(part.lines.flatMap((each) => each.epsilon), "epsilon"), legend: { font: { size: 11 }, orientation: "v", x: 1.02, y: 1, yanchor: "top" }, margin: { l: 54, r: 12, t: 8, b: 40 } });
+  chart("curve-chart", traces, { xaxis: logAxis(part.slots, part.note ? `slots (${part.note})` : "slots"), yaxis: logAxis(part.lines.flatMap((each) => each.epsilon), "epsilon"), legend: { font: { size: 11 }, orientation: "v", x: 1.02, y: 1, yanchor: "top" }, margin: { l: 54, r: 12, t: 8, b: 40 } });
   byId("curve-chart").classList.remove("stale");
 }
 
