@@ -210,9 +210,8 @@ def solve(learner: Learner, moments: ReceivedMoments) -> tuple[torch.Tensor, tor
         wanted = (moments.cross.shape, (*moments.cross.shape[:-2], moments.cross.shape[-1]))
         shapes = tuple(getattr(each, "shape", None) for each in solved) if isinstance(solved, tuple) else ()
         if shapes != wanted:
-            told = (
-                f"shapes {', '.join(map(str, map(tuple, shapes)))}" if shapes and None not in shapes else shown(solved)
-            )
+            told = ", ".join(str(tuple(each)) for each in shapes if each is not None)
+            told = f"shapes {told}" if shapes and None not in shapes else shown(solved)
             raise PluginError(
                 f"learner.model = {shown(learner.model)}: its solve returns {told}; must return weights and biases, "
                 f"tensors of shapes {' and '.join(str(tuple(each)) for each in wanted)}"
