@@ -81,7 +81,7 @@ def test_a_column_as_the_command_line_gives_it() -> None:
         ("", "must have a header"),
         ("a,b\n", "has a header, 'a' and so on, but no rows"),
         ("1,2\n3,4\n", "row 1 has numbers where the names of columns must be"),
-        ("a,a\n1,2\n", "must have a header"),
+        ("a,a\n1,2\n", "are both called"),
         ("a\n1\n", "must have a header"),
         ("a,b\n1,2,3\n", "row 2 has 3 values, but the header names 2 columns"),
         ("a,b\n?,1\n", "no column but 'b' holds numbers or categories"),
