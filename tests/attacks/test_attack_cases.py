@@ -430,7 +430,7 @@ def test_a_row_on_many_workers_is_covered_by_its_own_epsilon_alone() -> None:
 
 def test_epsilons_in_few_digits() -> None:
     texts = [epsilon_text(epsilon) for epsilon in (None, 0.123456, 5.0, 9999.0, 1e4, 6.93e7)]
-    assert texts == ["no guarantee", "0.123", "5", "10,000", "10,000", "69.3 million"]
+    assert texts == ["no guarantee", "0.1235", "5", "9,999", "10,000", "69.3 million"]
 
 
 def test_figures_tables_and_pictures_of_two_settings(whole: tuple[AttackResult, Path]) -> None:

@@ -86,10 +86,13 @@ def test_a_server_that_knows_the_other_flowers_finds_a_row_that_twenty_workers_h
     # What did not find a flower promises none.
     assert case["server"]["grade"] == "nothing promised"
     assert case["naming_bound"]["server"] == 1.0
-    assert result["verdict"].startswith("EXPOSED: nothing that protects a row on up to 34 workers is promised against")
-    assert "the informed server names " in result["verdict"]
+    assert result["verdict"].startswith(
+        "EXPOSED to the server; too weak against the server to hide a row that up to 34 "
+    )
+    assert any("the informed server names " in each for each in result["details"])
     assert "found nobody" not in result["verdict"].lower()
     text = (tmp_path / "out" / "attack.md").read_text()
+    assert "the informed server names " in text
     assert "epsilon per worker | per row" in text
 
 
@@ -236,7 +239,7 @@ def test_at_a_small_epsilon_per_row_an_informed_server_finds_nothing(tmp_path: P
     assert case["claimed_per_row"] == {name: case["claimed"][name] for name in case["claimed_per_row"]}
     assert case["grade"] == "hidden"
     assert case["verdict"].startswith(
-        "HIDDEN: promised against the server: epsilon 1 per worker and 1 per row, by the noise of the server's receiver"
+        "HIDDEN from the server and the release, nothing found; promised against the server"
     )
 
 

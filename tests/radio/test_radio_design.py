@@ -137,7 +137,7 @@ def test_fading_takes_the_credit_and_the_target_is_met_without_it() -> None:
     assert (own.sampling, own.sampling_rate) == ("none", 1.0)
     assert own.epsilon <= 5.0
     assert own.why.startswith("received power may tell who was scheduled, so the ")
-    assert own.why.endswith(" slots of the worst worker together, as if the schedule were known")
+    assert " slots of the worst worker together, as if the schedule were known; before the draw" in own.why
 
 
 def test_a_weak_power_limit_lowers_the_power_until_it_cannot_bind() -> None:

@@ -17,7 +17,7 @@ from airmixml.attacks.grades import TOO_FEW
 from airmixml.output.figures import as_picture, new_figure, save_png_and_svg
 from airmixml.output.numbers import epsilon_text, plural
 from airmixml.shapes import ImageShape, Shape, is_series, planes
-from airmixml.wording import NOTHING_PROMISED, epsilon_text
+from airmixml.wording import NOTHING_PROMISED
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -188,8 +188,10 @@ def _print(account: Account, *, brief: bool) -> None:
     if brief and on_graph:
         console.print(if_uninformed(on_graph))
     if brief:
+        stated = {each.adversary for each in account.statements}
         for line in _refused(account):
-            print_line(line)
+            if line.removeprefix("- ").partition(":")[0].partition(" by ")[0] not in stated:
+                print_line(line)
     if not brief:
         assumptions = Table.grid(padding=(0, 2))
         assumptions.add_column(style="cyan", no_wrap=True)
