@@ -89,7 +89,7 @@ def test_a_server_that_knows_the_other_flowers_finds_a_row_that_twenty_workers_h
     assert result["verdict"].startswith(
         "EXPOSED to the server; too weak against the server to hide a row that up to 34 "
     )
-    assert any("the informed server names " in each for each in result["details"])
+    assert any("the informed server names " in each for each in case["details"])
     assert "found nobody" not in result["verdict"].lower()
     text = (tmp_path / "out" / "attack.md").read_text()
     assert "the informed server names " in text
