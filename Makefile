@@ -33,6 +33,11 @@ define install
 	@{ $(1); } >$(LOG) 2>&1 || { cat $(LOG); echo "make: the set-up failed; $(LOG) holds the lines above"; exit 1; }
 endef
 
+# Byte code that every process would make again where Python may not write it, and uv has not.
+COMPILE := PYTHONDONTWRITEBYTECODE= $(BIN)/python -c
+OFTEN := 'import torch, sklearn.datasets, scipy.stats, matplotlib.pyplot, typer, rich.progress, randomgen'
+OFTEN_IN_TESTS := 'import pytest, xdist, hypothesis.strategies, dp_accounting.pld, cryptography.x509, paho.mqtt.client, zmq'
+
 # What airmix needs; the last line builds caches that the first command would wait for.
 $(RUNS): pyproject.toml constraints.txt tools/install.py src/airmixml/version.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -40,14 +45,16 @@ $(RUNS): pyproject.toml constraints.txt tools/install.py src/airmixml/version.py
 	@echo "Setting up $(VENV): a minute or two, once."
 	@mkdir -p $(VENV)
 	$(call install,$(PYTHON) -m venv $(VENV) && $(INSTALL) -e . \
-	  && $(BIN)/python -m compileall -q src && $(BIN)/python -c 'import matplotlib.font_manager')
+	  && $(BIN)/python -m compileall -q src \
+	  && $(COMPILE) $(OFTEN))
 	@touch $@
 
 # What tests and documentation need besides. The tests check our bounds against the auditor of jax-privacy, a file that
 # needs none of its dependencies (JAX).
 $(READY): $(RUNS)
 	@echo "Setting up what the tests need: a minute or two, once."
-	$(call install,$(INSTALL) -e '.[dev]' && $(INSTALL) --no-deps jax-privacy)
+	$(call install,$(INSTALL) -e '.[dev]' && $(INSTALL) --no-deps jax-privacy \
+	  && $(COMPILE) $(OFTEN_IN_TESTS))
 	@touch $@
 
 demo: $(RUNS)

@@ -4,12 +4,16 @@ Each step of a part is over sooner than torch's own threads can be woken; two co
 both kinds at once would be worst of all: those that wait for work keep the cores busy.
 """
 
+from __future__ import annotations
+
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 _MOST_THREADS: Final = 16
 
@@ -29,6 +33,8 @@ def in_order(work: Callable[[Part], Made], parts: Sequence[Part], threads: int =
     if torch_is_missing():
         yield from map(work, parts)
         return
+    from concurrent.futures import ThreadPoolExecutor  # here: a worker makes no threads
+
     import torch  # here: an account needs no torch
 
     at_once = min(_MOST_THREADS, threads or torch.get_num_threads(), os.cpu_count() or 1, len(parts) - 1)
@@ -41,7 +47,8 @@ def in_order(work: Callable[[Part], Made], parts: Sequence[Part], threads: int =
     with using_threads(1):
         made = work(parts[0])
     yield made
-    before, pending = torch.get_num_threads(), deque[Future[Made]]()
+    before = torch.get_num_threads()
+    pending: deque[Future[Made]] = deque()
     pool = ThreadPoolExecutor(at_once, "airmix", initializer=torch.set_num_threads, initargs=(1,))
     try:
         for part in parts[1:]:
@@ -67,4 +74,6 @@ def without_torch(work: Callable[[int], None], parts: Sequence[int]) -> None:
 @lru_cache(maxsize=1)
 def _pool(process: int) -> ThreadPoolExecutor:
     """Return the threads of a process; one that was forked has none of its parent's."""
+    from concurrent.futures import ThreadPoolExecutor
+
     return ThreadPoolExecutor(os.cpu_count() or 1, f"airmix-{process}")

@@ -1,6 +1,5 @@
 """Bits of messages: values cut to a readable length, the nearest valid word, why the system refused, simulation."""
 
-import difflib
 import json
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -39,8 +38,10 @@ def nearest(word: str, options: Sequence[str]) -> str:
     Only the beginnings are compared: a broken file may hold very long or very many names, and the comparison
     is quadratic in their length.
     """
+    from difflib import get_close_matches
+
     by_beginning = {option[:_LONGEST_SHOWN]: option for option in reversed(options[:_MOST_COMPARED])}
-    best = difflib.get_close_matches(word[:_LONGEST_SHOWN], list(by_beginning), n=1, cutoff=0.0)
+    best = get_close_matches(word[:_LONGEST_SHOWN], list(by_beginning), n=1, cutoff=0.0)
     return by_beginning[best[0]]
 
 
@@ -85,8 +86,10 @@ def did_you_mean(word: str, options: Sequence[str], before: str = "; ", after: s
     """
     if not options:
         return ""
+    from difflib import SequenceMatcher
+
     near = nearest(word.lower(), options)
-    like = difflib.SequenceMatcher(None, word.lower()[:_LONGEST_SHOWN], near.lower()[:_LONGEST_SHOWN]).ratio()
+    like = SequenceMatcher(None, word.lower()[:_LONGEST_SHOWN], near.lower()[:_LONGEST_SHOWN]).ratio()
     return f"{before}did you mean {near}?{after}" if like >= _LEAST_ALIKE else ""
 
 

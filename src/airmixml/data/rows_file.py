@@ -1,18 +1,22 @@
 """Rows to predict, in a CSV or NPZ file: the columns of a run by name, whatever else the file holds."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.data.csv_file import SEPARATED, Wanted, as_declared, features_of, read_table
 from airmixml.data.dataset import RowFormat
-from airmixml.data.npz_file import laid_out, read_arrays
 from airmixml.errors import DataError
+from airmixml.scenario.tables import OWN_FILES
 from airmixml.wording import nearest, shown
+
+if TYPE_CHECKING:
+    from airmixml.data.csv_file import Wanted
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -39,12 +43,14 @@ def read_rows(
     """
     if path.suffix.lower() == ".npz":
         return _read_npz(path, row_format, with_labels=with_labels, keep=keep)
-    if path.suffix.lower() not in SEPARATED:
+    if path.suffix.lower() not in OWN_FILES:
         raise DataError(f"{path}: must be a file of rows that ends in .csv, .tsv or .npz")
     return _read_csv(path, row_format, label_column, with_labels, keep)
 
 
 def _read_csv(path: Path, row_format: RowFormat, label_column: str, with_labels: bool, keep: Sequence[str]) -> RowsFile:
+    from airmixml.data.csv_file import Wanted, as_declared, features_of, read_table  # here: a worker reads one kind
+
     def choose(header: tuple[str, ...]) -> Wanted:
         features = _feature_places(header, path, row_format, {label_column, *keep})
         kept = [_place(name, header, path, "--keep") for name in keep]
@@ -95,6 +101,8 @@ def _feature_places(header: tuple[str, ...], path: Path, row_format: RowFormat, 
 def _read_npz(path: Path, row_format: RowFormat, *, with_labels: bool, keep: Sequence[str]) -> RowsFile:
     if keep:
         raise DataError(f"--keep {keep[0]}: names a column of a CSV file, but {path} is an NPZ file; leave it out")
+    from airmixml.data.npz_file import laid_out, read_arrays
+
     inputs, labels, layout, _ = read_arrays(path, with_labels=with_labels, key="the file of rows")
     if inputs.dtype.kind not in "biuf":
         raise DataError(f"{path}: inputs are of type {shown(str(inputs.dtype))}: must be real numbers")

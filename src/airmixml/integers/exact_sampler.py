@@ -14,7 +14,7 @@ from __future__ import annotations  # NumPy's generators take 8 ms to import, an
 import math
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -92,20 +92,37 @@ def skellam_table(variance: float) -> SkellamTable:
     """Return the table of a variance, taken as the fraction that the float is."""
     ratio = Fraction(variance)
     largest, start = skellam_tail(variance, _CUT_BITS), skellam_tail(variance, _START_BITS)
-    weights = [0, 1 << _GUARD_BITS]  # I_(start + 1), I_start, ... I_0, all times the same unknown number
+    total = sum((1 if order == 0 else 2) * weight for order, weight in _weights(ratio, start))
+    below, mask = 0, (1 << _WORD) - 1  # what lies beyond the table goes to its ends
+    # Gone through twice, and filled one by one: lists of large numbers would take most of a device's memory.
+    high, low, carries = array("Q"), array("Q"), array("Q")
+    for order, weight in _weights(ratio, start):
+        if order == 0:
+            break
+        below += weight
+        if order <= largest:
+            threshold, left = divmod(below << _BITS, total)
+            high.append(threshold >> _WORD)
+            low.append(threshold & mask)
+            carries.append(left == 0)
+    negative = [np.array(each, dtype=np.uint64) for each in (high, low)]
+    # As much lies above t as below -t: the threshold of t - 1 is 2^128 less that of -t, rounded down.
+    positive_low = ~negative[1] + np.array(carries, dtype=np.uint64)
+    positive_high = ~negative[0] + (positive_low < np.array(carries, dtype=np.uint64))
+    return SkellamTable(
+        -largest,
+        np.concatenate([negative[0], positive_high[::-1]]),
+        np.concatenate([negative[1], positive_low[::-1]]),
+    )
+
+
+def _weights(ratio: Fraction, start: int) -> Iterator[tuple[int, int]]:
+    """Yield order and I_order from ``start`` down to 0, all times the same unknown number."""
+    before, weight = 0, 1 << _GUARD_BITS
+    yield start, weight
     for order in range(start, 0, -1):
-        weights.append(weights[-2] + 2 * order * ratio.denominator * weights[-1] // ratio.numerator)
-    weights.reverse()
-    total = weights[0] + 2 * sum(weights[1:])
-    below = sum(weights[largest + 1 :])  # what lies beyond the table goes to its ends
-    mask = (1 << _WORD) - 1
-    high, low = array("Q"), array("Q")  # filled one by one: lists of large numbers would take most of a device's memory
-    for order in range(-largest, largest):
-        below += weights[abs(order)]
-        threshold = (below << _BITS) // total
-        high.append(threshold >> _WORD)
-        low.append(threshold & mask)
-    return SkellamTable(-largest, np.array(high, dtype=np.uint64), np.array(low, dtype=np.uint64))
+        before, weight = weight, before + 2 * order * ratio.denominator * weight // ratio.numerator
+        yield order - 1, weight
 
 
 def skellam_tail(variance: float, bits: float) -> int:

@@ -3,7 +3,7 @@
 import math
 import tomllib
 from dataclasses import dataclass, fields
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, Final
 
 from airmixml.errors import ScenarioError
@@ -12,7 +12,7 @@ from airmixml.scenario.rules import Choice, Items, Named, Real, Table, Whole, ch
 from airmixml.scenario.waveform import SYMBOLS_PER_SECOND, SubcarrierGrid, ringing_symbols
 from airmixml.wording import did_you_mean, shown
 
-_FILES = files("airmixml") / "airs"
+_FILES = Path(__file__).parents[1] / "airs"
 
 AIR_PRESETS: Final = tuple(
     sorted(

@@ -7,7 +7,6 @@ import json
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import Field, fields, is_dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
@@ -58,7 +57,7 @@ EXTENDS = "extends"
 _LARGEST_FILE_BYTES = 1_000_000
 # Keys that earlier versions wrote into every scenario, and the one value that still holds.
 _DROPPED = {("air", "detection"): "coherent"}
-_PRESETS = files("airmixml") / "presets"
+_PRESETS = Path(__file__).parents[1] / "presets"
 
 
 def all_keys() -> list[str]:

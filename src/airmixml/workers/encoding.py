@@ -61,7 +61,7 @@ def encode(
     if not encoder.bounds_norm:
         return features, 0
     first, second = public_means(workers, unit_inputs, image_shape, streams)
-    mix = encoder.after_centring(workers, streams.generator("encoder"))
+    mix = _after_centring(workers, streams)
 
     def finish(rows: Singles) -> tuple[Singles, int]:
         if workers.centre == "refined":  # mixed when all of the mean is known
@@ -110,7 +110,7 @@ def public_means(
         public = public_images(image_shape)
     features = _features(workers, public, image_shape, streams)
     mean = features.mean(axis=0, dtype=np.float64).astype(np.float32)
-    mix = encoder_of(workers).after_centring(workers, streams.generator("encoder"))
+    mix = _after_centring(workers, streams)
     if mix is None:
         return None, mean
     return mean, mix(features - mean).mean(axis=0, dtype=np.float64).astype(np.float32)
@@ -149,11 +149,11 @@ def _features(
 ) -> Singles:
     """Return what the encoder computes, in the range that it declares; samples x features."""
     encoder = encoder_of(workers)
+    if encoder.keeps_inputs:
+        return np.asarray(unit_inputs, dtype=np.float32)
     where = {"device": device} if getattr(encoder, "takes_device", False) else {}
     found = encoder.features(workers, unit_inputs, image_shape, streams.generator("encoder"), **where)
     features = np.asarray(found, dtype=np.float32)
-    if encoder.keeps_inputs:
-        return features
     low, high = float(features.min(initial=0.0)), float(features.max(initial=0.0))
     if not np.isfinite([low, high]).all():  # the least of numbers with a NaN among them is NaN
         raise _contradiction(workers, "features that are not finite")
@@ -164,6 +164,11 @@ def _features(
         which = private(f"the feature {high:.4g}", "a larger feature")
         raise _contradiction(workers, f"{which}: must be at most 1 where no norm is bounded")
     return features
+
+
+def _after_centring(workers: Workers, streams: Streams) -> Callable[[Singles], Singles] | None:
+    encoder = encoder_of(workers)
+    return None if encoder.keeps_inputs else encoder.after_centring(workers, streams.generator("encoder"))
 
 
 def _check_rows_alone(workers: Workers, inputs: int, image_shape: ImageShape, streams: Streams) -> None:
@@ -196,7 +201,7 @@ def encode_centred(workers: Workers, features: Singles, streams: Streams) -> tup
 
     The features are what ``encode`` gave, less that mean; samples x numbers.
     """
-    mix = encoder_of(workers).after_centring(workers, streams.generator("encoder"))
+    mix = _after_centring(workers, streams)
     if workers.centre != "refined" or mix is None:
         return _in_blocks(partial(finish_encoding, workers), features)
     return _in_blocks(lambda rows: finish_encoding(workers, mix(rows)), features)
