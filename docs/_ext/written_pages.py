@@ -1,8 +1,9 @@
 """What happens to our Markdown before Sphinx reads it.
 
 Generated parts are put in, flowcharts are drawn, links to examples lead to their pages, those to folders become plain
-text, and a link to a file of the example package that has a line of its own becomes the file. A page that begins below the first level of headings is one that another page links to, such as the tables
-of the reproduction: it stands outside of the menu.
+text, and a link to a file of the example package that has a line of its own becomes the file. A page that begins below
+the first level of headings is one that another page links to, such as the tables of the reproduction: it stands outside
+of the menu.
 """
 
 from __future__ import annotations
