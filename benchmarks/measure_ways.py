@@ -134,9 +134,9 @@ def tables(results: Plain) -> dict[str, Table]:
     for row in results["points"][-1]["rows"]:
         spent = joules(row["energy_joules"] / results["workers"])
         spectrum = f"{row['bandwidth_hz'] / 1e6:.3g} MHz"
-        cells = [row["privacy"][0]["adversary"], f"{row['air_seconds']:.2g} s", spent, spectrum, row["trusted"]]
+        cells = [row["privacy"][0]["adversary"], f"{row['air_seconds']:.2g} s", spent, spectrum]
         costs.append([f"`{row['method']}`", *cells])
-    about = ["way", "target against", "air time", "energy per worker", "spectrum", "trusted"]
+    about = ["way", "target against", "air time", "energy per worker", "spectrum"]
     data = results["preset"].rpartition("-")[2]
     return {f"ways of {data}": (head, lines), f"costs of {data}": (about, costs)}
 
