@@ -1,4 +1,4 @@
-"""Write the tables and pictures of docs/air.md from benchmarks/results/air.json, and air_privacy.csv beside it.
+"""Write the tables and the picture of docs/air.md from benchmarks/results/air.json, and air_*.csv beside it.
 
 python benchmarks/air_tables.py
 """
@@ -19,7 +19,7 @@ from doc_tables import csv_text
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "air.json"
 DOCUMENT = ROOT / "docs" / "air.md"
-ALL_PRIVACY = RESULTS.with_name("air_privacy.csv")
+ALL_PRIVACY, FRAMES = (RESULTS.with_name(f"air_{name}.csv") for name in ("privacy", "frames"))
 IMAGE = ROOT / "docs" / "images" / "air-frames.png"
 AIRS = ("ideal", "lab", "line-of-sight", "campus", "low-cost")
 HEADLINE = ("private-mnist", "private-mnist-rounds", "trustless-mnist", "trustless-mnist-digital")
@@ -103,8 +103,8 @@ def _of_target(found: list[Row]) -> str:
     return f"{min(shares):.2f}" if shares else ""
 
 
-def frames_table(rows: list[Row]) -> str:
-    """Return accuracy against the number of features, with the fewest seeds of any cell of a line."""
+def write_frames(rows: list[Row]) -> None:
+    """Write accuracy against the number of features, with the fewest seeds of any cell of a line, and draw it."""
     lengths: dict[str, int] = {}
     accuracies: dict[tuple[str, str], list[float]] = defaultdict(list)
     for row in rows:
@@ -127,7 +127,7 @@ def frames_table(rows: list[Row]) -> str:
         if all(accuracies[(features, column)] for column in columns)
     ]
     _draw_frames(lengths, accuracies, columns)
-    return table(["features", "symbols per slot", *columns, "seeds"], lines)
+    FRAMES.write_text(csv_text((["features", "symbols per slot", *columns, "seeds"], lines)), encoding="utf-8")
 
 
 def _draw_frames(lengths: dict[str, int], accuracies: dict[tuple[str, str], list[float]], columns: list[str]) -> None:
@@ -150,7 +150,8 @@ def _draw_frames(lengths: dict[str, int], accuracies: dict[tuple[str, str], list
 def main() -> None:
     rows = list(json.loads(RESULTS.read_text(encoding="utf-8"))["rows"].values())
     text = DOCUMENT.read_text(encoding="utf-8")
-    for name, made in (("airs", airs_table(rows)), ("privacy", privacy_table(rows)), ("frames", frames_table(rows))):
+    write_frames(rows)
+    for name, made in (("airs", airs_table(rows)), ("privacy", privacy_table(rows))):
         pattern = re.compile(rf"(<!-- table: {name} -->\n)(?:\|[^\n]*\n)*")
         assert pattern.search(text), name
         text = pattern.sub(lambda mark, made=made: mark[1] + made, text)
