@@ -117,9 +117,9 @@ def made(rows: list[Row]) -> tuple[dict[str, Table], dict[str, Table]]:
         "costs": costs(part("targets")),
         "encoders": by_epsilon("encoder", [row for row in part("encoders") if row["name"] in ENCODERS]),
         "image targets": image_targets(part("image targets")),
-        "bits": bits(part("bits"), part("bits of samples")),
     }
     files = {
+        "bits": bits(part("bits"), part("bits of samples")),
         "encoders": by_epsilon("encoder", part("encoders")),
         "centres": by_epsilon("centre", part("centres")),
         "label-weights": by_epsilon("label weight w", part("label weights")),

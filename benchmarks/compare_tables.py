@@ -62,7 +62,7 @@ def methods(rows: Rows) -> Table:
     """One line per method: accuracy at both targets, and what it costs at the first."""
     first, second = rows.values()
     later = {row["method"]: cells(row) for row in second}
-    costs = ("epsilon, replace-one", *COUNTS, "energy", "worker MACs")
+    costs = ("slots per worker", "uplink symbols", "energy")  # the files have the others
     lines = []
     for row in first:
         said, other = cells(row), later.get(row["method"], {})
@@ -78,13 +78,24 @@ def exposed(row: Plain) -> list[str]:
     return [*texts, row["exposure"]["rests_on"]]
 
 
+def alike(rows: list[list[str]]) -> list[list[str]]:
+    """Put methods with the same cells into one line."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    for name, *said in rows:
+        found.setdefault(tuple(said), []).append(name)
+    return [[", ".join(names), *said] for said, names in found.items()]
+
+
 def made(rows: Rows) -> tuple[dict[str, Table], dict[str, Table]]:
     """Return the tables of the page and those of the files."""
     kept = [(epsilon, row) for epsilon, each in rows.items() for row in each if row["exposure"]]
     head = ["method", *ADVERSARIES, "rests on"]
     shown = {
         "methods": methods(rows),
-        "adversaries": (head, [[row["method"], *exposed(row)] for epsilon, row in kept if epsilon == EPSILONS[0]]),
+        "adversaries": (
+            head,
+            alike([[row["method"], *exposed(row)] for epsilon, row in kept if epsilon == EPSILONS[0]]),
+        ),
     }
     files: dict[str, Table] = {
         f"epsilon-{epsilon}": (list(COLUMNS), [[cells(row)[name] for name in COLUMNS] for row in each])

@@ -7,8 +7,8 @@
 Broker, server and workers are processes of this machine, over mutual TLS. Without gateways every worker has a
 connection of its own; ``--processes`` puts several of these connections into one process, as threads, since a machine
 has no room for thousands of Python processes. Each worker holds one row of wine: 147 integers. The last of the rounds
-counts; the first waits for processes to start. Results are kept in benchmarks/results/deploy.json, and docs/deploy.md
-shows them.
+counts; the first waits for processes to start. Results are kept in benchmarks/results/deploy.json; docs/deploy.md and
+deploy_phases.csv show them.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ from airmixml.deploy.contract import Contract
 from airmixml.deploy.credentials import create_deployment
 from airmixml.deploy.dealing import deal_rows
 from airmixml.scenario import Scenario
-from doc_tables import Table, with_tables
+from doc_tables import Table, csv_text, with_tables
 
 PAGE = Path(__file__).parents[1] / "docs" / "deploy.md"
 RESULTS = Path(__file__).parent / "results" / "deploy.json"
+TIMES = RESULTS.with_name("deploy_phases.csv")
 CHANGES = ("workers.holding=drawn", "learner.rounds=0", "privacy.most_absent=0.1")
 PHASES = ("announcing", "revealing", "sharing", "sending", "signing", "answering")
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -136,7 +137,7 @@ def measure(workers: int, gateways: int, processes: int, deadline: float, rounds
 
 
 def size_tables(kept: dict[str, Any]) -> dict[str, Table]:
-    """Return the tables of docs/deploy.md: what a round takes, and where its time goes."""
+    """Return the table of docs/deploy.md, what a round takes, and that of the file, where its time goes."""
     rows = sorted(kept.values(), key=lambda each: (each["workers"], each["gateways"]))
     named = [
         [f"{each['workers']:,}" + (f" behind {each['gateways']} gateways" if each["gateways"] else "")] for each in rows
@@ -184,7 +185,9 @@ def main() -> None:
     kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     kept[f"{asked.workers} workers, {asked.gateways} gateways"] = found
     RESULTS.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
-    PAGE.write_text(with_tables(PAGE.read_text(encoding="utf-8"), size_tables(kept)), encoding="utf-8")
+    tables = size_tables(kept)
+    TIMES.write_text(csv_text(tables.pop("phases")), encoding="utf-8")
+    PAGE.write_text(with_tables(PAGE.read_text(encoding="utf-8"), tables), encoding="utf-8")
     print(json.dumps(found, indent=1))
 
 

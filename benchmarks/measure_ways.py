@@ -7,7 +7,8 @@
 Gains err by g in phase. The law is 1 + sqrt(N) g times the noise (``airmixml.radio.mask_law``): its line is measured
 with exact gains, at the epsilon at which masked workers have that much noise. Finished runs are kept in
 runs/measure-ways, so that the same command goes on where it was stopped. Results are in benchmarks/results/ways_*.json,
-the pictures in docs/images and the tables in docs/comparison.md; ``--docs`` makes them of what is measured.
+accuracies in ways_*.csv beside them, the pictures in docs/images and the tables of costs in docs/comparison.md;
+``--docs`` makes them of what is measured.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from airmixml.privacy.gaussian import gaussian_mu
 from airmixml.radio.mask_law import times_the_noise
 from airmixml.scenario import RunContext
 from airmixml.sweeps.panels import error_line
-from doc_tables import Table, with_tables
+from doc_tables import Table, csv_text, with_tables
 
 ROOT = Path(__file__).parents[1]
 DOCUMENT = ROOT / "docs" / "comparison.md"
@@ -116,7 +117,7 @@ def draw(results: Plain, path: Path) -> None:
 
 
 def tables(results: Plain) -> dict[str, Table]:
-    """Return accuracy at every gain error, and what each way takes, as tables of the page."""
+    """Return accuracy at every gain error, for a file, and what each way takes, for the page."""
 
     def percent(accuracy: Plain) -> str:
         spread = "" if accuracy["deviation"] is None else f" ± {100 * accuracy['deviation']:.1f}"
@@ -134,19 +135,24 @@ def tables(results: Plain) -> dict[str, Table]:
     for row in results["points"][-1]["rows"]:
         spent = joules(row["energy_joules"] / results["workers"])
         spectrum = f"{row['bandwidth_hz'] / 1e6:.3g} MHz"
-        cells = [row["privacy"][0]["adversary"], f"{row['air_seconds']:.2g} s", spent, spectrum, row["trusted"]]
+        cells = [row["privacy"][0]["adversary"], f"{row['air_seconds']:.2g} s", spent, spectrum]
         costs.append([f"`{row['method']}`", *cells])
-    about = ["way", "target against", "air time", "energy per worker", "spectrum", "trusted"]
+    about = ["way", "target against", "air time", "energy per worker", "spectrum"]
     data = results["preset"].rpartition("-")[2]
-    return {f"ways of {data}": (head, lines), f"costs of {data}": (about, costs)}
+    plain = [name.replace("`", "") for name in head]
+    return {f"ways_{data}": (plain, lines), f"costs of {data}": (about, costs)}
 
 
 def page_with(results: Plain) -> str:
-    """Return the page with the tables of these results, where it has a place for them."""
-    text = DOCUMENT.read_text(encoding="utf-8")
-    return with_tables(
-        text, {name: each for name, each in tables(results).items() if f"<!-- table: {name} -->" in text}
-    )
+    """Return the page with the costs of these results."""
+    costs = {name: each for name, each in tables(results).items() if name.startswith("costs")}
+    return with_tables(DOCUMENT.read_text(encoding="utf-8"), costs)
+
+
+def accuracies(results: Plain) -> str:
+    """Return the file of accuracies."""
+    (table,) = (each for name, each in tables(results).items() if name.startswith("ways"))
+    return csv_text(table)
 
 
 def main() -> None:
@@ -165,6 +171,7 @@ def main() -> None:
         path.write_text(json.dumps(found, indent=1, allow_nan=False) + "\n", encoding="utf-8")
     results = json.loads(path.read_text(encoding="utf-8"))
     draw(results, IMAGES / f"ways-{given.data}.png")
+    path.with_suffix(".csv").write_text(accuracies(results), encoding="utf-8")
     DOCUMENT.write_text(page_with(results), encoding="utf-8")
 
 

@@ -1,8 +1,9 @@
 """What happens to our Markdown before Sphinx reads it.
 
-Generated parts are put in, flowcharts are drawn, links to examples lead to their pages, and those to folders become
-plain text. A page that begins below the first level of headings is one that another page links to, such as the tables
-of the reproduction: it stands outside of the menu.
+Generated parts are put in, flowcharts are drawn, links to examples lead to their pages, those to folders become plain
+text, and a link to a file of the example package that has a line of its own becomes the file. A page that begins below
+the first level of headings is one that another page links to, such as the tables of the reproduction: it stands outside
+of the menu.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from scenario_reference import scenario_reference
 _MARK = re.compile(r"<!-- generated: (\w+) -->")
 _FLOWCHART = re.compile(r"^```mermaid\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _LOW_HEADING = re.compile(r"\A##+ ")
+_FILE = re.compile(r"^\[[^\]]+\]\((\.\./examples/plugin/\S+)\)$", re.MULTILINE)
 _LINK = re.compile(r"\[([^\]]+)\]\(([^)#:\s]+)\)")
 
 
@@ -58,6 +60,7 @@ def prepare(app: Sphinx, page: str, source: list[str]) -> None:
 
     text = _MARK.sub(lambda found: GENERATED[found[1]](), source[0])
     text = _FLOWCHART.sub(lambda found: f"```{{raw}} html\n{draw_flowchart(found[1])}\n```", text)
+    text = _FILE.sub(r"```{literalinclude} \1\n```", text)
     text = _LOW_HEADING.sub("---\norphan: true\n---\n# ", text)
     source[0] = _LINK.sub(on_the_site, text)
 

@@ -22,7 +22,9 @@ def test_its_tables_are_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     measure = import_module("measure_deploy")
     kept = json.loads(measure.RESULTS.read_text(encoding="utf-8"))
-    assert measure.with_tables(PAGE, measure.size_tables(kept)) == PAGE
+    tables = measure.size_tables(kept)
+    assert measure.csv_text(tables.pop("phases")) == measure.TIMES.read_text(encoding="utf-8")
+    assert measure.with_tables(PAGE, tables) == PAGE
     for each in kept.values():
         assert each["present"] == each["workers"]
         assert sum(each["phases"].values()) == pytest.approx(each["seconds"])

@@ -1,4 +1,4 @@
-"""docs/privacy.md: every command prints what is shown below it, and every number in the text is among that."""
+"""docs/privacy.md: every command prints what is shown or linked, and every number in the text is among that."""
 
 import re
 import shlex
@@ -11,6 +11,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "privacy.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```console\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)
+# What the page links to instead: a command, and the lines below it.
+LINKED = [(ROOT / "docs" / name).read_text(encoding="utf-8") for name in re.findall(r"\]\((accounts/\w+\.txt)\)", TEXT)]
 NUMBER = re.compile(r"(?<![\w.^])\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?(?![\w^])")
 # Formulas, orders and counts of words: not results.
 NOT_RESULTS = {"0", "1", "2", "512"}
@@ -19,12 +21,17 @@ NOT_RESULTS = {"0", "1", "2", "512"}
 def shown() -> list[tuple[str, str]]:
     """Each command with the lines shown below it."""
     pairs: list[tuple[str, list[str]]] = []
-    for line in "".join(BLOCKS).splitlines():
+    for line in "".join(BLOCKS + LINKED).splitlines():
         if line.startswith("$ "):
             pairs.append((line[2:], []))
         else:
             pairs[-1][1].append(line)
-    return [(command, "\n".join(lines)) for command, lines in pairs]
+    return [(command, "\n".join(lines)) for command, lines in pairs if lines]
+
+
+def test_every_command_has_an_output_shown_or_linked() -> None:
+    commands = re.findall(r"^\$ (.+)$", "".join(BLOCKS), re.MULTILINE)
+    assert sorted(commands) == sorted(command for command, _ in shown())
 
 
 def numbers(text: str) -> set[str]:
@@ -44,6 +51,6 @@ def test_a_command_prints_what_is_shown(
 
 def test_every_number_in_the_text_is_printed_by_a_command() -> None:
     prose = re.sub(r"^```.*?^```", "", TEXT, flags=re.DOTALL | re.MULTILINE)
-    printed = numbers("".join(BLOCKS)) | NOT_RESULTS
+    printed = numbers("".join(BLOCKS + LINKED)) | NOT_RESULTS
     assert len(numbers(prose)) > 10
     assert numbers(prose) - printed == set()

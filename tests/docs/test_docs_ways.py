@@ -18,7 +18,10 @@ def test_the_tables_are_those_of_the_results(path: Path, benchmark_script: Calla
     script, results = benchmark_script("measure_ways"), json.loads(path.read_text(encoding="utf-8"))
     text = script.DOCUMENT.read_text(encoding="utf-8")
     assert script.page_with(results) == text
-    assert f"<!-- table: ways of {path.stem.removeprefix('ways_')} -->" in text
+    assert script.accuracies(results) == path.with_suffix(".csv").read_text(encoding="utf-8")
+    assert f"results/{path.stem}.csv)" in text
+    last = {row["method"]: f"{100 * row['accuracy']['mean']:.1f}" for row in results["points"][-1]["rows"]}
+    assert f"{last['unmasked']}, {last['masked']} and {last['digital']} %" in text
 
 
 @pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
