@@ -67,6 +67,7 @@ def drag_to(browser: Any, element: Any, right: int) -> None:
 
 def show_run(browser: Any) -> None:
     """Two finished runs and one that is under way."""
+    wait_for_design(browser, everything=False)
     runs = (("paper-iris", "0", "60", "finished"), ("digits", "0", "8", "finished"), ("digits", "1", "30", ""))
     for preset, seed, epochs, wanted in runs:
         choose(browser, "preset", preset)

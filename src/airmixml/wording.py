@@ -68,6 +68,11 @@ def against(adversary: str) -> str:
     return f"against {adversary}" if adversary in ("everyone", "anybody") else f"against the {adversary}"
 
 
+def unstated(why: str) -> str:
+    """Return what to say of an adversary against whom no accountant states an epsilon."""
+    return f"{NO_GUARANTEE} stated ({why})"
+
+
 def if_uninformed(adversaries: Iterable[str]) -> str:
     """Return what statements against these adversaries assume of colluders."""
     return f"against {', '.join(dict.fromkeys(adversaries))}: {UNINFORMED}"

@@ -41,6 +41,19 @@ def test_a_brief_account_says_what_is_assumed_of_colluders(airmix: Airmix) -> No
         assert " ".join(finished.stdout.split()).count("if colluders are chosen without knowing the graph") == times
 
 
+def test_the_reason_why_nothing_is_stated_is_said_once(airmix: Airmix) -> None:
+    """All five accountants share the reason; the brief account has it in the same words."""
+    told = [
+        " ".join(airmix("account", "--preset", "private-table", "--no-picture", *brief).stdout.split())
+        for brief in ((), ("--brief",))
+    ]
+    for text in told:
+        assert text.count("what a receiver near the workers hears of the slot for the mean is not accounted for") == 1
+        assert '- eavesdropper: no guarantee stated (workers.centre = "private" or "refined": what a' in text
+    assert "median worker epsilon 1 against the server" in told[0]
+    assert "typical" not in told[0]
+
+
 def test_an_account_as_json(airmix: Airmix, tmp_path: Path) -> None:
     done = airmix(*NUMBERS, "--epsilon", "1", "--delta", "1e-5", "--accountant", "pld", "--json", "--no-picture")
     account = json.loads(done.stdout)

@@ -113,3 +113,9 @@ def test_what_does_not_fit_the_file_is_refused(tmp_path: Path, table: Path) -> N
         first_scenario(broken)
     with pytest.raises(ScenarioError, match="are for CSV files"):
         first_scenario(broken, Asked(labels=("a",)))
+
+
+def test_few_kinds_of_a_number_and_a_word_are_categories(tmp_path: Path) -> None:
+    path = tmp_path / "cars.csv"
+    path.write_text("doors,floor,ok\n2 doors,1st,a\n4 doors,2nd,b\n2 doors,3rd,a\n")
+    assert "categories found in the rows of 'doors', 'floor': check them" in first_scenario(path).notes

@@ -348,7 +348,29 @@ def test_one_page_says_one_thing_of_a_design_whose_power_keeps_no_target() -> No
     part = plan_part(scenario)
     assert part["plan"]["verdict"] == part["verdict"]["text"]
     assert "is met" not in part["plan"]["verdict"]
-    assert "before the draw" in curves_part(account_part(scenario, ("paper-loose", "gdp"))[1])["note"]
+    assert "slots differ" in curves_part(account_part(scenario, ("paper-loose", "gdp"))[1])["note"]
+
+
+@pytest.mark.parametrize(
+    "preset",
+    [
+        name
+        if name in ("private-iris", "private-table", "trustless-iris")
+        else pytest.param(name, marks=pytest.mark.long)
+        for name in preset_names()
+    ],
+)
+def test_curves_and_table_agree_at_the_slots_of_the_design(preset: str) -> None:
+    scenario = settle(Scenario.preset(preset))
+    table, account = account_part(scenario, ("paper-loose", "gdp"))
+    stated = {(each["adversary"], each["accountant"]): each["epsilon"] for each in table["statements"]}
+    curves = curves_part(account)
+    own = curves["slots"].index(scenario.slots_on_air)
+    assert curves["lines"]
+    for line in curves["lines"]:
+        assert line["epsilon"][own] == pytest.approx(stated[line["adversary"], line["accountant"]], rel=1e-3)
+        known = [each for each in line["epsilon"] if each is not None]
+        assert known == sorted(known)
 
 
 def test_the_air_time_includes_the_slot_for_the_mean() -> None:

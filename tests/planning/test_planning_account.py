@@ -7,6 +7,7 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
+import scipy.stats
 
 from airmixml import PrivacyError, Scenario, ScenarioError
 from airmixml.planning.account import Account, account_numbers, account_scenario, epsilon_curves
@@ -242,8 +243,8 @@ def test_rounds_are_accounted_for_as_a_run_states_them(name: str) -> None:
     assert {(each.adversary, each.accountant) for each in in_a_run} == set(stated)
     for each in in_a_run:
         assert stated[each.adversary, each.accountant] == pytest.approx(each.epsilon, rel=1e-6)
-    # All workers send in all slots, so the typical one is as the worst.
-    assert account.typical_epsilon == pytest.approx(stated["server", "gdp"], rel=1e-3)
+    # All workers send in all slots, so the median one is as the worst.
+    assert account.median_epsilon == pytest.approx(stated["server", "gdp"], rel=1e-3)
     slots, curves = epsilon_curves(account)
     assert slots[-1] == account.design.slots == 1 + scenario.learner.rounds
     assert curves["release", "gdp"][-1] == pytest.approx(stated["release", "gdp"], rel=1e-6)
@@ -269,6 +270,17 @@ def test_both_epsilons_against_the_server_stand_beside_each_other() -> None:
     assert "after a typical draw about 27, for the 12 slots of the worst worker" in before.draw_in_words
     assert f"{second.epsilon:.4g}: the 12 slots of the worst worker" in drawn.draw_in_words
     assert f"before the draw epsilon {first.epsilon:.4g}, for up to 25 slots" in drawn.draw_in_words
+
+
+def test_the_median_worker_before_and_after_the_draw() -> None:
+    """Half of 2,000 workers with 8 in each of 1,000 slots send in at most 4, the median of Binomial(1000, 0.004)."""
+    scenario = Scenario.preset("paper-iris")
+    before = account_scenario(scenario, 4, 3, accountants=("gdp",))
+    drawn = account_scenario(scenario, 4, 3, accountants=("gdp",), ledger=True)
+    assert scipy.stats.binom.median(1000, 0.004) == before.median_slots == drawn.median_slots == 4
+    # Before a draw every share is the largest one.
+    assert 0.95 * before.median_epsilon < drawn.median_epsilon < before.median_epsilon
+    assert drawn.median_epsilon == drawn.to_dict()["ledger"]["median_epsilon"]
 
 
 def test_where_nothing_is_drawn_there_is_one_epsilon() -> None:

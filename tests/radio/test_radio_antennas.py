@@ -170,11 +170,11 @@ def test_what_is_received_has_the_true_noise_and_learners_measure_it(
     assert abs(math.log(true / nominal)) > 0.3
 
 
-def test_an_account_of_the_typical_worker_is_against_all_antennas() -> None:
-    """Everybody sends once: the typical worker is the worst one, and has the target's epsilon against the server."""
+def test_an_account_of_the_median_worker_is_against_all_antennas() -> None:
+    """Everybody sends once: the median worker is the worst one, and has the target's epsilon against the server."""
     asked = Scenario.preset("private-iris").with_overrides("air.antennas=4")
     account = account_scenario(asked, 4, 3)
-    assert account.typical_epsilon == pytest.approx(asked.privacy.epsilon, rel=1e-3)
+    assert account.median_epsilon == pytest.approx(asked.privacy.epsilon, rel=1e-3)
 
 
 @pytest.mark.parametrize("error", ["air.estimation_nmse_db=0", "air.speed_metres_per_second=30"])

@@ -1,16 +1,20 @@
 """What the table of a run says about workers that do not send and what would mend it, and about rows of the data."""
 
+import html
 from pathlib import Path
 
 import pytest
 
 from airmixml import Scenario, run, settle
 from airmixml.output.numbers import epsilon_text
+from airmixml.planning.account import account_scenario
+from airmixml.planning.known_inputs import data_dimensions
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
+from airmixml.reports import write_report
 from airmixml.reports.folders import find_folder
 from airmixml.reports.of_runs import run_content
 from airmixml.runs.results import SeedsResult
-from airmixml.runs.run_rows import run_rows
+from airmixml.runs.run_rows import plain_rows, run_rows
 
 
 def told(scenario: Scenario, out: Path) -> str:
@@ -93,3 +97,17 @@ def test_a_run_says_what_a_row_on_several_workers_is_protected_by(tmp_path: Path
     dealt = run_rows(alone, run(alone, out=tmp_path / "dealt", pictures=False).to_dict())["privacy"]
     assert "per worker, which is per row of the data" in dealt[0][1]
     assert "  a row of the data" not in dict(dealt)
+
+
+@pytest.mark.parametrize("protected", [False, True])
+def test_a_run_says_why_nothing_is_stated_against_an_adversary(tmp_path: Path, protected: bool) -> None:
+    """On the terminal, in the report and in JSON, with the reason of ``airmix account``."""
+    scenario = settle(Scenario.preset("private-table").with_overrides("learner.rounds=2"))
+    account = account_scenario(scenario, *data_dimensions(scenario, None, None), accountants=("gdp",))
+    reasons = {adversary: why for (adversary, _), why in account.refusals.items()}
+    assert set(reasons) == {"eavesdropper"}
+    metrics = run(scenario, out=tmp_path / "run", pictures=False, private=protected).to_dict()
+    assert metrics["unstated"] == reasons
+    rows = dict(plain_rows(run_rows(scenario, metrics)["privacy"]))
+    assert rows["eavesdropper"] == f"no guarantee stated ({reasons['eavesdropper']})"
+    assert rows["eavesdropper"] in html.unescape(write_report(tmp_path / "run").read_text())

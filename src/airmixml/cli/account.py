@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from errno import EISDIR
 from os import strerror
 from pathlib import Path
@@ -29,7 +29,7 @@ from airmixml.registries import ACCOUNTANTS, ADVERSARIES
 from airmixml.scenario.air_words import folder_stem
 from airmixml.scenario.rules import Real, Rule, Whole
 from airmixml.storage.files import writing_to
-from airmixml.wording import if_uninformed
+from airmixml.wording import if_uninformed, unstated
 
 if TYPE_CHECKING:
     from airmixml.planning.account import Account
@@ -188,10 +188,10 @@ def _print(account: Account, *, brief: bool) -> None:
     if brief and on_graph:
         console.print(if_uninformed(on_graph))
     if brief:
-        stated = {each.adversary for each in account.statements}
-        for line in _refused(account):
-            if line.removeprefix("- ").partition(":")[0].partition(" by ")[0] not in stated:
-                print_line(line)
+        for line in _refused(
+            account, {each for each, _ in account.refusals} - {each.adversary for each in account.statements}
+        ):
+            print_line(f"- {line}")
     if not brief:
         assumptions = Table.grid(padding=(0, 2))
         assumptions.add_column(style="cyan", no_wrap=True)
@@ -218,18 +218,18 @@ def _print_what_if(account: Account) -> None:
             console.print(f"{each.name}: {each.note}")
 
 
-def _refused(account: Account) -> list[str]:
-    """Return why nothing is stated against an adversary, a line for each reason; all accountants may share one."""
-    reasons: dict[str, dict[str, list[str]]] = {}
+def _refused(account: Account, of: Collection[str] | None = None) -> list[str]:
+    """Return why there is no epsilon in a cell of the table, each reason once, of these adversaries or of all."""
+    refusing: dict[tuple[str, str], list[str]] = {}
     for (adversary, accountant), why in account.refusals.items():
-        reasons.setdefault(why, {}).setdefault(adversary, []).append(accountant)
-    every = len({accountant for _, accountant in account.refusals} | {each.accountant for each in account.statements})
-    lines = []
-    for why, found in reasons.items():
-        for adversary, names in found.items():
-            by = "" if len(names) == every else f" by {', '.join(names)}"
-            lines.append(f"- {adversary}{by}: {why}")
-    return lines
+        refusing.setdefault((adversary, why), []).append(accountant)
+    told: dict[str, list[str]] = {}
+    for (adversary, why), names in refusing.items():
+        every = set(names) == account.asked
+        by = "" if every else f" by {' and '.join(names)}"
+        if of is None or adversary in of:
+            told.setdefault(f"{by}: {unstated(why) if every else why}", []).append(adversary)
+    return [f"{' and '.join(adversaries)}{line}" for line, adversaries in told.items()]
 
 
 def _cell(epsilon: float | None) -> str:
@@ -250,28 +250,18 @@ def _assumptions(account: Account) -> list[tuple[str, str]]:
         rows.append(("air", air))
     for each in account.adversaries:
         rows += [(each.name, f"knows {each.knows}"), ("", each.why(design))]
-    typical = (
-        f"with {account.typical_slots:.4g} slot{'' if account.typical_slots == 1.0 else 's'} (the mean)"
-        if account.tally is None
-        else "the median"
-    )
-    rows.append(("typical worker", f"epsilon {epsilon_text(account.typical_epsilon)} against the server, {typical}"))
+    median = f"epsilon {epsilon_text(account.median_epsilon)} against the server"
+    if account.tally is None:
+        median += f", in {plural(int(account.median_slots), 'slot')}"
+    rows.append(("median worker", median))
     if account.tally is not None:
         summary = account.tally.ledger.summary(account.tally.worker_epsilons())
-        worst, median = summary["worst_epsilon"], summary["median_epsilon"]
-        slots = plural(summary["worst_worker_slots"], "slot")
+        worst, slots = epsilon_text(summary["worst_epsilon"]), plural(summary["worst_worker_slots"], "slot")
+        rows.append(("worst worker", f"epsilon {worst} against the server, in {slots}"))
         rows.append(("schedule", f"drawn from seed {account.seed}: a simulation; a real run draws another one"))
-        rows.append(
-            (
-                "ledger",
-                f"worst worker {epsilon_text(worst)} in {slots}, median {epsilon_text(median)}, against the server",
-            )
-        )
     elif design.schedule_failure and not design.max_participations:
-        rare = "no worker sends more often, except with probability 1e-9 (--ledger draws the schedule)"
+        rare = f"no worker sends in more than {design.participations:,} slots, except with probability 1e-9"
+        rare += " (--ledger draws the schedule)"
         rows.append(("before a run", rare))
     rows += [(name, ACCOUNTANTS.load(name).about) for name in ACCOUNTANTS.names]
-    reasons: dict[str, list[str]] = {}
-    for (adversary, accountant), why in account.refusals.items():
-        reasons.setdefault(f"{accountant}: {why}", []).append(adversary)
-    return rows + [("-", f"{' and '.join(names)}, {why}") for why, names in reasons.items()]
+    return rows + [("-", line) for line in _refused(account)]

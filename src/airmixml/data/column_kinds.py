@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from airmixml.data.columns import is_missing
+from airmixml.data.columns import is_known_unit, is_missing, unit_of
 from airmixml.data.csv_file import Dialect, checked_header, finite_numbers, table_rows
 from airmixml.errors import DataError
 from airmixml.wording import shown
 
 _MOST_CATEGORIES: Final = 30
+_FEW_KINDS: Final = 5  # "2 doors" and "4 doors" are categories
 _ROWS_TO_TELL: Final = 10  # in fewer rows all values may differ by chance
 _MOST_REMEMBERED: Final = 1_000_000
 _OF_A_PERSON: Final = re.compile(
@@ -54,9 +55,27 @@ class ColumnSeen:
             found[text.casefold()] = max(best, text, key=lambda each: self.texts[each])
         return tuple(found.values())
 
+    @property
+    def with_unit(self) -> str:
+        """The first text that is a number with a unit, where all are numbers, with units or without; else nothing."""
+        found: dict[str, str] = {}  # by unit
+        for text in self.texts:
+            if unit := unit_of(text):
+                found.setdefault(unit, text)
+            elif not any(finite_numbers([text], mark) for mark in self.reads):
+                return ""
+        usual = all(map(is_known_unit, found)) or (len(found) == 1 and len(self.texts) > _FEW_KINDS)
+        return next(iter(found.values()), "") if usual else ""
+
     def is_number(self, decimal: str) -> bool:
         """Whether every value is a number."""
         return self.values > 0 and self.reads[decimal]
+
+    def units_in_words(self, cell: str = "") -> str:
+        """Return what to do about numbers with a unit; with a ``cell``, for its owner alone."""
+        kept = json.dumps(f"{self.name}=LOWER,UPPER {unit_of(self.with_unit)}", ensure_ascii=False)
+        example = f", such as {shown(cell)}" if cell else ""
+        return f"has cells with a unit{example}: write plain numbers there, and the unit in --column {kept}"
 
     def why_left_out(self, decimal: str) -> str:
         """Return why it is no input by default; empty where it is one."""
@@ -66,6 +85,8 @@ class ColumnSeen:
             return "has no values"
         if _OF_A_PERSON.search(self.name):
             return f"is named like who a row is of ({person})"
+        if self.with_unit:
+            return self.units_in_words()
         if different == self.values >= _ROWS_TO_TELL and (self.whole or not number):
             return f"has another value in every row, as a name or a number of each has ({person})"
         if number or different <= _MOST_CATEGORIES:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from airmixml.arrays import Doubles, Integers
-from airmixml.data.columns import THOUSANDS, Column, is_missing, plain_number
+from airmixml.data.columns import THOUSANDS, Column, is_missing, plain_number, unit_of
 from airmixml.data.dataset import RawData
 from airmixml.data.labels import DeclaredClasses, check_outputs, number_classes, number_holders, read_yes_and_no
 from airmixml.errors import DataError, private
@@ -329,6 +329,8 @@ def _no_number(text: str, where: str, wanted: Wanted) -> DataError:
     advice = wanted.advice
     if finite_numbers([text], other) is not None:
         advice = f"if its {other} is a decimal mark, {wanted.other_mark.format(mark=other)}"
+    elif unit_of(text):
+        advice = "write numbers without a unit in this column"
     return DataError(f"{where}: {private(shown(text), 'a value')} is not a finite number; {advice}")
 
 

@@ -102,10 +102,15 @@ def _of_table(path: Path, asked: Asked) -> FirstScenario:
         raise ScenarioError(
             f"--column {shown(bounded[0])}: is the label, which has no bounds; with --task regression it has"
         )
+    for name in (*declared, *(labels if asked.task == "regression" else ())):
+        cell = table.columns[name].with_unit
+        if cell and not (name in declared and declared[name].categories):
+            raise DataError(f"{path}: column {shown(name)} {table.columns[name].units_in_words(cell)}")
     inputs, left_out = _inputs_of(table, asked, labels)
     if not inputs:
+        why = "".join(f"; column {shown(name)} {_why(table, name, each)}" for name, each in left_out.items())
         raise DataError(
-            f"{path}: no column but {shown(labels[0])} holds numbers or categories; give at least one input"
+            f"{path}: no column but {shown(labels[0])} holds numbers or categories; give at least one input{why}"
         )
     categories = {
         name: declared[name].categories if name in declared else table.columns[name].categories
@@ -137,13 +142,20 @@ def _of_table(path: Path, asked: Asked) -> FirstScenario:
     missing = [name for name in numbers if name not in declared]
     if asked.task == "regression":
         missing += [name for name in labels if name not in declared]
-    notes = [f"read as {table}", *(f"column {shown(name)} is left out: it {why}" for name, why in left_out.items())]
+    notes = [f"read as {table}"]
+    notes += [f"column {shown(name)} is left out: it {_why(table, name, why)}" for name, why in left_out.items()]
     found = [shown(name) for name in categories if name not in declared]
     notes += [f"categories found in the rows of {', '.join(found)}: check them"] if found else []
     notes += (
         [f"missing numbers in {', '.join(map(shown, gaps))}: they count as the middle of the bounds"] if gaps else []
     )
     return FirstScenario(text="\n".join([*lines, *_END]) + "\n", missing=tuple(missing), notes=tuple(notes))
+
+
+def _why(table: TableSeen, name: str, left_out: str) -> str:
+    """Return why a column is left out, for the terminal: with the cell that is the reason, where there is one."""
+    cell = table.columns[name].with_unit
+    return left_out.replace(table.columns[name].units_in_words(), table.columns[name].units_in_words(cell))
 
 
 def _inputs_of(table: TableSeen, asked: Asked, labels: Sequence[str]) -> tuple[list[str], dict[str, str]]:

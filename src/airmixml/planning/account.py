@@ -143,16 +143,19 @@ class Account(Question):
         return {each.accountant for each in self.statements} | {accountant for _, accountant in self.refusals}
 
     @property
-    def typical_slots(self) -> float:
-        """How many slots a worker takes part in on average."""
-        return self.design.slots * self.design.scheduled / self.design.workers
+    def median_slots(self) -> float:
+        """In how many slots the median worker sends; before any is drawn, by the law of the schedule."""
+        if self.tally is not None:
+            return float(np.median(self.tally.ledger.participations))
+        chance = min(self.design.round_length * self.design.scheduled / self.design.workers, 1.0)
+        return binomial_quantile(0.5, self.design.rounds, chance)
 
     @property
-    def typical_epsilon(self) -> float:
-        """Exact epsilon against the server: of the median worker, or of one with the mean slots before any is drawn."""
+    def median_epsilon(self) -> float:
+        """Exact epsilon of the median worker against the server."""
         if self.tally is not None:
             return float(np.median(self.tally.worker_epsilons()))
-        return self._server_epsilon(self.typical_slots)
+        return self._server_epsilon(self.median_slots)
 
     @property
     def draw_in_words(self) -> str:
@@ -245,7 +248,7 @@ class Account(Question):
             **({"rounds": self.rounds} if self.rounds else {}),
             "power": self.power,
             "noise_multiplier": design.noise_multiplier(self.adjacency),
-            "typical_worker": {"slots": self.typical_slots, "epsilon_against_server": self.typical_epsilon},
+            "median_worker": {"slots": self.median_slots, "epsilon_against_server": self.median_epsilon},
             "statements": [
                 {name: value for name, value in statement.to_dict().items() if name not in left_out}
                 for statement in self.statements
@@ -403,7 +406,9 @@ def epsilon_curves(
 ) -> tuple[list[int], dict[tuple[str, str], list[float]]]:
     """Return numbers of slots, and for each (adversary, accountant) the epsilon after that many.
 
-    Every slot has the power of the design's strongest one. The ``engine`` is that of ``account_scenario``.
+    Fewer slots are as strong as the design's strongest one, before any is drawn. Where that does not lead to what is
+    stated of all slots, since they were drawn or differ, only that one is known, and the others are NaN. The
+    ``engine`` is that of ``account_scenario``.
     """
     longest = max(account.design.slots, 2)
     slots = np.unique(np.geomspace(max(1.0, longest / 10**_CURVE_DECADES), longest, _CURVE_POINTS).round().astype(int))
@@ -416,6 +421,11 @@ def epsilon_curves(
         progress("epsilon against slots", done // len(pairs), len(slots))
         curves.setdefault((adversary.name, accountant), []).append(value)
     progress("epsilon against slots", len(slots), len(slots))
+    own = slots.tolist().index(account.design.slots)
+    for each in account.statements:
+        curve = curves.get((each.adversary, each.accountant), [])
+        if curve and not math.isclose(curve[own], each.epsilon, rel_tol=1e-3):
+            curve[:] = [each.epsilon if place == own else math.nan for place in range(len(curve))]
     return slots.tolist(), curves
 
 

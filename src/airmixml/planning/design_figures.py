@@ -36,7 +36,8 @@ def draw_account(
     design, figure = account.design, new_figure(9, 5.4)
     axis = figure.subplots()
     for (adversary, accountant), epsilons in curves.items():
-        line, marker = _ADVERSARY_LINES.get(adversary, "-."), "." if adversary == "release" else ""
+        alone = np.isfinite(epsilons).sum() == 1
+        line, marker = _ADVERSARY_LINES.get(adversary, "-."), "." if adversary == "release" or alone else ""
         label, colour = f"{adversary}: {accountant}", accountant_colour(accountant)
         axis.plot(slots, np.maximum(epsilons, 1e-6), line, color=colour, marker=marker, label=label)
     axis.set(xscale="log", yscale="log", xlabel=_slots_label(account), ylabel=f"ε at δ = {account.delta:g} (log)")

@@ -16,6 +16,7 @@ from airmixml.arrays import Doubles, Integers
 from airmixml.engines import Engine
 from airmixml.errors import PluginError, PrivacyError
 from airmixml.privacy import ADJACENCIES, Design, Ledger, PrivacyStatement, facts, state_privacy
+from airmixml.privacy.adversaries import Everyone
 from airmixml.privacy.rounded_noise import SHARE_FOR_TAILS, Rounding
 from airmixml.privacy.statements import together, with_any_schedule
 from airmixml.progress import Progress, silent
@@ -139,21 +140,34 @@ class Tally(SlotTotals):
 
         Last come the first two once more, for the other kind of neighbours.
         """
+        return self._answers()[0]
+
+    def _answers(self) -> tuple[list[PrivacyStatement], dict[str, str]]:
+        """Return the statements, and of each adversary without any why there is none."""
         target = self.scenario.privacy
         first = [(target.adversary, target.accountant), _EXACT]
         every = product(ADVERSARIES.names, ACCOUNTANTS.names)
-        design, stated = self.design, []
+        design, stated, unstated = self.design, [], dict[str, str]()
         for adversary, accountant in dict.fromkeys([*first, *every]):
             try:
                 stated.append(self._state(adversary, accountant, design=design))
-            except PrivacyError:  # an accountant that cannot treat this adversary has nothing to say
+            except PrivacyError as problem:  # an accountant that cannot treat this adversary has nothing to say
                 if (adversary, accountant) == first[0]:
                     raise
+                if adversary != Everyone.name or design.says(facts.WorkersNoise):
+                    unstated.setdefault(adversary, str(problem))
         other = next(adjacency for adjacency in ADJACENCIES if adjacency != target.adjacency)
         for adversary, accountant in dict.fromkeys(first):
             with suppress(PrivacyError):
                 stated.append(self._state(adversary, accountant, other, design))
-        return stated
+        covered = {each.adversary for each in stated}
+        return stated, {adversary: why for adversary, why in unstated.items() if adversary not in covered}
+
+    @property
+    def privacy_in_plain_values(self) -> dict[str, Any]:
+        """All statements for JSON, and why there is none against some adversaries."""
+        stated, unstated = self._answers()
+        return {"privacy": [each.to_dict() for each in stated], "unstated": unstated}
 
     def worker_epsilons(self) -> Doubles:
         """Return what the server can learn of each worker, exactly; shape workers."""
@@ -255,7 +269,7 @@ class Tally(SlotTotals):
             **({"rounds": rounds} if (rounds := self.system.about_rounds) else {}),
             **({} if integers is None else {"integers": integers.to_dict()}),
             **({} if link is None else {"link": link}),
-            "privacy": [statement.to_dict() for statement in self.statements],
+            **self.privacy_in_plain_values,
             "ledger": self.ledger.summary(self.worker_epsilons()),
         }
 

@@ -20,7 +20,7 @@ from airmixml.runs.results import Baselines, ProtectedResult, RunResult, SeedsRe
 from airmixml.runs.run_rows import before_the_draw, plain_rows, row_epsilons, run_rows, run_title
 from airmixml.scenario import Scenario
 from airmixml.storage.results import corrupt_file
-from airmixml.wording import against
+from airmixml.wording import against, unstated
 from airmixml.workers.in_words import held_by, row_name
 
 _RELEASABLE: Final = (
@@ -136,11 +136,12 @@ def _warnings(rows: Rows) -> tuple[str, ...]:
 
 
 def _more(scenario: Scenario, metrics: dict[str, Any], rows: Rows) -> dict[str, Rows]:
-    """Return what is known of the median worker, and of a row of the data against each adversary."""
+    """Return what is known of the median worker, and of a row of the data against each adversary, or why nothing is."""
     epsilons, copies = row_epsilons(metrics), metrics["row_copies"]
     name, held = row_name(scenario.workers, copies), held_by(scenario.workers, copies)
     median = tuple(("median worker", value) for name, value in rows if not name and "median worker" in value)
-    more: dict[str, Rows] = {"server": median}
+    more: dict[str, Rows] = {whom: (("why", unstated(why)),) for whom, why in metrics.get("unstated", {}).items()}
+    more["server"] = median
     for adversary in (each["adversary"] for each in metrics["privacy"]) if name and epsilons else ():
         known = adversary in epsilons
         before = before_the_draw(metrics, adversary)

@@ -80,11 +80,6 @@ class ProtectedRunner:
         if curve := history.rows():
             write_text(folder.work / "learning_curve.csv", rows_csv(curve))
         save_model(learned.trained.model, sent.dataset, folder.work, scenario)
-        statements = report.statements
-        if self.pictures:
-            from airmixml.runs.score_pictures import draw_statements
-
-            draw_statements(statements, folder.work / "figures" / "privacy.png")
         metrics = {
             **stated_in_both_modes(learned, device=context.speed.device, run_dir=run_dir),
             "mode": PROTECTION,
@@ -93,11 +88,16 @@ class ProtectedRunner:
             **({"rounds": rounds} if (rounds := report.system.about_rounds) else {}),
             "integers": report.system.integers and report.system.integers.to_dict(),
             "link": report.system.link.to_dict(report.system),
-            "privacy": [statement.to_dict() for statement in statements],
+            **report.privacy_in_plain_values,
             "dataset": {**about_data(sent.dataset), "train_samples": pool, "test_samples": tested},
             "seconds": learned.training_seconds,  # how long rows take to read and to encode depends on them
         }
-        return replace(ProtectedResult.from_dict(metrics), baselines=baselines_of(learned, protected=True))
+        result = ProtectedResult.from_dict(metrics)
+        if self.pictures:
+            from airmixml.runs.score_pictures import draw_statements
+
+            draw_statements(result.privacy, folder.work / "figures" / "privacy.png")
+        return replace(result, baselines=baselines_of(learned, protected=True))
 
     def summarise(self, scenario: Scenario, runs: list[ProtectedResult], run_dir: str) -> ProtectedResult:
         """Return what all releases together reveal, those that were killed included."""

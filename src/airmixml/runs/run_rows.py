@@ -24,7 +24,7 @@ from airmixml.privacy.what_if import UNCHANGED, receiver_in_words
 from airmixml.radio.analog_link import acquisition_rows
 from airmixml.radio.digital_link import link_rows
 from airmixml.scenario import Scenario, air_in_words
-from airmixml.wording import against, if_uninformed, simulated
+from airmixml.wording import against, if_uninformed, simulated, unstated
 from airmixml.workers import sends_inputs_unchanged
 from airmixml.workers.in_words import held_by, inputs_in_words, row_name
 
@@ -228,6 +228,7 @@ def _privacy(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
         ("", _why_the_server_knows(scenario, server["compositions"])),
         *([("", server["why"].rpartition("; ")[2])] if server.get("before_the_draw") else []),
         *([] if median is None else [("", f"epsilon {epsilon_text(median)} for the median worker")]),
+        *[(f"  {adversary}", escape(unstated(why))) for adversary, why in metrics.get("unstated", {}).items()],
         *_other_statements(statements),
     ]
 

@@ -202,10 +202,17 @@ function takeAccount(part) {
     byId("epsilon-table").tBodies[0].append(make("tr", { class: "quiet", title: each.note ?? part.receivers }, make("th", { scope: "row" }, `if ${each.name}`), cells));
   }
   for (const id of ["epsilon-table", "epsilon-chart"]) byId(id).classList.remove("stale");
-  const reasons = new Map();
-  for (const [key, why] of state.refusals) reasons.set(why, [...(reasons.get(why) ?? []), key]);
+  const reasons = new Map(); // each once, in the words of `airmix account`
+  for (const name of names) {
+    const told = new Map(), stated = state.accountants.some((by) => !state.refusals.has(`${name} ${by}`));
+    for (const by of state.accountants) if (state.refusals.has(`${name} ${by}`)) told.set(state.refusals.get(`${name} ${by}`), [...(told.get(state.refusals.get(`${name} ${by}`)) ?? []), by]);
+    for (const [why, by] of told) {
+      const line = !stated && told.size === 1 ? `: no guarantee stated (${why})` : ` by ${by.join(" and ")}: ${why}`;
+      reasons.set(line, [...(reasons.get(line) ?? []), name]);
+    }
+  }
   if (part.draw) state.draw = part.draw;
-  byId("refusals").replaceChildren(...(state.draw ? [make("li", {}, state.draw)] : []), ...[...reasons].map(([why, keys]) => make("li", {}, `${keys.map((key) => key.replace(" ", " by ")).join(", ")}: ${why}`)));
+  byId("refusals").replaceChildren(...(state.draw ? [make("li", {}, state.draw)] : []), ...[...reasons].map(([line, whom]) => make("li", {}, whom.join(" and ") + line)));
   showEpsilons(names, target);
 }
 
