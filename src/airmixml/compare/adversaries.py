@@ -19,19 +19,12 @@ class Exposure:
     """Epsilon against each adversary, for the scenario's neighbours and delta.
 
     It is infinite where nothing can be promised, and None where that adversary hears nothing.
-
-    Attributes:
-        server: the server with its own receiver, which knows who sent when.
-        eavesdropper: the scenario's.
-        everyone: an adversary who hears every worker separately, without any receiver noise, and is told all that the
-            server is.
-        rests_on: what hides a worker.
     """
 
-    server: float | None
-    eavesdropper: float | None
-    everyone: float | None
-    rests_on: str
+    server: float | None  #: with its own receiver; it knows who sent when
+    eavesdropper: float | None  #: the scenario's
+    everyone: float | None  #: hears every worker separately, without receiver noise, and is told what the server is
+    rests_on: str  #: what hides a worker
 
     @classmethod
     def of_statements(cls, state: Callable[[str], PrivacyStatement], *, noise: str) -> Self:

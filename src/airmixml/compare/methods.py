@@ -29,39 +29,22 @@ _MOST_SAMPLES_ON_A_CPU: Final = 20_000
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What one method gave with one seed.
+    """What one method gave with one seed."""
 
-    Attributes:
-        accuracy: on the clean test set, of the model after the last step.
-        privacy: the guarantee for the scenario's neighbours, then for the other kind where there is one.
-        exposure: epsilon against each adversary; None where the method does not say.
-        note: how the method was set for this scenario, in words; empty where there is nothing to choose.
-        uplink_symbols: channel uses of the whole run, all workers together; None where no radio is used.
-        uplink_unit: what these are: symbols, or bits of a digital link.
-        downlink_bits: what the server broadcasts in the whole run, such as models.
-        slots_per_worker: in how many slots a worker sends at most, and so how often it must be reachable.
-        air_seconds: how long they take.
-        energy_joules: what all workers radiate.
-        bandwidth_hz: the spectrum that is taken for that time.
-        trusted: what must be true for the guarantee to hold, in words; empty where the method does not say.
-        worker_multiply_accumulates: what an average worker computes over the whole run.
-        seconds: wall time, without loading the data.
-    """
-
-    accuracy: float
-    privacy: tuple[PrivacyStatement, ...]
-    exposure: Exposure | None = None
-    note: str = ""
-    uplink_symbols: int | None = None
-    uplink_unit: str = "symbols"
-    downlink_bits: int | None = None
-    slots_per_worker: int | None = None
-    air_seconds: float | None = None
-    energy_joules: float | None = None
-    bandwidth_hz: float | None = None
-    trusted: str = ""
-    worker_multiply_accumulates: int = 0
-    seconds: float = 0.0
+    accuracy: float  #: on the clean test set, of the model after the last step
+    privacy: tuple[PrivacyStatement, ...]  #: for the scenario's neighbours, then for the other kind where there is one
+    exposure: Exposure | None = None  #: epsilon against each adversary; None where the method does not say
+    note: str = ""  #: how the method was set for this scenario, in words; empty where there is nothing to choose
+    uplink_symbols: int | None = None  #: channel uses of the whole run, all workers together; None without a radio
+    uplink_unit: str = "symbols"  #: what these are: symbols, or bits of a digital link
+    downlink_bits: int | None = None  #: what the server broadcasts in the whole run, such as models
+    slots_per_worker: int | None = None  #: in how many slots a worker sends at most: how often it must be reachable
+    air_seconds: float | None = None  #: how long they take
+    energy_joules: float | None = None  #: what all workers radiate
+    bandwidth_hz: float | None = None  #: the spectrum that is taken for that time
+    trusted: str = ""  #: what must be true for the guarantee to hold, in words; empty where the method does not say
+    worker_multiply_accumulates: int = 0  #: what an average worker computes over the whole run
+    seconds: float = 0.0  #: wall time, without loading the data
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.accuracy <= 1.0 or not self.privacy:
@@ -74,17 +57,11 @@ class Outcome:
 
 @dataclass(kw_only=True)
 class Work:
-    """The same work for all methods: one seed of a scenario, its data and its workers.
+    """The same work for all methods: one seed of a scenario, its data and its workers."""
 
-    Attributes:
-        scenario: what is compared at, with the seed of this run.
-        context: device, threads, where MNIST is, and what is told of the progress.
-        loading_seconds: time spent on loading data so far.
-    """
-
-    scenario: Scenario
-    context: RunContext = field(default_factory=RunContext)
-    loading_seconds: float = 0.0
+    scenario: Scenario  #: what is compared at, with the seed of this run
+    context: RunContext = field(default_factory=RunContext)  #: device, threads, where MNIST is, progress
+    loading_seconds: float = 0.0  #: time spent on loading data so far
     _loaded: dict[Workers, DataSet] = field(default_factory=dict)
 
     @property
@@ -149,7 +126,7 @@ def slow_on_a_cpu(scenario: Scenario, speed: Speed) -> str:
 
 
 def load_methods(*names: str) -> dict[str, Method]:
-    """Return methods by name; a wrong name is refused before anything is imported."""
+    """Return methods by name; a wrong name is refused before any method is imported."""
     for name in names:
         if name not in METHODS:
             METHODS.load(name)  # raises

@@ -11,8 +11,8 @@ from typing import Final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from airmixml.arrays import Doubles
 from airmixml.compare.adversaries import Exposure
 from airmixml.compare.baselines.federated import pool_tensors, score
 from airmixml.compare.baselines.rounds import RECEIVER_NOISE_SHARE, worker_gains
@@ -67,19 +67,12 @@ RAW: Final = Raw()
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class OrthogonalSlots:
-    """One slot per worker.
+    """One slot per worker; all of shape workers."""
 
-    Attributes:
-        sent_watts: with how much a symbol of amplitude 1 is sent by each worker; shape workers.
-        received_watts: how strongly it is received; shape workers.
-        noise_variance: variance of the receiver noise on a symbol, relative to what was to be sent; shape workers.
-        worker_energy_joules: what each worker spends; shape workers.
-    """
-
-    sent_watts: NDArray[np.float64]
-    received_watts: NDArray[np.float64]
-    noise_variance: NDArray[np.float64]
-    worker_energy_joules: NDArray[np.float64]
+    sent_watts: Doubles  # with how much a symbol of amplitude 1 is sent
+    received_watts: Doubles  # how strongly it is received
+    noise_variance: Doubles  # of the receiver noise on a symbol, relative to what was to be sent
+    worker_energy_joules: Doubles
 
 
 def plan_orthogonal(
@@ -136,19 +129,12 @@ def _state_orthogonal(
 
 
 def received_moments(
-    work: Work, scenario: Scenario, dataset: DataSet, population: Population, noise_variance: NDArray[np.float64]
+    work: Work, scenario: Scenario, dataset: DataSet, population: Population, noise_variance: Doubles
 ) -> ReceivedMoments:
-    """Return the moments of x and l from the noisy (x, w l) of all workers, without those of the noise.
+    """Return the moments of x and l from the noisy (x, w l) of all workers, without those of noise of that variance.
 
     With samples of variance m and noise of variance v on each number, an entry of the mean of N products errs by a
     variance of (v^2 + 2 v m) / N: a symmetric matrix of such entries has eigenvalues up to 2 sqrt(d (v^2 + 2 v m) / N).
-
-    Args:
-        work: where to compute, and what is told how many workers have been heard.
-        scenario: w, and seed of the noise.
-        dataset: what the workers hold.
-        population: who holds which sample.
-        noise_variance: v of each worker; shape workers.
     """
     device, weight = work.device, scenario.workers.label_weight
     inputs, labels = pool_tensors(dataset, device)
