@@ -10,8 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Self, cast
 
-from airmixml.compare.adversaries import Exposure
-from airmixml.compare.methods import Method, Outcome, Work
+from airmixml.compare.methods import Exposure, Method, Outcome, Work
 from airmixml.compare.ours import OwnScenario
 from airmixml.devices import find_device, using_threads
 from airmixml.errors import AirMixError, LedgerError, PluginError, ScenarioError

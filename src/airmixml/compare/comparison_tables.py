@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-from airmixml.compare.adversaries import HEARING
 from airmixml.compare.comparison import Comparison, Row
 from airmixml.compare.comparison_picture import draw_comparison
+from airmixml.compare.methods import HEARING
 from airmixml.output.numbers import NONE, duration, epsilon_text, joules, plural, short_count
 from airmixml.output.tables import Table, rows_csv, wide_table, write_all
 from airmixml.storage.files import writing_to

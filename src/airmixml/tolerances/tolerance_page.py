@@ -9,11 +9,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from airmixml.output.figures import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, finish_axis, save_png_and_svg
+from airmixml.output.figures import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    RED,
+    error_line,
+    finish_axis,
+    panel_grid,
+    save_png_and_svg,
+    shared_legend,
+)
 from airmixml.output.numbers import NONE, duration, epsilon_text, plural
 from airmixml.output.tables import Table, rows_csv, wide_table, write_all
 from airmixml.storage.files import writing_to
-from airmixml.sweeps.panels import error_line, panel_grid, shared_legend
 from airmixml.tolerances.tolerance import Delivered, Tolerance, Tolerances
 from airmixml.tolerances.unplanned_epsilon import SLACK
 from airmixml.wording import sentence

@@ -12,9 +12,8 @@ from typing import Final
 import numpy as np
 import torch
 
-from airmixml.compare.adversaries import Exposure
-from airmixml.compare.baselines.federated import pool_tensors, score
-from airmixml.compare.methods import Method, Outcome, Work, slow_on_a_cpu
+from airmixml.compare.baselines.shared import pool_tensors, score
+from airmixml.compare.methods import Exposure, Method, Outcome, Work, slow_on_a_cpu
 from airmixml.compare.ours import CLIP_NORM, LEARNING_RATE, ROUNDS, one_slot, state_both
 from airmixml.data import DataSet, known_dataset
 from airmixml.edge.closed_form import linear_model

@@ -17,10 +17,8 @@ import torch
 from torch import nn
 
 from airmixml.arrays import Doubles
-from airmixml.compare.adversaries import Exposure
-from airmixml.compare.baselines.federated import pool_tensors, score
-from airmixml.compare.baselines.rounds import RECEIVER_NOISE_SHARE, power_gains
-from airmixml.compare.methods import Method, Outcome, Work
+from airmixml.compare.baselines.shared import RECEIVER_NOISE_SHARE, pool_tensors, power_gains, score
+from airmixml.compare.methods import Exposure, Method, Outcome, Work
 from airmixml.compare.ours import encoding_cost, samples_scenario, state_both
 from airmixml.edge.closed_form import linear_model
 from airmixml.output.numbers import plural

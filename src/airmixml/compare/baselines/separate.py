@@ -13,10 +13,8 @@ import numpy as np
 import torch
 
 from airmixml.arrays import Doubles
-from airmixml.compare.adversaries import Exposure
-from airmixml.compare.baselines.federated import pool_tensors, score
-from airmixml.compare.baselines.rounds import RECEIVER_NOISE_SHARE, worker_gains
-from airmixml.compare.methods import Method, Outcome, Work
+from airmixml.compare.baselines.shared import RECEIVER_NOISE_SHARE, pool_tensors, power_gains, score
+from airmixml.compare.methods import Exposure, Method, Outcome, Work
 from airmixml.compare.ours import encoding_cost, over_receiver_noise, samples_scenario, state_both
 from airmixml.data import DataSet
 from airmixml.edge.closed_form import ReceivedMoments, linear_model, solve
@@ -83,7 +81,7 @@ def plan_orthogonal(
     All are received alike: so strongly that the receiver noise is ``RECEIVER_NOISE_SHARE`` of the mean square of a
     vector at the bound. A worker whose power limit, at amplitude 1, does not allow that is received more weakly.
     """
-    gains = worker_gains(scenario, population)
+    gains = power_gains(scenario, population.distance_metres, slots=1)[0]
     limit_watts = dbm_to_watts(scenario.radio.max_power_dbm)
     noise_watts = scenario.privacy.noise_kind.drawn_watts(scenario) / 2.0
     squared_sum = min(squared_norm, float(signal.symbols))
