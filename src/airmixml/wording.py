@@ -52,6 +52,11 @@ def quick_reproduction(targets: Iterable[str]) -> str:
     return f"{made[0].upper()}{made[1:]}, at the paper's settings; the rest is {NOT_BY_QUICK}."
 
 
+def sentence(text: str) -> str:
+    """Return the text with a capital and a full stop."""
+    return f"{text[0].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"
+
+
 def epsilon_text(epsilon: float | None) -> str:
     """Return an epsilon as all screens write it: "4.995", "1,582", "12,600", "1.58 billion", "no guarantee"."""
     if epsilon is None or not epsilon < _AS_GOOD_AS_NONE:

@@ -10,8 +10,8 @@ import pytest
 
 from airmixml import Scenario
 from airmixml.compare import Outcome, Work, choose_methods, compare_methods, load_methods
-from airmixml.compare.adversaries import Exposure
 from airmixml.compare.comparison_tables import adversaries_table
+from airmixml.compare.methods import Exposure
 from airmixml.edge import learn
 from airmixml.errors import PrivacyError
 from airmixml.privacy import PrivacyStatement

@@ -139,7 +139,7 @@ def test_dp_sgd_learns(work: Work) -> None:
 def test_defaults_leave_out_what_cannot_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opacus", None)  # as if it were not installed
     chosen, left_out = choose_methods(None, Scenario.preset("private-mnist"), Speed())
-    assert set(left_out) == {"unmasked", "paper", "federated-network", "dp-sgd", "dp-logistic", "logistic"}
+    assert set(left_out) == {"unmasked", "paper", "dp-sgd", "dp-logistic", "logistic"}
     assert left_out["unmasked"] == "the same as airmix"
     assert left_out["dp-sgd"] == "needs Opacus: pip install airmixml[dp-sgd]"
     assert set(chosen) | set(left_out) == set(METHODS.names)
@@ -156,14 +156,3 @@ def test_every_method_says_what_it_is(name: str) -> None:
     method = load_methods(name)[name]
     assert 10 < len(method.about) < 110
     assert all(hasattr(method, attribute) for attribute in METHODS.needs)
-
-
-def test_federated_network_sends_its_parameters_every_round() -> None:
-    iris = Work(scenario=Scenario.preset("private-iris").with_overrides("workers.count=600", "radio.scheduled=600"))
-    outcome = run("federated-network", iris)
-    parameters = (4 + 1) * 32 + (32 + 1) * 16 + (16 + 1) * 3
-    assert outcome.uplink_symbols == 100 * parameters
-    assert outcome.privacy[0].epsilon <= 5.0 * (1 + 1e-9)
-    # 100 rounds of 512 in 600 workers: forward, backward twice, and clipping, of an average worker.
-    macs = 4 * 32 + 32 * 16 + 16 * 3
-    assert outcome.worker_multiply_accumulates == 8 + round(100 * 512 / 600 * (3 * macs + 2 * parameters))

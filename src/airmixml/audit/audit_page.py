@@ -15,6 +15,7 @@ from airmixml.audit.noise_check import NoiseCheck
 from airmixml.audit.settings import AUDITED
 from airmixml.output.figures import BLUE, GREEN, RED, new_figure, save_figure
 from airmixml.output.numbers import NONE, epsilon_text
+from airmixml.wording import sentence
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -84,12 +85,12 @@ def audit_markdown(result: AuditResult) -> str:
     """Return everything that was found as a page of Markdown."""
     lines = [f"# Audit of {result.scenario.title}, seed {result.scenario.seed}", "", result.verdict, ""]
     for noise in map(noise_in_words, noise_checks(result.audits)):
-        lines += [f"{noise[0].upper()}{noise[1:]}.", ""]
+        lines += [sentence(noise), ""]
     for found in result.audits:
         lines += [
             f"## {found.adversary}: {found.adjacency}, delta {found.delta:g}",
             "",
-            *([f"{found.scope[0].upper()}{found.scope[1:]}.", ""] if found.scope else []),
+            *([sentence(found.scope), ""] if found.scope else []),
             f"{found.trials.how}.",
             "",
             "| claim | epsilon | why |",

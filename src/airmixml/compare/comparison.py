@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, Self, cast
 
-from airmixml.compare.adversaries import Exposure
-from airmixml.compare.methods import Method, Outcome, Work
-from airmixml.compare.ours import run_scenario
+from airmixml.compare.methods import Exposure, Method, Outcome, Work
+from airmixml.compare.ours import OwnScenario
 from airmixml.devices import find_device, using_threads
 from airmixml.errors import AirMixError, LedgerError, PluginError, ScenarioError
 from airmixml.notebook import html_table
@@ -37,19 +36,12 @@ _OWN: Final = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One method, or one value of the varied key, over all seeds.
+    """One method, or one value of the varied key, over all seeds."""
 
-    Attributes:
-        name: of the method, or the value as it was given.
-        label: what tables and pictures call it.
-        about: what the method is; None for a value.
-        outcomes: one for each seed.
-    """
-
-    name: str
-    label: str
-    about: str | None = None
-    outcomes: tuple[Outcome, ...]
+    name: str  #: of the method, or the value as it was given
+    label: str  #: what tables and pictures call it
+    about: str | None = None  #: what the method is; None for a value
+    outcomes: tuple[Outcome, ...]  #: one for each seed
 
     @property
     def accuracies(self) -> list[float]:
@@ -126,25 +118,15 @@ def _finite(plain: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """One row per method, or per value of the varied key.
+    """One row per method, or per value of the varied key."""
 
-    Attributes:
-        scenario: what is compared at.
-        rows: what each of them gave.
-        left_out: methods that were not run, and why.
-        varied: the key whose values the rows are; empty where rows are methods.
-        seeds: seeds of each row.
-        kept: results that were there already.
-        out: folder with everything.
-    """
-
-    scenario: Scenario
-    rows: tuple[Row, ...]
-    left_out: dict[str, str] = field(default_factory=dict)
-    varied: str = ""
-    seeds: list[int]
-    kept: int
-    out: Path
+    scenario: Scenario  #: what is compared at
+    rows: tuple[Row, ...]  #: what each of them gave
+    left_out: dict[str, str] = field(default_factory=dict)  #: methods that were not run, and why
+    varied: str = ""  #: the key whose values the rows are; empty where rows are methods
+    seeds: list[int]  #: seeds of each row
+    kept: int  #: results that were there already
+    out: Path  #: folder with everything
 
     def _repr_html_(self) -> str:
         rows = [
@@ -177,30 +159,25 @@ class Comparison:
 
 @dataclass(frozen=True, kw_only=True)
 class _Job:
-    """What one row runs with every seed, and what the row is called.
+    """What one row runs with every seed, and what the row is called."""
 
-    ``own`` returns the scenario of this package that it runs, which a ledger counts; None where it runs none.
-    """
-
+    method: Method
     scenario: Scenario
-    run: Callable[[Work], Outcome]
     label: str
-    own: Callable[[Scenario], Scenario | None]
     about: str | None = None
 
+    @classmethod
+    def of(cls, name: str, method: Method, scenario: Scenario) -> Self:
+        """Return a row of a method; one that no air is simulated for has the ideal one, and says so."""
+        if scenario.air.is_ideal or getattr(method, "on_air", False):  # another package may have none
+            return cls(method=method, scenario=scenario, label=name, about=method.about)
+        ideal = replace(scenario, air=Air())
+        return cls(method=method, scenario=ideal, label=name, about=f"{method.about} (on the ideal air)")
 
-def _job_of(name: str, method: Method, scenario: Scenario) -> _Job:
-    """Return a row of a method; one that no air is simulated for has the ideal one, and says so."""
-    job = _Job(
-        scenario=scenario,
-        run=method.run,
-        label=name,
-        about=method.about,
-        own=getattr(method, "own_scenario", lambda _scenario: None),  # of another package
-    )
-    if scenario.air.is_ideal or getattr(method, "on_air", False):
-        return job
-    return replace(job, scenario=replace(scenario, air=Air()), about=f"{method.about} (on the ideal air)")
+    def own(self, seed: int) -> Scenario | None:
+        """Return the scenario of this package that it runs, which a ledger counts; None where it runs none."""
+        found = getattr(self.method, "own_scenario", None)  # another package may have none
+        return None if found is None else found(self.scenario.with_seed(seed))
 
 
 def compare_methods(
@@ -230,7 +207,7 @@ def compare_methods(
         context: device, threads, where MNIST is, and what is told of the progress.
     """
     scenario = _settled(scenario, context)
-    jobs = {name: _job_of(name, method, scenario) for name, method in methods.items()}
+    jobs = {name: _Job.of(name, method, scenario) for name, method in methods.items()}
     identity = {**identity_of(scenario.with_seed(0)), "compared": "methods"}
     failed: dict[str, str] | None = {} if may_fail else None
     found = _run_all(scenario, jobs, identity, failed, seeds, out, force, ledger, context or RunContext())
@@ -250,17 +227,12 @@ def vary_key(
 ) -> Comparison:
     """Run the scenario at each value of the key and return one row each; arguments as of ``compare_methods``."""
     scenario = _settled(scenario, context)
-    scenarios = {value: _settled(each, context) for value, each in scenarios.items()}
+    settled = {value: _settled(each, context) for value, each in scenarios.items()}
+    as_it_is = OwnScenario(key)
     jobs = {
-        value: _Job(
-            scenario=each,
-            run=lambda work: run_scenario(work, work.scenario),
-            label=shown_value(key, value),
-            own=lambda seeded: seeded,
-        )
-        for value, each in scenarios.items()
+        value: _Job(method=as_it_is, scenario=each, label=shown_value(key, value)) for value, each in settled.items()
     }
-    identity = {**identity_of(next(iter(scenarios.values())).with_seed(0)), "compared": key}
+    identity = {**identity_of(next(iter(settled.values())).with_seed(0)), "compared": key}
     table, _, entry = key.rpartition(".")
     identity["scenario"] = {**identity["scenario"], table: {**identity["scenario"][table], entry: None}}
     found = _run_all(scenario, jobs, identity, None, seeds, out, force, ledger, context or RunContext())
@@ -342,7 +314,7 @@ class _MethodTask:
                 loaded = {seed: {}}  # the data of one seed at a time
             work = Work(scenario=self.jobs[name].scenario.with_seed(seed), context=self.context, _loaded=loaded[seed])
             try:
-                outcome = _timed(name, self.jobs[name].run, work)
+                outcome = _timed(name, self.jobs[name].method, work)
             except AirMixError as problem:
                 if self.failed is None:
                     raise
@@ -356,10 +328,10 @@ def _file(name: str, seed: int) -> str:
     return f"{re.sub(r'[^A-Za-z0-9.+-]', '_', name)}-seed{seed}.json"
 
 
-def _timed(name: str, run: Callable[[Work], Outcome], work: Work) -> Outcome:
+def _timed(name: str, method: Method, work: Work) -> Outcome:
     started = time.perf_counter()
     with using_threads(work.context.speed.threads):
-        outcome = run(work)
+        outcome = method.run(work)
     if not isinstance(outcome, Outcome):  # of another package
         raise PluginError(f"method {name}: gave {shown(outcome)}: must be an airmixml.compare.Outcome")
     return replace(outcome, seconds=time.perf_counter() - started - work.loading_seconds)
@@ -377,8 +349,7 @@ def _budget(
     scenarios: dict[tuple[str, int], Scenario] = {}
     for name, job in jobs.items():
         try:
-            made = {(name, seed): job.own(job.scenario.with_seed(seed)) for seed in seeds}
-            own = {cell: each for cell, each in made.items() if each is not None}
+            own = {(name, seed): each for seed in seeds if (each := job.own(seed)) is not None}
             if own:
                 about = {each: f"airmix compare {each.name}, {name}, seed {seed}" for (_, seed), each in own.items()}
                 parts.append(

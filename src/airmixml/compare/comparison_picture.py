@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from airmixml.compare.adversaries import HEARING
 from airmixml.compare.comparison import Comparison, Row
+from airmixml.compare.methods import HEARING
 from airmixml.data import known_dataset
 from airmixml.output.figures import (
     BLACK,
@@ -20,12 +20,12 @@ from airmixml.output.figures import (
     ORANGE,
     PURPLE,
     chance_line,
+    error_line,
     finish_axis,
     new_figure,
     save_png_and_svg,
 )
 from airmixml.output.numbers import epsilon_text, joules, plural
-from airmixml.sweeps.panels import error_line
 from airmixml.wording import against
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-from airmixml.compare.adversaries import HEARING
 from airmixml.compare.comparison import Comparison, Row
 from airmixml.compare.comparison_picture import draw_comparison
+from airmixml.compare.methods import HEARING
 from airmixml.output.numbers import NONE, duration, epsilon_text, joules, plural, short_count
-from airmixml.output.tables import Table, rows_csv, terminal_table, write_all
+from airmixml.output.tables import Table, rows_csv, wide_table, write_all
 from airmixml.storage.files import writing_to
 from airmixml.wording import against
 
@@ -95,45 +95,27 @@ def _against_each(row: Row) -> dict[str, str]:
 
 def brief_table(comparison: Comparison) -> Table:
     """Return one line per row for the terminal, with fewer digits."""
-    from rich.box import SIMPLE
     from rich.markup import escape
 
     unit = _uplink_unit(comparison)
     rows = [_cells(row, unit, brief=True) for row in comparison.rows]
-    return terminal_table(
-        [comparison.varied or "method", *map(escape, rows[0])],
-        [[escape(row.label), *texts.values()] for row, texts in zip(comparison.rows, rows, strict=True)],
+    return wide_table(
+        [comparison.varied or "method", *rows[0]],
+        [[row.label, *texts.values()] for row, texts in zip(comparison.rows, rows, strict=True)],
         title=f"{escape(comparison.scenario.title)}: {_target(comparison)}; {plural(len(comparison.seeds), 'seed')}",
         spare=_SPARE,
-        elsewhere="a wider terminal or the files named below",
-        box=SIMPLE,  # a dozen columns: every bar saved helps
-        padding=(0, 1, 0, 0),
-    )
+    ).plain
 
 
 def brief_trust_tables(comparison: Comparison) -> list[Table]:
     """Return the tables of epsilon against each adversary, and of time, energy and trust, for the terminal."""
-    tables = adversaries_table(comparison), trust_table(comparison)
-    return [_brief(table) for table in tables if table.rows]
-
-
-def _brief(table: Table) -> Table:
-    from rich.box import SIMPLE
-    from rich.markup import escape
-
-    # What an epsilon rests on is its condition: words wrap, and no width leaves them out.
-    turned = [(row[0], row[-1], *row[1:-1]) for row in (table.columns, *table.rows)]
-    columns, *rows = [[escape(text) for text in row] for row in turned]
-    return terminal_table(
-        columns,
-        rows,
-        words=2,
-        title=table.title[0].lower() + table.title[1:],
-        spare=("spectrum", "energy per worker", "air time"),
-        elsewhere="a wider terminal or the files named below",
-        box=SIMPLE,
-        padding=(0, 1, 0, 0),
-    )
+    found = []
+    for table in (adversaries_table(comparison), trust_table(comparison)):
+        # What an epsilon rests on is its condition: words wrap, and no width leaves them out.
+        columns, *rows = [(row[0], row[-1], *row[1:-1]) for row in (table.columns, *table.rows)]
+        title, spare = table.title[0].lower() + table.title[1:], ("spectrum", "energy per worker", "air time")
+        found.append(wide_table(columns, rows, words=2, title=title, spare=spare).plain)
+    return [table for table in found if table.rows]
 
 
 def _uplink_unit(comparison: Comparison) -> str:

@@ -6,16 +6,17 @@ from another package, in an entry point of the group ``airmixml.methods``.
 
 from __future__ import annotations
 
+import math
 import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
-from airmixml.compare.adversaries import Exposure
 from airmixml.data import DataSet, known_dataset
 from airmixml.devices import find_device
-from airmixml.errors import ScenarioError
+from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.privacy import PrivacyStatement
-from airmixml.registries import METHODS
+from airmixml.registries import ADVERSARIES, METHODS, NOISES
 from airmixml.scenario import RunContext, Scenario, Speed, Workers
 from airmixml.storage.results import to_plain
 from airmixml.streams import Streams
@@ -25,43 +26,77 @@ if TYPE_CHECKING:
     import torch
 
 _MOST_SAMPLES_ON_A_CPU: Final = 20_000
+HEARING: Final = ("server", "eavesdropper", "everyone")  #: adversaries of whom every method says an epsilon
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exposure:
+    """Epsilon against each adversary, for the scenario's neighbours and delta.
+
+    It is infinite where nothing can be promised, and None where that adversary hears nothing.
+    """
+
+    server: float | None  #: with its own receiver; it knows who sent when
+    eavesdropper: float | None  #: the scenario's
+    everyone: float | None  #: hears every worker separately, without receiver noise, and is told what the server is
+    rests_on: str  #: what hides a worker
+
+    @classmethod
+    def of_statements(cls, state: Callable[[str], PrivacyStatement], *, noise: str) -> Self:
+        """Return what ``state`` says against the adversary of each name; where it refuses, nothing is promised.
+
+        ``noise`` is ``privacy.noise``: whose noise hides a worker.
+        """
+
+        def epsilon(name: str) -> float:
+            try:
+                return state(name).epsilon if name in ADVERSARIES else math.inf
+            except PrivacyError:
+                return math.inf
+
+        return cls(**{name: epsilon(name) for name in HEARING}, rests_on=NOISES.load(noise).rests_on)
+
+    @classmethod
+    def of_local_noise(cls, alone: float, *, in_sum: float) -> Self:
+        """Return epsilon where what a worker sends is private ``alone``, and more so in the sum that a server gets."""
+        return cls(server=in_sum, eavesdropper=alone, everyone=alone, rests_on=NOISES.load("workers").rests_on)
+
+    @classmethod
+    def of_curator(cls) -> Self:
+        """Return what holds where a curator, who is the server, is given all samples in secret."""
+        return cls(server=math.inf, eavesdropper=None, everyone=math.inf, rests_on="trusted curator")
+
+    @classmethod
+    def worst(cls, seeds: Iterable[Self]) -> Self:
+        """Return the largest epsilon of all seeds against each adversary."""
+        first, *others = seeds
+        by_name = {name: [getattr(each, name) for each in (first, *others)] for name in HEARING}
+        worst = {name: None if None in found else max(found) for name, found in by_name.items()}
+        return cls(**worst, rests_on=first.rests_on)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON, which has no infinity: it is the text "infinite" there."""
+        return {name: "infinite" if value == math.inf else value for name, value in vars(self).items()}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What one method gave with one seed.
+    """What one method gave with one seed."""
 
-    Attributes:
-        accuracy: on the clean test set, of the model after the last step.
-        privacy: the guarantee for the scenario's neighbours, then for the other kind where there is one.
-        exposure: epsilon against each adversary; None where the method does not say.
-        note: how the method was set for this scenario, in words; empty where there is nothing to choose.
-        uplink_symbols: channel uses of the whole run, all workers together; None where no radio is used.
-        uplink_unit: what these are: symbols, or bits of a digital link.
-        downlink_bits: what the server broadcasts in the whole run, such as models.
-        slots_per_worker: in how many slots a worker sends at most, and so how often it must be reachable.
-        air_seconds: how long they take.
-        energy_joules: what all workers radiate.
-        bandwidth_hz: the spectrum that is taken for that time.
-        trusted: what must be true for the guarantee to hold, in words; empty where the method does not say.
-        worker_multiply_accumulates: what an average worker computes over the whole run.
-        seconds: wall time, without loading the data.
-    """
-
-    accuracy: float
-    privacy: tuple[PrivacyStatement, ...]
-    exposure: Exposure | None = None
-    note: str = ""
-    uplink_symbols: int | None = None
-    uplink_unit: str = "symbols"
-    downlink_bits: int | None = None
-    slots_per_worker: int | None = None
-    air_seconds: float | None = None
-    energy_joules: float | None = None
-    bandwidth_hz: float | None = None
-    trusted: str = ""
-    worker_multiply_accumulates: int = 0
-    seconds: float = 0.0
+    accuracy: float  #: on the clean test set, of the model after the last step
+    privacy: tuple[PrivacyStatement, ...]  #: for the scenario's neighbours, then for the other kind where there is one
+    exposure: Exposure | None = None  #: epsilon against each adversary; None where the method does not say
+    note: str = ""  #: how the method was set for this scenario, in words; empty where there is nothing to choose
+    uplink_symbols: int | None = None  #: channel uses of the whole run, all workers together; None without a radio
+    uplink_unit: str = "symbols"  #: what these are: symbols, or bits of a digital link
+    downlink_bits: int | None = None  #: what the server broadcasts in the whole run, such as models
+    slots_per_worker: int | None = None  #: in how many slots a worker sends at most: how often it must be reachable
+    air_seconds: float | None = None  #: how long they take
+    energy_joules: float | None = None  #: what all workers radiate
+    bandwidth_hz: float | None = None  #: the spectrum that is taken for that time
+    trusted: str = ""  #: what must be true for the guarantee to hold, in words; empty where the method does not say
+    worker_multiply_accumulates: int = 0  #: what an average worker computes over the whole run
+    seconds: float = 0.0  #: wall time, without loading the data
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.accuracy <= 1.0 or not self.privacy:
@@ -74,17 +109,11 @@ class Outcome:
 
 @dataclass(kw_only=True)
 class Work:
-    """The same work for all methods: one seed of a scenario, its data and its workers.
+    """The same work for all methods: one seed of a scenario, its data and its workers."""
 
-    Attributes:
-        scenario: what is compared at, with the seed of this run.
-        context: device, threads, where MNIST is, and what is told of the progress.
-        loading_seconds: time spent on loading data so far.
-    """
-
-    scenario: Scenario
-    context: RunContext = field(default_factory=RunContext)
-    loading_seconds: float = 0.0
+    scenario: Scenario  #: what is compared at, with the seed of this run
+    context: RunContext = field(default_factory=RunContext)  #: device, threads, where MNIST is, progress
+    loading_seconds: float = 0.0  #: time spent on loading data so far
     _loaded: dict[Workers, DataSet] = field(default_factory=dict)
 
     @property
@@ -149,7 +178,7 @@ def slow_on_a_cpu(scenario: Scenario, speed: Speed) -> str:
 
 
 def load_methods(*names: str) -> dict[str, Method]:
-    """Return methods by name; a wrong name is refused before anything is imported."""
+    """Return methods by name; a wrong name is refused before any method is imported."""
     for name in names:
         if name not in METHODS:
             METHODS.load(name)  # raises

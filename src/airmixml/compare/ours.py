@@ -11,8 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from airmixml.compare.adversaries import Exposure
-from airmixml.compare.methods import Method, Outcome, Work, slow_on_a_cpu
+from airmixml.compare.methods import Exposure, Method, Outcome, Work, slow_on_a_cpu
 from airmixml.data import DataSet
 from airmixml.edge import learn
 from airmixml.errors import PrivacyError, ScenarioError

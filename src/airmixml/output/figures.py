@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -22,6 +23,7 @@ BLUE, ORANGE, GREEN, PURPLE, YELLOW = COLOURS
 GREY, BLACK = "#8c8c8c", "#222222"
 RED: Final = "#c8402f"  # something is wrong
 _DPI: Final = 110
+_PANELS_PER_ROW: Final = 4
 _ACCOUNTANT_COLOURS: Final = (ORANGE, YELLOW, PURPLE, BLUE, GREEN)
 
 
@@ -148,3 +150,44 @@ def save_png_and_svg(figure: Figure, stem: Path) -> list[Path]:
     for path in paths:
         save_figure(figure, path)
     return paths
+
+
+def panel_grid(
+    count: int,
+    title: str,
+    *,
+    inches: tuple[float, float],
+    narrowest: float,
+    above: float,
+    size: float,
+    **subplots: Any,
+) -> tuple[Figure, list[Axes]]:
+    """Return a figure and its panels, at most four beside each other.
+
+    A panel is so many ``inches`` wide and high, the figure at least ``narrowest``; ``above`` is room for the title, in
+    letters of that ``size``.
+    """
+    columns = min(_PANELS_PER_ROW, count)
+    lines = -(-count // columns)
+    figure = new_figure(max(narrowest, inches[0] * columns), above + inches[1] * lines, title, size=size)
+    axes = list(figure.subplots(lines, columns, squeeze=False, **subplots).ravel())
+    for axis in axes[count:]:
+        axis.set_visible(False)
+    return figure, axes[:count]
+
+
+def error_line(
+    axis: Axes, places: Sequence[float], means: Sequence[float], spreads: Sequence[float] | None, **style: Any
+) -> None:
+    """Draw means with their spreads along an axis; nothing where there are none."""
+    if len(places):
+        axis.errorbar(places, means, yerr=spreads, **{"markersize": 4.5, "linewidth": 1.4, "capsize": 2.5, **style})
+
+
+def shared_legend(figure: Figure) -> None:
+    """Name what is drawn in any panel once, below all of them."""
+    handles: dict[str, Any] = {}
+    for axis in figure.axes:
+        for handle, name in zip(*axis.get_legend_handles_labels(), strict=True):
+            handles.setdefault(name, handle)
+    figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=len(handles), fontsize=9)

@@ -186,6 +186,14 @@ def terminal_table(columns: Iterable[str], rows: Iterable[Sequence[str]], **how:
     return Table(columns=tuple(columns), rows=tuple(map(tuple, rows)), options=how, **own)
 
 
+def wide_table(columns: Iterable[str], rows: Iterable[Sequence[str]], **how: Any) -> Table:
+    """Return a table of many columns, which files have too: on the terminal every bar saved helps."""
+    from rich.box import SIMPLE
+
+    elsewhere = "a wider terminal or the files named below"
+    return terminal_table(columns, rows, elsewhere=elsewhere, box=SIMPLE, padding=(0, 1, 0, 0), **how)
+
+
 def _plain(markup: str) -> str:
     """Return a text as it is shown, without markup."""
     from rich.text import Text

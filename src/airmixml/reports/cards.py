@@ -13,7 +13,7 @@ from airmixml.privacy import PrivacyStatement
 from airmixml.registries import ADVERSARIES
 from airmixml.runs.run_rows import PROTECTS_NOBODY
 from airmixml.scenario import Scenario
-from airmixml.wording import against
+from airmixml.wording import against, sentence
 
 NOTHING: Final = "nothing is promised"
 # As docs/concepts.md has them.
@@ -136,7 +136,7 @@ def meaning(epsilon: float, delta: float, adjacency: str) -> str:
     P(right) = (P(1 | 1) + P(2 | 2)) / 2, with P(1 | 1) <= e^epsilon P(1 | 2) + delta and likewise for 2.
     """
     if epsilon > NO_PROTECTION_ABOVE_EPSILON:
-        return f"{PROTECTS_NOBODY[0].upper()}{PROTECTS_NOBODY[1:]}."
+        return sentence(PROTECTS_NOBODY)
     right, asked = right_at_most(epsilon, delta), _ASKED.get(adjacency, "Asked which")
     if right > _NEARLY_ALWAYS:
         return f"{asked}, it may be right nearly always (guessing: half of the time)."
@@ -155,9 +155,7 @@ def right_at_most(epsilon: float, delta: float) -> float:
 def trust(scenario: Scenario, adversary: str, *, hidden_schedule: bool = False) -> str:
     """Return what must be true for the epsilon to hold."""
     said: str = scenario.privacy.noise_kind.trust(scenario.privacy, adversary)
-    if hidden_schedule:
-        said += ", and that nobody tells it the schedule"
-    return said
+    return said + ", and that nobody tells it the schedule" * hidden_schedule
 
 
 def asked_for(scenario: Scenario) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +21,7 @@ from airmixml.runs.results import Baselines, ProtectedResult, RunResult, SeedsRe
 from airmixml.runs.run_rows import before_the_draw, plain_rows, row_epsilons, run_rows, run_title
 from airmixml.scenario import Scenario
 from airmixml.storage.results import corrupt_file
-from airmixml.wording import against, unstated
+from airmixml.wording import against, sentence, unstated
 from airmixml.workers.in_words import held_by, row_name
 
 _RELEASABLE: Final = (
@@ -62,9 +63,9 @@ def run_content(found: FoundFolder, *, drawn: bool = False) -> Content:
         folder=found.path,
         kind=PROTECTED if protected else "run",
         title=run_title(scenario, metrics),
-        notices=(_capital(rows["mode"][0][1]) + ".", _RELEASABLE if protected else _STUDY, *_warnings(rows["privacy"])),
+        notices=(sentence(rows["mode"][0][1]), _RELEASABLE if protected else _STUDY, *_warnings(rows["privacy"])),
         headline=_headline(results, cards, dict(rows["radio"])),
-        asked=(*rows["ran"], ("learner", _learner(scenario)), ("privacy target", asked_for(scenario))),
+        asked=(*rows["ran"], ("learner", scenario.learner.in_words), ("privacy target", asked_for(scenario))),
         results=results,
         costs=rows["radio"],
         cards=(Cards(title=scenario.title, cards=cards),),
@@ -103,11 +104,6 @@ def _of_classes(found: Baselines | None) -> tuple[Part, ...]:
     return tuple(tables)
 
 
-def _learner(scenario: Scenario) -> str:
-    learner = scenario.learner
-    return learner.in_words
-
-
 def _headline(results: Rows, cards: Sequence[Card], costs: dict[str, str]) -> Rows:
     """Return how well it learnt, what is promised against the two that matter, and what a worker spends."""
     seen = [card for card in cards if card.is_target or card.adversary == "server"]
@@ -121,18 +117,9 @@ def _headline(results: Rows, cards: Sequence[Card], costs: dict[str, str]) -> Ro
     return (*results[:1], *told, *shown.items())
 
 
-def _capital(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}"
-
-
 def _warnings(rows: Rows) -> tuple[str, ...]:
     """Return what the rows say about the promise itself: rows without a name that follow it, before its details."""
-    found = []
-    for name, value in rows[1:]:
-        if name:
-            break
-        found.append(f"{_capital(value)}.")
-    return tuple(found)
+    return tuple(sentence(value) for _, value in takewhile(lambda row: not row[0], rows[1:]))
 
 
 def _more(scenario: Scenario, metrics: dict[str, Any], rows: Rows) -> dict[str, Rows]:

@@ -19,7 +19,7 @@ from airmixml.reports.pictures import drawings_in
 from airmixml.reports.records import shown, table_of
 from airmixml.scenario import Scenario
 from airmixml.storage.results import from_plain
-from airmixml.wording import quick_reproduction, simulated
+from airmixml.wording import quick_reproduction, sentence, simulated
 
 if TYPE_CHECKING:
     from airmixml.attacks.attack_report import CaseResult
@@ -234,7 +234,7 @@ def sweep_content(found: FoundFolder) -> Content:
         scenario,
         title=f"{scenario.title}: {', '.join(grid)}",
         verdict=f"{plural(len(cells), 'cell')} of airmix {plain['command']}, {_seeds(plain)} each{failed}.",
-        notices=tuple(map(_sentence, plain["notes"])),
+        notices=tuple(map(sentence, plain["notes"])),
         more_asked=(
             *((key, ", ".join(map(str, values))) for key, values in grid.items()),
             ("seeds", _seeds(plain)),
@@ -391,7 +391,7 @@ def _study(
         kind=kind or found.kind,
         scenario=scenario,
         asked=asked + more_asked,
-        notices=(_sentence(simulated(scenario.seed)),) if notices is None else tuple(notices),
+        notices=(sentence(simulated(scenario.seed)),) if notices is None else tuple(notices),
         drawings=tuple(drawings),
         **others,
     )
@@ -400,10 +400,6 @@ def _study(
 def _target(scenario: Scenario, epsilon: float | None) -> tuple[Cards, ...]:
     """Return the card of the scenario's own target."""
     return (Cards(title=scenario.title, cards=(claimed_card(scenario.privacy.adversary, epsilon, scenario),)),)
-
-
-def _sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"
 
 
 def _label(row: dict[str, Any]) -> str:

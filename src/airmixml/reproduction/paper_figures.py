@@ -9,11 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from airmixml.output.figures import BLACK, BLUE, COLOURS, GREEN, YELLOW, finish_axis, new_figure, save_png_and_svg
+from airmixml.output.figures import (
+    BLACK,
+    BLUE,
+    COLOURS,
+    GREEN,
+    YELLOW,
+    error_line,
+    finish_axis,
+    new_figure,
+    save_png_and_svg,
+    shared_legend,
+)
 from airmixml.output.numbers import power_of_ten
 from airmixml.reproduction.paper_cells import ASSIGNMENTS, EXPONENTS, FADINGS, POLICIES, SCHEDULED
 from airmixml.reproduction.verdicts import CellResult, MixingRatios
-from airmixml.sweeps.panels import error_line, shared_legend
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

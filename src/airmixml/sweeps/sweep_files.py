@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import io
 import json
-import math
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
 from airmixml.output.numbers import plural
-from airmixml.output.tables import Table, rows_csv, terminal_table, write_all
+from airmixml.output.tables import Table, rows_csv, wide_table, write_all
 from airmixml.scenario import keys_in_force
+from airmixml.scenario.air_words import finite
 from airmixml.scenario.grid import Point, value_text
 from airmixml.storage.files import write_bytes, writing_to
 from airmixml.sweeps.sweep_picture import draw_sweep, drawn_metric, picture_note
 from airmixml.sweeps.swept import FILES, Swept, SweptRow, by_reason, plain_value, summarise, summary_text
+from airmixml.wording import sentence
 
 NO_PARQUET: Final = "no sweep.parquet: pyarrow is not installed; pip install 'airmixml[parquet]' and repeat the command"
 
@@ -68,7 +69,7 @@ def _cell_dict(swept: Swept, point: Point, rows: Sequence[SweptRow]) -> dict[str
     for name in swept.names:
         summary = summarise(rows, name)
         if summary.mean is not None:
-            found[name] = {"mean": _finite(summary.mean), "deviation": summary.deviation}
+            found[name] = {"mean": finite(summary.mean), "deviation": summary.deviation}
         elif summary.values:
             found[name] = {"values": list(summary.values)}
     return {
@@ -76,10 +77,6 @@ def _cell_dict(swept: Swept, point: Point, rows: Sequence[SweptRow]) -> dict[str
         "metrics": found,
         "errors": {str(row.seed): row.error for row in rows if row.error},
     }
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def summary_table(swept: Swept) -> Table:
@@ -93,7 +90,7 @@ def summary_table(swept: Swept) -> Table:
     note = f"{spread}{plural(len(swept.seeds), 'seed')} of airmix {swept.command}. "
     return Table(
         title=f"{swept.scenario.title}: {', '.join(swept.grid.keys)}",
-        note=note + " ".join(f"{line[0].upper()}{line[1:]}." for line in swept.notes),
+        note=note + " ".join(map(sentence, swept.notes)),
         columns=(*swept.grid.keys, *swept.metrics, *(("failed",) if failed else ())),
         rows=tuple(rows),
     )
@@ -101,21 +98,17 @@ def summary_table(swept: Swept) -> Table:
 
 def terminal_summary(swept: Swept) -> Table:
     """Return the table for a terminal; metrics that have no room in it are named below."""
-    from rich.box import SIMPLE
     from rich.markup import escape
 
     seeds = plural(len(swept.seeds), "seed")
     # Heads of two lines leave the metrics more room.
     keys = [key.replace(".", ".\n") if len(swept.grid.keys) > 2 else key for key in swept.grid.keys]
-    return terminal_table(
-        list(map(escape, (*keys, *swept.metrics))),
-        [list(map(escape, _texts(swept, point, cell))) for point, cell in swept.cells()],
+    return wide_table(
+        (*keys, *swept.metrics),
+        [_texts(swept, point, cell) for point, cell in swept.cells()],
         title=f"{escape(swept.scenario.title)}, airmix {swept.command}, {seeds}, simulation (protects nobody)",
-        words=len(swept.grid.keys),
-        elsewhere="a wider terminal or the files named below",
-        box=SIMPLE,
-        padding=(0, 1, 0, 0),
-    )
+        words=len(keys),
+    ).plain
 
 
 def _texts(swept: Swept, point: Point, rows: Sequence[SweptRow]) -> tuple[str, ...]:

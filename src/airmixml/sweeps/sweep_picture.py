@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from airmixml.output.figures import COLOURS, GREY, finish_axis, save_png_and_svg
+from airmixml.output.figures import COLOURS, GREY, error_line, finish_axis, panel_grid, save_png_and_svg
 from airmixml.output.numbers import plural
 from airmixml.scenario.grid import Point, value_text
-from airmixml.sweeps.panels import error_line, panel_grid
 from airmixml.sweeps.swept import Summary, Swept, summarise, summary_text, unit_of
 
 if TYPE_CHECKING:

@@ -9,13 +9,25 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from airmixml.output.figures import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, finish_axis, save_png_and_svg
+from airmixml.output.figures import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    RED,
+    error_line,
+    finish_axis,
+    panel_grid,
+    save_png_and_svg,
+    shared_legend,
+)
 from airmixml.output.numbers import NONE, duration, epsilon_text, plural
-from airmixml.output.tables import Table, rows_csv, terminal_table, write_all
+from airmixml.output.tables import Table, rows_csv, wide_table, write_all
 from airmixml.storage.files import writing_to
-from airmixml.sweeps.panels import error_line, panel_grid, shared_legend
 from airmixml.tolerances.tolerance import Delivered, Tolerance, Tolerances
 from airmixml.tolerances.unplanned_epsilon import SLACK
+from airmixml.wording import sentence
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -88,7 +100,7 @@ def notes(found: Tolerances) -> list[str]:
 
 def tolerances_table(found: Tolerances) -> Table:
     """Return one line for each impairment, with all there is to say."""
-    note = " ".join(f"{line[0].upper()}{line[1:]}." for line in notes(found))
+    note = " ".join(map(sentence, notes(found)))
     return Table(
         title=f"How bad each impairment may get, alone: {found.scenario.title}",
         note=f"{note} Simulation: it protects nobody's data.",
@@ -102,11 +114,10 @@ def tolerances_table(found: Tolerances) -> Table:
 
 def terminal_tolerances(found: Tolerances) -> Table:
     """Return the table for a terminal: what a class of hardware has is green or red."""
-    from rich.box import SIMPLE
     from rich.markup import escape
 
     seeds = plural(len(found.seeds), "seed")
-    return terminal_table(
+    return wide_table(
         ("impairment", *_columns(found), *_classes(found)),
         [
             [
@@ -118,9 +129,6 @@ def terminal_tolerances(found: Tolerances) -> Table:
         ],
         words=20,
         title=f"{escape(found.scenario.title)}: how bad each may get, alone; {seeds}, simulation (protects nobody)",
-        elsewhere="a wider terminal or the files named below",
-        box=SIMPLE,
-        padding=(0, 1, 0, 0),
     )
 
 

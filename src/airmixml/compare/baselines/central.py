@@ -12,9 +12,8 @@ from typing import Final
 import numpy as np
 import torch
 
-from airmixml.compare.adversaries import Exposure
-from airmixml.compare.baselines.federated import pool_tensors, score
-from airmixml.compare.methods import Method, Outcome, Work, slow_on_a_cpu
+from airmixml.compare.baselines.shared import pool_tensors, score
+from airmixml.compare.methods import Exposure, Method, Outcome, Work, slow_on_a_cpu
 from airmixml.compare.ours import CLIP_NORM, LEARNING_RATE, ROUNDS, one_slot, state_both
 from airmixml.data import DataSet, known_dataset
 from airmixml.edge.closed_form import linear_model
@@ -30,23 +29,14 @@ _STEPS: Final = 1000
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Curator:
-    """What a trusted curator holds and may spend.
+    """What a trusted curator holds and may spend."""
 
-    Attributes:
-        scenario: what is compared at.
-        dataset: encoded pool and test set.
-        inputs: what all workers hold; rows x d, float64.
-        labels: one-hot; rows x classes.
-        mu: of all Gaussian mechanisms together that act on norms of at most 1, the slot for a mean left aside.
-        total_mu: the same with it.
-    """
-
-    scenario: Scenario
-    dataset: DataSet
-    inputs: torch.Tensor
-    labels: torch.Tensor
-    mu: float
-    total_mu: float
+    scenario: Scenario  # what is compared at
+    dataset: DataSet  # encoded pool and test set
+    inputs: torch.Tensor  # what all workers hold; rows x d, float64
+    labels: torch.Tensor  # one-hot; rows x classes
+    mu: float  # of all Gaussian mechanisms together that act on norms of at most 1, the slot for a mean left aside
+    total_mu: float  # the same with it
 
     @classmethod
     def of(cls, work: Work) -> "Curator":
@@ -136,14 +126,9 @@ class AdaSsp(Method):
 def adaptive_ridge(
     inputs: torch.Tensor, labels: torch.Tensor, mu: float, delta: float, rng: np.random.Generator
 ) -> torch.Tensor:
-    """Return the weights; d x classes.
+    """Return the weights, d x classes, from rows x d and rows x classes, both of norm at most 1.
 
-    Args:
-        inputs: rows x d, of norm at most 1.
-        labels: rows x classes, of norm at most 1.
-        mu: of the three Gaussian mechanisms together.
-        delta: for the margin on the smallest eigenvalue.
-        rng: draws the noise.
+    ``mu`` is that of the three Gaussian mechanisms together, ``delta`` for the margin on the smallest eigenvalue.
     """
     size = inputs.shape[1]
     deviation = math.sqrt(3.0) / mu

@@ -15,9 +15,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from airmixml.compare.adversaries import Exposure
-from airmixml.compare.baselines.federated import score
-from airmixml.compare.methods import Method, Outcome, Work
+from airmixml.compare.baselines.shared import score
+from airmixml.compare.methods import Exposure, Method, Outcome, Work
 from airmixml.compare.ours import CLIP_NORM, samples_scenario, state_both
 from airmixml.data import DataSet
 from airmixml.edge.closed_form import linear_model

@@ -14,13 +14,11 @@ from typing import Final, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
-from airmixml.compare.adversaries import Exposure
-from airmixml.compare.baselines.federated import pool_tensors, score
-from airmixml.compare.baselines.rounds import RECEIVER_NOISE_SHARE, power_gains
-from airmixml.compare.methods import Method, Outcome, Work
+from airmixml.arrays import Doubles
+from airmixml.compare.baselines.shared import RECEIVER_NOISE_SHARE, pool_tensors, power_gains, score
+from airmixml.compare.methods import Exposure, Method, Outcome, Work
 from airmixml.compare.ours import encoding_cost, samples_scenario, state_both
 from airmixml.edge.closed_form import linear_model
 from airmixml.output.numbers import plural
@@ -81,17 +79,11 @@ LOCAL_DP: Final = LocalDp()
 
 @dataclass(frozen=True, kw_only=True)
 class LocalPlan:
-    """What the target and the number of workers decide; no data are looked at.
-
-    Attributes:
-        rounds: R.
-        step: what the mean gradient of a round is multiplied by.
-        deviation: of the noise that a worker adds to each number of a gradient.
-    """
+    """What the target and the number of workers decide; no data are looked at."""
 
     rounds: int
-    step: float
-    deviation: float
+    step: float  # what the mean gradient of a round is multiplied by
+    deviation: float  # of the noise that a worker adds to each number of a gradient
 
     @classmethod
     def of(cls, privacy: Privacy, workers: int) -> Self:
@@ -109,17 +101,11 @@ class LocalPlan:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LocalAir:
-    """What sending costs, and what it adds.
+    """What sending costs, and what it adds."""
 
-    Attributes:
-        receiver_variance: of the receiver noise on a number of the sum, relative to what was to be sent; rounds.
-        largest_watts: the highest mean power that a worker sends with.
-        energy_joules: what all workers spend in all rounds.
-    """
-
-    receiver_variance: NDArray[np.float64]
-    largest_watts: float
-    energy_joules: float
+    receiver_variance: Doubles  # of the receiver noise on a number of the sum, relative to what was to be sent; rounds
+    largest_watts: float  # the highest mean power that a worker sends with
+    energy_joules: float  # what all workers spend in all rounds
 
 
 def plan_air(scenario: Scenario, population: Population, plan: LocalPlan, symbols: int) -> LocalAir:
@@ -156,16 +142,8 @@ def descend(
 ) -> torch.Tensor:
     """Return the mean of the weights of the second half of the rounds; d x classes.
 
-    The noise of the sum is drawn as such: that of N workers of deviation s has deviation s sqrt(N).
-
-    Args:
-        inputs: of norm at most 1; samples x d.
-        labels: one-hot; samples x classes.
-        held: how many workers hold the sample; shape samples.
-        plan: rounds, step and the workers' noise.
-        air: the receiver's noise.
-        streams: of the noise.
-        progress: is told how many rounds are done.
+    Inputs are samples x d, of norm at most 1, labels one-hot, ``held`` says how many workers hold each sample. The
+    noise of the sum is drawn as such: that of N workers of deviation s has deviation s sqrt(N).
     """
     workers, norms = float(held.sum()), inputs.norm(dim=1)
     weights = inputs.new_zeros((inputs.shape[1], labels.shape[1]))

@@ -11,12 +11,10 @@ from typing import Final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from airmixml.compare.adversaries import Exposure
-from airmixml.compare.baselines.federated import pool_tensors, score
-from airmixml.compare.baselines.rounds import RECEIVER_NOISE_SHARE, worker_gains
-from airmixml.compare.methods import Method, Outcome, Work
+from airmixml.arrays import Doubles
+from airmixml.compare.baselines.shared import RECEIVER_NOISE_SHARE, pool_tensors, power_gains, score
+from airmixml.compare.methods import Exposure, Method, Outcome, Work
 from airmixml.compare.ours import encoding_cost, over_receiver_noise, samples_scenario, state_both
 from airmixml.data import DataSet
 from airmixml.edge.closed_form import ReceivedMoments, linear_model, solve
@@ -67,19 +65,12 @@ RAW: Final = Raw()
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class OrthogonalSlots:
-    """One slot per worker.
+    """One slot per worker; all of shape workers."""
 
-    Attributes:
-        sent_watts: with how much a symbol of amplitude 1 is sent by each worker; shape workers.
-        received_watts: how strongly it is received; shape workers.
-        noise_variance: variance of the receiver noise on a symbol, relative to what was to be sent; shape workers.
-        worker_energy_joules: what each worker spends; shape workers.
-    """
-
-    sent_watts: NDArray[np.float64]
-    received_watts: NDArray[np.float64]
-    noise_variance: NDArray[np.float64]
-    worker_energy_joules: NDArray[np.float64]
+    sent_watts: Doubles  # with how much a symbol of amplitude 1 is sent
+    received_watts: Doubles  # how strongly it is received
+    noise_variance: Doubles  # of the receiver noise on a symbol, relative to what was to be sent
+    worker_energy_joules: Doubles
 
 
 def plan_orthogonal(
@@ -90,7 +81,7 @@ def plan_orthogonal(
     All are received alike: so strongly that the receiver noise is ``RECEIVER_NOISE_SHARE`` of the mean square of a
     vector at the bound. A worker whose power limit, at amplitude 1, does not allow that is received more weakly.
     """
-    gains = worker_gains(scenario, population)
+    gains = power_gains(scenario, population.distance_metres, slots=1)[0]
     limit_watts = dbm_to_watts(scenario.radio.max_power_dbm)
     noise_watts = scenario.privacy.noise_kind.drawn_watts(scenario) / 2.0
     squared_sum = min(squared_norm, float(signal.symbols))
@@ -136,19 +127,12 @@ def _state_orthogonal(
 
 
 def received_moments(
-    work: Work, scenario: Scenario, dataset: DataSet, population: Population, noise_variance: NDArray[np.float64]
+    work: Work, scenario: Scenario, dataset: DataSet, population: Population, noise_variance: Doubles
 ) -> ReceivedMoments:
-    """Return the moments of x and l from the noisy (x, w l) of all workers, without those of the noise.
+    """Return the moments of x and l from the noisy (x, w l) of all workers, without those of noise of that variance.
 
     With samples of variance m and noise of variance v on each number, an entry of the mean of N products errs by a
     variance of (v^2 + 2 v m) / N: a symmetric matrix of such entries has eigenvalues up to 2 sqrt(d (v^2 + 2 v m) / N).
-
-    Args:
-        work: where to compute, and what is told how many workers have been heard.
-        scenario: w, and seed of the noise.
-        dataset: what the workers hold.
-        population: who holds which sample.
-        noise_variance: v of each worker; shape workers.
     """
     device, weight = work.device, scenario.workers.label_weight
     inputs, labels = pool_tensors(dataset, device)

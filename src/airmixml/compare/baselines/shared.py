@@ -1,0 +1,43 @@
+"""What baselines share: the pool as tensors, scores on the test set, and gains of workers that send on their own."""
+
+from typing import Final
+
+import numpy as np
+import torch
+from torch import nn
+
+from airmixml.arrays import Doubles
+from airmixml.data import DataSet
+from airmixml.edge.fitting import class_scores
+from airmixml.radio.channel import draw_fading
+from airmixml.radio.path_loss import worker_path_gain
+from airmixml.randomness.slot_words import slot_words
+from airmixml.scenario import Scenario
+from airmixml.streams import Streams
+from airmixml.units import db_to_ratio
+
+RECEIVER_NOISE_SHARE: Final = db_to_ratio(-20.0)
+"""Receiver noise over what limits a method whose power no privacy target sets: more power would gain nothing."""
+
+
+def pool_tensors(dataset: DataSet, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the pool's inputs, samples x d, and one-hot labels, samples x classes, on the device."""
+    inputs = torch.from_numpy(dataset.train_inputs).to(device)
+    labels = nn.functional.one_hot(torch.from_numpy(dataset.train_labels), dataset.label_dim)
+    return inputs, labels.to(inputs)
+
+
+def score(model: nn.Module, dataset: DataSet) -> float:
+    """Return the accuracy on the clean test set."""
+    device, truth = next(model.parameters()).device, torch.from_numpy(dataset.test_labels)
+    guessed = class_scores(model, torch.from_numpy(dataset.test_inputs).to(device)).argmax(dim=1).cpu()
+    return float((guessed == truth).double().mean())
+
+
+def power_gains(scenario: Scenario, distance_metres: Doubles, slots: int) -> Doubles:
+    """Return |h|^2 of all workers in so many slots; slots x workers, or 1 x workers where all slots are alike."""
+    radio, gains = scenario.radio, worker_path_gain(scenario, distance_metres)[None] ** 2
+    if radio.fading == "none":
+        return np.asarray(gains)
+    fading = draw_fading(radio, range(slots), gains.shape[1], slot_words(Streams(scenario.seed), "fading"))
+    return np.asarray(gains * fading.numpy() ** 2)
