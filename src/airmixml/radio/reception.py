@@ -17,15 +17,13 @@ from typing import Final
 
 import torch
 
-from airmixml.impairments.converters import round_to_levels, rounding_variance
+from airmixml.impairments.converters import HEADROOM, causal_levels, first_level, round_to_levels, rounding_variance
 from airmixml.impairments.frame import Frame, expected_drift, frame_of
-from airmixml.impairments.gain_control import HEADROOM, causal_levels, first_level
 from airmixml.impairments.gains import SeatDraws
 from airmixml.impairments.leakage import leaked
-from airmixml.impairments.timing import draw_offsets, equalise, noise_gain, pilot_gain, smears, timing_factors
+from airmixml.impairments.timing import draw_offsets, equalise, noise_gain, pilot_gain, smear, smears, timing_factors
 from airmixml.radio.draws import AirSetting, SlotTensors
 from airmixml.radio.noise import Noise
-from airmixml.radio.off_time import smear
 from airmixml.radio.recoverable import check_recoverable
 from airmixml.radio.residual_noise import ResidualNoise
 from airmixml.radio.transmitters import Sender, TransmitterErrors, kept_of_pilots

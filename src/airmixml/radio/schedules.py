@@ -98,10 +98,11 @@ class Schedule:
         self, scenario: Scenario, magnitude: torch.Tensor, slots: range, source: SlotWords, dealing: SlotWords
     ) -> torch.Tensor:
         """Draw the ratios of these slots and deal them out to workers with these channels; slots x seats."""
-        from airmixml.radio.scheduling import assign_ratios, draw_ratios
+        from airmixml.radio.ratios import draw_ratios
 
-        drawn = draw_ratios(scenario.mixing, scenario.radio.scheduled, slots, source)
-        return assign_ratios(scenario.mixing, drawn, magnitude, slots, dealing)
+        mixing, drawn = scenario.mixing, draw_ratios(scenario.mixing, scenario.radio.scheduled, slots, source)
+        dealt: torch.Tensor = mixing.assignment_kind.deal(mixing, drawn, magnitude, slots, dealing)
+        return dealt
 
     def largest_shares(self, scenario: Scenario, ratios: torch.Tensor) -> torch.Tensor:
         """Return the largest share of each slot; shape slots."""
