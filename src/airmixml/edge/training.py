@@ -27,10 +27,9 @@ from airmixml.edge.stack import NetworkStack
 from airmixml.errors import ScenarioError
 from airmixml.notebook import html_facts
 from airmixml.progress import Progress, silent
-from airmixml.radio.kept_blocks import KeptBlocks
 from airmixml.radio.mixtures import MixtureBlock
 from airmixml.radio.rounds import RoundsOnAir
-from airmixml.radio.shards import ShardStore
+from airmixml.radio.shards import KeptBlocks, ShardStore
 from airmixml.radio.transmission import Mixtures, Transmission, gather_family, open_air, simulate_family
 from airmixml.registries import LEARNERS, PAYLOADS
 from airmixml.scenario import Learner, RunContext, Scenario, Speed

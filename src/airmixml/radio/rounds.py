@@ -16,10 +16,9 @@ from airmixml.devices import find_device, using_threads
 from airmixml.errors import ScenarioError
 from airmixml.progress import Progress
 from airmixml.radio.draws import AirSetting, slots_of_rounds
-from airmixml.radio.kept_blocks import KeptBlocks
 from airmixml.radio.mixtures import AirReport, MixtureBlock, check_finite, receive_slots
 from airmixml.radio.senders import make_sender
-from airmixml.radio.shards import Air
+from airmixml.radio.shards import Air, KeptBlocks
 from airmixml.radio.transmission import Round, Transmission, sent_over
 from airmixml.scenario import RunContext
 from airmixml.workers import Signal

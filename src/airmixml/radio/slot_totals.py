@@ -62,7 +62,9 @@ class SlotTotals:
         self.scenario = scenario = self.system.scenario  # as its link meets the air
         self.signal, self.sensitivity = self.system.signal, self.system.sensitivity
         self.joules_per_watt = self.system.joules_per_watt
-        self.rows = shifts_of_rows(holding, part=part)
+        self.rows: RowShifts | None = None
+        if holding is not None and np.bincount(holding).max() > 1:
+            self.rows = RowShifts(holding, part=part)
         self._spent: list[_Spent] | None = [] if part else None
         self.slots = self.rounds = 0  # of all slots, those that were rounds
         workers = scenario.workers.count
@@ -145,7 +147,7 @@ class SlotTotals:
         if self.rows is not None:
             at_server = () if server_watts is None else (server_watts.view_as(received_watts),)
             self.rows.add(draws.scheduled_workers, received_watts, draws.power_watts, *at_server)
-        told_share = self.told_share_of(system)
+        told_share = system.link.told_share(system)
         self._count_power(draws.power_watts if told_share == 1.0 else told_share * draws.power_watts)
         self._strengths.add(strengths, of_rounds=of_rounds)
 
@@ -178,15 +180,10 @@ class SlotTotals:
         if values.numel():
             self._largest[name] = torch.maximum(self._largest[name].to(values.device), values.max())
 
-    def told_share_of(self, system: System) -> float:
-        """Return what powers are told as over what they are."""
-        share: float = system.link.told_share(system)
-        return share
-
     @property
     def told_share(self) -> float:
-        """The same of the scenario's own slots."""
-        return self.told_share_of(self.system)
+        """What powers of the scenario's own slots are told as, over what they are."""
+        return float(self.system.link.told_share(self.system))
 
     def _spend(self, spent: _Spent, joules_per_watt: float) -> None:
         """Add what each of these workers spent, in this order; of a part, keep it."""
@@ -375,10 +372,3 @@ class RowShifts:
         ``of_workers`` is the sum over slots of a_i^2 of each worker, and ``kind`` the place of these watts in ``add``.
         """
         return np.asarray(np.bincount(self.holding, of_workers) + self._watts[kind].cpu().numpy())
-
-
-def shifts_of_rows(holding: Integers | None, *, part: bool = False) -> RowShifts | None:
-    """Return what adds them up where a row lies on several of the workers; ``holding`` is the row of each."""
-    if holding is None or np.bincount(holding).max() < 2:
-        return None
-    return RowShifts(holding, part=part)
