@@ -92,10 +92,7 @@ class TrainingHistory:
 
 
 def build_model(learner: Learner, input_dim: int, label_dim: int, image_shape: ImageShape) -> nn.Sequential:
-    """Return the network the learner asks for: inputs (batch x input_dim) to class scores (batch x label_dim).
-
-    Its parameters hold no values yet; ``initialise`` sets them.
-    """
+    """Return the learner's network, batch x input_dim to batch x label_dim, its values not set (``initialise``)."""
     with torch.device("meta"):  # torch's own initial values would be drawn from its global random state
         model: nn.Sequential = LEARNERS.make(learner.model).build(learner, input_dim, label_dim, image_shape)
         if learner.model not in LEARNERS.own:
@@ -172,9 +169,7 @@ def fit(
 ) -> list[TrainingHistory]:
     """Train in place and return each network's history; the order of the mixtures in each epoch follows from the seed.
 
-    All networks of a stack share one data set and one seed, or each has its own. ``inputs`` and ``labels`` are received
-    mixtures, slots x symbols; for a stack networks x slots x symbols. A stack's loss and accuracy are kept as epochs x
-    networks in ``checkpoint``.
+    Networks of a stack share one data set and one seed, or each has its own. Mixtures are (networks x) slots x symbols.
     """
     speed = speed or Speed()
     streams, device, slots = [Streams(seed) for seed in seeds], find_device(speed.device), inputs.shape[-2]

@@ -99,10 +99,7 @@ def causal_levels(received: torch.Tensor, frame: Frame, start: torch.Tensor, hea
 
 
 def peak_amplitude(scenario: Scenario, power_watts: torch.Tensor) -> torch.Tensor | None:
-    """Return A = sqrt(P_peak / P), where a symbol of amplitude 1 is sent with power P; None without a limit.
-
-    Powers and amplitudes are slots x scheduled; who sends nothing has no limit.
-    """
+    """Return A = sqrt(P_peak / P), where a symbol of amplitude 1 is sent with power P; None without a limit."""
     limit_dbm = scenario.air.peak_power_dbm
     if math.isinf(limit_dbm):
         return None

@@ -29,10 +29,9 @@ _SOFTER: Final = 1.0 - 2.0**-21
 
 @dataclass(frozen=True, kw_only=True)
 class SeatDraws:
-    """What impairments draw from and may look at, for consecutive slots, or for some seats of a single slot.
+    """What impairments draw from and may look at, for consecutive slots, or for ``some`` seats of a single slot.
 
-    A slot of very many workers is drawn some seats at a time (``some``). Every impairment draws from sequences of its
-    own, named in ``normals`` and ``uniforms``, so that none changes the draws of another.
+    Every impairment draws from named sequences of its own, so that none changes the draws of another.
     """
 
     slots: range

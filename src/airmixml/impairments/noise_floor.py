@@ -16,10 +16,7 @@ _CHAPTER: Final = 1
 
 
 def true_noise_watts(scenario: Scenario) -> float:
-    """Return the noise power per complex symbol of this run, within ``air.noise_uncertainty_db`` of the nominal.
-
-    With that of interference, which the receiver cannot tell from it.
-    """
+    """Return the noise power per complex symbol of this run, with that of interference."""
     return _drawn(scenario.radio.noise_dbm, scenario.air.noise_uncertainty_db, scenario.seed) + dbm_to_watts(
         scenario.air.interference_dbm
     )

@@ -75,10 +75,7 @@ def magnitudes(scenario: Scenario, draws: SeatDraws) -> torch.Tensor:
 
 
 def renew(scenario: Scenario, draws: SeatDraws) -> Renewed | None:
-    """Return what fading makes of channels; None where it lasts as long as a slot.
-
-    A worker that is silent all the time gets less than any that sends: it is out of reach.
-    """
+    """Return what fading makes of channels, silent workers' out of reach; None where it lasts as long as a slot."""
     if not renews(scenario):
         return None
     fading = draw_renewed(scenario, draws)

@@ -116,10 +116,7 @@ def pilot_gain(air: Air, offsets: torch.Tensor) -> torch.Tensor:
 
 
 def filter_blocks(symbols: torch.Tensor, taps: torch.Tensor, frame: Frame) -> torch.Tensor:
-    """Return sum_m taps_m v_(k+m) in each block by itself, with silence around it; slots x symbols.
-
-    As matrix products: runs of symbols with what is heard in them, times a matrix with the taps along its diagonals.
-    """
+    """Return sum_m taps_m v_(k+m) in each block by itself, silence around it, by matrix products; slots x symbols."""
     count, length, reach = symbols.shape[1], frame.longest_block, len(taps) // 2
     run = min(_RUN, length)
     padded = torch.nn.functional.pad(symbols, (0, frame.block_count * length - count)).reshape(-1, length)

@@ -100,10 +100,7 @@ class AnalogLink:
         return np.asarray(received_watts / power_gain)
 
     def told_share(self, system: System) -> float:
-        """Return what powers are told as over what they are: with noise and masks, as radiated on average over a slot.
-
-        Those are the same in every symbol.
-        """
+        """Return what powers are told as over what they are: with noise and masks, as radiated on average."""
         return system.joules_per_watt / system.slot_seconds if system.noise.brought else 1.0
 
     def lost_share(self, system: System) -> float:

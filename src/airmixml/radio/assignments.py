@@ -28,8 +28,7 @@ class Assignment:
     def assign(self, ratios: Doubles, magnitude: Doubles, chances: Doubles) -> Doubles:
         """Return the ratios of each slot in the order of its workers.
 
-        ``magnitude`` are the amplitudes of the workers' channels, ``chances`` uniform random numbers; all have the
-        shape slots x scheduled.
+        ``magnitude`` are their channels' amplitudes, ``chances`` uniform numbers; all have the shape slots x scheduled.
         """
         raise NotImplementedError
 

@@ -164,10 +164,9 @@ class SlotTensors(PowerControl):
         }
 
     def powered_as(self, setting: AirSetting) -> Self:
-        """Return the same draws with the powers that another setting would give them.
+        """Return the same draws with the powers that another setting would give, where they follow from channels.
 
-        Who sends on an air that is not ideal may depend on power: there scenarios of a family have the same. So have
-        those whose powers do not follow from channels.
+        Who sends on an air that is not ideal may depend on power: there scenarios of a family have the same.
         """
         if self.gains is not None or not setting.scenario.radio.link_kind.on_air:
             return self

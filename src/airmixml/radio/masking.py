@@ -145,10 +145,7 @@ def informed_with(scenario: Scenario) -> tuple[int, str] | None:
 
 
 def any_masking(scenario: Scenario, secret: Secret | None = None) -> Masking:
-    """Return the graph of a run and who is left, which no share of the loss changes; refuse a graph that may be cut.
-
-    How strong its masks are counts for nothing.
-    """
+    """Return graph and honest workers of a run, with masks of any strength; refuse a graph that may be cut."""
     masking = _unit_masking(scenario.privacy, scenario.radio.scheduled, scenario.seed, _LEAST_MASK_SHARE)
     if secret is None:
         return masking
@@ -281,8 +278,7 @@ def mask_advice(workers: int, gain_error: float) -> str:
 def gain_error_of(scenario: Scenario, *, absences: bool = False) -> float:
     """Return the deviation of the workers' gains over their mean, in phase; 0 on the ideal air.
 
-    With ``absences``, absent workers whose masks nobody recovers count as gains of 0: they add a / (1 - a) to its
-    square.
+    With ``absences``, absent workers whose masks nobody recovers count as gains of 0.
     """
     if scenario.air.is_ideal:
         return 0.0

@@ -39,10 +39,9 @@ class Schedule:
     uniform: ClassVar[bool] = False  # whether |N_t| are drawn, any set of them as likely as any other
 
     def pick(self, slots: Integers, scheduled: int, workers: int, chances: Callable[[int], Doubles]) -> Integers:
-        """Return the numbers (from 0) of the workers that send in these slots, all different in a slot.
+        """Return the numbers (from 0) of those who send in these slots, all different in each; slots x scheduled.
 
-        ``slots`` are the numbers of the slots. ``chances(n)`` are uniform random numbers, slots x n, the same ones
-        whenever a slot is drawn. Slots x scheduled.
+        ``chances(n)`` are uniform random numbers, slots x n, the same ones whenever a slot is drawn.
         """
         raise NotImplementedError
 

@@ -179,10 +179,9 @@ def _digest_of(told: Broadcast | None) -> str:
 
 
 class ShardStore:
-    """Keeps finished shards in a folder, so that an interrupted run resumes with those that are missing.
+    """Keeps finished shards in a folder; those that were made with something else are made again.
 
-    ``made_with`` says on what they were made; shards that were made on something else are made again. ``parts`` holds
-    those of a slot that is cut by its workers, ``blocks`` what was received in rounds and before them.
+    ``parts`` holds those of a slot that is cut by its workers, ``blocks`` what was received in rounds and before them.
     """
 
     def __init__(self, folder: Path, made_with: str = "") -> None:
@@ -207,10 +206,7 @@ class ShardStore:
 def simulate_shards(
     air: Air, gather: Gather, *, context: RunContext, store: ShardStore | None
 ) -> Iterator[list[tuple[Sums, Sums]]]:
-    """Yield, shard after shard in the order of the slots, what each scenario's report and gatherer have of it.
-
-    Shards that are in the store are not made again; others are put there as soon as they are finished.
-    """
+    """Yield, shard after shard, what each scenario's report and gatherer have of it, from the store if it is there."""
     shards = shards_of(air.settings[0])
     slots = [slots_in(chapters, air.slots) for chapters in shards]
     kept = [store is not None and store.load(number, piece) is not None for number, piece in enumerate(slots)]

@@ -39,10 +39,9 @@ class _Spent(NamedTuple):
 class SlotTotals:
     """Adds up the draws of one transmission, block by block, in constant memory.
 
-    ``received_watts`` is what ``AirSetting.private_received_watts`` has; without it that is computed again. ``holding``
-    is the row of the data that each worker holds; ``rows`` adds up what rows on several workers spend. That of a
-    ``part`` of the slots keeps what each worker spent in each slot, so that merging the parts adds it up in the
-    order of the slots: the sums are then those of all slots at once, to the last bit.
+    That of a ``part`` of the slots keeps what each worker spent in each slot, so that merging the parts adds it up in
+    the order of the slots: the sums are then those of all slots at once, to the last bit. ``holding`` is the row of
+    each worker.
     """
 
     def __init__(
@@ -154,10 +153,7 @@ class SlotTotals:
     def _strengths_with(
         self, draws: SlotTensors, ratios: torch.Tensor, peaks: torch.Tensor, planned: torch.Tensor, *, of_rounds: bool
     ) -> torch.Tensor:
-        """Return beta max q^2 of slots with the gains that were drawn, and keep what was planned; shape slots.
-
-        Ratios and the peaks of gains are slots x scheduled; ``planned``, the same without gains, has the shape slots.
-        """
+        """Return beta max q^2 of slots with the gains that were drawn, and keep what was planned; shape slots."""
         assert self._planned_strengths is not None
         beta = draws.power_scale_watts
         by_coin = self.scenario.radio.schedule_kind.by_coin
@@ -315,12 +311,7 @@ class RowShifts:
     """Adds up, block by block, what the workers with a row have beyond the sum of what each has alone.
 
     With amplitudes a_i in a slot they have (sum a_i)^2, which is more than sum a_i^2 only where two of them meet in the
-    slot; most slots need no more than a look. That of a ``part`` of the slots keeps each meeting, so that merging the
-    parts adds up in the order of the slots.
-
-    Attributes:
-        holding: the row that each worker holds; shape workers.
-        copies: on how many workers each row lies; shape rows.
+    slot; most slots need no more than a look. A ``part`` of the slots keeps each meeting, for ``merge``.
     """
 
     def __init__(self, holding: Integers, *, part: bool = False) -> None:
@@ -367,8 +358,5 @@ class RowShifts:
             self._meet(as_tensor(sums[_ROW]), as_tensor(sums[_WATTS]))
 
     def watts(self, kind: int, of_workers: Doubles) -> Doubles:
-        """Return sum over slots of (sum a_i)^2 of each row; shape rows.
-
-        ``of_workers`` is the sum over slots of a_i^2 of each worker, and ``kind`` the place of these watts in ``add``.
-        """
+        """Return sum over slots of (sum a_i)^2 of each row, from that of a_i^2 of workers; ``kind`` as in ``add``."""
         return np.asarray(np.bincount(self.holding, of_workers) + self._watts[kind].cpu().numpy())

@@ -86,10 +86,7 @@ class System:
         return share / self.rounds / ((1.0 - share) / self.scenario.radio.slots)
 
     def counted_in_rounds(self, received_watts: float) -> float:
-        """Return what the power of a round's slots, received with this, counts as beside other slots.
-
-        Powers of integers are those of bits; their noise follows from the target.
-        """
+        """Return what a round's received power counts as beside other slots: of integers it is that of bits."""
         sums = self.of_rounds.integers
         if self.integers is None or sums is None:
             return received_watts
@@ -97,10 +94,7 @@ class System:
 
     @property
     def about_rounds(self) -> dict[str, Any]:
-        """What rounds take: uplink symbols and seconds, downlink bits, a worker's work; empty where there are none.
-
-        They follow other slots, or are all slots of a run.
-        """
+        """What rounds take: uplink symbols and seconds, downlink bits, a worker's work; empty where there are none."""
         if not self.rounds and self.scenario.workers.sends != "gradients":
             return {}
         slots, signal = self.scenario.radio.slots, self.of_rounds.signal
@@ -274,7 +268,6 @@ class System:
         """Return whether the power limit can bind in a slot, which makes its noise level depend on who was scheduled.
 
         What counts is whether it can, not whether it did: that it did not in any slot would tell of the schedule too.
-        ``received_watts`` is beta max q^2 of every slot, where the power follows from a privacy target.
         """
         if not self.link.on_air:
             return False
@@ -289,8 +282,8 @@ class System:
     def design(self, received_watts: float, floor: float | None = None) -> Design:
         """Return the slots, all equal, each planned to be received with beta max q^2 = ``received_watts``.
 
-        On an air that is not ideal a worker may be received more strongly than planned: the design has the bound on
-        that. ``floor`` is the power gain of the weakest channel, if other than that of the system.
+        The bound on how much more strongly a worker may be received is in it. ``floor`` may be another than the
+        system's.
         """
         scenario, radio = self.scenario, self.scenario.radio
         stated = tuple(self._facts(received_watts, self.floor if floor is None else floor))
@@ -430,8 +423,7 @@ def prefix_bound(air: Air) -> float:
 def gain_bound(scenario: Scenario, symbols: int, seats: int = 0) -> float:
     """Return what no worker's power gain exceeds, except with probability ``gain_failure``; 1 on the ideal air.
 
-    ``symbols`` are those of a worker in a slot (0: it is not known), of so many seats of all slots together; 0: of all
-    that the slots have.
+    Of a worker's symbols in a slot (0: not known), and of so many seats together (0: of all slots).
     """
     if scenario.air.is_ideal or scenario.privacy.noise_kind.brought:  # their own noise grows with the gain
         return 1.0

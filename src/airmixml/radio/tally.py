@@ -203,10 +203,7 @@ class Tally(SlotTotals):
         return self._squared_mu(Ledger.of(self.rows.copies, received_watts)) + (self.rows.copies * self._mean_mu) ** 2
 
     def squared_mu(self, adversary: str = _EXACT[0]) -> float:
-        """Return mu^2 of the worst worker against an adversary who knows the schedule, the slot for the mean included.
-
-        All slots are one Gaussian mechanism, and so are several transmissions of the same data: their mu^2 add up.
-        """
+        """Return mu^2 of the worst worker against an adversary who knows the schedule, with the slot for the mean."""
         mechanism = adversary_named(adversary, self.scenario).mechanism(self.design, self.scenario.privacy.adjacency)
         return mechanism.total * self._composed_tilt + self._mean_mu**2
 
@@ -269,10 +266,7 @@ def rehearse(
     engine: Engine | None = None,
     holding: Integers | None = None,
 ) -> Tally:
-    """Return the tally of all slots, the same that ``simulate`` with that seed would have; no data set is read.
-
-    An ``engine`` that is not this process draws the slots in shards. ``holding`` is the row that each worker holds.
-    """
+    """Return the tally that ``simulate`` with that seed has, without data; another ``engine`` draws in shards."""
     if engine is None or engine.here:
         return rehearse_family([scenario], input_dim, label_dim, progress=progress, holding=holding)[0]
     distance_metres, slots = placed_distances(scenario), scenario.radio.slots

@@ -59,37 +59,25 @@ class Round(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Transmission:
-    """What was sent over the air and what it cost.
-
-    Attributes:
-        dataset: what the workers hold, as they send it.
-        population: who holds which sample, and where.
-        report: energy, power, SNR and privacy of the transmission.
-        examples: the first few slots with all that went into them.
-        secret: what noise and schedule were drawn from where data are protected, for the rounds that may follow.
-        rounds: what was broadcast and received in each round of gradients, once they are run.
-    """
+    """What was sent over the air and what it cost."""
 
     scenario: Scenario
-    dataset: DataSet
-    population: Population
-    report: AirReport
-    examples: MixtureBlock
+    dataset: DataSet  #: what the workers hold, as they send it
+    population: Population  #: who holds which sample, and where
+    report: AirReport  #: energy, power, SNR and privacy
+    examples: MixtureBlock  #: the first few slots with all that went into them
+    #: What noise and schedule were drawn from where data are protected, for the rounds that may follow.
     secret: Secret | None = field(default=None, repr=False, compare=False)
+    #: What was broadcast and received in each round of gradients, once they are run.
     rounds: list[Round] = field(default_factory=list, repr=False, compare=False)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mixtures(Transmission):
-    """What the edge server holds after the last slot, and what it cost.
+    """What the edge server holds after the last slot, and what it cost."""
 
-    Attributes:
-        inputs: received mixtures; slots x input symbols.
-        labels: received label mixtures; slots x label symbols.
-    """
-
-    inputs: torch.Tensor
-    labels: torch.Tensor
+    inputs: torch.Tensor  #: received mixtures; slots x input symbols
+    labels: torch.Tensor  #: received label mixtures; slots x label symbols
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -141,9 +129,7 @@ def simulate_family(
 ) -> list[Mixtures]:
     """Simulate scenarios that differ only in power, privacy target and learner; all else is drawn once.
 
-    Each gets the mixtures that ``simulate`` would give it alone. ``dataset`` and ``population`` are as there; device,
-    block size, threads, engine, data folder and progress are in ``context``; the ``store`` keeps the shards of an
-    engine that is not this process.
+    Each gets the mixtures that ``simulate`` would give it alone. The ``store`` keeps the shards of other engines.
     """
     context = context or RunContext()
     gather = partial(_gather_mixtures, device=context.speed.device, members=len(scenarios))
@@ -201,8 +187,7 @@ def gather_family(
 ) -> tuple[list[Transmission], list[Gathered]]:
     """Run all slots of scenarios that share their draws, on the context's engine; return what each has gathered.
 
-    ``gather`` makes the gatherer of a scenario, of the data as they are sent and of some slots; shards that another
-    engine finished are kept in the ``store``. The other arguments are those of ``simulate_family``.
+    ``gather`` makes the gatherer of a scenario, of the data as they are sent and of some slots.
     """
     air = open_air(scenarios, dataset, population, context)
     gatherers = [gather(each, air.dataset, range(each.radio.slots)) for each in scenarios]

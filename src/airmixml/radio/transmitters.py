@@ -80,10 +80,7 @@ class PeakLimited(Wrapper):
 
 
 class Amplified(Wrapper):
-    """One part, real or imaginary, of vectors that leave amplifiers which saturate at these amplitudes.
-
-    Amplitudes are slots x workers.
-    """
+    """One part, real or imaginary, of vectors that leave amplifiers which saturate at amplitudes of slots x workers."""
 
     def __init__(self, inner: Payload, air: Air, saturation: torch.Tensor, part: int) -> None:
         super().__init__(inner)
@@ -120,10 +117,7 @@ class Distortion(NamedTuple):
 def distort(
     scenario: Scenario, payload: Payload, samples: torch.Tensor, power_watts: torch.Tensor
 ) -> Distortion | None:
-    """Return gain and error that stand for transmitters which are not computed symbol by symbol; None: there are none.
-
-    Samples of workers and their powers are slots x workers.
-    """
+    """Return gain and error of transmitters that are not computed symbol by symbol, None without; slots x workers."""
     air, symbols = scenario.air, payload.signal.symbols
     if air.waveform == "ofdm":
         mean_squares = payload.squared_lengths[samples] / symbols
@@ -181,10 +175,7 @@ class Sender(NamedTuple):
 
 
 class TransmitterErrors:
-    """Adds up, workers by workers, the variance that transmitters' errors have in the sum of a slot.
-
-    Errors that are computed symbol by symbol are none of these.
-    """
+    """Adds up, workers by workers, the variance in a slot's sum of errors that are not computed symbol by symbol."""
 
     def __init__(self, setting: AirSetting, payload: Payload, power_watts: torch.Tensor) -> None:
         self._setting, self._payload, self._strongest = setting, payload, power_watts.max()
@@ -197,10 +188,7 @@ class TransmitterErrors:
         self._covariance: torch.Tensor | None = None
 
     def senders(self, power_watts: torch.Tensor) -> list[Sender]:
-        """Return what workers with these powers, slots x workers, send: clipped and compressed, in parts.
-
-        What amplifiers turn is a second part, a quarter turn ahead.
-        """
+        """Return what workers with these powers, slots x workers, send: clipped, compressed, and turned."""
         scenario, payload = self._setting.scenario, self._payload
         if self._exact or scenario.air.waveform != "single-carrier":
             return [Sender(payload)]
@@ -215,10 +203,7 @@ class TransmitterErrors:
         return parts
 
     def add(self, gains: torch.Tensor, samples: torch.Tensor, power_watts: torch.Tensor) -> torch.Tensor:
-        """Take workers into account; return their gains.
-
-        Gains are slots x workers x pieces, shares included; samples and powers are slots x workers.
-        """
+        """Take gains into account, slots x workers x pieces, with shares; return them as transmitters change them."""
         distortion = None if self._exact else distort(self._setting.scenario, self._payload, samples, power_watts)
         if distortion is None:
             return gains
@@ -231,10 +216,7 @@ class TransmitterErrors:
         return gains * distortion.factor[:, :, None].to(real.dtype)
 
     def with_amplifiers(self, gains: torch.Tensor, ratios: torch.Tensor, power_watts: torch.Tensor) -> torch.Tensor:
-        """Return gains with what amplifiers do to workers' own noise and masks, which is Gaussian (Bussgang).
-
-        Gains are slots x workers x pieces, shares and powers slots x workers. Errors are kept for ``with_noise``.
-        """
+        """Return gains, slots x workers x pieces, with what amplifiers do to workers' noise and masks (Bussgang)."""
         setting = self._setting
         saturation = saturation_amplitude(setting.scenario, power_watts)
         if saturation is None:
@@ -262,8 +244,7 @@ class TransmitterErrors:
     def with_noise(self, deviation: torch.Tensor, divisor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the deviation of noise and errors together on real and imaginary part; slots x pieces (or x 1) each.
 
-        Noise has the deviation slots x 1, the server divides by slots x pieces (or x 1). Both are Gaussian and
-        independent, so that one draw serves.
+        Noise has the deviation slots x 1. Both are Gaussian and independent, so that one draw serves.
         """
         noise = deviation / divisor.abs()
         if self._covariance is None:
@@ -293,8 +274,7 @@ def kept_of_pilots(setting: AirSetting, frame: Frame, power_watts: torch.Tensor)
 def peak_to_average_db(scenario: Scenario, signal: Signal, dataset: DataSet) -> dict[str, float]:
     """Return median and largest, over some samples, of the largest power over the mean power of what a worker sends.
 
-    Of symbols, before any of them is clipped, as single rows are sent; pulses between symbols are not looked at. The
-    waveform of OFDM is Gaussian whatever it carries.
+    Of symbols before any is clipped, as single rows are sent. The waveform of OFDM is Gaussian whatever it carries.
     """
     if scenario.air.waveform == "ofdm":
         peak_db = float(ratio_to_db(gaussian_peak(signal.symbols)))
