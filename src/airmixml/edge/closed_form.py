@@ -17,12 +17,12 @@ import numpy as np
 import torch
 
 from airmixml.errors import PluginError, ScenarioError
-from airmixml.radio.senders import unpack_symmetric
 from airmixml.registries import LEARNERS
 from airmixml.scenario import Learner
 from airmixml.sums import Sums, as_tensor
 from airmixml.wording import shown
 from airmixml.workers import Signal
+from airmixml.workers.moments import unpack_symmetric
 
 if TYPE_CHECKING:
     from torch import nn

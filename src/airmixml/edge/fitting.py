@@ -184,7 +184,9 @@ def fit(
     accuracies: list[list[float]] = []
     # cuDNN's repeatable kernels in full float32: two runs of a seed are equal.
     repeatable = torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False)
-    with using_threads(threads), repeatable, _current(device):
+    # Streams and graphs are made on the current GPU, wherever the tensors are.
+    current: AbstractContextManager[object] = torch.cuda.device(device) if device.type == "cuda" else nullcontext()
+    with using_threads(threads), repeatable, current:
         optimiser = Adam(model, learner)
 
         def state(epoch: int) -> dict[str, Any]:
@@ -280,8 +282,3 @@ def _finite(loss: torch.Tensor, epoch: int, learner: Learner) -> torch.Tensor:
             f"learner.learning_rate = {learner.learning_rate:g} is too large; raise the power or lower the rate"
         )
     return loss
-
-
-def _current(device: torch.device) -> AbstractContextManager[object]:
-    """Make a GPU the current one: streams and graphs are made on that, wherever the tensors are."""
-    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()

@@ -12,8 +12,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from airmixml.data import Bounded, DataSet, LabelCode, Signs
-from airmixml.edge.limits import NEVER_CERTAIN
-from airmixml.scenario.score_links import LOGISTIC, SOFTMAX, ScoreLink
+from airmixml.scenario.score_links import LOGISTIC, NEVER_CERTAIN, SOFTMAX, ScoreLink
 
 LEADING: Final = {"classification": "accuracy", "regression": "r2", "multi-label": "labels_right"}
 """The one score of a task that learning curves show; larger is better, and 1 is perfect."""

@@ -90,8 +90,10 @@ class AnalogLink:
             return system.symbols_on_air / SYMBOLS_PER_SECOND
         if system.scenario.radio.slot_seconds:
             return system.slot_seconds
+        from airmixml.radio.system import prefix_bound  # here: a system knows its link
+
         air = system.scenario.air
-        once = min(system.sensitivity.removal / system.repeated, float(system.signal.symbols))
+        once = min(system.sensitivity.removal / prefix_bound(air), float(system.signal.symbols))
         with_prefix = air.grid.length / air.subcarriers if air.waveform == "ofdm" else 1.0
         return once * with_prefix / SYMBOLS_PER_SECOND
 

@@ -203,11 +203,6 @@ def check_family(scenarios: Sequence[Scenario]) -> None:
             )
 
 
-def chapter_count(slots: int) -> int:
-    """Return how many chapters hold that many slots."""
-    return -(-slots // SLOTS_PER_CHAPTER)
-
-
 def draw_slots(setting: AirSetting, slots: range, device: torch.device = CPU) -> SlotTensors:
     """Draw consecutive slots up to the noise (Algorithm 1, lines 5 to 12); they depend on their numbers alone."""
     scenario = setting.scenario
@@ -341,7 +336,7 @@ def suitable_block(setting: AirSetting, device: torch.device = CPU) -> int:
 def shards_of(setting: AirSetting) -> list[range]:
     """Cut a run into shards of as many slots as a CPU draws at a time, at least 128; the chapters of each shard."""
     length = max(1, suitable_block(setting) // SLOTS_PER_CHAPTER)
-    chapters = range(chapter_count(setting.scenario.radio.slots))
+    chapters = range(-(-setting.scenario.radio.slots // SLOTS_PER_CHAPTER))
     return [chapters[first : first + length] for first in chapters[::length]]
 
 

@@ -10,18 +10,9 @@ from typing import Final
 
 from airmixml.errors import PrivacyError
 from airmixml.impairments.fading_floor import silent_share
+from airmixml.masks import rules
 from airmixml.masks.graph import MOST_ROUNDS, MaskGraph, draw_graph
 from airmixml.masks.hidden_noise import Honest, connected_degree, who_is_left
-from airmixml.masks.rules import (
-    fewest_who_know,
-    has_quorum,
-    is_recoverable,
-    majority,
-    most_recoverable,
-    quorum_and_threshold,
-    recovering_degree,
-    share_of,
-)
 from airmixml.radio.path_loss import weakest_gain
 from airmixml.scenario import Privacy, Scenario
 from airmixml.streams import Secret, Streams
@@ -127,7 +118,8 @@ def honest_with(scenario: Scenario, colluders: int) -> tuple[Honest, str]:
     alone = Honest(count=max(seats - colluders - absent, 1))
     if graph is None:
         return alone, ""
-    if absent and quorum_and_threshold(graph, colluders) > quorum_and_threshold(graph, planned):  # both only grow
+    needed, agreed = (rules.quorum_and_threshold(graph, each) for each in (colluders, planned))
+    if absent and needed > agreed:  # both only grow
         return alone, "they can get two lists of absent workers signed: own noise alone counts"
     honest = alone if colluders + absent > seats - 2 else who_is_left(graph, colluders, absent)
     return honest, "the graph of masks may be cut: own noise alone counts" if honest.is_cut else ""
@@ -140,7 +132,7 @@ def informed_with(scenario: Scenario) -> tuple[int, str] | None:
         return None
     if not privacy.most_absent:
         return graph.fewest_sharing(graph.degree), "all neighbours of one worker: only its own noise hides it"
-    fewest = fewest_who_know(graph, *quorum_and_threshold(graph, min(privacy.colluders, graph.seats - 1)))
+    fewest = rules.fewest_who_know(graph, *rules.quorum_and_threshold(graph, min(privacy.colluders, graph.seats - 1)))
     return fewest, "they get enough shares of both secrets of one worker: only its own noise hides it"
 
 
@@ -163,15 +155,15 @@ def _unit_masking(privacy: Privacy, seats: int, seed: int, share: float) -> Mask
     taken_out = colluders + absent
     if seats < 2 or (colluders > seats - 2 and not absent):
         raise PrivacyError(_nobody_left(privacy, seats))
-    degree = privacy.mask_degree or recovering_degree(seats, colluders, absent)
+    degree = privacy.mask_degree or rules.recovering_degree(seats, colluders, absent)
     graph = draw_graph(seats, degree, seed)
-    if absent and not is_recoverable(seats, graph.degree, colluders, absent):
+    if absent and not rules.is_recoverable(seats, graph.degree, colluders, absent):
         raise PrivacyError(_not_recovered(privacy, graph))
     honest = who_is_left(graph, colluders, absent)
     if honest.is_cut:
         who = f"{taken_out:,} colluding or absent workers" if taken_out else "chance"
         least, enough = (
-            min(each(seats, colluders, absent), seats - 1) for each in (connected_degree, recovering_degree)
+            min(each(seats, colluders, absent), seats - 1) for each in (connected_degree, rules.recovering_degree)
         )
         raise PrivacyError(
             f"privacy.mask_degree = {degree}: {who} may cut the graph of masks, and a worker's own noise alone would "
@@ -201,11 +193,11 @@ def _not_recovered(privacy: Privacy, graph: MaskGraph) -> str:
     seats, absent = graph.seats, math.ceil(privacy.most_absent * graph.seats)
     most = _most_recoverable_share(privacy, graph)
     mend = f"must be at most {most:g}" if most else "must be 0, which recovers nothing"
-    if has_quorum(seats, privacy.colluders, absent):
+    if rules.has_quorum(seats, privacy.colluders, absent):
         why = f"and too few of somebody's {graph.degree} neighbours may be left to rebuild its masks"
         mend += ", or raise privacy.mask_degree" if graph.degree < seats - 1 else ""
     else:
-        why = f"and {majority(seats, privacy.colluders):,} must be present to agree on who is absent"
+        why = f"and {rules.majority(seats, privacy.colluders):,} must be present to agree on who is absent"
     return (
         f"privacy.most_absent = {privacy.most_absent:g}: {absent:,} of the {seats:,} workers of a slot, {why}; {mend}"
     )
@@ -222,12 +214,13 @@ def _most_recoverable_share(privacy: Privacy, graph: MaskGraph) -> float:
 
     def works(absent: int) -> bool:
         if not privacy.mask_degree:  # then the degree grows with them
-            return is_recoverable(seats, seats - 1, colluders, absent)
+            return rules.is_recoverable(seats, seats - 1, colluders, absent)
         return (
-            is_recoverable(seats, graph.degree, colluders, absent) and not who_is_left(graph, colluders, absent).is_cut
+            rules.is_recoverable(seats, graph.degree, colluders, absent)
+            and not who_is_left(graph, colluders, absent).is_cut
         )
 
-    return share_of(most_recoverable(seats, works), seats)
+    return rules.share_of(rules.most_recoverable(seats, works), seats)
 
 
 def mask_share_of(scenario: Scenario) -> float:

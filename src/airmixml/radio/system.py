@@ -164,22 +164,18 @@ class System:
         """What one worker can move, by the paper's bound or by what its encoder declares."""
         if self.moves is not None:
             return self.moves
-        of_data, repeated = self._data_sensitivity, self.repeated
+        of_data, repeated = self._data_sensitivity, prefix_bound(self.scenario.air)
         # A worker that falls silent takes its share of the pilots along; they are the same for any sample. Who brings
         # its own noise is heard to take part whatever it sends.
         removal = of_data.removal + (0.0 if self.noise.brought else self.pilot_energy)
         if not self.noise.brought:
             removal *= removal_factor(self.scenario.air)
         # How strongly a worker may be received depends on how many symbols it sends.
-        numbers = 0 if self.scenario.air.is_ideal else max(self.signal.symbols, self._symbols_of_rounds)
+        in_rounds = self.of_rounds.signal.symbols if self.rounds and not self.scenario.air.is_ideal else 0
+        numbers = 0 if self.scenario.air.is_ideal else max(self.signal.symbols, in_rounds)
         replacement = repeated * of_data.replacement * amplified(self.scenario.air)
-        in_rounds = self._symbols_of_rounds if numbers else 0
         moves = Sensitivity(removal=repeated * removal, replacement=replacement, numbers=numbers, in_rounds=in_rounds)
         return self.noise.rounded(moves, self.signal.symbols)
-
-    @property
-    def _symbols_of_rounds(self) -> int:
-        return self.of_rounds.signal.symbols if self.rounds else 0
 
     @cached_property
     def gain_bound(self) -> float:
@@ -201,11 +197,6 @@ class System:
         if self.noise.brought:  # all antennas hear the same noise of a worker as they hear its data
             return 1.0
         return antenna_gain_bound(self.scenario, self._seats, self.sensitivity.numbers)
-
-    @property
-    def repeated(self) -> float:
-        """How many times the energy of its symbols a worker may be received with; see ``prefix_bound``."""
-        return prefix_bound(self.scenario.air)
 
     @cached_property
     def _data_sensitivity(self) -> Sensitivity:

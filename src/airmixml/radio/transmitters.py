@@ -21,16 +21,8 @@ import torch
 
 from airmixml.arrays import Integers
 from airmixml.data import DataSet
+from airmixml.impairments import converters
 from airmixml.impairments.amplifier import amplified_gaussian, amplify, is_linear, saturation_amplitude
-from airmixml.impairments.converters import (
-    clipped_gaussian,
-    gaussian_peak,
-    gaussian_rounding,
-    peak_amplitude,
-    round_to_levels,
-    rounding_variance,
-    steps_to_end,
-)
 from airmixml.impairments.frame import Frame
 from airmixml.radio.draws import AirSetting
 from airmixml.scenario import Air, Scenario
@@ -55,14 +47,14 @@ class Converted(Wrapper):
     def vectors(self, index: Integers) -> Vectors:
         """Return what leaves the workers' converters; workers x symbols."""
         exact = torch.from_numpy(self.inner.vectors(index))
-        rounded = round_to_levels(exact, exact.abs().amax(dim=1, keepdim=True), self._bits)
+        rounded = converters.round_to_levels(exact, exact.abs().amax(dim=1, keepdim=True), self._bits)
         return shorten(rounded.numpy(), self.largest_norm)
 
     @property
     def is_fine(self) -> bool:
         """Whether levels lie so close that errors are noise, of nearly every sample of the pool."""
         deviations = (self.squared_lengths / self.signal.symbols).sqrt()
-        steps = self.largest_symbols / steps_to_end(self._bits)
+        steps = self.largest_symbols / converters.steps_to_end(self._bits)
         return bool((_STEPS_PER_DEVIATION * steps <= deviations).double().mean() > _MOST_OF_THE_POOL)
 
 
@@ -124,7 +116,7 @@ def distort(
         return _distort_waveform(scenario, mean_squares, symbols, power_watts, payload.largest_norm)
     if not payload.models_rounding:
         return None
-    variance = rounding_variance(payload.largest_symbols[samples], air.dac_bits)
+    variance = converters.rounding_variance(payload.largest_symbols[samples], air.dac_bits)
     # Who is longer after rounding sends more softly.
     longer = (payload.squared_lengths[samples] + symbols * variance).clamp(min=math.ulp(0.0)).sqrt()
     factor = (payload.largest_norm / longer).clamp(max=1.0)
@@ -134,14 +126,14 @@ def distort(
 def _distort_waveform(
     scenario: Scenario, mean_squares: torch.Tensor, symbols: int, power_watts: torch.Tensor, largest_norm: float
 ) -> Distortion | None:
-    air, limits = scenario.air, peak_amplitude(scenario, power_watts)
+    air, limits = scenario.air, converters.peak_amplitude(scenario, power_watts)
     saturation = saturation_amplitude(scenario, power_watts)
     if not air.dac_bits and limits is None and saturation is None:
         return None
     factor, error = torch.ones_like(mean_squares), torch.zeros_like(mean_squares)
     if air.dac_bits:
         # Real and imaginary part each have half the power, and levels that reach the expected largest amplitude.
-        model = gaussian_rounding(air.dac_bits, math.sqrt(2.0 * gaussian_peak(symbols)))
+        model = converters.gaussian_rounding(air.dac_bits, math.sqrt(2.0 * converters.gaussian_peak(symbols)))
         # Levels that lie far apart lengthen a vector, and who is longer after rounding sends more softly.
         longer = (symbols * mean_squares * (model.gain**2 + model.error_variance)).clamp(min=math.ulp(0.0)).sqrt()
         softer = (largest_norm / longer).clamp(max=1.0)
@@ -149,7 +141,7 @@ def _distort_waveform(
     if limits is not None:
         # The rounded waveform is taken for Gaussian again.
         power = factor.square() + error
-        gain, clipped = clipped_gaussian(limits.square() / (mean_squares * power).clamp(min=1e-300))
+        gain, clipped = converters.clipped_gaussian(limits.square() / (mean_squares * power).clamp(min=1e-300))
         factor, error = factor * gain, error * gain.square() + power * clipped
     if saturation is not None:
         power = factor.square() + error
@@ -192,7 +184,7 @@ class TransmitterErrors:
         scenario, payload = self._setting.scenario, self._payload
         if self._exact or scenario.air.waveform != "single-carrier":
             return [Sender(payload)]
-        limits = peak_amplitude(scenario, power_watts)
+        limits = converters.peak_amplitude(scenario, power_watts)
         sent = payload if limits is None else PeakLimited(payload, limits)
         saturation = self._saturation(power_watts)
         if saturation is None:
@@ -259,7 +251,7 @@ class TransmitterErrors:
 def kept_of_pilots(setting: AirSetting, frame: Frame, power_watts: torch.Tensor) -> torch.Tensor | float:
     """Return what is left of the amplitude of pilots, clipped and compressed, complex where turned; slots x workers."""
     scenario, air = setting.scenario, setting.scenario.air
-    limits, saturation = peak_amplitude(scenario, power_watts), saturation_amplitude(scenario, power_watts)
+    limits, saturation = converters.peak_amplitude(scenario, power_watts), saturation_amplitude(scenario, power_watts)
     if (limits is None and saturation is None) or not setting.pilot_energy:
         return 1.0
     amplitude = math.sqrt(setting.pilot_energy / (frame.pilot_count * air.pilot_symbols))
@@ -277,7 +269,7 @@ def peak_to_average_db(scenario: Scenario, signal: Signal, dataset: DataSet) -> 
     Of symbols before any is clipped, as single rows are sent. The waveform of OFDM is Gaussian whatever it carries.
     """
     if scenario.air.waveform == "ofdm":
-        peak_db = float(ratio_to_db(gaussian_peak(signal.symbols)))
+        peak_db = float(ratio_to_db(converters.gaussian_peak(signal.symbols)))
         return {"median": peak_db, "largest": peak_db}
     some = slice(0, None, -(-max(1, dataset.train_samples) // _SAMPLED))
     inputs = torch.from_numpy(dataset.train_inputs[some]).double()
