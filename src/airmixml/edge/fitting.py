@@ -44,9 +44,8 @@ class Checkpoint(Protocol):
 class TrainingHistory:
     """Loss on the mixtures and accuracy on the clean test set after each epoch (empty without a test set).
 
-    A learner in closed form has no loss and one accuracy, and that of each class. Tasks that have no accuracy have a
-    ``test_score`` after each epoch instead, R^2 or the share of labels that are right (``score_name``), and all
-    ``scores`` of the last one (``edge/scoring.py``); ``predicted`` are the last predictions on the test set.
+    A learner in closed form has no loss and one accuracy, and that of each class. Tasks without accuracy have a
+    ``test_score`` instead (``score_name``), and all ``scores`` of the last epoch (``edge/scoring.py``).
     """
 
     loss: list[float] = field(default_factory=list)
@@ -254,10 +253,7 @@ def _shared_or_stacked(parts: list[torch.Tensor]) -> torch.Tensor:
 
 @torch.no_grad()
 def class_scores(model: nn.Module, inputs: torch.Tensor) -> torch.Tensor:
-    """Return the class scores of clean inputs (samples x input_dim), some at a time; samples x classes.
-
-    A stack gives networks x samples x classes; it may get inputs of its own for each network.
-    """
+    """Return the class scores of clean inputs, some at a time; (networks x) samples x classes."""
     at_once = _SCORED_AT_ONCE
     if isinstance(model, NetworkStack):
         at_once = max(_FEWEST_SCORED_AT_ONCE, _SCORED_AT_ONCE // model.count)

@@ -37,10 +37,7 @@ def predicted(scores: torch.Tensor, link: ScoreLink, code: LabelCode | None = No
 
 
 def leading_score(dataset: DataSet, outputs: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
-    """Return the leading score of one network, or of each network of a stack; shape networks, in float64.
-
-    Outputs are (networks x) samples x outputs; the truth is (networks x) samples, or (networks x) samples x outputs.
-    """
+    """Return the leading score of (networks x) samples x outputs; shape networks, float64."""
     if dataset.task == "classification":
         return (outputs.argmax(dim=-1) == truth).double().mean(dim=-1).reshape(-1)
     code, name = dataset.label_code, LEADING[dataset.task]

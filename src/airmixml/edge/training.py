@@ -41,14 +41,11 @@ _SLOTS_AT_ONCE: Final = 4096
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedModel:
-    """The model after the last epoch, and how it got there.
-
-    ``probability_factor`` is what scores of least squares were multiplied with to become probabilities (by softmax).
-    """
+    """The model after the last epoch, and how it got there."""
 
     model: nn.Sequential
     history: TrainingHistory
-    probability_factor: float = 1.0
+    probability_factor: float = 1.0  #: of scores of least squares, so that their softmax gives probabilities
 
     def _repr_html_(self) -> str:
         history, numbers = self.history, sum(each.numel() for each in self.model.parameters())
@@ -78,12 +75,9 @@ def train(
 
 @dataclass(frozen=True, kw_only=True)
 class Learned:
-    """What was sent over the air, what was learned from it, and how long both took.
+    """What was sent over the air, what was learned from it, and how long both took."""
 
-    A network's ``transmission`` is the ``Mixtures`` that it was trained on.
-    """
-
-    transmission: Transmission
+    transmission: Transmission  #: of a network the ``Mixtures`` that it was trained on
     trained: TrainedModel
     over_the_air_seconds: float
     training_seconds: float

@@ -130,10 +130,7 @@ def filter_blocks(symbols: torch.Tensor, taps: torch.Tensor, frame: Frame) -> to
 
 
 def smear(sums: torch.Tensor, air: Air, frame: Frame) -> torch.Tensor:
-    """Return sum_i sum_m rc(m + tau_i) w_i v_i(k + m) of workers that are off time; slots x symbols.
-
-    ``sums`` are those of workers on time, weighted with ``timing_factors``; terms x slots x symbols.
-    """
+    """Return sum_i sum_m rc(m + tau_i) w_i v_i(k + m), slots x symbols, of sums weighted with ``timing_factors``."""
     filters = torch.from_numpy(pulse_expansion(air.roll_off, air.timing_offset_symbols).filters).to(sums.device)
     mixed = torch.zeros_like(sums[0])
     for taps, one in zip(filters, sums, strict=True):

@@ -60,10 +60,7 @@ class IntegerNoise:
         adjacency: str = "remove-one",
         sums: int = 1,
     ) -> Self:
-        """Return the least noise with which ``honest`` of the workers (0: all) have that epsilon at delta.
-
-        That is for so many ``sums`` together, in each of which a worker takes part.
-        """
+        """Return the least noise with which ``honest`` workers (0: all) have that epsilon at delta, of all sums."""
         carriers = _carriers(workers, honest)
         total = variance_for_target(code, epsilon=epsilon, delta=delta, distance=_distance(adjacency), sums=sums)
         return cls(code=code, workers=workers, variance_per_worker=total / carriers)

@@ -78,22 +78,14 @@ class AirSetting:
         return cls._of_system(system, scenario, received_watts, distance_metres)
 
     @classmethod
-    def of_rounds(
-        cls,
-        scenario: Scenario,
-        input_dim: int,
-        label_dim: int,
-        distance_metres: Doubles,
-        *,
-        secret: Secret | None = None,
-    ) -> Self:
+    def of_rounds(cls, scenario: Scenario, input_dim: int, label_dim: int, distance_metres: Doubles) -> Self:
         """Gather the setting of the rounds that follow the scenario's slots."""
         whole = System.of(scenario, input_dim, label_dim)
         received_watts = asked_received_watts(scenario, whole.sensitivity, distance_metres) * whole.round_strength
         if whole.of_rounds.integers is not None:
             received_watts = whole.of_rounds.integers.received_watts
         setting = cls._of_system(whole.of_rounds, scenario, received_watts, distance_metres)
-        return replace(setting, secret=secret, in_rounds=True)
+        return replace(setting, in_rounds=True)
 
     @classmethod
     def _of_system(cls, system: System, given: Scenario, received_watts: float, distance_metres: Doubles) -> Self:

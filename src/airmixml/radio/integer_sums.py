@@ -65,10 +65,7 @@ class IntegerSums:
         return self.noise.code.bits * self.noise.code.numbers
 
     def as_masking(self, scenario: Scenario) -> Masking:
-        """Return noise and masks on real numbers that hide as much from an isolating listener, but for rounding.
-
-        Masks are so strong that no more than the sum of the honest workers is left, beside the power of bits.
-        """
+        """Return noise and masks on real numbers that hide as much from an isolating listener, but for rounding."""
         own_watts = self.received_watts * self.noise.variance_per_worker * self.noise.code.step**2
         masking = any_masking(scenario)
         return replace(masking, own_watts=own_watts, pair_watts=_AS_UNIFORM * own_watts, self_watts=0.0)

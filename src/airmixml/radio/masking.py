@@ -68,10 +68,7 @@ def masking_of(scenario: Scenario, secret: Secret | None = None) -> Masking | No
 
 
 def choose_masking(scenario: Scenario, secret: Secret | None = None) -> Masking:
-    """Return how strong noise and masks are that hide workers who bring them.
-
-    With a ``secret`` the graph is that of a protected run. Masks are as strong as they must be on it to hide as much.
-    """
+    """Return how strong noise and masks are that hide workers; with a ``secret``, on the graph of a protected run."""
     privacy, seats = scenario.privacy, scenario.radio.scheduled
     unit = _unit_masking(privacy, seats, scenario.seed, mask_share_of(scenario))
     above_thermal = db_to_ratio(privacy.above_thermal_db) * dbm_to_watts(scenario.radio.noise_dbm) / 2.0 / seats

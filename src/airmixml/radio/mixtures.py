@@ -252,8 +252,7 @@ def simulate_family_blocks(
 ) -> Iterator[list[MixtureBlock]]:
     """Run scenarios of equal ``draws_key`` side by side: everything is drawn and mixed once, then sent with each power.
 
-    Yields one block per scenario, the same that the scenario would give alone. A ``sender`` sends something else than
-    the scenarios' workers would; ``chapters`` runs the slots of these chapters alone.
+    Yields one block per scenario, the same that it would give alone; a ``sender`` stands for the scenarios' workers.
     """
     speed = speed or Speed()
     device = find_device(speed.device)

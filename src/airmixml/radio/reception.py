@@ -101,9 +101,8 @@ def receive_mixtures(
 ) -> torch.Tensor:
     """Return sum_i q_i s_i + n / sqrt(beta), Eqs. (DirPC_input_sample) and (DirPC_label_sample); slots x symbols.
 
-    The real part of the noise has variance sigma_n^2 / 2, so this is equal in distribution to the real part of Eq. (1),
-    divided by b_t. The mixture without noise and the independent standard normal values are slots x symbols; beta has
-    shape slots; sigma_n^2 is per complex symbol.
+    The real part of the noise has variance sigma_n^2 / 2, per complex symbol sigma_n^2, so this is equal in
+    distribution to the real part of Eq. (1), divided by b_t.
     """
     deviation = torch.sqrt(noise_watts / 2.0 / power_scale_watts).to(clean.dtype)
     return torch.addcmul(clean, standard_noise, deviation[:, None], out=out)

@@ -25,10 +25,7 @@ def enough_absent(scenario: Scenario, least: int = 0, chance: float | None = Non
 
 
 def rules_of(scenario: Scenario, masking: Masking) -> Rules | None:
-    """Return what the workers of a slot insist on, deviations as received in sqrt(watts); None: nothing is recovered.
-
-    A worker divides the deviations by its gain, as it does with its own vector.
-    """
+    """Return what a slot's workers insist on, deviations as received in sqrt(watts); None: nothing is recovered."""
     seats, most_absent = scenario.radio.scheduled, scenario.privacy.most_absent
     if masking.graph is None or not most_absent:
         return None

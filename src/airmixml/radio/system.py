@@ -75,8 +75,7 @@ class System:
     def round_strength(self) -> float:
         """How strongly a worker is received in a round, over how strongly it is in another slot, squared.
 
-        Rounds and other slots share mu^2 as the scenario says, and are equal among themselves. Vectors of both are
-        as long at most, so received powers are in the same proportion.
+        Vectors of both are as long at most, so received powers are as the shares of mu^2 that the scenario gives them.
         """
         if not (self.rounds and self.scenario.mixing.power_policy.keeps_target):
             return 1.0

@@ -135,10 +135,7 @@ class Tally(SlotTotals):
 
     @property
     def statements(self) -> list[PrivacyStatement]:
-        """The scenario's own statement, the exact one against the server, then those of every other pair.
-
-        Last come the first two once more, for the other kind of neighbours.
-        """
+        """The scenario's own statement, the exact one against the server, other pairs; then for other neighbours."""
         target = self.scenario.privacy
         first = [(target.adversary, target.accountant), _EXACT]
         every = product(ADVERSARIES.names, ACCOUNTANTS.names)
@@ -267,18 +264,7 @@ def rehearse(
     holding: Integers | None = None,
 ) -> Tally:
     """Return the tally that ``simulate`` with that seed has, without data; another ``engine`` draws in shards."""
-    if engine is None or engine.here:
-        return rehearse_family([scenario], input_dim, label_dim, progress=progress, holding=holding)[0]
-    distance_metres, slots = placed_distances(scenario), scenario.radio.slots
-    setting = AirSetting.of(scenario, input_dim, label_dim, distance_metres)
-    watts = setting.private_received_watts
-    tally = Tally(scenario, input_dim, label_dim, distance_metres, received_watts=watts, holding=holding)
-    shards = shards_of(setting)
-    with closing(engine.run_in_order(prepare_draws, (setting, input_dim, label_dim, holding), shards)) as drawn:
-        for sums in drawn:
-            tally.merge(sums)
-            progress("rehearsal", tally.slots, slots)
-    rehearse_rounds(tally, input_dim, label_dim, distance_metres)
+    (tally,) = rehearse_family([scenario], input_dim, label_dim, progress=progress, engine=engine, holding=holding)
     return tally
 
 
@@ -302,6 +288,7 @@ def rehearse_family(
     label_dim: int,
     *,
     progress: Progress = silent,
+    engine: Engine | None = None,
     holding: Integers | None = None,
 ) -> list[Tally]:
     """Rehearse scenarios that differ only in power, privacy target and learner; all else is drawn once."""
@@ -319,10 +306,18 @@ def rehearse_family(
         )
         for each in settings
     ]
-    for draws in draw_blocks(settings[0], suitable_block(settings[0])):
-        for setting, tally in zip(settings, tallies, strict=True):
-            tally.add_draws(draws if setting is settings[0] else draws.powered_as(setting))
-        progress("rehearsal", tallies[0].slots, scenarios[0].radio.slots)
+    first, slots = settings[0], scenarios[0].radio.slots
+    if engine is None or engine.here:
+        for draws in draw_blocks(first, suitable_block(first)):
+            for setting, tally in zip(settings, tallies, strict=True):
+                tally.add_draws(draws if setting is first else draws.powered_as(setting))
+            progress("rehearsal", tallies[0].slots, slots)
+    else:
+        (tally,), shared = tallies, (first, input_dim, label_dim, holding)
+        with closing(engine.run_in_order(prepare_draws, shared, shards_of(first))) as drawn:
+            for sums in drawn:
+                tally.merge(sums)
+                progress("rehearsal", tally.slots, slots)
     for tally in tallies:
         rehearse_rounds(tally, input_dim, label_dim, distance_metres)
     return tallies
