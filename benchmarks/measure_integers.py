@@ -27,9 +27,9 @@ from airmixml.edge.training import collector_for
 from airmixml.errors import AirMixError
 from airmixml.integers import IntegerCode, IntegerNoise
 from airmixml.privacy.gaussian import gaussian_mu
-from airmixml.radio.senders import pack_symmetric
 from airmixml.streams import Streams
 from airmixml.workers import Signal, load_dataset
+from airmixml.workers.moments import pack_symmetric
 from results_file import show_and_write
 
 WORKERS_AT_ONCE = 64

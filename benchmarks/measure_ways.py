@@ -4,7 +4,7 @@
     python benchmarks/measure_ways.py --data digits
     python benchmarks/measure_ways.py --data digits --docs
 
-Gains err by g in phase. The law is 1 + sqrt(N) g times the noise (``airmixml.radio.mask_law``): its line is measured
+Gains err by g in phase. The law is 1 + sqrt(N) g times the noise (``airmixml.radio.masking``): its line is measured
 with exact gains, at the epsilon at which masked workers have that much noise. Finished runs are kept in
 runs/measure-ways, so that the same command goes on where it was stopped. Results are in benchmarks/results/ways_*.json,
 accuracies in ways_*.csv beside them, the pictures in docs/images and the tables of costs in docs/comparison.md;
@@ -25,7 +25,7 @@ from airmixml.output.figures import BLACK, BLUE, GREEN, ORANGE, error_line, fini
 from airmixml.output.numbers import joules, plural
 from airmixml.privacy import gaussian_epsilon
 from airmixml.privacy.gaussian import gaussian_mu
-from airmixml.radio.mask_law import times_the_noise
+from airmixml.radio.masking import times_the_noise
 from airmixml.scenario import RunContext
 from doc_tables import Table, csv_text, with_tables
 

@@ -10,8 +10,8 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src"
 FOUNDATION = (
-    "arrays",
     "errors",
+    "arrays",
     "version",
     "progress",
     "reading",

@@ -15,11 +15,11 @@ from airmixml.data import DataSet
 from airmixml.edge import learn, train
 from airmixml.edge.closed_form import MomentsCollector, ReceivedMoments, linear_model, solve
 from airmixml.radio import transmission as mixtures_module
-from airmixml.radio.senders import pack_symmetric, unpack_symmetric
 from airmixml.radio.transmission import Transmission
 from airmixml.scenario import Learner, RunContext
 from airmixml.streams import Streams
 from airmixml.workers import Signal, load_dataset
+from airmixml.workers.moments import pack_symmetric, unpack_symmetric
 
 
 def loud(*changes: str) -> Scenario:

@@ -17,10 +17,10 @@ from scipy.special import j0
 from airmixml.arrays import Doubles
 from airmixml.impairments.frame import Frame, frame_of
 from airmixml.impairments.gains import SeatDraws, draw_gains
-from airmixml.impairments.noise_floor import true_noise_watts
 from airmixml.impairments.timing import draw_offsets, smears
 from airmixml.radio.draws import AirSetting, SlotTensors
 from airmixml.radio.masking import Masking, masking_of
+from airmixml.radio.noise import true_noise_watts
 from airmixml.scenario import Air, Scenario
 from airmixml.scenario.waveform import SYMBOLS_PER_SECOND, raised_cosine
 from airmixml.units import dbm_to_watts

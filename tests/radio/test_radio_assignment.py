@@ -7,12 +7,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from airmixml.radio.scheduling import assign_max_min, assign_randomly, assign_ratios
+from airmixml.radio.assignments import MAX_MIN, RANDOM
 from airmixml.randomness.slot_words import slot_words
 from airmixml.scenario import Mixing
 from airmixml.streams import Streams
 
 WORDS = slot_words(Streams(1), "assignment")
+
+
+def _max_min(ratios: torch.Tensor, magnitude: torch.Tensor) -> torch.Tensor:
+    return MAX_MIN.deal(Mixing(), ratios, magnitude, range(len(ratios)), WORDS)
 
 
 def doubles(values: Any) -> torch.Tensor:
@@ -25,7 +29,7 @@ def test_max_min_is_the_best_of_all_permutations(scheduled: int, seed: int, alph
     rng = np.random.default_rng(seed)
     ratios = rng.dirichlet(np.full(scheduled, alpha / scheduled + 1e-3))
     magnitude = rng.rayleigh(size=scheduled) + 1e-9
-    assigned = assign_max_min(torch.from_numpy(ratios)[None], torch.from_numpy(magnitude)[None])[0].numpy()
+    assigned = _max_min(torch.from_numpy(ratios)[None], torch.from_numpy(magnitude)[None])[0].numpy()
 
     def worst(shares: np.ndarray) -> float:
         with np.errstate(divide="ignore", over="ignore"):
@@ -38,12 +42,13 @@ def test_max_min_is_the_best_of_all_permutations(scheduled: int, seed: int, alph
 
 def test_the_opposite_order_is_not_the_best() -> None:
     ratios, magnitude = doubles([[0.7, 0.2, 0.1]]), doubles([[1.0, 2.0, 3.0]])
-    assert assign_max_min(ratios, magnitude).tolist() == [[0.1, 0.2, 0.7]]
-    assert (magnitude / ratios).min() < (magnitude / assign_max_min(ratios, magnitude)).min()
+    assert _max_min(ratios, magnitude).tolist() == [[0.1, 0.2, 0.7]]
+    assert (magnitude / ratios).min() < (magnitude / _max_min(ratios, magnitude)).min()
 
 
 def test_random_assignment_deals_each_order_equally_often() -> None:
-    dealt = assign_randomly(doubles([[0.5, 0.3, 0.2]]).repeat(12_000, 1), range(12_000), WORDS)
+    ratios = doubles([[0.5, 0.3, 0.2]]).repeat(12_000, 1)
+    dealt = RANDOM.deal(Mixing(prior=(0.5, 0.3, 0.2)), ratios, ratios, range(12_000), WORDS)
     counts = [int((dealt == doubles(order)).all(dim=1).sum()) for order in permutations([0.5, 0.3, 0.2])]
     assert sum(counts) == 12_000
     assert stats.chisquare(counts).pvalue > 1e-4
@@ -51,6 +56,7 @@ def test_random_assignment_deals_each_order_equally_often() -> None:
 
 def test_by_name() -> None:
     ratios, magnitude, given_prior = doubles([[0.9, 0.1]]), doubles([[1.0, 5.0]]), Mixing(prior=(0.9, 0.1))
-    assert assign_ratios(Mixing(assignment="max-min"), ratios, magnitude, range(1), WORDS).tolist() == [[0.1, 0.9]]
-    random = assign_ratios(given_prior, ratios.repeat(100, 1), magnitude, range(100), WORDS)
+    dealt = Mixing(assignment="max-min").assignment_kind.deal(Mixing(), ratios, magnitude, range(1), WORDS)
+    assert dealt.tolist() == [[0.1, 0.9]]
+    random = given_prior.assignment_kind.deal(given_prior, ratios.repeat(100, 1), magnitude, range(100), WORDS)
     assert 20 < (random[:, 0] == 0.9).sum() < 80

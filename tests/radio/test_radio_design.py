@@ -12,14 +12,16 @@ from numpy.typing import NDArray
 
 from airmixml import PrivacyError
 from airmixml.privacy import Eavesdropper, Sensitivity, facts, gaussian_epsilon
+from airmixml.radio.assignments import MAX_MIN
 from airmixml.radio.draws import AirSetting, draw_slots
 from airmixml.radio.path_loss import weakest_gain
 from airmixml.radio.power_calibration import check_privacy_target, private_received_watts
-from airmixml.radio.scheduling import assign_max_min
 from airmixml.radio.system import System, adversary_named, planned_design, sensitivity_of
 from airmixml.radio.tally import Tally, rehearse
 from airmixml.radio.transmission import simulate
-from airmixml.scenario import Scenario
+from airmixml.randomness.slot_words import slot_words
+from airmixml.scenario import Mixing, Scenario
+from airmixml.streams import Streams
 
 NOISE_WATTS = 10 ** (-14.4)
 
@@ -186,7 +188,8 @@ def test_an_eavesdropper_is_described_by_the_scenario() -> None:
 
 
 def mixture(samples: NDArray[Any], ratios: NDArray[Any], channels: NDArray[Any]) -> NDArray[Any]:
-    shares = assign_max_min(torch.from_numpy(np.sort(ratios))[None], torch.from_numpy(channels)[None])[0]
+    dealt = torch.from_numpy(np.sort(ratios))[None], torch.from_numpy(channels)[None]
+    shares = MAX_MIN.deal(Mixing(), *dealt, range(1), slot_words(Streams(1), "assignment"))[0]
     return shares.numpy() @ samples
 
 

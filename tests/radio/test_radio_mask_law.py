@@ -12,8 +12,14 @@ from airmixml import Scenario
 from airmixml.masks.graph import draw_graph
 from airmixml.masks.hidden_noise import who_is_left
 from airmixml.radio.expected_noise import expected_noise
-from airmixml.radio.mask_law import best_mask_share, mask_advice, times_the_noise
-from airmixml.radio.masking import gain_error_of, mask_share_of, masking_of
+from airmixml.radio.masking import (
+    best_mask_share,
+    gain_error_of,
+    mask_advice,
+    mask_share_of,
+    masking_of,
+    times_the_noise,
+)
 
 CASES = [(300, 0.02), (300, 0.2), (1500, 0.08)]
 

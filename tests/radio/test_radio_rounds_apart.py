@@ -27,7 +27,7 @@ def test_no_round_has_noise_of_the_moments(protected: bool) -> None:
     scenario = with_rounds()
     distances, secret = placed_distances(scenario), Secret() if protected else None
     own = replace(AirSetting.of(scenario, FEATURES, CLASSES, distances), secret=secret)
-    rounds = AirSetting.of_rounds(scenario, FEATURES, CLASSES, distances, secret=secret)
+    rounds = replace(AirSetting.of_rounds(scenario, FEATURES, CLASSES, distances), secret=secret)
     moments = draw_noise(own, range(scenario.radio.slots)).double().numpy().ravel()
     for slot in slots_of_rounds(scenario):
         noise = draw_noise(rounds, range(slot, slot + 1)).double().numpy().ravel()

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from airmixml import Scenario, Speed, simulate
 from airmixml.data import DataSet
-from airmixml.radio.senders import make_sender, pack_symmetric, unpack_symmetric
+from airmixml.radio.senders import make_sender
 from airmixml.workers import Population, moments, payloads
+from airmixml.workers.moments import pack_symmetric, unpack_symmetric
 
 CPU = torch.device("cpu")
 

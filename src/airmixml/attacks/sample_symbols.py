@@ -18,8 +18,8 @@ import torch
 from airmixml.arrays import Doubles, Integers, Singles
 from airmixml.data import Centred, DataSet, LabelCode, OneHot
 from airmixml.radio.mixtures import MixtureBlock
-from airmixml.radio.senders import pack_symmetric, unpack_symmetric
 from airmixml.workers import Signal
+from airmixml.workers.moments import pack_symmetric, unpack_symmetric
 
 NUMBERS_AT_ONCE: Final = 1 << 24
 _MOST_MOMENTS: Final = 4096

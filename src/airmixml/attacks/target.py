@@ -27,14 +27,13 @@ from airmixml.attacks.rounds import Round, WatchedRounds, as_heard, weights_of
 from airmixml.attacks.sample_symbols import Layout, layout_of, numbers_in
 from airmixml.data import DataSet
 from airmixml.devices import find_device, physical_memory_bytes
-from airmixml.edge.closed_form import MomentsCollector
 from airmixml.edge.rounds import run_rounds
 from airmixml.edge.training import collector_for, solve_collected
 from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.radio.draws import AirSetting, SlotDraws
 from airmixml.radio.mixtures import MixtureBlock
-from airmixml.radio.transmission import Transmission, open_air, transmit_family
+from airmixml.radio.transmission import Transmission, open_air, run_here
 from airmixml.scenario import RunContext, Scenario, Workers
 from airmixml.scenario.consistency import require_classes
 from airmixml.streams import Streams
@@ -125,18 +124,15 @@ def watch(scenario: Scenario, *, context: RunContext | None = None) -> ServerVie
     _check_memory(scenario, signal, device)
     if scenario.workers.sends == "gradients":
         return _watch_rounds_alone(scenario, dataset, device, context)
-    layouts, draws = list[Layout](), list[SlotDraws]()
+    air = open_air([scenario], dataset, None, context)
+    layout = layout_of(signal, air.dataset, device)
+    collectors = [collector_for(scenario, air.dataset)] if scenario.learner.rounds else []
     received, whole, weights = list[torch.Tensor](), list[torch.Tensor](), list[Doubles]()
-    collectors = list[MomentsCollector]()
+    draws = list[SlotDraws]()
     kept = slots_kept(_SLOTS_BY_CLASS, signal.symbols)
 
-    def prepare(sent: DataSet) -> None:
-        layouts.append(layout_of(signal, sent, device))
-        if scenario.learner.rounds:
-            collectors.append(collector_for(scenario, sent))
-
     def receive(_number: int, block: MixtureBlock) -> None:
-        received.append(layouts[0].received(block))
+        received.append(layout.received(block))
         if signal.moments and block.first_slot < kept:
             symbols = torch.cat([block.inputs, signal.label_weight * block.labels], dim=1)
             whole.append(symbols[: kept - block.first_slot].float())
@@ -145,7 +141,7 @@ def watch(scenario: Scenario, *, context: RunContext | None = None) -> ServerVie
         draws.append(as_heard(block))
         weights.append(weights_of(block, scenario))
 
-    (transmission,) = transmit_family([scenario], receive, prepare=prepare, dataset=dataset, context=context)
+    (transmission,) = run_here(air, receive, context)
     rounds = list[Round]()
     for collector in collectors:  # the models that were broadcast follow from what was received
         on_air = WatchedRounds.of(transmission, context)
@@ -160,7 +156,7 @@ def watch(scenario: Scenario, *, context: RunContext | None = None) -> ServerVie
         released = rows_of_classes(with_labels, signal.features, signal.classes)
     return ServerView(
         transmission=transmission,
-        layout=layouts[0],
+        layout=layout,
         received=everything,
         symbols=symbols,
         released=released,

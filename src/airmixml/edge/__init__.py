@@ -16,19 +16,8 @@ if TYPE_CHECKING:
     from airmixml.edge.training import Learned, TrainedModel, learn, train, train_model, train_seeds, train_stack
 
 __all__ = ["ClosedForm", "Learned", "LearnerModel", "TrainedModel", "TrainingHistory", "build_model", "class_scores"]
-__all__ += [
-    "Received",
-    "Source",
-    "learn",
-    "learn_from",
-    "predicted",
-    "simulate",
-    "soft_cross_entropy",
-    "train",
-    "train_model",
-    "train_seeds",
-    "train_stack",
-]
+__all__ += ["Received", "Source", "learn", "learn_from", "predicted", "simulate", "soft_cross_entropy", "train"]
+__all__ += ["train_model", "train_seeds", "train_stack"]
 
 __getattr__ = import_late(
     __name__,

@@ -17,12 +17,12 @@ import numpy as np
 import torch
 
 from airmixml.errors import PluginError, ScenarioError
-from airmixml.radio.senders import unpack_symmetric
 from airmixml.registries import LEARNERS
 from airmixml.scenario import Learner
 from airmixml.sums import Sums, as_tensor
 from airmixml.wording import shown
 from airmixml.workers import Signal
+from airmixml.workers.moments import unpack_symmetric
 
 if TYPE_CHECKING:
     from torch import nn
@@ -68,10 +68,8 @@ class ReceivedMoments:
 class MomentsCollector:
     """Adds up slots in memory that does not grow with them, and makes moments of the sums.
 
-    Args:
-        signal: what the workers send.
-        constant: value of the constant that they append to their input, if they do.
-        squared_norm: of all inputs, where they have one norm; else 0.
+    ``constant`` is what workers append to their input, if they do; ``squared_norm`` that of all inputs, if they have
+    one.
     """
 
     def __init__(self, signal: Signal, *, constant: float = 0.0, squared_norm: float = 0.0) -> None:
@@ -80,10 +78,7 @@ class MomentsCollector:
         self._products: torch.Tensor | float = 0.0
 
     def add(self, inputs: torch.Tensor, labels: torch.Tensor) -> None:
-        """Take received slots into account; slots x input symbols and slots x label symbols.
-
-        Moments of several runs have them between the two axes.
-        """
+        """Take slots x symbols of inputs and labels into account; several runs stand between the two axes."""
         self._slots += len(inputs)
         self._sums = self._sums + torch.cat([part.sum(dim=0, dtype=torch.float64) for part in (inputs, labels)], dim=-1)
         if not self._signal.moments:
@@ -102,12 +97,9 @@ class MomentsCollector:
             self._products = self._products + as_tensor(sums["products"])
 
     def moments(self, noise_variance: float, variance_share: float, *, about_zero: bool = False) -> ReceivedMoments:
-        """Return the moments.
+        """Return the moments, given the noise variance, and how much of the samples' variance that of mixtures is.
 
-        Args:
-            noise_variance: of the noise on an input symbol.
-            variance_share: how much of the samples' variance that of mixtures is.
-            about_zero: whether that is the variance about zero, as where every worker sends by its own coin.
+        ``about_zero``: the latter is about zero, as where every worker sends by its own coin.
         """
         mean = torch.as_tensor(self._sums) / self._slots
         if self._signal.moments:
@@ -179,19 +171,13 @@ class MomentsCollector:
 def one_hot_moments(
     second: torch.Tensor, cross: torch.Tensor, *, constant: float, squared_norm: float = 0.0
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return E[x x^T] (d x d) and E[x l^T] for one-hot labels (d x classes), of those with centred labels.
+    """Return E[x x^T] (d x d) and E[x l^T] for one-hot labels (d x classes), of those received with centred labels.
 
     A class sent as its one-hot vector less 1 / K, over sqrt(1 - 1 / K), has norm 1 like the one-hot vector itself, but
     all of it tells classes apart: at the same sensitivity the moments that matter arrive with (1 - 1 / K) of the
-    noise's variance, half of it for two classes. What was left out is E[x] / K, and the moments of x with the constant
-    hold that. Other sums are known without noise: centred labels add up to 0, the constant's square is public, and
-    where all inputs are brought to one norm, the trace of their second moments is its square.
-
-    Args:
-        second: received, d x d; the last number of x is the constant.
-        cross: received with centred labels, d x classes.
-        constant: value of that number.
-        squared_norm: ||x||^2 where it is the same for all workers, constant included; 0 where it is not.
+    noise's variance, half of it for two classes. What was left out is E[x] / K, and the moments of x with the constant,
+    its last number, hold that. Other sums are known without noise: centred labels add up to 0, the constant's square is
+    public, and where all inputs are brought to one norm, the trace of their second moments is its square.
     """
     size, classes = cross.shape[-2:]
     known = second.clone()

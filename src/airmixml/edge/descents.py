@@ -23,37 +23,22 @@ _STEPS_PER_ROUND: Final = 10.0
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Start:
-    """What is known before the first round.
+    """What is known before the first round."""
 
-    Attributes:
-        weights: of the first model; features x outputs, float64.
-        biases: of the first model, which rounds keep; shape outputs.
-        norm: largest of an encoded input.
-        link: what scores stand for.
-        moments: what the slots before gave; None where there were none.
-    """
-
-    weights: torch.Tensor
-    biases: torch.Tensor
-    norm: float
-    link: ScoreLink
-    moments: ReceivedMoments | None = None
+    weights: torch.Tensor  #: of the first model; features x outputs, float64
+    biases: torch.Tensor  #: of the first model, which rounds keep; shape outputs
+    norm: float  #: largest of an encoded input
+    link: ScoreLink  #: what scores stand for
+    moments: ReceivedMoments | None = None  #: what the slots before gave; None where there were none
 
 
 class Descent(Protocol):
-    """A way of stepping; it is made of the learner's settings and the start.
+    """A way of stepping; it is made of the learner's settings and the start."""
 
-    Attributes:
-        about: what it is, in one line.
-        needs_moments: whether slots of moments must come before its rounds.
-        several_runs: whether all tensors may have several runs along a first axis, as in an audit.
-        weights: of the model as it stands; features x outputs, float64.
-    """
-
-    about: ClassVar[str]
-    needs_moments: ClassVar[bool] = True
-    several_runs: ClassVar[bool] = False
-    weights: torch.Tensor
+    about: ClassVar[str]  #: what it is, in one line
+    needs_moments: ClassVar[bool] = True  #: whether slots of moments must come before its rounds
+    several_runs: ClassVar[bool] = False  #: whether tensors may have several runs along a first axis, as in an audit
+    weights: torch.Tensor  #: of the model as it stands; features x outputs, float64
 
     def __init__(self, learner: Learner, start: Start) -> None: ...
 

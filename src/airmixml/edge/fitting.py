@@ -44,9 +44,8 @@ class Checkpoint(Protocol):
 class TrainingHistory:
     """Loss on the mixtures and accuracy on the clean test set after each epoch (empty without a test set).
 
-    A learner in closed form has no loss and one accuracy, and that of each class. Tasks that have no accuracy have a
-    ``test_score`` after each epoch instead, R^2 or the share of labels that are right (``score_name``), and all
-    ``scores`` of the last one (``edge/scoring.py``); ``predicted`` are the last predictions on the test set.
+    A learner in closed form has no loss and one accuracy, and that of each class. Tasks without accuracy have a
+    ``test_score`` instead (``score_name``), and all ``scores`` of the last epoch (``edge/scoring.py``).
     """
 
     loss: list[float] = field(default_factory=list)
@@ -92,10 +91,7 @@ class TrainingHistory:
 
 
 def build_model(learner: Learner, input_dim: int, label_dim: int, image_shape: ImageShape) -> nn.Sequential:
-    """Return the network the learner asks for: inputs (batch x input_dim) to class scores (batch x label_dim).
-
-    Its parameters hold no values yet; ``initialise`` sets them.
-    """
+    """Return the learner's network, batch x input_dim to batch x label_dim, its values not set (``initialise``)."""
     with torch.device("meta"):  # torch's own initial values would be drawn from its global random state
         model: nn.Sequential = LEARNERS.make(learner.model).build(learner, input_dim, label_dim, image_shape)
         if learner.model not in LEARNERS.own:
@@ -172,9 +168,7 @@ def fit(
 ) -> list[TrainingHistory]:
     """Train in place and return each network's history; the order of the mixtures in each epoch follows from the seed.
 
-    All networks of a stack share one data set and one seed, or each has its own. ``inputs`` and ``labels`` are received
-    mixtures, slots x symbols; for a stack networks x slots x symbols. A stack's loss and accuracy are kept as epochs x
-    networks in ``checkpoint``.
+    Networks of a stack share one data set and one seed, or each has its own. Mixtures are (networks x) slots x symbols.
     """
     speed = speed or Speed()
     streams, device, slots = [Streams(seed) for seed in seeds], find_device(speed.device), inputs.shape[-2]
@@ -189,7 +183,9 @@ def fit(
     accuracies: list[list[float]] = []
     # cuDNN's repeatable kernels in full float32: two runs of a seed are equal.
     repeatable = torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False)
-    with using_threads(threads), repeatable, _current(device):
+    # Streams and graphs are made on the current GPU, wherever the tensors are.
+    current: AbstractContextManager[object] = torch.cuda.device(device) if device.type == "cuda" else nullcontext()
+    with using_threads(threads), repeatable, current:
         optimiser = Adam(model, learner)
 
         def state(epoch: int) -> dict[str, Any]:
@@ -257,10 +253,7 @@ def _shared_or_stacked(parts: list[torch.Tensor]) -> torch.Tensor:
 
 @torch.no_grad()
 def class_scores(model: nn.Module, inputs: torch.Tensor) -> torch.Tensor:
-    """Return the class scores of clean inputs (samples x input_dim), some at a time; samples x classes.
-
-    A stack gives networks x samples x classes; it may get inputs of its own for each network.
-    """
+    """Return the class scores of clean inputs, some at a time; (networks x) samples x classes."""
     at_once = _SCORED_AT_ONCE
     if isinstance(model, NetworkStack):
         at_once = max(_FEWEST_SCORED_AT_ONCE, _SCORED_AT_ONCE // model.count)
@@ -285,8 +278,3 @@ def _finite(loss: torch.Tensor, epoch: int, learner: Learner) -> torch.Tensor:
             f"learner.learning_rate = {learner.learning_rate:g} is too large; raise the power or lower the rate"
         )
     return loss
-
-
-def _current(device: torch.device) -> AbstractContextManager[object]:
-    """Make a GPU the current one: streams and graphs are made on that, wherever the tensors are."""
-    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()

@@ -20,10 +20,7 @@ if TYPE_CHECKING:
 
 
 class LearnerModel(Protocol):
-    """One learner. A subclass is made without arguments.
-
-    It is trained on all mixtures, or as a ``ClosedForm`` solved from moments that are added up while slots arrive.
-    """
+    """One learner, made without arguments: trained on mixtures, or, as a ``ClosedForm``, solved from their moments."""
 
     about: ClassVar[str]  # what it is, in one line
     closed_form: ClassVar[bool] = False

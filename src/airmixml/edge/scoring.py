@@ -12,8 +12,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from airmixml.data import Bounded, DataSet, LabelCode, Signs
-from airmixml.edge.limits import NEVER_CERTAIN
-from airmixml.scenario.score_links import LOGISTIC, SOFTMAX, ScoreLink
+from airmixml.scenario.score_links import LOGISTIC, NEVER_CERTAIN, SOFTMAX, ScoreLink
 
 LEADING: Final = {"classification": "accuracy", "regression": "r2", "multi-label": "labels_right"}
 """The one score of a task that learning curves show; larger is better, and 1 is perfect."""
@@ -38,10 +37,7 @@ def predicted(scores: torch.Tensor, link: ScoreLink, code: LabelCode | None = No
 
 
 def leading_score(dataset: DataSet, outputs: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
-    """Return the leading score of one network, or of each network of a stack; shape networks, in float64.
-
-    Outputs are (networks x) samples x outputs; the truth is (networks x) samples, or (networks x) samples x outputs.
-    """
+    """Return the leading score of (networks x) samples x outputs; shape networks, float64."""
     if dataset.task == "classification":
         return (outputs.argmax(dim=-1) == truth).double().mean(dim=-1).reshape(-1)
     code, name = dataset.label_code, LEADING[dataset.task]

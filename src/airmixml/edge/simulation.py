@@ -9,9 +9,8 @@ from airmixml.data import DataSet
 from airmixml.edge.rounds import run_rounds
 from airmixml.edge.training import collected_from, solve_collected
 from airmixml.progress import Progress, silent
-from airmixml.radio import transmission
 from airmixml.radio.rounds import RoundsOnAir
-from airmixml.radio.transmission import Mixtures, open_air
+from airmixml.radio.transmission import Mixtures, open_air, simulate_family
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.streams import Secret
 from airmixml.workers import Population, settle
@@ -42,24 +41,16 @@ def simulate(
         secret: what noise and schedule are drawn from where real data are protected, instead of the scenario's seed.
     """
     context = RunContext(speed=speed or Speed(), data_dir=data_dir, progress=progress, secret=secret)
-    if scenario.workers.sends != "gradients":
-        mixtures = transmission.simulate(
-            scenario,
-            dataset=dataset,
-            population=population,
-            speed=speed,
-            data_dir=data_dir,
-            progress=progress,
-            secret=secret,
-        )
-        if mixtures.scenario.learner.rounds:
-            first = solve_collected(mixtures, collected_from(mixtures))
-            deque(run_rounds(RoundsOnAir.of(mixtures, context), *first), maxlen=0)
-        return mixtures
     if dataset is None:
         scenario = settle(scenario, data_dir=data_dir, progress=progress)
     else:
         scenario = scenario.settled(dataset.train_samples, dataset.held_dim)
+    if scenario.workers.sends != "gradients":
+        (mixtures,) = simulate_family([scenario], dataset=dataset, population=population, context=context)
+        if scenario.learner.rounds:
+            first = solve_collected(mixtures, collected_from(mixtures))
+            deque(run_rounds(RoundsOnAir.of(mixtures, context), *first), maxlen=0)
+        return mixtures
     on_air = RoundsOnAir.alone(open_air([scenario], dataset, population, context), context)
     deque(run_rounds(on_air), maxlen=0)
     received = torch.stack([each.gradient.mT.flatten().float() for each in on_air.rounds])

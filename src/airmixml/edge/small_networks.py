@@ -93,10 +93,7 @@ def is_small(model: nn.Module, optimiser: Adam, learner: Learner) -> bool:
 
 @dataclass(frozen=True)
 class _Layer:
-    """A layer and a size of batch: views of all that a step reads and writes.
-
-    ``given`` is what the layer gets, networks x (inputs and one) x samples; the first layer gets the batch.
-    """
+    """A layer and a size of batch: views of all that a step reads and writes; the first layer gets the batch."""
 
     matrix: Singles  # networks x outputs x (inputs and one)
     gradient: Singles  # as the matrix
@@ -107,10 +104,7 @@ class _Layer:
 
 
 class SmallNetworks:
-    """A stack of small dense networks in training; it stands for one epoch of steps whenever it is called.
-
-    Parameters and moments of torch are read when it is made, and written after each epoch.
-    """
+    """A stack of small dense networks in training: one epoch per call, after which torch's tensors are written."""
 
     def __init__(
         self,

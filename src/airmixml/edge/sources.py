@@ -47,23 +47,15 @@ class Source(Protocol):
         """Return what was received in one of the scenario's slots."""
 
     def round(self, number: int, told: Broadcast) -> Received:
-        """Broadcast a model and return the mean of the gradients that workers sent, as they send them.
-
-        Or raise ``NoMoreRounds``.
-        """
+        """Broadcast a model; return the mean of the gradients as workers send them, or raise ``NoMoreRounds``."""
 
 
 def learn_from(
     scenario: Scenario, dataset: DataSet, source: Source, *, speed: Speed | None = None, progress: Progress = silent
 ) -> TrainedModel:
-    """Learn what ``learn`` would, from sums that are received.
+    """Learn what ``learn`` would from sums that a source has received, of a settled scenario.
 
-    Args:
-        scenario: what workers were asked for, settled.
-        dataset: for its dimensions and its test set, encoded; no training sample is looked at.
-        source: where sums come from.
-        speed: device and threads of a network's training.
-        progress: told how many slots are received.
+    The ``dataset`` is for its dimensions and its test set, encoded; no training sample is looked at.
     """
     learner, workers = scenario.learner, scenario.workers
     build_model(learner, dataset.input_dim, dataset.label_dim, dataset.image_shape)

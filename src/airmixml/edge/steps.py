@@ -25,8 +25,7 @@ def make_epoch(
 ) -> Epoch:
     """Return a function that trains a network or a stack for an epoch and adds the summed loss to ``loss_sum``.
 
-    Mixtures are inputs and labels, (networks x) slots x symbols on the device; ``loss_sum`` is one value there, or one
-    per network of a stack. ``order`` (slots, or networks x slots) is read again in each epoch.
+    Mixtures are (networks x) slots x symbols on the device; ``order``, (networks x) slots, is read again in each epoch.
     """
     if is_small(model, optimiser, learner):
         return SmallNetworks(optimiser, loss_sum, mixtures, order, learner)

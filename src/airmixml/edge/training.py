@@ -27,10 +27,9 @@ from airmixml.edge.stack import NetworkStack
 from airmixml.errors import ScenarioError
 from airmixml.notebook import html_facts
 from airmixml.progress import Progress, silent
-from airmixml.radio.kept_blocks import KeptBlocks
 from airmixml.radio.mixtures import MixtureBlock
 from airmixml.radio.rounds import RoundsOnAir
-from airmixml.radio.shards import ShardStore
+from airmixml.radio.shards import KeptBlocks, ShardStore
 from airmixml.radio.transmission import Mixtures, Transmission, gather_family, open_air, simulate_family
 from airmixml.registries import LEARNERS, PAYLOADS
 from airmixml.scenario import Learner, RunContext, Scenario, Speed
@@ -42,14 +41,11 @@ _SLOTS_AT_ONCE: Final = 4096
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedModel:
-    """The model after the last epoch, and how it got there.
-
-    ``probability_factor`` is what scores of least squares were multiplied with to become probabilities (by softmax).
-    """
+    """The model after the last epoch, and how it got there."""
 
     model: nn.Sequential
     history: TrainingHistory
-    probability_factor: float = 1.0
+    probability_factor: float = 1.0  #: of scores of least squares, so that their softmax gives probabilities
 
     def _repr_html_(self) -> str:
         history, numbers = self.history, sum(each.numel() for each in self.model.parameters())
@@ -79,12 +75,9 @@ def train(
 
 @dataclass(frozen=True, kw_only=True)
 class Learned:
-    """What was sent over the air, what was learned from it, and how long both took.
+    """What was sent over the air, what was learned from it, and how long both took."""
 
-    A network's ``transmission`` is the ``Mixtures`` that it was trained on.
-    """
-
-    transmission: Transmission
+    transmission: Transmission  #: of a network the ``Mixtures`` that it was trained on
     trained: TrainedModel
     over_the_air_seconds: float
     training_seconds: float
@@ -101,15 +94,8 @@ def learn(
 ) -> Learned:
     """Run all slots and learn from them: by training on all mixtures, or in closed form from their sums.
 
-    A closed form takes memory that does not grow with the slots.
-
-    Args:
-        scenario: what to run.
-        dataset: what the workers hold.
-        population: who holds which sample where, instead of a random deployment.
-        context: device, block size, threads, engine and progress.
-        checkpoint: where an interrupted training is kept.
-        shards: where finished shards are kept, if the context's engine is not this process.
+    A closed form takes memory that does not grow with the slots. ``checkpoint`` and ``shards`` keep what is finished of
+    an interrupted run.
     """
     (learned,) = learn_family(
         [scenario], dataset=dataset, population=population, context=context, checkpoints=[checkpoint], shards=shards
@@ -129,8 +115,7 @@ def learn_family(
     """Run all slots of scenarios that share their draws at once, then yield what each learns, one after the other.
 
     Each learns what ``learn`` would give it alone, to the last bit, and takes its part of the time on the air. The
-    learners are all in closed form, or all networks, each with a checkpoint of its own. Other arguments are those of
-    ``learn``.
+    learners are all in closed form, or all networks, each with a checkpoint of its own.
     """
     context, started = context or RunContext(), time.perf_counter()
     for each in scenarios:  # only to refuse data that do not suit the learner before the slots are run
@@ -310,18 +295,10 @@ def train_model(
     progress: Progress = silent,
     checkpoint: Checkpoint | None = None,
 ) -> TrainedModel:
-    """Train the learner on the mixtures and score it on the clean test set after each epoch.
+    """Train the learner on the mixtures, slots x symbols, and score it on the clean test set after each epoch.
 
     Initial values and the order of the mixtures in each epoch follow from the seed alone, so that a training resumed
     from a checkpoint ends where an uninterrupted one does.
-
-    Args:
-        learner: model and optimiser settings.
-        dataset: for its dimensions and test set.
-        inputs: received mixtures; slots x input_dim.
-        labels: received label mixtures; slots x label_dim.
-        seed, speed, progress: the run's seed; device and threads; told of each epoch.
-        checkpoint: where an interrupted training is kept.
     """
     model = start_network(learner, dataset, seed)
     (history,) = fit(
@@ -343,10 +320,8 @@ def train_stack(
 ) -> list[TrainingHistory]:
     """Train one network on each of several sets of mixtures, all at once, and return each network's history.
 
-    Every network starts from the values and sees the mixtures in the order that ``train_model`` would give it with the
-    same seed: apart from rounding, each is trained as if it were alone. A network whose loss stops being a number does
-    not disturb the others. The arguments are those of ``train_model``; ``inputs`` (networks x slots x input_dim) and
-    ``labels`` (networks x slots x label_dim) have the networks as their first axis.
+    Apart from rounding, each is trained as ``train_model`` would train it alone with the same seed, and one whose loss
+    stops being a number does not disturb the others. Inputs and labels have the networks as their first axis.
     """
     stack = NetworkStack([start_network(learner, dataset, seed)] * len(inputs))
     return fit(
@@ -355,10 +330,7 @@ def train_stack(
 
 
 def train_seeds(mixtures: Sequence[Mixtures], *, speed: Speed | None = None) -> list[TrainingHistory]:
-    """Train a network on each of several runs of one scenario with different seeds, all at once.
-
-    Apart from rounding, each is what ``train`` would give.
-    """
+    """Train what ``train`` would, but for rounding, on runs of one scenario with different seeds, all at once."""
     learner = mixtures[0].scenario.learner
     return fit(
         NetworkStack([start_network(learner, each.dataset, each.scenario.seed) for each in mixtures]),

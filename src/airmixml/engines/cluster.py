@@ -48,10 +48,8 @@ def run_on_ray(
 ) -> Iterator[tuple[Any, Any]]:
     """Yield each item with its result as soon as that is there, or ``Lost`` if its process died twice.
 
-    Each takes a free core of the cluster, or a free GPU where it asks for one; at most ``jobs`` at a time (0: as many
-    as the cluster takes). ``shared`` is sent to each node once, and ``prepare`` called once in each process.
-    ``in_order`` says that results will wait for those of earlier items: then no item begins long before an earlier one
-    is finished.
+    At most ``jobs`` at a time (0: as many as the cluster takes); ``shared`` is sent to each node once. ``in_order``: no
+    item begins long before an earlier one is finished.
     """
     running: dict[Any, tuple[int, Any]] = {}  # in which place each began, and the item; the oldest first
     with connected() as ray:

@@ -71,9 +71,8 @@ class Engine:
     ) -> Generator[tuple[int, Result], None, None]:
         """Yield the number and the result of each item, in the order in which they are finished.
 
-        ``prepare``, a function of a module, makes of ``shared`` what makes results of items; it is called once in every
-        process, or node of a cluster. With ``in_order`` results wait for those of earlier items: then few items begin
-        before the oldest unfinished one is finished, so that few results wait.
+        ``prepare``, a function of a module, is called once in every process, or node of a cluster. ``in_order``: few
+        items begin before the oldest unfinished one is finished, so that few results wait.
         """
         numbered = list(enumerate(items))
         finishing = self.each(_Numbered(prepare), shared, numbered, on_gpu=lambda _: on_gpu, in_order=in_order)
@@ -94,11 +93,10 @@ class Engine:
         on_gpu: Callable[[Item], bool] = lambda _item: False,
         in_order: bool = False,
     ) -> Generator[tuple[Item, Any], None, None]:
-        """Yield each item with its result, or ``Lost`` where its process died; ``run`` explains other arguments.
+        """Yield each item with its result, or ``Lost`` where its process died; see ``run``.
 
-        ``prepare`` makes of ``shared`` what is called with an item and something to tell how far it is. ``told`` gets
-        an item and what its work tells; a cluster tells nothing before the result. ``left_behind`` returns what to run
-        instead of an item whose process died.
+        ``told`` gets an item and what its work tells; a cluster tells nothing before the result. ``left_behind``
+        returns what to run instead of an item whose process died.
         """
         if not items:
             return

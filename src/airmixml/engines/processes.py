@@ -95,11 +95,7 @@ def run_in_processes(
     left_behind: LeftBehind = lambda _item: (),
     in_order: bool = False,
 ) -> Iterator[tuple[Any, Any]]:
-    """Yield each item with its result as soon as that is there, or ``Lost`` if its process died.
-
-    ``prepare`` and ``shared`` are sent to each of up to ``jobs`` processes once. ``in_order`` says that results will
-    wait for those of earlier items: then no item begins long before an earlier one is finished.
-    """
+    """Yield each item with its result as soon as that is there, or ``Lost`` if its process died; see ``Engine``."""
     waiting = list(reversed(items))
     busy: dict[Any, _Worker] = {}  # by their connection, in the order in which their items began
     idle: list[_Worker] = []

@@ -38,7 +38,7 @@ def antenna_gain_bound(scenario: Scenario, seats: int, symbols: int = 0, antenna
         return 1.0
     if radio.fading == "none":
         return float(count)
-    floor = 0.0 if math.isinf(air.truncation_db) else db_to_ratio(air.truncation_db)
+    floor = db_to_ratio(air.truncation_db)
     if floor == 0.0 or (antennas and radio.fading_kind.rician_k(radio) is None):  # a law of one's own, if asked what if
         return math.inf
     each = _SHARE_OF_FAILURE * gain_failure_of(scenario) / (scenario.slots_on_air * seats * _fadings(scenario, symbols))

@@ -1,7 +1,12 @@
-"""Converters between numbers and voltages, with uniform levels and saturation at the outermost; peak power.
+"""Converters between numbers and voltages, with uniform levels and saturation at the outermost; gain; peak power.
 
 With b bits the levels are those of ``workers.bits``: two at the ends for one bit, else 2^b - 1 with zero among them, so
 that silence stays silent. A converter rounds to the nearest level; nothing about it is random.
+
+Automatic gain of the server's converter, from the past alone: the outermost level of a block is ``HEADROOM`` times the
+largest symbol of the blocks before it in the slot, as the converter saw them. A slot begins with what is known without
+data: the declared norm over all symbols, times 32, since products have symbols of 30 root mean squares, and four
+deviations of the noise.
 
 Peak power: what a transmitter clips, of single symbols and of the sum of many subcarriers. Clipping a real number to
 [-A, A], or a complex one to the disc of radius A, is a projection on a convex set. It shortens vectors and never sets
@@ -17,9 +22,13 @@ import numpy as np
 import torch
 from scipy.special import ndtr
 
+from airmixml.impairments.frame import Frame
 from airmixml.scenario import Scenario
 from airmixml.units import dbm_to_watts
 
+HEADROOM: Final = 8.0  # 18 dB: of products, a later block may have symbols several times as large
+_START_ROOT_MEAN_SQUARES: Final = 32.0
+_START_DEVIATIONS: Final = 4.0
 _MOST_BITS_LEVEL_BY_LEVEL: Final = 12
 
 
@@ -70,11 +79,27 @@ def gaussian_rounding(bits: int, largest: float) -> LinearModel:
     return LinearModel(gain, float(np.sum(levels**2 * np.diff(edges))) - gain**2)
 
 
-def peak_amplitude(scenario: Scenario, power_watts: torch.Tensor) -> torch.Tensor | None:
-    """Return A = sqrt(P_peak / P), where a symbol of amplitude 1 is sent with power P; None without a limit.
+def first_level(largest_norm: float, symbols: int, deviation: torch.Tensor) -> torch.Tensor:
+    """Return the outermost level of the first block, for noise of that deviation on a symbol; shape of it."""
+    of_data = largest_norm * min(1.0, _START_ROOT_MEAN_SQUARES / math.sqrt(symbols))
+    return of_data + _START_DEVIATIONS * deviation
 
-    Powers and amplitudes are slots x scheduled; who sends nothing has no limit.
-    """
+
+def causal_levels(received: torch.Tensor, frame: Frame, start: torch.Tensor, headroom: float) -> torch.Tensor:
+    """Return the outermost level for every symbol that is received, slots x symbols; ``start`` has shape slots."""
+    block_of = torch.tensor(frame.blocks, device=received.device)
+    block_of = block_of.repeat_interleave(torch.tensor(frame.lengths, device=received.device))
+    peaks = torch.zeros((len(received), frame.block_count), dtype=torch.float64, device=received.device)
+    peaks.scatter_reduce_(1, block_of.expand(len(received), -1), received.abs().double(), "amax")
+    levels, seen = [start.double()], torch.zeros_like(start, dtype=torch.float64)
+    for block in range(frame.block_count - 1):
+        seen = torch.maximum(seen, torch.minimum(peaks[:, block], levels[-1]))
+        levels.append(headroom * seen)
+    return torch.stack(levels, dim=1)[:, block_of]
+
+
+def peak_amplitude(scenario: Scenario, power_watts: torch.Tensor) -> torch.Tensor | None:
+    """Return A = sqrt(P_peak / P), where a symbol of amplitude 1 is sent with power P; None without a limit."""
     limit_dbm = scenario.air.peak_power_dbm
     if math.isinf(limit_dbm):
         return None

@@ -102,13 +102,9 @@ def inverted_amplitude(scenario: Scenario, echoes: Echoes, draws: SeatDraws) -> 
     """
     widths = torch.tensor(scenario.air.grid.widths, dtype=torch.float64, device=draws.workers.device)
     power = draw_responses(echoes, draws).abs().square()
-    needed = torch.where(_heard(scenario.air, power), 1.0 / power, 0.0)
-    mean = (needed * widths).sum(dim=2) / widths.sum()
-    return torch.where(mean > 0.0, mean.rsqrt(), 1e-3 * math.sqrt(db_to_ratio(scenario.air.truncation_db)))
-
-
-def _heard(air: Air, power: torch.Tensor) -> torch.Tensor:
-    return power >= (0.0 if math.isinf(air.truncation_db) else db_to_ratio(air.truncation_db))
+    floor = db_to_ratio(scenario.air.truncation_db)
+    mean = (torch.where(power >= floor, 1.0 / power, 0.0) * widths).sum(dim=2) / widths.sum()
+    return torch.where(mean > 0.0, mean.rsqrt(), 1e-3 * math.sqrt(floor))
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,5 +123,5 @@ class SilentClusters(Impairment):
 
     def gains(self, draws: SeatDraws) -> torch.Tensor:
         """Draw 0 or 1; slots x scheduled x pieces."""
-        heard = _heard(self.scenario.air, draw_responses(self.echoes, draws).abs().square())
+        heard = draw_responses(self.echoes, draws).abs().square() >= db_to_ratio(self.scenario.air.truncation_db)
         return heard.double()[:, :, torch.tensor(draws.frame.clusters, device=heard.device)]

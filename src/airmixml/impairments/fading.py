@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from airmixml.arrays import Doubles
+from airmixml.arrays import Doubles, own_numbers
 from airmixml.errors import PluginError
 
 if TYPE_CHECKING:
@@ -46,13 +46,11 @@ class Fading:
 
         chances = uniforms(source.words(slots, scheduled, antenna))
         given: Doubles = chances.cpu().numpy().astype(np.float64, copy=False)
-        powers = _checked(self, self.quantile(given), given.shape)
-        return torch.from_numpy(np.sqrt(powers)).to(chances.device)
+        return torch.from_numpy(np.sqrt(self._powers(given))).to(chances.device)
 
     def share_below(self, radio: Radio, power: float) -> float:
         """Return how often abs(g)^2 is below a power."""
-        tried = _checked(self, self.quantile(_TRIED), _TRIED.shape)
-        if np.any(np.diff(tried) < 0.0):
+        if np.any(np.diff(self._powers(_TRIED)) < 0.0):
             raise PluginError(f"radio.fading = {type(self).__name__}: its quantile falls; must rise with the chances")
         low, high = 0.0, 1.0
         for _ in range(_HALVINGS):
@@ -61,19 +59,15 @@ class Fading:
             low, high = (middle, high) if below else (low, middle)
         return low
 
-
-def _checked(fading: Fading, powers: object, shape: tuple[int, ...]) -> Doubles:
-    """Return what a law gave as powers; one that no channel can have is refused."""
-    try:
-        found = np.asarray(powers, dtype=np.float64)
-    except (TypeError, ValueError):
-        found = np.array(math.nan)
-    if found.shape != tuple(shape) or not np.all((found > 0.0) & (found < math.inf)):
-        raise PluginError(
-            f"radio.fading = {type(fading).__name__}: its quantile must return one power for each chance, finite and "
-            "above 0"
+    def _powers(self, chances: Doubles) -> Doubles:
+        """Return the quantiles; a power that no channel can have is refused."""
+        return own_numbers(
+            lambda: self.quantile(chances),
+            chances.shape,
+            lambda powers: (powers > 0.0) & (powers < math.inf),
+            f"radio.fading = {type(self).__name__}: its quantile must return one power for each chance, finite and "
+            "above 0",
         )
-    return found
 
 
 class RicianFading(Fading):

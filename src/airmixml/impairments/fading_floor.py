@@ -28,10 +28,7 @@ def weakest_fading(scenario: Scenario) -> float:
 
 
 def silent_share(scenario: Scenario) -> float:
-    """Return the share of the scheduled workers that do not send: absent, or in a fade below ``air.truncation_db``.
-
-    Where fading is renewed within a slot, a fade silences a part of it alone, which is a gain of 0 and not an absence.
-    """
+    """Return the share of the scheduled workers that do not send: absent, or in a fade that lasts for a whole slot."""
     in_fade, floor = 0.0, weakest_fading(scenario)
     if fades(scenario) and floor > 0.0 and not renews(scenario):
         in_fade = scenario.radio.fading_kind.share_below(scenario.radio, floor)

@@ -86,8 +86,7 @@ class Frame:
     @cached_property
     def steps(self) -> Doubles:
         """Seconds from the piece before to each piece, or from the start of its block to the first; shape pieces."""
-        seconds = np.array(self.seconds)
-        return np.where(np.diff(self.blocks, prepend=-1) > 0, seconds, np.diff(seconds, prepend=0.0))
+        return np.where(np.diff(self.blocks, prepend=-1) > 0, self.times, np.diff(self.times, prepend=0.0))
 
     @cached_property
     def pilots(self) -> tuple[int, ...]:
@@ -217,8 +216,7 @@ def _pieces_per_block(air: Air, seconds: float) -> int:
 
 def expected_drift(scenario: Scenario, frame: Frame) -> Doubles:
     """Return the expected mean gain of each piece over that of its pilot; shape pieces."""
-    seconds, at_pilot = np.array(frame.seconds), np.array([frame.pilot_seconds])
-    return np.asarray(_expected(scenario, seconds) / _expected(scenario, at_pilot))
+    return np.asarray(_expected(scenario, frame.times) / _expected(scenario, np.array([frame.pilot_seconds])))
 
 
 def _expected(scenario: Scenario, seconds: Doubles) -> Doubles:

@@ -133,10 +133,7 @@ def _is_certain(impairment: Any) -> bool:
 
 
 def _direct(scenario: Scenario, errors: tuple[Error, ...]) -> float:
-    """Return K of the fading of one place: of a cluster of subcarriers where a channel has echoes.
-
-    Where no error is relative to a channel, none is needed.
-    """
+    """Return K of the fading of a place, or a cluster of subcarriers; 0 where no error is relative to a channel."""
     if not any(getattr(error, "over_fading", False) for error in errors):
         return 0.0
     echoes = echoes_of(scenario)

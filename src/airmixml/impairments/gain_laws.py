@@ -199,8 +199,7 @@ def _in_slot(
 def _in_place(errors: tuple[Error, ...], direct: float, floor: float, *, weakest: bool) -> tuple[float, "_Law"]:
     """Return the step of a grid that holds all errors together, and the law of those that differ from place to place.
 
-    The latter is that of one place, in the mean over its fading or behind the weakest; a union bound over the pieces of
-    a block.
+    That is in the mean over the fading of a place or behind the weakest; a union bound over the pieces of a block.
     """
     reach = math.sqrt(math.log(1.0 / _RAREST))
     longest = sum(

@@ -29,10 +29,9 @@ _SOFTER: Final = 1.0 - 2.0**-21
 
 @dataclass(frozen=True, kw_only=True)
 class SeatDraws:
-    """What impairments draw from and may look at, for consecutive slots, or for some seats of a single slot.
+    """What impairments draw from and may look at, for consecutive slots, or for ``some`` seats of a single slot.
 
-    A slot of very many workers is drawn some seats at a time (``some``). Every impairment draws from sequences of its
-    own, named in ``normals`` and ``uniforms``, so that none changes the draws of another.
+    Every impairment draws from named sequences of its own, so that none changes the draws of another.
     """
 
     slots: range
@@ -246,10 +245,7 @@ def draw_gains(scenario: Scenario, draws: SeatDraws) -> torch.Tensor:
 def draw_with_peaks(
     scenario: Scenario, draws: SeatDraws, wanted: Integers | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return g of every seat in all pieces or those wanted, and its largest abs(g)^2 in any; slots x scheduled.
-
-    It is one turn by the sum of all angles, times what is more than a turn.
-    """
+    """Return g of every seat in all pieces or those wanted, and its largest abs(g)^2 in any; slots x scheduled."""
     gains = torch.ones((*draws.workers.shape, 1), dtype=torch.complex64, device=draws.workers.device)
     angles = torch.zeros((), device=draws.workers.device)
     for each in impairments_of(scenario):

@@ -50,12 +50,10 @@ def has_levels(scenario: Scenario) -> bool:
 
 
 def possible_power(scenario: Scenario, power_watts: torch.Tensor, radiated_share: float) -> torch.Tensor:
-    """Return the power that each worker sends with instead of P: the next on the grid at or below it, or 0.
+    """Return the power that each worker sends with instead of P: the next on the grid at or below it, or 0; same shape.
 
-    The grid is P_max less whole steps of ``air.power_step_db``. What a transmitter radiates on average over a slot must
-    be at least ``air.min_power_dbm``, less attenuators. That is P times ``radiated_share``, since P is the power of a
-    symbol of amplitude 1 and symbols may be known to be smaller. All follow from declared norms: nobody's data decide
-    who is silent. Powers are of any shape.
+    The grid is P_max less whole steps of ``air.power_step_db``. What is radiated on average over a slot, P times
+    ``radiated_share``, must be at least ``air.min_power_dbm``, less attenuators. Nobody's data decide who is silent.
     """
     air, limit_watts = scenario.air, dbm_to_watts(scenario.radio.max_power_dbm)
     possible = power_watts

@@ -25,7 +25,6 @@ from airmixml.impairments.antennas import MOST_FADINGS
 from airmixml.impairments.fading_floor import renews, weakest_fading
 from airmixml.impairments.gains import Impairment, SeatDraws
 from airmixml.scenario import Scenario
-from airmixml.units import db_to_ratio
 
 _NAME: Final = "renewed-fading"
 
@@ -76,18 +75,14 @@ def magnitudes(scenario: Scenario, draws: SeatDraws) -> torch.Tensor:
 
 
 def renew(scenario: Scenario, draws: SeatDraws) -> Renewed | None:
-    """Return what fading makes of channels; None where it lasts as long as a slot.
-
-    A worker that is silent all the time gets less than any that sends: it is out of reach.
-    """
+    """Return what fading makes of channels, silent workers' out of reach; None where it lasts as long as a slot."""
     if not renews(scenario):
         return None
     fading = draw_renewed(scenario, draws)
-    heard, floor = _heard(scenario, fading), weakest_fading(scenario)
-    frame = draws.frame
+    floor, frame, power = weakest_fading(scenario), draws.frame, fading.square()
+    heard = power >= floor
     intervals = np.array(frame.blocks) // scenario.air.blocks_per_fading
     symbols = torch.from_numpy(np.bincount(intervals, frame.lengths)).to(fading.device)
-    power = fading.square()
     mean = (torch.where(heard, 1.0 / power, 0.0) * symbols).sum(dim=2) / symbols.sum()
     silent = 1e-3 * math.sqrt(floor or 1.0)
     weakest = torch.where(heard, fading, math.inf).amin(dim=2)
@@ -99,11 +94,6 @@ def renew(scenario: Scenario, draws: SeatDraws) -> Renewed | None:
         weakest=torch.where(weakest.isinf(), silent, weakest),
         antenna_gain=torch.where(heard, (power + others) / power, 1.0).amax(dim=2),
     )
-
-
-def _heard(scenario: Scenario, fading: torch.Tensor) -> torch.Tensor:
-    truncation_db = scenario.air.truncation_db
-    return fading.square() >= (0.0 if math.isinf(truncation_db) else db_to_ratio(truncation_db))
 
 
 @dataclass(frozen=True)
@@ -120,5 +110,5 @@ class SilentFades(Impairment):
 
     def gains(self, draws: SeatDraws) -> torch.Tensor:
         """Draw 0 or 1; slots x scheduled x pieces."""
-        fading = magnitudes(self.scenario, draws) / draws.path_gain[:, :, None]
-        return draws.by_block(_heard(self.scenario, fading).double())
+        power = (magnitudes(self.scenario, draws) / draws.path_gain[:, :, None]).square()
+        return draws.by_block((power >= weakest_fading(self.scenario)).double())

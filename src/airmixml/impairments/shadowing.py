@@ -21,10 +21,7 @@ _CUT: Final = 3.0  # standard deviations
 
 
 def draw_shadowing(scenario: Scenario, workers: int, *, to_listener: bool = False) -> Doubles:
-    """Draw the amplitude gain of every worker's shadow, 1 without; shape workers. Of the seed, like places.
-
-    Towards the server, or towards a listener elsewhere, where what stands between is something else.
-    """
+    """Draw the amplitude gain of every worker's shadow, towards the server or a listener elsewhere; shape workers."""
     deviation_db = scenario.air.shadowing_db
     if not deviation_db:
         return np.ones(workers)

@@ -116,10 +116,7 @@ def pilot_gain(air: Air, offsets: torch.Tensor) -> torch.Tensor:
 
 
 def filter_blocks(symbols: torch.Tensor, taps: torch.Tensor, frame: Frame) -> torch.Tensor:
-    """Return sum_m taps_m v_(k+m) in each block by itself, with silence around it; slots x symbols.
-
-    As matrix products: runs of symbols with what is heard in them, times a matrix with the taps along its diagonals.
-    """
+    """Return sum_m taps_m v_(k+m) in each block by itself, silence around it, by matrix products; slots x symbols."""
     count, length, reach = symbols.shape[1], frame.longest_block, len(taps) // 2
     run = min(_RUN, length)
     padded = torch.nn.functional.pad(symbols, (0, frame.block_count * length - count)).reshape(-1, length)
@@ -130,6 +127,15 @@ def filter_blocks(symbols: torch.Tensor, taps: torch.Tensor, frame: Frame) -> to
         matrix[symbol : symbol + len(taps), symbol] = taps
     filtered = (around @ matrix).reshape(len(padded), -1)[:, :length]
     return filtered.reshape(len(symbols), -1)[:, :count]
+
+
+def smear(sums: torch.Tensor, air: Air, frame: Frame) -> torch.Tensor:
+    """Return sum_i sum_m rc(m + tau_i) w_i v_i(k + m), slots x symbols, of sums weighted with ``timing_factors``."""
+    filters = torch.from_numpy(pulse_expansion(air.roll_off, air.timing_offset_symbols).filters).to(sums.device)
+    mixed = torch.zeros_like(sums[0])
+    for taps, one in zip(filters, sums, strict=True):
+        mixed += filter_blocks(one, taps, frame)
+    return mixed
 
 
 def mean_pulse(air: Air) -> Doubles:

@@ -96,7 +96,16 @@ def _with_bits(target: SumTarget, bits: int, range_in_deviations: float) -> Inte
         bits=bits,
     )
     for _ in range(_MOST_ROUNDS):
-        total = target.workers / target.carriers * _needed(target, code)
+        needed = variance_for_target(
+            code,
+            epsilon=target.epsilon,
+            delta=target.delta,
+            distance=target.distance,
+            sums=target.participations,
+            share=target.share,
+            rounded=target.rounded,
+        )
+        total = target.workers / target.carriers * needed
         if not math.isfinite(total) or code.steps < FEWEST_STEPS:
             return None
         held = largest / code.step + skellam_tail(total + target.workers / 4.0, chance_bits)
@@ -104,15 +113,3 @@ def _with_bits(target: SumTarget, bits: int, range_in_deviations: float) -> Inte
             return IntegerNoise(code=code, workers=target.workers, variance_per_worker=total / target.workers)
         code = replace(code, step=code.step * max(held / 2.0 ** (bits - 1), 1.0) * _WIDER)
     return None
-
-
-def _needed(target: SumTarget, code: IntegerCode) -> float:
-    return variance_for_target(
-        code,
-        epsilon=target.epsilon,
-        delta=target.delta,
-        distance=target.distance,
-        sums=target.participations,
-        share=target.share,
-        rounded=target.rounded,
-    )

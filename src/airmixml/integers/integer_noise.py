@@ -60,10 +60,7 @@ class IntegerNoise:
         adjacency: str = "remove-one",
         sums: int = 1,
     ) -> Self:
-        """Return the least noise with which ``honest`` of the workers (0: all) have that epsilon at delta.
-
-        That is for so many ``sums`` together, in each of which a worker takes part.
-        """
+        """Return the least noise with which ``honest`` workers (0: all) have that epsilon at delta, of all sums."""
         carriers = _carriers(workers, honest)
         total = variance_for_target(code, epsilon=epsilon, delta=delta, distance=_distance(adjacency), sums=sums)
         return cls(code=code, workers=workers, variance_per_worker=total / carriers)
@@ -109,8 +106,6 @@ class IntegerNoise:
         simulated: bool = False,
     ) -> Doubles:
         """Return the sum that the server gets, of vectors given as blocks of workers x numbers; numbers.
-
-        Of workers that are ``absent`` neither vectors nor noise are in it, and their masks are recovered.
 
         Masks cancel modulo 2^b, and the workers' Skellam numbers add up to one of their total variance: neither is
         formed for each worker. Rounding is. Noise that is ``simulated`` is drawn faster, and protects nobody.
@@ -179,10 +174,7 @@ def variance_for_target(
     share: float = 1.0,
     rounded: int = 0,
 ) -> float:
-    """Return the least variance of honest noise in a sum, in squared steps, for neighbours so many norms apart.
-
-    ``share`` and ``rounded`` are those of ``SumTarget``.
-    """
+    """Return the least variance of honest noise in a sum, in squared steps; see ``SumTarget``."""
     aim = epsilon * (1.0 - 4.0 * _MARGIN)
     mu = gaussian_mu(aim, delta * (1.0 - SHARE_FOR_TAILS)) * math.sqrt(share / sums)
     cut = log_cut(rounded or sums * code.numbers, aim, delta)

@@ -23,6 +23,7 @@ d / 4 in their squared norm: where one worker rounds to is itself random. docs/p
 """
 
 import math
+from collections.abc import Callable
 from typing import Final
 
 from scipy.special import erfinv, i0e
@@ -50,19 +51,10 @@ def rounded_mu_per_step(variance: float, log_cut: float) -> float:
 
 def rounded_variance_for(mu: float, log_cut: float) -> float:
     """Return the least variance with which ``rounded_mu_per_step`` is at most ``mu``, rounded up."""
-    variance = enough = variance_for(mu)
-    while rounded_mu_per_step(enough, log_cut) > mu:
-        enough *= 4.0
-    _, log_variance = bracket_root(
-        lambda place: max(mu - rounded_mu_per_step(math.exp(place), log_cut), -1e300),
-        math.log(variance),
-        math.log(enough),
-        tolerance=1e-12,
-    )
-    variance = max(variance, math.exp(log_variance))
-    while rounded_mu_per_step(variance, log_cut) > mu:
-        variance *= 1.0 + _ROUNDING_MARGIN
-    return variance
+    low = high = variance_for(mu)
+    while rounded_mu_per_step(high, log_cut) > mu:
+        high *= 4.0
+    return _least(lambda variance: rounded_mu_per_step(variance, log_cut), mu, low, high, tolerance=1e-12)
 
 
 def variance_for(mu: float) -> float:
@@ -73,10 +65,16 @@ def variance_for(mu: float) -> float:
     low = high
     while mu_per_step(low) <= mu:
         low /= 4.0
-    _, log_variance = bracket_root(
-        lambda place: mu - mu_per_step(math.exp(place)), math.log(low), math.log(high), tolerance=1e-13
-    )
-    variance = math.exp(log_variance)
-    while mu_per_step(variance) > mu:
+    return _least(mu_per_step, mu, low, high, tolerance=1e-13)
+
+
+def _least(per_step: Callable[[float], float], mu: float, low: float, high: float, *, tolerance: float) -> float:
+    """Return the least variance between two at which ``per_step`` is at most ``mu``, rounded up."""
+
+    def spare(log_variance: float) -> float:
+        return max(mu - per_step(math.exp(log_variance)), -1e300)
+
+    variance = max(low, math.exp(bracket_root(spare, math.log(low), math.log(high), tolerance=tolerance)[1]))
+    while per_step(variance) > mu:
         variance *= 1.0 + _ROUNDING_MARGIN
     return variance

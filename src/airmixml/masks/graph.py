@@ -132,8 +132,7 @@ class MaskGraph:
 def largest_centred_eigenvalue(adjacency: Any, *, tolerance: float, vectors: int | None = None) -> float:
     """Return the largest eigenvalue of a sparse matrix on vectors that sum to zero, by Lanczos' method.
 
-    Eigenvalues of a random graph lie close together there, so each further digit costs much. ``tolerance`` is relative;
-    ``vectors`` are kept at a time (None: SciPy's choice).
+    Those of a random graph lie close together: each further digit costs much. ``vectors`` are kept at a time.
     """
     from scipy.sparse.linalg import LinearOperator, eigsh  # here: it takes a while to import
 

@@ -44,13 +44,13 @@ class Honest:
     """Who is left of a slot's workers when colluders, and absent ones whose masks are revealed, are taken out."""
 
     count: int  #: how many
-    neighbours: int  #: how many of each one's masks are shared with others of them, at least
+    neighbours: int = 0  #: how many of each one's masks are shared with others of them, at least
     #: L_2, a lower bound on the second smallest eigenvalue of their graph's Laplacian; at most 0: it may be cut.
-    gap: float
-    repeats: float  #: r, a bound on sum_j A_ij^2 / d_i
+    gap: float = 0.0
+    repeats: float = 1.0  #: r, a bound on sum_j A_ij^2 / d_i
     #: Probability with which a worker has fewer neighbours than that, in any of the graphs that a party could have by
     #: stopping rounds.
-    failure: float
+    failure: float = 0.0
 
     @property
     def is_cut(self) -> bool:

@@ -219,7 +219,10 @@ class RecoveringWorker:
             for other, share in zip(neighbours, of_secret, strict=True):
                 shares[other] += share
         own, round_id = self.identity, joined.digest
-        self._channels = {other: self._channel(other) for other in shares}
+        publics = {other: joined.announcements[other].channel_key for other in shares}
+        self._channels = {
+            other: channel_key(self._channel_keys, own, public, other, round_id) for other, public in publics.items()
+        }
         return {other: sealed(content, self._channels[other], own, round_id) for other, content in shares.items()}
 
     def receive(self, parcels: Mapping[int, bytes]) -> None:
@@ -310,10 +313,6 @@ class RecoveringWorker:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a worker is never stored, copied or sent to another process: it would make its masks twice")
-
-    def _channel(self, other: int) -> bytes:
-        public = self._round.announcements[other].channel_key
-        return channel_key(self._channel_keys, self.identity, public, other, self._round.digest)
 
     def _expect(self, step: Step) -> None:
         if self.step is not step:

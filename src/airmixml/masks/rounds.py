@@ -41,10 +41,9 @@ _DRAWN: Final = "drawn_here"
 
 @dataclass
 class EitherOr:
-    """The agreements of one worker, by what they are about; one object, or one folder, for all rounds of a run.
+    """The agreements of one worker, by what they are about, for all rounds of a run.
 
-    Without a folder they are lost with the process: a crash then means that this worker must not be started again in
-    this run.
+    Without a folder they are lost with the process: then this worker must not be started again in this run.
     """
 
     folder: Path | None = None

@@ -64,10 +64,7 @@ def majority(members: int, colluding: int) -> int:
 def choose_rules(
     graph: MaskGraph, *, colluders: int, absent: int, mask_deviation: float, self_deviation: float, bits: int = 0
 ) -> Rules:
-    """Return the rules of a round that was planned on this graph; refuse what its workers could not recover.
-
-    ``mask_deviation`` is that of the plan. With ``bits`` symbols are integers, and no deviation counts.
-    """
+    """Return the rules of a round that was planned on this graph; refuse what its workers could not recover."""
     if not is_recoverable(graph.seats, graph.degree, colluders, absent):
         most = most_recoverable(graph.seats, lambda fewer: is_recoverable(graph.seats, graph.degree, colluders, fewer))
         raise ProtocolError(

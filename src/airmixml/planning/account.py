@@ -129,7 +129,7 @@ class Account(Question):
     refusals: dict[tuple[str, str], str]  # (adversary, accountant) to why that accountant cannot treat it
     what_if: tuple[WhatIf, ...] = ()  # what more colluders and better receivers do, where workers hide themselves
     row: RowPrivacy | None = None  # of a row of the data, where that is not what one worker holds alone
-    advice: str = ""  # where gain errors leave much of masks, what to do; see ``radio.mask_law``
+    advice: str = ""  # where gain errors leave much of masks, what to do; see ``times_the_noise``
     unit: str = _UNIT  # whose privacy all other statements are about, in words
 
     @property

@@ -11,13 +11,13 @@ from airmixml.impairments.fading_floor import silent_share
 from airmixml.planning.sizing import Sizing
 from airmixml.privacy.gaussian import gaussian_epsilon
 from airmixml.radio.expected_noise import ExpectedNoise, expected_noise
-from airmixml.radio.mask_law import times_the_noise
 from airmixml.radio.masking import (
     above_thermal_db_of,
     gain_error_of,
     mask_share_of,
     masking_of,
     most_recoverable_share,
+    times_the_noise,
 )
 from airmixml.radio.power_calibration import private_received_watts
 from airmixml.radio.recoverable import enough_absent

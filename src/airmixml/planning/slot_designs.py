@@ -26,7 +26,8 @@ from airmixml.radio.expected_noise import expected_noise
 from airmixml.radio.masking import masking_of
 from airmixml.radio.power import control_power
 from airmixml.radio.power_calibration import private_received_watts
-from airmixml.radio.scheduling import assign_ratios, draw_ratios, draw_schedule
+from airmixml.radio.ratios import draw_ratios
+from airmixml.radio.scheduling import draw_schedule
 from airmixml.randomness.slot_words import slot_words
 from airmixml.registries import ACCOUNTANTS
 from airmixml.scenario import Mixing, Scenario, Workers
@@ -206,7 +207,7 @@ def draw_sample_slots(
     gain = torch.from_numpy(worker_path_gain)
     magnitude = draw_magnitude(scenario.radio, gain, schedule, slots, slot_words(streams, "fading"))
     ratios = draw_ratios(mixing, size, slots, slot_words(streams, "ratios"))
-    ratios = assign_ratios(mixing, ratios, magnitude, slots, slot_words(streams, "assignment"))
+    ratios = mixing.assignment_kind.deal(mixing, ratios, magnitude, slots, slot_words(streams, "assignment"))
     if truncates(scenario):
         sent = ratios * within_reach(scenario, magnitude, gain[schedule])
         heard = (sent > _FAINTEST).any(dim=1)

@@ -22,13 +22,13 @@ from airmixml.radio.centring import plan_centring
 from airmixml.radio.expected_noise import expected_noise
 from airmixml.radio.path_loss import worker_path_gain
 from airmixml.radio.power_calibration import private_received_watts
-from airmixml.radio.senders import pack_symmetric
 from airmixml.radio.system import System
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
 from airmixml.units import dbm_to_watts
 from airmixml.workers import Signal, encode, encode_centred, encoded_dim
 from airmixml.workers.broadcasts import Broadcast
+from airmixml.workers.moments import pack_symmetric
 
 _SHORTEST: Final = 1e-30
 

@@ -90,8 +90,10 @@ class AnalogLink:
             return system.symbols_on_air / SYMBOLS_PER_SECOND
         if system.scenario.radio.slot_seconds:
             return system.slot_seconds
+        from airmixml.radio.system import prefix_bound  # here: a system knows its link
+
         air = system.scenario.air
-        once = min(system.sensitivity.removal / system.repeated, float(system.signal.symbols))
+        once = min(system.sensitivity.removal / prefix_bound(air), float(system.signal.symbols))
         with_prefix = air.grid.length / air.subcarriers if air.waveform == "ofdm" else 1.0
         return once * with_prefix / SYMBOLS_PER_SECOND
 
@@ -100,10 +102,7 @@ class AnalogLink:
         return np.asarray(received_watts / power_gain)
 
     def told_share(self, system: System) -> float:
-        """Return what powers are told as over what they are: with noise and masks, as radiated on average over a slot.
-
-        Those are the same in every symbol.
-        """
+        """Return what powers are told as over what they are: with noise and masks, as radiated on average."""
         return system.joules_per_watt / system.slot_seconds if system.noise.brought else 1.0
 
     def lost_share(self, system: System) -> float:

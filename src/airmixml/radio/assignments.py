@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
-from airmixml.arrays import Doubles
-from airmixml.errors import PluginError
+from airmixml.arrays import Doubles, own_numbers
 from airmixml.privacy.facts import Fact, RanksTell, SharesTell
 
 if TYPE_CHECKING:
@@ -29,8 +28,7 @@ class Assignment:
     def assign(self, ratios: Doubles, magnitude: Doubles, chances: Doubles) -> Doubles:
         """Return the ratios of each slot in the order of its workers.
 
-        ``magnitude`` are the amplitudes of the workers' channels, ``chances`` uniform random numbers; all have the
-        shape slots x scheduled.
+        ``magnitude`` are their channels' amplitudes, ``chances`` uniform numbers; all have the shape slots x scheduled.
         """
         raise NotImplementedError
 
@@ -48,15 +46,13 @@ class Assignment:
 
         chances = uniforms(source.words(slots, ratios.shape[1]))
         given: list[Doubles] = [each.cpu().numpy().copy() for each in (ratios, magnitude, chances)]
-        try:
-            found = np.asarray(self.assign(*given), dtype=np.float64)
-        except (TypeError, ValueError, NotImplementedError):
-            found = np.full((), np.nan)
-        if found.shape != tuple(ratios.shape) or np.any(np.sort(found, axis=1) != np.sort(ratios.cpu(), axis=1)):
-            raise PluginError(
-                f"mixing.assignment = {type(self).__name__}: its assign must return the ratios of each slot in another "
-                "order, slots x scheduled"
-            )
+        found = own_numbers(
+            lambda: self.assign(*given),
+            tuple(ratios.shape),
+            lambda dealt: np.sort(dealt, axis=1) == np.sort(ratios.cpu().numpy(), axis=1),
+            f"mixing.assignment = {type(self).__name__}: its assign must return the ratios of each slot in another "
+            "order, slots x scheduled",
+        )
         return torch.from_numpy(found).to(ratios.device)
 
 
@@ -74,14 +70,18 @@ class RandomOrder(Assignment):
         self, mixing: Mixing, ratios: torch.Tensor, magnitude: torch.Tensor, slots: range, source: SlotWords
     ) -> torch.Tensor:
         """Shuffle them; with equal prior shares any order of our ratios is as likely as any other already."""
-        from airmixml.radio.scheduling import assign_randomly
+        from airmixml.randomness.distributions import uniforms
 
-        shuffle = mixing.prior or not mixing.ratios_kind.exchangeable
-        return assign_randomly(ratios, slots, source) if shuffle else ratios
+        if mixing.ratios_kind.exchangeable and not mixing.prior:
+            return ratios
+        return ratios.gather(1, uniforms(source.words(slots, ratios.shape[1])).argsort(dim=1))
 
 
 class MaxMin(Assignment):
-    """The stronger a channel, the larger its ratio."""
+    """The stronger a channel, the larger its ratio, so that min_i |h_i|^2 / q_i^2 is as large as it can be.
+
+    Wherever a stronger channel holds a smaller ratio than a weaker one, exchanging the two does not lower it.
+    """
 
     about = "the larger ratio to the stronger channel"
 
@@ -93,9 +93,8 @@ class MaxMin(Assignment):
         self, mixing: Mixing, ratios: torch.Tensor, magnitude: torch.Tensor, slots: range, source: SlotWords
     ) -> torch.Tensor:
         """Sort both."""
-        from airmixml.radio.scheduling import assign_max_min
-
-        return assign_max_min(ratios, magnitude)
+        order = magnitude.argsort(dim=1, stable=True)
+        return ratios.new_empty(ratios.shape).scatter_(1, order, ratios.sort(dim=1).values)
 
 
 RANDOM: Final = RandomOrder()

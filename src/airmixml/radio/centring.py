@@ -73,8 +73,7 @@ class CentringSlot:
     ) -> float:
         """Return epsilon of this slot and the others, which have ``epsilon`` at ``delta``, at the sum of both deltas.
 
-        ``delta`` is without the probability with which a gain exceeds its bound.
-        Where both are Gaussian mechanisms, mu of the others follows from their epsilon, and the mu^2 add up.
+        ``delta`` is without that of gains above their bound. Where both are Gaussian mechanisms, their mu^2 add up.
         """
         own = self.epsilon(adversary, adjacency, copies)
         if not self.one_with(accountant):
@@ -109,10 +108,7 @@ class CentringSlot:
 
 
 def with_centring(statement: PrivacyStatement, slot: CentringSlot | None, copies: int = 1) -> PrivacyStatement:
-    """Return what holds for the slots and the one that estimated the mean together.
-
-    Basic composition: epsilons and deltas add up. Where both are exactly Gaussian their mu^2 add up instead.
-    """
+    """Return what holds for the slots and the one that estimated the mean together."""
     if slot is None:
         return statement
     adversary, adjacency, accountant = statement.adversary, statement.adjacency, statement.accountant

@@ -36,10 +36,10 @@ def draw_magnitude(
 def choose_antenna(
     scenario: Scenario, magnitude: torch.Tensor, path_gain: torch.Tensor, slots: range, source: SlotWords
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return abs(h) to the chosen antenna, and sum_a |h_a|^2 / |h|^2 over all of them; both slots x scheduled.
+    """Return abs(h) to the antenna whose weakest worker is strongest, and sum_a |h_a|^2 / |h|^2; slots x scheduled.
 
-    Chosen is the antenna whose weakest scheduled worker is strongest. ``magnitude`` is abs(h) to the first antenna, the
-    path gain that without fading; both slots x scheduled. One antenna at a time, in constant memory.
+    ``magnitude`` is abs(h) to the first antenna, the path gain that without fading. One antenna at a time, in constant
+    memory.
     """
     antennas = scenario.air.antennas
     if scenario.radio.fading == "none":  # all antennas are alike

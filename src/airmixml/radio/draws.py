@@ -78,22 +78,14 @@ class AirSetting:
         return cls._of_system(system, scenario, received_watts, distance_metres)
 
     @classmethod
-    def of_rounds(
-        cls,
-        scenario: Scenario,
-        input_dim: int,
-        label_dim: int,
-        distance_metres: Doubles,
-        *,
-        secret: Secret | None = None,
-    ) -> Self:
+    def of_rounds(cls, scenario: Scenario, input_dim: int, label_dim: int, distance_metres: Doubles) -> Self:
         """Gather the setting of the rounds that follow the scenario's slots."""
         whole = System.of(scenario, input_dim, label_dim)
         received_watts = asked_received_watts(scenario, whole.sensitivity, distance_metres) * whole.round_strength
         if whole.of_rounds.integers is not None:
             received_watts = whole.of_rounds.integers.received_watts
         setting = cls._of_system(whole.of_rounds, scenario, received_watts, distance_metres)
-        return replace(setting, secret=secret, in_rounds=True)
+        return replace(setting, in_rounds=True)
 
     @classmethod
     def _of_system(cls, system: System, given: Scenario, received_watts: float, distance_metres: Doubles) -> Self:
@@ -164,10 +156,9 @@ class SlotTensors(PowerControl):
         }
 
     def powered_as(self, setting: AirSetting) -> Self:
-        """Return the same draws with the powers that another setting would give them.
+        """Return the same draws with the powers that another setting would give, where they follow from channels.
 
-        Who sends on an air that is not ideal may depend on power: there scenarios of a family have the same. So have
-        those whose powers do not follow from channels.
+        Who sends on an air that is not ideal may depend on power: there scenarios of a family have the same.
         """
         if self.gains is not None or not setting.scenario.radio.link_kind.on_air:
             return self
@@ -202,11 +193,6 @@ def check_family(scenarios: Sequence[Scenario]) -> None:
             raise ScenarioError(
                 f"{scenario.name}: differs from {first.name} in more than power, privacy and learner; simulate it apart"
             )
-
-
-def chapter_count(slots: int) -> int:
-    """Return how many chapters hold that many slots."""
-    return -(-slots // SLOTS_PER_CHAPTER)
 
 
 def draw_slots(setting: AirSetting, slots: range, device: torch.device = CPU) -> SlotTensors:
@@ -342,7 +328,7 @@ def suitable_block(setting: AirSetting, device: torch.device = CPU) -> int:
 def shards_of(setting: AirSetting) -> list[range]:
     """Cut a run into shards of as many slots as a CPU draws at a time, at least 128; the chapters of each shard."""
     length = max(1, suitable_block(setting) // SLOTS_PER_CHAPTER)
-    chapters = range(chapter_count(setting.scenario.radio.slots))
+    chapters = range(-(-setting.scenario.radio.slots // SLOTS_PER_CHAPTER))
     return [chapters[first : first + length] for first in chapters[::length]]
 
 

@@ -38,10 +38,8 @@ def impaired_mean(
 ) -> Doubles:
     """Return the mean of the workers' inputs as the server estimates it; shape inputs.
 
-    Inputs are those of the pool, samples x features; ``power_watts`` is what each worker was to send with (workers),
-    ``noise`` that on the mean of N workers (features), ``pilot_deviation`` that on a pilot in the same unit, if the
-    slot had but one, and ``radiated_share`` what is radiated on average over P. The slot comes before all others; in
-    the sequences that gains are drawn from its number is the one after the last.
+    ``noise`` is that on the mean of N workers (features), ``pilot_deviation`` that on a pilot if the slot had but one,
+    in the same unit. The slot comes before all others; where gains are drawn its number is the one after the last.
     """
     radio, count, features = scenario.radio, population.count, inputs.shape[1]
     source, frame = slot_words(replace(streams, kind=_OF_THE_MEAN), "air", CPU), frame_of(scenario.air, features)

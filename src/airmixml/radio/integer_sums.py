@@ -18,7 +18,7 @@ from airmixml.integers.skellam import mu_per_step
 from airmixml.masks.hidden_noise import Honest
 from airmixml.privacy import Design, Sensitivity
 from airmixml.privacy.rounded_noise import Rounding
-from airmixml.radio.masking import Masking, any_masking, honest_of, honest_with
+from airmixml.radio.masking import Masking, any_masking, honest_with
 from airmixml.scenario import Scenario
 
 _fitted: Final = lru_cache(maxsize=64)(fitted)
@@ -65,12 +65,9 @@ class IntegerSums:
         return self.noise.code.bits * self.noise.code.numbers
 
     def as_masking(self, scenario: Scenario) -> Masking:
-        """Return noise and masks on real numbers that hide as much from an isolating listener, but for rounding.
-
-        Masks are so strong that no more than the sum of the honest workers is left, beside the power of bits.
-        """
+        """Return noise and masks on real numbers that hide as much from an isolating listener, but for rounding."""
         own_watts = self.received_watts * self.noise.variance_per_worker * self.noise.code.step**2
-        masking = any_masking(scenario, None)
+        masking = any_masking(scenario)
         return replace(masking, own_watts=own_watts, pair_watts=_AS_UNIFORM * own_watts, self_watts=0.0)
 
     def left_with(self, scenario: Scenario, colluders: int) -> tuple["IntegerSums", str]:
@@ -103,7 +100,7 @@ class IntegerSums:
 def fit_sums(scenario: Scenario, sensitivity: Sensitivity) -> IntegerSums:
     """Return the sums that keep the target of a scenario whose workers send integers."""
     privacy, radio, masked = scenario.privacy, scenario.radio, scenario.privacy.noise_kind.masked
-    honest = honest_of(scenario)
+    honest = any_masking(scenario).honest
     slots, share, rounded = _slots_and_share(scenario, sensitivity.numbers)
     schedule = Design(
         workers=scenario.workers.count,

@@ -10,24 +10,16 @@ from typing import Final
 
 from airmixml.errors import PrivacyError
 from airmixml.impairments.fading_floor import silent_share
+from airmixml.masks import rules
 from airmixml.masks.graph import MOST_ROUNDS, MaskGraph, draw_graph
 from airmixml.masks.hidden_noise import Honest, connected_degree, who_is_left
-from airmixml.masks.rules import (
-    fewest_who_know,
-    has_quorum,
-    is_recoverable,
-    majority,
-    most_recoverable,
-    quorum_and_threshold,
-    recovering_degree,
-    share_of,
-)
-from airmixml.radio.mask_law import best_mask_share
 from airmixml.radio.path_loss import weakest_gain
 from airmixml.scenario import Privacy, Scenario
 from airmixml.streams import Secret, Streams
 from airmixml.units import db_to_ratio, dbm_to_watts, ratio_to_db
 
+BITES: Final = 2.0
+"""Times the noise of exact gains from which on another way to send is advised."""
 _LEAST_MASK_SHARE, _MOST_MASK_SHARE = 0.1, 0.999
 _MOST_SILENT: Final = 0.999
 _ROUNDING: Final = 1e-9
@@ -42,9 +34,9 @@ _HEADROOM_DB: Final = 10.0  # of the farthest worker's mean power: noise has pea
 class Masking:
     """What each worker of a slot adds to its own vector."""
 
-    own_watts: float  # s^2, of its own noise, new in every symbol and never revealed
-    pair_watts: float  # e^2, of each mask that it shares with a neighbour
-    self_watts: float  # of its self mask, revealed unless it is called absent; 0 where nothing is recovered
+    own_watts: float = 1.0  # s^2, of its own noise, new in every symbol and never revealed
+    pair_watts: float = 0.0  # e^2, of each mask that it shares with a neighbour
+    self_watts: float = 0.0  # of its self mask, revealed unless it is called absent; 0 where nothing is recovered
     graph: MaskGraph | None  # who shares masks with whom; None without masks
     honest: Honest  # who is left of a slot without colluders and absent workers
 
@@ -76,10 +68,7 @@ def masking_of(scenario: Scenario, secret: Secret | None = None) -> Masking | No
 
 
 def choose_masking(scenario: Scenario, secret: Secret | None = None) -> Masking:
-    """Return how strong noise and masks are that hide workers who bring them.
-
-    With a ``secret`` the graph is that of a protected run. Masks are as strong as they must be on it to hide as much.
-    """
+    """Return how strong noise and masks are that hide workers; with a ``secret``, on the graph of a protected run."""
     privacy, seats = scenario.privacy, scenario.radio.scheduled
     unit = _unit_masking(privacy, seats, scenario.seed, mask_share_of(scenario))
     above_thermal = db_to_ratio(privacy.above_thermal_db) * dbm_to_watts(scenario.radio.noise_dbm) / 2.0 / seats
@@ -89,19 +78,17 @@ def choose_masking(scenario: Scenario, secret: Secret | None = None) -> Masking:
         if not privacy.noise_kind.masked and privacy.adversary in _HEARS_THE_SUM:
             # Everybody's noise is in the sum: a signal that it hides is far above a worker's own, and needs the power.
             above_thermal = min(above_thermal, _ENOUGH_IN_SUM * dbm_to_watts(scenario.radio.noise_dbm) / 2.0 / seats)
-    own_watts, pair_watts, self_watts = (
-        above_thermal * each for each in (unit.own_watts, unit.pair_watts, unit.self_watts)
-    )
-    graph, honest = unit.graph, unit.honest
-    if secret is not None and graph is not None:
-        graph, honest = protected_graph(scenario, secret)
-        pair_watts *= honest.inverse_per_pair / unit.honest.inverse_per_pair
-    return Masking(own_watts=own_watts, pair_watts=pair_watts, self_watts=self_watts, graph=graph, honest=honest)
+    watts = {name: above_thermal * getattr(unit, name) for name in ("own_watts", "pair_watts", "self_watts")}
+    if secret is None or unit.graph is None:
+        return replace(unit, **watts)
+    graph, honest = protected_graph(scenario, secret)
+    watts["pair_watts"] *= honest.inverse_per_pair / unit.honest.inverse_per_pair
+    return Masking(**watts, graph=graph, honest=honest)
 
 
 def protected_graph(scenario: Scenario, secret: Secret) -> tuple[MaskGraph, Honest]:
     """Return the graph of a protected run, drawn from its secret, and who is left; the public seed decides nothing."""
-    planned, privacy = planned_graph(scenario), scenario.privacy
+    planned, privacy = any_masking(scenario).graph, scenario.privacy
     assert planned is not None
     seats, streams = planned.seats, Streams(scenario.seed, secret)
     colluders, absent = min(privacy.colluders, seats - 1), math.ceil(privacy.most_absent * seats)
@@ -117,23 +104,19 @@ def protected_graph(scenario: Scenario, secret: Secret) -> tuple[MaskGraph, Hone
     )
 
 
-def honest_of(scenario: Scenario) -> Honest:
-    """Return who is left of a slot's workers without colluders and absent ones; refuse a graph that may be cut."""
-    return _any_share(scenario).honest
-
-
 def honest_with(scenario: Scenario, colluders: int) -> tuple[Honest, str]:
     """Return who is left in the graph and by the rules as planned if so many workers collude, and what to know then.
 
     Masks count for nothing where the graph is cut. Nor do they where more collude than quorum and threshold were chosen
     for: honest workers may then sign two lists, and hand out both secrets of one worker.
     """
-    graph, privacy, seats = planned_graph(scenario), scenario.privacy, scenario.radio.scheduled
+    graph, privacy, seats = any_masking(scenario).graph, scenario.privacy, scenario.radio.scheduled
     absent, planned = math.ceil(privacy.most_absent * seats), min(privacy.colluders, seats - 1)
-    alone = Honest(count=max(seats - colluders - absent, 1), neighbours=0, gap=0.0, repeats=1.0, failure=0.0)
+    alone = Honest(count=max(seats - colluders - absent, 1))
     if graph is None:
         return alone, ""
-    if absent and quorum_and_threshold(graph, colluders) > quorum_and_threshold(graph, planned):  # both only grow
+    needed, agreed = (rules.quorum_and_threshold(graph, each) for each in (colluders, planned))
+    if absent and needed > agreed:  # both only grow
         return alone, "they can get two lists of absent workers signed: own noise alone counts"
     honest = alone if colluders + absent > seats - 2 else who_is_left(graph, colluders, absent)
     return honest, "the graph of masks may be cut: own noise alone counts" if honest.is_cut else ""
@@ -141,67 +124,55 @@ def honest_with(scenario: Scenario, colluders: int) -> tuple[Honest, str]:
 
 def informed_with(scenario: Scenario) -> tuple[int, str] | None:
     """Return how many colluders who know the graph leave a worker its own noise alone, and how; None: no such graph."""
-    graph, privacy = planned_graph(scenario), scenario.privacy
+    graph, privacy = any_masking(scenario).graph, scenario.privacy
     if graph is None or graph.complete:
         return None
     if not privacy.most_absent:
         return graph.fewest_sharing(graph.degree), "all neighbours of one worker: only its own noise hides it"
-    fewest = fewest_who_know(graph, *quorum_and_threshold(graph, min(privacy.colluders, graph.seats - 1)))
+    fewest = rules.fewest_who_know(graph, *rules.quorum_and_threshold(graph, min(privacy.colluders, graph.seats - 1)))
     return fewest, "they get enough shares of both secrets of one worker: only its own noise hides it"
 
 
-def planned_graph(scenario: Scenario) -> MaskGraph | None:
-    """Return who shares masks with whom, as planned; None without masks."""
-    return _any_share(scenario).graph
-
-
-def any_masking(scenario: Scenario, secret: Secret | None) -> Masking:
-    """Return the graph of a run, and who is left; how strong masks are counts for nothing, as of uniform ones."""
-    masking = _any_share(scenario)
+def any_masking(scenario: Scenario, secret: Secret | None = None) -> Masking:
+    """Return graph and honest workers of a run, with masks of any strength; refuse a graph that may be cut."""
+    masking = _unit_masking(scenario.privacy, scenario.radio.scheduled, scenario.seed, _LEAST_MASK_SHARE)
     if secret is None:
         return masking
     graph, honest = protected_graph(scenario, secret)
     return replace(masking, graph=graph, honest=honest)
 
 
-def _any_share(scenario: Scenario) -> Masking:
-    """Return graph and honest workers, which no share of the loss changes."""
-    return _unit_masking(scenario.privacy, scenario.radio.scheduled, scenario.seed, _LEAST_MASK_SHARE)
-
-
 @lru_cache(maxsize=16)
 def _unit_masking(privacy: Privacy, seats: int, seed: int, share: float) -> Masking:
     """Return what workers add per watt of their own noise."""
-    own_watts = 1.0
     colluders = min(privacy.colluders, seats - 1)
     if not privacy.noise_kind.masked:
-        alone = Honest(count=seats - colluders, neighbours=0, gap=0.0, repeats=1.0, failure=0.0)
-        return Masking(own_watts=own_watts, pair_watts=0.0, self_watts=0.0, graph=None, honest=alone)
+        return Masking(graph=None, honest=Honest(count=seats - colluders))
     absent = math.ceil(privacy.most_absent * seats)
     taken_out = colluders + absent
     if seats < 2 or (colluders > seats - 2 and not absent):
         raise PrivacyError(_nobody_left(privacy, seats))
-    degree = privacy.mask_degree or recovering_degree(seats, colluders, absent)
+    degree = privacy.mask_degree or rules.recovering_degree(seats, colluders, absent)
     graph = draw_graph(seats, degree, seed)
-    if absent and not is_recoverable(seats, graph.degree, colluders, absent):
+    if absent and not rules.is_recoverable(seats, graph.degree, colluders, absent):
         raise PrivacyError(_not_recovered(privacy, graph))
     honest = who_is_left(graph, colluders, absent)
     if honest.is_cut:
         who = f"{taken_out:,} colluding or absent workers" if taken_out else "chance"
         least, enough = (
-            min(each(seats, colluders, absent), seats - 1) for each in (connected_degree, recovering_degree)
+            min(each(seats, colluders, absent), seats - 1) for each in (connected_degree, rules.recovering_degree)
         )
         raise PrivacyError(
             f"privacy.mask_degree = {degree}: {who} may cut the graph of masks, and a worker's own noise alone would "
             f"hide it; must be at least {least + least % 2}, or 0, which takes {enough}"
         )
     # Of (S^-1)_ii the share that masks are to have: 1 / (|H| s^2) and c / e^2 in the proportion 1 - share to share.
-    pair_watts = honest.inverse_per_pair * honest.count * own_watts * (1.0 - share) / share
-    masking = Masking(own_watts=own_watts, pair_watts=pair_watts, self_watts=0.0, graph=graph, honest=honest)
+    pair_watts = honest.inverse_per_pair * honest.count * (1.0 - share) / share
+    masking = Masking(pair_watts=pair_watts, graph=graph, honest=honest)
     if not absent:
         return masking
     # A worker that is called absent but did send has its masks revealed: its self mask must hide it as well.
-    return replace(masking, self_watts=max(masking.hidden_watts - own_watts, 0.0))
+    return replace(masking, self_watts=max(masking.hidden_watts - masking.own_watts, 0.0))
 
 
 def _nobody_left(privacy: Privacy, seats: int) -> str:
@@ -219,11 +190,11 @@ def _not_recovered(privacy: Privacy, graph: MaskGraph) -> str:
     seats, absent = graph.seats, math.ceil(privacy.most_absent * graph.seats)
     most = _most_recoverable_share(privacy, graph)
     mend = f"must be at most {most:g}" if most else "must be 0, which recovers nothing"
-    if has_quorum(seats, privacy.colluders, absent):
+    if rules.has_quorum(seats, privacy.colluders, absent):
         why = f"and too few of somebody's {graph.degree} neighbours may be left to rebuild its masks"
         mend += ", or raise privacy.mask_degree" if graph.degree < seats - 1 else ""
     else:
-        why = f"and {majority(seats, privacy.colluders):,} must be present to agree on who is absent"
+        why = f"and {rules.majority(seats, privacy.colluders):,} must be present to agree on who is absent"
     return (
         f"privacy.most_absent = {privacy.most_absent:g}: {absent:,} of the {seats:,} workers of a slot, {why}; {mend}"
     )
@@ -231,7 +202,7 @@ def _not_recovered(privacy: Privacy, graph: MaskGraph) -> str:
 
 def most_recoverable_share(scenario: Scenario) -> float:
     """Return the largest ``privacy.most_absent`` at which workers can agree on a list and recover masks; 0: none."""
-    graph = planned_graph(scenario)
+    graph = any_masking(scenario).graph
     return 0.0 if graph is None else _most_recoverable_share(scenario.privacy, graph)
 
 
@@ -240,27 +211,64 @@ def _most_recoverable_share(privacy: Privacy, graph: MaskGraph) -> float:
 
     def works(absent: int) -> bool:
         if not privacy.mask_degree:  # then the degree grows with them
-            return is_recoverable(seats, seats - 1, colluders, absent)
+            return rules.is_recoverable(seats, seats - 1, colluders, absent)
         return (
-            is_recoverable(seats, graph.degree, colluders, absent) and not who_is_left(graph, colluders, absent).is_cut
+            rules.is_recoverable(seats, graph.degree, colluders, absent)
+            and not who_is_left(graph, colluders, absent).is_cut
         )
 
-    return share_of(most_recoverable(seats, works), seats)
+    return rules.share_of(rules.most_recoverable(seats, works), seats)
 
 
 def mask_share_of(scenario: Scenario) -> float:
-    """Return the share that is asked for, or the one that leaves least noise in the sum (``mask_law``)."""
+    """Return the share that is asked for, or the one that leaves least noise in the sum."""
     if not scenario.privacy.noise_kind.masked or scenario.privacy.mask_share:
         return scenario.privacy.mask_share
     best = best_mask_share(scenario.radio.scheduled, gain_error_of(scenario, absences=True))
     return min(max(best, _LEAST_MASK_SHARE), _MOST_MASK_SHARE)
 
 
+def times_the_noise(workers: int, gain_error: float) -> float:
+    """Return 1 + sqrt(N) g: the deviation of the noise in the sum, over that with exact gains, at the same privacy.
+
+    g is the deviation of the workers' gains over their mean, in phase: only the real part of what arrives is used.
+    Workers add noise of variance s^2 and k masks of variance e^2 each. Privacy fixes
+
+        1 / (N s^2) + 1 / (k e^2) = 1 / sigma_0^2,
+
+    of which masks are to have the share w: N s^2 = sigma_0^2 / (1 - w) and k e^2 = sigma_0^2 / w. In the sum a mask of
+    workers i and j leaves (x_i - x_j) of itself, of mean square 2 g^2, and there are k N / 2 masks. With r = sqrt(N) g
+    the variance of own noise and residual masks is
+
+        sigma_0^2 (1 / (1 - w) + r^2 / w),    least at w = r / (1 + r), where it is sigma_0^2 (1 + r)^2.
+
+    Large masks leave more behind, small ones hide less, so that more own noise must. (s^2 g^2 N is left out, and so are
+    self masks, which recovery adds: they leave r^2 sigma_0^2 more.)
+    """
+    return 1.0 + math.sqrt(workers) * gain_error
+
+
+def best_mask_share(workers: int, gain_error: float) -> float:
+    """Return w = r / (1 + r), the share of the privacy loss that masks have where they leave least noise."""
+    return 1.0 - 1.0 / times_the_noise(workers, gain_error)
+
+
+def mask_advice(workers: int, gain_error: float) -> str:
+    """Return in one line what gain errors make of masks, and what to do; empty where they do not double the noise."""
+    times = times_the_noise(workers, gain_error)
+    if times < BITES:
+        return ""
+    much = f"{times:.0f}" if times >= 10.0 else f"{times:.1f}"
+    return (
+        f"{100.0 * gain_error:.2g} % of gain error leaves {much} times the noise of exact gains in the sum of "
+        f'{workers:,} masked workers; use integers over a digital link (radio.link = "digital")'
+    )
+
+
 def gain_error_of(scenario: Scenario, *, absences: bool = False) -> float:
     """Return the deviation of the workers' gains over their mean, in phase; 0 on the ideal air.
 
-    With ``absences``, absent workers whose masks nobody recovers count as gains of 0: they add a / (1 - a) to its
-    square.
+    With ``absences``, absent workers whose masks nobody recovers count as gains of 0.
     """
     if scenario.air.is_ideal:
         return 0.0

@@ -45,32 +45,20 @@ _SNRS: Final = ("snr_db", "input_snr_db", "label_snr_db")
 
 @dataclass(frozen=True, kw_only=True)
 class MixtureBlock:
-    """What the edge server receives in consecutive slots, and what went into it.
-
-    Attributes:
-        first_slot: number of the block's first slot.
-        inputs: received mixtures y_I / b; slots x input symbols, all four on the device.
-        labels: received label mixtures y_L / b, their weight taken off; slots x label symbols.
-        clean_inputs: the same without noise, which no receiver ever sees; slots x input symbols.
-        clean_labels: likewise; slots x label symbols.
-        drawn: schedule, channel, ratios and powers, on the device.
-        snr: received signal over noise energy, of inputs and labels; 2 x slots, on the device.
-        joules_per_watt: energy that a worker spends in a slot per watt of transmit power.
-        measured_noise: variance of noise and distortion on a symbol as the server measures it on an air that is not
-            ideal, or of noise and rounding of integers; slots, on the device. None: that of the powers.
-        divisor: mean gain that the server divided by there, complex; slots x pieces, or x 1, on the device.
-    """
+    """What the edge server receives in consecutive slots, and what went into it; all tensors are on the device."""
 
     first_slot: int
-    inputs: torch.Tensor
-    labels: torch.Tensor
-    clean_inputs: torch.Tensor
+    inputs: torch.Tensor  #: received mixtures y_I / b; slots x input symbols
+    labels: torch.Tensor  #: received label mixtures y_L / b, their weight taken off; slots x label symbols
+    clean_inputs: torch.Tensor  #: the same without noise, which no receiver ever sees
     clean_labels: torch.Tensor
-    drawn: SlotTensors
-    snr: torch.Tensor
-    joules_per_watt: float
+    drawn: SlotTensors  #: schedule, channel, ratios and powers
+    snr: torch.Tensor  #: received signal over noise energy, of inputs and labels; 2 x slots
+    joules_per_watt: float  #: energy that a worker spends in a slot per watt of transmit power
+    #: Variance of noise and distortion on a symbol as the server measures it on an air that is not ideal, or of noise
+    #: and rounding of integers; slots. None: that of the powers.
     measured_noise: torch.Tensor | None = None
-    divisor: torch.Tensor | None = None
+    divisor: torch.Tensor | None = None  #: mean gain that was divided by there, complex; slots x pieces, or x 1
 
     def head(self, slots: int) -> Self:
         """Return copies of the first slots in the machine's memory, so that the rest of the block can be freed."""
@@ -264,8 +252,7 @@ def simulate_family_blocks(
 ) -> Iterator[list[MixtureBlock]]:
     """Run scenarios of equal ``draws_key`` side by side: everything is drawn and mixed once, then sent with each power.
 
-    Yields one block per scenario, the same that the scenario would give alone. A ``sender`` sends something else than
-    the scenarios' workers would; ``chapters`` runs the slots of these chapters alone.
+    Yields one block per scenario, the same that it would give alone; a ``sender`` stands for the scenarios' workers.
     """
     speed = speed or Speed()
     device = find_device(speed.device)

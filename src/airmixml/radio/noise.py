@@ -6,9 +6,11 @@ It knows what lies on the sum of a slot, what it says of privacy, which power an
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from airmixml.errors import ScenarioError
+from airmixml.streams import Streams
 from airmixml.units import dbm_to_watts
 
 if TYPE_CHECKING:
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from airmixml.radio.masking import Masking
     from airmixml.scenario import Air, Mixing, Privacy, Radio, Scenario, Workers
     from airmixml.streams import Secret
+
+_FLOOR_CHAPTER: Final = 1  # of the stream "air"
 
 
 class Noise:
@@ -76,8 +80,6 @@ class Noise:
 
     def drawn_watts(self, scenario: Scenario) -> float:
         """Return the same as a run draws the receiver's own."""
-        from airmixml.impairments.noise_floor import true_noise_watts  # here: a scenario is checked without it
-
         return self.receiver_watts(scenario, true_noise_watts(scenario))
 
     def in_sum_watts(self, scenario: Scenario) -> float:
@@ -107,10 +109,7 @@ class Noise:
         return frame_of(scenario.air, data_symbols).symbols + self.probes(scenario, data_symbols)
 
     def needed_watts(self, scenario: Scenario, sensitivity: Sensitivity, floor: float | None = None) -> float | None:
-        """Return the beta max q^2 that it needs, or None: the privacy target decides.
-
-        Refused where the worker with the weakest channel, of power gain ``floor``, cannot send that.
-        """
+        """Return the beta max q^2 that it needs, refused if above the limit; None: the privacy target decides."""
         return None
 
     def facts(self, scenario: Scenario, sensitivity: Sensitivity, received_watts: float) -> Iterator[facts.Fact]:
@@ -125,3 +124,22 @@ class Noise:
 
 
 RECEIVER: Final = Noise()
+
+
+def true_noise_watts(scenario: Scenario) -> float:
+    """Return the noise power per complex symbol of this run, with that of interference.
+
+    Where it is known only within so many dB, a run draws it once, uniform in dB: no server knows what it really is.
+    Statements assume the lowest, and learners measure it. Interference disturbs learners like noise, and protects
+    nobody: a server may know what others send, and take it off.
+    """
+    drawn_watts = _drawn(scenario.radio.noise_dbm, scenario.air.noise_uncertainty_db, scenario.seed)
+    return drawn_watts + dbm_to_watts(scenario.air.interference_dbm)
+
+
+@lru_cache(maxsize=256)
+def _drawn(nominal_dbm: float, within_db: float, seed: int) -> float:
+    if not within_db:
+        return dbm_to_watts(nominal_dbm)
+    off_db = Streams(seed).generator("air", _FLOOR_CHAPTER).uniform(-within_db, within_db)
+    return dbm_to_watts(nominal_dbm + float(off_db))

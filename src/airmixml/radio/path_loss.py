@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from airmixml.arrays import Doubles
+from airmixml.arrays import Doubles, own_numbers
 from airmixml.errors import PluginError
 from airmixml.impairments.fading_floor import weakest_fading
 from airmixml.impairments.shadowing import deepest_shadow, draw_shadowing, lightest_shadow
@@ -34,19 +34,12 @@ class PathLoss:
 
     def gain(self, radio: Radio, distance_metres: Doubles) -> Doubles:
         """Return the amplitude gain at each distance; same shape."""
-        try:
-            loss = np.asarray(self.loss_db(distance_metres), dtype=np.float64)
-        except (TypeError, ValueError, NotImplementedError):
-            loss = np.full((), np.nan)
-        if loss.shape != distance_metres.shape or not np.all(np.abs(loss) < math.inf):
-            raise PluginError(f"{self._named}: its loss_db must return one finite number for each distance")
+        named = f"radio.path_loss = {type(self).__name__}: its loss_db"
+        wrong = f"{named} must return one finite number for each distance"
+        loss = own_numbers(lambda: self.loss_db(distance_metres), distance_metres.shape, np.isfinite, wrong)
         if np.any(np.diff(loss[np.argsort(distance_metres)]) < 0.0):
-            raise PluginError(f"{self._named}: its loss_db falls with the distance; must rise or stay the same")
+            raise PluginError(f"{named} falls with the distance; must rise or stay the same")
         return np.asarray(10.0 ** (-loss / 20.0))
-
-    @property
-    def _named(self) -> str:
-        return f"radio.path_loss = {type(self).__name__}"
 
 
 class PowerLaw(PathLoss):

@@ -132,10 +132,7 @@ class PowerControl:
 
 
 def largest_power_scale(ratios: torch.Tensor, magnitude: torch.Tensor, max_power_watts: float) -> torch.Tensor:
-    """Return P_max min_i |h_i|^2 / q_i^2, the largest beta that no worker's power limit forbids; shape slots.
-
-    Infinite where nobody sends, as may happen in a Poisson schedule.
-    """
+    """Return P_max min_i |h_i|^2 / q_i^2, the largest beta that the power limit allows, or infinity; shape slots."""
     return max_power_watts / (ratios / magnitude).amax(dim=1).square_()
 
 
@@ -191,9 +188,8 @@ def check_lowest_power(
 ) -> None:
     """Refuse a lowest power that is above all that any worker needs, and say by how much.
 
-    ``received_watts`` is beta max q^2 where that is planned, ``radiated_share`` what a worker radiates on average per
-    watt of P, and distances have the shape workers. Nobody needs more than the worker with the weakest channel does for
-    the largest share, and nobody may send with more than P_max.
+    Nobody needs more than the worker with the weakest channel does for the largest share; ``radiated_share`` is what is
+    radiated on average per watt of P.
     """
     lowest_dbm, policy = scenario.air.lowest_power_dbm, scenario.mixing.power_policy
     if math.isinf(lowest_dbm):
@@ -214,8 +210,7 @@ def check_lowest_power(
 def check_added_power(scenario: Scenario, masking: Masking | None, distance_metres: Doubles | None = None) -> None:
     """Refuse noise and masks that take more than the power limit of the worker with the weakest channel.
 
-    They are the same in every symbol, so what is radiated on average over a slot is compared with P_max. Distances,
-    shape workers, are given where they are known.
+    They are the same in every symbol, so what is radiated on average over a slot is compared with P_max.
     """
     if masking is None:
         return

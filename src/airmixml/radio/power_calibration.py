@@ -100,7 +100,7 @@ def private_received_watts(
 
     With the paper's accountant this is Proposition 2. Where the power limit might bind, and so tell the schedule, the
     power is lowered until it cannot, or until the target is met without credit for a hidden schedule. ``quickly``: a
-    few per cent less than the largest will do. Distances, shape workers, are given where they are known.
+    few per cent less than the largest will do.
     """
     check_privacy_target(scenario)
     scenario = scenario.met

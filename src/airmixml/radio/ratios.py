@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import torch
 
-from airmixml.arrays import Doubles
-from airmixml.errors import PluginError
-from airmixml.radio.scheduling import dirichlet_mix, equal_mix, non_mix
-from airmixml.randomness.distributions import uniforms
+from airmixml.arrays import Doubles, own_numbers
+from airmixml.randomness.distributions import log_gammas, uniforms
 
 if TYPE_CHECKING:
     from airmixml.randomness.slot_words import SlotWords
     from airmixml.scenario import Mixing
 
 _SUMS_WITHIN: Final = 1e-9
+_WORDS_PER_GAMMA, _WORDS_PER_FURTHER_ATTEMPT = 3, 2
 
 
 class Ratios:
@@ -36,29 +35,33 @@ class Ratios:
     def draw(self, mixing: Mixing, prior: torch.Tensor, slots: range, source: SlotWords) -> torch.Tensor:
         """Draw the shares of some slots for a prior of shape scheduled; slots x scheduled."""
         chances = np.asarray(uniforms(source.words(slots, len(prior))).cpu(), dtype=np.float64)
-        try:
-            found = np.asarray(self.shares(chances), dtype=np.float64)
-        except (TypeError, ValueError):
-            found = np.full((), np.nan)
-        if found.shape != chances.shape or not np.all(
-            (found >= 0.0).all(axis=1) & (np.abs(found.sum(axis=1) - 1.0) <= _SUMS_WITHIN)
-        ):
-            raise PluginError(
-                f"mixing.policy = {type(self).__name__}: its shares must have the shape of the chances, be at least 0 "
-                "and sum to 1 in each slot"
-            )
+        found = own_numbers(
+            lambda: self.shares(chances),
+            chances.shape,
+            lambda shares: (shares >= 0.0).all(axis=1) & (np.abs(shares.sum(axis=1) - 1.0) <= _SUMS_WITHIN),
+            f"mixing.policy = {type(self).__name__}: its shares must have the shape of the chances, be at least 0 "
+            "and sum to 1 in each slot",
+        )
         return torch.from_numpy(found).to(source.device)
 
 
 class DirMix(Ratios):
-    """Dirichlet(alpha p)."""
+    """q_t ~ Dirichlet(alpha p)."""
 
     about = "Dirichlet, with the dispersion mixing.alpha"
     exchangeable = True
 
     def draw(self, mixing: Mixing, prior: torch.Tensor, slots: range, source: SlotWords) -> torch.Tensor:
-        """Draw them."""
-        return dirichlet_mix(mixing.alpha, prior, slots, source)
+        """Draw gamma variates as logarithms, so that alpha = 1e-8 gives one entry of 1 and zeros, not 0/0."""
+        per_slot, further = _WORDS_PER_GAMMA * len(prior), _WORDS_PER_FURTHER_ATTEMPT * len(prior)
+        logarithms = log_gammas(
+            mixing.alpha * prior,
+            source.words(slots, per_slot).reshape(len(slots), len(prior), _WORDS_PER_GAMMA),
+            lambda places, attempt: source.words_at(slots, further, places, attempt),
+        )
+        logarithms -= logarithms.amax(dim=1, keepdim=True)
+        ratios = logarithms.exp_()
+        return ratios.div_(ratios.sum(dim=1, keepdim=True))
 
 
 class NonMix(Ratios):
@@ -68,8 +71,10 @@ class NonMix(Ratios):
     exchangeable = True
 
     def draw(self, mixing: Mixing, prior: torch.Tensor, slots: range, source: SlotWords) -> torch.Tensor:
-        """Draw who."""
-        return non_mix(prior, slots, source)
+        """Draw who, each with probability p_i."""
+        upper = (prior / prior.sum()).cumsum(dim=0)[:-1]
+        chosen = torch.searchsorted(upper, uniforms(source.words(slots, 1)), right=True)
+        return torch.zeros((len(slots), len(prior)), dtype=prior.dtype, device=prior.device).scatter_(1, chosen, 1.0)
 
 
 class EqualMix(Ratios):
@@ -80,9 +85,16 @@ class EqualMix(Ratios):
 
     def draw(self, mixing: Mixing, prior: torch.Tensor, slots: range, source: SlotWords) -> torch.Tensor:
         """Return the prior in every slot."""
-        return equal_mix(prior, slots)
+        return prior.repeat(len(slots), 1)
 
 
 DIRMIX: Final = DirMix()
 NONMIX: Final = NonMix()
 EQUALMIX: Final = EqualMix()
+
+
+def draw_ratios(mixing: Mixing, scheduled: int, slots: range, source: SlotWords) -> torch.Tensor:
+    """Draw the mixing ratios of the policy; slots x scheduled, not yet assigned to workers."""
+    prior = torch.tensor(mixing.prior or (1.0 / scheduled,) * scheduled, dtype=torch.float64)
+    drawn: torch.Tensor = mixing.ratios_kind.draw(mixing, prior.to(source.device), slots, source)
+    return drawn

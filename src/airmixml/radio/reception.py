@@ -17,15 +17,13 @@ from typing import Final
 
 import torch
 
-from airmixml.impairments.converters import round_to_levels, rounding_variance
+from airmixml.impairments.converters import HEADROOM, causal_levels, first_level, round_to_levels, rounding_variance
 from airmixml.impairments.frame import Frame, expected_drift, frame_of
-from airmixml.impairments.gain_control import HEADROOM, causal_levels, first_level
 from airmixml.impairments.gains import SeatDraws
 from airmixml.impairments.leakage import leaked
-from airmixml.impairments.timing import draw_offsets, equalise, noise_gain, pilot_gain, smears, timing_factors
+from airmixml.impairments.timing import draw_offsets, equalise, noise_gain, pilot_gain, smear, smears, timing_factors
 from airmixml.radio.draws import AirSetting, SlotTensors
 from airmixml.radio.noise import Noise
-from airmixml.radio.off_time import smear
 from airmixml.radio.recoverable import check_recoverable
 from airmixml.radio.residual_noise import ResidualNoise
 from airmixml.radio.transmitters import Sender, TransmitterErrors, kept_of_pilots
@@ -80,10 +78,7 @@ class Reception:
 def receive(
     setting: AirSetting, arrival: Arrival, drawn: SlotTensors, normals: torch.Tensor, place: torch.Tensor | None
 ) -> Reception:
-    """Return the sums with the scenario's noise on them, from powers and standard normal values (slots x symbols).
-
-    In the memory of ``place`` where there is one and it fits: fresh memory costs as much as the sum.
-    """
+    """Return the sums with noise on them, from standard normal values (slots x symbols), in ``place`` if it fits."""
     noise: Noise = setting.scenario.privacy.noise_kind
     own: Reception | None = noise.receive(setting, arrival, drawn, normals, place)
     if own is not None:
@@ -106,9 +101,8 @@ def receive_mixtures(
 ) -> torch.Tensor:
     """Return sum_i q_i s_i + n / sqrt(beta), Eqs. (DirPC_input_sample) and (DirPC_label_sample); slots x symbols.
 
-    The real part of the noise has variance sigma_n^2 / 2, so this is equal in distribution to the real part of Eq. (1),
-    divided by b_t. The mixture without noise and the independent standard normal values are slots x symbols; beta has
-    shape slots; sigma_n^2 is per complex symbol.
+    The real part of the noise has variance sigma_n^2 / 2, per complex symbol sigma_n^2, so this is equal in
+    distribution to the real part of Eq. (1), divided by b_t.
     """
     deviation = torch.sqrt(noise_watts / 2.0 / power_scale_watts).to(clean.dtype)
     return torch.addcmul(clean, standard_noise, deviation[:, None], out=out)
@@ -239,10 +233,7 @@ def _measured(
     normals: torch.Tensor,
     place: torch.Tensor | None,
 ) -> Reception:
-    """Return mixtures of an imperfect air, through the server's converters and equaliser, and the noise it measures.
-
-    The receiver's, errors of transmitters, and what workers' noise and masks leave.
-    """
+    """Return mixtures of an imperfect air, through the server's converters and equaliser, and the noise it measures."""
     air, clean, frame, slots = setting.scenario.air, arrival.clean, there.frame, arrival.slots
     scales: Sequence[torch.Tensor] = there.errors.with_noise(_deviation(setting, drawn)[:, None], there.divisor)
     if frame.pieces > 1:
@@ -312,10 +303,7 @@ def _left(
 def _of_pilots(
     setting: AirSetting, frame: Frame, drawn: SlotTensors, seats: slice, gains: torch.Tensor
 ) -> torch.Tensor:
-    """Return how the pilots of some seats arrive, given their gains; slots x pilots, complex.
-
-    Pilots share the energy ``air.pilot_share`` of what is sent. Their noise is known; see ``trusted_gain``.
-    """
+    """Return how the pilots of some seats arrive, given their gains; slots x pilots, complex."""
     shares = drawn.ratios[:, seats] * kept_of_pilots(setting, frame, drawn.power_watts[:, seats])
     if smears(setting.scenario.air):
         assert drawn.gains is not None
@@ -358,13 +346,11 @@ def convert_received(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | float]:
     """Return what the server's converters make of real and imaginary parts, and the least noise they can show; slots.
 
-    Both parts are slots x symbols, of any number each. The gain is set once per slot so that ``air.adc_range`` times
-    the root mean square of what arrives is the outermost level; or its largest symbol, if that is 0, since moments have
-    symbols of 30 root mean squares and more. Where it follows from what came before, ``levels`` are the outermost of
-    every symbol. Phases are turned back and blocks brought to one level before. Both parts go through equal converters,
-    so that the noise which is measured on the second holds that of rounding; where it is so little that all of it is
-    rounded to zero, step^2 / 12 is left. Pilots are received with a gain of their own, at which rounding does not
-    matter. Noise is on all of it already: rounding it is post-processing, and costs no privacy.
+    Both parts are slots x symbols. The gain is set once per slot so that ``air.adc_range`` times the root mean square
+    of what arrives is the outermost level, or its largest symbol, if that is 0; or ``levels`` are the outermost of
+    every symbol. Both parts go through equal converters, so that the noise measured on the second holds that of
+    rounding; where all of it is rounded to zero, step^2 / 12 is left. Noise is on all of it already: rounding it is
+    post-processing, and costs no privacy.
     """
     if not air.adc_bits:
         return along, across, 0.0

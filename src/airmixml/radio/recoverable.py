@@ -17,10 +17,7 @@ _STEPS: Final = 100
 
 
 def enough_absent(scenario: Scenario, least: int = 0, chance: float | None = None) -> float:
-    """Return a ``privacy.most_absent`` in whole per cent that all slots keep to, and that is enough for ``least``.
-
-    A worker is absent with this ``chance``; None: as the air has it.
-    """
+    """Return a ``privacy.most_absent`` in whole per cent that is enough for ``least``, and for this chance."""
     seats, slots = scenario.radio.scheduled, scenario.slots_on_air
     chance = silent_share(scenario) if chance is None else chance
     most = max(least, binomial_quantile(_FAILURE / slots, seats, chance) if chance else 0)
@@ -28,10 +25,7 @@ def enough_absent(scenario: Scenario, least: int = 0, chance: float | None = Non
 
 
 def rules_of(scenario: Scenario, masking: Masking) -> Rules | None:
-    """Return what the workers of a slot insist on, deviations as received in sqrt(watts); None: nothing is recovered.
-
-    A worker divides the deviations by its gain, as it does with its own vector.
-    """
+    """Return what a slot's workers insist on, deviations as received in sqrt(watts); None: nothing is recovered."""
     seats, most_absent = scenario.radio.scheduled, scenario.privacy.most_absent
     if masking.graph is None or not most_absent:
         return None
@@ -55,11 +49,7 @@ def recovery_in_words(scenario: Scenario, least: int = 0, chance: float | None =
 
 
 def check_recoverable(scenario: Scenario, masking: Masking, sending: torch.Tensor, slots: range) -> None:
-    """Refuse slots in which more are absent than workers reveal masks of; ``sending`` is slots x seats.
-
-    Workers answer a list of absent workers only if neither it nor anybody's part of it is longer than the statements
-    assume. Where nothing is recovered nothing can be refused.
-    """
+    """Refuse slots in which more are absent than workers reveal masks of; ``sending`` is slots x seats."""
     graph, rules, seats = masking.graph, rules_of(scenario, masking), sending.shape[1]
     if graph is None or rules is None:
         return

@@ -57,10 +57,7 @@ class ResidualNoise:
     def add(
         self, arriving: torch.Tensor, shares: torch.Tensor, sending: torch.Tensor, offsets: torch.Tensor | None
     ) -> None:
-        """Take seats into account: gains over the mean gain (slots x seats x pieces), and who sends (slots x seats).
-
-        Planned shares q, and offsets in time in units of the largest, are slots x seats.
-        """
+        """Take seats into account: gains over the mean gain (slots x seats x pieces); all others are slots x seats."""
         gains = arriving.real * sending[:, :, None]
         terms = torch.ones((*gains.shape[:2], 1), dtype=gains.dtype, device=gains.device)
         if offsets is not None:
@@ -94,10 +91,7 @@ class ResidualNoise:
         return total
 
     def receive(self, normals: torch.Tensor, power_scale_watts: torch.Tensor, frame: Frame) -> torch.Tensor:
-        """Return what is left on every symbol, over sqrt(beta); slots x symbols.
-
-        Standard normal values are slots x terms x symbols, beta has shape slots.
-        """
+        """Return what is left on every symbol, over sqrt(beta), slots x symbols; normals slots x terms x symbols."""
         covariance = self.covariance / power_scale_watts[:, None, None, None]
         lengths = torch.tensor(frame.lengths, device=normals.device)
         if self.terms == 1:

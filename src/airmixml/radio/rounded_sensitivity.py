@@ -35,10 +35,7 @@ def with_rounding(scenario: Scenario, sensitivity: Sensitivity, signal: Signal) 
 
 
 def rounded_distance(air: Air, squared_norm: float, squared_distance: float, largest: float, symbols: int) -> float:
-    """Return the bound on ||Q(v) - Q(v')||^2 of vectors with these bounds and so many symbols, none above ``largest``.
-
-    Where no converter rounds it is that on ||v - v'||^2.
-    """
+    """Return the bound on ||Q(v) - Q(v')||^2 of vectors with these bounds and symbols, none above ``largest``."""
     if not air.dac_bits:
         return squared_distance
     if air.waveform == "ofdm":

@@ -16,10 +16,9 @@ from airmixml.devices import find_device, using_threads
 from airmixml.errors import ScenarioError
 from airmixml.progress import Progress
 from airmixml.radio.draws import AirSetting, slots_of_rounds
-from airmixml.radio.kept_blocks import KeptBlocks
 from airmixml.radio.mixtures import AirReport, MixtureBlock, check_finite, receive_slots
 from airmixml.radio.senders import make_sender
-from airmixml.radio.shards import Air
+from airmixml.radio.shards import Air, KeptBlocks
 from airmixml.radio.transmission import Round, Transmission, sent_over
 from airmixml.scenario import RunContext
 from airmixml.workers import Signal
@@ -34,15 +33,9 @@ def as_gradient(signal: Signal, symbols: torch.Tensor) -> torch.Tensor:
 
 
 class RoundsOnAir:
-    """Runs rounds and has the report count them.
+    """Runs rounds, has the report of the whole transmission count them, and keeps what was received.
 
-    Args:
-        air: data, workers, and the setting of the rounds as its only one.
-        report: of the whole transmission.
-        slots: numbers of the rounds' slots.
-        follow: whether other slots came before.
-        progress: told how many rounds are done.
-        kept: where what was received is kept, so that an interrupted simulation goes on after its last round.
+    ``air`` has the setting of the rounds as its only one, ``slots`` are their numbers, and they may ``follow`` others.
     """
 
     def __init__(

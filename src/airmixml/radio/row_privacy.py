@@ -96,9 +96,8 @@ def row_statement(
 ) -> PrivacyStatement:
     """Return what an adversary can learn of a row that so many workers hold; see ``privacy.statements``.
 
-    Where a worker holds several rows, one of them moves its sum by at most ``row_amplitude``; on several workers the
-    statement is for the person with all rows. ``joined`` has all copies as one worker, where the draws tell. Raises a
-    PrivacyError where nothing is certified.
+    On several workers the statement is for the person with all rows. ``joined`` has all copies as one worker, where the
+    draws tell. Raises a PrivacyError where nothing is certified.
     """
     alone, several = copies == 1, scenario.workers.several_rows
 

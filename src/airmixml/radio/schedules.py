@@ -39,10 +39,9 @@ class Schedule:
     uniform: ClassVar[bool] = False  # whether |N_t| are drawn, any set of them as likely as any other
 
     def pick(self, slots: Integers, scheduled: int, workers: int, chances: Callable[[int], Doubles]) -> Integers:
-        """Return the numbers (from 0) of the workers that send in these slots, all different in a slot.
+        """Return the numbers (from 0) of those who send in these slots, all different in each; slots x scheduled.
 
-        ``slots`` are the numbers of the slots. ``chances(n)`` are uniform random numbers, slots x n, the same ones
-        whenever a slot is drawn. Slots x scheduled.
+        ``chances(n)`` are uniform random numbers, slots x n, the same ones whenever a slot is drawn.
         """
         raise NotImplementedError
 
@@ -98,10 +97,11 @@ class Schedule:
         self, scenario: Scenario, magnitude: torch.Tensor, slots: range, source: SlotWords, dealing: SlotWords
     ) -> torch.Tensor:
         """Draw the ratios of these slots and deal them out to workers with these channels; slots x seats."""
-        from airmixml.radio.scheduling import assign_ratios, draw_ratios
+        from airmixml.radio.ratios import draw_ratios
 
-        drawn = draw_ratios(scenario.mixing, scenario.radio.scheduled, slots, source)
-        return assign_ratios(scenario.mixing, drawn, magnitude, slots, dealing)
+        mixing, drawn = scenario.mixing, draw_ratios(scenario.mixing, scenario.radio.scheduled, slots, source)
+        dealt: torch.Tensor = mixing.assignment_kind.deal(mixing, drawn, magnitude, slots, dealing)
+        return dealt
 
     def largest_shares(self, scenario: Scenario, ratios: torch.Tensor) -> torch.Tensor:
         """Return the largest share of each slot; shape slots."""

@@ -1,7 +1,4 @@
-"""How slots are drawn: the workers of our schedules, mixing ratios (Eq. Dirichlet), and who gets which.
-
-|N_t| of N are drawn, uniformly, without replacement. Ratios are q_t ~ Dirichlet(alpha p), with two limits: NonMix and
-EqualMix.
+"""How the workers of our schedules are drawn: |N_t| of N, uniformly, without replacement.
 
 With a limit on a worker's participations the slots are cut into rounds. In a round no worker sends twice: the seats of
 all its slots together are one uniform sample without replacement. Rounds are independent of each other, and there are
@@ -16,9 +13,9 @@ import torch
 from scipy.special import bdtr
 
 from airmixml.privacy.design import slots_per_round
-from airmixml.randomness.distributions import integers_below, log_gammas, uniforms
+from airmixml.randomness.distributions import integers_below, uniforms
 from airmixml.randomness.slot_words import PhiloxWords, SlotWords
-from airmixml.scenario import Mixing, Scenario
+from airmixml.scenario import Scenario
 
 _DENSE_CELLS: Final = 4_000_000
 _NOBODY_TOSSED_HEADS: Final = (
@@ -124,71 +121,3 @@ def _first_occurrences(drawn: torch.Tensor) -> torch.Tensor:
     repeated = torch.zeros(drawn.shape, dtype=torch.bool, device=drawn.device)
     repeated.scatter_(1, order[:, 1:], ascending[:, 1:] == ascending[:, :-1])
     return ~repeated
-
-
-_WORDS_PER_GAMMA = 3
-_WORDS_PER_FURTHER_ATTEMPT = 2
-
-
-def uniform_prior(scheduled: int) -> torch.Tensor:
-    """Return p_t = 1/|N_t| for all; shape scheduled."""
-    return torch.full((scheduled,), 1.0 / scheduled, dtype=torch.float64)
-
-
-def dirichlet_mix(alpha: float, prior: torch.Tensor, slots: range, source: SlotWords) -> torch.Tensor:
-    """DirMix(alpha): draw q_t ~ Dirichlet(alpha p); slots x scheduled, rows sum to 1.
-
-    The gamma variates behind it are kept as logarithms, so that alpha = 1e-8 gives one entry of 1 and zeros, not 0/0.
-    """
-    per_slot, further = _WORDS_PER_GAMMA * len(prior), _WORDS_PER_FURTHER_ATTEMPT * len(prior)
-    logarithms = log_gammas(
-        alpha * prior,
-        source.words(slots, per_slot).reshape(len(slots), len(prior), _WORDS_PER_GAMMA),
-        lambda places, attempt: source.words_at(slots, further, places, attempt),
-    )
-    logarithms -= logarithms.amax(dim=1, keepdim=True)
-    ratios = logarithms.exp_()
-    return ratios.div_(ratios.sum(dim=1, keepdim=True))
-
-
-def non_mix(prior: torch.Tensor, slots: range, source: SlotWords) -> torch.Tensor:
-    """NonMix, the limit alpha -> 0: one worker, drawn with probability p_i, has all; slots x scheduled."""
-    upper = (prior / prior.sum()).cumsum(dim=0)[:-1]
-    chosen = torch.searchsorted(upper, uniforms(source.words(slots, 1)), right=True)
-    return torch.zeros((len(slots), len(prior)), dtype=prior.dtype, device=prior.device).scatter_(1, chosen, 1.0)
-
-
-def equal_mix(prior: torch.Tensor, slots: range) -> torch.Tensor:
-    """EqualMix, the limit alpha -> infinity: q_t = p_t; slots x scheduled."""
-    return prior.repeat(len(slots), 1)
-
-
-def draw_ratios(mixing: Mixing, scheduled: int, slots: range, source: SlotWords) -> torch.Tensor:
-    """Draw the mixing ratios of the policy; slots x scheduled, not yet assigned to workers."""
-    prior = torch.tensor(mixing.prior, dtype=torch.float64) if mixing.prior else uniform_prior(scheduled)
-    drawn: torch.Tensor = mixing.ratios_kind.draw(mixing, prior.to(source.device), slots, source)
-    return drawn
-
-
-def assign_randomly(ratios: torch.Tensor, slots: range, source: SlotWords) -> torch.Tensor:
-    """Deal the ratios of each slot out in random order; slots x scheduled."""
-    order = uniforms(source.words(slots, ratios.shape[1])).argsort(dim=1)
-    return ratios.gather(1, order)
-
-
-def assign_max_min(ratios: torch.Tensor, magnitude: torch.Tensor) -> torch.Tensor:
-    """Deal the ratios out so that min_i |h_i|^2 / q_i^2 is as large as it can be; slots x scheduled.
-
-    Sorting both the same way does it: wherever a stronger channel holds a smaller ratio than a weaker one, exchanging
-    the two does not lower the minimum.
-    """
-    order = magnitude.argsort(dim=1, stable=True)
-    return torch.empty_like(ratios).scatter_(1, order, ratios.sort(dim=1).values)
-
-
-def assign_ratios(
-    mixing: Mixing, ratios: torch.Tensor, magnitude: torch.Tensor, slots: range, source: SlotWords
-) -> torch.Tensor:
-    """Assign by the scenario's rule (Algorithm 1, line 8); slots x scheduled."""
-    dealt: torch.Tensor = mixing.assignment_kind.deal(mixing, ratios, magnitude, slots, source)
-    return dealt

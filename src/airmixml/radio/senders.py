@@ -13,11 +13,8 @@ from airmixml.radio.transmitters import through_converters
 from airmixml.scenario import Scenario
 from airmixml.streams import Secret, Streams
 from airmixml.workers import Holdings, Signal, within_declared
-from airmixml.workers.moments import pack_symmetric, unpack_symmetric
 from airmixml.workers.payloads import Payload, Rounded, Table
 from airmixml.workers.row_sums import payload_of
-
-__all__ = ["make_sender", "pack_symmetric", "unpack_symmetric"]
 
 _SHORT_RANGE: Final = 3.0
 _RANGE_OF_TWO_BITS: Final = 10.0

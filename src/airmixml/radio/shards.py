@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol, Self
@@ -26,18 +26,20 @@ from numpy.typing import NDArray
 from airmixml.data import DataSet
 from airmixml.devices import find_device
 from airmixml.errors import RunFolderError
-from airmixml.radio.draws import AirSetting, shards_of, slots_in, suitable_block
-from airmixml.radio.kept_blocks import KeptBlocks
+from airmixml.radio.draws import AirSetting, draw_slots, shards_of, slots_in, suitable_block
 from airmixml.radio.mixtures import AirReport, MixtureBlock, check_finite, simulate_family_blocks
 from airmixml.radio.senders import make_sender
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.storage.results import ResultStore
 from airmixml.sums import Sums, as_tensor, below, taken_from
 from airmixml.workers import Population
+from airmixml.workers.broadcasts import Broadcast
 from airmixml.workers.payloads import Payload, Places
 
 SHARDS: Final = "shards"
 """The folder in a run folder that finished shards are kept in until the run is whole."""
+_DRAWN: Final = ("first_slot", "drawn", "joules_per_watt")
+_RECEIVED: Final = [each.name for each in fields(MixtureBlock) if each.name not in _DRAWN]
 _SAVING_THREADS: Final = 2
 _MOST_UNSAVED: Final = 8
 _LEAST_WORKERS: Final = 4096
@@ -139,11 +141,47 @@ def _simulate_shard(air: Air, gather: Gather, payload: Payload, chapters: range)
     return sums
 
 
-class ShardStore:
-    """Keeps finished shards in a folder, so that an interrupted run resumes with those that are missing.
+@dataclass(frozen=True, eq=False)
+class KeptBlocks:
+    """Keeps what was received in blocks of slots, by the first of each; what the seed decides is drawn again."""
 
-    ``made_with`` says on what they were made; shards that were made on something else are made again. ``parts`` holds
-    those of a slot that is cut by its workers, ``blocks`` what was received in rounds and before them.
+    store: ResultStore
+
+    def receive(
+        self,
+        setting: AirSetting,
+        slots: range,
+        device: torch.device,
+        receive: Callable[[], MixtureBlock],
+        told: Broadcast | None = None,
+    ) -> MixtureBlock:
+        """Return the kept block of these slots, if the same was broadcast before; else receive and keep it."""
+        name, values = f"block-{slots.start:06d}.npz", [slots.start, slots.stop, _digest_of(told)]
+        kept = self.store.load(name, lambda found, arrays: arrays if found == values else {})
+        if kept:
+            return MixtureBlock(
+                first_slot=slots.start,
+                drawn=draw_slots(setting, slots, device),
+                joules_per_watt=setting.joules_per_watt,
+                **{each: as_tensor(kept[each]).to(device) for each in _RECEIVED if each in kept},
+            )
+        block = receive()
+        found = {name: getattr(block, name) for name in _RECEIVED}
+        self.store.save(name, values, {key: each.cpu().numpy() for key, each in found.items() if each is not None})
+        return block
+
+
+def _digest_of(told: Broadcast | None) -> str:
+    if told is None:
+        return ""
+    numbers = told.weights.tobytes() + told.biases.tobytes()
+    return hashlib.sha256(f"{told.clip} {told.link.name} ".encode() + numbers).hexdigest()
+
+
+class ShardStore:
+    """Keeps finished shards in a folder; those that were made with something else are made again.
+
+    ``parts`` holds those of a slot that is cut by its workers, ``blocks`` what was received in rounds and before them.
     """
 
     def __init__(self, folder: Path, made_with: str = "") -> None:
@@ -168,10 +206,7 @@ class ShardStore:
 def simulate_shards(
     air: Air, gather: Gather, *, context: RunContext, store: ShardStore | None
 ) -> Iterator[list[tuple[Sums, Sums]]]:
-    """Yield, shard after shard in the order of the slots, what each scenario's report and gatherer have of it.
-
-    Shards that are in the store are not made again; others are put there as soon as they are finished.
-    """
+    """Yield, shard after shard, what each scenario's report and gatherer have of it, from the store if it is there."""
     shards = shards_of(air.settings[0])
     slots = [slots_in(chapters, air.slots) for chapters in shards]
     kept = [store is not None and store.load(number, piece) is not None for number, piece in enumerate(slots)]

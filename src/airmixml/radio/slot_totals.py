@@ -39,10 +39,9 @@ class _Spent(NamedTuple):
 class SlotTotals:
     """Adds up the draws of one transmission, block by block, in constant memory.
 
-    ``received_watts`` is what ``AirSetting.private_received_watts`` has; without it that is computed again. ``holding``
-    is the row of the data that each worker holds; ``rows`` adds up what rows on several workers spend. That of a
-    ``part`` of the slots keeps what each worker spent in each slot, so that merging the parts adds it up in the
-    order of the slots: the sums are then those of all slots at once, to the last bit.
+    That of a ``part`` of the slots keeps what each worker spent in each slot, so that merging the parts adds it up in
+    the order of the slots: the sums are then those of all slots at once, to the last bit. ``holding`` is the row of
+    each worker.
     """
 
     def __init__(
@@ -62,7 +61,9 @@ class SlotTotals:
         self.scenario = scenario = self.system.scenario  # as its link meets the air
         self.signal, self.sensitivity = self.system.signal, self.system.sensitivity
         self.joules_per_watt = self.system.joules_per_watt
-        self.rows = shifts_of_rows(holding, part=part)
+        self.rows: RowShifts | None = None
+        if holding is not None and np.bincount(holding).max() > 1:
+            self.rows = RowShifts(holding, part=part)
         self._spent: list[_Spent] | None = [] if part else None
         self.slots = self.rounds = 0  # of all slots, those that were rounds
         workers = scenario.workers.count
@@ -145,17 +146,14 @@ class SlotTotals:
         if self.rows is not None:
             at_server = () if server_watts is None else (server_watts.view_as(received_watts),)
             self.rows.add(draws.scheduled_workers, received_watts, draws.power_watts, *at_server)
-        told_share = self.told_share_of(system)
+        told_share = system.link.told_share(system)
         self._count_power(draws.power_watts if told_share == 1.0 else told_share * draws.power_watts)
         self._strengths.add(strengths, of_rounds=of_rounds)
 
     def _strengths_with(
         self, draws: SlotTensors, ratios: torch.Tensor, peaks: torch.Tensor, planned: torch.Tensor, *, of_rounds: bool
     ) -> torch.Tensor:
-        """Return beta max q^2 of slots with the gains that were drawn, and keep what was planned; shape slots.
-
-        Ratios and the peaks of gains are slots x scheduled; ``planned``, the same without gains, has the shape slots.
-        """
+        """Return beta max q^2 of slots with the gains that were drawn, and keep what was planned; shape slots."""
         assert self._planned_strengths is not None
         beta = draws.power_scale_watts
         by_coin = self.scenario.radio.schedule_kind.by_coin
@@ -178,15 +176,10 @@ class SlotTotals:
         if values.numel():
             self._largest[name] = torch.maximum(self._largest[name].to(values.device), values.max())
 
-    def told_share_of(self, system: System) -> float:
-        """Return what powers are told as over what they are."""
-        share: float = system.link.told_share(system)
-        return share
-
     @property
     def told_share(self) -> float:
-        """The same of the scenario's own slots."""
-        return self.told_share_of(self.system)
+        """What powers of the scenario's own slots are told as, over what they are."""
+        return float(self.system.link.told_share(self.system))
 
     def _spend(self, spent: _Spent, joules_per_watt: float) -> None:
         """Add what each of these workers spent, in this order; of a part, keep it."""
@@ -318,12 +311,7 @@ class RowShifts:
     """Adds up, block by block, what the workers with a row have beyond the sum of what each has alone.
 
     With amplitudes a_i in a slot they have (sum a_i)^2, which is more than sum a_i^2 only where two of them meet in the
-    slot; most slots need no more than a look. That of a ``part`` of the slots keeps each meeting, so that merging the
-    parts adds up in the order of the slots.
-
-    Attributes:
-        holding: the row that each worker holds; shape workers.
-        copies: on how many workers each row lies; shape rows.
+    slot; most slots need no more than a look. A ``part`` of the slots keeps each meeting, for ``merge``.
     """
 
     def __init__(self, holding: Integers, *, part: bool = False) -> None:
@@ -370,15 +358,5 @@ class RowShifts:
             self._meet(as_tensor(sums[_ROW]), as_tensor(sums[_WATTS]))
 
     def watts(self, kind: int, of_workers: Doubles) -> Doubles:
-        """Return sum over slots of (sum a_i)^2 of each row; shape rows.
-
-        ``of_workers`` is the sum over slots of a_i^2 of each worker, and ``kind`` the place of these watts in ``add``.
-        """
+        """Return sum over slots of (sum a_i)^2 of each row, from that of a_i^2 of workers; ``kind`` as in ``add``."""
         return np.asarray(np.bincount(self.holding, of_workers) + self._watts[kind].cpu().numpy())
-
-
-def shifts_of_rows(holding: Integers | None, *, part: bool = False) -> RowShifts | None:
-    """Return what adds them up where a row lies on several of the workers; ``holding`` is the row of each."""
-    if holding is None or np.bincount(holding).max() < 2:
-        return None
-    return RowShifts(holding, part=part)

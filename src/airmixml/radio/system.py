@@ -75,8 +75,7 @@ class System:
     def round_strength(self) -> float:
         """How strongly a worker is received in a round, over how strongly it is in another slot, squared.
 
-        Rounds and other slots share mu^2 as the scenario says, and are equal among themselves. Vectors of both are
-        as long at most, so received powers are in the same proportion.
+        Vectors of both are as long at most, so received powers are as the shares of mu^2 that the scenario gives them.
         """
         if not (self.rounds and self.scenario.mixing.power_policy.keeps_target):
             return 1.0
@@ -86,10 +85,7 @@ class System:
         return share / self.rounds / ((1.0 - share) / self.scenario.radio.slots)
 
     def counted_in_rounds(self, received_watts: float) -> float:
-        """Return what the power of a round's slots, received with this, counts as beside other slots.
-
-        Powers of integers are those of bits; their noise follows from the target.
-        """
+        """Return what a round's received power counts as beside other slots: of integers it is that of bits."""
         sums = self.of_rounds.integers
         if self.integers is None or sums is None:
             return received_watts
@@ -97,10 +93,7 @@ class System:
 
     @property
     def about_rounds(self) -> dict[str, Any]:
-        """What rounds take: uplink symbols and seconds, downlink bits, a worker's work; empty where there are none.
-
-        They follow other slots, or are all slots of a run.
-        """
+        """What rounds take: uplink symbols and seconds, downlink bits, a worker's work; empty where there are none."""
         if not self.rounds and self.scenario.workers.sends != "gradients":
             return {}
         slots, signal = self.scenario.radio.slots, self.of_rounds.signal
@@ -170,22 +163,18 @@ class System:
         """What one worker can move, by the paper's bound or by what its encoder declares."""
         if self.moves is not None:
             return self.moves
-        of_data, repeated = self._data_sensitivity, self.repeated
+        of_data, repeated = self._data_sensitivity, prefix_bound(self.scenario.air)
         # A worker that falls silent takes its share of the pilots along; they are the same for any sample. Who brings
         # its own noise is heard to take part whatever it sends.
         removal = of_data.removal + (0.0 if self.noise.brought else self.pilot_energy)
         if not self.noise.brought:
             removal *= removal_factor(self.scenario.air)
         # How strongly a worker may be received depends on how many symbols it sends.
-        numbers = 0 if self.scenario.air.is_ideal else max(self.signal.symbols, self._symbols_of_rounds)
+        in_rounds = self.of_rounds.signal.symbols if self.rounds and not self.scenario.air.is_ideal else 0
+        numbers = 0 if self.scenario.air.is_ideal else max(self.signal.symbols, in_rounds)
         replacement = repeated * of_data.replacement * amplified(self.scenario.air)
-        in_rounds = self._symbols_of_rounds if numbers else 0
         moves = Sensitivity(removal=repeated * removal, replacement=replacement, numbers=numbers, in_rounds=in_rounds)
         return self.noise.rounded(moves, self.signal.symbols)
-
-    @property
-    def _symbols_of_rounds(self) -> int:
-        return self.of_rounds.signal.symbols if self.rounds else 0
 
     @cached_property
     def gain_bound(self) -> float:
@@ -207,11 +196,6 @@ class System:
         if self.noise.brought:  # all antennas hear the same noise of a worker as they hear its data
             return 1.0
         return antenna_gain_bound(self.scenario, self._seats, self.sensitivity.numbers)
-
-    @property
-    def repeated(self) -> float:
-        """How many times the energy of its symbols a worker may be received with; see ``prefix_bound``."""
-        return prefix_bound(self.scenario.air)
 
     @cached_property
     def _data_sensitivity(self) -> Sensitivity:
@@ -274,7 +258,6 @@ class System:
         """Return whether the power limit can bind in a slot, which makes its noise level depend on who was scheduled.
 
         What counts is whether it can, not whether it did: that it did not in any slot would tell of the schedule too.
-        ``received_watts`` is beta max q^2 of every slot, where the power follows from a privacy target.
         """
         if not self.link.on_air:
             return False
@@ -289,8 +272,8 @@ class System:
     def design(self, received_watts: float, floor: float | None = None) -> Design:
         """Return the slots, all equal, each planned to be received with beta max q^2 = ``received_watts``.
 
-        On an air that is not ideal a worker may be received more strongly than planned: the design has the bound on
-        that. ``floor`` is the power gain of the weakest channel, if other than that of the system.
+        The bound on how much more strongly a worker may be received is in it. ``floor`` may be another than the
+        system's.
         """
         scenario, radio = self.scenario, self.scenario.radio
         stated = tuple(self._facts(received_watts, self.floor if floor is None else floor))
@@ -430,8 +413,7 @@ def prefix_bound(air: Air) -> float:
 def gain_bound(scenario: Scenario, symbols: int, seats: int = 0) -> float:
     """Return what no worker's power gain exceeds, except with probability ``gain_failure``; 1 on the ideal air.
 
-    ``symbols`` are those of a worker in a slot (0: it is not known), of so many seats of all slots together; 0: of all
-    that the slots have.
+    Of a worker's symbols in a slot (0: not known), and of so many seats together (0: of all slots).
     """
     if scenario.air.is_ideal or scenario.privacy.noise_kind.brought:  # their own noise grows with the gain
         return 1.0

@@ -136,10 +136,7 @@ class Tally(SlotTotals):
 
     @property
     def statements(self) -> list[PrivacyStatement]:
-        """The scenario's own statement, the exact one against the server, then those of every other pair.
-
-        Last come the first two once more, for the other kind of neighbours.
-        """
+        """The scenario's own statement, the exact one against the server, other pairs; then for other neighbours."""
         return self._answers()[0]
 
     def _answers(self) -> tuple[list[PrivacyStatement], dict[str, str]]:
@@ -217,10 +214,7 @@ class Tally(SlotTotals):
         return self._squared_mu(Ledger.of(self.rows.copies, received_watts)) + (self.rows.copies * self._mean_mu) ** 2
 
     def squared_mu(self, adversary: str = _EXACT[0]) -> float:
-        """Return mu^2 of the worst worker against an adversary who knows the schedule, the slot for the mean included.
-
-        All slots are one Gaussian mechanism, and so are several transmissions of the same data: their mu^2 add up.
-        """
+        """Return mu^2 of the worst worker against an adversary who knows the schedule, with the slot for the mean."""
         mechanism = adversary_named(adversary, self.scenario).mechanism(self.design, self.scenario.privacy.adjacency)
         return mechanism.total * self._composed_tilt + self._mean_mu**2
 
@@ -283,22 +277,8 @@ def rehearse(
     engine: Engine | None = None,
     holding: Integers | None = None,
 ) -> Tally:
-    """Return the tally of all slots, the same that ``simulate`` with that seed would have; no data set is read.
-
-    An ``engine`` that is not this process draws the slots in shards. ``holding`` is the row that each worker holds.
-    """
-    if engine is None or engine.here:
-        return rehearse_family([scenario], input_dim, label_dim, progress=progress, holding=holding)[0]
-    distance_metres, slots = placed_distances(scenario), scenario.radio.slots
-    setting = AirSetting.of(scenario, input_dim, label_dim, distance_metres)
-    watts = setting.private_received_watts
-    tally = Tally(scenario, input_dim, label_dim, distance_metres, received_watts=watts, holding=holding)
-    shards = shards_of(setting)
-    with closing(engine.run_in_order(prepare_draws, (setting, input_dim, label_dim, holding), shards)) as drawn:
-        for sums in drawn:
-            tally.merge(sums)
-            progress("rehearsal", tally.slots, slots)
-    rehearse_rounds(tally, input_dim, label_dim, distance_metres)
+    """Return the tally that ``simulate`` with that seed has, without data; another ``engine`` draws in shards."""
+    (tally,) = rehearse_family([scenario], input_dim, label_dim, progress=progress, engine=engine, holding=holding)
     return tally
 
 
@@ -322,6 +302,7 @@ def rehearse_family(
     label_dim: int,
     *,
     progress: Progress = silent,
+    engine: Engine | None = None,
     holding: Integers | None = None,
 ) -> list[Tally]:
     """Rehearse scenarios that differ only in power, privacy target and learner; all else is drawn once."""
@@ -339,10 +320,18 @@ def rehearse_family(
         )
         for each in settings
     ]
-    for draws in draw_blocks(settings[0], suitable_block(settings[0])):
-        for setting, tally in zip(settings, tallies, strict=True):
-            tally.add_draws(draws if setting is settings[0] else draws.powered_as(setting))
-        progress("rehearsal", tallies[0].slots, scenarios[0].radio.slots)
+    first, slots = settings[0], scenarios[0].radio.slots
+    if engine is None or engine.here:
+        for draws in draw_blocks(first, suitable_block(first)):
+            for setting, tally in zip(settings, tallies, strict=True):
+                tally.add_draws(draws if setting is first else draws.powered_as(setting))
+            progress("rehearsal", tallies[0].slots, slots)
+    else:
+        (tally,), shared = tallies, (first, input_dim, label_dim, holding)
+        with closing(engine.run_in_order(prepare_draws, shared, shards_of(first))) as drawn:
+            for sums in drawn:
+                tally.merge(sums)
+                progress("rehearsal", tally.slots, slots)
     for tally in tallies:
         rehearse_rounds(tally, input_dim, label_dim, distance_metres)
     return tallies

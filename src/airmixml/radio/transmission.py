@@ -19,7 +19,6 @@ from airmixml.output.numbers import plural
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import centre_privately
 from airmixml.radio.draws import AirSetting, check_family, suitable_block
-from airmixml.radio.kept_blocks import KeptBlocks
 from airmixml.radio.masking import protected_graph
 from airmixml.radio.mixtures import AirReport, MixtureBlock, check_finite
 from airmixml.radio.power_calibration import check_privacy_target
@@ -27,6 +26,7 @@ from airmixml.radio.scheduling import nobody_sent
 from airmixml.radio.shards import (
     Air,
     Gatherer,
+    KeptBlocks,
     PartitionedPayload,
     ShardStore,
     require_independent,
@@ -39,10 +39,10 @@ from airmixml.sums import Sums, as_tensor
 from airmixml.workers import Population, Signal, deploy, load_dataset, settle
 from airmixml.workers.broadcasts import Broadcast
 from airmixml.workers.loading import too_many_numbers
+from airmixml.workers.payloads import Payload
 
 if TYPE_CHECKING:
     from torch.utils.data import TensorDataset
-from airmixml.workers.payloads import Payload
 
 _EXAMPLE_SLOTS = 8
 _BYTES_PER_WORKER = 64
@@ -59,37 +59,25 @@ class Round(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Transmission:
-    """What was sent over the air and what it cost.
-
-    Attributes:
-        dataset: what the workers hold, as they send it.
-        population: who holds which sample, and where.
-        report: energy, power, SNR and privacy of the transmission.
-        examples: the first few slots with all that went into them.
-        secret: what noise and schedule were drawn from where data are protected, for the rounds that may follow.
-        rounds: what was broadcast and received in each round of gradients, once they are run.
-    """
+    """What was sent over the air and what it cost."""
 
     scenario: Scenario
-    dataset: DataSet
-    population: Population
-    report: AirReport
-    examples: MixtureBlock
+    dataset: DataSet  #: what the workers hold, as they send it
+    population: Population  #: who holds which sample, and where
+    report: AirReport  #: energy, power, SNR and privacy
+    examples: MixtureBlock  #: the first few slots with all that went into them
+    #: What noise and schedule were drawn from where data are protected, for the rounds that may follow.
     secret: Secret | None = field(default=None, repr=False, compare=False)
+    #: What was broadcast and received in each round of gradients, once they are run.
     rounds: list[Round] = field(default_factory=list, repr=False, compare=False)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mixtures(Transmission):
-    """What the edge server holds after the last slot, and what it cost.
+    """What the edge server holds after the last slot, and what it cost."""
 
-    Attributes:
-        inputs: received mixtures; slots x input symbols.
-        labels: received label mixtures; slots x label symbols.
-    """
-
-    inputs: torch.Tensor
-    labels: torch.Tensor
+    inputs: torch.Tensor  #: received mixtures; slots x input symbols
+    labels: torch.Tensor  #: received label mixtures; slots x label symbols
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -122,19 +110,7 @@ def simulate(
     progress: Progress = silent,
     secret: Secret | None = None,
 ) -> Mixtures:
-    """Run the mixup part of Algorithm 1: deploy the workers, run all slots, gather the mixtures.
-
-    Rounds of gradients, which depend on a model, are left to ``edge``.
-
-    Args:
-        scenario: what to run.
-        dataset: the data to use instead of the one that the scenario names.
-        population: who holds which sample of ``dataset`` where, instead of a random deployment.
-        speed: device, block size and threads; they do not change the result.
-        data_dir: folder to look for MNIST in.
-        progress: told how many slots are done.
-        secret: what noise and schedule are drawn from where real data are protected, instead of the scenario's seed.
-    """
+    """Run what ``airmixml.simulate`` does, whose arguments these are, but for rounds, which depend on a model."""
     context = RunContext(speed=speed or Speed(), data_dir=data_dir, progress=progress, secret=secret)
     if dataset is None:
         scenario = settle(scenario, data_dir=data_dir, progress=progress)
@@ -153,9 +129,7 @@ def simulate_family(
 ) -> list[Mixtures]:
     """Simulate scenarios that differ only in power, privacy target and learner; all else is drawn once.
 
-    Each gets the mixtures that ``simulate`` would give it alone. ``dataset`` and ``population`` are as there; device,
-    block size, threads, engine, data folder and progress are in ``context``; the ``store`` keeps the shards of an
-    engine that is not this process.
+    Each gets the mixtures that ``simulate`` would give it alone. The ``store`` keeps the shards of other engines.
     """
     context = context or RunContext()
     gather = partial(_gather_mixtures, device=context.speed.device, members=len(scenarios))
@@ -213,8 +187,7 @@ def gather_family(
 ) -> tuple[list[Transmission], list[Gathered]]:
     """Run all slots of scenarios that share their draws, on the context's engine; return what each has gathered.
 
-    ``gather`` makes the gatherer of a scenario, of the data as they are sent and of some slots; shards that another
-    engine finished are kept in the ``store``. The other arguments are those of ``simulate_family``.
+    ``gather`` makes the gatherer of a scenario, of the data as they are sent and of some slots.
     """
     air = open_air(scenarios, dataset, population, context)
     gatherers = [gather(each, air.dataset, range(each.radio.slots)) for each in scenarios]
@@ -224,7 +197,7 @@ def gather_family(
             require_independent(air, context)
             sender = PartitionedPayload(air=air, context=context, store=None if store is None else store.parts)
         kept = store.blocks if store is not None and context.engine.here else None
-        return _run_here(air, lambda number, block: gatherers[number].add(block), context, sender, kept), gatherers
+        return run_here(air, lambda number, block: gatherers[number].add(block), context, sender, kept), gatherers
     require_independent(air, context)
     reports, first_chapter = air.new_reports(), next(air.blocks(range(1)))
     examples = [block.head(_EXAMPLE_SLOTS) for block in first_chapter]
@@ -233,25 +206,6 @@ def gather_family(
             report.merge(of_report)
             gatherer.merge(gathered)
     return sent_over(air, reports, examples), gatherers
-
-
-def transmit_family(
-    scenarios: Sequence[Scenario],
-    receive: Callable[[int, MixtureBlock], None],
-    *,
-    prepare: Callable[[DataSet], None] = lambda _: None,
-    dataset: DataSet | None = None,
-    population: Population | None = None,
-    context: RunContext,
-) -> list[Transmission]:
-    """Run all slots of scenarios that share their draws and hand each block to ``receive``; nothing else is kept.
-
-    ``receive`` gets the number of the scenario and a block of its slots, in order; ``prepare`` the data as they are
-    sent, before the first slot. The other arguments are those of ``simulate_family``.
-    """
-    air = open_air(scenarios, dataset, population, context)
-    prepare(air.dataset)
-    return _run_here(air, receive, context)
 
 
 def open_air(
@@ -300,13 +254,14 @@ def sent_over(air: Air, reports: Sequence[AirReport], examples: Sequence[Mixture
     ]
 
 
-def _run_here(
+def run_here(
     air: Air,
     receive: Callable[[int, MixtureBlock], None],
     context: RunContext,
     sender: Payload | None = None,
     kept: KeptBlocks | None = None,
 ) -> list[Transmission]:
+    """Run all slots in this process, and hand each block to ``receive`` with the number of its scenario, in order."""
     reports, examples = air.new_reports(), list[MixtureBlock]()
     progress, received = context.progress, air.blocks(sender=sender)
     progress("over the air", 0, air.slots)

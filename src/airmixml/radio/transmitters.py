@@ -21,16 +21,8 @@ import torch
 
 from airmixml.arrays import Integers
 from airmixml.data import DataSet
+from airmixml.impairments import converters
 from airmixml.impairments.amplifier import amplified_gaussian, amplify, is_linear, saturation_amplitude
-from airmixml.impairments.converters import (
-    clipped_gaussian,
-    gaussian_peak,
-    gaussian_rounding,
-    peak_amplitude,
-    round_to_levels,
-    rounding_variance,
-    steps_to_end,
-)
 from airmixml.impairments.frame import Frame
 from airmixml.radio.draws import AirSetting
 from airmixml.scenario import Air, Scenario
@@ -55,14 +47,14 @@ class Converted(Wrapper):
     def vectors(self, index: Integers) -> Vectors:
         """Return what leaves the workers' converters; workers x symbols."""
         exact = torch.from_numpy(self.inner.vectors(index))
-        rounded = round_to_levels(exact, exact.abs().amax(dim=1, keepdim=True), self._bits)
+        rounded = converters.round_to_levels(exact, exact.abs().amax(dim=1, keepdim=True), self._bits)
         return shorten(rounded.numpy(), self.largest_norm)
 
     @property
     def is_fine(self) -> bool:
         """Whether levels lie so close that errors are noise, of nearly every sample of the pool."""
         deviations = (self.squared_lengths / self.signal.symbols).sqrt()
-        steps = self.largest_symbols / steps_to_end(self._bits)
+        steps = self.largest_symbols / converters.steps_to_end(self._bits)
         return bool((_STEPS_PER_DEVIATION * steps <= deviations).double().mean() > _MOST_OF_THE_POOL)
 
 
@@ -80,10 +72,7 @@ class PeakLimited(Wrapper):
 
 
 class Amplified(Wrapper):
-    """One part, real or imaginary, of vectors that leave amplifiers which saturate at these amplitudes.
-
-    Amplitudes are slots x workers.
-    """
+    """One part, real or imaginary, of vectors that leave amplifiers which saturate at amplitudes of slots x workers."""
 
     def __init__(self, inner: Payload, air: Air, saturation: torch.Tensor, part: int) -> None:
         super().__init__(inner)
@@ -120,17 +109,14 @@ class Distortion(NamedTuple):
 def distort(
     scenario: Scenario, payload: Payload, samples: torch.Tensor, power_watts: torch.Tensor
 ) -> Distortion | None:
-    """Return gain and error that stand for transmitters which are not computed symbol by symbol; None: there are none.
-
-    Samples of workers and their powers are slots x workers.
-    """
+    """Return gain and error of transmitters that are not computed symbol by symbol, None without; slots x workers."""
     air, symbols = scenario.air, payload.signal.symbols
     if air.waveform == "ofdm":
         mean_squares = payload.squared_lengths[samples] / symbols
         return _distort_waveform(scenario, mean_squares, symbols, power_watts, payload.largest_norm)
     if not payload.models_rounding:
         return None
-    variance = rounding_variance(payload.largest_symbols[samples], air.dac_bits)
+    variance = converters.rounding_variance(payload.largest_symbols[samples], air.dac_bits)
     # Who is longer after rounding sends more softly.
     longer = (payload.squared_lengths[samples] + symbols * variance).clamp(min=math.ulp(0.0)).sqrt()
     factor = (payload.largest_norm / longer).clamp(max=1.0)
@@ -140,14 +126,14 @@ def distort(
 def _distort_waveform(
     scenario: Scenario, mean_squares: torch.Tensor, symbols: int, power_watts: torch.Tensor, largest_norm: float
 ) -> Distortion | None:
-    air, limits = scenario.air, peak_amplitude(scenario, power_watts)
+    air, limits = scenario.air, converters.peak_amplitude(scenario, power_watts)
     saturation = saturation_amplitude(scenario, power_watts)
     if not air.dac_bits and limits is None and saturation is None:
         return None
     factor, error = torch.ones_like(mean_squares), torch.zeros_like(mean_squares)
     if air.dac_bits:
         # Real and imaginary part each have half the power, and levels that reach the expected largest amplitude.
-        model = gaussian_rounding(air.dac_bits, math.sqrt(2.0 * gaussian_peak(symbols)))
+        model = converters.gaussian_rounding(air.dac_bits, math.sqrt(2.0 * converters.gaussian_peak(symbols)))
         # Levels that lie far apart lengthen a vector, and who is longer after rounding sends more softly.
         longer = (symbols * mean_squares * (model.gain**2 + model.error_variance)).clamp(min=math.ulp(0.0)).sqrt()
         softer = (largest_norm / longer).clamp(max=1.0)
@@ -155,7 +141,7 @@ def _distort_waveform(
     if limits is not None:
         # The rounded waveform is taken for Gaussian again.
         power = factor.square() + error
-        gain, clipped = clipped_gaussian(limits.square() / (mean_squares * power).clamp(min=1e-300))
+        gain, clipped = converters.clipped_gaussian(limits.square() / (mean_squares * power).clamp(min=1e-300))
         factor, error = factor * gain, error * gain.square() + power * clipped
     if saturation is not None:
         power = factor.square() + error
@@ -181,10 +167,7 @@ class Sender(NamedTuple):
 
 
 class TransmitterErrors:
-    """Adds up, workers by workers, the variance that transmitters' errors have in the sum of a slot.
-
-    Errors that are computed symbol by symbol are none of these.
-    """
+    """Adds up, workers by workers, the variance in a slot's sum of errors that are not computed symbol by symbol."""
 
     def __init__(self, setting: AirSetting, payload: Payload, power_watts: torch.Tensor) -> None:
         self._setting, self._payload, self._strongest = setting, payload, power_watts.max()
@@ -197,14 +180,11 @@ class TransmitterErrors:
         self._covariance: torch.Tensor | None = None
 
     def senders(self, power_watts: torch.Tensor) -> list[Sender]:
-        """Return what workers with these powers, slots x workers, send: clipped and compressed, in parts.
-
-        What amplifiers turn is a second part, a quarter turn ahead.
-        """
+        """Return what workers with these powers, slots x workers, send: clipped, compressed, and turned."""
         scenario, payload = self._setting.scenario, self._payload
         if self._exact or scenario.air.waveform != "single-carrier":
             return [Sender(payload)]
-        limits = peak_amplitude(scenario, power_watts)
+        limits = converters.peak_amplitude(scenario, power_watts)
         sent = payload if limits is None else PeakLimited(payload, limits)
         saturation = self._saturation(power_watts)
         if saturation is None:
@@ -215,10 +195,7 @@ class TransmitterErrors:
         return parts
 
     def add(self, gains: torch.Tensor, samples: torch.Tensor, power_watts: torch.Tensor) -> torch.Tensor:
-        """Take workers into account; return their gains.
-
-        Gains are slots x workers x pieces, shares included; samples and powers are slots x workers.
-        """
+        """Take gains into account, slots x workers x pieces, with shares; return them as transmitters change them."""
         distortion = None if self._exact else distort(self._setting.scenario, self._payload, samples, power_watts)
         if distortion is None:
             return gains
@@ -231,10 +208,7 @@ class TransmitterErrors:
         return gains * distortion.factor[:, :, None].to(real.dtype)
 
     def with_amplifiers(self, gains: torch.Tensor, ratios: torch.Tensor, power_watts: torch.Tensor) -> torch.Tensor:
-        """Return gains with what amplifiers do to workers' own noise and masks, which is Gaussian (Bussgang).
-
-        Gains are slots x workers x pieces, shares and powers slots x workers. Errors are kept for ``with_noise``.
-        """
+        """Return gains, slots x workers x pieces, with what amplifiers do to workers' noise and masks (Bussgang)."""
         setting = self._setting
         saturation = saturation_amplitude(setting.scenario, power_watts)
         if saturation is None:
@@ -262,8 +236,7 @@ class TransmitterErrors:
     def with_noise(self, deviation: torch.Tensor, divisor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the deviation of noise and errors together on real and imaginary part; slots x pieces (or x 1) each.
 
-        Noise has the deviation slots x 1, the server divides by slots x pieces (or x 1). Both are Gaussian and
-        independent, so that one draw serves.
+        Noise has the deviation slots x 1. Both are Gaussian and independent, so that one draw serves.
         """
         noise = deviation / divisor.abs()
         if self._covariance is None:
@@ -278,7 +251,7 @@ class TransmitterErrors:
 def kept_of_pilots(setting: AirSetting, frame: Frame, power_watts: torch.Tensor) -> torch.Tensor | float:
     """Return what is left of the amplitude of pilots, clipped and compressed, complex where turned; slots x workers."""
     scenario, air = setting.scenario, setting.scenario.air
-    limits, saturation = peak_amplitude(scenario, power_watts), saturation_amplitude(scenario, power_watts)
+    limits, saturation = converters.peak_amplitude(scenario, power_watts), saturation_amplitude(scenario, power_watts)
     if (limits is None and saturation is None) or not setting.pilot_energy:
         return 1.0
     amplitude = math.sqrt(setting.pilot_energy / (frame.pilot_count * air.pilot_symbols))
@@ -293,11 +266,10 @@ def kept_of_pilots(setting: AirSetting, frame: Frame, power_watts: torch.Tensor)
 def peak_to_average_db(scenario: Scenario, signal: Signal, dataset: DataSet) -> dict[str, float]:
     """Return median and largest, over some samples, of the largest power over the mean power of what a worker sends.
 
-    Of symbols, before any of them is clipped, as single rows are sent; pulses between symbols are not looked at. The
-    waveform of OFDM is Gaussian whatever it carries.
+    Of symbols before any is clipped, as single rows are sent. The waveform of OFDM is Gaussian whatever it carries.
     """
     if scenario.air.waveform == "ofdm":
-        peak_db = float(ratio_to_db(gaussian_peak(signal.symbols)))
+        peak_db = float(ratio_to_db(converters.gaussian_peak(signal.symbols)))
         return {"median": peak_db, "largest": peak_db}
     some = slice(0, None, -(-max(1, dataset.train_samples) // _SAMPLED))
     inputs = torch.from_numpy(dataset.train_inputs[some]).double()

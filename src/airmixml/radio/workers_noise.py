@@ -10,8 +10,7 @@ from airmixml.errors import ScenarioError
 from airmixml.integers.rounding import grid_margin
 from airmixml.privacy import Sensitivity, facts
 from airmixml.radio.integer_sums import IntegerSums, fit_sums
-from airmixml.radio.mask_law import mask_advice
-from airmixml.radio.masking import Masking, any_masking, choose_masking, gain_error_of
+from airmixml.radio.masking import Masking, any_masking, choose_masking, gain_error_of, mask_advice
 from airmixml.radio.noise import Noise
 from airmixml.scenario import Air, Mixing, Privacy, Radio, Scenario, Workers
 from airmixml.streams import Secret, Streams

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from airmixml.radio.scheduling import draw_ratios
+from airmixml.radio.ratios import draw_ratios
 from airmixml.randomness.slot_words import slot_words
 from airmixml.reproduction.paper_cells import Cell
 from airmixml.scenario import Mixing

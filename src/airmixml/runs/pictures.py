@@ -15,10 +15,10 @@ from airmixml.output.numbers import epsilon_text, plural, slots_text
 from airmixml.radio import AirReport
 from airmixml.radio.histograms import DecibelHistogram
 from airmixml.radio.mixtures import MixtureBlock
-from airmixml.radio.senders import unpack_symmetric
 from airmixml.radio.transmission import Transmission
 from airmixml.runs.score_pictures import draw_learned, final_score
 from airmixml.shapes import is_series
+from airmixml.workers.moments import unpack_symmetric
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

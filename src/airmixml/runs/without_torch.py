@@ -16,9 +16,8 @@ from airmixml.arrays import Doubles
 from airmixml.data import LabelCode, Signs
 from airmixml.data.labels import Bounded
 from airmixml.devices import needs_torch
-from airmixml.edge.limits import NEVER_CERTAIN
 from airmixml.errors import AirMixError
-from airmixml.scenario.score_links import LOGISTIC, SOFTMAX, ScoreLink
+from airmixml.scenario.score_links import LOGISTIC, NEVER_CERTAIN, SOFTMAX, ScoreLink
 
 _TYPES: Final = {"FloatStorage": "<f4", "DoubleStorage": "<f8", "LongStorage": "<i8"}
 _PARTS: Final = ("0.bias", "0.weight")

@@ -11,6 +11,9 @@ import numpy as np
 
 from airmixml.arrays import Doubles, Singles
 
+NEVER_CERTAIN: Final = 1e-6
+"""No probability that least squares or a logistic gives is nearer to 0 or 1."""
+
 
 class ScoreLink:
     """Scores are what is expected of labels as they are sent: least squares.
