@@ -52,8 +52,8 @@ def air_command(
 ) -> None:
     """Emulate the air: add up complex baseband of workers over ZeroMQ, in NumPy or in GNU Radio.
 
-    With a folder or a contract it serves a run until that is over. With a scenario it tries it out on public data: workers send
-    their frames through an air in a process of its own, and the model is put beside that of a simulation.
+    With a folder or a contract it serves a run until that is over. With a scenario it tries it out on public data:
+    workers send their frames through an air in a process of its own, and the model is put beside that of a simulation.
     """
     if runtime not in RUNTIMES:
         raise ScenarioError(f"--runtime {runtime}: must be one of {', '.join(RUNTIMES)}")
