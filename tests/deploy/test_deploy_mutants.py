@@ -99,8 +99,7 @@ def _add_twice(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(EmulatedAir, "_add", always)
 
 
-def _deaf(patch: pytest.MonkeyPatch) -> None:
-    """Sums have what the last process was sent: the runtime goes on where it was."""
+def _left_over(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Adder, "begin", lambda self, samples, seats: self._total.resize(samples, refcheck=False))
 
 
@@ -116,7 +115,7 @@ MUTANTS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], tuple[str, str, s
     "what analog frames spend is not on the disk": (_spend_nothing_on_disk, KILLED_WORKER, analog_contract),
     "a repeated order is answered with new samples": (_new_samples, KILLED_WORKER, analog_contract),
     "a frame enters a sum twice": (_add_twice, ("broker", "after sending", "repeat", 0), analog_contract),
-    "an air that was started again is not told": (_deaf, ("air", "on air", "quiet", 0), analog_contract),
+    "a slot begins with what is left of the last": (_left_over, ("air", "on air", "quiet", 0), analog_contract),
 }
 
 
