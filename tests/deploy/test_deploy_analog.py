@@ -412,6 +412,21 @@ class TestProcesses:
         assert [line[0] for line in system.ledger(2)] == ["began", "spent"] * 2
         system.check_sums()
 
+    @pytest.mark.long
+    def test_deploy_up_runs_an_air_too(self, tmp_path: Path, start_python: Start) -> None:
+        changes = [word for each in (*ANALOG, "privacy.epsilon=100") for word in ("--set", each)]
+        words = ("deploy", "up", "--preset", "trustless-wine", *changes, "--workers", "4", "--rounds", "3")
+        child = start_python(*AIRMIX, *words, "--deadline", "30", "--out", tmp_path / "up", "--json")
+        out, err = child.communicate(timeout=10 * LAST_RESORT)
+        assert child.returncode == 0, err
+        found = json.loads(out)
+        assert [each["round"] for each in found["rounds"]] == [0, 1, 2, 3]
+        assert {each["worker"] for each in found["killed"]} <= {"worker-1"}
+        replayed = [(each["worker"], each["round"]) for each in found["replayed"]]
+        assert set(replayed) <= {(each["worker"], each["round"]) for each in found["refused"]}
+        assert 0.0 < found["spent"] <= 1.0
+        assert (tmp_path / "up" / "lanes.png").stat().st_size > 1000
+
     def test_an_air_that_is_killed_and_started_again_loses_no_frame(self, tmp_path: Path, start_python: Start) -> None:
         """Workers that have sent are asked again and send the same bytes; nothing is spent twice."""
         system = System(tmp_path / "here", start_python, "privacy.epsilon=50")

@@ -138,7 +138,7 @@ class Contract:
         """What is promised to each worker, in words."""
         if not self.budget:
             return "no privacy: what workers send protects nobody"
-        return f"epsilon {self.epsilon:g}, delta {self.delta:g} against everyone who hears every frame"
+        return f"epsilon {self.epsilon:g}, delta {self.delta:g} against everyone who hears it"
 
     def identity(self, name: str) -> int:
         """Return the number of the worker of that name."""
