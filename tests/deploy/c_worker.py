@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from airmixml import Scenario
 from airmixml.arrays import Singles
-from airmixml.deploy.contract import Contract, FrameKind, Member
+from airmixml.deploy.contract import Contract, Member
+from airmixml.deploy.kinds import FrameKind
 from airmixml.deploy.wire import PREFIX, SERVER, Message, Type
 from airmixml.masks.expansion import integer_edge_masks, uniform_integers
 from airmixml.masks.keys import is_signed, signature, verifying_key

@@ -9,18 +9,20 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 
+from airmixml.deploy.air import Adder, EmulatedAir, as_samples
 from airmixml.deploy.compiling import Owner, data_of, make_contract, names_of, planned_for
 from airmixml.deploy.contract import Contract
 from airmixml.deploy.journal import Journal
+from airmixml.deploy.kinds import AnalogKind
 from airmixml.deploy.server import Letter, Server
 from airmixml.deploy.spending import Spending
-from airmixml.deploy.wire import Message, Type, unpacked
+from airmixml.deploy.wire import AIR, Message, Type, unpacked
 from airmixml.deploy.worker import Device
 from airmixml.errors import ProtocolError
 from airmixml.masks.keys import verifying_key
@@ -32,9 +34,16 @@ VICTIM = 3
 BEHIND_GATEWAY = (2, 3)
 MOST_DEADLINES = 80
 POINTS = ("before reserving", "after reserving", "after sending", "list agreed", "answering")
+POINTS_ON_AIR = (*POINTS[:3], "on air", "summed")
 PARTS = ("worker", "server", "broker", "gateway", "air")
 NETWORKS = ("quiet", "drop", "repeat", "reorder", "replay", "lost log")
-_PASSED_BY = {Type.FRAME: "after sending", Type.SIGNED: "list agreed", Type.ANSWER: "answering"}
+_PASSED_BY = {
+    Type.FRAME: "after sending",
+    Type.SAMPLES: "on air",
+    Type.SIGNED: "list agreed",
+    Type.ANSWER: "answering",
+}
+AIR_KEY = secrets.token_bytes(32)
 
 
 class Crash(Exception):
@@ -68,6 +77,26 @@ def small_contract(spare: int = 1, epsilon: float = 20.0) -> Contract:
     )
 
 
+@lru_cache
+def analog_contract(spare: int = 1, epsilon: float = 100.0) -> Contract:
+    """The same workers with analog frames, whose channels have no loss: a sum of them is exact."""
+    scenario = Scenario.preset("trustless-wine").with_overrides(
+        "workers.dataset=iris",
+        "radio.link=analog",
+        "privacy.arithmetic=real",
+        "privacy.noise=workers",
+        "privacy.most_absent=0",
+        "privacy.epsilon=20",
+        "learner.rounds=1",
+    )
+    scenario = planned_for(scenario, WORKERS)
+    signing, server = keys()
+    public = {name: verifying_key(key) for name, key in signing.items()}
+    owner = Owner(epsilon=epsilon, spare=spare)
+    made = make_contract(scenario, data_of(scenario), public, verifying_key(server), owner)
+    return replace(made, gains=(), air_key=verifying_key(AIR_KEY).hex())
+
+
 class Ledger(Spending):
     """A worker's ledger at which the process may end."""
 
@@ -94,7 +123,7 @@ class History:
     contract: Contract = field(default_factory=small_contract)
     lines: list[str] = field(default_factory=list)
     said: dict[tuple[Type, int, int, int], set[bytes]] = field(default_factory=dict)  # by worker, round and attempt
-    hidden: dict[tuple[int, int, int], np.ndarray] = field(default_factory=dict)  # the integers behind the masks
+    hidden: dict[tuple[int, int, int], np.ndarray] = field(default_factory=dict)  # integers behind masks, or samples
     kills: int = 0
 
     def __post_init__(self) -> None:
@@ -104,9 +133,14 @@ class History:
         self._killed = self._replayed = False
         self._seeds: dict[int, bytes] = {}
         self.devices = {identity: self._device(identity) for identity in range(WORKERS)}
+        self.air = self._new_air()
         self.server = self._new_server()
 
     # Parts and how they end.
+
+    def _new_air(self) -> EmulatedAir:
+        server_key = bytes.fromhex(self.contract.server_key)
+        return EmulatedAir(self.contract.run, self.contract.directory, server_key, AIR_KEY, Adder())
 
     def _device(self, identity: int) -> Device:
         place = self.folder / f"ledger-{identity}"
@@ -163,7 +197,10 @@ class History:
         elif self.part == "broker":
             self._queue.clear()
         elif self.part == "air":
-            self._queue = [each for each in self._queue if unpacked(each[1]).type is not Type.FRAME]
+            lost = Type.SAMPLES if self.contract.on_air else Type.FRAME
+            self._queue = [each for each in self._queue if unpacked(each[1]).type is not lost]
+            self.air = self._new_air()
+            self._queue.append((None, self.air.hello().packed()))
         if self.network == "lost log":
             self._restart_server(lose_log=True)
 
@@ -171,7 +208,7 @@ class History:
 
     def _post(self, letters: list[Letter]) -> None:
         for letter in letters:
-            for identity in self.devices if letter.to is None else [letter.to]:
+            for identity in list(self.devices) if letter.to is None else [letter.to]:
                 self._carry(identity, letter.message.packed())
 
     def _carry(self, to: int | None, content: bytes) -> None:
@@ -201,34 +238,43 @@ class History:
     def _drain(self) -> None:
         while self._queue and not self.server.is_over:
             to, content = self._take()
-            if to is None:
-                self._post(self.server.handle([unpacked(content)]))
-            else:
-                self._to_device(to, content)
+            try:
+                if to is None:
+                    self._post(self.server.handle([unpacked(content)]))
+                elif to == AIR:
+                    self._to_air(content)
+                else:
+                    self._to_device(to, content)
+            except Crash:
+                for each in BEHIND_GATEWAY if self.part == "gateway" else (VICTIM,):
+                    self._restart_worker(each)
+                if self.network == "lost log":
+                    self._restart_server(lose_log=True)
             if self.network == "replay" and not self._replayed and self.server.where[0] == 1:
                 self._replayed = True  # all that was said in round 0, to those it was said to
                 self._queue += [each for each in self._seen if unpacked(each[1]).round == 0]
 
     def _to_device(self, identity: int, content: bytes) -> None:
-        try:
-            answers = self.devices[identity].handle(unpacked(content))
-            for answer in answers:
-                self._record(answer)
-                self._carry(None, answer.packed())
-                if identity == VICTIM and answer.type in _PASSED_BY:
-                    self._stop(_PASSED_BY[answer.type])
-        except Crash:
-            for each in BEHIND_GATEWAY if self.part == "gateway" else (VICTIM,):
-                self._restart_worker(each)
-            if self.network == "lost log":
-                self._restart_server(lose_log=True)
+        for answer in self.devices[identity].handle(unpacked(content)):
+            self._record(answer)
+            self._carry(AIR if answer.type is Type.SAMPLES else None, answer.packed())
+            if identity == VICTIM and answer.type in _PASSED_BY:
+                self._stop(_PASSED_BY[answer.type])
+
+    def _to_air(self, content: bytes) -> None:
+        with suppress(ProtocolError):
+            for total in self.air.handle(content):
+                self._carry(None, total.packed())
+                self._stop("summed")
 
     def _record(self, said: Message) -> None:
         name = (said.sender, said.round, said.attempt)
         if said.type is Type.REFUSAL:
             return
         self.said.setdefault((said.type, *name), set()).add(said.body)
-        if said.type is Type.FRAME:
+        if said.type is Type.SAMPLES:
+            self.hidden.setdefault(name, as_samples(said.body[64:]).astype(np.complex128))
+        elif said.type is Type.FRAME and not self.contract.on_air:
             kind = next(k for k, each in enumerate(self.contract.kinds) if each.code.frame_bytes == len(said.body))
             code = self.contract.kinds[kind].code
             vector, seed = self.vector(said.sender, kind), self._seeds[said.sender]
@@ -269,9 +315,14 @@ class History:
             if len(names) != len(found.present):
                 yield f"integrity: the sum of round {found.number} names workers whose frames were not sent in it"
                 continue
-            exact = sum(self.hidden[name] for name in names) % (1 << kind.bits)
-            received = np.rint(found.mean * len(found.present) / kind.step).astype(np.int64) % (1 << kind.bits)
-            if not np.array_equal(exact, received):
+            exact = sum(self.hidden[name] for name in names)
+            if isinstance(kind, AnalogKind):
+                received, step = found.mean * len(found.present) * np.sqrt(kind.watts), kind.code.step(kind.watts)
+                is_exact = np.array_equal(np.rint(exact.real / step), np.rint(received / step))
+            else:
+                received = np.rint(found.mean * len(found.present) / kind.step).astype(np.int64)
+                is_exact = np.array_equal(exact % (1 << kind.bits), received % (1 << kind.bits))
+            if not is_exact:
                 yield f"integrity: the sum of round {found.number} is not that of the workers it names"
             if len(found.present) < self.contract.carriers:
                 yield f"privacy: the sum of round {found.number} has {len(found.present)} workers"

@@ -11,8 +11,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airmixml.deploy.air import AIR, Adder, EmulatedAir, Opening, SumOnAir, as_bytes, bind, connect, send, serve
-from airmixml.deploy.wire import SERVER, Message, Type, unpacked
+from airmixml.deploy.air import (
+    Adder,
+    EmulatedAir,
+    Opening,
+    SumOnAir,
+    as_bytes,
+    bind,
+    connect,
+    frame_messages,
+    send,
+    serve,
+)
+from airmixml.deploy.transport import run_over
+from airmixml.deploy.wire import AIR, SERVER, Message, Type, unpacked
 from airmixml.errors import ProtocolError
 from airmixml.masks.keys import verifying_key
 
@@ -26,7 +38,12 @@ def new_air(noise_watts: float = 0.0) -> EmulatedAir:
 
 
 def said(sender: int, body: bytes, number: int = 0, attempt: int = 0, run: bytes = RUN) -> Message:
-    return Message(Type.SAMPLES, sender, run, number, attempt, body).signed_with(KEYS[sender])
+    """What the server says, or the frame of a worker."""
+
+    def say(kind: Type, content: bytes) -> Message:
+        return Message(kind, sender, run, number, attempt, content).signed_with(KEYS[sender])
+
+    return say(Type.SAMPLES, body) if sender == SERVER else frame_messages(body, say)[-1]
 
 
 def opening(workers: tuple[int, ...], samples: int, number: int = 0, attempt: int = 0, milliseconds: int = 50) -> bytes:
@@ -93,6 +110,49 @@ def test_frames_that_overtake_the_opening_wait_for_it() -> None:
     for identity in (0, 1):
         assert air.handle(said(identity, as_bytes(frames[identity]), number=3).packed()) == []
     assert np.array_equal(summed(air.handle(opening((0, 1), 5, number=3))).samples, frames.sum(axis=0))
+
+
+def test_of_frames_that_overtake_the_opening_a_replay_replaces_none() -> None:
+    """A worker's frame of the next slot waits, though one of an earlier slot comes after it, before any opening."""
+    air, frames = new_air(), frames_on_a_grid(2, 5)
+    air.handle(said(0, as_bytes(frames[0]), number=3).packed())
+    air.handle(said(0, as_bytes(frames[1]), number=2).packed())
+    assert np.array_equal(summed(air.handle(opening((0,), 5, number=3))).samples, frames[0])
+
+
+def test_the_server_closes_a_slot_and_need_not_wait_for_a_worker_that_refuses() -> None:
+    air, frames = new_air(), frames_on_a_grid(3, 5)
+    air.handle(opening((0, 1, 2), 5))
+    air.handle(said(0, as_bytes(frames[0])).packed())
+    assert air.handle(opening((0, 1), 5)) == []
+    total = summed(air.handle(said(1, as_bytes(frames[1])).packed()))
+    assert total.present == (0, 1)
+    air.handle(opening((0, 1, 2), 5, number=1))
+    air.handle(said(2, as_bytes(frames[2]), number=1).packed())
+    (closed,) = air.handle(opening((0, 1, 2), 5, number=1, milliseconds=0))
+    assert summed([closed]).present == (2,)
+    with pytest.raises(ProtocolError, match="late"):
+        air.handle(said(0, as_bytes(frames[0]), number=1).packed())
+    assert air.handle(opening((0, 1, 2), 5, number=1, milliseconds=0)) == [closed]
+
+
+def test_a_channel_has_the_gain_that_the_contract_names() -> None:
+    gains = (0.25, 1e-9)
+    air = EmulatedAir(RUN, DIRECTORY, verifying_key(KEYS[SERVER]), KEYS[AIR], Adder(), gains)
+    air.handle(opening((0, 1), 5))
+    air.handle(said(0, as_bytes(np.full(5, 2.0))).packed())
+    total = summed(air.handle(said(1, as_bytes(np.full(5, 3.0 / np.sqrt(1e-9)))).packed()))
+    assert total.samples == pytest.approx(np.full(5, 4.0), rel=1e-6)
+
+
+def test_a_frame_without_the_workers_word_to_the_server_stays_out() -> None:
+    """Else one worker could spoil the sum of all: the server takes none that is not signed for."""
+    air = new_air()
+    air.handle(opening((0, 1), 5))
+    body = bytes(64) + as_bytes(np.ones(5))
+    with pytest.raises(ProtocolError, match="not signed for the server"):
+        air.handle(Message(Type.SAMPLES, 1, RUN, body=body).signed_with(KEYS[1]).packed())
+    assert summed(air.expire()).present == ()
 
 
 def test_an_opening_that_is_sent_again_gives_the_same_sum_again() -> None:
@@ -196,7 +256,7 @@ def sockets() -> Iterator[tuple[object, object, str]]:
 def test_over_zeromq_a_sum_comes_at_the_deadline_and_refusals_are_logged(sockets: tuple) -> None:
     (into, out), server, address = sockets
     lines: list[str] = []
-    running = threading.Thread(target=serve, args=(new_air(), into, out), kwargs={"log": lines.append, "slots": 2})
+    running = threading.Thread(target=serve, args=(new_air(), into, out), kwargs={"log": lines.append})
     running.start()
     workers = [connect("PUSH", address) for _ in range(3)]
     frames = frames_on_a_grid(3, 5000)
@@ -216,6 +276,8 @@ def test_over_zeromq_a_sum_comes_at_the_deadline_and_refusals_are_logged(sockets
     for identity in range(3):
         send(workers[identity], said(identity, as_bytes(frames[identity]), number=1))
     expect((0, 1, 2))
+    send(workers[0], run_over(RUN, KEYS[1]))  # not the server's
+    send(workers[0], run_over(RUN, KEYS[SERVER]))
     running.join(timeout=20.0)
     assert not running.is_alive()
     assert [line for line in lines if "cut off" in line]

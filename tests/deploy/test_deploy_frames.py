@@ -105,7 +105,9 @@ def test_a_contract_is_read_as_it_was_written_and_names_its_run() -> None:
 def test_scenarios_that_cannot_be_deployed_are_refused() -> None:
     with pytest.raises(ScenarioError, match='must be "digital"'):
         planned_for(Scenario.preset("trustless-digits-digital").with_overrides("radio.link=analog"), 10)
-    with pytest.raises(ScenarioError, match='must be "masked"'):
+    with pytest.raises(ScenarioError, match='must be "integers"'):
+        planned_for(Scenario.preset("trustless-digits-digital").with_overrides("privacy.arithmetic=real"), 10)
+    with pytest.raises(ScenarioError, match="hub hears every frame"):
         planned_for(Scenario.preset("private-iris"), 10)
 
 

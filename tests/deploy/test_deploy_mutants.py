@@ -5,8 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from deploy_histories import History, small_contract
+from deploy_histories import History, analog_contract, small_contract
 
+from airmixml.deploy.air import Adder, EmulatedAir
 from airmixml.deploy.contract import Contract
 from airmixml.deploy.durable import GrowingFile
 from airmixml.deploy.spending import Entry, Spending
@@ -15,6 +16,7 @@ from airmixml.deploy.worker import Device
 from airmixml.masks.rounds import Round
 
 LOST_LOG = ("server", "list agreed", "lost log", 1)
+LOST_LOG_ON_AIR = ("server", "summed", "lost log", 1)
 KILLED_WORKER = ("worker", "after sending", "repeat", 0)
 REPLAYED = ("worker", "before reserving", "replay", 0)
 
@@ -81,6 +83,26 @@ def _answer_anew(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Spending, "began", lambda *_: False)
 
 
+def _new_samples(patch: pytest.MonkeyPatch) -> None:
+    """Analog frames are sent as soon as a round is begun, so that each of two lines of the ledger stops a second."""
+    _answer_anew(patch)
+    _forget_frames(patch)
+
+
+def _add_twice(patch: pytest.MonkeyPatch) -> None:
+    add = EmulatedAir._add
+
+    def always(self: EmulatedAir, message: Message) -> None:
+        self._present.pop(message.sender, None)
+        add(self, message)
+
+    patch.setattr(EmulatedAir, "_add", always)
+
+
+def _left_over(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Adder, "begin", lambda self, samples, seats: self._total.resize(samples, refcheck=False))
+
+
 MUTANTS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], tuple[str, str, str, int], Callable[[], Contract]]] = {
     "names of rounds are forgotten": (_forget_names, REPLAYED, small_contract),
     "frames that were sent are forgotten": (_forget_frames, LOST_LOG, small_contract),
@@ -89,6 +111,11 @@ MUTANTS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], tuple[str, str, s
     "the server's log is not written": (_no_log, ("server", "after sending", "quiet", 0), small_contract),
     "any list of absent workers will do": (_any_list, ("broker", "after sending", "drop", 0), small_contract),
     "a repeated order is answered anew": (_answer_anew, KILLED_WORKER, small_contract),
+    "analog frames that were sent are forgotten": (_forget_frames, LOST_LOG_ON_AIR, analog_contract),
+    "what analog frames spend is not on the disk": (_spend_nothing_on_disk, KILLED_WORKER, analog_contract),
+    "a repeated order is answered with new samples": (_new_samples, KILLED_WORKER, analog_contract),
+    "a frame enters a sum twice": (_add_twice, ("broker", "after sending", "repeat", 0), analog_contract),
+    "a slot begins with what is left of the last": (_left_over, ("air", "on air", "quiet", 0), analog_contract),
 }
 
 

@@ -22,7 +22,10 @@ _LISTEN: Final = "tcp://127.0.0.1:0"
 def air_command(
     file: Annotated[
         Path | None,
-        Argument(help="Contract (JSON) of the run to serve, or scenario (TOML) to try out.", show_default=False),
+        Argument(
+            help="Folder that `airmix deploy init` wrote, or contract (JSON), to serve; or scenario (TOML) to try out.",
+            show_default=False,
+        ),
     ] = None,
     preset: options.Preset = None,
     assignments: options.Assignments = None,
@@ -38,7 +41,10 @@ def air_command(
         str, Option(help="Contract: address to listen at for frames; port 0 takes a free one.")
     ] = _LISTEN,
     inputs: Annotated[int, Option(help="gnuradio: most workers of a slot [default: all of the contract].")] = 0,
-    noise_watts: Annotated[float, Option(help="Contract: receiver noise per complex sample, in watts.")] = 0.0,
+    noise_watts: Annotated[
+        float | None,
+        Option(help="Receiver noise per complex sample, in watts [default: the contract's].", show_default=False),
+    ] = None,
     frequency_offset: Annotated[float, Option(help="gnuradio: offset of the carrier in cycles per sample.")] = 0.0,
     taps: Annotated[str, Option(help="gnuradio: channel of all workers, such as 1,0.1j.")] = "1",
     seed: options.Seed = None,
@@ -46,16 +52,26 @@ def air_command(
 ) -> None:
     """Emulate the air: add up complex baseband of workers over ZeroMQ, in NumPy or in GNU Radio.
 
-    With a contract it serves a run until it is ended. With a scenario it tries it out on public data: workers send
-    their frames through an air in a process of its own, and the model is put beside that of a simulation.
+    With a folder or a contract it serves a run until that is over. With a scenario it tries it out on public data:
+    workers send their frames through an air in a process of its own, and the model is put beside that of a simulation.
     """
     if runtime not in RUNTIMES:
         raise ScenarioError(f"--runtime {runtime}: must be one of {', '.join(RUNTIMES)}")
-    if not (math.isfinite(noise_watts) and noise_watts >= 0.0):
+    if noise_watts is not None and not (math.isfinite(noise_watts) and noise_watts >= 0.0):
         raise ScenarioError(f"--noise-watts {noise_watts:g}: must be 0 or more watts")
     channel = {"frequency_offset": frequency_offset, "taps": _taps(taps)}
     if runtime == "adder" and channel != {"frequency_offset": 0.0, "taps": (1.0,)}:
         raise ScenarioError("--frequency-offset, --taps: need --runtime gnuradio")
+    if file is not None and file.is_dir():
+        from airmixml.deploy.air_link import Addresses
+        from airmixml.deploy.credentials import AIR_FOLDER
+        from airmixml.deploy.endpoint import CONTRACT, SIGNING_KEYS, DeployError
+
+        own = file / AIR_FOLDER
+        if not own.is_dir():
+            raise DeployError(f"{file}: is no deployment with an air; set one up with a scenario of analog frames")
+        where = Addresses.read(own)
+        file, key, sums, listen = own / CONTRACT, own / SIGNING_KEYS, where.sums, where.frames
     if file is not None and file.suffix == ".json":
         _serve(file, runtime, key, sums, listen, inputs, noise_watts, channel)
         return
@@ -81,18 +97,23 @@ def _serve(
     sums: str,
     listen: str,
     inputs: int,
-    noise_watts: float,
+    noise_watts: float | None,
     channel: dict[str, Any],
 ) -> None:
-    from airmixml.deploy.air import Adder, EmulatedAir, Runtime, bind, connect, serve
+    from airmixml.deploy.air import Adder, EmulatedAir, Runtime, bind, connect, send, serve
     from airmixml.deploy.contract import Contract
     from airmixml.deploy.endpoint import read_file
+    from airmixml.deploy.kinds import AnalogKind
 
     contract = Contract.from_json(read_file(file), str(file))
+    if contract.kinds and not contract.on_air:
+        raise ProtocolError(f"{file}: is a contract of masked integers, which the server adds up; they need no air")
     if contract.kinds:
         from airmixml.deploy.analog import check_emulated
 
-        check_emulated(contract.plan, protects=True)
+        check_emulated(contract.plan, protects=bool(contract.budget))
+    if noise_watts is None:
+        noise_watts = max((each.receiver_watts for each in contract.kinds if isinstance(each, AnalogKind)), default=0.0)
     if key is None or not sums:
         raise ProtocolError("--key and --sums: both are needed to serve a contract")
     digits = read_file(key).strip()
@@ -106,12 +127,14 @@ def _serve(
 
         adds = GnuRadio(inputs or len(contract.members), noise_watts=noise_watts, **channel)
     try:
-        air = EmulatedAir(
-            contract.run, contract.directory, bytes.fromhex(contract.server_key), bytes.fromhex(digits.decode()), adds
-        )
+        server_key, own_key = bytes.fromhex(contract.server_key), bytes.fromhex(digits.decode())
+        air = EmulatedAir(contract.run, contract.directory, server_key, own_key, adds, contract.gains)
         frames, address = bind("PULL", listen)
         echo(f"listening at {address}")
-        serve(air, frames, connect("PUSH", sums), log=echo)
+        to_server = connect("PUSH", sums)
+        if contract.on_air:
+            send(to_server, air.hello())
+        serve(air, frames, to_server, log=echo)
     finally:
         adds.close()
 

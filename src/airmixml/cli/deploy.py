@@ -61,6 +61,8 @@ def init_command(
     """
     scenario = chosen.settled(data_dir=data_dir)
     server = _create(scenario, out, workers, gateways, spare, epsilon, port, data_dir, enrolled)
+    from airmixml.deploy.credentials import AIR_FOLDER
+
     kind = "gateway" if gateways else "worker"
     behind = f" behind {gateways} gateways" if gateways else ""
     show(
@@ -68,6 +70,7 @@ def init_command(
         {"folder": str(out), "workers": server.workers, "gateways": gateways, "port": server.port},
         f"{out}: {server.workers} workers{behind}; broker on {server.host}:{server.port}",
         f"  airmix server {out} --with-broker",
+        *([f"  airmix air {out}"] if (out / AIR_FOLDER).exists() else []),
         f"  airmix {kind} --folder {out} --id {server.names[0]} --data FILE",
     )
 
@@ -212,7 +215,7 @@ def server_command(
     trained = teacher.learned(server.sums)
     result: dict[str, Any] = {
         "rounds": [{"round": each.number, "workers": list(each.present)} for each in server.sums],
-        "budget_spent": max(server.spent.values()) / contract.budget,
+        "budget_spent": contract.share(max(server.spent.values())),
         "budget": {"epsilon": contract.epsilon, "delta": contract.delta},
         "accuracy": teacher.score(server.sums),
         "failure": server.failure,
@@ -225,8 +228,7 @@ def server_command(
         {"folder": str(folder), **result},
         *(f"round {each.number}: the sum of {len(each.present)} workers" for each in server.sums),
         f"{folder / SERVER_NAME / 'model.pt'}: learned from {len(server.sums)} rounds{scored}",
-        f"workers have spent {100 * spent:.0f} % of their budget (epsilon {contract.epsilon:g}, delta "
-        f"{contract.delta:g}) at most",
+        f"workers have spent {100 * spent:.0f} % of their budget at most: {contract.promise}",
     )
 
 

@@ -82,11 +82,7 @@ def up_command(
     more = () if data_dir is None else ("--data-dir", data_dir)
     with _shown(contract, as_json=as_json) as watch:
         history = Trial(folder, deadline=deadline, kill=kill, more=more).run(watch)
-    title = (
-        f"{planned.name}: {workers} workers over mutual TLS; epsilon {contract.epsilon:g}, delta {contract.delta:g} "
-        "for each of them"
-    )
-    draw_lanes(history, title, folder / _PICTURE)
+    draw_lanes(history, f"{planned.name}: {workers} workers over mutual TLS; {contract.promise}", folder / _PICTURE)
     result = _result(history, contract, folder, rows)
     show(as_json, result, *_told(result, history))
 
@@ -181,6 +177,7 @@ def _result(history: "History", contract: "Contract", folder: Path, rows: list[i
         "rounds": [{name: each[name] for name in ("round", "workers", "accuracy", "seconds")} for each in history.sums],
         "accuracy": history.sums[-1]["accuracy"] if history.sums else None,
         "budget": {"epsilon": contract.epsilon, "delta": contract.delta},
+        "promise": contract.promise,
         "spent": max(lane.spent for lane in lanes),
         "killed": [{"worker": lane.name, "seconds": at} for lane in lanes for at in lane.killed],
         "replayed": [{"worker": name, "round": number, "seconds": at} for at, name, number in history.replayed],
@@ -195,7 +192,7 @@ def _result(history: "History", contract: "Contract", folder: Path, rows: list[i
 
 
 def _told(result: dict[str, Any], history: "History") -> list[str | Table]:
-    budget, (least, most) = result["budget"], result["rows_per_worker"]
+    least, most = result["rows_per_worker"]
     scores = ["none" if each["accuracy"] is None else f"{100 * each['accuracy']:.1f} %" for each in result["rounds"]]
     table = Table(
         title=f"{result['workers']} workers with {least} to {most} rows each"
@@ -210,13 +207,14 @@ def _told(result: dict[str, Any], history: "History") -> list[str | Table]:
     lines = [f"{each['worker']} was killed at {each['seconds']:.1f} s and started again" for each in result["killed"]]
     lines += [
         f"{each['worker']} refused the order of round {each['round']}, replayed at {at:.1f} s: {each['reason']}"
-        for each, (at, *_) in zip(result["refused"], history.replayed, strict=False)
+        for at, name, number in history.replayed
+        for each in result["refused"]
+        if (each["worker"], each["round"]) == (name, number)
     ]
     return [
         table,
         *lines,
-        f"each worker has spent {100 * result['spent']:.1f} % of its budget at most: epsilon {budget['epsilon']:g}, "
-        f"delta {budget['delta']:g}, against everyone who hears it",
+        f"each worker has spent {100 * result['spent']:.1f} % of its budget at most: {result['promise']}",
         f"{duration(result['seconds'])}; picture in {result['picture']}; predict with: airmix predict "
         f"{result['model']} FILE",
     ]

@@ -1,22 +1,26 @@
 """An emulated air: takes complex baseband of the workers of a slot, adds it up, and names who is in the sum.
 
-The server opens a slot with the workers that may send and a deadline. Each sends one signed SAMPLES message, samples as
-little-endian complex64. When all have come, or the deadline has passed, the sum goes to the server; absent workers are
-silent. A frame that comes later never enters, nor does a second one of the same worker. ``EmulatedAir`` does no I/O;
-``serve`` runs one on ZeroMQ sockets. The hub hears every frame by itself, which no antenna does: the receiver's noise
-hides nobody here.
+The server opens a slot with the workers that may send and a deadline. Each sends one signed SAMPLES message: its
+signature under the FRAME message that tells the server the digest of its samples, then these, as little-endian
+complex64. When all have come, the deadline has passed or the server closes the slot, the sum goes to the server with
+what proves who is in it; absent workers are silent. A frame that comes later never enters, nor does a second one of
+the same worker. ``EmulatedAir`` does no I/O; ``serve`` runs one on ZeroMQ sockets. The hub hears every frame by itself,
+which no antenna does: the receiver's noise hides nobody here.
 """
 
 import struct
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from hashlib import sha256
 from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from airmixml.deploy.transport import RUN_OVER
 from airmixml.deploy.wire import (
+    AIR,
     HEADER,
     LARGEST_BODY,
     SERVER,
@@ -31,9 +35,6 @@ from airmixml.errors import ProtocolError
 
 Samples = NDArray[np.complex64]
 
-AIR: Final = SERVER - 1
-"""The sender that stands for the air."""
-
 MOST_WORKERS: Final = 4096
 """Of a slot: float32 adds up so many frames on a grid of 12 bits without rounding."""
 
@@ -41,13 +42,18 @@ _SAMPLE_BYTES: Final = 8
 _OPENING: Final = struct.Struct(">II")
 _COUNT: Final = struct.Struct(">I")
 _IDENTITY_BYTES: Final = 8
+_DIGEST_BYTES: Final = 32
+_PROOF_BYTES: Final = _DIGEST_BYTES + SIGNATURE_BYTES
 _FRAMES_QUEUED: Final = 4  # of each worker
 _LINGER_MILLISECONDS: Final = 2000
 _SEND_MILLISECONDS: Final = 10_000
 
 
 class Opening(NamedTuple):
-    """What the server says of a slot: how many samples a frame has, how long to wait, who may send."""
+    """What the server says of a slot: how many samples a frame has, how long to wait, who may send.
+
+    The same again with fewer workers waits for these alone; with 0 milliseconds it closes the slot.
+    """
 
     samples: int
     milliseconds: int
@@ -73,21 +79,36 @@ class Opening(NamedTuple):
 
 
 class SumOnAir(NamedTuple):
-    """What the air hands the server: who is in the sum, and the sum."""
+    """What the air hands the server: who is in the sum, the sum, and what proves who is in it."""
 
     present: tuple[int, ...]
     samples: Samples
+    proofs: tuple[bytes, ...] = ()  # of each: the digest of its samples, and its signature under that
 
     def packed(self) -> bytes:
         """Return the body of the message."""
-        return pack_list(dict.fromkeys(self.present, b"")) + as_bytes(self.samples)
+        return pack_list(dict(zip(self.present, self.proofs, strict=True))) + as_bytes(self.samples)
 
     @classmethod
     def of(cls, body: bytes) -> "SumOnAir":
         """Return the sum of a body; refuse what is none."""
         count = int(_COUNT.unpack_from(body)[0]) if len(body) >= _COUNT.size else 0
-        end = _COUNT.size + count * _IDENTITY_BYTES
-        return cls(tuple(unpack_list(body[:end], 0)), as_samples(body[end:]))
+        end = _COUNT.size + count * (_IDENTITY_BYTES + _PROOF_BYTES)
+        proofs = unpack_list(body[:end], _PROOF_BYTES)
+        return cls(tuple(proofs), as_samples(body[end:]), tuple(proofs.values()))
+
+    def acknowledgements(self, of: Message) -> dict[int, Message]:
+        """Return the FRAME message that each worker in the sum signed; whether it did is left to the caller."""
+        return {
+            each: Message(Type.FRAME, each, of.run, of.round, of.attempt, proof[:_DIGEST_BYTES], proof[_DIGEST_BYTES:])
+            for each, proof in zip(self.present, self.proofs, strict=True)
+        }
+
+
+def frame_messages(frame: bytes, say: Callable[[Type, bytes], Message]) -> list[Message]:
+    """Return what a worker says when it sends samples: their digest to the server, and to the air the samples."""
+    acknowledged = say(Type.FRAME, sha256(frame).digest())
+    return [acknowledged, say(Type.SAMPLES, acknowledged.signed + frame)]
 
 
 def as_bytes(samples: NDArray[np.complexfloating]) -> bytes:
@@ -156,18 +177,28 @@ class EmulatedAir:
         server_key: that of the server.
         signing_key: the air's own.
         runtime: what adds up.
+        gains: power gain of each worker's channel, in their order; 1 where there are none.
     """
 
     def __init__(
-        self, run: bytes, directory: Mapping[int, bytes], server_key: bytes, signing_key: bytes, runtime: Runtime
+        self,
+        run: bytes,
+        directory: Mapping[int, bytes],
+        server_key: bytes,
+        signing_key: bytes,
+        runtime: Runtime,
+        gains: Sequence[float] = (),
     ) -> None:
         self._run, self._signing_key, self._runtime = run, signing_key, runtime
+        self._amplitudes = np.sqrt(gains)
+        self.is_over = False
         self._keys = {**directory, SERVER: server_key}
         self._name = (-1, 0)  # of the last slot that was opened: round, attempt
         self._opening: Opening | None = None  # of the slot that is open
-        self._present: dict[int, bytes] = {}  # the signature of each frame in the sum
-        self._early: dict[int, Message] = {}  # by worker: frames that overtook the opening
-        self._said = b"", Message(Type.SAMPLES, AIR, run)  # the last opening, and the sum that followed
+        self._awaited: set[int] = set()  # workers without whom the slot is not full
+        self._present: dict[int, bytes] = {}  # the proof of each frame in the sum
+        self._early: dict[int, Message] = {}  # of each worker the latest frame that overtook its opening
+        self._said = Opening(0, 0, ()), Message(Type.SAMPLES, AIR, run)  # the last opening, and the sum that followed
 
     @property
     def milliseconds(self) -> int | None:
@@ -182,61 +213,89 @@ class EmulatedAir:
     def handle(self, content: bytes) -> list[Message]:
         """Take a message; return the sum if it was the last that was missing. Refused messages change nothing."""
         message = unpacked(content)
-        if message.type is not Type.SAMPLES or message.run != self._run:
+        ends = message.type is Type.OVER and message.sender == SERVER
+        if not (ends or message.type is Type.SAMPLES) or message.run != self._run:
             raise ProtocolError(f"{message.type.name} of another run or kind is dropped")
         key = self._keys.get(message.sender)
         if key is None or not message.is_signed_by(key):
             raise ProtocolError(f"SAMPLES of worker {message.sender}: not signed by a member of the run; dropped")
+        if ends:
+            self.is_over |= message.round == RUN_OVER
+            return []
         return self._opened(message) if message.sender == SERVER else self._heard(message)
+
+    def hello(self) -> Message:
+        """Return what it says when it starts: that it knows of no slot, so that all that is open is sent again."""
+        return Message(Type.HELLO, AIR, self._run).signed_with(self._signing_key)
 
     def expire(self) -> list[Message]:
         """The deadline has passed: return the sum of those that have sent."""
         return [] if self._opening is None else [self._close(self._opening)]
 
     def _opened(self, message: Message) -> list[Message]:
-        name = message.round, message.attempt
-        if name == self._name and message.body == self._said[0]:  # asked again
-            return [] if self._opening is not None else [self._said[1]]
+        name, opening = (message.round, message.attempt), Opening.of(message.body)
+        first, said = self._said
+        if name == self._name and opening.samples == first.samples and set(opening.workers) <= set(first.workers):
+            if self._opening is None:  # asked again
+                return [said]
+            self._awaited = set(opening.workers) if opening.milliseconds else set()
+            return self._sum_of_all()
         if name <= self._name:
             raise ProtocolError(f"slot {name[0]}, attempt {name[1]}: was opened before; use another name")
-        opening = Opening.of(message.body)
         unknown = [each for each in opening.workers if each not in self._keys or each == SERVER]
         if unknown:
             raise ProtocolError(f"opening names worker {unknown[0]}, which is none of the run")
         self._runtime.begin(opening.samples, len(opening.workers))
-        self._name, self._opening, self._present, self._said = name, opening, {}, (message.body, self._said[1])
+        self._name, self._opening, self._present, self._said = name, opening, {}, (opening, said)
+        self._awaited = set(opening.workers) if opening.milliseconds else set()
         waiting, self._early = list(self._early.values()), {}
-        sums: list[Message] = []
         for early in waiting:
             with suppress(ProtocolError):  # of one that this slot has no place for
-                sums += self._heard(early)
-        return sums
+                self._add(early)
+        return self._sum_of_all()
+
+    def _sum_of_all(self) -> list[Message]:
+        """Return the sum if nobody is missing."""
+        return self.expire() if self._awaited <= self._present.keys() else []
 
     def _heard(self, message: Message) -> list[Message]:
+        self._add(message)
+        return self._sum_of_all()
+
+    def _add(self, message: Message) -> None:
         name, opening, sender = (message.round, message.attempt), self._opening, message.sender
         if name > self._name:
-            self._early[sender] = message
-            return []
+            # A worker's names rise: an earlier one that comes later was replayed, and what is lost is asked for again.
+            kept = self._early.get(sender, message)
+            self._early[sender] = message if name >= (kept.round, kept.attempt) else kept
+            return
         if name < self._name or opening is None:
             raise ProtocolError(
                 f"frame of worker {sender} for slot {name[0]}, attempt {name[1]}: is late and stays out"
             )
+        signed, frame = message.body[:SIGNATURE_BYTES], message.body[SIGNATURE_BYTES:]
+        proof = sha256(frame).digest() + signed
         if sender in self._present:
-            if self._present[sender] == message.signed:
-                return []
+            if self._present[sender] == proof:
+                return
             raise ProtocolError(f"frame of worker {sender} for slot {name[0]}: another one is in the sum; it stays out")
         if sender not in opening.workers:
             raise ProtocolError(f"frame of worker {sender} for slot {name[0]}: the slot was opened without it")
-        frame = as_samples(message.body)
-        if len(frame) != opening.samples:
-            raise ProtocolError(f"frame of worker {sender} has {len(frame)} samples and must have {opening.samples}")
-        self._runtime.add(opening.workers.index(sender), frame)
-        self._present[sender] = message.signed
-        return [self._close(opening)] if len(self._present) == len(opening.workers) else []
+        samples = as_samples(frame)
+        if len(samples) != opening.samples:
+            raise ProtocolError(f"frame of worker {sender} has {len(samples)} samples and must have {opening.samples}")
+        (said,) = SumOnAir((sender,), samples, (proof,)).acknowledgements(message).values()
+        if not said.is_signed_by(self._keys[sender]):
+            raise ProtocolError(f"frame of worker {sender} is not signed for the server, which would not take the sum")
+        if len(self._amplitudes):
+            samples = (samples * self._amplitudes[sender]).astype(np.complex64)
+        self._runtime.add(opening.workers.index(sender), samples)
+        self._present[sender] = proof
 
     def _close(self, opening: Opening) -> Message:
         self._opening = None
-        total = SumOnAir(tuple(sorted(self._present)), self._runtime.finish())
+        present = tuple(sorted(self._present))
+        total = SumOnAir(present, self._runtime.finish(), tuple(self._present[each] for each in present))
         said = Message(Type.SAMPLES, AIR, self._run, *self._name, total.packed()).signed_with(self._signing_key)
         self._said = self._said[0], said
         return said
@@ -248,14 +307,13 @@ def serve(
     sums: Any,
     *,
     log: Callable[[str], None],
-    slots: int = 0,
 ) -> None:
     """Run an air on two ZeroMQ sockets, PULL for frames and PUSH for sums; one line in the log for what is refused.
 
-    It ends after so many ``slots``; 0: never.
+    It ends when the server says that the run is over.
     """
-    closed, until = 0, float("inf")
-    while not slots or closed < slots:
+    until = float("inf")
+    while not air.is_over:
         waits = until - time.monotonic()
         content = None
         if waits > 0.0 and frames.poll(None if waits == float("inf") else int(1000.0 * waits) + 1):
@@ -264,7 +322,6 @@ def serve(
         try:
             found = air.handle(content) if content is not None else air.expire() if time.monotonic() >= until else []
             for message in found:
-                closed += 1
                 send(sums, message)  # a server that is away asks again
         except ProtocolError as problem:
             log(str(problem))

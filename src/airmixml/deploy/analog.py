@@ -14,6 +14,8 @@ import torch
 from airmixml.data import DataSet
 from airmixml.deploy.air import SumOnAir
 from airmixml.deploy.baseband import Baseband
+from airmixml.deploy.contract import UNITS
+from airmixml.deploy.kinds import AnalogKind
 from airmixml.edge import Received
 from airmixml.errors import ProtocolError, ScenarioError
 from airmixml.masks.graph import MOST_ROUNDS
@@ -24,12 +26,16 @@ from airmixml.masks.rounds import EitherOr, Round, round_name
 from airmixml.masks.rules import Rules, choose_rules
 from airmixml.radio.draws import AirSetting, draw_slots, slots_of_rounds
 from airmixml.radio.senders import make_sender
+from airmixml.radio.system import System
 from airmixml.scenario import Scenario
+from airmixml.streams import Streams
 from airmixml.units import dbm_to_watts
-from airmixml.workers import Population
+from airmixml.workers import Population, declared_bounds, deploy
 from airmixml.workers.broadcasts import Broadcast
 from airmixml.workers.payloads import Payload
 
+_SOFTER: Final = 1e-9  # than the most that keeps the target, which rounding might exceed
+_ROUNDING: Final = 1.0 + 1e-12
 NOBODY_PROTECTED: Final = (
     "public data in a lab: nobody is protected; the hub of an emulated air hears every frame by itself"
 )
@@ -50,9 +56,44 @@ def check_emulated(scenario: Scenario, *, protects: bool) -> None:
     if protects and not (privacy.noise_kind.brought and privacy.adversary == "everyone"):
         raise ScenarioError(
             f'privacy.noise = "{privacy.noise}" against "{privacy.adversary}": protects nobody on an emulated air, '
-            'whose hub hears every frame by itself; use privacy.noise = "masked" or "workers" with privacy.adversary = '
-            '"everyone"'
+            "whose hub hears every frame by itself; what a worker adds by itself would hold: use privacy.noise = "
+            '"workers" (or "masked" in a trial) with privacy.adversary = "everyone"'
         )
+
+
+def analog_kinds(scenario: Scenario, dataset: DataSet, releases: Sequence[int]) -> tuple[list[AnalogKind], list[float]]:
+    """Return the kinds of frames of a scenario whose workers all send in every slot, and the gains of their channels.
+
+    What a frame costs is what it tells a hub that hears it by itself: nothing but the worker's own noise is on it.
+    """
+    population = deploy(scenario.workers, dataset, Streams(scenario.seed))
+    where = dataset.input_dim, dataset.label_dim, population.distance_metres
+    settings = [(AirSetting.of(scenario, *where), range(1))]
+    if scenario.learner.rounds:
+        settings.append((AirSetting.of_rounds(scenario, *where), slots_of_rounds(scenario)[:1]))
+    moves = System.of(scenario, dataset.input_dim, dataset.label_dim).sensitivity
+    apart = moves.squared_move(scenario.privacy.adjacency, "none") / moves.removal
+    kinds = []
+    for (setting, slot), count in zip(settings, releases, strict=True):
+        signal, workers = setting.signal, setting.scenario.workers
+        norm = math.sqrt(signal.largest_squared_norm(declared_bounds(workers, dataset.input_dim)[0]))
+        drawn = draw_slots(setting, slot).numpy()
+        watts = float(drawn.power_scale_watts[0]) * float(drawn.ratios[0].min()) ** 2 * (1.0 - _SOFTER)
+        own = 0.0 if setting.masking is None else setting.masking.own_watts
+        kinds.append(
+            AnalogKind(
+                sends=workers.sends,
+                numbers=signal.symbols,
+                norm=norm,
+                watts=watts,
+                own_watts=own,
+                receiver_watts=scenario.privacy.noise_kind.drawn_watts(setting.scenario),
+                workers=scenario.radio.scheduled,
+                cost=math.ceil(UNITS * apart * norm**2 * watts / own * _ROUNDING) if own else 0,
+                releases=count,
+            )
+        )
+    return kinds, [float(each) ** 2 for each in settings[0][0].worker_path_gain]
 
 
 def baseband_of(setting: AirSetting, payload: Payload) -> Baseband:

@@ -106,15 +106,19 @@ class Baseband:
                 f"order: asks to be received with {watts:.6g} W in a slot of at most {largest_watts:.6g} W; must be "
                 f"above 0 and at most the agreed {self.most_watts:.6g} W"
             )
+        self.check_power(watts, self.limit_watts, gain)
+
+    def check_power(self, watts: float, limit_watts: float, gain: float) -> None:
+        """Refuse to be received with so much through a channel of this power gain where the transmitter is too weak."""
         # The paper's P is that of a symbol of amplitude 1; what is radiated on average over a slot counts as well.
         for what, needed in (
             ("a symbol", watts),
             ("a slot", watts * self.norm**2 / self.numbers + self.own_watts + self.mask_watts),
         ):
-            if not needed <= self.limit_watts * gain * _ROUNDING:
+            if not needed <= limit_watts * gain * _ROUNDING:
                 raise ProtocolError(
                     f"order: {what} would have to arrive with {watts_to_dbm(needed):.1f} dBm through a gain of "
-                    f"{gain:g}, and the power limit of this worker is {watts_to_dbm(self.limit_watts):.1f} dBm; "
+                    f"{gain:g}, and the power limit of this worker is {watts_to_dbm(limit_watts):.1f} dBm; "
                     "it sends nothing"
                 )
 

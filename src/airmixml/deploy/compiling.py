@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from airmixml.data import Bounded, DataSet
-from airmixml.deploy.contract import UNITS, Contract, FrameKind, Member
+from airmixml.deploy.analog import analog_kinds, check_emulated
+from airmixml.deploy.contract import UNITS, Contract, Member
+from airmixml.deploy.kinds import AnalogKind, FrameKind
 from airmixml.errors import ProtocolError, ScenarioError
 from airmixml.integers.skellam import rounded_mu_per_step
 from airmixml.masks.graph import draw_graph
@@ -47,13 +49,19 @@ def planned_for(scenario: Scenario, workers: int) -> Scenario:
         workers=replace(scenario.workers, count=workers),
         radio=replace(scenario.radio, scheduled=workers),
     )
-    privacy = found.privacy
-    for key, value, must in (
-        ("privacy.noise", privacy.noise, "masked"),
-        ("privacy.arithmetic", privacy.arithmetic, "integers"),
-        ("radio.link", found.radio.link, "digital"),
-        ("workers.sends", found.workers.sends, "moments"),
-    ):
+    privacy, radio = found.privacy, found.radio
+    protects = privacy.noise_kind.brought or found.mixing.power_policy.keeps_target
+    musts = [("workers.sends", found.workers.sends, "moments")]
+    if radio.link == "analog" and privacy.arithmetic == "real":
+        check_emulated(found, protects=protects)
+        musts += [("mixing.policy", found.mixing.policy, "equalmix"), ("radio.fading", radio.fading, "none")]
+        if protects:
+            musts += [("privacy.noise", privacy.noise, "workers")]
+            musts += [("privacy.sensitivity", privacy.sensitivity, "encoder")]
+    else:
+        musts += [("privacy.noise", privacy.noise, "masked"), ("privacy.arithmetic", privacy.arithmetic, "integers")]
+        musts += [("radio.link", radio.link, "digital")]
+    for key, value, must in musts:
         if value != must:
             raise ScenarioError(f'{key} = "{value}": must be "{must}" to be deployed; see docs/deploy.md')
     if found.workers.task == "multi-label":
@@ -79,17 +87,26 @@ def make_contract(
     planned = [scenario.radio.slots, system.rounds][: len(systems)]
     epsilon, delta = owner.epsilon or scenario.privacy.epsilon, scenario.privacy.delta
     releases = [count + owner.spare for count in planned]
-    rounded = sum(count * each.signal.symbols for count, each in zip(releases, systems, strict=True))
-    rules, failure = _rules(scenario, _carriers(system))
     names = 2 * (sum(planned) + owner.spare)
+    rules, failure, carriers, tails = list[Rules](), 0.0, 1, 0.0
+    analog, gains = list[AnalogKind](), list[float]()
+    if system.integers is None:
+        analog, gains = analog_kinds(scenario, dataset, releases)
+    else:
+        carriers, tails = system.integers.carriers, SHARE_FOR_TAILS
+        rules, failure = _rules(scenario, carriers)
+    rounded = sum(count * each.signal.symbols for count, each in zip(releases, systems, strict=True))
     failing = names * failure
-    kept = (delta - failing) * (1.0 - SHARE_FOR_TAILS)
-    budget = math.floor(UNITS * gaussian_mu(epsilon, kept) ** 2)
+    kept = (delta - failing) * (1.0 - tails)
+    protects = not analog or any(each.cost for each in analog)
+    budget = math.floor(UNITS * gaussian_mu(epsilon, kept) ** 2) if protects else 0
 
-    def kinds_for(assumed: float) -> tuple[list[FrameKind], int]:
+    def kinds_for(assumed: float) -> tuple[Sequence[FrameKind | AnalogKind], int]:
         """Return kinds of frames, and what all of them cost, if no epsilon above this is stated."""
-        cut = log_cut(rounded, assumed, delta - failing)
-        found = [_kind(each, cut, count) for each, count in zip(systems, releases, strict=True)]
+        found: Sequence[FrameKind | AnalogKind] = analog
+        if not analog:
+            cut = log_cut(rounded, assumed, delta - failing)
+            found = [_kind(each, cut, count) for each, count in zip(systems, releases, strict=True)]
         costs = [kind.cost for kind in found]
         return found, sum(map(mul, costs, planned)) + owner.spare * max(costs)
 
@@ -108,19 +125,15 @@ def make_contract(
         kinds=tuple(kinds),
         rules=tuple(rules),
         budget=budget,
-        epsilon=epsilon,
-        delta=delta,
-        carriers=_carriers(system),
+        epsilon=epsilon if protects else 0.0,
+        delta=delta if protects else 0.0,
+        carriers=carriers,
         most_rounds=names,
         power_dbm=scenario.radio.max_power_dbm,
         server_key=server_key.hex(),
         members=tuple(Member(name=name, verifying_key=key.hex()) for name, key in keys.items()),
+        gains=tuple(gains),
     )
-
-
-def _carriers(system: System) -> int:
-    assert system.integers is not None
-    return system.integers.carriers
 
 
 def _kind(system: System, cut: float, releases: int) -> FrameKind:

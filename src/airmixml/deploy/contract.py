@@ -22,9 +22,9 @@ from airmixml.data import Bounded, LabelCode, OneHot, RowFormat
 from airmixml.data.columns import Column
 from airmixml.data.labels import Centred, DeclaredClasses
 from airmixml.data.rows_file import read_rows
-from airmixml.deploy.frames import FrameCode
+from airmixml.deploy.kinds import AnalogKind, FrameKind, kind_of
+from airmixml.deploy.wire import AIR
 from airmixml.errors import DataError, ProtocolError
-from airmixml.integers.rounding import IntegerCode
 from airmixml.masks.rules import Rules
 from airmixml.reading import read_regular
 from airmixml.scenario import Workers
@@ -43,28 +43,6 @@ PROTOCOL: Final = "airmixml-deploy/1"
 UNITS: Final = 1 << 48
 """Of mu^2."""
 
-KINDS: Final = ("moments", "gradients")
-
-
-@dataclass(frozen=True, kw_only=True)
-class FrameKind:
-    """One kind of frame: its integers, what it costs, and how many of it a worker sends at most."""
-
-    sends: str  # one of ``KINDS``
-    numbers: int
-    norm: float
-    step: float
-    bits: int
-    variance: float  # of a worker's noise, in squared steps
-    cost: int  # in ``UNITS``
-    releases: int
-
-    @cached_property
-    def code(self) -> FrameCode:
-        """How its integers are formed."""
-        code = IntegerCode(numbers=self.numbers, norm=self.norm, step=self.step, bits=self.bits)
-        return FrameCode(code=code, variance=self.variance)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Member:
@@ -82,9 +60,9 @@ class Contract:
     rows: Mapping[str, Any]  # what a raw row looks like
     outputs: tuple[str, ...]  # names of the classes, or of the target
     targets: tuple[tuple[float, ...], tuple[float, ...]] | None  # bounds of a regression
-    kinds: tuple[FrameKind, ...]  # in the order in which a run sends them
-    rules: tuple[Rules, ...]  # for fewer and fewer workers; bits are those of the kind
-    budget: int  # in ``UNITS``
+    kinds: tuple[FrameKind | AnalogKind, ...]  # in the order in which a run sends them
+    rules: tuple[Rules, ...]  # of masks, for fewer and fewer workers; bits are those of the kind
+    budget: int  # in ``UNITS``; 0: nobody is protected
     epsilon: float  # what the budget is worth
     delta: float
     carriers: int  # honest workers whose noise hides one, at least
@@ -92,6 +70,8 @@ class Contract:
     power_dbm: float  # that no order may exceed
     server_key: str
     members: tuple[Member, ...]  # a worker's place is its identity
+    air_key: str = ""  # that of the air, where one adds up frames
+    gains: tuple[float, ...] = ()  # power gain of each worker's channel on that air
 
     def to_json(self) -> bytes:
         """Return the contract as it is signed, sent and stored: one text for one contract."""
@@ -111,9 +91,10 @@ class Contract:
                     **plain,
                     "outputs": tuple(plain["outputs"]),
                     "targets": None if targets is None else (tuple(targets[0]), tuple(targets[1])),
-                    "kinds": tuple(FrameKind(**each) for each in plain["kinds"]),
+                    "kinds": tuple(map(kind_of, plain["kinds"])),
                     "rules": tuple(Rules(**each) for each in plain["rules"]),
                     "members": tuple(Member(**each) for each in plain["members"]),
+                    "gains": tuple(plain["gains"]),
                 }
             )
         except (ValueError, KeyError, TypeError, AttributeError):
@@ -133,6 +114,31 @@ class Contract:
     def directory(self) -> dict[int, bytes]:
         """The verifying key of each worker."""
         return {identity: bytes.fromhex(each.verifying_key) for identity, each in enumerate(self.members)}
+
+    @cached_property
+    def speakers(self) -> dict[int, bytes]:
+        """The verifying key of each that a server listens to: the workers, and the air where there is one."""
+        return {**self.directory, **({AIR: bytes.fromhex(self.air_key)} if self.air_key else {})}
+
+    @property
+    def on_air(self) -> bool:
+        """Whether an air adds up frames."""
+        return any(each.on_air for each in self.kinds)
+
+    def gain(self, worker: int) -> float:
+        """Return the power gain of a worker's channel."""
+        return self.gains[worker] if self.gains else 1.0
+
+    def share(self, spent: int) -> float:
+        """Return which share of a worker's budget this is."""
+        return spent / self.budget if self.budget else 0.0
+
+    @property
+    def promise(self) -> str:
+        """What is promised to each worker, in words."""
+        if not self.budget:
+            return "no privacy: what workers send protects nobody"
+        return f"epsilon {self.epsilon:g}, delta {self.delta:g} against everyone who hears it"
 
     def identity(self, name: str) -> int:
         """Return the number of the worker of that name."""
@@ -171,13 +177,13 @@ class Contract:
 
     def rules_for(self, workers: int, kind: int) -> Rules | None:
         """Return what a round of at most so many workers keeps to, of the largest size; None where they are too few."""
-        fitting = [each for each in self.rules if each.workers <= workers]
-        return fitting[0].with_bits(self.kinds[kind].bits) if fitting else None
+        fitting, agreed = [each for each in self.rules if each.workers <= workers], self.kinds[kind]
+        return fitting[0].with_bits(agreed.bits) if fitting and isinstance(agreed, FrameKind) else None
 
     @property
     def fewest(self) -> int:
-        """Workers that a round needs at least."""
-        return min(each.workers for each in self.rules)
+        """Workers that a round needs at least: without masks half of them, so that noise on their mean is bounded."""
+        return min((each.workers for each in self.rules), default=-(-len(self.members) // 2))
 
     @cached_property
     def encoder(self) -> RowEncoder:

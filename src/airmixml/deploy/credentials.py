@@ -45,6 +45,7 @@ from airmixml.storage.files import sync_folder, writing_to
 from airmixml.wording import shown, shown_name
 
 HOST: Final = "127.0.0.1"
+AIR_FOLDER: Final = "air"
 PUBLIC_KEY: Final = ".pub"  # after the name of a worker
 MOST_GATEWAYS: Final = 1000
 VALID: Final = timedelta(days=365)
@@ -273,7 +274,14 @@ def _write_all(
         named = zip(server.worker_names, signing_keys, strict=True)
         public = {name: verifying_key(each) for name, each in named}
     server_key = secrets.token_bytes(KEY_BYTES)
-    contract = make_contract(public, verifying_key(server_key))
+    air_key = secrets.token_bytes(KEY_BYTES)
+    contract, air = make_contract(public, verifying_key(server_key)), b""
+    if contract.on_air:
+        from airmixml.deploy.air_link import ADDRESSES, Addresses
+        from airmixml.deploy.broker import free_port
+
+        contract = replace(contract, air_key=verifying_key(air_key).hex())
+        air = Addresses(**{name: f"tcp://{HOST}:{free_port()}" for name in ("frames", "sums")}).text().encode()
     authority = Authority.create()
     _write(root / CONTRACT, contract.to_json(), 0o644)
     _write(root / "ca.crt", authority.certificate.public_bytes(Encoding.PEM), 0o644)
@@ -292,6 +300,12 @@ def _write_all(
             Spending.create(contract, own / LEDGER)  # here and nowhere else: a ledger that is missing later was lost
         for shared in (CONTRACT, "ca.crt"):
             _link(root / shared, own / shared)
+        if air:
+            _write(own / ADDRESSES, air, 0o644)
+    if air:
+        _write(root / AIR_FOLDER / ADDRESSES, air, 0o644)
+        _write(root / AIR_FOLDER / SIGNING_KEYS, f"{air_key.hex()}\n".encode())
+        _link(root / CONTRACT, root / AIR_FOLDER / CONTRACT)
 
 
 def _write_broker(root: Path, final: Path, authority: Authority, server: Endpoint, run: str) -> None:

@@ -13,18 +13,19 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from airmixml.data import DataSet
-from airmixml.deploy.air import AIR, Opening, SumOnAir, as_bytes, bind, connect, send
+from airmixml.deploy.air import Opening, SumOnAir, as_bytes, bind, connect, frame_messages, send
 from airmixml.deploy.analog import MaskedSlot, PlannedSlot, PlannedSums, ReplayedSums, check_emulated
 from airmixml.deploy.children import end_child, start_child
 from airmixml.deploy.contract import Contract, Member
 from airmixml.deploy.sigmf_files import Recording, read_recording, write_recording
-from airmixml.deploy.wire import SERVER, Message, Type, unpacked
+from airmixml.deploy.wire import AIR, SERVER, Message, Type, unpacked
 from airmixml.edge import TrainedModel, learn, learn_from
 from airmixml.errors import ProtocolError
 from airmixml.masks.keys import KEY_BYTES, verifying_key
@@ -70,7 +71,7 @@ class Lab(PlannedSums):
         waits = _SILENT_SECONDS if self.silent else _WAIT_SECONDS
         opening = Opening(code.numbers, int(1000 * waits), tuple(workers)).packed()
         if not self.silent:
-            self._send(SERVER, self.server_key, opening)
+            send(self.frames, self._said(SERVER, self.server_key, Type.SAMPLES, opening))
         for each in sorted(slot.watts.keys() - self.silent):
             frame = code.samples(
                 slot.payload.vectors(np.array([self.population.sample_index[each]]))[0],
@@ -80,9 +81,9 @@ class Lab(PlannedSums):
                 slot=slot.number,
                 masks=None if masked is None else _masks_of(masked.members[each], slot.number),
             )
-            self._send(each, self.keys[each], as_bytes(frame))
+            send(self.frames, frame_messages(as_bytes(frame), partial(self._said, each, self.keys[each]))[-1])
         if self.silent:  # after all frames, which wait for it: so nobody else is late
-            self._send(SERVER, self.server_key, opening)
+            send(self.frames, self._said(SERVER, self.server_key, Type.SAMPLES, opening))
         formed = time.perf_counter()
         total = self._next(slot.number)
         self.seconds["frames"] += formed - started
@@ -90,8 +91,8 @@ class Lab(PlannedSums):
         self.heard.append(total)
         return total, None if masked is None else masked.correction(set(total.present), code.numbers)
 
-    def _send(self, sender: int, key: bytes, body: bytes) -> None:
-        send(self.frames, Message(Type.SAMPLES, sender, self.contract.run, len(self.heard), 0, body).signed_with(key))
+    def _said(self, sender: int, key: bytes, kind: Type, body: bytes) -> Message:
+        return Message(kind, sender, self.contract.run, len(self.heard), 0, body).signed_with(key)
 
     def _next(self, slot: int) -> SumOnAir:
         until = time.monotonic() + 2.0 * _WAIT_SECONDS

@@ -13,7 +13,8 @@ import numpy as np
 
 from airmixml.data import Bounded
 from airmixml.data.scaling import as_stored
-from airmixml.deploy.contract import Contract, FrameKind
+from airmixml.deploy.contract import Contract
+from airmixml.deploy.kinds import FrameKind
 from airmixml.errors import ScenarioError
 from airmixml.integers.exact_sampler import skellam_table
 from airmixml.scenario import Workers
@@ -85,7 +86,7 @@ def provisioned(contract: Contract, name: str) -> bytes:
 def _moments(contract: Contract) -> tuple[int, FrameKind]:
     """Return the kind of frame that firmware sends, and its place; orders of another kind it refuses."""
     for place, kind in enumerate(contract.kinds):
-        if kind.sends == "moments":
+        if isinstance(kind, FrameKind) and kind.sends == "moments":
             return place, kind
     raise ScenarioError('workers.sends: must be "moments" on a microcontroller; use airmix worker for other frames')
 

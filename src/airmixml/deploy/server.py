@@ -15,12 +15,13 @@ from enum import IntEnum
 from hashlib import sha256
 from typing import Final
 
-import numpy as np
-
 from airmixml.arrays import Doubles
-from airmixml.deploy.contract import Contract, FrameKind
+from airmixml.deploy.air import Opening, SumOnAir
+from airmixml.deploy.contract import Contract
 from airmixml.deploy.journal import EXPIRED, MESSAGE, ORDERED, Journal, Record
+from airmixml.deploy.kinds import AnalogKind, FrameKind
 from airmixml.deploy.wire import (
+    AIR,
     LARGEST_REFUSAL,
     SERVER,
     Message,
@@ -42,7 +43,6 @@ from airmixml.deploy.worker import (
     reveal_of,
 )
 from airmixml.errors import ProtocolError
-from airmixml.integers.rounding import signed
 from airmixml.masks.graph import MOST_ROUNDS
 from airmixml.masks.keys import KeyPair, is_signed
 from airmixml.masks.recovery import Answer
@@ -54,6 +54,7 @@ MOST_DEADLINES: Final = 8
 """Deadlines of one phase after which a server gives up."""
 
 _ACCUSERS: Final = 2  # workers that must name another before it is left out
+_SLOT_MILLISECONDS: Final = 3_600_000  # after which an air closes a slot whose server is gone
 
 
 class Phase(IntEnum):
@@ -103,6 +104,8 @@ class _Attempt:
     frames: dict[int, bytes] = field(default_factory=dict)
     absent: tuple[int, ...] = ()
     recovery: RecoveryServer | None = None
+    seats: frozenset[int] = frozenset()  # workers that an air was told of first
+    ordered: list[Letter] = field(default_factory=list)  # what has them send to it
     asked: list[Letter] = field(default_factory=list)
     accused: Counter[int] = field(default_factory=Counter)  # how many workers name a worker as the culprit
 
@@ -170,15 +173,18 @@ class Server:
     def missing(self) -> list[int]:
         """Workers that the phase waits for."""
         now = self._now
-        return [] if now is None else sorted(now.expected - now.got.keys())
+        if now is None:
+            return []
+        # Where all have sent and the air has no sum yet, a frame was lost on its way.
+        return sorted(now.expected - now.got.keys() or (now.expected if self._on_air(now) else ()))
 
     def asking(self) -> list[Letter]:
         """Return what to send again: what those that are missing have to answer."""
         now = self._now
         if now is None:
             return self._farewell
-        missing = set(self.missing)
-        return [each for each in now.asked if each.to is None or each.to in missing]
+        asked = {None, AIR, *self.missing}
+        return [each for each in now.asked if each.to in asked]
 
     def handle(self, messages: Iterable[Message]) -> list[Letter]:
         """Take messages and return what follows from them; all that is accepted is on the disk by then."""
@@ -186,10 +192,12 @@ class Server:
         for message in messages:
             try:
                 self._check(message)
-                if message.type is not Type.HELLO or message.sender in self._silent:  # or else nothing follows from it
+                # From the HELLO of others nothing follows.
+                if message.type is not Type.HELLO or message.sender in {AIR, *self._silent}:
                     accepted.append(message)
             except ProtocolError as problem:
-                self._note(str(problem))
+                if not self._is_known(message):
+                    self._note(str(problem))
         if accepted:
             self._journal.append((MESSAGE, each.packed()) for each in accepted)
         return self._collected(lambda: deque(map(self._take, accepted), maxlen=0))
@@ -228,7 +236,7 @@ class Server:
 
     def _check(self, message: Message) -> None:
         """Refuse a message that is not accepted."""
-        now, key = self._now, self.contract.directory.get(message.sender)
+        now, key = self._now, self.contract.speakers.get(message.sender)
         what = f"{message.type.name} of worker {message.sender}"
         if message.run != self.contract.run or key is None:
             raise ProtocolError(f"{what} is of another run or worker")
@@ -238,6 +246,9 @@ class Server:
             return
         if now is None or (message.round, message.attempt) != (now.number, now.attempt):
             raise ProtocolError(f"{what} comes late: it is of round {message.round}, attempt {message.attempt}")
+        if message.sender == AIR:
+            self._check_sum(now, message)
+            return
         refuses = message.type is Type.REFUSAL and len(message.body) <= LARGEST_REFUSAL
         if not (refuses or message.type == int(now.phase)) or message.sender not in now.expected:
             raise ProtocolError(f"{what} is not expected while the round is {now.phase.name.lower()}")
@@ -249,14 +260,13 @@ class Server:
 
     def _check_body(self, now: _Attempt, message: Message) -> None:
         lengths = {Phase.ANNOUNCING: ANNOUNCEMENT_BYTES, Phase.REVEALING: REVEAL_BYTES, Phase.SIGNING: 64}
-        lengths[Phase.SENDING] = self._kind(now).code.frame_bytes
         if now.phase in lengths and len(message.body) != lengths[now.phase]:
             raise ProtocolError(
                 f"{message.type.name} of worker {message.sender} has {len(message.body)} bytes and must have "
                 f"{lengths[now.phase]}"
             )
         if now.phase is Phase.SENDING:
-            self._kind(now).code.unpacked(message.body)
+            self._kind(now).check(message.body)
         if now.phase is Phase.ANNOUNCING:
             said = announcement_of(message.sender, message.body)
             run = round_name(now.name.run(self.contract), now.name.slots, now.attempt)
@@ -276,6 +286,9 @@ class Server:
         now = self._now
         if message.type is Type.HELLO or now is None:
             self._silent.discard(message.sender)
+            if message.sender == AIR and now is not None and self._on_air(now):
+                now.got = {}  # it was started again, and has no frame of this slot
+                self._open(now, now.ordered)
             return
         if (message.round, message.attempt) != (now.number, now.attempt):
             return  # one of the same batch has ended the attempt
@@ -286,17 +299,28 @@ class Server:
             if culprit is not None:
                 now.accused[culprit] += 1
             now.refused = True
-            if now.phase < Phase.SENDING:
+            if self._on_air(now):
+                self._without(now)
+            elif now.phase < Phase.SENDING:
                 self._silent.add(message.sender)
+        elif message.sender == AIR:
+            self._take_sum(now, message)
+            return
         elif message.type == int(now.phase) and message.sender in now.expected and message.sender not in now.got:
             now.got[message.sender] = message.body
             if now.phase is Phase.SENDING:
-                self.spent[message.sender] += self._kind(now).cost
-                self._sent[message.sender, now.kind] += 1
+                self._count(now, message.sender)
             if now.phase is Phase.ANSWERING:
                 self._take_shares(now, message)
-        if len(now.expected) <= len(now.got) and now.expected <= now.got.keys():
+        if len(now.expected) <= len(now.got) and now.expected <= now.got.keys() and not self._on_air(now):
             self._advance(now, patient=True)
+
+    def _count(self, now: _Attempt, worker: int) -> None:
+        """Note that a worker has sent its frame of the round."""
+        if worker not in now.frames:
+            now.frames[worker] = b""
+            self.spent[worker] += self._kind(now).cost
+            self._sent[worker, now.kind] += 1
 
     def _take_shares(self, now: _Attempt, message: Message) -> None:
         assert now.recovery is not None
@@ -338,6 +362,8 @@ class Server:
             self._draw(now)
         elif now.phase is Phase.SHARING:
             self._deliver(now)
+        elif self._on_air(now):
+            self._close(now, patient=patient)
         elif now.phase is Phase.SENDING:
             self._name_absent(now)
         elif now.phase is Phase.SIGNING:
@@ -405,31 +431,85 @@ class Server:
         except ProtocolError as problem:  # wrong shares
             self._give_up(now, str(problem))
             return
+        self._done(now)
+
+    def _done(self, now: _Attempt) -> None:
         self._left.pop(0)
         self._over(now)
         self._next(now.number + 1)
 
     def _sum(self, now: _Attempt) -> Sum:
         """Return the mean over the workers whose frames are in, without their masks."""
-        assert now.recovery is not None
         kind = self._kind(now)
-        total = np.zeros(kind.numbers, dtype=np.uint64)
-        for frame in now.frames.values():
-            total += kind.code.unpacked(frame)
-        total -= now.recovery.integer_correction(now.number, 0, kind.numbers)
-        present = len(now.frames)
-        rounding = kind.code.code.rounding_variance
-        return Sum(
-            number=now.number,
-            kind=now.kind,
-            present=tuple(sorted(now.frames)),
-            mean=signed(total & kind.code.modulus, kind.bits) * kind.step / present,
-            variance=(kind.variance + rounding) * kind.step**2 / present,
-        )
+        assert now.recovery is not None
+        assert isinstance(kind, FrameKind)
+        correction = now.recovery.integer_correction(now.number, 0, kind.numbers)
+        mean, variance = kind.mean(now.frames, correction)
+        return Sum(number=now.number, kind=now.kind, present=tuple(sorted(now.frames)), mean=mean, variance=variance)
+
+    # Frames that an air adds up: it is asked for the sum, and workers for what it lacks.
+
+    def _on_air(self, now: _Attempt) -> bool:
+        return self._kind(now).on_air
+
+    def _open(self, now: _Attempt, ordered: list[Letter], milliseconds: int = _SLOT_MILLISECONDS) -> None:
+        """Have the air wait for all that are expected, and workers send; with 0 milliseconds it closes the slot."""
+        opening = Opening(self._kind(now).numbers, milliseconds, tuple(sorted(now.expected)))
+        now.asked = [Letter(self._said(Type.SAMPLES, now, opening.packed()), AIR), *ordered]
+        self._letters += now.asked
+
+    def _without(self, now: _Attempt) -> None:
+        """A worker refuses: the air need not wait for it."""
+        if len(now.expected) >= self.contract.fewest:
+            self._open(now, now.asked[1:])
+        elif now.frames:
+            self._give_up(now, f"only {len(now.expected)} workers go on, and {self.contract.fewest} are needed")
+        else:  # the name was used: a log was lost, or workers were started again
+            self._again(now)
+
+    def _close(self, now: _Attempt, *, patient: bool) -> None:
+        """A deadline has passed: take what the air has, where that is enough."""
+        if len(now.got) >= self.contract.fewest and (patient or now.asked[1:]):
+            self._open(now, [], 0)
+        elif not patient and now.frames:
+            self._give_up(now, f"{len(now.frames)} workers have sent, and the air gives no sum of enough")
+        elif not patient:
+            self._end(f"no worker takes part, and {self.contract.fewest} are needed")
+
+    def _is_known(self, message: Message) -> bool:
+        """Whether a worker's word that it sent was overtaken by the sum, which had it too."""
+        last = self.sums[-1] if self.sums else None
+        mine = last is not None and message.round == last.number and message.sender in last.present
+        return mine and message.type is Type.FRAME and self.contract.on_air
+
+    def _check_sum(self, now: _Attempt, message: Message) -> None:
+        """Refuse a sum whose workers did not all sign for what is in it, as they did to the server."""
+        if message.type is not Type.SAMPLES or not self._on_air(now):
+            raise ProtocolError(f"{message.type.name} of the air is not expected")
+        found, keys = SumOnAir.of(message.body), self.contract.directory
+        if len(found.samples) != self._kind(now).numbers:
+            raise ProtocolError(f"sum of {len(found.samples)} samples: must have {self._kind(now).numbers}")
+        for worker, said in found.acknowledgements(message).items():
+            signed = worker in now.seats and said.is_signed_by(keys[worker])
+            if not signed or now.got.get(worker, said.body) != said.body:
+                raise ProtocolError(f"sum of the air: worker {worker} did not send the frame that is in it")
+
+    def _take_sum(self, now: _Attempt, message: Message) -> None:
+        kind, found = self._kind(now), SumOnAir.of(message.body)
+        assert isinstance(kind, AnalogKind)
+        for worker in found.present:
+            self._count(now, worker)
+        if len(found.present) < self.contract.fewest:
+            few = f"only {len(found.present)} workers are in the sum, and {self.contract.fewest} are needed"
+            self._give_up(now, few)
+            return
+        mean, variance = kind.mean(found)
+        self.sums.append(Sum(number=now.number, kind=now.kind, present=found.present, mean=mean, variance=variance))
+        self._done(now)
 
     # Rounds.
 
-    def _kind(self, now: _Attempt) -> FrameKind:
+    def _kind(self, now: _Attempt) -> FrameKind | AnalogKind:
         return self.contract.kinds[now.kind]
 
     def _next(self, number: int) -> None:
@@ -481,10 +561,16 @@ class Server:
         assert now is not None
         if not body:
             told = self._tell(self.sums) if self._kind(now).sends == "gradients" and self._tell else None
-            body = Order(now.kind, self.contract.plan.link.power_dbm, told).packed()
+            power = self.contract.power_dbm if self._on_air(now) else self.contract.plan.link.power_dbm
+            body = Order(now.kind, power, told).packed()
             self._journal.append([(ORDERED, body)])
         now.order = sha256(body).digest()
-        self._ask(now, Phase.ANNOUNCING, now.expected, Type.ORDER, body)
+        if self._on_air(now):
+            now.phase, now.seats = Phase.SENDING, frozenset(now.expected)
+            now.ordered = [Letter(self._said(Type.ORDER, now, body))]
+            self._open(now, now.ordered)
+        else:
+            self._ask(now, Phase.ANNOUNCING, now.expected, Type.ORDER, body)
 
     def _ask(
         self,

@@ -16,7 +16,7 @@ from airmixml.deploy.journal import Journal
 from airmixml.deploy.mqtt import MqttTransport
 from airmixml.deploy.server import Letter, Server, Tell
 from airmixml.deploy.transport import Clock, Log, Transport, read_messages, run_over
-from airmixml.deploy.wire import Message, Type
+from airmixml.deploy.wire import AIR, Message, Type
 
 JOURNAL: Final = "journal"
 
@@ -81,6 +81,8 @@ def drive_server(
         if now >= max(moved, asked) + timing.again:
             _ask_again(server, transport, server.missing)
             asked = now
+        elif letters:  # an air that was started again, or need not wait for a worker
+            send(letters)
         elif started := {each.sender for each in messages if each.type is Type.HELLO}.intersection(server.missing):
             _ask_again(server, transport, started)
     watch(server, messages)
@@ -90,7 +92,7 @@ def _ask_again(server: Server, transport: Transport, workers: Collection[int]) -
     """Ask these workers alone: all others would answer again too."""
     for letter in server.asking():
         content = letter.message.packed()
-        for worker in workers if letter.to is None else {letter.to}.intersection(workers):
+        for worker in workers if letter.to is None else {letter.to}.intersection({*workers, AIR}):
             transport.send(content, worker)
 
 
@@ -108,6 +110,11 @@ def run_server(
     """Run the rounds of a server over the broker of its deployment, and tell workers when they are over."""
     own = folder / SERVER_NAME
     (key,) = read_signing_keys(own, 1)
-    with closing(MqttTransport(Endpoint.read(own), own, server.contract.run, log)) as transport:
+    line: Transport = MqttTransport(Endpoint.read(own), own, server.contract.run, log)
+    if server.contract.on_air:
+        from airmixml.deploy.air_link import AirLink
+
+        line = AirLink(line, own, log, takes_sums=True)
+    with closing(line) as transport:
         drive_server(server, transport, log, timing, watch)
         transport.send(run_over(server.contract.run, key).packed())

@@ -90,7 +90,7 @@ class Status:
                     "workers": len(numbers),
                     "alive": 0 if heard is None else sum(each not in self._silent for each in numbers),
                     "waited_for": sum(each in missing for each in numbers),
-                    "spent": max(server.spent[each] for each in numbers) / contract.budget,
+                    "spent": contract.share(max(server.spent[each] for each in numbers)),
                     "heard_seconds": None if heard is None else now - heard,
                 }
             )

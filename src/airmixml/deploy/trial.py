@@ -1,4 +1,4 @@
-"""A whole deployment on this machine, for a trial: broker, server and workers as processes, with a fault and an attack.
+"""A whole deployment on this machine, for a trial: broker, server, workers and air as processes, with a fault and an attack.
 
 One worker is killed (``kill -9``) while a round is under way and started again; an old order is sent to it again, under
 its old name. What happened is read from the events that the processes log.
@@ -87,7 +87,7 @@ class Trial:
         self._folder, self._deadline, self._more = folder, deadline, more
         self._server = Endpoint.read(folder / _SERVER)
         contract = load_contract(folder / _SERVER)
-        self._run, rounds = contract.run, len(contract.schedule)
+        self._run, self._on_air, rounds = contract.run, contract.on_air, len(contract.schedule)
         self._role = "gateway" if self._server.gateways else "worker"
         self._victim = self._server.names[len(self._server.names) // 3]
         self._kill, self._kill_round = kill, min(1, rounds - 1)
@@ -106,6 +106,8 @@ class Trial:
             attacker = stack.enter_context(closing(Attacker(self._folder, self._run)))
             words = (self._folder, "--deadline", str(self._deadline), "--events", self._events(_SERVER), *self._more)
             self._start(_SERVER, (_SERVER, *words), {})
+            if self._on_air:
+                self._start("air", ("air", self._folder), {})
             for name in self._server.names:
                 self._start_worker(name)
             while self._children[_SERVER].poll() is None:
@@ -138,7 +140,7 @@ class Trial:
         self._read()
         history, lane = self.history, self.history.lanes[self._victim]
         number, phase = history.where
-        if self._kill and not lane.killed and (number, phase) == (self._kill_round, "sending"):
+        if self._kill and not lane.killed and number >= self._kill_round and phase == "sending":
             killed = self._children.pop(self._victim)
             killed.kill()
             killed.wait()

@@ -24,6 +24,8 @@ SIGNATURE_BYTES: Final = 64
 LARGEST_BODY: Final = 32 << 20
 SERVER: Final = (1 << 64) - 1
 """The sender that stands for the server."""
+AIR: Final = SERVER - 1
+"""The sender that stands for an emulated air."""
 
 _COUNT: Final = struct.Struct(">I")
 _IDENTITY: Final = struct.Struct(">Q")
@@ -40,7 +42,7 @@ class Type(IntEnum):
     REVEALED = 6
     PARCELS = 7  # worker: sealed shares of its secrets
     DELIVERY = 8
-    FRAME = 9  # worker: masked integers
+    FRAME = 9  # worker: masked integers, or the digest of samples that it sends to an air
     ABSENT = 10
     SIGNED = 11  # worker: its signature under the list of absent workers
     SIGNATURES = 12

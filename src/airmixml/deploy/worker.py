@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.deploy.contract import Contract
+from airmixml.deploy.kinds import FrameKind
 from airmixml.deploy.spending import Spending
 from airmixml.deploy.wire import (
     SERVER,
@@ -169,9 +170,16 @@ class _InRound:
 
     name: Name
     order: Order
-    masks: RecoveringWorker
+    agreeing: RecoveringWorker | None  # on masks; None where frames have none
     answered: dict[Type, tuple[bytes, list[Message]]] = field(default_factory=dict)
     announcements: bytes = b""
+
+    @property
+    def masks(self) -> RecoveringWorker:
+        """Its side of the agreement on masks."""
+        if self.agreeing is None:
+            raise ProtocolError("this round has no masks to agree on; its frames go to an air")
+        return self.agreeing
 
 
 class Device:
@@ -247,24 +255,28 @@ class Device:
 
     def _begun(self, message: Message) -> _InRound:
         order = Order.of(message.body, self.contract)
-        name = Name.of(message, order.kind)
+        name, kind = Name.of(message, order.kind), self.contract.kinds[order.kind]
+        kind.check_power(order.power_dbm, self.contract.gain(self.identity))
         self.spending.begin(self.identity, name.number, name.attempt, name.kind)
-        bits = self.contract.kinds[order.kind].bits
-        masks = RecoveringWorker(
-            self.identity,
-            self._signing_key,
-            name.run(self.contract),
-            name.slots,
-            [rules.with_bits(bits) for rules in self.contract.rules],
-            directory=self.contract.directory,
-            memory=EitherOr(),
-            restarts=name.attempt,
-            entropy=self._entropy,
-        )
+        masks = None
+        if isinstance(kind, FrameKind):
+            masks = RecoveringWorker(
+                self.identity,
+                self._signing_key,
+                name.run(self.contract),
+                name.slots,
+                [rules.with_bits(kind.bits) for rules in self.contract.rules],
+                directory=self.contract.directory,
+                memory=EitherOr(),
+                restarts=name.attempt,
+                entropy=self._entropy,
+            )
         self._now = _InRound(name, order, masks)
         return self._now
 
     def _announce(self, now: _InRound, message: Message) -> list[Message]:
+        if now.agreeing is None:
+            return self._sent(now)
         said = now.masks.announce()
         body = said.mask_key + said.channel_key + said.commitment + said.nonce_commitment + said.signed
         return [self._said(Type.ANNOUNCE, now.name[:2], body)]
@@ -284,6 +296,9 @@ class Device:
 
     def _send(self, now: _InRound, message: Message) -> list[Message]:
         now.masks.receive(unpack_parts(message.body[_TO.size :]))
+        return self._sent(now)
+
+    def _sent(self, now: _InRound) -> list[Message]:
         kind, slot = self.contract.kinds[now.name.kind], now.name.number
         vector = self._formed(now, kind.numbers)
         self.spending.reserve(self.identity, slot, now.name.attempt, now.name.kind)
@@ -291,8 +306,11 @@ class Device:
         def masks(first: int, count: int) -> NDArray[np.uint64]:
             return now.masks.integer_masks(slot, first, count)
 
-        residues = kind.code.residues(vector, self._entropy(KEY_BYTES), slot, masks)
-        return [self._said(Type.FRAME, now.name[:2], kind.code.packed(residues))]
+        def say(of: Type, body: bytes) -> Message:
+            return self._said(of, now.name[:2], body)
+
+        gain = self.contract.gain(self.identity)
+        return kind.messages(vector, self._entropy(KEY_BYTES), slot, gain, masks, say)
 
     def _formed(self, now: _InRound, numbers: int) -> NDArray[np.floating]:
         """Return the vector of the frame, zeros where none can be formed: a refusal here would tell of the rows."""

@@ -54,7 +54,7 @@ class Workers:
         if self._events is None:
             return
         why = {"reason": unpack_refusal(answer.body)[0]} if answer.type is Type.REFUSAL else {}
-        spent = self._spending.spent(answer.sender) / self._devices[answer.sender].contract.budget
+        spent = self._devices[answer.sender].contract.share(self._spending.spent(answer.sender))
         about = {"worker": answer.sender, "round": answer.round, "attempt": answer.attempt, "spent": spent}
         self._events.note(answer.type.name.lower(), **about, **why)
 
@@ -148,5 +148,11 @@ def run_workers(
     workers = open_workers(
         folder, data, log, show_values=show_values, events=None if events is None else Events(events)
     )
-    with closing(MqttTransport(Endpoint.read(folder), folder, load_contract(folder).run, log)) as transport:
+    contract = load_contract(folder)
+    line: Transport = MqttTransport(Endpoint.read(folder), folder, contract.run, log)
+    if contract.on_air:
+        from airmixml.deploy.air_link import AirLink  # here: others have no room for its sockets
+
+        line = AirLink(line, folder, log)
+    with closing(line) as transport:
         drive_workers(workers, transport, log, patience)

@@ -1,0 +1,137 @@
+"""Kinds of frames: what each costs, how a worker forms it, and what a server makes of the sum.
+
+Masked integers travel to the server, which adds them up. Samples travel to an air, which does: of them a worker tells
+the server the digest alone, and its own noise hides it from all who hear the frame by itself, as the air does.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airmixml.arrays import Doubles
+from airmixml.deploy.frames import FrameCode, Masks
+from airmixml.deploy.wire import Message, Type
+from airmixml.errors import ProtocolError
+from airmixml.integers.rounding import IntegerCode, signed
+from airmixml.units import dbm_to_watts
+
+if TYPE_CHECKING:
+    from airmixml.deploy.air import SumOnAir
+    from airmixml.deploy.baseband import Baseband
+
+KINDS: Final = ("moments", "gradients")
+
+Say = Callable[[Type, bytes], Message]
+"""Signs a message of the worker in the round that it is in."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrameKind:
+    """Masked integers: their code, what a frame costs, and how many a worker sends at most."""
+
+    on_air: ClassVar[bool] = False  # whether an air adds them up; if not, the server does, and removes their masks
+
+    sends: str  # one of ``KINDS``
+    numbers: int
+    norm: float
+    step: float
+    bits: int
+    variance: float  # of a worker's noise, in squared steps
+    cost: int  # in ``contract.UNITS``
+    releases: int
+
+    @cached_property
+    def code(self) -> FrameCode:
+        """How its integers are formed."""
+        code = IntegerCode(numbers=self.numbers, norm=self.norm, step=self.step, bits=self.bits)
+        return FrameCode(code=code, variance=self.variance)
+
+    def check_power(self, power_dbm: float, gain: float) -> None:
+        """Refuse an order whose power does not do; packets have their own."""
+
+    def messages(
+        self, vector: NDArray[np.floating], seed: bytes, slot: int, gain: float, masks: Masks, say: Say
+    ) -> list[Message]:
+        """Return what a worker says that sends a vector."""
+        return [say(Type.FRAME, self.code.packed(self.code.residues(vector, seed, slot, masks)))]
+
+    def check(self, body: bytes) -> None:
+        """Refuse what is no FRAME of this kind."""
+        self.code.unpacked(body)
+
+    def mean(self, frames: Mapping[int, bytes], correction: NDArray[np.uint64]) -> tuple[Doubles, float]:
+        """Return the mean over those who sent these, and the variance of noise and rounding in a number of it."""
+        total = np.zeros(self.numbers, dtype=np.uint64)
+        for frame in frames.values():
+            total += self.code.unpacked(frame)
+        of_each = (self.variance + self.code.code.rounding_variance) * self.step**2
+        mean = signed((total - correction) & self.code.modulus, self.bits) * self.step / len(frames)
+        return mean, of_each / len(frames)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnalogKind:
+    """Complex baseband; see ``baseband``."""
+
+    on_air: ClassVar[bool] = True
+
+    sends: str  # one of ``KINDS``
+    numbers: int
+    norm: float
+    watts: float  # that each worker is received with: beta q^2
+    own_watts: float  # variance of a worker's own noise on a number, as received; its privacy rests on it
+    receiver_watts: float  # noise power per complex sample of the receiver, behind which nobody hides
+    workers: int  # of a slot at most
+    cost: int
+    releases: int
+
+    @cached_property
+    def code(self) -> "Baseband":
+        """How its samples are formed."""
+        from airmixml.deploy.baseband import Baseband
+
+        return Baseband(
+            numbers=self.numbers,
+            norm=self.norm,
+            most_watts=self.watts,
+            limit_watts=math.inf,
+            workers=self.workers,
+            own_watts=self.own_watts,
+            receiver_watts=self.receiver_watts,
+        )
+
+    def check_power(self, power_dbm: float, gain: float) -> None:
+        """Refuse an order with too little power to be received as agreed through a channel of this power gain."""
+        self.code.check_power(self.watts, float(dbm_to_watts(power_dbm)), gain)
+
+    def messages(
+        self, vector: NDArray[np.floating], seed: bytes, slot: int, gain: float, masks: Masks, say: Say
+    ) -> list[Message]:
+        """Return the digest of the samples, for the server, and the samples."""
+        from airmixml.deploy.air import as_bytes, frame_messages
+
+        length = float(np.linalg.norm(vector.astype(np.float64)))
+        shortened = vector.astype(np.float64) * min(1.0, self.norm / max(length, self.norm))
+        found = self.code.samples(shortened, self.watts, largest_watts=self.watts, seed=seed, slot=slot, gain=gain)
+        return frame_messages(as_bytes(found), say)
+
+    def check(self, body: bytes) -> None:
+        """Refuse what is no digest."""
+        if len(body) != sha256().digest_size:
+            raise ProtocolError(f"FRAME has {len(body)} bytes and must be the digest of samples")
+
+    def mean(self, total: "SumOnAir") -> tuple[Doubles, float]:
+        """Return the mean over the workers of a sum, and the variance of noise and rounding in a number of it."""
+        found = self.code.mean(total.samples, np.full(len(total.present), self.watts), self.watts, None)
+        return found.vector, found.noise_variance
+
+
+def kind_of(plain: Mapping[str, Any]) -> FrameKind | AnalogKind:
+    """Return the kind that these values describe."""
+    return AnalogKind(**plain) if "own_watts" in plain else FrameKind(**plain)
