@@ -1,6 +1,7 @@
 """What the table of a run says about workers that do not send and what would mend it, and about rows of the data."""
 
 import html
+import json
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.reports import write_report
 from airmixml.reports.folders import find_folder
 from airmixml.reports.of_runs import run_content
-from airmixml.runs.results import SeedsResult
+from airmixml.runs.results import SeedsResult, load_result
 from airmixml.runs.run_rows import plain_rows, run_rows
 
 
@@ -111,3 +112,26 @@ def test_a_run_says_why_nothing_is_stated_against_an_adversary(tmp_path: Path, p
     rows = dict(plain_rows(run_rows(scenario, metrics)["privacy"]))
     assert rows["eavesdropper"] == f"no guarantee stated ({reasons['eavesdropper']})"
     assert rows["eavesdropper"] in html.unescape(write_report(tmp_path / "run").read_text())
+
+
+def test_a_run_begins_with_its_result_in_one_sentence(tmp_path: Path) -> None:
+    """What it learnt beside guessing, whom its epsilons are against, and against whom or of what they are too large."""
+    scenario = Scenario.preset("paper-iris").with_overrides("learner.epochs=1")
+    result = run(scenario, out=tmp_path / "run", pictures=False)
+    parts = run_rows(scenario, result.to_dict())
+    ((name, sentence),) = plain_rows(parts["verdict"])
+    assert (next(iter(parts)), name) == ("verdict", "result")
+    assert result.accuracy is not None
+    assert sentence.startswith(f"accuracy {100 * result.accuracy.final:.1f} % (without privacy ")
+    server = min(each.epsilon for each in result.privacy if each.adversary == "server")
+    assert f"against the release, epsilon {epsilon_text(server)} against the server, no protection" in sentence
+    assert sentence.endswith("no protection against the eavesdropper, none for a row of the data")
+    assert f"{sentence[0].upper()}{sentence[1:]}." in html.unescape(write_report(tmp_path / "run").read_text())
+
+
+def test_a_folder_of_a_run_without_reasons_is_read(tmp_path: Path) -> None:
+    run(Scenario.preset("private-iris"), out=tmp_path / "run", pictures=False)
+    metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
+    del metrics["unstated"]
+    (tmp_path / "run" / "metrics.json").write_text(json.dumps(metrics))
+    assert load_result(tmp_path / "run").unstated is None

@@ -64,6 +64,7 @@ def run_content(found: FoundFolder, *, drawn: bool = False) -> Content:
         kind=PROTECTED if protected else "run",
         title=run_title(scenario, metrics),
         notices=(sentence(rows["mode"][0][1]), _RELEASABLE if protected else _STUDY, *_warnings(rows["privacy"])),
+        verdict=sentence(rows["verdict"][0][1]),
         headline=_headline(results, cards, dict(rows["radio"])),
         asked=(*rows["ran"], ("learner", scenario.learner.in_words), ("privacy target", asked_for(scenario))),
         results=results,
@@ -127,7 +128,7 @@ def _more(scenario: Scenario, metrics: dict[str, Any], rows: Rows) -> dict[str, 
     epsilons, copies = row_epsilons(metrics), metrics["row_copies"]
     name, held = row_name(scenario.workers, copies), held_by(scenario.workers, copies)
     median = tuple(("median worker", value) for name, value in rows if not name and "median worker" in value)
-    more: dict[str, Rows] = {whom: (("why", unstated(why)),) for whom, why in metrics.get("unstated", {}).items()}
+    more: dict[str, Rows] = {whom: (("why", unstated(why)),) for whom, why in (metrics.get("unstated") or {}).items()}
     more["server"] = median
     for adversary in (each["adversary"] for each in metrics["privacy"]) if name and epsilons else ():
         known = adversary in epsilons

@@ -171,7 +171,7 @@ class _Result(_Plain):
     All of it is for studies: the noise follows from the seed, and some of it (SNR, clipped values) never saw noise.
     ``accuracy`` is that of a classification; other tasks have ``scores`` on the clean test set: of a regression ``r2``,
     ``rmse`` and ``mae`` in the target's own units, of several labels ``labels_right``, ``exact_match``, ``macro_f1``.
-    ``unstated`` has, for adversaries against whom ``privacy`` states nothing, the reason.
+    ``unstated`` has, for adversaries against whom ``privacy`` states nothing, the reason; older runs have none.
     ``row_privacy`` says what the server learns of a row of data that up to ``row_copies`` workers hold;
     ``row_statements`` says the same of every adversary, that of the target first, and nothing is certified against one
     that is missing there. ``air`` has the name of the air's preset and each key that is not as on the ideal air. There
@@ -207,7 +207,7 @@ class _Result(_Plain):
     versions: dict[str, str]
     run_dir: str
     mode: str = SIMULATION
-    unstated: dict[str, str] = field(default_factory=dict)
+    unstated: dict[str, str] | None = None
     row_copies: int = 1
     row_privacy: PrivacyStatement | None = None
     row_statements: tuple[PrivacyStatement, ...] = ()
@@ -266,7 +266,7 @@ class ProtectedResult(_Plain):
     device: str
     versions: dict[str, str]
     run_dir: str
-    unstated: dict[str, str] = field(default_factory=dict)
+    unstated: dict[str, str] | None = None
     row_statements: tuple[PrivacyStatement, ...] = ()
     task: str = "classification"
     scores: dict[str, float] = field(default_factory=dict)

@@ -52,7 +52,14 @@ _POLICY_NAMES: Final = {"dirmix": "DirMix", "nonmix": "NonMix", "equalmix": "Equ
 def run_rows(scenario: Scenario, metrics: dict[str, Any]) -> dict[str, Rows]:
     """Return all rows of a run, or of several seeds, from the content of its ``metrics.json``, part by part."""
     radio = _air_time if metrics["mode"] == "protection" else _radio
-    parts = {"mode": _mode, "ran": _what_ran, "scores": _quality, "privacy": _privacy, "radio": radio}
+    parts = {
+        "verdict": _verdict,
+        "mode": _mode,
+        "ran": _what_ran,
+        "scores": _quality,
+        "privacy": _privacy,
+        "radio": radio,
+    }
     return {name: part(scenario, metrics) for name, part in {**parts, "folder": _folder}.items()}
 
 
@@ -68,6 +75,33 @@ def run_title(scenario: Scenario, metrics: dict[str, Any]) -> str:
 def plain_rows(rows: Iterable[tuple[str, str]]) -> Rows:
     """Return the rows without markup."""
     return [(name.strip(), Text.from_markup(value).plain) for name, value in rows]
+
+
+def _verdict(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
+    """Return in one sentence how well it learnt, beside what, and against whom something is promised."""
+    name, value = plain_rows(_accuracy(scenario, metrics))[0]
+    found, learnt = (
+        metrics.get("baselines"),
+        f"{name.partition(',')[0]} {value.partition(' on the ')[0].partition(':')[0]}",
+    )
+    if found:
+        beside = [text for key, text in plain_rows(_baselines(metrics)) if key in ("without privacy", "guessing")]
+        names = ("without privacy", "guessing")[-len(beside) :]
+        told = (f"{each} {text.partition(' (')[0]}" for each, text in zip(names, beside, strict=True))
+        learnt += f" ({', '.join(told)})"
+    least: dict[str, float] = {}
+    for each in metrics["privacy"]:
+        if each["adjacency"] == metrics["privacy"][0]["adjacency"]:
+            least[each["adversary"]] = min(each["epsilon"], least.get(each["adversary"], math.inf))
+    own, limit = metrics["privacy"][0]["adversary"], NO_PROTECTION_ABOVE_EPSILON
+    weak = [*(each for each, epsilon in least.items() if epsilon > limit), *(metrics.get("unstated") or {})]
+    above = [each for each, epsilon in least.items() if each not in weak and (each == own or epsilon > least[own])]
+    said = [f"epsilon {epsilon_text(least[each])} {against(each)}" for each in above]
+    said += [f"no protection {' or '.join(map(against, weak))}"] if weak else []
+    row = row_name(scenario.workers, metrics["row_copies"])
+    if row and own not in weak and row_epsilons(metrics).get(own, math.inf) > limit:
+        said.append(f"none for {row}")
+    return [("result", f"[bold]{escape(learnt)}[/bold]; {', '.join(said)}")]
 
 
 def _mode(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
@@ -228,7 +262,7 @@ def _privacy(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
         ("", _why_the_server_knows(scenario, server["compositions"])),
         *([("", server["why"].rpartition("; ")[2])] if server.get("before_the_draw") else []),
         *([] if median is None else [("", f"epsilon {epsilon_text(median)} for the median worker")]),
-        *[(f"  {adversary}", escape(unstated(why))) for adversary, why in metrics.get("unstated", {}).items()],
+        *[(f"  {adversary}", escape(unstated(why))) for adversary, why in (metrics.get("unstated") or {}).items()],
         *_other_statements(statements),
     ]
 
@@ -338,7 +372,9 @@ def _other_statements(statements: list[dict[str, Any]]) -> Rows:
 
 def _radio(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     power, worker, cost = metrics["power_dbm"], metrics["worker_energy_joules"], metrics["worker_cost"]
-    limited = f"the limit lowered the power in {metrics['power_limited_slots']:,} of {plural(metrics['slots'], 'slot')}"
+    count = metrics["power_limited_slots"]
+    slots = f"{count:,} of {plural(metrics['slots'], 'slot')}" if count else "no slot"
+    limited = f"the limit lowered the power in {slots}"
     if scenario.mixing.power_policy.follows_channels:
         limited = "the limit sets the power in every slot"
     computes = f"{cost['multiply_accumulates']:,} multiply-accumulates per sample"
@@ -409,7 +445,8 @@ def _recovery_advice(scenario: Scenario) -> str:
 
 def _air_time(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     unit, link = scenario.radio.link_kind.unit, metrics.get("link")
-    rows = [("on the air", f"{metrics['symbols_per_slot']:,} {unit} per slot, {metrics['air_seconds']:.4g} s in total")]
+    lasts = duration(metrics["air_seconds"])
+    rows = [("on the air", f"{metrics['symbols_per_slot']:,} {unit} per slot, {lasts} in total")]
     rows += [(f"  {name}", text) for name, text in acquisition_rows(scenario)]
     if link:
         rows += [(f"  {name}", text) for name, text in link_rows(link)]

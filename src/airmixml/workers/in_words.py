@@ -21,9 +21,5 @@ def row_name(workers: Workers, copies: int) -> str:
 def held_by(workers: Workers, copies: int) -> str:
     """Return why the epsilon of a row, or of a person, is not that of a worker."""
     if copies == 1:
-        return (
-            "the one that counts"
-            if workers.rows_bound == 1
-            else f"one of the {workers.rows_bound:g} that count at most"
-        )
+        return f"where all rows of a worker together count as {workers.rows_bound:g} at most"
     return f"{'with all rows on' if workers.several_rows else 'held by'} up to {copies:,} workers"
