@@ -136,7 +136,7 @@ def side_by_side(contents: Sequence[Content]) -> Page:
         for group in content.cards:
             title = name if len(content.cards) == 1 else f"{name}: {group.title}"
             privacy += [Cards(title=title, cards=group.cards), Notices(content.notices)]
-        drawn = embed(content.drawings, MOST_BYTES // len(contents))
+        drawn = embed(content.pictures, MOST_BYTES // len(contents))
         pictures.append(
             Folded(summary=f"{name}: {plural(len(drawn), 'picture')}", parts=tuple(drawn), open=len(names) < 4)
         )
