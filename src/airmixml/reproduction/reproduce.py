@@ -132,10 +132,7 @@ def _write(reproduction: Reproduction, *, draw: bool) -> list[Path]:
         title = f"{_TITLES[target]}, {run_on}"
         matrix, table = side_by_side(title, results), results_table(f"{title}, entry by entry", results)
         latex, numbers = matrix.to_latex() + "\n" + table.to_latex(), rows_csv(list(map(_flat, results)))
-        files += write_all(
-            out / name,
-            {".md": table.to_markdown(), ".csv": rows_csv([_flat(result) for result in results]), ".tex": latex},
-        )
+        files += write_all(out / name, {".md": table.to_markdown(), ".csv": numbers, ".tex": latex})
         files += _DRAWINGS[target](results, out / name, f"{run_on}, {plural(seeds, 'seed')}") if draw else []
         picture = f"![{title}]({name}.png)\n"
         sections += [matrix.to_markdown(), _notes(target, dataset, results), picture, table.to_markdown()]
