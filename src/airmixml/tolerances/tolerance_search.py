@@ -63,13 +63,8 @@ def find_tolerances(
         seeds: how many, beginning with the scenario's.
         only: keys of the table ``[air]``, with commas between them (default: all).
         quick: try every second size alone.
-        engine: "processes" of this machine, or "ray".
-        jobs: runs at a time (0: as many as cores, memory or the cluster allow; 1: in this process).
         out: folder that keeps every finished run (default: ``runs/tolerances-NAME``); the same call resumes.
-        force: remove what another study left there.
-        device: where to compute.
-        data_dir: folder to look for MNIST in.
-        progress: is told how far each round is.
+        engine, jobs, force, device, data_dir, progress: those of ``airmixml.sweep``.
     """
     started, chosen = time.perf_counter(), _felt(scenario, chosen_ladders(only), asked=only is not None)
     check_engine(engine, jobs)
@@ -172,8 +167,7 @@ class _Trials:
         self.kept = 0  # runs that were there already
         self.outcomes: dict[Scenario, CellOutcome] = {}
         self._refused: dict[Air, str] = {}
-        self._seeds, self._folder, self._device, self._where = seeds, folder, device, where
-        self.progress = progress
+        self._seeds, self._folder, self._device, self._where, self._progress = seeds, folder, device, where, progress
 
     def run(self, airs: Iterable[Air], stage: str) -> None:
         """Run all airs that have not been run yet; seed after seed, so that a seed's data are encoded once."""
@@ -190,7 +184,7 @@ class _Trials:
             return
         alone = cut_into_batches(new, RunCells(), device=self._device, jobs=0)
         result = run_sweep(
-            alone, self._folder, progress=lambda _, done, total: self.progress(stage, done, total), **self._where
+            alone, self._folder, progress=lambda _, done, total: self._progress(stage, done, total), **self._where
         )
         self.kept += result.kept_batches
         self.outcomes |= {each: result.outcome("run", each) for each in new}
