@@ -9,13 +9,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
+from airmixml.output.figures import save_png_and_svg
 from airmixml.output.numbers import plural
 from airmixml.output.tables import Table, rows_csv, wide_table, write_all
 from airmixml.scenario import keys_in_force
 from airmixml.scenario.air_words import finite
 from airmixml.scenario.grid import Point, value_text
 from airmixml.storage.files import write_bytes, writing_to
-from airmixml.sweeps.sweep_picture import draw_sweep, drawn_metric, picture_note
+from airmixml.sweeps.sweep_picture import drawn_metric, picture_note, sweep_figure
 from airmixml.sweeps.swept import FILES, Swept, SweptRow, by_reason, plain_value, summarise, summary_text
 from airmixml.wording import sentence
 
@@ -40,7 +41,8 @@ def write_sweep(swept: Swept) -> list[Path]:
             swept.to_frame().to_parquet(content, engine="pyarrow", index=False)
             files.append(stem.with_name("sweep.parquet"))
             write_bytes(files[-1], content.getvalue())
-        files += draw_sweep(swept, stem)
+        if (figure := sweep_figure(swept)) is not None:
+            files += save_png_and_svg(figure, stem)
         for name in FILES:
             if swept.out / name not in files:  # of an earlier command, which it no longer fits
                 (swept.out / name).unlink(missing_ok=True)

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from airmixml.output.figures import COLOURS, GREY, error_line, finish_axis, panel_grid, save_png_and_svg
+from airmixml.output.figures import COLOURS, GREY, error_line, finish_axis, panel_grid
 from airmixml.output.numbers import plural
 from airmixml.scenario.grid import Point, value_text
 from airmixml.sweeps.swept import Summary, Swept, summarise, summary_text, unit_of
@@ -48,12 +47,6 @@ def drawn_metric(swept: Swept) -> str:
     """Return the first of the tables' metrics that is a number in some cell; empty where none is."""
     numbers = {name for row in swept.rows for name, value in row.metrics.items() if isinstance(value, int | float)}
     return next((name for name in swept.metrics if name in numbers), "")
-
-
-def draw_sweep(swept: Swept, stem: Path) -> list[Path]:
-    """Draw the picture and return the files; none where there is no number to draw."""
-    figure = sweep_figure(swept)
-    return [] if figure is None else save_png_and_svg(figure, stem)
 
 
 def sweep_figure(swept: Swept) -> Figure | None:
