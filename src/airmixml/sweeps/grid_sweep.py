@@ -22,7 +22,7 @@ from airmixml.sweeps.batched_task import run_sweep
 from airmixml.sweeps.batches import Batch, Failed, cut_into_batches, useful_jobs
 from airmixml.sweeps.cells import CellKind, Measured
 from airmixml.sweeps.command_cells import check_word, kind_of
-from airmixml.sweeps.sweep_files import write_sweep
+from airmixml.sweeps.sweep_page import write_sweep
 from airmixml.sweeps.swept import FILES, Command, Swept, SweptRow
 from airmixml.wording import one_line
 from airmixml.workers import settle
