@@ -356,7 +356,7 @@ METHODS: Final = Registry(
         "federated": "airmixml.compare.ours:FEDERATED",
         "federated-50": "airmixml.compare.ours:FEDERATED_50",
         "federated-masked": "airmixml.compare.ours:FEDERATED_MASKED",
-        "dp-sgd": "airmixml.compare.baselines.dp_sgd:DP_SGD",
+        "dp-sgd": "airmixml.compare.baselines.central:DP_SGD",
         "dp-logistic": "airmixml.compare.baselines.central:DP_LOGISTIC",
         "adassp": "airmixml.compare.baselines.central:ADASSP",
         "local-dp": "airmixml.compare.baselines.local_dp:LOCAL_DP",

@@ -9,8 +9,8 @@ import pytest
 
 from airmixml import ScenarioError
 from airmixml.audit import FAULTS, Audit, fault_named
-from airmixml.audit import heard_noise as known
 from airmixml.audit import hidden_schedule as hidden
+from airmixml.audit import known_schedule as known
 from airmixml.radio import scheduling, senders
 from airmixml.workers import encoding, payloads
 

@@ -14,8 +14,7 @@ from scipy.stats import chi2
 from airmixml import Scenario, ScenarioError
 from airmixml.audit import Audit, AuditSettings, fault_named, noise_check
 from airmixml.audit.faults import SOUND
-from airmixml.audit.heard_noise import heard_noise
-from airmixml.audit.known_schedule import known_schedule_trials
+from airmixml.audit.known_schedule import heard_noise, known_schedule_trials
 from airmixml.audit.residues import check_residues, residue_trials
 from airmixml.audit.trials import Bench, Keeper
 from airmixml.radio.draws import AirSetting

@@ -107,11 +107,11 @@ def test_an_audit_of_everything_names_no_part(audited: Audited) -> None:
 def test_scores_that_are_not_normal_are_not_taken_for_it(audited: Audited, monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
-    from airmixml.audit import heard_noise
+    from airmixml.audit import known_schedule
 
-    real = heard_noise.receive_mixtures
+    real = known_schedule.receive_mixtures
     monkeypatch.setattr(
-        heard_noise, "receive_mixtures", lambda clean, noise, *rest: real(clean, torch.sinh(1.5 * noise), *rest)
+        known_schedule, "receive_mixtures", lambda clean, noise, *rest: real(clean, torch.sinh(1.5 * noise), *rest)
     )
     bounds = {bound.method: bound for bound in audited("private-iris", adversary="server").bounds}
     assert bounds["normal scores"].epsilon is None

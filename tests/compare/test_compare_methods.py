@@ -13,7 +13,7 @@ from sklearn.linear_model import LinearRegression
 
 from airmixml import Scenario
 from airmixml.compare import METHODS, Outcome, Work, choose_methods, load_methods
-from airmixml.compare.baselines import dp_sgd
+from airmixml.compare.baselines.central import calibrate_dp_sgd
 from airmixml.compare.baselines.separate import plan_orthogonal
 from airmixml.compare.ours import samples_scenario
 from airmixml.errors import PluginError, ScenarioError
@@ -122,7 +122,7 @@ def test_a_hidden_schedule_is_accounted_for(work: Work) -> None:
 
 def test_dp_sgd_noise_against_the_accountant_of_opacus() -> None:
     accountants = pytest.importorskip("opacus.accountants")
-    design = dp_sgd.calibrate_dp_sgd(SMALL.privacy, 6000)
+    design = calibrate_dp_sgd(SMALL.privacy, 6000)
     accountant = accountants.PRVAccountant()
     accountant.history = [(1 / math.sqrt(design.received_watts[0]), design.scheduled / 6000, design.slots)]
     assert accountant.get_epsilon(delta=1e-3) == pytest.approx(10.0, rel=0.02)

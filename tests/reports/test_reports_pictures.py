@@ -10,20 +10,22 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from airmixml.reports.pictures import Curve, Drawing, _ticks, curve_table, draw_curves, embed, read_curve
+from airmixml.output.page import Picture
+from airmixml.reports.pictures import Curve, _ticks, curve_table, draw_curves, embed, picture_in, read_curve
 
 
-def noise_picture(path: Path, side: int) -> Drawing:
+def noise_picture(path: Path, side: int) -> Picture:
     """Random colours, which no PNG makes smaller: 3 bytes for each pixel, or 1 with 256 colours."""
     pixels = np.random.default_rng(0).integers(0, 256, (side, side, 3), dtype=np.uint8)
     Image.fromarray(pixels).save(path)
-    return Drawing(path=path, caption="noise", shows="nothing but noise")
+    (picture,) = picture_in(path.parent, path.name, "noise", "nothing but noise")
+    return picture
 
 
 def test_what_fits_is_as_it_is(tmp_path: Path) -> None:
     drawing = noise_picture(tmp_path / "a.png", 20)
     (found,) = embed([drawing])
-    assert found.content == drawing.path.read_bytes()
+    assert found.content == (tmp_path / "a.png").read_bytes()
 
 
 def test_too_many_bytes_lose_colours_then_pictures(tmp_path: Path) -> None:

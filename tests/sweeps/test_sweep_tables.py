@@ -23,8 +23,14 @@ from airmixml import Scenario
 from airmixml.output.tables import Table
 from airmixml.scenario.grid import Grid
 from airmixml.sweeps.grid_sweep import SIMULATION_NOTE
-from airmixml.sweeps.sweep_files import summary_table, terminal_summary, write_sweep
-from airmixml.sweeps.sweep_picture import drawn_metric, picture_note, sweep_figure
+from airmixml.sweeps.sweep_page import (
+    drawn_metric,
+    picture_note,
+    summary_table,
+    sweep_figure,
+    terminal_summary,
+    write_sweep,
+)
 from airmixml.sweeps.swept import Swept, SweptRow, summarise, summary_text
 
 METRICS = ("accuracy.final", "energy_joules", "snr_db", "grade")
@@ -166,7 +172,7 @@ def test_latex_is_a_plain_tabular_in_which_everything_is_escaped(tmp_path: Path)
 
 def test_without_pyarrow_the_rest_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    monkeypatch.setattr("airmixml.sweeps.sweep_files.find_spec", lambda _name: None)
+    monkeypatch.setattr("airmixml.sweeps.sweep_page.find_spec", lambda _name: None)
     names = {path.name for path in write_sweep(made_up(tmp_path, TWO_KEYS))}
     assert "sweep.parquet" not in names
     assert {"sweep.csv", "sweep.png"} <= names

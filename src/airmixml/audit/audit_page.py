@@ -13,7 +13,7 @@ from airmixml.audit.claims_and_bounds import Audit, AuditResult, why_far_below
 from airmixml.audit.faults import Fault
 from airmixml.audit.noise_check import NoiseCheck
 from airmixml.audit.settings import AUDITED
-from airmixml.output.figures import BLUE, GREEN, RED, new_figure, save_figure
+from airmixml.output.figures import BLUE, GREEN, RED, new_figure, saved
 from airmixml.output.numbers import NONE, epsilon_text
 from airmixml.wording import sentence
 
@@ -120,9 +120,7 @@ def draw_audit(result: AuditResult, path: Path | None = None) -> Figure:
     for (left, right), audit in zip(axes, audits, strict=True):
         _epsilons(left, audit)
         _rates(right, audit)
-    if path is not None:
-        save_figure(figure, path)
-    return figure
+    return saved(figure, path)
 
 
 def _epsilons(axis: Axes, audit: Audit) -> None:

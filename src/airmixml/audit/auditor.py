@@ -141,26 +141,20 @@ class Auditor:
 
     def _noise_check(self, worker: int, *, in_sums: bool) -> NoiseCheck:
         """Measure the noise that the claim rests on: in sums that are received, or what workers add themselves."""
-        name, failure = NOISE if in_sums else ADDED_NOISE, self._noise_failure
-        if name in self._keeper.checks:  # that of sums may have been measured in the run with canaries
-            return self._keeper.checks[name]
-        air, fault = self._bench.air, self._settings.fault
-        if in_sums and self.scenario.workers.sends == "gradients":
-            return self._rounds_check(name)
-        if in_sums:
-            about = air.signal.symbols, fault, self._context, failure, air.integers
-            check = check_noise(self.scenario, self.dataset, *about)
-        else:
-            check = (check_added_noise if air.integers is None else check_residues)(self._bench, worker, failure)
-        return self._keeper.save_check(name, check)
+        air, fault, failure = self._bench.air, self._settings.fault, self._noise_failure
+        if not in_sums:
+            added = check_added_noise if air.integers is None else check_residues
+            return self._keeper.check(ADDED_NOISE, lambda: added(self._bench, worker, failure))
+        if self.scenario.workers.sends == "gradients":
+            return self._rounds_check(NOISE)
+        about = air.signal.symbols, fault, self._context, failure, air.integers
+        # It may have been measured in the run with canaries.
+        return self._keeper.check(NOISE, lambda: check_noise(self.scenario, self.dataset, *about))
 
     def _rounds_check(self, name: str) -> NoiseCheck:
         """Measure the noise of rounds, which is kept by that name."""
-        if name in self._keeper.checks:
-            return self._keeper.checks[name]
-        kinds, fault = self._bench.kinds, self._settings.fault
-        check = check_rounds_noise(kinds, self.dataset, fault, self._context, self._noise_failure)
-        return self._keeper.save_check(name, check)
+        about = self._bench.kinds, self.dataset, self._settings.fault, self._context, self._noise_failure
+        return self._keeper.check(name, lambda: check_rounds_noise(*about))
 
     def _one_run(self, *, told: bool) -> tuple[OneRun | None, str]:
         """Return the run with many canaries, or why there is none."""
@@ -181,8 +175,8 @@ class Auditor:
         run = run_with_canaries(
             scenario, self.dataset, canaries, meter, adjacency=adjacency, told=told, fault=fault, context=self._context
         )
-        if NOISE not in self._keeper.checks and runs_needed(scenario.radio.slots, symbols) == 1:
-            self._keeper.save_check(NOISE, meter.finish(self._noise_failure))
+        if runs_needed(scenario.radio.slots, symbols) == 1:
+            self._keeper.check(NOISE, lambda: meter.finish(self._noise_failure))
         self._keeper.save(name, [np.stack([run.scores, run.coins.astype(np.float64)])])
         return run, why
 
@@ -288,11 +282,9 @@ def _write(result: AuditResult, folder: Path) -> None:
     """Write what makes the folder whole."""
     scores: dict[str, NDArray[Any]] = {}
     for each in result.audits:
-        scores[f"{each.adversary}_with_canary"] = each.trials.scores_in
-        scores[f"{each.adversary}_without"] = each.trials.scores_out
-        if each.alone is not None:
-            scores[f"{each.adversary}_alone_with_canary"] = each.alone.scores_in
-            scores[f"{each.adversary}_alone_without"] = each.alone.scores_out
+        for name, trials in ((each.adversary, each.trials), (f"{each.adversary}_alone", each.alone)):
+            if trials is not None:
+                scores |= {f"{name}_with_canary": trials.scores_in, f"{name}_without": trials.scores_out}
         if each.one_run is not None:
             scores[f"{each.adversary}_one_run"] = each.one_run.scores
             scores[f"{each.adversary}_one_run_coins"] = each.one_run.coins

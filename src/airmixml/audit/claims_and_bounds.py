@@ -110,7 +110,8 @@ class Audit:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        sharpest = self.sharpest
+        sharpest, claims = self.sharpest, [asdict(claim) for claim in self.whole_claims]
+        whole_run = {"scope": self.scope, "whole_run": {"delta": self.whole_delta, "claims": claims}} if claims else {}
         return {
             "adversary": self.adversary,
             "adjacency": self.adjacency,
@@ -121,7 +122,7 @@ class Audit:
             "method": self.best.method,
             "epsilon_claimed": None if sharpest is None else sharpest.epsilon,
             "accountant": None if sharpest is None else sharpest.accountant,
-            **self._whole_run(),
+            **whole_run,
             "caught": self.caught,
             "claims": [asdict(claim) for claim in self.claims],
             "other_claims": [asdict(claim) for claim in self.other_claims],
@@ -129,12 +130,6 @@ class Audit:
             "trials": self.trials.to_dict(),
             "notes": self.notes,
         }
-
-    def _whole_run(self) -> dict[str, Any]:
-        if not self.whole_claims:
-            return {}
-        claims = [asdict(claim) for claim in self.whole_claims]
-        return {"scope": self.scope, "whole_run": {"delta": self.whole_delta, "claims": claims}}
 
 
 def claim_in_words(claim: Claim | None, delta: float) -> str:

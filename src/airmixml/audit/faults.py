@@ -1,12 +1,12 @@
 """Faults that an audit injects on purpose: an audit that does not catch one would not catch a mistake either.
 
-A fault is one entry of ``FAULTS``: what it breaks, and where there is nothing to break.
+A fault is one entry of ``FAULTS``; what it breaks says where there is nothing to break.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from airmixml.errors import ScenarioError
@@ -32,13 +32,8 @@ def nothing_to_reveal(why: str) -> str:
     return f"nothing is hidden that could be revealed, since {why}; choose another fault"
 
 
-def _always_breaks(_scenario: Scenario, _audited: Sequence[str]) -> str:
-    return ""
-
-
-def _hidden_schedule_only(scenario: Scenario, audited: Sequence[str]) -> str:
-    if "release" not in audited:
-        return "the server knows the schedule anyway; audit the release (--adversary release)"
+def _why_not_revealed(scenario: Scenario) -> str:
+    """Return why there is no schedule to reveal; empty where there is."""
     from airmixml.privacy import Sensitivity  # here: help texts need the names of faults
     from airmixml.radio.system import planned_design
 
@@ -48,57 +43,14 @@ def _hidden_schedule_only(scenario: Scenario, audited: Sequence[str]) -> str:
     return nothing_to_reveal(why) if why else ""
 
 
-def _masks_only(scenario: Scenario, audited: Sequence[str]) -> str:
-    if not scenario.privacy.noise_kind.masked:
-        return 'there are no masks; use privacy.noise = "masked"'
-    if "everyone" not in audited:
-        return "masks cancel in what others hear; audit everyone (--adversary everyone)"
-    return ""
-
-
-def _receiver_noise_only(scenario: Scenario, _audited: Sequence[str]) -> str:
-    if not scenario.privacy.noise_kind.brought:
-        return ""
-    return "a worker's own noise grows with its gain, so that nothing is lost; choose another fault"
-
-
-def _real_numbers_only(scenario: Scenario, _audited: Sequence[str]) -> str:
-    if scenario.privacy.noise_kind.real:
-        return ""
-    return "workers shorten what is longer than declared before they round it; choose another fault"
-
-
-def _integers_only(scenario: Scenario, _audited: Sequence[str]) -> str:
-    if not scenario.privacy.noise_kind.real:
-        return ""
-    return 'nothing is rounded to integers; use privacy.arithmetic = "integers"'
-
-
-def _rounds_only(scenario: Scenario, _audited: Sequence[str]) -> str:
-    if scenario.workers.sends == "gradients" or scenario.learner.rounds:
-        return ""
-    return "there are no rounds; use learner.rounds"
-
-
-def _clipped_rounds_only(scenario: Scenario, audited: Sequence[str]) -> str:
-    return _real_numbers_only(scenario, audited) or _rounds_only(scenario, audited)
-
-
-def _heard_rounds_only(scenario: Scenario, audited: Sequence[str]) -> str:
-    if set(audited) == {"everyone"}:
-        return "an isolating listener hears no receiver; audit the server (--adversary server)"
-    return _rounds_only(scenario, audited)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Fault:
     """What is wrong with the mechanism; the claims stay those of the sound one."""
 
     name: str = ""  # as the command line spells it; empty for the sound mechanism
     about: str = ""  # what is wrong, in words
-    noise_factor: float = (
-        1.0  # deviation over the stated one of the noise that hides workers: the receiver's, or theirs
-    )
+    # deviation over the stated one of the noise that hides workers: the receiver's, or theirs
+    noise_factor: float = 1.0
     sent_factor: float = 1.0  # what a worker sends over what its encoder declares
     gain_factor: float = 1.0  # amplitude with which a worker is received over what the statement assumes
     schedule_revealed: bool = False  # whether the release adversary is told who was scheduled
@@ -107,8 +59,34 @@ class Fault:
     unclipped: bool = False  # whether workers send gradients of any length
     reused_rounds: bool = False  # whether all rounds of a run have the noise of the first
     coarse_steps: float = 0.0  # step to which workers round integers, in deviations of the noise; 0: the stated one
-    # why the fault breaks nothing in a scenario, attacked as these adversaries; else empty
-    why_harmless: Callable[[Scenario, Sequence[str]], str] = field(default=_always_breaks, repr=False)
+
+    def why_harmless(self, scenario: Scenario, audited: Sequence[str]) -> str:
+        """Return why the fault breaks nothing in a scenario that is attacked as these adversaries; empty: it does."""
+        noise, masks = scenario.privacy.noise_kind, self.unmasked or self.reused_seeds
+        of_rounds, alone = self.unclipped or self.reused_rounds, set(audited) == {"everyone"}
+        has_rounds = scenario.workers.sends == "gradients" or bool(scenario.learner.rounds)
+        reasons = {
+            "workers shorten what is longer than declared before they round it; choose another fault": (
+                (self.sent_factor != 1.0 or self.unclipped) and not noise.real
+            ),
+            'nothing is rounded to integers; use privacy.arithmetic = "integers"': self.coarse_steps and noise.real,
+            "a worker's own noise grows with its gain, so that nothing is lost; choose another fault": (
+                self.gain_factor != 1.0 and noise.brought
+            ),
+            'there are no masks; use privacy.noise = "masked"': masks and not noise.masked,
+            "masks cancel in what others hear; audit everyone (--adversary everyone)": (
+                masks and "everyone" not in audited
+            ),
+            "an isolating listener hears no receiver; audit the server (--adversary server)": (
+                self.reused_rounds and alone
+            ),
+            "there are no rounds; use learner.rounds": of_rounds and not has_rounds,
+            "the server knows the schedule anyway; audit the release (--adversary release)": (
+                self.schedule_revealed and "release" not in audited
+            ),
+        }
+        why = next((reason for reason, holds in reasons.items() if holds), "")
+        return _why_not_revealed(scenario) if self.schedule_revealed and not why else why
 
     def heard(self, noise_watts: float) -> float:
         """Return the noise power that there really is, per complex symbol."""
@@ -122,44 +100,22 @@ FAULTS: Final = {
     for fault in (
         Fault(name="half-noise", about="the noise has half the stated deviation", noise_factor=0.5),
         Fault(name="no-noise", about="there is no noise", noise_factor=0.0),
-        Fault(
-            name="wrong-sensitivity",
-            about="workers send twice what their encoder declares",
-            sent_factor=2.0,
-            why_harmless=_real_numbers_only,
-        ),
+        Fault(name="wrong-sensitivity", about="workers send twice what their encoder declares", sent_factor=2.0),
         Fault(
             name="coarse-step",
             about="workers round to steps of 8 deviations of the noise, which is on finer steps",
             coarse_steps=8.0,
-            why_harmless=_integers_only,
         ),
         Fault(
             name="gain-above-bound",
             about="workers are received with 1.5 times the amplitude that the statement has for them",
             gain_factor=1.5,
-            why_harmless=_receiver_noise_only,
         ),
-        Fault(
-            name="schedule-revealed",
-            about="the release is told who was scheduled when",
-            schedule_revealed=True,
-            why_harmless=_hidden_schedule_only,
-        ),
-        Fault(name="no-mask", about="workers send without masks", unmasked=True, why_harmless=_masks_only),
-        Fault(
-            name="reused-seed",
-            about="every slot and every run has the same masks",
-            reused_seeds=True,
-            why_harmless=_masks_only,
-        ),
-        Fault(name="no-clip", about="workers do not clip gradients", unclipped=True, why_harmless=_clipped_rounds_only),
-        Fault(
-            name="reused-round-noise",
-            about="the noise of every round is that of the first",
-            reused_rounds=True,
-            why_harmless=_heard_rounds_only,
-        ),
+        Fault(name="schedule-revealed", about="the release is told who was scheduled when", schedule_revealed=True),
+        Fault(name="no-mask", about="workers send without masks", unmasked=True),
+        Fault(name="reused-seed", about="every slot and every run has the same masks", reused_seeds=True),
+        Fault(name="no-clip", about="workers do not clip gradients", unclipped=True),
+        Fault(name="reused-round-noise", about="the noise of every round is that of the first", reused_rounds=True),
     )
 }
 """What can be broken on purpose, by name; an audit must catch it."""

@@ -16,6 +16,7 @@ trials where that was measured. That limits made for independent trials hold for
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -262,22 +263,21 @@ class _Runs:
     def __call__(self, run: int, canaries: int) -> Doubles:
         """Return the scores of so many workers of a run, with the canary and without; 2 x workers."""
         base, fault = self.kind.air.scenario, self.fault
-        noise_watts = stated_noise_watts(base)
-        scenario = base.with_seed(base.seed + run)
+        noise_watts, scenario = stated_noise_watts(base), base.with_seed(base.seed + run)
         gain = worker_path_gain(scenario, placed_distances(scenario))
         kind = replace(self.kind, air=replace(self.kind.air, scenario=scenario, worker_path_gain=gain))
         column = np.full(scenario.workers.count, -1)
         column[:canaries] = np.arange(canaries)
         totals = [_Score(base, self.moves, self.law, canaries) for _ in range(2)]
         for block, drawn in zip(self.blocks, kind.drawn(self.block_slots), strict=True):
-            draws = drawn.numpy()
-            shares = shares_of(column[draws.scheduled_workers], draws.ratios, canaries)
             source = noise_source(base.seed, 2 * (run * self.blocks_per_run + block) + 1)
-            beta = torch.from_numpy(draws.power_scale_watts)
-            amplitude = torch.sqrt(beta / (noise_watts / 2.0)).float()[:, None]
             if drawn.gains is not None:
                 self._add_impaired(totals, drawn, column, source)
                 continue
+            draws = drawn.numpy()
+            shares = shares_of(column[draws.scheduled_workers], draws.ratios, canaries)
+            beta = torch.from_numpy(draws.power_scale_watts)
+            amplitude = torch.sqrt(beta / (noise_watts / 2.0)).float()[:, None]
             for total, move in zip(totals, (self.moves.with_canary, self.moves.without), strict=True):
                 clean = torch.cat([shares * float(part) for part in move], dim=1)
                 noise = torch.randn(clean.shape, generator=source)
@@ -313,14 +313,8 @@ class _Runs:
             total.add(clean * amplitude.float() + noise, told)
 
 
-@dataclass(frozen=True, eq=False)
-class _AllKinds:
-    """Adds up the scores of all kinds of slots."""
-
-    kinds: tuple[_Runs, ...]
-
-    def __call__(self, run: int, canaries: int) -> Doubles:
-        return np.asarray(np.sum([each(run, canaries) for each in self.kinds], axis=0))
+def _of_all_kinds(kinds: Sequence[_Runs], run: int, canaries: int) -> Doubles:
+    return np.asarray(np.sum([each(run, canaries) for each in kinds], axis=0))
 
 
 def hidden_schedule_trials(bench: Bench, numbers_at_once: int = 1 << 19) -> Trials:
@@ -335,23 +329,13 @@ def hidden_schedule_trials(bench: Bench, numbers_at_once: int = 1 << 19) -> Tria
     for number, kind in enumerate(bench.kinds):
         moves = moves_of(kind.air, bench.classes, bench.adjacency, fault)
         drawn = draw_slots(kind.air, kind.slots[:_SLOTS_LOOKED_AT])
-        if moves.in_pieces is None:
-            law: Law = quantised_law(seat_strengths(kind.air, drawn))
-        else:
-            law = quantised_gains(seat_strengths(kind.air, drawn, moves.in_pieces[0, 0]))
-        first = sum(counts[:number])
-        scored.append(
-            _Runs(
-                kind=kind,
-                moves=moves,
-                law=law,
-                fault=fault,
-                block_slots=block_slots,
-                blocks=range(first, first + counts[number]),
-                blocks_per_run=sum(counts),
-            )
-        )
+        energies = None if moves.in_pieces is None else moves.in_pieces[0, 0]
+        strengths = seat_strengths(kind.air, drawn, energies)
+        law: Law = quantised_law(strengths) if energies is None else quantised_gains(strengths)
+        blocks = range(sum(counts[:number]), sum(counts[: number + 1]))
+        about: dict[str, Any] = {"fault": fault, "block_slots": block_slots, "blocks_per_run": sum(counts)}
+        scored.append(_Runs(kind=kind, moves=moves, law=law, blocks=blocks, **about))
     told = ", and the schedule is told" if fault.schedule_revealed else ""
     how = f"{plural(per_run, 'worker')} in each world of {plural(runs, 'schedule')}; {scored[0].moves.about}{told}"
     how += ONE_MODEL if has_rounds(base) else ""
-    return bench.run("schedule hidden", per_run, _AllKinds(tuple(scored)), how=how)
+    return bench.run("schedule hidden", per_run, partial(_of_all_kinds, scored), how=how)

@@ -163,38 +163,40 @@ class FormedMasks:
             reused=reused,
         )
 
+    def _where(self, slot: int, first: int, count: int) -> tuple[int, int, int]:
+        """Return of which slot, from which symbol on and how many numbers are really formed."""
+        return (0, 0, 1) if self.reused else (slot, first, count)
+
     def self_mask(self, slot: int, first: int, count: int) -> Doubles:
         """Return the self mask of the audited worker, in sqrt(watts); shape count."""
         from airmixml.masks.expansion import self_mask  # here: it needs the extra "masks"
 
-        slot, first, made = (0, 0, 1) if self.reused else (slot, first, count)
         deviation = float(np.sqrt(self.masking.self_watts))
-        return np.broadcast_to(self_mask(self.self_seed, deviation, slot, first, made), (count,))
+        return np.broadcast_to(self_mask(self.self_seed, deviation, *self._where(slot, first, count)), (count,))
 
     def residues(self, seats: Iterable[int], bits: int, slot: int, first: int, count: int) -> NDArray[np.uint64]:
         """Return what the masks of these seats add up to where they are integers modulo 2^bits; shape count."""
         from airmixml.masks.expansion import integer_edge_masks  # here: it needs the extra "masks"
 
-        slot, first, made = (0, 0, 1) if self.reused else (slot, first, count)
-        every = (integer_edge_masks(seat, self.seeds[seat], bits, slot, first, made) for seat in seats)
-        return np.broadcast_to(sum(every, np.zeros(made, dtype=np.uint64)), (count,))
+        where = self._where(slot, first, count)
+        every = (integer_edge_masks(seat, self.seeds[seat], bits, *where) for seat in seats)
+        return np.broadcast_to(sum(every, np.zeros(where[-1], dtype=np.uint64)), (count,))
 
     def self_residues(self, bits: int, slot: int, first: int, count: int) -> NDArray[np.uint64]:
         """Return the self mask of the audited worker where it is integers modulo 2^bits; shape count."""
         from airmixml.masks.expansion import uniform_integers  # here: it needs the extra "masks"
 
-        slot, first, made = (0, 0, 1) if self.reused else (slot, first, count)
-        return np.broadcast_to(uniform_integers(self.self_seed, slot, first, made, bits), (count,))
+        return np.broadcast_to(uniform_integers(self.self_seed, *self._where(slot, first, count), bits), (count,))
 
     def added(self, weights: dict[int, float], slot: int, first: int, count: int) -> Doubles:
         """Return sum_j w_j sum_l m_jl of each symbol, in sqrt(watts) times the weights' unit; shape count."""
         from airmixml.masks.expansion import edge_masks  # here: it needs the extra "masks"
 
-        slot, first, made = (0, 0, 1) if self.reused else (slot, first, count)
-        total, deviation = np.zeros(made), float(np.sqrt(self.masking.pair_watts))
+        where = self._where(slot, first, count)
+        total, deviation = np.zeros(where[-1]), float(np.sqrt(self.masking.pair_watts))
         for own, weight in weights.items():
             if own in self.seeds:
-                total += weight * edge_masks(own, self.seeds[own], deviation, slot, first, made)
+                total += weight * edge_masks(own, self.seeds[own], deviation, *where)
         return np.broadcast_to(total, (count,))
 
 

@@ -26,7 +26,7 @@ The two are independent of each other. Without masks the worker's own noise is m
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -115,7 +115,7 @@ class _Scored:
 
 def heard_slots(bench: Bench, worker: int, *, alone: bool = False) -> tuple[HeardSlot, ...]:
     """Return the slots of a worker for a listener who knows what colluding and absent workers add."""
-    scenario, fault = bench.air.scenario, bench.fault
+    scenario = bench.air.scenario
     masking = masking_of(scenario)
     assert masking is not None
     seats, generator = list[tuple[float, int, Along]](), Streams(scenario.seed).generator("audit", COLLUDERS)
@@ -125,30 +125,15 @@ def heard_slots(bench: Bench, worker: int, *, alone: bool = False) -> tuple[Hear
             assert drawn.planned_ratios is not None
             # What a worker sends more softly than planned it sends with softer noise and masks.
             amplitudes = np.sqrt(draws.power_scale_watts[slot]) * drawn.planned_ratios.numpy()[slot, seat]
-            seats += (
-                (amplitude, own, along) for amplitude, own in zip(amplitudes.tolist(), seat.tolist(), strict=True)
-            )
-    most_masks, found = 0 if alone else _MOST_MASKS // max(1, len(seats)), dict[int, tuple[Listening, FormedMasks]]()
-    slots = []
-    for amplitude, own, along in seats:
-        if own not in found:
-            honest = draw_honest(scenario, masking, own, generator)
-            listening = listen(masking, own, honest, most_masks)
-            round_id = (_ROUND_ALONE if alone else _ROUND) + b" seat %d" % own
-            formed = FormedMasks.of(
-                listening, masking, seed=scenario.seed, round_id=round_id, reused=fault.reused_seeds
-            )
-            found[own] = listening, formed
-        listening, formed = found[own]
-        slots.append(
-            HeardSlot(
-                amplitude=amplitude,
-                along=along,
-                listening=listening,
-                formed=formed if masking.graph is not None else None,
-            )
-        )
-    return tuple(slots)
+            seats += ((float(amplitude), int(own), along) for amplitude, own in zip(amplitudes, seat, strict=True))
+    most_masks, heard = 0 if alone else _MOST_MASKS // max(1, len(seats)), dict[int, dict[str, Any]]()
+    for own in dict.fromkeys(own for _, own, _ in seats):
+        listening = listen(masking, own, draw_honest(scenario, masking, own, generator), most_masks)
+        round_id = (_ROUND_ALONE if alone else _ROUND) + b" seat %d" % own
+        agreed: dict[str, Any] = {"seed": scenario.seed, "round_id": round_id, "reused": bench.fault.reused_seeds}
+        formed = None if masking.graph is None else FormedMasks.of(listening, masking, **agreed)
+        heard[own] = {"listening": listening, "formed": formed}
+    return tuple(HeardSlot(amplitude=amplitude, along=along, **heard[own]) for amplitude, own, along in seats)
 
 
 def _along(bench: Bench, air: AirSetting) -> Along:
@@ -164,16 +149,10 @@ def _along(bench: Bench, air: AirSetting) -> Along:
 
 def isolating_trials(bench: Bench, worker: int, *, alone: bool = False) -> Trials:
     """Return scores of trials in which everybody is heard, or in which the worker alone is listened to."""
-    scenario, fault = bench.air.scenario, bench.fault
+    scenario = bench.air.scenario
     masking, slots = masking_of(scenario), heard_slots(bench, worker, alone=alone)
     assert masking is not None
-    scored = _Scored(
-        seed=scenario.seed,
-        slots=slots,
-        masking=masking,
-        alone=alone,
-        fault=fault,
-    )
+    scored = _Scored(seed=scenario.seed, slots=slots, masking=masking, alone=alone, fault=bench.fault)
     name = "one worker heard alone" if alone else "all workers heard"
     how = _in_words(slots, masking) + (ONE_MODEL if has_rounds(scenario) else "")
     return bench.run(name, min(_TRIALS_PER_BLOCK, bench.trials), scored, how=how, normal=True)

@@ -18,10 +18,9 @@ from scipy.special import ndtri
 
 from airmixml.arrays import Doubles
 from airmixml.audit.faults import Fault
-from airmixml.audit.heard_noise import rounded_in_noise, skellam_numbers
 from airmixml.audit.isolating_filter import FormedMasks, draw_honest, listen
 from airmixml.audit.isolating_listener import CHECKED_CHAPTER, COLLUDERS, FIRST_CHECKED_SLOT, check_standardised
-from airmixml.audit.known_schedule import contributions
+from airmixml.audit.known_schedule import contributions, rounded_in_noise, skellam_numbers
 from airmixml.audit.noise_check import NoiseCheck
 from airmixml.audit.trials import Bench, Trials, seats_of_worker
 from airmixml.integers.rounding import reduce, signed

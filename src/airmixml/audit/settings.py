@@ -95,9 +95,8 @@ AUDITED: Final[dict[str, Server]] = {whom.name: whom for whom in (Release(), Ser
 class AuditSettings:
     """How a scenario is audited."""
 
-    adversaries: tuple[
-        str, ...
-    ] = ()  # of AUDITED; empty for release and server, and everyone where workers bring noise
+    # of AUDITED; empty for release and server, and everyone where workers bring noise
+    adversaries: tuple[str, ...] = ()
     adjacency: str = ""  # which neighbours; empty for the scenario's own
     trials: int = 10_000  # of which half have the canary
     canaries: int = 1000  # workers that are canaries in one real run; 0 for no such run

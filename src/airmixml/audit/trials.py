@@ -4,7 +4,7 @@ An attack is a function that takes a ``Bench`` and returns ``Bench.run`` of what
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,14 +17,7 @@ from airmixml.arrays import Doubles, Integers
 from airmixml.audit.faults import Fault
 from airmixml.audit.noise_check import NoiseCheck
 from airmixml.devices import using_threads
-from airmixml.radio.draws import (
-    AirSetting,
-    SlotDraws,
-    SlotTensors,
-    draw_slots,
-    slots_of_rounds,
-    suitable_block,
-)
+from airmixml.radio.draws import AirSetting, SlotDraws, SlotTensors, draw_slots, slots_of_rounds, suitable_block
 from airmixml.scenario import RunContext
 from airmixml.storage.results import ResultStore, from_plain, to_plain
 from airmixml.streams import Streams
@@ -47,20 +40,12 @@ class Keeper:
         self._store, self._every_seconds = None if folder is None else ResultStore(folder), every_seconds
         self._saved_at = time.monotonic()
         self._blocks: dict[str, Blocks] = {}
-        self.checks: dict[str, NoiseCheck] = {}  # once noise was measured; by the file that it is kept in
+        self._checks: dict[str, NoiseCheck] = {}  # once noise was measured; by the file that it is kept in
         if self._store is not None:
-            self._blocks = (
-                self._store.load(
-                    _TRIALS,
-                    lambda counts, arrays: {
-                        name: [arrays[f"{name}/{number}"] for number in range(count)] for name, count in counts.items()
-                    },
-                )
-                or {}
-            )
+            self._blocks = self._store.load(_TRIALS, _read_blocks) or {}
             for name in (NOISE, ROUNDS_NOISE, ADDED_NOISE):
                 if check := self._store.load(name, lambda values, _: from_plain(NoiseCheck, values)):
-                    self.checks[name] = check
+                    self._checks[name] = check
         self.resumed_blocks = sum(map(len, self._blocks.values()))
 
     def load(self, name: str) -> Blocks:
@@ -77,12 +62,17 @@ class Keeper:
         self._store.save(_TRIALS, counts, named)
         self._saved_at = time.monotonic()
 
-    def save_check(self, name: str, check: NoiseCheck) -> NoiseCheck:
-        """Keep and return what was measured; on the disk at once, before the run in which it was measured."""
-        self.checks[name] = check
-        if self._store is not None:
-            self._store.save(name, to_plain(check))
-        return check
+    def check(self, name: str, measure: Callable[[], NoiseCheck]) -> NoiseCheck:
+        """Return what was measured of that name, now or before; on the disk at once, before the run it is of."""
+        if name not in self._checks:
+            self._checks[name] = measure()
+            if self._store is not None:
+                self._store.save(name, to_plain(self._checks[name]))
+        return self._checks[name]
+
+
+def _read_blocks(counts: dict[str, int], arrays: Mapping[str, Doubles]) -> dict[str, Blocks]:
+    return {name: [arrays[f"{name}/{number}"] for number in range(count)] for name, count in counts.items()}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

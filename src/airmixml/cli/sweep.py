@@ -62,7 +62,7 @@ def sweep_command(
     scenario = chosen.read(seed)
     values, processes = Grid.parse(grid or ()), options.check_jobs(jobs)
     from airmixml.sweeps.grid_sweep import sweep_grid
-    from airmixml.sweeps.sweep_files import NO_PARQUET, sweep_dict, terminal_summary, write_sweep
+    from airmixml.sweeps.sweep_page import NO_PARQUET, sweep_dict, terminal_summary, write_sweep
 
     with progress_bars() as progress:
         swept = sweep_grid(
@@ -86,7 +86,7 @@ def sweep_command(
         files = write_sweep(swept)
     if not any(path.suffix == ".parquet" for path in files):
         print_error_line(f"airmix: {NO_PARQUET}")
-    from airmixml.sweeps.sweep_picture import picture_note
+    from airmixml.sweeps.sweep_page import picture_note
 
     show_study(
         as_json,

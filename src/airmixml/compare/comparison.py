@@ -200,7 +200,7 @@ def compare_methods(
         left_out: why other methods are not run.
         may_fail: whether a method that cannot keep the target is left out rather than an error.
         seeds: how many, beginning with the scenario's.
-        out: folder that keeps every finished result, so that the same command resumes where it stopped.
+        out: folder that keeps every finished result; the same command resumes.
         force: remove the results of another comparison from it.
         ledger: file of budgets for simulations: runs of this package's scenarios that together would pass a worker's
             are refused before any of them is sent, and what they spend is kept there. Baselines are not counted.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -23,7 +22,6 @@ from airmixml.output.figures import (
     error_line,
     finish_axis,
     new_figure,
-    save_png_and_svg,
 )
 from airmixml.output.numbers import epsilon_text, joules, plural
 from airmixml.wording import against
@@ -36,11 +34,6 @@ _ACCURACY_TICKS: Final = (0.0, 50.0, 80.0, 90.0, 95.0, 98.0, 99.0, 99.5, 99.9)
 _SMALLEST_ERROR: Final = 0.05
 _SMALLEST_EPSILON: Final = 1e-3
 _ADVERSARY_MARKS: Final = ((GREEN, "o", 0.16), (PURPLE, "^", 0.0), (BLACK, "s", -0.16))  # in the order of HEARING
-
-
-def draw_comparison(comparison: Comparison, stem: Path) -> list[Path]:
-    """Draw the picture of methods, or that of values, and return its files: PNG and SVG."""
-    return save_png_and_svg(comparison_figure(comparison), stem)
 
 
 def comparison_figure(comparison: Comparison) -> Figure:

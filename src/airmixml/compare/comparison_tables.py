@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from airmixml.compare.comparison import Comparison, Row
-from airmixml.compare.comparison_picture import draw_comparison
+from airmixml.compare.comparison_picture import comparison_figure
 from airmixml.compare.methods import HEARING
+from airmixml.output.figures import save_png_and_svg
 from airmixml.output.numbers import NONE, duration, epsilon_text, joules, plural, short_count
 from airmixml.output.tables import Table, rows_csv, wide_table, write_all
 from airmixml.storage.files import writing_to
@@ -24,15 +25,15 @@ _SPARE: Final = (
 def write_comparison(comparison: Comparison) -> list[Path]:
     """Write the table as Markdown, CSV, LaTeX and JSON and the picture as PNG and SVG; return the files."""
     stem, table = comparison.out / "compare", comparison_table(comparison)
+    tables = table, adversaries_table(comparison), trust_table(comparison)
     texts = {
-        ".md": f"{table.to_markdown()}\n{adversaries_table(comparison).to_markdown()}\n"
-        f"{trust_table(comparison).to_markdown()}\n![comparison](compare.png)\n",
+        ".md": "\n".join(each.to_markdown() for each in tables) + "\n![comparison](compare.png)\n",
         ".csv": rows_csv([_flat(row) for row in comparison.rows]),
         ".tex": table.to_latex(),
         ".json": json.dumps(comparison.to_dict(), indent=1, allow_nan=False) + "\n",
     }
     with writing_to(comparison.out):
-        return write_all(stem, texts) + draw_comparison(comparison, stem)
+        return write_all(stem, texts) + save_png_and_svg(comparison_figure(comparison), stem)
 
 
 def comparison_table(comparison: Comparison) -> Table:

@@ -146,11 +146,8 @@ class Work:
 class Method(Protocol):
     """One way to learn from the workers of a scenario; classes that derive from it inherit what they leave out."""
 
-    about: str
-    """What it is, in a few words."""
-
-    on_air: bool = False
-    """Whether it is simulated on the scenario's air; others get the ideal one."""
+    about: str  #: what it is, in a few words
+    on_air: bool = False  #: whether it is simulated on the scenario's air; others get the ideal one
 
     def run(self, work: Work) -> Outcome:
         """Learn on the data and workers of ``work``, within its privacy target, and say what it gave and cost."""

@@ -11,6 +11,8 @@ NONE: Final = "–"  # in a cell that has no value
 NO_GUARANTEE: Final = wording.NO_GUARANTEE
 epsilon_text: Final = wording.epsilon_text  # so that statements, which know no tables, write it the same way
 NO_PROTECTION_ABOVE_EPSILON: Final = 50.0
+JOULES: Final = (("J", 1.0), ("mJ", 1e-3), ("µJ", 1e-6), ("nJ", 1e-9), ("pJ", 1e-12))
+SECONDS: Final = (("h", 3600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3), ("µs", 1e-6))
 _NEVER_EXACT: Final = 1e4
 
 
@@ -24,12 +26,12 @@ def epsilon_words(epsilon: float | None) -> str:
 
 def joules(value: float) -> str:
     """Return an energy with a unit that keeps it readable."""
-    return _with_unit(value, (("J", 1.0), ("mJ", 1e-3), ("µJ", 1e-6), ("nJ", 1e-9), ("pJ", 1e-12)))
+    return _with_unit(value, JOULES)
 
 
 def duration(seconds: float) -> str:
     """Return a time with a unit that keeps it readable."""
-    return _with_unit(seconds, (("h", 3600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)))
+    return _with_unit(seconds, SECONDS)
 
 
 def short_count(value: float) -> str:
@@ -38,9 +40,13 @@ def short_count(value: float) -> str:
 
 
 def _with_unit(value: float, units: Sequence[tuple[str, float]]) -> str:
-    """Return three digits of the value in the largest unit that it reaches, else in the last one."""
-    unit, size = next((each for each in units if value >= each[1]), units[-1])
+    unit, size = unit_for(value, units)
     return f"{value / size:.3g} {unit}"
+
+
+def unit_for(value: float, units: Sequence[tuple[str, float]]) -> tuple[str, float]:
+    """Return the largest unit that the value reaches, or the last one, and its size."""
+    return next((each for each in units if value >= each[1]), units[-1])
 
 
 def plural(count: int, thing: str, ending: str = "s") -> str:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from airmixml.output.page import Cards, Code, Facts, Folded, Page, Part, Rows, Section
+from airmixml.output.page import Cards, Code, Facts, Folded, Page, Part, Picture, Rows, Section
 from airmixml.reports.commands import needs_file
-from airmixml.reports.pictures import Curve, Drawing, curve_table, draw_curves, embed
+from airmixml.reports.pictures import Curve, curve_table, draw_curves, embed
 from airmixml.scenario import Scenario
 
 PROTECTED = "protected run"
@@ -35,7 +35,7 @@ class Content:
     cards: tuple[Cards, ...] = ()  # who learns what, for each setting
     curves: tuple[Curve, ...] = ()  # how learning went, one for each seed
     tables: tuple[Part, ...] = ()
-    drawings: tuple[Drawing, ...] = ()
+    pictures: tuple[Picture, ...] = ()
     scenario: Scenario | None = None  # None where there are many
     command: tuple[str, ...] = ()  # words that make the folder again
     made_with: Rows = ()  # versions and device
@@ -59,7 +59,7 @@ class Content:
                 section("privacy", "Who learns what", *cards),
                 section("costs", costs, *_facts("The cost", self.costs), link="Energy and air"),
                 section("tables", "Tables", *self.tables),
-                section("pictures", "Pictures", *embed(self.drawings)),
+                section("pictures", "Pictures", *embed(self.pictures)),
                 section("again", "Make it again", Code(shlex.join(words)), *self._again(words, protected=protected)),
             ),
         )

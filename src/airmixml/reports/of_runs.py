@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from airmixml.output.numbers import NONE, duration, epsilon_text
-from airmixml.output.page import Card, Cards, Part, Rows
+from airmixml.output.page import Card, Cards, Part, Picture, Rows
 from airmixml.output.tables import Table
 from airmixml.reading import read_regular
 from airmixml.reports.cards import NOTHING, asked_for, cards_of
 from airmixml.reports.commands import command_for, seeds_option
 from airmixml.reports.content import PROTECTED, Content
 from airmixml.reports.folders import FoundFolder
-from airmixml.reports.pictures import Curve, Drawing, drawings_in, read_curve
+from airmixml.reports.pictures import Curve, picture_in, read_curve
 from airmixml.runs.results import Baselines, ProtectedResult, RunResult, SeedsResult, load_result, read_result
 from airmixml.runs.run_rows import before_the_draw, plain_rows, row_epsilons, run_rows, run_title
 from airmixml.scenario import Scenario
@@ -72,7 +72,7 @@ def run_content(found: FoundFolder, *, drawn: bool = False) -> Content:
         cards=(Cards(title=scenario.title, cards=cards),),
         curves=_curves(found, result),
         tables=_of_classes(result.baselines),
-        drawings=_drawings(found, result, metrics, drawn=drawn),
+        pictures=_pictures(found, result, metrics, drawn=drawn),
         scenario=scenario,
         command=_command(found.path, result, scenario),
         made_with=(*metrics["versions"].items(), ("device", result.device), ("time", duration(result.seconds))),
@@ -148,23 +148,22 @@ def _curves(found: FoundFolder, result: Any) -> tuple[Curve, ...]:
     return tuple(curve for curve in curves if curve is not None)
 
 
-def _drawings(found: FoundFolder, result: Any, metrics: dict[str, Any], *, drawn: bool) -> tuple[Drawing, ...]:
+def _pictures(found: FoundFolder, result: Any, metrics: dict[str, Any], *, drawn: bool) -> tuple[Picture, ...]:
     """Return the pictures of the folder, and where asked for one that is drawn from its ledger."""
-    pictures = {name: told for name, told in _PICTURES.items() if name == "privacy" or "ledger" in metrics}
-    drawings: list[Drawing] = []
-    for name, (caption, about) in pictures.items():
+    told = {name: told for name, told in _PICTURES.items() if name == "privacy" or "ledger" in metrics}
+    pictures: list[Picture] = []
+    for name, (caption, about) in told.items():
         shows = about
         if name == "privacy" and "ledger" in metrics:
             spent = {key: f"epsilon {epsilon_text(metrics['ledger'][f'{key}_epsilon'])}" for key in ("median", "worst")}
             shows = f"{_LEDGER.format(**spent)}{about[0].lower()}{about[1:]}"
-        place = f"figures/{name}.png"
-        there = drawings_in(found.path, place, caption, shows)
-        drawings += there
+        there = picture_in(found.path, f"figures/{name}.png", caption, shows)
+        pictures += there
         ledger = found.path / "ledger.npz"
         if drawn and not there and name == "privacy" and isinstance(result, RunResult) and ledger.is_file():
             content = _drawn_ledger(ledger, result)
-            drawings.append(Drawing(path=found.path / place, caption=caption, shows=shows, content=content))
-    return tuple(drawings)
+            pictures.append(Picture(caption=caption, shows=shows, content=content, file=f"{name}.png"))
+    return tuple(pictures)
 
 
 def _drawn_ledger(path: Path, result: RunResult) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from airmixml.output.numbers import NONE, duration, epsilon_text, joules, plural, slots_text
@@ -15,7 +16,7 @@ from airmixml.reports.cards import asked_for, cards_of, claimed_card
 from airmixml.reports.commands import command_for, seeds_option, values_option
 from airmixml.reports.content import Content
 from airmixml.reports.folders import FoundFolder
-from airmixml.reports.pictures import drawings_in
+from airmixml.reports.pictures import picture_in
 from airmixml.reports.records import shown, table_of
 from airmixml.scenario import Scenario
 from airmixml.storage.results import from_plain
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 _SIMULATED_SEEDS: Final = "Simulation: noise and schedule follow from the seeds, so anyone can remove them."
 _INFINITE: Final = "infinite"
 _TABLES: Final = "the tables have the numbers"
+_BESIDE_PRINT: Final = "measured values beside the printed ones"
 _PICTURES: Final = {  # what stands below each, and what it shows
     "attack": ("What was recovered", "Originals beside what each adversary recovered"),
     "audit": (
@@ -339,15 +341,10 @@ def reproduction_content(found: FoundFolder) -> Content:
             *table_of("What the text claims", plain.get("claims", []), "report.json"),
             *table_of("Printed and measured", cells, "report.json"),
         ),
-        drawings=tuple(
-            drawing
-            for path in sorted(found.path.glob("*.png"))
-            for drawing in drawings_in(
-                found.path,
-                path.name,
-                path.stem,
-                f"{path.stem}: measured values beside the printed ones; {_TABLES}.",
-            )
+        pictures=tuple(
+            picture
+            for name in sorted(path.stem for path in found.path.glob("*.png"))
+            for picture in picture_in(found.path, f"{name}.png", name, f"{name}: {_BESIDE_PRINT}; {_TABLES}.")
         ),
         command=("airmix", "reproduce", *plain["targets"], "--seeds", str(plain["seeds"]), *quick),
         made_with=(("airmixml", plain["airmixml"]), ("device", plain["device"])),
@@ -381,10 +378,9 @@ def _study(
         ("workers", f"{scenario.workers.count:,}, {radio.scheduled:,} at a time in {slots}"),
         ("privacy target", asked_for(scenario)),
     )
-    drawings = (
-        drawing
+    pictures = (
+        picture_in(found.path, f"{name}.png", caption, f"{shows}; {_TABLES}.")
         for name, (caption, shows) in _PICTURES.items()
-        for drawing in drawings_in(found.path, f"{name}.png", caption, f"{shows}; {_TABLES}.")
     )
     return Content(
         folder=found.path,
@@ -392,7 +388,7 @@ def _study(
         scenario=scenario,
         asked=asked + more_asked,
         notices=(sentence(simulated(scenario.seed)),) if notices is None else tuple(notices),
-        drawings=tuple(drawings),
+        pictures=tuple(chain.from_iterable(pictures)),
         **others,
     )
 

@@ -14,7 +14,7 @@ from airmixml.output.page import Cards, Code, Folded, Notices, Page, Part
 from airmixml.output.tables import Marked, Table
 from airmixml.reports.commands import flat, is_report, recorded_command, shown_value
 from airmixml.reports.content import PROTECTED, Content, section
-from airmixml.reports.folders import FoundFolder, find_folder
+from airmixml.reports.folders import find_folder
 from airmixml.reports.pictures import MOST_BYTES, draw_curves, embed
 from airmixml.storage.files import write_text, writing_to
 from airmixml.storage.results import corrupt_file
@@ -79,7 +79,13 @@ def read_content(folder: Path, work: Path | None = None, *, drawn: bool = False)
     """
     found = find_folder(folder, work)
     try:
-        return _content(found, drawn=drawn)
+        if found.kind == "run":
+            from airmixml.reports.of_runs import run_content  # here: it loads torch, which others need not
+
+            return run_content(found, drawn=drawn)
+        from airmixml.reports.of_studies import CONTENTS
+
+        return CONTENTS[found.kind](found)
     except AirMixError:
         raise
     except OSError as problem:
@@ -87,16 +93,6 @@ def read_content(folder: Path, work: Path | None = None, *, drawn: bool = False)
         raise RunFolderError(f"{where}: cannot be read ({problem.strerror}); is {SCENARIO} there?") from problem
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as problem:
         raise corrupt_file(found.file, problem, delete=f"the folder {folder}") from problem
-
-
-def _content(found: FoundFolder, *, drawn: bool) -> Content:
-    if found.kind == "run":
-        from airmixml.reports.of_runs import run_content  # here: it loads torch, which others need not
-
-        return run_content(found, drawn=drawn)
-    from airmixml.reports.of_studies import CONTENTS
-
-    return CONTENTS[found.kind](found)
 
 
 def side_by_side(contents: Sequence[Content]) -> Page:
@@ -136,7 +132,7 @@ def side_by_side(contents: Sequence[Content]) -> Page:
         for group in content.cards:
             title = name if len(content.cards) == 1 else f"{name}: {group.title}"
             privacy += [Cards(title=title, cards=group.cards), Notices(content.notices)]
-        drawn = embed(content.drawings, MOST_BYTES // len(contents))
+        drawn = embed(content.pictures, MOST_BYTES // len(contents))
         pictures.append(
             Folded(summary=f"{name}: {plural(len(drawn), 'picture')}", parts=tuple(drawn), open=len(names) < 4)
         )

@@ -6,7 +6,7 @@ import csv
 import io
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from itertools import cycle
 from pathlib import Path
@@ -35,51 +35,38 @@ _WIDTH, _HEIGHT, _LEFT, _TOP, _INNER_WIDTH, _INNER_HEIGHT = 560, 360, 64, 16, 47
 _NAMES: Final = {"training_loss": "training loss", "test_accuracy": "accuracy on the test set (%)"}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Drawing:
-    """A picture of the folder: its file, what stands below it, and what it shows, for those who do not see it.
-
-    ``content`` are its bytes where it was drawn for the report.
-    """
-
-    path: Path
-    caption: str
-    shows: str
-    content: bytes = b""
-
-
-def drawings_in(folder: Path, name: str, caption: str, shows: str) -> tuple[Drawing, ...]:
+def picture_in(folder: Path, name: str, caption: str, shows: str) -> tuple[Picture, ...]:
     """Return a picture of the folder where it is there."""
     path = folder / name
-    return (Drawing(path=path, caption=caption, shows=shows),) if path.is_file() else ()
+    if not path.is_file():
+        return ()
+    return (Picture(caption=caption, shows=shows, content=read_regular(path), file=path.name),)
 
 
-def embed(drawings: Sequence[Drawing], most_bytes: int = MOST_BYTES) -> list[Picture]:
+def embed(pictures: Sequence[Picture], most_bytes: int = MOST_BYTES) -> list[Picture]:
     """Return pictures whose data are at most so many bytes together.
 
     If they are more, each loses colours that nobody sees; those that still do not fit are named by their file.
     """
-    contents = [drawing.content or read_regular(drawing.path) for drawing in drawings]
-    if sum(map(len, contents)) > most_bytes:
-        contents = [min(content, _fewer_colours(content), key=len) for content in contents]
+    if sum(len(each.content) for each in pictures) > most_bytes:
+        pictures = [replace(each, content=_fewer_colours(each.content)) for each in pictures]
     found, left = [], most_bytes
-    for drawing, content in zip(drawings, contents, strict=True):
-        fits = len(content) <= left
-        left -= len(content) if fits else 0
-        kept = content if fits else b""
-        found.append(Picture(caption=drawing.caption, shows=drawing.shows, content=kept, file=drawing.path.name))
+    for each in pictures:
+        fits = len(each.content) <= left
+        left -= len(each.content) if fits else 0
+        found.append(each if fits else replace(each, content=b""))
     return found
 
 
 def _fewer_colours(content: bytes) -> bytes:
-    """Return a PNG with 256 colours; as it is where it cannot be read."""
+    """Return a PNG with 256 colours; as it is where it cannot be read, or would not be smaller."""
     from PIL import Image, UnidentifiedImageError
 
     try:
         with Image.open(io.BytesIO(content)) as picture:
             smaller = io.BytesIO()
             picture.convert("RGB").quantize(256).save(smaller, "png", optimize=True)
-            return smaller.getvalue()
+            return min(content, smaller.getvalue(), key=len)
     except (OSError, UnidentifiedImageError):
         return content
 

@@ -37,12 +37,10 @@ class Measured:
 class CellKind(Kind):
     """A command whose metrics are swept; each cell is kept by itself."""
 
-    options: ClassVar[tuple[str, ...]] = ()  #: Options of this command alone
-    default_metrics: ClassVar[tuple[str, ...]]
-    """What the tables show unless asked for others, as far as there is such a metric."""
-    open_names: ClassVar[tuple[str, ...]] = ()
-    """Beginnings of names whose rest depends on the data, or on other packages."""
-    note: ClassVar[str] = ""  #: What a reader of the table must know
+    options: ClassVar[tuple[str, ...]] = ()  #: of this command alone
+    default_metrics: ClassVar[tuple[str, ...]]  #: that tables show unless asked for others, as far as they are there
+    open_names: ClassVar[tuple[str, ...]] = ()  #: beginnings of names whose rest depends on data, or other packages
+    note: ClassVar[str] = ""  #: what a reader of the table must know
 
     @classmethod
     def of(cls, **_options: Any) -> Self:

@@ -19,10 +19,10 @@ from airmixml.scenario.grid import Grid, Point, scenario_at, value_text
 from airmixml.storage.run_folder import identity_of
 from airmixml.storage.study import consecutive_seeds, study_folder, study_path
 from airmixml.sweeps.batched_task import run_sweep
-from airmixml.sweeps.batches import Batch, cut_into_batches, useful_jobs
-from airmixml.sweeps.cells import CellKind, CellOutcome, Measured
+from airmixml.sweeps.batches import Batch, Failed, cut_into_batches, useful_jobs
+from airmixml.sweeps.cells import CellKind, Measured
 from airmixml.sweeps.command_cells import check_word, kind_of
-from airmixml.sweeps.sweep_files import write_sweep
+from airmixml.sweeps.sweep_page import write_sweep
 from airmixml.sweeps.swept import FILES, Command, Swept, SweptRow
 from airmixml.wording import one_line
 from airmixml.workers import settle
@@ -117,13 +117,14 @@ def sweep_grid(
         result = run_sweep(
             batches, folder / CELLS, jobs=jobs, engine=engine, data_dir=data_dir, progress=tell, budget=budget
         )
-    rows = tuple(
-        SweptRow(point=point, seed=seed, metrics={}, error=refused[place])
-        if place in refused
-        else _row(point, seed, result.outcome(command, found[place].with_seed(seed)))
-        for place, point in enumerate(points)
-        for seed in numbers
-    )
+
+    def row(place: int, seed: int) -> SweptRow:
+        why = refused.get(place)
+        outcome = Failed(error=why) if why else result.outcome(command, found[place].with_seed(seed))
+        metrics, error = (outcome.metrics, "") if isinstance(outcome, Measured) else ({}, outcome.error)
+        return SweptRow(point=points[place], seed=seed, metrics=metrics, error=error)
+
+    rows = tuple(row(place, seed) for place in range(len(points)) for seed in numbers)
     return Swept(
         scenario=scenario,
         grid=grid,
@@ -194,12 +195,6 @@ def _plan_spending(
             runs.setdefault(scenario.with_seed(seed), f"airmix sweep {scenario.name}, {cell}, seed {seed}")
     spending = plan_spending(runs, ledger, study=True, data_dir=data_dir, progress=progress)
     return CellBudget(spending, {part: part.scenarios[0] for batch in batches for part in batch})
-
-
-def _row(point: Point, seed: int, outcome: CellOutcome) -> SweptRow:
-    if isinstance(outcome, Measured):
-        return SweptRow(point=point, seed=seed, metrics=outcome.metrics)
-    return SweptRow(point=point, seed=seed, metrics={}, error=outcome.error)
 
 
 def _default_metrics(kind: CellKind, rows: Sequence[SweptRow]) -> tuple[str, ...]:

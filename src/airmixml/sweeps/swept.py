@@ -15,7 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-from airmixml.output.numbers import NONE
+from airmixml.output.numbers import JOULES, NONE, SECONDS, unit_for
 from airmixml.scenario import Scenario
 from airmixml.scenario.grid import Grid, Point, value_text
 from airmixml.storage.run_folder import REPORT
@@ -24,12 +24,7 @@ from airmixml.sweeps.cells import Metric
 Command = str  #: what is done with each cell, a name of ``command_cells.CELL_KINDS``
 FILES: Final = (*(f"sweep.{suffix}" for suffix in ("csv", "md", "tex", "json", "parquet", "png", "svg")), REPORT)
 _SHARES: Final = ("accuracy", "share", "rate", "caught", "passed", "right", "match")
-_UNITS: Final = {
-    "joules": (("J", 1.0), ("mJ", 1e-3), ("µJ", 1e-6), ("nJ", 1e-9), ("pJ", 1e-12)),
-    "seconds": (("h", 3600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)),
-    "dbm": (("dBm", 1.0),),
-    "db": (("dB", 1.0),),
-}
+_UNITS: Final = {"joules": JOULES, "seconds": SECONDS, "dbm": (("dBm", 1.0),), "db": (("dB", 1.0),)}
 _FIXED_DECIMALS: Final = ("%", "dB", "dBm")
 _LARGE: Final = 1e4
 _NO_SPREAD: Final = 1e-9  # of the mean: what rounding leaves of equal values
@@ -156,10 +151,8 @@ def unit_of(metric: str, value: float) -> tuple[str, float]:
     words = metric.replace(".", "_").split("_")
     if any(word in _SHARES for word in words) and "value" not in words and "epoch" not in words:
         return "%", 0.01
-    for ending, units in _UNITS.items():
-        if ending in words:
-            return next((each for each in units if value >= each[1]), units[-1])
-    return "", 1.0
+    units = next((units for ending, units in _UNITS.items() if ending in words), (("", 1.0),))
+    return unit_for(value, units)
 
 
 def _number(value: float, digits: int) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from typing import Any, Final
 
 from airmixml.errors import ScenarioError
+from airmixml.scenario import Air
 from airmixml.wording import did_you_mean, shown_name
 
 _STEPS: Final = (1.0, 2.0, 5.0)
@@ -55,6 +56,10 @@ class ImpairmentLadder:
     def fewer_is_worse(self) -> bool:
         """Whether small sizes are the severe ones."""
         return self.sizes[0] > self.sizes[-1]
+
+    def on(self, air: Air, size: float) -> Air:
+        """Return an air with the impairment of that size."""
+        return replace(air, **{**self.needs, self.key: size})
 
     def is_milder(self, size: float, other: float) -> bool:
         """Return whether a size is milder than another, or as mild."""

@@ -57,20 +57,15 @@ def write_tolerances(found: Tolerances) -> list[Path]:
 
 def _tried_rows(found: Tolerances) -> list[dict[str, Any]]:
     """Return one row for each size and seed."""
-    rows: list[dict[str, Any]] = [
-        {"key": "", "size": "", "seed": seed, "score": score, "fall": 0.0, "error": ""}
-        for seed, score in zip(found.seeds, found.ideal, strict=True)
+    names = ("key", "size", "seed", "score", "fall", "error")
+    rows: list[tuple[Any, ...]] = [
+        ("", "", seed, score, 0.0, "") for seed, score in zip(found.seeds, found.ideal, strict=True)
     ]
-    for each in found.found:
-        for tried in each.tried:
-            key = f"air.{each.ladder.key}"
-            if tried.error:
-                rows.append({"key": key, "size": tried.size, "seed": "", "score": "", "fall": "", "error": tried.error})
-            rows += [
-                {"key": key, "size": tried.size, "seed": seed, "score": score, "fall": fall, "error": ""}
-                for seed, score, fall in zip(found.seeds, tried.scores, tried.falls, strict=False)
-            ]
-    return rows
+    for key, tried in ((f"air.{each.ladder.key}", tried) for each in found.found for tried in each.tried):
+        rows += [(key, tried.size, "", "", "", tried.error)] if tried.error else []
+        by_seed = zip(found.seeds, tried.scores, tried.falls, strict=False)
+        rows += [(key, tried.size, seed, score, fall, "") for seed, score, fall in by_seed]
+    return [dict(zip(names, row, strict=True)) for row in rows]
 
 
 def notes(found: Tolerances) -> list[str]:

@@ -63,13 +63,8 @@ def find_tolerances(
         seeds: how many, beginning with the scenario's.
         only: keys of the table ``[air]``, with commas between them (default: all).
         quick: try every second size alone.
-        engine: "processes" of this machine, or "ray".
-        jobs: runs at a time (0: as many as cores, memory or the cluster allow; 1: in this process).
         out: folder that keeps every finished run (default: ``runs/tolerances-NAME``); the same call resumes.
-        force: remove what another study left there.
-        device: where to compute.
-        data_dir: folder to look for MNIST in.
-        progress: told how far each round is.
+        engine, jobs, force, device, data_dir, progress: those of ``airmixml.sweep``.
     """
     started, chosen = time.perf_counter(), _felt(scenario, chosen_ladders(only), asked=only is not None)
     check_engine(engine, jobs)
@@ -126,9 +121,8 @@ def _felt(scenario: Scenario, chosen: Sequence[ImpairmentLadder], *, asked: bool
     """
     met, felt, refusals = scenario.met.air, list[ImpairmentLadder](), list[AirMixError]()
     for ladder in chosen:
-        air = _air_with(scenario, ladder, ladder.sizes[0])
         try:
-            changed = replace(scenario, air=air)
+            changed = replace(scenario, air=ladder.on(scenario.air, ladder.sizes[0]))
         except AirMixError as problem:  # one that cannot be is reported, with why
             refusals.append(problem)
             felt.append(ladder)
@@ -144,12 +138,6 @@ def _felt(scenario: Scenario, chosen: Sequence[ImpairmentLadder], *, asked: bool
     if not asked and len(refusals) == len(felt):
         raise refusals[0]
     return tuple(felt)
-
-
-def _air_with(scenario: Scenario, ladder: ImpairmentLadder, size: float) -> Air:
-    """Return the scenario's air with one impairment of that size."""
-    changed: dict[str, Any] = {**ladder.needs, ladder.key: size}
-    return replace(scenario.air, **changed)
 
 
 def _dimensions(scenario: Scenario, data_dir: Path | None) -> tuple[int, int]:
@@ -179,8 +167,7 @@ class _Trials:
         self.kept = 0  # runs that were there already
         self.outcomes: dict[Scenario, CellOutcome] = {}
         self._refused: dict[Air, str] = {}
-        self._seeds, self._folder, self._device, self._where = seeds, folder, device, where
-        self.progress = progress
+        self._seeds, self._folder, self._device, self._where, self._progress = seeds, folder, device, where, progress
 
     def run(self, airs: Iterable[Air], stage: str) -> None:
         """Run all airs that have not been run yet; seed after seed, so that a seed's data are encoded once."""
@@ -197,7 +184,7 @@ class _Trials:
             return
         alone = cut_into_batches(new, RunCells(), device=self._device, jobs=0)
         result = run_sweep(
-            alone, self._folder, progress=lambda _, done, total: self.progress(stage, done, total), **self._where
+            alone, self._folder, progress=lambda _, done, total: self._progress(stage, done, total), **self._where
         )
         self.kept += result.kept_batches
         self.outcomes |= {each: result.outcome("run", each) for each in new}
@@ -240,7 +227,7 @@ class _Search:
     """Where the search along each ladder stands."""
 
     def __init__(self, trials: _Trials, chosen: Sequence[ImpairmentLadder], *, drop: float, quick: bool) -> None:
-        self._trials, self._scenario, self._drop = trials, trials.scenario, drop
+        self._trials, self._base, self._drop = trials, trials.scenario.air, drop
         self._searches = {ladder.key: LadderSearch(ladder, coarse=quick) for ladder in chosen}
         self._hardware = {name: describe_air(name).air for name in HARDWARE}
 
@@ -249,7 +236,7 @@ class _Search:
         round_number, searches = 0, self._searches.values()
         while asked := [(each, each.next_size) for each in searches if each.next_size is not None]:
             round_number += 1
-            airs = [self._air(search.ladder, size) for search, size in asked]
+            airs = [search.ladder.on(self._base, size) for search, size in asked]
             self._trials.run(airs, f"search {round_number}")
             for (search, size), air in zip(asked, airs, strict=True):
                 search.told(size, tolerated=self._trials.tried(air, size).is_tolerated(self._drop))
@@ -261,10 +248,6 @@ class _Search:
         ]
         self._trials.run(unsettled, "hardware")
 
-    def _air(self, ladder: ImpairmentLadder, size: float) -> Air:
-        """Return the base air with one impairment of that size."""
-        return _air_with(self._scenario, ladder, size)
-
     def _hardware_size(self, ladder: ImpairmentLadder, name: str) -> float | None:
         """Return what a class of hardware has; None where it has none of it."""
         size, off = getattr(self._hardware[name], ladder.key), getattr(Air(), ladder.key)
@@ -272,14 +255,14 @@ class _Search:
 
     def _hardware_along(self, ladder: ImpairmentLadder, name: str) -> dict[str, Any]:
         """Return the keys that belong to the impairment and are not as they were in the search."""
-        searched = self._air(ladder, ladder.sizes[0])
+        searched = ladder.on(self._base, ladder.sizes[0])
         theirs = {key: getattr(self._hardware[name], key) for key in ladder.along}
         return {key: value for key, value in theirs.items() if value != getattr(searched, key)}
 
     def _hardware_air(self, ladder: ImpairmentLadder, name: str) -> Air:
         size = self._hardware_size(ladder, name)
         assert size is not None
-        return replace(self._air(ladder, size), **self._hardware_along(ladder, name))
+        return replace(ladder.on(self._base, size), **self._hardware_along(ladder, name))
 
     def _settled(self, search: LadderSearch, name: str) -> bool | None:
         """Return whether accuracy tolerates what a class of hardware has; None where it has to be run."""
@@ -299,7 +282,8 @@ class _Search:
         search = self._searches[ladder.key]
         asked = epsilons if ladder.tells else None
         spent, private, revealing = self._search_privacy(ladder, asked)
-        tried = [self._trials.tried(self._air(ladder, size), size) for size in ladder.sizes if size in search.tried]
+        sizes = [size for size in ladder.sizes if size in search.tried]
+        tried = [self._trials.tried(ladder.on(self._base, size), size) for size in sizes]
         errors = [each.error for each in tried]
         return Tolerance(
             ladder=ladder,
@@ -321,13 +305,13 @@ class _Search:
             return {}, None, None
         search, spent = LadderSearch(ladder), dict[float, float | None]()
         while (size := search.next_size) is not None:
-            spent[size] = epsilons.realised(self._air(ladder, size))
+            spent[size] = epsilons.realised(ladder.on(self._base, size))
             search.told(size, tolerated=self._keeps_target(spent[size]))
         ordered = {size: spent[size] for size in ladder.sizes if size in spent}
         return ordered, search.largest_tolerated, search.smallest_refused
 
     def _keeps_target(self, epsilon: float | None) -> bool:
-        return epsilon is not None and epsilon <= SLACK * self._scenario.privacy.epsilon
+        return epsilon is not None and epsilon <= SLACK * self._trials.scenario.privacy.epsilon
 
     def _delivered(self, search: LadderSearch, name: str, epsilons: Epsilons | None) -> Delivered:
         size, ladder = self._hardware_size(search.ladder, name), search.ladder

@@ -48,7 +48,7 @@ class Epsilons:
         except AirMixError:  # an air that cannot be
             return None
         name = self._name("epsilon", scenario)
-        kept = self._store.load(name, lambda values, _: _number(values))
+        kept = self._store.load(name, lambda values, _: math.nan if "error" in values else float(values["value"]))
         if kept is None:
             try:
                 kept = _without_margin(scenario, *self._dimensions)
@@ -71,11 +71,6 @@ class Epsilons:
     def _name(self, what: str, scenario: Scenario) -> str:
         content: list[Any] = [scenario.to_json(), self._dimensions, __version__]
         return f"{what}-{hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:24]}.json"
-
-
-def _number(values: Any) -> float:
-    """Return a kept epsilon; NaN for one that could not be stated."""
-    return math.nan if "error" in values else float(values["value"])
 
 
 def _without_margin(scenario: Scenario, input_dim: int, label_dim: int) -> float:
