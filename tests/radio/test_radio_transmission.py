@@ -61,10 +61,10 @@ def test_mixtures_are_what_the_draws_say(small_dataset: DataSet, small_populatio
     assert block.clean_labels.numpy() == pytest.approx(labels, abs=1e-6)
     assert block.inputs.numpy() == pytest.approx(inputs + deviation * noise[:, :3], rel=1e-4, abs=1e-5)
     assert block.labels.numpy() == pytest.approx(labels + deviation * noise[:, 3:], rel=1e-4, abs=1e-5)
-    assert block.input_snr == pytest.approx(
+    assert block.snr[0].numpy() == pytest.approx(
         draws.power_scale_watts * (inputs**2).sum(axis=1) / (3 * noise_watts / 2), rel=1e-4, abs=1e-12
     )
-    assert block.label_snr == pytest.approx(
+    assert block.snr[1].numpy() == pytest.approx(
         draws.power_scale_watts * (labels**2).sum(axis=1) / (2 * noise_watts / 2), rel=1e-4, abs=0
     )
     assert block.energy_joules == pytest.approx(0.002 * draws.power_watts, rel=1e-9, abs=0)

@@ -217,8 +217,7 @@ def ridge(learner: Learner, moments: ReceivedMoments) -> tuple[torch.Tensor, tor
 def lda(learner: Learner, moments: ReceivedMoments) -> tuple[torch.Tensor, torch.Tensor]:
     """Linear discriminants: classes as Gaussian clouds of one shape around their own means.
 
-    Class shares come from the moment of the labels with the constant where workers append one, and from the label
-    mixtures where samples are sent; else classes count as equally frequent.
+    Class shares come from the moment of labels with the constant, or from label mixtures; else they are equal.
     """
     classes = moments.cross.shape[1]
     if moments.constant:

@@ -83,9 +83,8 @@ def _checked(descent: Descent, biases: torch.Tensor, learner: Learner) -> Soluti
 def _temperature(learner: Learner, moments: ReceivedMoments, norm: float) -> float:
     """Return what scores are multiplied with before the first round.
 
-    Those of least squares are near 0 and 1, or -1 and 1. Discriminants are logits, but those of noisy moments are far
-    too certain, and rounds hardly move a model that is certain: half of them, less as the noise in all directions
-    together exceeds what inputs have.
+    Discriminants are logits, but those of noisy moments are far too certain for rounds to move: half of them, less as
+    the noise in all directions together exceeds what inputs have.
     """
     if not getattr(LEARNERS.load(learner.model), "gives_probabilities", False):
         return _TEMPERATURE

@@ -21,8 +21,8 @@ LEADING: Final = {"classification": "accuracy", "regression": "r2", "multi-label
 def predicted(scores: torch.Tensor, link: ScoreLink, code: LabelCode | None = None) -> torch.Tensor:
     """Return what scores (samples x outputs) say, by their link and the code in which labels were sent; same shape.
 
-    Classes: the probability of each class. Several labels: the probability that each holds; what least squares learns
-    of a sign is its mean, (2 p - 1) / sqrt(labels). Targets: the targets in their own units, within their bounds.
+    The probability of each class or label, or targets in their own units, within their bounds. What least squares
+    learns of a sign is its mean, (2 p - 1) / sqrt(labels).
     """
     if link is LOGISTIC:
         return torch.sigmoid(scores).clamp(NEVER_CERTAIN, 1.0 - NEVER_CERTAIN)

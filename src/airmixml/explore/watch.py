@@ -157,7 +157,7 @@ def show_slot(scene: Scene, slot: int, place_metres: tuple[float, float] | None)
             "received": _numbers(block.inputs[slot]),
             "clean_labels": _numbers(block.clean_labels[slot]),
             "received_labels": _numbers(block.labels[slot]),
-            "snr_db": float(ratio_to_db(max(float(block.input_snr[slot]), 1e-30))),
+            "snr_db": float(ratio_to_db(max(float(block.snr[0, slot]), 1e-30))),
             "eavesdropper": {
                 "place": place.round(2).tolist(),
                 "own_place": own.round(2).tolist(),

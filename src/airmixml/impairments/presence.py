@@ -26,12 +26,11 @@ def within_reach(scenario: Scenario, magnitude: torch.Tensor, path_gain: torch.T
     """Return which workers' fading abs(h)^2 / path_gain^2 is not below ``air.truncation_db``; slots x scheduled.
 
     Truncated inversion (Goldsmith and Varaiya 1997, IEEE Trans. Inf. Theory 43(6); over the air Zhu, Wang and Huang
-    2020, IEEE Trans. Wireless Commun. 19(1)): the others stay silent. The server, which sets the power
-    scale of a slot from the channels, knows who they are, so that a worker in a fade does not lower it for all.
+    2020, IEEE Trans. Wireless Commun. 19(1)): the others stay silent, and the server, which knows them, does not lower
+    the power scale of a slot for them.
 
-    Fading is drawn for a seat, by a law that is the same for every worker, and it is compared with the worker's own
-    mean. Which seats are silent is therefore independent of who sits in them. Given all fading, a slot is one in which
-    some shares are 0, and a hidden schedule hides as before; weak seats being silent, the power limit binds for none.
+    Fading is drawn for a seat, by a law that is the same for every worker, and compared with the worker's own mean. So
+    which seats are silent is independent of who sits in them, and a hidden schedule hides as before.
     """
     return (magnitude / path_gain).square() >= db_to_ratio(scenario.air.truncation_db)
 

@@ -69,8 +69,7 @@ def draw_skellam(
 ) -> Integers:
     """Return independent Skellam numbers of exactly that variance, mean 0.
 
-    A large variance is cut into equal parts, whose numbers are added up. Where that is ``simulated`` and protects
-    nobody, NumPy's Poisson numbers take the place of many parts.
+    A large variance is drawn in equal parts; ``simulated``, which protects nobody, by NumPy's Poisson numbers instead.
     """
     if simulated and variance > _LARGEST_TABLE_VARIANCE:
         first, second = (generator.poisson(variance / 2.0, size=shape) for _ in range(2))

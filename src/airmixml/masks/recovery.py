@@ -125,15 +125,12 @@ def _about(what: str, name: bytes) -> bytes:
 
 
 class RecoveringWorker:
-    """One worker in one round. Its secrets live in this object alone.
-
-    Its owner fixes all of these, and takes none from the server:
+    """One worker in one round. Its secrets live in this object alone, and its owner fixes all else, not the server.
 
     ``rules`` are what it insists on, or several, of which a round keeps to the one for its number of workers.
-    ``run`` names the run, and ``slots`` are those of the round; ``restarts`` counts the rounds for them that were
-    stopped. ``directory`` has everybody's verifying key. ``memory`` is the same for all rounds of the run: with a
-    folder a worker that is started again remembers what it agreed to, and without one it must not be started again in
-    this run. ``entropy`` gives so many random bytes.
+    ``restarts`` counts the rounds for these ``slots`` that were stopped. ``directory`` has everybody's verifying key.
+    ``memory`` is the same for all rounds of the run: with a folder a worker that is started again remembers what it
+    agreed to, and without one it must not be started again in this run. ``entropy`` gives so many random bytes.
     """
 
     def __init__(

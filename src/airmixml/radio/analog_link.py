@@ -82,9 +82,8 @@ class AnalogLink:
     def joules_per_watt(self, system: System) -> float:
         """Return the energy that a worker spends in a slot per watt of P.
 
-        With a given slot length that is tau, the paper's count: as if every symbol had amplitude 1. Where the slot
-        lasts as long as its symbols need, it is the time of one symbol times the largest ||v||^2, what can really be
-        radiated. A cyclic prefix repeats its share of that.
+        With a given slot length that is tau, the paper's count; else the time of one symbol times the largest ||v||^2,
+        what can really be radiated. A cyclic prefix repeats its share of that.
         """
         if not system.noise.real:  # every bit is sent with full power
             return system.symbols_on_air / SYMBOLS_PER_SECOND

@@ -135,10 +135,9 @@ def with_centring(statement: PrivacyStatement, slot: CentringSlot | None, copies
 def plan_centring(scenario: Scenario, features: int, distance_metres: Doubles) -> CentringSlot | None:
     """Return the slot that estimates the mean with the scenario's budget for it; None where it has none.
 
-    It averages that many features of workers at these distances; shape workers. On an imperfect air a worker that falls
-    silent takes its pilots along, and any worker may be received as strongly as the bound on gains allows: both mu have
-    that bound, whatever gains are drawn. Converters round, a cyclic prefix repeats, carriers leak and amplifiers bend
-    as in every other slot; what the last two do to the mean itself is not simulated.
+    On an imperfect air a worker that falls silent takes its pilots along, and both mu have the bound on gains, whatever
+    is drawn. Converters, prefix, carriers and amplifiers count as in every other slot; what the last two do to the mean
+    itself is not simulated.
     """
     workers, privacy, radio = scenario.workers, scenario.privacy, scenario.radio
     if not workers.centre_on_air:

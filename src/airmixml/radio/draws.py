@@ -260,8 +260,8 @@ def impair(
 ) -> Impaired:
     """Return what happens on the scenario's air to planned shares and powers, slots x scheduled.
 
-    Who does not send has share and power 0, and who sends with less power than planned a smaller share; the power
-    scale of the slot was set before anybody knew. ``radiated_share`` is what is radiated on average over P.
+    Who does not send has share and power 0, and who sends with less power than planned a smaller share; the power scale
+    of the slot was set before anybody knew.
     """
     there = present(scenario, seats)
     ratios, power_watts = ratios * there, power_watts * there

@@ -107,8 +107,7 @@ def protected_graph(scenario: Scenario, secret: Secret) -> tuple[MaskGraph, Hone
 def honest_with(scenario: Scenario, colluders: int) -> tuple[Honest, str]:
     """Return who is left in the graph and by the rules as planned if so many workers collude, and what to know then.
 
-    Masks count for nothing where the graph is cut. Nor do they where more collude than quorum and threshold were chosen
-    for: honest workers may then sign two lists, and hand out both secrets of one worker.
+    Masks count for nothing where the graph is cut, or where colluders can have two lists signed, and so both secrets.
     """
     graph, privacy, seats = any_masking(scenario).graph, scenario.privacy, scenario.radio.scheduled
     absent, planned = math.ceil(privacy.most_absent * seats), min(privacy.colluders, seats - 1)

@@ -53,7 +53,7 @@ class MixtureBlock:
     clean_inputs: torch.Tensor  #: the same without noise, which no receiver ever sees
     clean_labels: torch.Tensor
     drawn: SlotTensors  #: schedule, channel, ratios and powers
-    snr: torch.Tensor  #: received signal over noise energy, of inputs and labels; 2 x slots
+    snr: torch.Tensor  #: beta |sum q i|^2 / (d_X sigma_n^2 / 2) of inputs, the same of labels; 2 x slots
     joules_per_watt: float  #: energy that a worker spends in a slot per watt of transmit power
     #: Variance of noise and distortion on a symbol as the server measures it on an air that is not ideal, or of noise
     #: and rounding of integers; slots. None: that of the powers.
@@ -78,16 +78,6 @@ class MixtureBlock:
         return self.drawn.numpy()
 
     @property
-    def input_snr(self) -> Doubles:
-        """beta |sum q i|^2 / (d_X sigma_n^2 / 2), received signal over noise energy; slots."""
-        return self.snr[0].cpu().numpy()
-
-    @property
-    def label_snr(self) -> Doubles:
-        """The same for the labels; slots."""
-        return self.snr[1].cpu().numpy()
-
-    @property
     def energy_joules(self) -> Doubles:
         """Energy of each scheduled worker; slots x scheduled."""
         return np.asarray(self.joules_per_watt * self.draws.power_watts)
@@ -96,16 +86,6 @@ class MixtureBlock:
     def slots(self) -> int:
         """Number of slots in the block."""
         return len(self.drawn)
-
-    @property
-    def power_watts(self) -> Doubles:
-        """Transmit power P of each scheduled worker; slots x scheduled."""
-        return self.draws.power_watts
-
-    @property
-    def amplitude(self) -> Doubles:
-        """b_t = sqrt(beta_t), by which the received signal was divided; slots."""
-        return np.sqrt(self.draws.power_scale_watts)
 
     @property
     def ratios(self) -> Doubles:

@@ -71,8 +71,8 @@ def worker_path_gain(scenario: Scenario, distance_metres: Doubles) -> Doubles:
 def weakest_gain(scenario: Scenario, distance_metres: Doubles | None = None) -> float:
     """Return the power gain of the weakest channel a sending worker may have; 0 if fading leaves no floor.
 
-    Without fading that is the farthest corner of the square, or the farthest of the given workers, in the deepest
-    shadow. Where workers in a fade stay silent it is that times the least fading of those who send.
+    That is the farthest corner, or the farthest of the given workers, in the deepest shadow and the deepest fade sent
+    in.
     """
     if scenario.radio.fading != "none" and scenario.air.truncation_db == -math.inf:
         return 0.0

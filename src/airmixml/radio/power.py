@@ -157,10 +157,9 @@ def control_power(
 ) -> PowerControl:
     """Choose beta for each slot by the scenario's policy, never above what P_max allows, and each worker's power.
 
-    ``received_watts`` is the beta max q^2 that the policy plans with; ratios q and magnitude abs(h) are slots x
-    scheduled. Where only some channels are good enough (``reached``), it is chosen for those, and the others are
-    silent. Where nobody is reached the scale is that of perfect channels: it must not tell who was scheduled, and
-    nothing is sent. ``weakest`` is the least abs(h) of a slot that has several, at which the power limit must hold.
+    Ratios q and magnitude abs(h) are slots x scheduled. Where only some channels are good enough (``reached``), beta is
+    chosen for those, and the others are silent; where none is, it is that of perfect channels: it must not tell who was
+    scheduled. ``weakest`` is the least abs(h) of a slot that has several, at which the power limit must hold.
     """
     if reached is not None:
         some = (reached & (ratios > 0.0)).any(dim=1, keepdim=True)

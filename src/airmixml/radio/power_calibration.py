@@ -26,8 +26,7 @@ _NOTHING_LEARNT_BELOW: Final = 1e-3
 def slots_target(scenario: Scenario) -> tuple[float, float]:
     """Return epsilon and delta that the slots may spend: all of them, less the share of a private mean.
 
-    A refined mean and the slots compose exactly where both are accounted for as Gaussian mechanisms: their mu^2 add up,
-    so the share is one of mu^2, and epsilon is that of the rest at the rest of delta.
+    Where both are accounted for as one Gaussian mechanism, the share is one of mu^2.
     """
     workers, privacy = scenario.workers, scenario.privacy
     if not workers.centre_on_air:

@@ -314,9 +314,9 @@ def _of_pilots(
 def trusted_gain(seen: torch.Tensor, squared_error: torch.Tensor) -> torch.Tensor:
     """Return the mean gain that the server assumes, given that of pilots and their noise e^2; same shape.
 
-    It trusts a pilot as far as that differs from the planned gain of 1 by more than its noise:
-    1 + (g - 1) max(0, 1 - 4 e^2 / |g - 1|^2). A pilot that drowns in noise then spoils nothing. A block whose pilot
-    shows that nobody sends is divided by 1e30: it counts for nothing, and neither does its noise.
+    It trusts a pilot as far as that differs from the planned gain of 1 by more than its noise: 1 + (g - 1) max(0, 1 - 4
+    e^2 / |g - 1|^2). A block whose pilot shows that nobody sends is divided by 1e30: it counts for nothing, and neither
+    does its noise.
     """
     off = seen - 1.0
     trusted = (1.0 - _DOUBT * squared_error / off.abs().square().clamp(min=1e-300)).clamp(min=0.0)

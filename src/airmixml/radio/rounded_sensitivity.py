@@ -47,8 +47,7 @@ def rounded_distance(air: Air, squared_norm: float, squared_distance: float, lar
 def largest_symbol(scenario: Scenario, signal: Signal) -> float:
     """Return the largest symbol that any sample can be sent with.
 
-    Of samples it is 1, or the norm of an input, or the weight of a label; of products that norm squared, or times the
-    weight. Of several rows and rounded numbers it is known only that the whole vector has its norm.
+    Of several rows and rounded numbers it is known only that the whole vector has its norm.
     """
     workers = scenario.workers
     squared_norm, _ = declared_bounds(workers, signal.features)

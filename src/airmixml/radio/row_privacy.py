@@ -74,10 +74,9 @@ def plan_row_privacy(
 def row_amplitude(scenario: Scenario) -> float:
     """Return how much one row of a worker moves what it sends, at most, as a share of what all its rows may move.
 
-    A row adds its own products to the sum, whose norm is that of ``rows_bound`` rows at most; shortening sums to a norm
-    never sets two of them farther apart. So it is 1 / rows_bound. Where at most ``max_rows`` enter, another row may
-    take the place of one that is removed: twice that. Rounding comes after the sum, that of the worker's own converter
-    too: there one row may move all of it.
+    A row adds its own products to the sum, whose norm is that of ``rows_bound`` rows at most: 1 / rows_bound, since
+    shortening sets no sums farther apart. Where at most ``max_rows`` enter, another row may take the place of one that
+    is removed: twice that. Rounding comes after the sum: there one row may move all of it.
     """
     workers = scenario.workers
     if not workers.several_rows or workers.bits or scenario.air.dac_bits:

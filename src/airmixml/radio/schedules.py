@@ -110,9 +110,8 @@ class Schedule:
     def varying_share(self, square_share: float, scheduled: int, workers: int) -> float:
         """Return how much of a worker's variation a slot carries: variance of the mixture over that of the samples.
 
-        Of N workers drawn without replacement with shares that add up to 1 it is (sum_i q_i^2 - 1 / N) N / (N - 1):
-        where everybody sends the same share, every slot is the same. ``square_share`` is the mean of sum_i q_i^2,
-        ``scheduled`` |N_t|.
+        Of N workers drawn without replacement with shares that add up to 1 it is (sum_i q_i^2 - 1 / N) N / (N - 1);
+        ``square_share`` is the mean of sum_i q_i^2, ``scheduled`` |N_t|.
         """
         if workers == 1:
             return 0.0

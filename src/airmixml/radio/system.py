@@ -443,9 +443,9 @@ def gain_failure(scenario: Scenario) -> float:
 def gains_tell_schedule(scenario: Scenario) -> bool:
     """Return whether what an imperfect air does to a seat may depend on who sits there; see ``privacy.views``.
 
-    Powers that cannot be sent only shorten vectors (``privacy.SofterShares``). Which of several antennas is listened to
-    depends on all who are scheduled, and so does everybody's fading. A peak limit clips the more the weaker a worker's
-    channel, and two workers that clip differently may be farther apart than their samples are; so do amplifiers.
+    Which of several antennas is listened to depends on all who are scheduled, and so does everybody's fading. A peak
+    limit clips the more the weaker a channel, and two workers that clip differently may be farther apart than their
+    samples are; so do amplifiers.
     """
     if scenario.air.is_ideal:
         return False

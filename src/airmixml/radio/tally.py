@@ -55,9 +55,9 @@ class Tally(SlotTotals):
     def design(self) -> Design:
         """What was really sent, for the accountants.
 
-        On an imperfect air that is with the gains that were drawn, the worst piece of a slot counting for all of it.
-        Where statements say nothing of what was drawn, and in a Poisson schedule, in which silent workers have gains
-        that nobody drew, the bound on gains stands in for them.
+        On an imperfect air that is with the gains that were drawn, the worst piece of a slot counting for all of it; or
+        with the bound on gains, where statements say nothing of the draw, or silent workers have gains that nobody
+        drew.
         """
         self.check_limit()
         received_watts, counts = self._strengths.kinds()

@@ -135,9 +135,8 @@ class MaskedNoise(OwnNoise):
 class NoiseOnIntegers(OwnNoise):
     """Skellam noise of workers that send integers: the server has the mean over them modulo 2^b.
 
-    Masks cancel and the workers' Skellam numbers add up to one of their total variance, so neither is formed for each
-    worker. Rounding is, where data are protected or few; else the errors of all workers together are drawn as what they
-    nearly are, Gaussian, and that protects nobody.
+    Rounding is formed for each worker where data are protected or few; else the errors of all together are drawn as
+    what they nearly are, Gaussian, and that protects nobody.
     """
 
     about = "the workers' own noise on integers"
