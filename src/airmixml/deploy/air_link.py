@@ -5,6 +5,7 @@ take at once is dropped: the server asks again for what it misses.
 """
 
 import json
+import socket
 import time
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
@@ -27,6 +28,12 @@ class Addresses:
 
     frames: str
     sums: str
+
+    @classmethod
+    def free(cls, host: str) -> Self:
+        """Return addresses that nobody listens at."""
+        with socket.create_server((host, 0)) as frames, socket.create_server((host, 0)) as sums:
+            return cls(**{n: f"tcp://{host}:{s.getsockname()[1]}" for n, s in (("frames", frames), ("sums", sums))})
 
     def text(self) -> str:
         """Return what the file in the folder of each endpoint says."""
@@ -56,9 +63,9 @@ class AirLink:
             self._held.close()
             raise
 
-    def _hold(self, socket: Any) -> Any:
-        self._held.callback(socket.close)
-        return socket
+    def _hold(self, made: Any) -> Any:
+        self._held.callback(made.close)
+        return made
 
     def send(self, message: bytes, to: int | None = None) -> None:
         """Take a message; see ``Transport``. Samples go to the air alone, and to it goes too that the run is over."""
