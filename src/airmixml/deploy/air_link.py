@@ -52,12 +52,14 @@ class Addresses:
 class AirLink:
     """A transport to the broker, and sockets to the air; the server has one that sums arrive at."""
 
-    def __init__(self, control: Transport, folder: Path, log: Log, *, takes_sums: bool = False) -> None:
+    def __init__(
+        self, control: Transport, folder: Path, log: Log, *, workers: int = 1, takes_sums: bool = False
+    ) -> None:
         self._control, self._log, self._held = control, log, ExitStack()
         self._held.callback(control.close)
         try:
             where = Addresses.read(folder)
-            self._air = self._hold(connect("PUSH", where.frames))
+            self._air = self._hold(connect("PUSH", where.frames, workers))
             self._sums = self._hold(bind("PULL", where.sums)[0]) if takes_sums else None
         except BaseException:
             self._held.close()

@@ -335,10 +335,9 @@ class Server:
         now = self._now
         assert now is not None
         now.deadlines += 1
-        self._note(
-            f"round {now.number}, attempt {now.attempt}: {len(self.missing)} of {len(now.expected)} workers are silent "
-            f"while {now.phase.name.lower()}"
-        )
+        silent = len(now.expected - now.got.keys())
+        who = f"{silent} of {len(now.expected)} workers are" if silent or not self._on_air(now) else "the air is"
+        self._note(f"round {now.number}, attempt {now.attempt}: {who} silent while {now.phase.name.lower()}")
         self._advance(now, patient=now.deadlines < MOST_DEADLINES)
 
     def _advance(self, now: _Attempt, *, patient: bool) -> None:
