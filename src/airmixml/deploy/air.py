@@ -269,15 +269,15 @@ class EmulatedAir:
             kept = self._early.get(sender, message)
             self._early[sender] = message if name >= (kept.round, kept.attempt) else kept
             return
+        signed, frame = message.body[:SIGNATURE_BYTES], message.body[SIGNATURE_BYTES:]
+        proof = sha256(frame).digest() + signed
+        if name == self._name and self._present.get(sender) == proof:
+            return  # sent again
         if name < self._name or opening is None:
             raise ProtocolError(
                 f"frame of worker {sender} for slot {name[0]}, attempt {name[1]}: is late and stays out"
             )
-        signed, frame = message.body[:SIGNATURE_BYTES], message.body[SIGNATURE_BYTES:]
-        proof = sha256(frame).digest() + signed
         if sender in self._present:
-            if self._present[sender] == proof:
-                return
             raise ProtocolError(f"frame of worker {sender} for slot {name[0]}: another one is in the sum; it stays out")
         if sender not in opening.workers:
             raise ProtocolError(f"frame of worker {sender} for slot {name[0]}: the slot was opened without it")
