@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from brokers_for_tests import LAST_RESORT, NEEDS_BROKER, folder_of
 from deploy_histories import AIR_KEY, WORKERS, History, analog_contract, keys
+from test_deploy_gnuradio import has_gnu_radio
 
 from airmixml import Scenario
 from airmixml.deploy import Server, carry
@@ -359,6 +360,7 @@ def told(server: subprocess.Popen[str]) -> dict[str, Any]:
     return found
 
 
+NEEDS_GNU_RADIO = pytest.mark.skipif(not has_gnu_radio(), reason="GNU Radio is not installed: apt-get install gnuradio")
 QUIET = (*PUBLIC, "radio.noise_dbm=-300")
 
 
@@ -367,11 +369,12 @@ class TestProcesses:
 
     pytestmark = NEEDS_BROKER
 
+    @pytest.mark.parametrize("runtime", ["adder", pytest.param("gnuradio", marks=NEEDS_GNU_RADIO)])
     def test_the_sum_of_worker_processes_is_exact_without_noise_and_learned_from(
-        self, tmp_path: Path, start_python: Start
+        self, tmp_path: Path, start_python: Start, runtime: str
     ) -> None:
         system = System(tmp_path / "here", start_python, *QUIET)
-        air, server = system.air(), system.server()
+        air, server = system.air("--runtime", runtime), system.server()
         workers = [system.worker(each) for each in range(4)]
         result = told(server)
         assert [each["workers"] for each in result["rounds"]] == [[0, 1, 2, 3]] * 2

@@ -104,6 +104,7 @@ def _serve(
     from airmixml.deploy.contract import Contract
     from airmixml.deploy.endpoint import read_file
     from airmixml.deploy.kinds import AnalogKind
+    from airmixml.deploy.transport import Lines
 
     contract = Contract.from_json(read_file(file), str(file))
     if contract.kinds and not contract.on_air:
@@ -134,7 +135,7 @@ def _serve(
         to_server = connect("PUSH", sums)
         if contract.on_air:
             send(to_server, air.hello())
-        serve(air, frames, to_server, log=echo)
+        serve(air, frames, to_server, log=Lines("air"))
     finally:
         adds.close()
 

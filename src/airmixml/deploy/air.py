@@ -269,15 +269,15 @@ class EmulatedAir:
             kept = self._early.get(sender, message)
             self._early[sender] = message if name >= (kept.round, kept.attempt) else kept
             return
+        signed, frame = message.body[:SIGNATURE_BYTES], message.body[SIGNATURE_BYTES:]
+        proof = sha256(frame).digest() + signed
+        if name == self._name and self._present.get(sender) == proof:
+            return  # sent again
         if name < self._name or opening is None:
             raise ProtocolError(
                 f"frame of worker {sender} for slot {name[0]}, attempt {name[1]}: is late and stays out"
             )
-        signed, frame = message.body[:SIGNATURE_BYTES], message.body[SIGNATURE_BYTES:]
-        proof = sha256(frame).digest() + signed
         if sender in self._present:
-            if self._present[sender] == proof:
-                return
             raise ProtocolError(f"frame of worker {sender} for slot {name[0]}: another one is in the sum; it stays out")
         if sender not in opening.workers:
             raise ProtocolError(f"frame of worker {sender} for slot {name[0]}: the slot was opened without it")
@@ -337,9 +337,12 @@ def bind(kind: str, address: str) -> tuple[Any, str]:
     return _socket(kind, address, lambda made: made.bind(address)), address
 
 
-def connect(kind: str, address: str) -> Any:
-    """Return a ZeroMQ socket, PUSH or PULL, that connects to an address of this machine; it waits for who listens."""
-    return _socket(kind, address, lambda made: made.connect(address))
+def connect(kind: str, address: str, workers: int = 1) -> Any:
+    """Return a ZeroMQ socket, PUSH or PULL, that connects to an address of this machine; it waits for who listens.
+
+    Frames of so many workers may wait in it.
+    """
+    return _socket(kind, address, lambda made: made.connect(address), workers)
 
 
 def send(socket: Any, message: Message) -> None:
@@ -355,7 +358,7 @@ def send(socket: Any, message: Message) -> None:
         ) from None
 
 
-def _socket(kind: str, address: str, use: Callable[[Any], object]) -> Any:
+def _socket(kind: str, address: str, use: Callable[[Any], object], workers: int = 1) -> Any:
     try:
         import zmq
     except ImportError:
@@ -368,7 +371,7 @@ def _socket(kind: str, address: str, use: Callable[[Any], object]) -> Any:
     socket.setsockopt(zmq.MAXMSGSIZE, HEADER.size + LARGEST_BODY + SIGNATURE_BYTES)
     socket.setsockopt(zmq.SNDTIMEO, _SEND_MILLISECONDS)
     socket.setsockopt(zmq.LINGER, _LINGER_MILLISECONDS)
-    socket.setsockopt(zmq.RCVHWM if kind == "PULL" else zmq.SNDHWM, _FRAMES_QUEUED)
+    socket.setsockopt(zmq.RCVHWM if kind == "PULL" else zmq.SNDHWM, _FRAMES_QUEUED * workers)
     try:
         use(socket)
     except zmq.ZMQError as problem:

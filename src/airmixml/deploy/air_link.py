@@ -5,6 +5,7 @@ take at once is dropped: the server asks again for what it misses.
 """
 
 import json
+import socket
 import time
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
@@ -28,6 +29,12 @@ class Addresses:
     frames: str
     sums: str
 
+    @classmethod
+    def free(cls, host: str) -> Self:
+        """Return addresses that nobody listens at."""
+        with socket.create_server((host, 0)) as frames, socket.create_server((host, 0)) as sums:
+            return cls(**{n: f"tcp://{host}:{s.getsockname()[1]}" for n, s in (("frames", frames), ("sums", sums))})
+
     def text(self) -> str:
         """Return what the file in the folder of each endpoint says."""
         return json.dumps(asdict(self)) + "\n"
@@ -45,20 +52,22 @@ class Addresses:
 class AirLink:
     """A transport to the broker, and sockets to the air; the server has one that sums arrive at."""
 
-    def __init__(self, control: Transport, folder: Path, log: Log, *, takes_sums: bool = False) -> None:
+    def __init__(
+        self, control: Transport, folder: Path, log: Log, *, workers: int = 1, takes_sums: bool = False
+    ) -> None:
         self._control, self._log, self._held = control, log, ExitStack()
         self._held.callback(control.close)
         try:
             where = Addresses.read(folder)
-            self._air = self._hold(connect("PUSH", where.frames))
+            self._air = self._hold(connect("PUSH", where.frames, workers))
             self._sums = self._hold(bind("PULL", where.sums)[0]) if takes_sums else None
         except BaseException:
             self._held.close()
             raise
 
-    def _hold(self, socket: Any) -> Any:
-        self._held.callback(socket.close)
-        return socket
+    def _hold(self, made: Any) -> Any:
+        self._held.callback(made.close)
+        return made
 
     def send(self, message: bytes, to: int | None = None) -> None:
         """Take a message; see ``Transport``. Samples go to the air alone, and to it goes too that the run is over."""

@@ -278,10 +278,9 @@ def _write_all(
     contract, air = make_contract(public, verifying_key(server_key)), b""
     if contract.on_air:
         from airmixml.deploy.air_link import ADDRESSES, Addresses
-        from airmixml.deploy.broker import free_port
 
         contract = replace(contract, air_key=verifying_key(air_key).hex())
-        air = Addresses(**{name: f"tcp://{HOST}:{free_port()}" for name in ("frames", "sums")}).text().encode()
+        air = Addresses.free(HOST).text().encode()
     authority = Authority.create()
     _write(root / CONTRACT, contract.to_json(), 0o644)
     _write(root / "ca.crt", authority.certificate.public_bytes(Encoding.PEM), 0o644)

@@ -335,10 +335,9 @@ class Server:
         now = self._now
         assert now is not None
         now.deadlines += 1
-        self._note(
-            f"round {now.number}, attempt {now.attempt}: {len(self.missing)} of {len(now.expected)} workers are silent "
-            f"while {now.phase.name.lower()}"
-        )
+        silent = len(now.expected - now.got.keys())
+        who = f"{silent} of {len(now.expected)} workers are" if silent or not self._on_air(now) else "the air is"
+        self._note(f"round {now.number}, attempt {now.attempt}: {who} silent while {now.phase.name.lower()}")
         self._advance(now, patient=now.deadlines < MOST_DEADLINES)
 
     def _advance(self, now: _Attempt, *, patient: bool) -> None:
@@ -477,10 +476,11 @@ class Server:
             self._end(f"no worker takes part, and {self.contract.fewest} are needed")
 
     def _is_known(self, message: Message) -> bool:
-        """Whether a worker's word that it sent was overtaken by the sum, which had it too."""
-        last = self.sums[-1] if self.sums else None
-        mine = last is not None and message.round == last.number and message.sender in last.present
-        return mine and message.type is Type.FRAME and self.contract.on_air
+        """Whether a worker says once more what it sent to the air, or was overtaken by the sum, which had it too."""
+        last, now = self.sums[-1] if self.sums else None, self._now
+        summed = last is not None and message.round == last.number and message.sender in last.present
+        again = now is not None and message.round == now.number and now.got.get(message.sender) == message.body
+        return (summed or again) and message.type is Type.FRAME and self.contract.on_air
 
     def _check_sum(self, now: _Attempt, message: Message) -> None:
         """Refuse a sum whose workers did not all sign for what is in it, as they did to the server."""

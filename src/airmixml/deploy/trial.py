@@ -1,4 +1,4 @@
-"""A whole deployment on this machine, for a trial: broker, server, workers and air as processes, with a fault and an attack.
+"""A whole deployment on this machine, for a trial: its parts as processes, with a fault and an attack.
 
 One worker is killed (``kill -9``) while a round is under way and started again; an old order is sent to it again, under
 its old name. What happened is read from the events that the processes log.

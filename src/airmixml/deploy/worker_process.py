@@ -153,6 +153,6 @@ def run_workers(
     if contract.on_air:
         from airmixml.deploy.air_link import AirLink  # here: others have no room for its sockets
 
-        line = AirLink(line, folder, log)
+        line = AirLink(line, folder, log, workers=len(Endpoint.read(folder).numbers(name)))
     with closing(line) as transport:
         drive_workers(workers, transport, log, patience)

@@ -72,7 +72,9 @@ function show(status) {
   byId("facts").replaceChildren(
     fact("Workers alive", `${status.alive} of ${status.workers}`, `a round needs ${status.fewest}`),
     fact("Rounds done", `${status.rounds_done} of ${status.rounds_planned}`, status.present.length ? `the last with ${status.present.at(-1)} workers` : "none yet"),
-    fact("Privacy spent", share(status.spent), `of the budget by the worst worker; all of it is epsilon ${status.epsilon}, delta ${status.delta.toExponential()}`),
+    fact("Privacy spent", share(status.spent), status.epsilon
+      ? `of the budget by the worst worker; all of it is epsilon ${status.epsilon}, delta ${status.delta.toExponential()}`
+      : "no privacy: what workers send protects nobody"),
     fact("Accuracy", percent(last), "of the model, on the test rows"),
   );
   curve(status);
