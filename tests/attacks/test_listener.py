@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import mannwhitneyu
 
 from airmixml.attacks.eavesdropper import overhear
 from airmixml.attacks.listener_attacks import EAVESDROPPER, RELEASE, PublicSamples, candidates_of
 from airmixml.attacks.target import Outcome, Target, watch
 from airmixml.scenario import Scenario
+from airmixml.workers import settle
 
 DIGITS = Scenario.preset("digits").with_overrides("workers.count=200", "radio.slots=300")
 ALONE = DIGITS.with_overrides("mixing.policy=nonmix", "radio.scheduled=1", "radio.noise_dbm=-160")
@@ -211,3 +213,15 @@ def test_kept_scores_give_the_area_and_the_ranks_again() -> None:
         first, loudest = (set(np.argsort(-arrays[name])[:count]) for name in ("held_scores", "held_strength"))
         assert figures["loudest"]["identified"] == len(first & loudest)
         assert count > 0
+
+
+def test_samples_that_are_compared_with_do_not_decide_how_they_are_compared() -> None:
+    """In noise alone the rank sums of held samples and decoys are those of a random order, also with two slots."""
+    loud = Scenario.preset("private-table").with_overrides("privacy.eavesdropper_noise_dbm=100")
+    deviations = []
+    for seed in range(4):
+        arrays = EAVESDROPPER.run(target_of(settle(loud.with_seed(seed)))).arrays
+        held, decoys = arrays["likeness_held"], arrays["likeness_decoys"]
+        chance = np.sqrt((len(held) + len(decoys) + 1) / (12 * len(held) * len(decoys)))
+        deviations.append((mannwhitneyu(held, decoys).statistic / (len(held) * len(decoys)) - 0.5) / chance)
+    assert abs(np.mean(deviations)) < 1.5  # of four independent ones: three standard deviations

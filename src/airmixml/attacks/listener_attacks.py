@@ -170,8 +170,10 @@ class ListenerAttack:
             return torch.from_numpy(sent.train_inputs[rows]).to(device)
 
         everything, decoys = inputs_of(everyone), torch.from_numpy(public.decoys).to(device)
-        # Few mixtures do not tell what mixtures have in common; public samples do, about.
-        whitening = whitening_of(chosen if len(chosen) >= _FEW_SLOTS else decoys)
+        # Few mixtures do not tell what mixtures have in common; public samples do, about. Decoys must not be among
+        # these: whitened by themselves they would look unlike any mixture, and all others as if they took part.
+        common = chosen if len(chosen) >= _FEW_SLOTS else torch.from_numpy(public.inputs).to(device)
+        whitening = whitening_of(common)
 
         def named(by_likelihood: Integers, rows: Integers) -> Identified:
             by_neighbour = everyone[nearest_sample(mixtures[rows], everything, whitening)]
