@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from levels_for_tests import level_of
 from scipy.stats import mannwhitneyu
 
 from airmixml.attacks.eavesdropper import overhear
@@ -60,7 +61,7 @@ def test_one_worker_at_a_time_at_full_power_is_seen_as_it_is() -> None:
     shares, true_shares = (np.array(figures["shares"][name]) for name in ("shares", "true_shares"))
     assert figures["shares"]["distance"] == pytest.approx(np.abs(shares - true_shares).sum() / 2)
     assert figures["shares"]["prior_distance"] == pytest.approx(np.abs(0.1 - true_shares).sum() / 2)
-    assert found.findings.level == "exposed"
+    assert level_of(found.findings) == "exposed"
     # What is shown is what those workers hold.
     np.testing.assert_allclose(found.arrays["examples"], found.arrays["originals"], atol=0.02)
     assert len(samples_shown(found, target)) == 10
@@ -69,7 +70,7 @@ def test_one_worker_at_a_time_at_full_power_is_seen_as_it_is() -> None:
 def test_an_eavesdropper_of_one_worker_at_a_time_identifies_it() -> None:
     found = EAVESDROPPER.run(target_of(ALONE))
     assert plain(found)["clearest_slots"]["identified"] == 10
-    assert found.findings.level == "exposed"
+    assert level_of(found.findings) == "exposed"
 
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long), pytest.param(2, marks=pytest.mark.long)])
@@ -84,7 +85,7 @@ def test_noise_gives_what_chance_gives(seed: int) -> None:
         linkage = figures["linkage"]
         assert abs(linkage["auc"] - 0.5) < 5 * linkage["auc_chance_deviation"]
         assert figures["slot_labels"]["p_value"] > 1e-4
-        assert found.findings.level == ""
+        assert level_of(found.findings) == ""
 
 
 @pytest.mark.parametrize("slots", [1, 2, 51])
