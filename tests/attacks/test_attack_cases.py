@@ -333,7 +333,7 @@ def test_few_trials_prove_nothing() -> None:
     few = result(0.1, server=replace(quiet, labels=replace(quiet.labels, inferred=4)))
     assert few.grade == "too few to tell"
     assert few.verdict == (
-        "PROMISED against the release: epsilon 0.1, not attacked. "
+        "PROMISED against the release: epsilon 0.1, untested. "
         "Nothing found; too few mixtures or workers to tell for the server."
     )
     assert result(0.1, server=quiet).grade == "hidden"
@@ -394,7 +394,7 @@ def test_no_figure_beyond_chance_stands_beside_nothing_found() -> None:
         release=replace(listener(auc=0.52), linkage=replace(listener(auc=0.52).linkage, auc_chance_deviation=0.002))
     )
     assert small.grade == "hidden"
-    assert small.verdict == f"{PROMISED.format(1)}Only a hint found, by the release."
+    assert small.verdict == f"{PROMISED.format(1)}Only hints found, by the release."
     assert "found: a hint, the release tells who took part (AUC): 0.52 (guessing 0.50, its epsilon allows 0.73)" in (
         small.details
     )

@@ -109,7 +109,7 @@ def test_kill_9_half_way_and_going_on(airmix: Airmix, start_python: Start, tmp_p
 
 
 def test_one_setting_is_one_screen(airmix: Airmix) -> None:
-    done = airmix(*IRIS, "--out", "here", columns=80)
+    done = airmix(*IRIS, *FIVE, "--out", "here", columns=80)
     assert done.returncode == 0
     lines = done.stdout.splitlines()
     rows = sum(max(1, -(-len(line) // 80)) for line in lines)  # a long line takes several

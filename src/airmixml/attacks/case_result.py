@@ -150,10 +150,14 @@ class CaseResult:
         both = (self.claimed[adversary], self.per_row(adversary))
         return None if None in both else max(each for each in both if each is not None)
 
+    def _covers(self, figure: Measured) -> bool:
+        """Whether epsilons of the scenario's neighbours limit a figure."""
+        return bool(figure.of) and not (figure.from_silence and self.scenario.privacy.adjacency != "remove-one")
+
     def limit(self, figure: Measured, adversary: str) -> float:
         """Return how large the claim against an adversary lets a figure be; 1 for no limit."""
         privacy = self.scenario.privacy
-        if not figure.of or (figure.from_silence and privacy.adjacency != "remove-one"):
+        if not self._covers(figure):
             return 1.0
         epsilon = self.claimed[adversary] if figure.of == "worker" else self._covering(adversary)
         bound = guessing_bound(epsilon, privacy.delta, privacy.adjacency, figure.guessing)
@@ -209,7 +213,7 @@ class CaseResult:
             return f"PROMISE BROKEN {text}"
         if self.naming_bound(adversary) >= EXPOSED:
             return f"PROMISE TOO WEAK {text}"
-        return f"PROMISED {text}, {'which no attack broke' if self.limited else 'not attacked'}"
+        return f"PROMISED {text}, {'which no attack broke' if self.limited else 'untested'}"
 
     @property
     def verdict(self) -> str:
@@ -221,7 +225,7 @@ class CaseResult:
         found = [f"{words} {_joined(graded[grade])}" for grade, words in _TO_WHOM.items() if grade in graded]
         if not graded.keys() & {"leaks", "exposed"}:
             hints = dict.fromkeys(_the(group.adversary) for group in self.groups if group.certain)
-            found.insert(0, f"only a hint found, by {_joined(hints)}" if hints else "nothing found")
+            found.insert(0, f"only hints found, by {_joined(hints)}" if hints else "nothing found")
         own = _the(self.scenario.privacy.adversary)
         if others := [each for each in graded.get(NOTHING_PROMISED, ()) if each != own]:
             found.append(f"no useful promise against {_joined(others)}")
@@ -271,7 +275,7 @@ class CaseResult:
             name = group.adversary if group.adversary not in seen else ""
             name = f"{name}, {group.how}" if name and group.how else name or f"  {group.how}"
             seen.add(group.adversary)
-            limited = NONE if not figure.of else figure.like(limit) if limit < 1.0 else "no limit"
+            limited = NONE if not self._covers(figure) else figure.like(limit) if limit < 1.0 else "no limit"
             chance = "yes" if group.certain else "no"
             rows.append((name, figure.what, figure.text, figure.guessing_text, limited, chance))
         return rows

@@ -122,10 +122,10 @@ class Informed:
         """
         of = "worker" if whom == "worker" else "row"
         named = counted(f"names a {whom} among {self.candidates}", self.named, self.attacked, self.chance, of=of)
-        found = counted("", self.hits, self.trials, FALSE_POSITIVES)
+        found = counted("", self.hits, self.trials, FALSE_POSITIVES, of=of, from_silence=True)
         if self.mu_median is None:
             found = detected(self.hits, self.trials, self.candidates - 1, FALSE_POSITIVES, 1, alike=True)
-        return [named, replace(found, what=f"detects a {whom}", of=of, from_silence=True)]
+        return [named, replace(found, what=f"detects a {whom}")]
 
     @property
     def mu(self) -> str:

@@ -104,6 +104,7 @@ def told_apart(auc: float, deviation: float, methods: int, *, alike: bool) -> Me
         p_if_half=p_if_half,
         shown=f"{auc:.2f}",
         deviation=deviation,
+        of="row" if alike else "",
     )
 
 
@@ -126,7 +127,8 @@ def detected(rate: float, held: int, decoys: int, alarms: float, methods: int, *
 
     values = (min(1.0, methods * p_value(each)) for each in (rate, guessing + EXPOSED * (1.0 - guessing)))
     known = dict(zip(("p_value", "p_if_half"), values, strict=True))
-    return counted("detects who took part", rate, held, guessing, **known)
+    # No epsilon limits it as a count: few decoys set a threshold that is itself by chance.
+    return counted("detects who took part", rate, held, guessing, of="", **known)
 
 
 def beyond_chance(figures: Collection[Measured]) -> float:
