@@ -22,7 +22,7 @@ ACCOUNTANTS = ("paper-loose", "paper-tight", "rdp", "pld", "gdp")
 BOUNDS = ("clopper-pearson", "gaussian", "normal scores", "one run")
 
 COLUMNS = (
-    "AUC", "hits", "loudest 10", "loudest 100", "clearest workers", "unmixed", "neighbour", "class share error",
+    "AUC", "detected", "strongest 10", "strongest 100", "named", "unmixed", "neighbour", "class share error",
 )  # fmt: skip
 SHOWN_INFORMED = {
     ("private-iris", "server"),
@@ -159,7 +159,7 @@ def informed(results: Result) -> Table:
                     found["grade"],
                 ]
             )
-    kinds_of = [f"{name}: {whom}" for name in ("named", "hits", "mu") for whom in ("worker", "row")]
+    kinds_of = [f"{name}: {whom}" for name in ("named", "detected", "mu") for whom in ("worker", "row")]
     return ["preset", "informed", "copies", "epsilon: worker", "epsilon: row", *kinds_of, "grade"], lines
 
 
@@ -177,8 +177,8 @@ def seeds(results: Result) -> Table:
                 *listener_cells(heard)[4:7],
             ]
         )
-    head = ["seed", "server reads", "server infers labels", "release AUC", "release hits"]
-    return [*head, "eavesdropper, clearest", "unmixed", "neighbour"], lines
+    head = ["seed", "server reads", "server infers labels", "release AUC", "release detects"]
+    return [*head, "eavesdropper names", "unmixed", "neighbour"], lines
 
 
 def audited(results: Result) -> list[tuple[str, Result]]:
@@ -244,7 +244,7 @@ def gallery(results: Result) -> Table:
         found = {
             "server": percent(case["server"]["methods"]["prior"]["recognised_share"]),
             "release": release["AUC"],
-            "eavesdropper": eavesdropper["clearest workers"],
+            "eavesdropper": eavesdropper["named"],
         }
         cells = [f"{epsilon_text(case['claimed'][name])}: {said}, {grade(case, name)}" for name, said in found.items()]
         lines.append([case["label"], *cells])

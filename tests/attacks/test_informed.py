@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from levels_for_tests import level_of
 from scipy.special import ndtr
 
 from airmixml.attacks import Case, Target, attack, isolating_listener, watch
@@ -86,13 +87,13 @@ def test_a_server_that_knows_the_other_flowers_finds_a_row_that_twenty_workers_h
     # What did not find a flower promises none.
     assert case["server"]["grade"] == "nothing promised"
     assert case["naming_bound"]["server"] == 1.0
-    assert result["verdict"].startswith(
-        "EXPOSED to the server; too weak against the server to hide a row that up to 34 "
-    )
-    assert any("the informed server names " in each for each in case["details"])
-    assert "found nobody" not in result["verdict"].lower()
+    claimed = f"epsilon {case['claimed']['server']:.4g} per worker, {case['claimed_per_row']['server']:,.0f} per row"
+    assert result["verdict"] == f"PROMISE TOO WEAK against the server: {claimed}. EXPOSED to the server."
+    assert "found: the informed server detects a row: 100 % (guessing 1.0 %)" in case["details"]
+    # What it learns of a worker is within its epsilon of 5.
+    assert any(each.startswith("survived: yes, closest: the informed server ") for each in case["details"])
     text = (tmp_path / "out" / "attack.md").read_text()
-    assert "the informed server names " in text
+    assert "the informed server detects a row" in text
     assert "epsilon per worker | per row" in text
 
 
@@ -238,9 +239,7 @@ def test_at_a_small_epsilon_per_row_an_informed_server_finds_nothing(tmp_path: P
     assert case["copies"] == 1
     assert case["claimed_per_row"] == {name: case["claimed"][name] for name in case["claimed_per_row"]}
     assert case["grade"] == "hidden"
-    assert case["verdict"].startswith(
-        "HIDDEN from the server and the release, nothing found; promised against the server"
-    )
+    assert case["verdict"] == "PROMISED against the server: epsilon 1, which no attack broke. Nothing found."
 
 
 def test_people_with_several_rows_are_attacked_as_workers_rows_and_people(tmp_path: Path) -> None:
@@ -273,26 +272,26 @@ def test_the_release_learns_less_where_the_schedule_is_hidden() -> None:
 
 def figures(**changed: float) -> Informed:
     plain = {"attacked": 100, "trials": 2000, "copies": 1, "candidates": 51, "named": 0.02, "hits": 0.01}
-    return Informed(**{**plain, **changed})  # type: ignore[arg-type]
+    return Informed(**{**plain, "mu_median": 0.1, "mu_largest": 0.3, **changed})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("row", "level"),
     [
         (figures(), ""),
-        (figures(named=0.067), ""),  # (0.067 - 1/51) / (50/51) is below 5 %
-        (figures(named=0.07), "leaks"),
-        (figures(named=0.51), "exposed"),
-        (figures(hits=0.0594), ""),
+        (figures(named=0.07), ""),  # of a hundred targets 7 by guessing once in 300 times, of four figures
+        (figures(named=0.08), "leaks"),
+        (figures(named=0.53), "exposed"),
+        (figures(hits=0.0594), ""),  # beyond chance, but less than 5 % of what guessing leaves open
         (figures(hits=0.0596), "leaks"),
         (figures(hits=0.51), "exposed"),
-        (figures(named=1.0, trials=2), ""),  # two of two by guessing once in 2601 times
-        (figures(named=1.0, trials=3), "exposed"),
+        (figures(named=1.0, attacked=1), ""),  # one of one by guessing once in 51 times
+        (figures(named=1.0, attacked=2), "exposed"),
     ],
 )
 def test_the_worst_of_workers_and_rows_is_the_level(row: Informed, level: str) -> None:
     for found in (InformedFindings(worker=figures(), row=row), InformedFindings(worker=row, row=figures())):
-        assert found.level == level
+        assert level_of(found) == level
         assert InformedFindings.from_dict(json.loads(json.dumps(found.to_dict()))) == found
 
 
@@ -302,6 +301,6 @@ def test_digits_that_bring_their_noise_leak_what_their_epsilon_allows() -> None:
     assert found.row.copies == 1
     assert found.row.mu_largest <= 2.0
     assert found.row.hits == pytest.approx(ndtr(found.row.mu_median - 2.3263479), abs=0.06)
-    assert found.level == "leaks"
+    assert level_of(found) == "leaks"
     loud = found_by("server", Scenario.preset("digits").with_overrides("workers.count=80", "radio.slots=150"))
-    assert loud.level == "exposed"
+    assert level_of(loud) == "exposed"

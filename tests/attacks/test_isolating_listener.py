@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from levels_for_tests import level_of
 
 from airmixml.attacks import Target, attack, choose_parts, eavesdropper, isolating_listener, watch
 from airmixml.attacks.eavesdropper import Listener, OverheardNoise, overhear_chapters, turned_by
@@ -215,7 +216,7 @@ def test_an_eavesdropper_at_one_metre_reads_workers_without_masks_and_nobody_wit
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     hidden = run_on(DIGITS.with_overrides(NEAR), EAVESDROPPER)
-    assert hidden.findings.level == ""
+    assert level_of(hidden.findings) == ""
     assert hidden.findings.clearest_slots.p_value > 1e-3
 
     def without_masks(scenario: Scenario) -> Masking | None:
@@ -224,7 +225,7 @@ def test_an_eavesdropper_at_one_metre_reads_workers_without_masks_and_nobody_wit
 
     monkeypatch.setattr(eavesdropper, "masking_of", without_masks)
     seen = run_on(DIGITS.with_overrides(NEAR), EAVESDROPPER)
-    assert seen.findings.level == "exposed"
+    assert level_of(seen.findings) == "exposed"
     assert seen.findings.clearest_slots.identified >= 5
 
 
@@ -232,12 +233,12 @@ def test_everyone_names_who_brings_no_noise_and_nobody_at_epsilon_one() -> None:
     plain = run_on(PLAIN, EVERYONE)
     assert plain.findings.clearest_slots.identified == plain.findings.clearest_slots.looked_at == 10
     assert plain.findings.linkage.auc == 1.0
-    assert plain.findings.level == "exposed"
+    assert level_of(plain.findings) == "exposed"
     for seen, original in zip(plain.arrays["examples"], plain.arrays["originals"], strict=True):
         assert np.corrcoef(seen, original)[0, 1] > 0.98
     hidden = run_on(DIGITS.with_overrides("privacy.epsilon=1"), EVERYONE)
     assert hidden.findings.clearest_slots.p_value > 1e-3
-    assert hidden.findings.level == ""
+    assert level_of(hidden.findings) == ""
     scores = hidden.arrays["held_scores"], hidden.arrays["decoy_scores"]
     assert area_under_curve(*scores) == hidden.findings.linkage.auc
     assert len(scores[0]) == 100
@@ -273,6 +274,7 @@ def test_a_flower_on_twenty_workers_is_promised_nothing(tmp_path: Path) -> None:
     assert case["grade"] == "nothing promised"
     assert case["everyone"]["clearest_slots"]["identified"] <= 3
     assert case["claimed"]["everyone"] == pytest.approx(1.0, rel=1e-3)
-    assert case["verdict"].startswith("NOTHING PROMISED against the eavesdropper and everyone, nothing found")
+    assert case["verdict"].startswith("PROMISE TOO WEAK against everyone: epsilon 1 per worker, ")
+    assert case["verdict"].endswith(". Nothing found; no useful promise against the eavesdropper.")
     with np.load(tmp_path / "found" / "parts" / "01-everyone.npz") as kept:
         assert {"held_rows", "held_scores", "decoy_scores"} <= set(kept.files)

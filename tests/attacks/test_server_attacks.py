@@ -10,7 +10,7 @@ import pytest
 from skimage.metrics import peak_signal_noise_ratio
 from skimage.metrics import structural_similarity as skimage_similarity
 
-from airmixml.attacks.grades import beyond_guessing
+from airmixml.attacks.measured import beyond_guessing
 from airmixml.attacks.reconstruction import Reconstruction
 from airmixml.attacks.server_attacks import (
     count_copies,

@@ -81,9 +81,9 @@ def test_kill_9_half_way_and_going_on(airmix: Airmix, start_python: Start, tmp_p
     assert resumed["run_dir"] == "here"
     assert [case["label"] for case in resumed["cases"]] == ["maximum power", "epsilon 10"]
     assert resumed["grade"] == resumed["cases"][0]["grade"] == "exposed"
-    assert resumed["verdict"].startswith("EXPOSED to the server")
-    assert "; too weak against the release to hide a row" in resumed["verdict"]
-    assert resumed["cases"][0]["details"][0].startswith("the server reads the class of ")
+    assert resumed["verdict"].startswith("PROMISE TOO WEAK against the release: epsilon ")
+    assert ". EXPOSED to the server" in resumed["verdict"]
+    assert any(each.startswith("found: the server ") for each in resumed["cases"][0]["details"])
     assert resumed.pop("report") == "here/report.html"
     assert json.loads((tmp_path / "here" / "metrics.json").read_text()) == resumed
 
@@ -97,16 +97,28 @@ def test_kill_9_half_way_and_going_on(airmix: Airmix, start_python: Start, tmp_p
     assert without_seconds(metrics) == without_seconds(resumed)
     assert [entry.name for entry in tmp_path.iterdir()] == ["here"]
     for case in metrics["cases"]:
-        listed = "".join(f"- {line}\n" for line in case["details"])
-        assert f"{case['label']}: {case['verdict']}\n{listed}" in whole.stdout
-    assert "The server, who knows the schedule" in whole.stdout
-    table = [line.split() for line in whole.stdout.splitlines() if "least-squares" in line]
+        assert f"{case['label']}: {case['verdict']}\n" in whole.stdout
+    assert "picture in here/attack.png" in whole.stdout
+    text = (tmp_path / "here" / "attack.md").read_text()
+    assert "The server, who knows the schedule" in text
+    table = [line.split(" | ") for line in text.splitlines() if "| least-squares |" in line]
     figures = [case["server"]["methods"]["least-squares"] for case in metrics["cases"]]
     for line, found in zip(table, figures, strict=True):
-        assert f"{found['psnr_db']['median']:.1f}" in line
-        assert f"{100 * found['recognised_share']:.1f}" in line
-    assert "picture in here/attack.png" in whole.stdout
-    assert "hits: samples detected at 1 % false alarms\n" in whole.stdout  # the columns are explained
+        assert f"{found['psnr_db']['median']:.1f} dB" in line
+        assert f"{100 * found['recognised_share']:.1f} %" in line
+
+
+def test_one_setting_is_one_screen(airmix: Airmix) -> None:
+    done = airmix(*IRIS, *FIVE, "--out", "here", columns=80)
+    assert done.returncode == 0
+    lines = done.stdout.splitlines()
+    rows = sum(max(1, -(-len(line) // 80)) for line in lines)  # a long line takes several
+    assert rows <= 34
+    assert lines[0].startswith("PROMISE")
+    (head,) = (line for line in lines if "guessing" in line and "attacker" in line)
+    assert "success" in head  # a rate is never without that of a guess
+    assert "not shown" not in done.stdout
+    assert "server: knows the schedule; release: only the mixtures; eavesdropper: listens" in done.stdout
 
 
 @pytest.mark.parametrize("largest_file", [1_500, 30_000], ids=["part", "picture"])

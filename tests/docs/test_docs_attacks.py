@@ -38,7 +38,7 @@ def test_the_distances_on_the_page_are_those_of_the_results(tables: ModuleType, 
     text = tables.DOCUMENT.read_text(encoding="utf-8")
     for name, label, found in (
         ("distance", "paper, epsilon 10", "neighbour"),
-        ("distance-private-mnist", "`private-mnist`", "loudest 10"),
+        ("distance-private-mnist", "`private-mnist`", "strongest 10"),
     ):
         head, lines = tables.FILES[name](results)
         for column in ("epsilon", found):

@@ -16,7 +16,8 @@ import numpy as np
 
 from airmixml.arrays import Integers
 from airmixml.attacks.attack_figure import draw_attack
-from airmixml.attacks.attack_report import AttackResult, CaseResult, Found, attack_csv, attack_markdown
+from airmixml.attacks.attack_report import AttackResult, attack_csv, attack_markdown
+from airmixml.attacks.case_result import CaseResult, Found
 from airmixml.attacks.claimed_epsilons import LeastEpsilons, least_epsilons
 from airmixml.attacks.target import Reader, Target
 from airmixml.data import DataSet

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from airmixml.arrays import Singles
-from airmixml.attacks.attack_report import LISTENERS, AttackResult, CaseResult, Found
+from airmixml.attacks.attack_report import AttackResult
+from airmixml.attacks.case_result import LISTENERS, CaseResult, Found
 from airmixml.attacks.grades import TOO_FEW
 from airmixml.output.figures import as_picture, new_figure, save_png_and_svg
 from airmixml.output.numbers import epsilon_text, plural
@@ -130,8 +131,8 @@ def _cell(case: CaseResult, found: Found) -> _Cell:
     near = case.scenario.privacy.eavesdropper_distance_metres if found.attack == "eavesdropper" else 0.0
     method = f"{found.attack} " if found.findings.kind == "server" else ""
     told = f"{method}{found.findings.caption(grade)}"
-    nobody = {NOTHING_PROMISED: "nothing found, nothing promised", TOO_FEW: f"{told}: too few to tell"}
-    text = f"{f'{near:g} m · ' if near else ''}{sums}ε {claimed} · {nobody.get(grade, told)}"
+    silent = f": {grade}" if grade in (NOTHING_PROMISED, TOO_FEW) else ""
+    text = f"{f'{near:g} m · ' if near else ''}{sums}ε {claimed} · {told}{silent}"
     return _Cell(samples=found.arrays["examples"], truth=found.arrays["originals"], text=text, grade=grade)
 
 

@@ -10,16 +10,12 @@ from collections.abc import Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import Any, ClassVar, Final, Self
 
-from scipy.stats import binom
-
+from airmixml.attacks.measured import EXPOSED, FALSE_ALARMS, Measured
 from airmixml.storage.results import from_plain
 from airmixml.wording import NOTHING_PROMISED
 
 TOO_FEW: Final = "too few to tell"
 GRADES: Final = ("hidden", NOTHING_PROMISED, TOO_FEW, "leaks", "exposed")
-# Of what guessing leaves open: from here on it is a leak, and from here on most of it is out.
-LEAK: Final = 0.05
-EXPOSED: Final = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,22 +28,20 @@ class Findings(ABC):
     informed: ClassVar[bool] = False  # whether the adversary knows all samples but one
     titles: ClassVar[dict[str, str]] = {}  # of the table, by adversary; "" for one table of all adversaries
     explanation: ClassVar[str] = ""  # stands above the table
-    legend: ClassVar[dict[str, str]] = {}  # what columns of the table mean, in a few words
 
     @classmethod
     def note(cls, _found: Sequence[Self]) -> str:
         """Return the explanation, with what it says of these findings."""
         return cls.explanation
 
-    @property
     @abstractmethod
-    def strength(self) -> tuple[float, ...]:
-        """Larger for the better of two attacks of this kind; first which part of what guessing leaves open it found."""
+    def measured(self) -> list[Measured]:
+        """Return every figure that verdicts take into account."""
 
     @property
-    def level(self) -> str:
-        """How much was found: "exposed", "leaks", or empty for nothing beyond chance."""
-        return level_of(self.strength[0])
+    def strength(self) -> tuple[float, ...]:
+        """Larger for the better of two attacks of this kind; first which part of what guessing leaves open it found."""
+        return (max((each.share for each in self.measured() if each.p_value <= FALSE_ALARMS), default=0.0),)
 
     @abstractmethod
     def cells(self) -> dict[str, str]:
@@ -57,21 +51,9 @@ class Findings(ABC):
     def caption(self, grade: str) -> str:
         """Return what was found, in a few words below a picture."""
 
-    @abstractmethod
-    def learned(self) -> list[str]:
-        """Return what the adversary does, such as "reads 7 of 10 samples"; asked only where something was found."""
-
     def among(self, held: int) -> int:
         """Return among how many samples one is named, where workers hold so many different ones."""
         return held
-
-    def nothing(self) -> str:
-        """Return what to say of the adversary where a small epsilon hides everybody."""
-        return "cannot identify any sample"
-
-    def too_few(self) -> str:
-        """Return what there was too little of to tell a finding from a guess; asked where none was beyond chance."""
-        return ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain values for JSON."""
@@ -93,11 +75,13 @@ class PlainFindings(Findings):
     words: str  # what the adversary does, such as "names the class of 30 of 40 workers"
     columns: dict[str, str]  # texts of the attack's table, by column
     figures: dict[str, float] = field(default_factory=dict)  # numbers for JSON and CSV
+    p_value: float = 0.0  # of such a share by guessing; 0 where that was ruled out
 
-    @property
-    def strength(self) -> tuple[float, ...]:
-        """The share."""
-        return (self.share,)
+    def measured(self) -> list[Measured]:
+        """Return the share."""
+        p_value = self.p_value if self.share > 0.0 else 1.0
+        known: dict[str, Any] = {"rate": self.share, "guessing": 0.0, "p_value": p_value, "p_if_half": 0.0, "of": ""}
+        return [Measured(what=self.words, **known)]
 
     def cells(self) -> dict[str, str]:
         """Return the columns."""
@@ -107,36 +91,28 @@ class PlainFindings(Findings):
         """Return the words."""
         return self.words
 
-    def learned(self) -> list[str]:
-        """Return the words."""
-        return [self.words]
 
+def guessing_bound(epsilon: float | None, delta: float, adjacency: str, guessing: float) -> float:
+    """Return what a claim leaves of guessing right about a worker: a probability, where a blind guess has this one.
 
-def level_of(share: float, *, anybody: bool = False) -> str:
-    """Return the level: from 5 % on a leak, from a half on exposed; anybody found beyond chance is a leak too."""
-    return "exposed" if share >= EXPOSED else "leaks" if share >= LEAK or anybody else ""
-
-
-def beyond_guessing(share: float, guessing: float) -> float:
-    """Return which part of what guessing leaves open was found out: 0 is guessing, 1 is everything."""
-    return (share - guessing) / (1.0 - guessing) if guessing < 1.0 else 0.0
+    However an adversary against whom (epsilon, delta) holds goes about it, and whatever it knows of all others, it is
+    right with probability s. Remove-one: P(right | held) <= e^epsilon P(right | nobody) + delta, of which P(right |
+    nobody) is at most g, that of the best blind guess; the same of wrong guesses gives 1 - s >= (1 - g - delta) /
+    e^epsilon. Replace-one: the same with each other sample in place of nobody
+    gives s <= (e^epsilon g + (1 - g) delta) / (e^epsilon g + 1 - g). Without a claim it is 1.
+    """
+    if epsilon is None or guessing >= 1.0:
+        return 1.0
+    if adjacency == "remove-one":
+        right = math.exp(min(0.0, epsilon + math.log(guessing))) + delta
+        return min(1.0, right, 1.0 - max(0.0, 1.0 - guessing - delta) * math.exp(-epsilon))
+    others = (1.0 / guessing - 1.0) * math.exp(-epsilon)
+    return min(1.0, (1.0 + others * delta) / (1.0 + others))
 
 
 def naming_bound(epsilon: float | None, delta: float, adjacency: str, candidates: int) -> float:
-    """Return what a claim leaves of naming which of M equally likely samples a worker holds: a probability.
-
-    However an adversary against whom (epsilon, delta) holds goes about it, and whatever it knows of all others, it is
-    right with probability s. Remove-one: P(names c | c is held) <= e^epsilon P(names c | nobody) + delta, whose sum
-    over all c gives s <= e^epsilon / M + delta. Replace-one: the same with each of the other M - 1 samples in place of
-    nobody gives s <= (e^epsilon + (M - 1) delta) / (e^epsilon + M - 1). Without a claim it is 1.
-    """
-    if epsilon is None:
-        return 1.0
-    if adjacency == "remove-one":
-        logarithm = epsilon - math.log(candidates)
-        return 1.0 if logarithm >= 0.0 else min(1.0, math.exp(logarithm) + delta)
-    others = (candidates - 1) * math.exp(-epsilon)
-    return min(1.0, (1.0 + others * delta) / (1.0 + others))
+    """Return what a claim leaves of naming which of so many equally likely samples a worker holds: a probability."""
+    return guessing_bound(epsilon, delta, adjacency, 1.0 / candidates)
 
 
 def grade_of(level: str, bound: float, *, too_few: bool = False) -> str:
@@ -146,8 +122,3 @@ def grade_of(level: str, bound: float, *, too_few: bool = False) -> str:
     nothing.
     """
     return level or (TOO_FEW if too_few else "hidden" if bound < EXPOSED else NOTHING_PROMISED)
-
-
-def can_tell(trials: int, share: float, chance: float, significance: float) -> bool:
-    """Whether that share of right answers would be told from chance in so many trials."""
-    return bool(trials) and float(binom.sf(math.ceil(share * trials) - 1, trials, chance)) < significance

@@ -26,14 +26,14 @@ import numpy as np
 import torch
 from scipy.sparse import csr_matrix
 from scipy.special import ndtri
-from scipy.stats import binom
 
 from airmixml.arrays import Doubles, Integers
 from airmixml.attacks.eavesdropper import arrivals, listener_of
-from airmixml.attacks.grades import Findings, beyond_guessing
+from airmixml.attacks.grades import Findings
 from airmixml.attacks.inference import FALSE_POSITIVES, hit_rate
 from airmixml.attacks.isolating_listener import alone, isolated_precision
 from airmixml.attacks.likelihood import background_of, score
+from airmixml.attacks.measured import Measured, counted, detected
 from airmixml.attacks.receptions import hear_release
 from airmixml.attacks.rounds import Heard, Round
 from airmixml.attacks.sample_symbols import InnerProducts, Samples
@@ -50,10 +50,9 @@ _DECOYS: Final = 50
 _PANEL: Final = 500  # public samples of which each target has its decoys
 _TRIALS: Final = 20  # of each target
 LARGEST_PRECISION: Final = 1e9  # where nothing hides a worker: symbols are numbers of single precision
-_CHANCE_ALONE: Final = 1e-4
 _NOTE: Final = (
     "*named*: how often the right one of the candidates is named for a worker, for a row with all its copies, or for a "
-    "person; *hits*: how often it is detected that it took part, at 1 % false alarms; *mu*: distance of present and "
+    "person; *detected*: how often it is found to have taken part, at 1 % false alarms; *mu*: distance of present and "
     "absent in standard deviations of the noise, of the median target; *guessing*: how often a guess names the right "
     "one; *copies*: the most workers that hold one row. The epsilon per row covers a row with all its copies."
 )
@@ -115,14 +114,18 @@ class Informed:
         """How often a guess names the right one."""
         return 1.0 / self.candidates
 
-    @property
-    def share(self) -> float:
-        """Part of what guessing leaves open that was named, or detected; 0 where chance does as well."""
-        return max(self._beyond(self.named, self.chance), self._beyond(self.hits, FALSE_POSITIVES))
+    def measured(self, whom: str) -> list[Measured]:
+        """Return how often it was named and detected.
 
-    def _beyond(self, rate: float, chance: float) -> float:
-        by_chance = float(binom.sf(round(rate * self.trials) - 1, self.trials, chance))
-        return beyond_guessing(rate, chance) if by_chance < _CHANCE_ALONE else 0.0
+        Draws of the noise are no more names than there are targets: which candidate is likeliest depends on these. To
+        be detected at 1 % does not, except where decoys set the threshold, of which a panel has at least so many.
+        """
+        of = "worker" if whom == "worker" else "row"
+        named = counted(f"names a {whom} among {self.candidates}", self.named, self.attacked, self.chance, of=of)
+        found = counted("", self.hits, self.trials, FALSE_POSITIVES, of=of, from_silence=True)
+        if self.mu_median is None:
+            found = detected(self.hits, self.trials, self.candidates - 1, FALSE_POSITIVES, 1, alike=True)
+        return [named, replace(found, what=f"detects a {whom}")]
 
     @property
     def mu(self) -> str:
@@ -140,13 +143,6 @@ class InformedFindings(Findings):
     informed: ClassVar[bool] = True
     titles: ClassVar[dict[str, str]] = {"": "Informed adversaries: they know all samples but one"}
     explanation: ClassVar[str] = _NOTE
-    legend: ClassVar[dict[str, str]] = {
-        "hits": "samples detected at 1 % false alarms",
-        "named": "right candidate named",
-        "method": "informed ones know all samples but one, the schedule (not the release) and, as listeners, all "
-        "phases",
-        "mu": "present against absent, in standard deviations of the noise",
-    }
 
     worker: Informed
     row: Informed
@@ -158,10 +154,9 @@ class InformedFindings(Findings):
         every = {"worker": self.worker, "row": self.row, "person": self.person}
         return {whom: found for whom, found in every.items() if found is not None}
 
-    @property
-    def strength(self) -> tuple[float, ...]:
-        """The largest share."""
-        return (max(found.share for found in self.of.values()),)
+    def measured(self) -> list[Measured]:
+        """Return how often each was named and detected."""
+        return [each for whom, found in self.of.items() for each in found.measured(whom)]
 
     def among(self, _held: int) -> int:
         """Return among how many samples one was looked for."""
@@ -170,7 +165,7 @@ class InformedFindings(Findings):
     def cells(self) -> dict[str, str]:
         """Return how often each was named and detected, and the distances."""
         named = {f"named, {whom}": f"{100 * found.named:.0f} %" for whom, found in self.of.items()}
-        hits = {f"hits, {whom}": f"{100 * found.hits:.0f} %" for whom, found in self.of.items()}
+        hits = {f"detected, {whom}": f"{100 * found.hits:.0f} %" for whom, found in self.of.items()}
         distances = {f"mu, {whom}": found.mu for whom, found in self.of.items()}
         guessing = {"guessing": f"{100 * self.row.chance:.0f} %", "copies": f"{self.row.copies:,}"}
         return {**named, **hits, **distances, **guessing}
@@ -178,20 +173,6 @@ class InformedFindings(Findings):
     def caption(self, _grade: str) -> str:
         """Return how often rows are named."""
         return f"names {100 * self.row.named:.0f} % of the rows among {self.row.candidates}"
-
-    def learned(self) -> list[str]:
-        """Return whom it names and detects how often: the kind of target that stands out most."""
-        whom, found = max(self.of.items(), key=lambda each: each[1].share)
-        plural = {"person": "people"}.get(whom, f"{whom}s")
-        return [
-            f"names {100 * found.named:.0f} % of the {plural} attacked among {found.candidates} candidates (guessing "
-            f"{100 * found.chance:.0f} %)",
-            f"detects {100 * found.hits:.0f} % of them at {100 * FALSE_POSITIVES:.0f} % false alarms",
-        ]
-
-    def nothing(self) -> str:
-        """Return that nothing is found beyond chance."""
-        return f"cannot name or detect a {', '.join(self.of)}".replace(", row", " or row") + " beyond chance"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

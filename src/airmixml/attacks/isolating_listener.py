@@ -232,6 +232,7 @@ class EveryoneAttack:
             unmixing=Unmixing(),
             clearest_slots=identified(np.array(named), target.examples, len(known)),
             image_shape=held.image_shape,
+            decoys_alike=public.alike,
         )
         pictures = pictures_of(target, torch.from_numpy(np.concatenate(seen)), target.examples)
         kept = {"held_rows": held_index[workers], "held_scores": scores.held, "decoy_scores": scores.decoys}

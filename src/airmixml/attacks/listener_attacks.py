@@ -52,6 +52,7 @@ class PublicSamples:
     labels: Integers
     decoys: Singles
     decoy_labels: Integers
+    alike: bool  # whether decoys are drawn like the samples that are held
 
     @classmethod
     def of(cls, sent: DataSet, everyone: Integers, enough: int) -> Self:
@@ -63,7 +64,8 @@ class PublicSamples:
             decoys, decoy_labels = inputs, labels
             if len(inputs) > 1:  # a decoy that was learned from would be part of the background
                 inputs, labels, decoys, decoy_labels = inputs[::2], labels[::2], inputs[1::2], labels[1::2]
-        return cls(inputs=inputs, labels=labels, decoys=decoys, decoy_labels=decoy_labels)
+        alike = len(free) >= enough or not sent.own_test
+        return cls(inputs=inputs, labels=labels, decoys=decoys, decoy_labels=decoy_labels, alike=alike)
 
 
 def candidates_of(everyone: Integers, seed: int, most: int) -> Integers:
@@ -170,8 +172,10 @@ class ListenerAttack:
             return torch.from_numpy(sent.train_inputs[rows]).to(device)
 
         everything, decoys = inputs_of(everyone), torch.from_numpy(public.decoys).to(device)
-        # Few mixtures do not tell what mixtures have in common; public samples do, about.
-        whitening = whitening_of(chosen if len(chosen) >= _FEW_SLOTS else decoys)
+        # Few mixtures do not tell what mixtures have in common; public samples do, about. Decoys must not be among
+        # these: whitened by themselves they would look unlike any mixture, and all others as if they took part.
+        common = chosen if len(chosen) >= _FEW_SLOTS else torch.from_numpy(public.inputs).to(device)
+        whitening = whitening_of(common)
 
         def named(by_likelihood: Integers, rows: Integers) -> Identified:
             by_neighbour = everyone[nearest_sample(mixtures[rows], everything, whitening)]
@@ -208,6 +212,7 @@ class ListenerAttack:
             loudest_hundred=count_loudest(scores.held, strength, _HUNDRED),
             image_shape=target.held.image_shape,
             beside_worker=received.beside,
+            decoys_alike=public.alike,
         )
         arrays: dict[str, NDArray[Any]] = {
             **pictures_of(target, mixtures[clearest], dominating[clearest]),

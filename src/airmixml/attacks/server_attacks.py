@@ -6,21 +6,21 @@ from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binom
+from scipy.stats import binom, chi2
 
 from airmixml.arrays import Doubles, Integers, Singles
-from airmixml.attacks.grades import EXPOSED, LEAK, Findings, beyond_guessing, can_tell, level_of
+from airmixml.attacks.grades import Findings
 from airmixml.attacks.inference import LabelInference, infer_labels
+from airmixml.attacks.measured import Measured, beyond_guessing, counted
 from airmixml.attacks.reconstruction import Reconstruction, reconstruct, reconstruction_refusal
 from airmixml.attacks.sample_symbols import blocks_of
 from airmixml.attacks.target import Decoder, Outcome, Reader, Target
 from airmixml.data import DataSet
-from airmixml.output.numbers import NONE, plural
+from airmixml.output.numbers import NONE
 from airmixml.scenario import Scenario
 from airmixml.shapes import ImageShape, Shape, is_series, planes
 
 _COPY_DB: Final = 10.0
-_CHANCE_ALONE: Final = 1e-4
 # A perfect copy has no error; what float32 cannot tell apart counts as one.
 _SMALLEST_ERROR: Final = 1e-12
 _WINDOW: Final = 7
@@ -55,11 +55,6 @@ class ServerFindings(Findings):
     kind: ClassVar[str] = "server"
     titles: ClassVar[dict[str, str]] = {"server": "The server, who knows the schedule"}
     explanation: ClassVar[str] = _NOTE
-    legend: ClassVar[dict[str, str]] = {
-        "copied": "recovered almost exactly",
-        "read": "class read from the recovered sample",
-        "label": "class inferred from the label symbols instead",
-    }
 
     psnr_db: Spread  # likeness to the original
     ssim: Spread | None  # the same for images
@@ -78,6 +73,7 @@ class ServerFindings(Findings):
     reader_accuracy: float  # how often the reader reads clean samples
     iterations: int
     solver_seconds: float
+    explained_p_value: float = 0.0  # of so much by guessing; 0 in older results, which did not test it
 
     @classmethod
     def note(cls, found: Sequence[Self]) -> str:
@@ -85,32 +81,33 @@ class ServerFindings(Findings):
         rates = {f"{100 * each.guessing:.1f} %" for each in found}
         return cls.explanation.format(guessing=" or ".join(sorted(rates)))
 
-    @property
-    def level(self) -> str:
-        """How much was found. Copies of a few workers are a leak, however many others there are."""
-        return level_of(self.share, anybody=self._copies > 0.0)
-
-    @property
-    def share(self) -> float:
-        """How much was given away: the largest of what was read, inferred, copied and seen, beyond chance."""
-        return max(self._read, self._inferred, self._copies, self.explained)
+    def measured(self) -> list[Measured]:
+        """Return what was read, inferred, copied and seen."""
+        workers, seen = self.labels.inferred, {"guessing": 0.0, "p_if_half": 1.0, "of": ""}
+        labels = "infers a label"
+        return [
+            counted("reads a sample's class", self.recognised_share, workers, self.guessing, p_value=self.p_value),
+            counted(labels, self.labels.accuracy, workers, self.labels.baseline, p_value=self.labels.p_value),
+            Measured(
+                what="recovers samples almost exactly",
+                rate=self.copied_share,
+                shown=f"{self.copied:,} of {workers:,}",
+                p_value=self.copied_p_value,
+                identifies=True,
+                **seen,
+            ),
+            Measured(
+                what="sees how samples differ",
+                rate=max(0.0, self.explained),
+                p_value=self.explained_p_value,
+                **seen,
+            ),
+        ]
 
     @property
     def strength(self) -> tuple[float, ...]:
         """The share; of equal ones how much was seen."""
-        return self.share, self.explained
-
-    @property
-    def _read(self) -> float:
-        return self.beyond_guessing if self.p_value < _CHANCE_ALONE else 0.0
-
-    @property
-    def _inferred(self) -> float:
-        return self.labels_beyond_guessing if self.labels.p_value < _CHANCE_ALONE else 0.0
-
-    @property
-    def _copies(self) -> float:
-        return self.copied_share if self.copied_p_value < _CHANCE_ALONE else 0.0
+        return *super().strength, self.explained
 
     def cells(self) -> dict[str, str]:
         """Return PSNR and SSIM of the median worker, and shares of the workers."""
@@ -131,36 +128,6 @@ class ServerFindings(Findings):
             f"PSNR {self.psnr_db.median:.1f} dB{ssim}"
         )
 
-    @property
-    def _rates(self) -> tuple[str, str]:
-        return f"{100 * self.recognised_share:.0f} %", f"guessing gets {100 * self.guessing:.0f} %"
-
-    def learned(self) -> list[str]:
-        """Return what the server reads, copies, infers or sees."""
-        reads, guessing = self._rates
-        told = []
-        if self._read >= LEAK:
-            read = f"{self.recognised:,} of {self.labels.inferred:,} samples ({reads}; {guessing})"
-            told.append(f"reads the class of {read}")
-        if self._copies:
-            told.append(f"recovers {self.copied:,} almost exactly")
-        if self._inferred > self._read + 0.01:
-            told.append(f"infers {100 * self.labels.accuracy:.0f} % of the labels")
-        return told or [f"sees {100 * self.explained:.0f} % of what sets samples apart"]
-
-    def nothing(self) -> str:
-        """Return that the server reads what guessing gives."""
-        reads, guessing = self._rates
-        return f"reads samples no better than by guessing ({reads} right; {guessing})"
-
-    def too_few(self) -> str:
-        """Return how few workers there are, where even half of what guessing leaves open would prove nothing."""
-        workers, share = self.labels.inferred, self.guessing + EXPOSED * (1.0 - self.guessing)
-        if can_tell(workers, share, self.guessing, _CHANCE_ALONE):
-            return ""
-        reads, guessing = self._rates
-        return f"too few workers to tell: {reads} of {plural(workers, 'sample')} read, {guessing}"
-
 
 def recognise(
     reconstruction: Reconstruction, held: DataSet, held_index: Integers, decoder: Decoder, reader: Reader
@@ -180,6 +147,7 @@ def recognise(
     inferred = infer_labels(reconstruction.labels, labels)
     share, guessing = float(recognised.mean()), inferred.baseline
     copied = count_copies(originals, samples, public_mean)
+    explained = explained_share(originals, samples, public_mean)
     # The next worker in the list holds another sample, except for samples that several workers hold.
     by_chance = count_copies(np.roll(originals, 1, axis=0), samples, public_mean)
     findings = ServerFindings(
@@ -190,7 +158,7 @@ def recognise(
         guessing=guessing,
         beyond_guessing=beyond_guessing(share, guessing),
         p_value=float(binom.sf(int(recognised.sum()) - 1, workers, guessing)),
-        explained=explained_share(originals, samples, public_mean),
+        explained=explained,
         copied=copied,
         copied_share=copied / workers,
         copied_p_value=float(binom.sf(copied - 1, workers, min(1.0, (by_chance + 1) / workers))),
@@ -200,6 +168,7 @@ def recognise(
         reader_accuracy=reader.accuracy,
         iterations=reconstruction.iterations,
         solver_seconds=reconstruction.seconds,
+        explained_p_value=explained_by_chance(explained, len(np.unique(held_index)), held.test_inputs),
     )
     by_worker = {"samples": samples, "psnr_db": psnr_db.astype(np.float32), "recognised": recognised}
     return findings, by_worker if ssim is None else {**by_worker, "ssim": ssim.astype(np.float32)}
@@ -253,6 +222,19 @@ def explained_share(originals: Singles, recovered: Singles, public_mean: Singles
     guess = (truth.sum(axis=0) - truth) / others if others else public_mean[None]
     left_open = float(np.square(truth - guess).sum())
     return 1.0 - float(np.square(truth - recovered).sum()) / left_open if left_open else 0.0
+
+
+def explained_by_chance(explained: float, samples: int, public: Singles) -> float:
+    """Return the p-value of that share, were so many independent samples recovered without knowing them.
+
+    No guess is nearer than the mean of all, whose squared error is about a chi-squared number, scaled, of as many
+    degrees as all samples have directions (Satterthwaite): (trace C)^2 / trace C^2 each, of the public covariance C.
+    """
+    away = public.astype(np.float64) - public.mean(axis=0)
+    small = away @ away.T if len(away) < away.shape[1] else away.T @ away  # both have the same eigenvalues
+    squares = float(np.square(small).sum())
+    degrees = samples * (float(np.trace(small)) ** 2 / squares if squares else 1.0)
+    return float(chi2.cdf((1.0 - explained) * degrees, degrees))
 
 
 @dataclass(frozen=True)

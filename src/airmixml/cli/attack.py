@@ -67,10 +67,10 @@ def attack_command(
     """Attack a run and show what each adversary recovers.
 
     The adversaries are the server, the release, an eavesdropper and everyone; informed ones know all other samples.
-    The grade is EXPOSED, LEAKS, TOO FEW TO TELL (so few workers or mixtures that no finding could be told from a
-    guess), NOTHING PROMISED (these attacks found nothing, but no epsilon keeps a stronger one from it) or HIDDEN (the
-    epsilon of a worker and of a row keeps anybody from naming a sample with probability 1/2). Finished attacks are
-    kept: repeat the same command to resume.
+    The first line says what is promised, whether an attack broke it, and who found something. EXPOSED: half of what
+    guessing leaves open, or half of the workers looked for; LEAKS: 5 % of it, or any worker. The table has the
+    strongest figure of each adversary beside guessing and what its epsilon allows; attack.md and the report have all.
+    Finished attacks are kept: repeat the same command to resume.
     """
     scenario = options.choose_scenario(
         file, preset, options.on_air(air, assignments), seed, bounds=bounds, data_dir=data_dir
@@ -93,24 +93,25 @@ def attack_command(
 
 
 def _print(result: AttackResult, report: dict[str, str]) -> None:
-    from airmixml.attacks.attack_report import legend, tables_of
+    """Print one screen; what there is beside stands in attack.md."""
+    from airmixml.attacks.attack_report import summary_of
 
+    single = len(result.cases) == 1
     for case in result.cases:
-        label = "" if len(result.cases) == 1 else f"{escape(case.label)}: "
-        rest = case.verdict.removeprefix(case.grade.upper())
-        console.print(f"{label}[bold {_STYLES[case.grade]}]{case.grade.upper()}[/]{escape(rest)}", soft_wrap=True)
-        for line in case.details:
+        label = "" if single else f"{case.label}: "
+        print_line(f"{label}{case.verdict}", style=f"bold {_STYLES[case.grade]}")
+        for line in case.details if single else ():
             print_line(f"- {line}")
-    for found in tables_of(result):
-        rows = [list(map(escape, row)) for row in found.rows]
-        look: dict[str, Any] = {"box": SIMPLE, "padding": (0, 1, 0, 0)}
-        words = 1 + (found.columns.index("method") if "method" in found.columns else 2)
-        elsewhere = "a wider terminal or the files named below"
-        console.print(terminal_table(found.columns, rows, title=found.title, words=words, elsewhere=elsewhere, **look))
-    for line in legend(result):
-        print_line(line)
+    summary = summary_of(result)
+    rows, elsewhere = [list(map(escape, row)) for row in summary.rows], "a wider terminal or the files named below"
+    look: dict[str, Any] = {"box": SIMPLE, "padding": (0, 1, 0, 0)}
+    heads = (name.replace(" allows", "\nallows").replace("beyond ", "beyond\n") for name in summary.columns)
+    console.print(terminal_table(heads, rows, words=2 if single else 3, elsewhere=elsewhere, **look))
+    for text in dict.fromkeys(case.attackers for case in result.cases):
+        print_line(text)
     print_line(simulated(result.cases[0].scenario.seed))
     for case in result.cases:
-        for name, why in case.left_out.items():
-            print_line(f"left out: {case.label}, {name} ({why})")
+        if case.left_out:
+            why = "; ".join(f"{name} ({why})" for name, why in case.left_out.items())
+            print_line(f"left out{'' if single else f' of {case.label}'}: {why}")
     print_report_place(result.run_dir, "attack", report)

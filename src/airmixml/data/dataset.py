@@ -136,6 +136,7 @@ class DataSet:
     #: Number of workers whose samples the test set is, those with a label of no declared class included; 0 where it is
     #: that of the labels.
     test_holders: int = 0
+    own_test: bool = False  #: whether the test set came with the data, and was not split off at random
 
     def __post_init__(self) -> None:
         absent = self.absent

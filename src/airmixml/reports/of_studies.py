@@ -23,7 +23,7 @@ from airmixml.storage.results import from_plain
 from airmixml.wording import quick_reproduction, sentence, simulated
 
 if TYPE_CHECKING:
-    from airmixml.attacks.attack_report import CaseResult
+    from airmixml.attacks.case_result import CaseResult
     from airmixml.attacks.grades import Findings
     from airmixml.attacks.target import Attack
 
@@ -47,11 +47,13 @@ _PICTURES: Final = {  # what stands below each, and what it shows
 def attack_content(found: FoundFolder) -> Content:
     """Return what an attack folder tells: one group of cards for each setting."""
     plain, scenario = found.plain, found.scenario()
-    from airmixml.attacks.attack_report import AttackResult, legend, tables_of  # here: it loads torch
+    from airmixml.attacks.attack_report import AttackResult, summary_of, tables_of  # here: it loads torch
 
     cases = plain["cases"]
     told = tuple(f"{case['label']}: {line}" for case in cases for line in case.get("details", ()))  # older have none
     read = AttackResult(cases=list(map(_read_case, cases)), seconds=0.0, device="", run_dir=found.path)
+    tables = tables_of(read)
+    notes = tuple(dict.fromkeys(each.note.replace("*", "") for each in tables if each.note))
     return _study(
         found,
         scenario,
@@ -60,7 +62,7 @@ def attack_content(found: FoundFolder) -> Content:
         more_asked=(("settings", ", ".join(case["label"] for case in cases)),),
         results=tuple((case["label"], case["verdict"]) for case in cases),
         cards=tuple(Cards(title=case["label"], cards=_attacked(case)) for case in cases),
-        tables=(*((Lines(told),) if told else ()), *tables_of(read), Lines(tuple(legend(read)))),
+        tables=(*((Lines(told),) if told else ()), summary_of(read), *tables, Lines(notes)),
         command=command_for("attack", scenario),
         made_with=(("device", plain["device"]), _seconds(plain)),
     )
@@ -84,7 +86,7 @@ def _attacked(case: dict[str, Any]) -> tuple[Card, ...]:
 
 def _read_case(case: dict[str, Any]) -> CaseResult:
     """Return what was found in a setting, as far as its tables show it."""
-    from airmixml.attacks.attack_report import LISTENERS, CaseResult, Found
+    from airmixml.attacks.case_result import LISTENERS, CaseResult, Found
 
     informed = {
         attack.adversary: name

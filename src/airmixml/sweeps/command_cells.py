@@ -22,7 +22,7 @@ from airmixml.sweeps.cells import CellKind, Metrics, fields_of, flat
 from airmixml.wording import did_you_mean, shown
 
 if TYPE_CHECKING:
-    from airmixml.attacks.attack_report import CaseResult
+    from airmixml.attacks.case_result import CaseResult
     from airmixml.audit import AuditResult, AuditSettings
     from airmixml.runs.results import RunResult
 

@@ -113,6 +113,7 @@ def load_dataset(
         clipped_samples=shortened,
         held_dim=int(raw.inputs.shape[1]),
         code=code,
+        own_test=raw.test_labels is not None,
         **holding,
         row_format=row_format,
     )

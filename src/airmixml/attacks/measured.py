@@ -1,0 +1,146 @@
+"""Figures of attacks beside what guessing gives, and which of them are beyond chance: one rule for every verdict.
+
+All figures of a setting, of whatever adversary and attack, are tested at once (Holm 1979). If everyone were guessing,
+any figure at all would count as found with a probability of at most ``FALSE_ALARMS``, however figures depend on each
+other.
+"""
+
+import math
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any, Final
+
+from scipy.stats import binom, hypergeom, norm
+
+FALSE_ALARMS: Final = 0.01
+# Of what guessing leaves open: from here on it is a leak, and from here on most of it is out.
+LEAK: Final = 0.05
+EXPOSED: Final = 0.5
+# How far samples of a test set of its own may differ from those that workers hold without anybody having taken part: a
+# few hundredths of the AUC in MNIST, and fewer than so many detected at 1 % false alarms.
+_OTHER_SAMPLES_AUC: Final = 0.1
+_OTHER_SAMPLES_DETECTED: Final = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """One figure of an attack: how often an adversary succeeds, and how often a guess does."""
+
+    what: str  # what the adversary does, such as "reads a sample's class"
+    rate: float
+    guessing: float
+    p_value: float  # of such a rate or a larger one by guessing
+    p_if_half: float  # the same if half of what guessing leaves open were found
+    shown: str = ""  # the rate in words; by default in per cent
+    trials: int = 0  # of a rate that counts independent ones
+    deviation: float = 0.0  # of another rate
+    of: str = "row"  # whose epsilon limits the rate: that of a "row", of a "worker" alone, or of none
+    from_silence: bool = False  # whether somebody who is absent is the alternative, which remove-one alone limits
+    identifies: bool = False  # whether a single success is a leak
+
+    @property
+    def share(self) -> float:
+        """Part of what guessing leaves open that was found: 0 is guessing, 1 is everything."""
+        return beyond_guessing(self.rate, self.guessing)
+
+    @property
+    def level(self) -> str:
+        """How much it is where it is beyond chance: "exposed", "leaks", or empty for less than 5 %."""
+        if max(self.share, self.rate if self.identifies else 0.0) >= EXPOSED:
+            return "exposed"
+        return "leaks" if self.identifies or self.share >= LEAK else ""
+
+    @property
+    def text(self) -> str:
+        """The rate."""
+        return self.shown or _percent(self.rate)
+
+    @property
+    def guessing_text(self) -> str:
+        """The rate of a guess, written like this one."""
+        return self.like(self.guessing)
+
+    def like(self, rate: float) -> str:
+        """Return another rate, written like this one."""
+        return f"{rate:.2f}" if self.deviation else _percent(rate)
+
+    def p_value_beyond(self, limit: float) -> float:
+        """Return the p-value of the rate where the true one is at most that limit."""
+        if self.deviation:
+            return float(norm.sf((self.rate - limit) / self.deviation))
+        return tail(self.rate, self.trials, limit)
+
+
+def _percent(rate: float) -> str:
+    return f"{100 * rate:.{0 if rate >= 0.1 or not rate else 1}f} %"
+
+
+def tail(rate: float, trials: int, chance: float) -> float:
+    """Return the probability of such a share of right ones or more in so many trials, rounded down to whole ones."""
+    return float(binom.sf(math.floor(rate * trials + 1e-9) - 1, trials, min(1.0, chance))) if trials else 1.0
+
+
+def counted(what: str, rate: float, trials: int, guessing: float, **more: Any) -> Measured:
+    """Return a share of independent trials; its p-value is binomial if no other is given."""
+    half = tail(guessing + EXPOSED * (1.0 - guessing), trials, guessing)
+    how = {"p_value": tail(rate, trials, guessing), "p_if_half": half, **more}
+    return Measured(what=what, rate=rate, trials=trials, guessing=guessing, **how)
+
+
+def told_apart(auc: float, deviation: float, methods: int, *, alike: bool) -> Measured:
+    """Return the probability that a sample that took part scores above one that did not, by the best of some methods.
+
+    ``alike``: both are drawn alike (one random split), so that without a leak their order is random.
+    """
+    nobody = 0.5 if alike else 0.5 + _OTHER_SAMPLES_AUC
+    p_value, p_if_half = (
+        min(1.0, methods * float(norm.sf((each - nobody) / deviation))) for each in (auc, 0.5 + EXPOSED / 2)
+    )
+    return Measured(
+        what="tells who took part (AUC)",
+        rate=auc,
+        guessing=0.5,
+        p_value=p_value,
+        p_if_half=p_if_half,
+        shown=f"{auc:.2f}",
+        deviation=deviation,
+        of="row" if alike else "",
+    )
+
+
+def detected(rate: float, held: int, decoys: int, alarms: float, methods: int, *, alike: bool) -> Measured:
+    """Return the share of held samples that score above all but so many decoys.
+
+    Were the order of all random, the first h + r of them would hold no more than r decoys with a hypergeometric
+    probability; a guess passes as often as a decoy beyond those that set the threshold.
+    """
+    passing = int(alarms * decoys)
+    guessing = (passing + 1) / (decoys + 1)
+
+    def p_value(share: float) -> float:
+        found = math.floor(share * held + 1e-9)
+        if not found:
+            return 1.0
+        if not alike:
+            return tail(share, held, guessing + _OTHER_SAMPLES_DETECTED)
+        return float(hypergeom.cdf(passing, held + decoys, decoys, found + passing))
+
+    values = (min(1.0, methods * p_value(each)) for each in (rate, guessing + EXPOSED * (1.0 - guessing)))
+    known = dict(zip(("p_value", "p_if_half"), values, strict=True))
+    # No epsilon limits it as a count: few decoys set a threshold that is itself by chance.
+    return counted("detects who took part", rate, held, guessing, of="", **known)
+
+
+def beyond_chance(figures: Collection[Measured]) -> float:
+    """Return the largest p-value that counts as found among all figures of a setting (Holm); -1 where none does."""
+    found = -1.0
+    for left, p_value in zip(range(len(figures), 0, -1), sorted(each.p_value for each in figures), strict=True):
+        if p_value > FALSE_ALARMS / left:
+            break
+        found = p_value
+    return found
+
+
+def beyond_guessing(share: float, guessing: float) -> float:
+    """Return which part of what guessing leaves open was found out: 0 is guessing, 1 is everything."""
+    return (share - guessing) / (1.0 - guessing) if guessing < 1.0 else 0.0
