@@ -20,7 +20,7 @@ IRIS = ("--preset", "private-iris", "--set", "radio.scheduled=20", "--set", "wor
 
 def printed_command(done: Finished) -> list[str]:
     assert done.returncode == 0, done.stderr
-    assert "best for learning" in done.stdout
+    assert "run it with:" in done.stdout
     (command,) = [line for line in done.stdout.splitlines() if line.startswith("airmix run ")]
     return shlex.split(command)[1:]
 

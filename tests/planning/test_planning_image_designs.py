@@ -49,9 +49,14 @@ def test_the_fewest_symbols_are_chosen_of_designs_that_are_as_good() -> None:
     assert search.best.uplink_symbols < search.own.uplink_symbols
 
 
-def test_a_scenario_that_is_as_good_is_left_as_it_is() -> None:
-    search = found("privacy.epsilon=1", "learner.rounds=20")
-    assert search.best == search.own
+def test_the_same_is_recommended_from_every_design_that_was_tried() -> None:
+    first = found("privacy.epsilon=1")
+    for each in first.tried:
+        rounds, features = each.design.rounds, each.design.features
+        search = found(
+            "privacy.epsilon=1", f"learner.rounds={rounds}", f"workers.features={features}", features=features
+        )
+        assert (search.own.design, search.best.design) == (each.design, first.best.design)
 
 
 def test_time_on_the_air_rules_designs_out() -> None:

@@ -9,7 +9,8 @@ import pytest
 from airmixml import Scenario, simulate
 from airmixml.planning.account import account_scenario
 from airmixml.planning.learning_noise import DesignScorer
-from airmixml.planning.plan import Plan, make_plan
+from airmixml.planning.plan import make_plan
+from airmixml.planning.planned import Plan
 from airmixml.planning.slot_designs import InputMoments
 from airmixml.privacy.gaussian import gaussian_mu
 from airmixml.radio.expected_noise import expected_noise

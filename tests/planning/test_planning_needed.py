@@ -12,7 +12,7 @@ from airmixml.planning import InputMoments
 from airmixml.planning.design_search import TABLES, DesignSearch, TableDesign, TableTrial
 from airmixml.planning.image_designs import search_image_designs
 from airmixml.planning.needed import _nearest, needed_for
-from airmixml.planning.plan import Needed
+from airmixml.planning.planned import Needed
 
 PLAIN = ("workers.centre=public", "workers.norm=clip", "learner.model=lda", "learner.rounds=0")
 TABLE = Scenario.preset("private-table").with_overrides(*PLAIN).settled(300)

@@ -8,8 +8,10 @@ import pytest
 from airmixml import Scenario, settle
 from airmixml.edge import learn
 from airmixml.planning import InputMoments
-from airmixml.planning.design_search import DesignSearch, TableDesign, TableTrial
-from airmixml.planning.public_trial import PublicTrial, checked_on_public_rows
+from airmixml.planning.design_search import TableDesign
+from airmixml.planning.plan import make_plan
+from airmixml.planning.public_signal import is_public
+from airmixml.planning.public_trial import PublicTrial, trial_of
 from airmixml.streams import Streams
 from airmixml.workers import load_dataset
 
@@ -17,12 +19,6 @@ IRIS = Scenario.preset("private-iris")
 MOMENTS = InputMoments(mean=0.551, deviation=0.25)
 OWN = TableDesign.of(IRIS)
 FEATURES = replace(OWN, encoder="mixed", features=128, centre="refined", norm="unit", label_code="centred")
-
-
-def search_of(scenario: Scenario, better: TableDesign) -> DesignSearch:
-    """Return a search in which the synthetic tables prefer ``better``."""
-    own, other = TableTrial(scenario, 4, 3, MOMENTS).of([TableDesign.of(scenario), better])
-    return DesignSearch(own=own, best=other, tried=(other, own), tables=8, rows=2000, inputs=4, classes=3)
 
 
 @pytest.mark.long
@@ -34,27 +30,46 @@ def test_the_trial_on_public_rows_tells_what_runs_reach() -> None:
     assert tried.accuracy == pytest.approx(np.mean(runs), abs=0.02)
 
 
-def test_a_design_that_is_worse_on_the_public_rows_is_dropped() -> None:
-    search = checked_on_public_rows(search_of(IRIS, FEATURES), IRIS, 4, 3, MOMENTS)
-    assert search.public is not None
-    assert search.public.first.accuracy < search.public.own.accuracy - 0.05
-    assert search.best is search.own
-    assert "on iris itself, which is public and was read" in search.reason
-    assert search.to_dict()["public"]["best"] == search.public.own.to_dict()
+def test_designs_are_tried_on_the_public_rows_that_are_named() -> None:
+    """Features of four columns were better on synthetic tables, and are far worse on iris itself."""
+    trial = trial_of(IRIS, 4, 3, MOMENTS, named=True)
+    assert trial.times == "splits of iris"
+    own, features = trial.of([OWN, FEATURES])
+    assert features.accuracy < own.accuracy - 0.05
 
 
-def test_a_design_that_is_better_there_too_is_recommended() -> None:
-    """With the labels 20 times weaker than they may be, the noise hides the classes."""
-    weak = IRIS.with_overrides("workers.label_weight=0.05", "privacy.epsilon=0.5")
-    search = search_of(weak, OWN)
-    checked = checked_on_public_rows(search, weak, 4, 3, MOMENTS)
-    assert checked.public is not None
-    assert checked.public.best.accuracy > checked.public.own.accuracy
-    assert checked.best is search.best
-    assert not checked.reason
+@pytest.mark.long
+def test_what_is_recommended_for_public_rows_recommends_itself() -> None:
+    first = trial_of(IRIS, 4, 3, MOMENTS, named=True).search()
+    assert first.basis == "8 splits of iris"
+    assert first.measured_on == "iris, which is public and was read"
+    again = trial_of(first.best.design.applied_to(IRIS), 4, 3, MOMENTS, named=True).search()
+    assert again.best == again.own == first.best
 
 
 def test_rows_that_are_not_public_are_not_read() -> None:
     own_file = settle(IRIS).with_overrides("workers.dataset=not-there.csv", "workers.label_column=kind")
-    search = search_of(IRIS, FEATURES)
-    assert checked_on_public_rows(search, own_file, 4, 3, MOMENTS) is search
+    assert not is_public(own_file)
+    assert trial_of(own_file, 4, 3, MOMENTS, named=True).times == "synthetic tables"
+    assert trial_of(IRIS, 4, 3, MOMENTS, named=False).times == "synthetic tables"
+
+
+@pytest.mark.parametrize("changes", [(), ("workers.centre=refined", "workers.norm=unit", "workers.label_code=centred")])
+def test_the_signal_of_public_rows_is_that_of_a_run(changes: tuple[str, ...]) -> None:
+    scenario = IRIS.with_overrides(*changes)
+    plan = make_plan(scenario, 5, 3, MOMENTS, held_dim=4, alternatives=False)
+    report = learn(scenario, dataset=load_dataset(scenario.workers, Streams(0))).transmission.report
+    assert plan.snr_inputs_db == report.input_snr_db.quantile_db(0.5)
+    assert plan.snr_labels_db == report.label_snr_db.quantile_db(0.5)
+    assert plan.energy_joules == pytest.approx(report.energy_joules, rel=1e-6, abs=0)
+    assert plan.air_seconds == pytest.approx(report.air_seconds, rel=1e-9, abs=0)
+
+
+@pytest.mark.parametrize("changes", [(), ("workers.centre=refined", "workers.norm=unit", "workers.label_code=centred")])
+def test_rows_that_are_not_read_have_no_less_signal_than_told(changes: tuple[str, ...]) -> None:
+    scenario = IRIS.with_overrides(*changes)
+    told = make_plan(scenario, 5, 3, MOMENTS, held_dim=4, alternatives=False, named=False)
+    known = make_plan(scenario, 5, 3, MOMENTS, held_dim=4, alternatives=False)
+    assert (told.snr_is_least, known.snr_is_least) == (True, None)
+    assert told.snr_inputs_db <= known.snr_inputs_db
+    assert told.snr_labels_db <= known.snr_labels_db

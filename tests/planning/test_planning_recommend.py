@@ -13,8 +13,8 @@ from airmixml.edge import learn
 from airmixml.planning.design_figures import draw_plan
 from airmixml.planning.learning_noise import DesignScorer, SendingPlan
 from airmixml.planning.plan import InputMoments, make_plan
-from airmixml.planning.plan_page import _with_set
 from airmixml.planning.recommend import Recommendation, recommend
+from airmixml.planning.recommended_page import with_set
 from airmixml.streams import Streams
 from airmixml.workers import load_dataset
 
@@ -163,8 +163,8 @@ def test_presets_are_planned(name: str) -> None:
 
 def test_a_command_sets_each_key_once() -> None:
     command = ["airmix", "run", "a.toml", "--set", "radio.scheduled=20", "--set", "seed=1"]
-    assert _with_set(command, ["learner.model=ridge", "radio.scheduled=2000"]) == [
+    assert with_set(command, ["learner.model=ridge", "radio.scheduled=2000"]) == [
         *["airmix", "run", "a.toml", "--set", "seed=1"],
         *["--set", "learner.model=ridge", "--set", "radio.scheduled=2000"],
     ]
-    assert _with_set(command, []) == command
+    assert with_set(command, []) == command

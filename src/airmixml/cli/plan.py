@@ -25,7 +25,7 @@ from airmixml.storage.files import writing_to
 from airmixml.storage.run_folder import check_free
 
 if TYPE_CHECKING:
-    from airmixml.planning.plan import Plan
+    from airmixml.planning.planned import Plan
 
 _TABLE: Final = "private-table"
 _OWN: Final = ("workers.dataset=TABLE.csv", "workers.label_column=CLASS")  # for the user to replace
@@ -122,7 +122,7 @@ def plan_command(
         _write_recommended(plan, _with_own_table(scenario) if counted else scenario, write)
     from airmixml.planning.plan_page import plan_parts, planned_otherwise, write_plan
 
-    parts = list(plan_parts(plan.to_dict(), scenario, command, dimensions))
+    parts = list(plan_parts(plan.to_dict(), scenario, command))
     report: dict[str, str] = {}
     if out is not None:
         with writing_to(out):

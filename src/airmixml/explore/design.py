@@ -15,7 +15,8 @@ from airmixml.explore.asked import KEYS, Asked, choices_of, finite
 from airmixml.output.numbers import duration, epsilon_words, joules, slots_text
 from airmixml.planning.account import Account, account_scenario
 from airmixml.planning.known_inputs import data_dimensions, input_moments, table_columns
-from airmixml.planning.plan import REHEARSED_ROUNDS, Plan, make_plan, with_own_power
+from airmixml.planning.plan import REHEARSED_ROUNDS, make_plan, with_own_power
+from airmixml.planning.planned import Plan
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import plan_centring
 from airmixml.radio.system import System

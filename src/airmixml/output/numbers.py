@@ -54,10 +54,14 @@ def plural(count: int, thing: str, ending: str = "s") -> str:
     return f"{count:,} {thing}{'' if count == 1 else ending}"
 
 
-def slots_text(slots: int, rounds: int | str = 0) -> str:
-    """Return "1 slot", or "1 slot and 20 rounds" where so many rounds follow the slots; how many may be left open."""
+def slots_text(slots: int, rounds: int | str = 0, *, mean: bool = False) -> str:
+    """Return "1 slot", "1 slot and 20 rounds" where rounds follow, and where a ``mean`` comes before that it does.
+
+    How many rounds follow may be left open.
+    """
     told = plural(rounds, "round") if isinstance(rounds, int) else "rounds"
-    return plural(slots, "slot") + (f" and {told}" if rounds else "")
+    before = ", after a slot for the mean" if mean else ""
+    return plural(slots, "slot") + (f" and {told}" if rounds else "") + before
 
 
 def outputs_text(task: str, count: int) -> str:

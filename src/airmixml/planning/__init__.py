@@ -9,7 +9,8 @@ from airmixml.lazy import import_late
 if TYPE_CHECKING:
     from airmixml.planning.account import Account, account_numbers, account_scenario, epsilon_curves
     from airmixml.planning.design_figures import draw_account, draw_plan
-    from airmixml.planning.plan import Plan, make_plan
+    from airmixml.planning.plan import make_plan
+    from airmixml.planning.planned import Plan
     from airmixml.planning.recommend import LearningOption, Recommendation
     from airmixml.planning.slot_designs import InputMoments, Option
 
@@ -33,7 +34,8 @@ __getattr__ = import_late(
     {
         "airmixml.planning.account": ("Account", "account_numbers", "account_scenario", "epsilon_curves"),
         "airmixml.planning.design_figures": ("draw_account", "draw_plan"),
-        "airmixml.planning.plan": ("Plan", "make_plan"),
+        "airmixml.planning.plan": ("make_plan",),
+        "airmixml.planning.planned": ("Plan",),
         "airmixml.planning.recommend": ("LearningOption", "Recommendation"),
         "airmixml.planning.slot_designs": ("InputMoments", "Option"),
     },

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from airmixml.planning.account import Account
     from airmixml.planning.design_search import DesignSearch, TriedDesign
-    from airmixml.planning.plan import Plan
+    from airmixml.planning.planned import Plan
     from airmixml.planning.recommend import LearningOption, Recommendation
     from airmixml.planning.slot_designs import Option
     from airmixml.scenario import Scenario

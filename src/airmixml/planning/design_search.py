@@ -21,6 +21,7 @@ from airmixml.planning.slot_designs import InputMoments
 from airmixml.planning.synthetic_tables import KINDS, SyntheticTable, make_table
 from airmixml.planning.table_trial import EncodedTable, NoisyDesign
 from airmixml.progress import Progress, silent
+from airmixml.radio.centring import mean_slot
 from airmixml.radio.system import System
 from airmixml.radio.tally import placed_distances
 from airmixml.scenario import Scenario
@@ -38,8 +39,8 @@ _MODELS: Final = ("ridge", "lda")
 ROUNDS: Final = (20, 4, 8, 50)
 # Features beyond this many rows per feature leave nothing but noise.
 _FEWEST_ROWS_PER_FEATURE: Final = 10
-# What is there already is kept unless another design is better by as much, in accuracy, and so are fewer rounds.
-_WORTH_A_CHANGE: Final = 0.003
+# Designs are as good as another that is better by no more than this, in accuracy, or than chance may make of it.
+_WORTH: Final = 0.003
 _TABLE_ENCODERS: Final = ("clip", "mixed")
 _OF_LEARNER: Final = ("model", "rounds")
 
@@ -73,11 +74,11 @@ class TableDesign:
 
 @dataclass(frozen=True, kw_only=True)
 class TriedDesign:
-    """A design with its accuracy on the synthetic tables."""
+    """A design with its accuracy on the tables that it was tried on."""
 
     design: TableDesign
     accuracies: tuple[float, ...]  # on each table
-    uplink_symbols: int  # of all slots and rounds
+    uplink_symbols: int  # of all slots and rounds, and of the slot for the mean
     air_seconds: float  # the same in time
 
     @property
@@ -86,14 +87,24 @@ class TriedDesign:
         return float(np.mean(self.accuracies))
 
     @property
+    def effort(self) -> tuple[bool, int]:
+        """What is less for a simpler design: whether it has rounds, then its symbols."""
+        return self.design.rounds > 0, self.uplink_symbols
+
+    @property
     def error(self) -> float:
         """How much the mean may err by chance."""
         return _error_of_mean(self.accuracies)
 
-    def as_good_as(self, other: Self, worth: float = _WORTH_A_CHANGE) -> bool:
-        """Whether the other is not better by what is worth a change, and by more than chance may make of it."""
-        differences = np.subtract(other.accuracies, self.accuracies)
-        return float(differences.mean()) <= max(worth, _error_of_mean(differences))
+    def ahead_of(self, other: Self) -> tuple[float, float]:
+        """Return by how much more accurate it is on the same tables, and how much that may err by chance."""
+        differences = np.subtract(self.accuracies, other.accuracies)
+        return float(differences.mean()), _error_of_mean(differences)
+
+    def as_good_as(self, other: Self, worth: float) -> bool:
+        """Whether the other is not better by what is worth having, and by more than chance may make of it."""
+        more, error = other.ahead_of(self)
+        return more <= max(worth, error)
 
     def to_dict(self) -> dict[str, Any]:
         """Return one flat table of plain values."""
@@ -106,64 +117,48 @@ def _error_of_mean(values: Sequence[float] | Doubles) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PublicCheck:
-    """What designs do on the public data set that the scenario names."""
-
-    name: str
-    own: TriedDesign  # the scenario's own design there
-    first: TriedDesign  # the one that was best on the synthetic tables
-    best: TriedDesign  # the best there of those that the synthetic tables find better; the own where none is
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return {"name": self.name, **{name: getattr(self, name).to_dict() for name in ("own", "first", "best")}}
-
-
-@dataclass(frozen=True, kw_only=True)
 class DesignSearch:
-    """What the synthetic tables say."""
+    """What designs reach on tables, and which of them is recommended."""
 
     own: TriedDesign  # the scenario's own design
-    best: TriedDesign  # the best one that fits, or the scenario's own where nothing is better
-    tried: tuple[TriedDesign, ...]  # all of them, the best first
+    best: TriedDesign  # the recommended one: see ``simplest_of``
+    tried: tuple[TriedDesign, ...]  # all of them, the most accurate first
     tables: int  # how many tables each was tried on
     rows: int  # rows to learn from, in each
     inputs: int  # columns of each
     classes: int  # classes of each
-    max_air_seconds: float = math.inf  # no design that is on the air for longer is the best
+    max_air_seconds: float = math.inf  # no design that is on the air for longer is recommended
     measured_on: str = ""  # the public set that accuracies were measured on; empty: they are of synthetic tables
-    public: PublicCheck | None = None  # where the data set is public and other designs were better on synthetic ones
+    times: str = "synthetic tables"  # what a mean is taken over: "synthetic tables", "splits of iris", "runs on mnist"
 
     @property
     def basis(self) -> str:
         """What accuracies rest on."""
-        return self.measured_on or "synthetic tables"
+        return f"{self.tables} {self.times}"
 
     @property
     def reason(self) -> str:
-        """Why the best design is not the first one tried, in a line; empty where it is."""
+        """Why the recommended design is not the most accurate one, in a line; empty where it is."""
         first, best = self.tried[0], self.best
-        if self.public is not None and self.public.best is not self.public.first:
-            this, other = (f"{100.0 * each.accuracy:.1f} %" for each in (self.public.best, self.public.first))
-            read = f"on {self.public.name} itself, which is public and was read"
-            return f"the synthetic tables prefer another design: {read}, that reaches {other} and this one {this}"
-        if best.accuracy >= first.accuracy:
+        more, chance = (100.0 * each for each in first.ahead_of(best))
+        if first is best or more <= 0.0:
             return ""
-        differences = np.subtract(first.accuracies, best.accuracies)
-        more, chance = 100.0 * float(differences.mean()), 100.0 * _error_of_mean(differences)
         if first.air_seconds > self.max_air_seconds:
-            return f"the first line is {more:.1f} points better, but longer on the air than is allowed"
-        fewer = 100.0 * (1.0 - best.uplink_symbols / first.uplink_symbols)
-        thrift = f"; this design takes {fewer:.0f} % fewer symbols" if fewer >= 1.0 else ""
-        little = f"within chance (± {chance:.1f})" if more <= chance else "too little for a change"
-        return f"the first line is {more:.1f} points better, {little}{thrift}"
+            return f"the most accurate design is {more:.1f} points better, but longer on the air than is allowed"
+        little = (
+            "too little to pay for" if more <= 100.0 * _WORTH else f"± {chance:.1f}, and others as simple are as good"
+        )
+        little = f"within chance (± {chance:.1f})" if more <= chance else little
+        thrift = "one slot" if first.design.rounds and not best.design.rounds else "fewer symbols"
+        told = f"{best.uplink_symbols:,} symbols in place of {first.uplink_symbols:,}"
+        return f"the most accurate design is {more:.1f} points better, {little}; this one needs {thrift}: {told}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        sizes = {name: getattr(self, name) for name in ("tables", "rows", "inputs", "classes")}
-        found = {"own": self.own.to_dict(), "best": self.best.to_dict()}
+        sizes = {name: getattr(self, name) for name in ("tables", "rows", "inputs", "classes", "basis")}
+        gain = dict(zip(("gained", "gained_error"), self.best.ahead_of(self.own), strict=True))
         told = {name: getattr(self, name) for name in ("measured_on", "reason") if getattr(self, name)}
-        told |= {} if self.public is None else {"public": self.public.to_dict()}
+        found = {"own": self.own.to_dict(), "best": self.best.to_dict(), **gain}
         return {**found, **sizes, **told, "tried": [each.to_dict() for each in self.tried]}
 
 
@@ -192,34 +187,16 @@ def search_designs(
     """Return how designs at the scenario's privacy target do on synthetic tables; all workers send moments at once.
 
     ``input_dim`` are columns before they are encoded, ``moments`` about those of a column scaled to [0, 1]. No design
-    is the best that is on the air for longer than ``max_air_seconds``.
+    is recommended that is on the air for longer than ``max_air_seconds``.
     """
-    trial = TableTrial(scenario, input_dim, label_dim, moments, progress)
-    tried = trial.of(_designs(scenario, rows=scenario.workers.count), 0)
-    with_rounds = [each for each in tried if each.design.rounds]
-    if with_rounds:
-        place = max(with_rounds, key=lambda each: each.accuracy).design
-        known = {each.design for each in tried}
-        others = [replace(place, rounds=rounds) for rounds in (0, *ROUNDS)]
-        tried += trial.of([each for each in others if each not in known], 1)
-    progress("synthetic tables", 2 * TABLES, 2 * TABLES)
-    tried.sort(key=lambda each: -each.accuracy)
-    own = next(each for each in tried if each.design == TableDesign.of(scenario))
-    best = best_of(tried, own, max_air_seconds)
-    return DesignSearch(
-        own=own,
-        best=best,
-        tried=tuple(tried),
-        tables=TABLES,
-        rows=trial.rows,
-        inputs=trial.inputs,
-        classes=trial.classes,
-        max_air_seconds=max_air_seconds,
-    )
+    return TableTrial(scenario, input_dim, label_dim, moments, progress).search(max_air_seconds)
 
 
 class TableTrial:
     """The synthetic tables of a scenario, and what designs reach on them; arguments are those of ``search_designs``."""
+
+    told = ""  # of public rows: which, and that they were read
+    times = "synthetic tables"
 
     def __init__(
         self,
@@ -245,6 +222,32 @@ class TableTrial:
             rng=np.random.default_rng((self.scenario.seed, number)),
         )
 
+    def search(self, max_air_seconds: float = math.inf) -> DesignSearch:
+        """Return what all designs reach, and which is recommended: whatever the scenario's own is of those tried."""
+        scenario, own_design = self.scenario, TableDesign.of(self.scenario)
+        tried = self.of(_designs(scenario), 0)
+        with_rounds = [each for each in tried if each.design.rounds]
+        known = {each.design for each in tried}
+        more = [own_design]
+        if with_rounds:
+            place = max(with_rounds, key=lambda each: each.accuracy).design
+            more += [replace(place, rounds=rounds) for rounds in ROUNDS]
+        tried += self.of([each for each in dict.fromkeys(more) if each not in known], 1)
+        self._progress(self.times, 2 * TABLES, 2 * TABLES)
+        tried.sort(key=lambda each: -each.accuracy)
+        return DesignSearch(
+            own=next(each for each in tried if each.design == own_design),
+            best=simplest_of(tried, max_air_seconds),
+            tried=tuple(tried),
+            tables=TABLES,
+            rows=self.rows,
+            inputs=self.inputs,
+            classes=self.classes,
+            max_air_seconds=max_air_seconds,
+            measured_on=self.told,
+            times=self.times,
+        )
+
     def of(self, designs: Iterable[TableDesign], stage: int = 0) -> list[TriedDesign]:
         """Return what each design reaches; ``stage`` is 0 for the first call and 1 for the second."""
         scenario, classes, distance_metres = self.scenario, self.classes, self._distance_metres
@@ -254,7 +257,7 @@ class TableTrial:
         }
         found: dict[TableDesign, list[float]] = {design: [] for design in settings}
         for number in range(TABLES):
-            self._progress("synthetic tables", number + stage * TABLES, 2 * TABLES)
+            self._progress(self.times, number + stage * TABLES, 2 * TABLES)
             table = self.table(number)
             encoded: dict[TableDesign, EncodedTable] = {}
             for design, setting in settings.items():
@@ -268,47 +271,49 @@ class TableTrial:
     def _tried(self, design: TableDesign, aired: Scenario, accuracies: list[float]) -> TriedDesign:
         input_dim, label_dim = self._dimensions
         system = System.of(aired, encoded_dim(aired.workers, input_dim), label_dim)
+        mean = mean_slot(aired, input_dim, self._distance_metres)
         return TriedDesign(
             design=design,
             accuracies=tuple(accuracies),
-            uplink_symbols=system.uplink_symbols,
-            air_seconds=system.air_seconds,
+            uplink_symbols=system.uplink_symbols + (0 if mean is None else mean.features),
+            air_seconds=system.air_seconds + (0.0 if mean is None else mean.seconds),
         )
 
 
-def best_of(tried: list[TriedDesign], own: TriedDesign, max_air_seconds: float) -> TriedDesign:
-    """Return the best design that fits, or the scenario's own where that is as good, or else one slot where that is.
+def simplest_of(tried: list[TriedDesign], max_air_seconds: float, worth: float = _WORTH) -> TriedDesign:
+    """Return the best of the designs that are no less simple than the simplest one that is as good as the best of all.
 
-    One slot must be better than the scenario's own: a change that gains nothing is none to recommend.
+    That is the rule of one standard error (Breiman and others 1984) among the designs that fit. One slot is simpler
+    than rounds, and fewer symbols are than more. What the scenario has does not count: wherever one starts, the same is
+    recommended.
     """
     fitting = [each for each in tried if each.air_seconds <= max_air_seconds]
     fitting = fitting or [min(tried, key=lambda each: each.air_seconds)]
-    good = [each for each in fitting if each.as_good_as(fitting[0])]
-    if own in good:
-        return own
-    one_slot = [each for each in good if not each.design.rounds and not (own in fitting and own.as_good_as(each))]
-    return (one_slot or fitting)[0]
+    first = max(fitting, key=lambda each: each.accuracy)
+    simplest = min(each.effort for each in fitting if each.as_good_as(first, worth))
+    return max((each for each in fitting if each.effort <= simplest), key=lambda each: each.accuracy)
 
 
-def _designs(scenario: Scenario, *, rows: int) -> Iterator[TableDesign]:
-    """Yield the scenario's own design and others that its keys allow, each once."""
-    own, seen = TableDesign.of(scenario), set()
-    candidates = [own, *(replace(own, model=model, rounds=0) for model in _MODELS)]
-    candidates.append(replace(own, model="ridge", rounds=own.rounds or ROUNDS[0]))
-    plain = replace(own, encoder="clip", features=0)
-    places = [replace(plain, centre=centre, norm=norm) for centre in ("public", "refined") for norm in ("clip", "unit")]
-    counts = [count for count in _FEATURES if count * _FEWEST_ROWS_PER_FEATURE <= rows]
+def _designs(scenario: Scenario) -> Iterator[TableDesign]:
+    """Yield designs that the scenario's keys allow, each once: the same ones whichever of them it has."""
+    seen: set[TableDesign] = set()
+    centres = ("public", "refined")
+    own = TableDesign.of(scenario)
+    plain = replace(own, model="ridge", encoder="clip", features=0, centre="public", norm="clip", rounds=0)
+    plain = replace(plain, label_code="one-hot", label_weight=1.0)
+    candidates = [replace(plain, model=model) for model in _MODELS]
+    places = [replace(plain, centre=centre, norm=norm) for centre in centres for norm in ("clip", "unit")]
+    counts = [count for count in _FEATURES if count * _FEWEST_ROWS_PER_FEATURE <= scenario.workers.count]
     # Features of rows that are far from the centre all point one way, so they are tried with the better centre alone.
-    centre = "refined" if _allowed(replace(own, centre="refined"), scenario) else "public"
-    mixed = replace(own, encoder="mixed", centre=centre, norm="unit")
+    centre = "refined" if _allowed(replace(plain, centre="refined"), scenario) else "public"
+    mixed = replace(plain, encoder="mixed", centre=centre, norm="unit")
     places += [replace(mixed, features=count) for count in counts]
-    code = "centred" if scenario.workers.constant else own.label_code
+    code = "centred" if scenario.workers.constant else "one-hot"
     for place, model, weight in product(places, _MODELS, _WEIGHTS):
-        candidates.append(replace(place, model=model, label_code=code, label_weight=weight, rounds=0))
+        candidates.append(replace(place, model=model, label_code=code, label_weight=weight))
     # Rounds hardly depend on what they start from, which is solved by least squares.
     few = [replace(plain, centre=centre, norm="unit"), *(replace(mixed, features=count) for count in counts[-2:])]
-    for place in few:
-        candidates.append(replace(place, model="ridge", label_code=code, label_weight=1.0, rounds=ROUNDS[0]))
+    candidates += [replace(place, label_code=code, rounds=ROUNDS[0]) for place in few]
     for design in candidates:
         if design not in seen and _allowed(design, scenario):
             seen.add(design)

@@ -21,7 +21,13 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from airmixml.arrays import Doubles
-from airmixml.planning.design_search import DesignSearch, TableDesign, TriedDesign, sends_all_moments_at_once
+from airmixml.planning.design_search import (
+    DesignSearch,
+    TableDesign,
+    TriedDesign,
+    sends_all_moments_at_once,
+    simplest_of,
+)
 from airmixml.planning.table_trial import NoisyDesign
 from airmixml.radio.system import System
 from airmixml.radio.tally import placed_distances
@@ -103,7 +109,7 @@ def search_image_designs(
     tried.sort(key=lambda each: -each.accuracy)
     return DesignSearch(
         own=own,
-        best=_best(tried, own, max_air_seconds),
+        best=simplest_of(tried, max_air_seconds, _WORTH_SYMBOLS),
         tried=tuple(tried),
         tables=len(own.accuracies),
         rows=name.workers,
@@ -111,6 +117,7 @@ def search_image_designs(
         classes=dimensions[1],
         max_air_seconds=max_air_seconds,
         measured_on=f"{name.dataset} ({name.workers:,} workers, encoder {name.encoder})",
+        times=f"runs on {name.dataset}",
     )
 
 
@@ -179,11 +186,3 @@ def _by_rounds(curves: Curves, features: int, rounds: int, noise: float) -> Doub
     at = np.stack([curves[features, each].at(noise) for each in known])
     places = np.log1p(known)
     return np.array([np.interp(math.log1p(rounds), places, seed) for seed in at.T])
-
-
-def _best(tried: list[TriedDesign], own: TriedDesign, max_air_seconds: float) -> TriedDesign:
-    """Return the design with the fewest symbols of those that fit and are as good as the best; the own one if it is."""
-    fitting = [each for each in tried if each.air_seconds <= max_air_seconds]
-    fitting = fitting or [min(tried, key=lambda each: each.air_seconds)]
-    good = [each for each in fitting if each.as_good_as(fitting[0], _WORTH_SYMBOLS)]
-    return own if own in good else min(good, key=lambda each: each.uplink_symbols)

@@ -17,9 +17,10 @@ import numpy as np
 
 from airmixml.arrays import Doubles
 from airmixml.errors import AirMixError, ScenarioError
-from airmixml.planning.design_search import ROUNDS, DesignSearch, TableDesign, TableTrial, TriedDesign
+from airmixml.planning.design_search import ROUNDS, DesignSearch, TableDesign, TriedDesign
 from airmixml.planning.image_designs import ImageExpectation, nearest_set
-from airmixml.planning.plan import Needed, Plan
+from airmixml.planning.planned import Needed, Plan
+from airmixml.planning.public_trial import trial_of
 from airmixml.planning.slot_designs import InputMoments
 from airmixml.progress import Progress, silent
 from airmixml.scenario import Scenario
@@ -73,8 +74,8 @@ def needed_for(
 
     def expect(asked: Scenario) -> TriedDesign | None:
         design = TableDesign.of(asked)
-        if not search.measured_on and held_dim is not None:
-            return TableTrial(asked, held_dim, dimensions[1], moments).of([design])[0]
+        if held_dim is not None:
+            return trial_of(asked, held_dim, dimensions[1], moments, named=bool(search.measured_on)).of([design])[0]
         name = nearest_set(asked)
         if name is None or asked.workers.count < _FEWER_THAN_MEASURED * name.workers:
             return None

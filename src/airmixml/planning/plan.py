@@ -5,22 +5,24 @@ gives a better signal at a strict target. Here both are computed: for many alpha
 No data is read, but for public tables that are known by name; of the inputs only a mean and a deviation are assumed.
 """
 
+from __future__ import annotations
+
 import math
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import replace
 from operator import truediv
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles
 from airmixml.errors import AirMixError, PrivacyError, ScenarioError
-from airmixml.notebook import html_facts
-from airmixml.output.numbers import joules
 from airmixml.planning.learning_noise import DesignScorer
-from airmixml.planning.mask_plan import MaskPlan, plan_masks
-from airmixml.planning.recommend import Recommendation, changed_keys, recommend
-from airmixml.planning.sizing import FramePlan, Sizing
+from airmixml.planning.mask_plan import plan_masks
+from airmixml.planning.planned import Plan
+from airmixml.planning.public_signal import public_signal
+from airmixml.planning.recommend import LearningOption, Recommendation, changed_keys, recommend
+from airmixml.planning.sizing import Sizing
 from airmixml.planning.slot_designs import (
     ExpectedSignal,
     InputMoments,
@@ -32,111 +34,26 @@ from airmixml.planning.slot_designs import (
 )
 from airmixml.privacy import Design, facts, state_privacy
 from airmixml.progress import Progress, silent
-from airmixml.radio.centring import CentringSlot, plan_centring, with_centring
+from airmixml.radio.centring import CentringSlot, averaged_numbers, plan_centring, with_centring
 from airmixml.radio.draws import AirSetting, draw_slots, slots_of_rounds
 from airmixml.radio.expected_noise import expected_noise
 from airmixml.radio.power import TransmitPower, largest_shares
 from airmixml.radio.power_calibration import private_received_watts, slots_target
-from airmixml.radio.row_privacy import RowPrivacy, plan_row_privacy, row_statements
+from airmixml.radio.row_privacy import plan_row_privacy, row_statements
 from airmixml.radio.scheduling import nobody_sent
 from airmixml.radio.system import System, adversary_named, planned_design
-from airmixml.radio.tally import Tally, placed_distances, rehearse
+from airmixml.radio.tally import Tally, placed_distances
 from airmixml.registries import ADVERSARIES
-from airmixml.scenario import Air, Scenario, keys_in_force
-from airmixml.scenario.air_words import titled
+from airmixml.scenario import Air, Scenario
 from airmixml.units import ratio_to_db, watts_to_dbm
 from airmixml.workers import encoded_dim, encoder_of
 from airmixml.workers.population import planned_holding
 
+if TYPE_CHECKING:
+    from airmixml.planning.design_search import DesignSearch
+
 _REHEARSED_SLOTS: Final = 2048
 REHEARSED_ROUNDS: Final = 4  # of which each stands for as many
-_MOST_SLOTS_DRAWN: Final = 1000
-
-
-@dataclass(frozen=True, kw_only=True)
-class Needed:
-    """How much of one quantity the wanted accuracy takes, all others as planned."""
-
-    quantity: str  # workers, epsilon or rounds
-    planned: float  # what the recommended design has
-    value: float | None  # at which the mean reaches the accuracy; None: at no value tried
-    earliest: float | None  # at which the first table reaches it
-    latest: float | None  # at which the last one does; None: some never do
-    reached: int  # how many tables reach it at some value
-    tables: int
-    least: float  # the smallest value tried: where ``value`` is that, less may do
-    most: float  # the largest value tried
-    accuracy_at_most: float  # the mean there
-    error_at_most: float  # how much that mean may err by chance
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    """What a scenario asks of its workers, whether that can be had, and what would serve it better."""
-
-    name: str
-    air: Air = field(default_factory=Air)
-    feasible: bool  # whether some power meets the target
-    verdict: str  # why or why not, in words, and what to do
-    noise_multiplier: float = math.nan  # noise deviation over the sensitivity of one worker, in the strongest slot
-    received_watts: float = math.nan  # beta max q^2 there; of every slot that the power limit does not lower
-    power_scale_watts: float = math.nan  # median beta
-    power_dbm: TransmitPower | None = None
-    # Expected, of all workers together. With fading rare deep fades spend most of it, so that a rehearsal says no more
-    # than its order of magnitude.
-    energy_joules: float = math.nan
-    worker_energy_joules: float = math.nan  # expected, of one worker
-    attenuation_db: float = math.nan  # of the median worker that sends, whose transmitter cannot send as softly itself
-    limited_share: float = math.nan  # share of the rehearsed slots in which the power limit lowered beta
-    snr_inputs_db: float = math.nan  # expected, of the inputs of a mixture, or of their products (``ExpectedSignal``)
-    contrast_db: float = math.nan  # expected SNR of what differs between samples; of samples alone
-    snr_labels_db: float = math.nan  # expected, of the labels of a mixture, for balanced classes
-    options: tuple[Option, ...] = ()  # designs at the same privacy
-    best: dict[str, Option] | None = None  # names of goals to the options that serve them best
-    recommended: Recommendation | None = None  # for a learner in closed form, what to send instead
-    frame: FramePlan | None = None  # what an air that is not ideal makes of a slot
-    rounds: dict[str, Any] | None = None  # what rounds take, and the uplink symbols of slots and rounds together
-    masks: MaskPlan | None = None  # what workers add to hide themselves, where they do
-    integers: dict[str, Any] | None = None  # step, bits and noise, where workers send integers
-    link: dict[str, Any] | None = None  # what a digital link takes
-    air_seconds: float = math.nan  # of all slots and rounds, where workers send integers
-    row: RowPrivacy | None = None  # of a row of the data, where that is not what one worker holds alone
-    receiver: str = ""  # what the target assumes of the adversary's receiver, in words
-    if_better: dict[str, float | None] = field(default_factory=dict)  # epsilon if that is better
-    wanted_accuracy: float = math.nan  # where it was asked what an accuracy takes
-    needed: tuple[Needed, ...] | None = None  # the answers (``planning/needed.py``)
-
-    def _repr_html_(self) -> str:
-        facts = {"feasible": "yes" if self.feasible else "no", "verdict": self.verdict}
-        if self.power_dbm is not None:
-            facts |= {
-                "noise multiplier": f"{self.noise_multiplier:.4g}",
-                "power": f"{self.power_dbm.median:.1f} dBm median, {self.power_dbm.largest:.1f} largest",
-                "energy": f"{joules(self.energy_joules)} in total",
-                "SNR": f"{self.snr_inputs_db:.1f} dB inputs, {self.snr_labels_db:.1f} dB labels (median slot)",
-            }
-        return html_facts(f"Plan of {self.title}", facts)
-
-    @property
-    def title(self) -> str:
-        """Its name, with the air where that is not the ideal one."""
-        return titled(self.name, self.air)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the plan as plain values for JSON; what an infeasible target leaves unknown is left out."""
-        plain = {
-            **asdict(self),
-            "air": keys_in_force(self.air),
-            "recommended": self.recommended and self.recommended.to_dict(),
-            "masks": self.masks and self.masks.to_dict(),
-            "row": None,
-            **({} if self.row is None else self.row.to_dict()),
-        }
-        return {
-            name: value
-            for name, value in plain.items()
-            if value not in (None, "", {}) and not (isinstance(value, float) and math.isnan(value))
-        }
 
 
 def make_plan(
@@ -164,27 +81,80 @@ def make_plan(
         named: whether the data are those that the scenario names; a public table is then read to check what is better.
         progress: told how many options were tried.
     """
-    given, scenario = scenario, replace(scenario, mixing=replace(scenario.mixing, power="dp"))
-    sizing, dimensions = Sizing(scenario, input_dim, label_dim), (input_dim, label_dim)
+    aired = replace(scenario, mixing=replace(scenario.mixing, power="dp"))
+    plan = _costs(aired, input_dim, label_dim, moments, held_dim, named=named)
+    if not (alternatives and plan.feasible):
+        return plan
+    # What to send is searched as for real numbers, from which the noise of enough bits differs by 1 %.
+    given, real = (each if each.privacy.noise_kind.real else _with_real_numbers(each) for each in (scenario, aired))
+    options: tuple[Option, ...] = ()
+    encoded = moments.encoded(scenario.workers, input_dim)
+    # Signal per slot says little of moments; and coins leave no shares to choose.
+    if scenario.workers.sends == "samples" and not scenario.radio.schedule_kind.by_coin:
+        options = other_designs(Sizing(real, input_dim, label_dim), encoded, progress)
+    plan = replace(plan, options=options, best=best_options(options))
+    if not scenario.learner.closed_form:
+        return plan
+    # Of ||x||^2 the bound is assumed, or what differs between scaled samples.
+    bounded = encoder_of(scenario.workers).bounds_norm
+    squared_norm = scenario.workers.clip_norm**2 if bounded else input_dim * encoded.deviation**2
+    scorer = DesignScorer(given, input_dim, label_dim, squared_norm)
+    found = recommend(scorer, max_air_seconds=max_air_seconds, progress=progress)
+    if found is None:
+        return plan
+    best_dim = input_dim
+    if held_dim is not None:
+        found = _with_searched_design(found, given, held_dim, label_dim, moments, progress, named=named)
+        best_dim = encoded_dim(given.with_overrides(*found.overrides).workers, held_dim)
+    else:
+        found, best_dim = _with_image_design(found, given, (input_dim, label_dim))
+    instead = plan
+    if found.overrides:
+        how: dict[str, Any] = {"held_dim": held_dim, "alternatives": False, "named": named}
+        try:
+            instead = make_plan(scenario.with_overrides(*found.overrides), best_dim, label_dim, moments, **how)
+        except AirMixError:  # what suits real numbers may not suit integers
+            return plan
+    found = replace(found, own=_with_costs(found.own, plan), best=_with_costs(found.best, instead))
+    if not instead.feasible or found.best.air_seconds > max(found.own.air_seconds, found.max_air_seconds):
+        return plan
+    return replace(plan, recommended=found, of_recommended=None if instead is plan else instead)
+
+
+def _with_costs(option: LearningOption, plan: Plan) -> LearningOption:
+    costs = {"air_seconds": plan.air_seconds, "energy_joules": plan.energy_joules}
+    return replace(option, **costs, rounds=plan.rounds["count"] if plan.rounds else 0)
+
+
+def _costs(
+    scenario: Scenario,
+    input_dim: int,
+    label_dim: int,
+    moments: InputMoments,
+    held_dim: int | None,
+    *,
+    named: bool,
+) -> Plan:
+    """Return what a design takes and brings, without others; arguments are those of ``make_plan``."""
+    sizing = Sizing(scenario, input_dim, label_dim)
     if not scenario.privacy.noise_kind.real:
-        how: dict[str, Any] = {"held_dim": held_dim, "max_air_seconds": max_air_seconds, "alternatives": alternatives}
-        how |= {"named": named}
-        real = make_plan(_with_real_numbers(scenario), input_dim, label_dim, moments, **how, progress=progress)
-        return _with_integers(real, sizing, held_dim)
+        real = _costs(_with_real_numbers(scenario), input_dim, label_dim, moments, held_dim, named=named)
+        return _with_integers(real, sizing)
     sensitivity = sizing.system.sensitivity
     try:
         received_watts = private_received_watts(scenario, sensitivity)
         setting = AirSetting.of(scenario, input_dim, label_dim, sizing.distance_metres)
     except PrivacyError as problem:
         return Plan(name=scenario.name, air=scenario.air, feasible=False, verdict=str(problem))
-    expected = ExpectedSignal.of(scenario.workers, sizing.system.signal, moments)
-    raw_moments, moments = moments, moments.encoded(scenario.workers, input_dim)
+    expected = public_signal(scenario) if named else None
+    known = expected is not None
+    expected = expected or ExpectedSignal.of(scenario.workers, sizing.system.signal, moments)
+    moments = moments.encoded(scenario.workers, input_dim)
     drawn = draw_slots(setting, range(scenario.radio.slots)[:_REHEARSED_SLOTS])
     draws = drawn.numpy()
     round_joules, round_watts, round_limited = _in_rounds(sizing)
     joules = energy_joules(sizing, draws.power_watts.sum(axis=1)) + round_joules + sizing.system.acquisition_joules
-    averaged = input_dim - (1 if scenario.workers.constant else 0)
-    mean_slot = plan_centring(scenario, averaged, sizing.distance_metres)
+    mean_slot = plan_centring(scenario, averaged_numbers(scenario.workers, input_dim, held_dim), sizing.distance_metres)
     joules += 0.0 if mean_slot is None else float(mean_slot.energy_joules.sum())
     # Of noise and masks, which are the same in every symbol, powers are told as radiated on average over a slot.
     told = setting.radiated_share if scenario.privacy.noise_kind.brought else 1.0
@@ -192,21 +162,6 @@ def make_plan(
     sending = np.concatenate([told * draws.power_watts[draws.ratios > 0.0], round_watts, mean_watts])
     if not len(sending):
         raise ScenarioError(nobody_sent(scenario))
-    # Signal per slot says little of moments; and coins leave no shares to choose.
-    shares_count = alternatives and scenario.workers.sends == "samples" and not scenario.radio.schedule_kind.by_coin
-    options = other_designs(sizing, moments, progress) if shares_count else ()
-    recommended = None
-    if alternatives and scenario.learner.closed_form:
-        # Of ||x||^2 the bound is assumed, or what differs between scaled samples.
-        bounded = encoder_of(scenario.workers).bounds_norm
-        squared_norm = scenario.workers.clip_norm**2 if bounded else input_dim * moments.deviation**2
-        scorer = DesignScorer(given, input_dim, label_dim, squared_norm)
-        recommended = recommend(scorer, max_air_seconds=max_air_seconds, progress=progress)
-        if recommended is not None and held_dim is not None:
-            held = held_dim, label_dim, raw_moments
-            recommended = _with_searched_design(recommended, given, *held, progress, named=named)
-        elif recommended is not None:
-            recommended = _with_image_design(recommended, given, dimensions)
     limited_share, beta = float(np.concatenate([draws.limited, round_limited]).mean()), draws.power_scale_watts
     strongest_watts = received_watts
     if draws.limited.all():  # then no slot is as loud as privacy would allow
@@ -217,19 +172,23 @@ def make_plan(
     # How long the sum of several rows is, and how large a target, follows from the data alone.
     single_rows = not scenario.workers.several_rows
     one_hot = single_rows and scenario.workers.task == "classification"
+    power_dbm = _power_dbm(scenario, sending)
     return Plan(
         name=scenario.name,
         air=scenario.air,
+        dimensions=(input_dim, label_dim),
         feasible=True,
-        rounds=_about_rounds(sizing) if sizing.system.about_rounds else None,
+        rounds=sizing.system.about_rounds or None,
+        uplink=_uplink(sizing, mean_slot),
+        air_seconds=sizing.system.air_seconds + (0.0 if mean_slot is None else mean_slot.seconds),
         frame=sizing.frame(),
         masks=plan_masks(sizing, received_watts),
-        verdict=_verdict(scenario, design, limited_share),
+        verdict=_verdict(scenario, design, limited_share, power_dbm),
         **_receiver(scenario, design, mean_slot),
         noise_multiplier=strongest.noise_multiplier(scenario.privacy.adjacency),
         received_watts=strongest_watts,
         power_scale_watts=float(np.median(beta)),
-        power_dbm=_power_dbm(scenario, sending),
+        power_dbm=power_dbm,
         energy_joules=joules,
         worker_energy_joules=joules / scenario.workers.count,
         attenuation_db=_attenuation_db(scenario, setting.radiated_share * draws.power_watts[draws.ratios > 0.0]),
@@ -237,9 +196,7 @@ def make_plan(
         snr_inputs_db=snr_db(scenario, beta, expected.of_inputs(draws.ratios)) if single_rows else math.nan,
         contrast_db=snr_db(scenario, beta, moments.contrast(draws.ratios)) if samples else math.nan,
         snr_labels_db=snr_db(scenario, beta, expected.of_labels(draws.ratios)) if one_hot else math.nan,
-        options=options,
-        best=best_options(options),
-        recommended=recommended,
+        snr_is_least=(not known and scenario.workers.sends == "moments") or None,
         row=plan_row_privacy(
             scenario,
             planned_holding(scenario),
@@ -287,69 +244,43 @@ def _with_searched_design(
     *,
     named: bool,
 ) -> Recommendation:
-    """Return the recommendation with the learner and the encoder that do best on synthetic tables, where they apply."""
-    weight = scenario.workers.label_weight
-    aired = found.best.sending.applied_to(scenario)
-    aired = replace(aired, workers=replace(aired.workers, label_weight=weight))
-    from airmixml.planning.design_search import is_searched, search_designs  # here: other plans need no learner
+    """Return the recommendation with the learner and the encoder that serve tables best, where they apply."""
+    from airmixml.planning.design_search import is_searched  # here: other plans need no learner
+    from airmixml.planning.public_trial import trial_of
 
-    own_dim = encoded_dim(scenario.workers, held_dim)
+    aired = _without_weight(found, scenario)
     if not is_searched(aired):
-        best = found.best.sending.applied_to(scenario)
-        more = scenario.learner.rounds or scenario.workers.centre_on_air  # than the slots that were scored
-        few = max(aired.radio.slots, scenario.radio.slots) <= _MOST_SLOTS_DRAWN
-        return _with_costs(found, scenario, best, (own_dim, label_dim)) if more and few else found
-    search = search_designs(aired, held_dim, label_dim, moments, progress, max_air_seconds=found.max_air_seconds)
-    if named:
-        from airmixml.planning.public_trial import checked_on_public_rows
-
-        search = checked_on_public_rows(search, aired, held_dim, label_dim, moments)
-    best = search.best.design.applied_to(aired)
-    sending = replace(found.best.sending, label_weight=best.workers.label_weight)
-    found = replace(found, rehearsal=search, best=replace(found.best, sending=sending))
-    found = replace(found, overrides=changed_keys(scenario, best))
-    if aired.radio.slots > _MOST_SLOTS_DRAWN:
         return found
-    # With the slot for the mean, and as many symbols as the encoder makes.
-    best_dim = encoded_dim(best.workers, held_dim)
-    return _with_costs(found, scenario, best, (best_dim, label_dim), own_dim)
+    trial = trial_of(aired, held_dim, label_dim, moments, progress, named=named)
+    return _with_search(found, scenario, aired, trial.search(found.max_air_seconds))
 
 
-def _with_image_design(found: Recommendation, scenario: Scenario, dimensions: tuple[int, int]) -> Recommendation:
-    """Return the recommendation with the features and rounds that were best on public images, where they apply."""
+def _with_image_design(
+    found: Recommendation, scenario: Scenario, dimensions: tuple[int, int]
+) -> tuple[Recommendation, int]:
+    """Return the recommendation with the features and rounds that serve images best, and its own d_X."""
     from airmixml.planning.image_designs import search_image_designs
 
-    aired = found.best.sending.applied_to(scenario)
-    aired = replace(aired, workers=replace(aired.workers, label_weight=scenario.workers.label_weight))
+    aired = _without_weight(found, scenario)
     search = search_image_designs(aired, dimensions, max_air_seconds=found.max_air_seconds)
     if search is None:
-        best = found.best.sending.applied_to(scenario)
-        return _with_costs(found, scenario, best, dimensions) if scenario.learner.rounds else found
+        return found, dimensions[0]
+    features = search.best.design.features
+    best_dim = features + int(scenario.workers.constant > 0.0) if features else dimensions[0]
+    return _with_search(found, scenario, aired, search), best_dim
+
+
+def _without_weight(found: Recommendation, scenario: Scenario) -> Scenario:
+    """Return the scenario that sends as recommended, but for the label weight, which the search for designs finds."""
+    aired = found.best.sending.applied_to(scenario)
+    return replace(aired, workers=replace(aired.workers, label_weight=scenario.workers.label_weight))
+
+
+def _with_search(found: Recommendation, scenario: Scenario, aired: Scenario, search: DesignSearch) -> Recommendation:
     best = search.best.design.applied_to(aired)
     sending = replace(found.best.sending, label_weight=best.workers.label_weight)
     found = replace(found, rehearsal=search, best=replace(found.best, sending=sending))
-    found = replace(found, overrides=changed_keys(scenario, best))
-    constant = int(scenario.workers.constant > 0.0)
-    best_dim = search.best.design.features + constant if search.best.design.features else dimensions[0]
-    return _with_costs(found, scenario, best, (best_dim, dimensions[1]), own_dim=dimensions[0])
-
-
-def _with_costs(
-    found: Recommendation, own: Scenario, best: Scenario, dimensions: tuple[int, int], own_dim: int = 0
-) -> Recommendation:
-    """Return it with time on the air and energy of all slots and rounds, by drawing them without data.
-
-    ``dimensions`` are those of the best one's encoded inputs and of labels; ``own_dim`` are the scenario's own inputs,
-    where they are others.
-    """
-    costs = [rehearse(own, own_dim or dimensions[0], dimensions[1]), rehearse(best, *dimensions)]
-    first, second = (
-        replace(
-            option, air_seconds=cost.air_seconds, energy_joules=cost.energy_joules, rounds=cost.scenario.learner.rounds
-        )
-        for option, cost in zip((found.own, found.best), costs, strict=True)
-    )
-    return replace(found, own=first, best=second)
+    return replace(found, overrides=changed_keys(scenario, best))
 
 
 def _in_rounds(sizing: Sizing) -> tuple[float, Doubles, NDArray[np.bool_]]:
@@ -366,13 +297,15 @@ def _in_rounds(sizing: Sizing) -> tuple[float, Doubles, NDArray[np.bool_]]:
     return joules, watts, limited
 
 
-def _about_rounds(sizing: Sizing) -> dict[str, Any]:
-    """Return what rounds take, beside the symbols of a slot and of all together."""
-    system, scenario = sizing.system, sizing.scenario
-    averaged = system.signal.features - (scenario.workers.constant > 0.0) if scenario.workers.centre_on_air else 0
-    symbols = {"symbols_per_slot": system.symbols_on_air, "uplink_symbols": system.uplink_symbols + averaged}
-    reachable = scenario.slots_on_air + scenario.workers.centre_on_air
-    return {**system.about_rounds, **symbols, "reachable": reachable}
+def _uplink(sizing: Sizing, mean_slot: CentringSlot | None = None) -> dict[str, int]:
+    """Return the symbols for the mean, of each other slot and of all with rounds, and how often workers send."""
+    averaged = 0 if mean_slot is None else mean_slot.features
+    return {
+        "symbols_for_mean": averaged,
+        "symbols_per_slot": sizing.system.symbols_on_air,
+        "uplink_symbols": sizing.system.uplink_symbols + averaged,
+        "reachable": sizing.scenario.slots_on_air + (mean_slot is not None),
+    }
 
 
 def _power_dbm(scenario: Scenario, sent_watts: Doubles) -> TransmitPower:
@@ -401,18 +334,15 @@ def _with_real_numbers(scenario: Scenario) -> Scenario:
     )
 
 
-def _with_integers(real: Plan, sizing: Sizing, held_dim: int | None) -> Plan:
-    """Return the plan of a scenario of integers from that of the same scenario with real numbers.
-
-    What to send is recommended as for real numbers, from which the noise of enough bits differs by 1 %.
-    """
+def _with_integers(real: Plan, sizing: Sizing) -> Plan:
+    """Return what a scenario of integers takes, from the same scenario with real numbers."""
     scenario, system, sensitivity = sizing.scenario, sizing.system, sizing.system.sensitivity
     radio, privacy = scenario.radio, scenario.privacy
     real = replace(real, air=scenario.air)
     try:
         received_watts = private_received_watts(scenario, sensitivity, sizing.distance_metres)
     except PrivacyError as problem:
-        return replace(real, feasible=False, verdict=str(problem), masks=None, recommended=None)
+        return replace(real, feasible=False, verdict=str(problem), masks=None)
     sums = scenario.privacy.noise_kind.sums(scenario, sensitivity)
     assert sums is not None
     if not real.feasible:
@@ -424,13 +354,14 @@ def _with_integers(real: Plan, sizing: Sizing, held_dim: int | None) -> Plan:
     present = (1.0 - scenario.met.air.absent) * (1.0 - system.link.lost_share(system))
     better_db = float(ratio_to_db(real_noise / (sums.mixture_variance / present)))
     design = planned_design(scenario, sensitivity, received_watts=received_watts)
+    power_dbm = _power_dbm(scenario, sent_watts)
     return replace(
         real,
-        verdict=_verdict(scenario, design, 0.0),
+        verdict=_verdict(scenario, design, 0.0, power_dbm),
         noise_multiplier=design.noise_multiplier(privacy.adjacency),
         received_watts=received_watts if system.link.on_air else math.nan,
         power_scale_watts=received_watts * radio.scheduled**2 if system.link.on_air else math.nan,
-        power_dbm=_power_dbm(scenario, sent_watts),
+        power_dbm=power_dbm,
         energy_joules=joules,
         worker_energy_joules=joules / scenario.workers.count,
         limited_share=0.0,
@@ -441,8 +372,8 @@ def _with_integers(real: Plan, sizing: Sizing, held_dim: int | None) -> Plan:
         integers=sums.to_dict(),
         link=system.link.to_dict(system),
         air_seconds=system.air_seconds,
-        rounds=_about_rounds(sizing) if system.rounds else None,
-        recommended=real.recommended and _on_link(real.recommended, sizing, held_dim),
+        rounds=system.about_rounds if system.rounds else None,
+        uplink=_uplink(sizing),
         row=real.row and replace(real.row, statements=tuple(row_statements(scenario, design, real.row.copies))),
     )
 
@@ -472,27 +403,7 @@ def _joules_of_integers(system: System, power_gain: Doubles) -> float:
     return spent
 
 
-def _on_link(found: Recommendation, sizing: Sizing, held_dim: int | None) -> Recommendation | None:
-    """Return a recommendation with time and energy of integers on their link; None where they take too long."""
-    costs = []
-    try:
-        for scenario in (sizing.scenario, sizing.scenario.with_overrides(*found.overrides)):
-            dimension = sizing.input_dim if held_dim is None else encoded_dim(scenario.workers, held_dim)
-            system = System.of(scenario, dimension, sizing.label_dim)
-            costs.append((system.air_seconds, _joules_of_integers(system, sizing.path_gain**2)))
-    except AirMixError:  # what suits real numbers may not suit integers
-        return None
-    (own_seconds, _), (best_seconds, _) = costs
-    if best_seconds > max(own_seconds, found.max_air_seconds):
-        return None
-    own, best = (
-        replace(option, air_seconds=seconds, energy_joules=spent)
-        for option, (seconds, spent) in zip((found.own, found.best), costs, strict=True)
-    )
-    return replace(found, own=own, best=best)
-
-
-def _verdict(scenario: Scenario, design: Design, limited_share: float) -> str:
+def _verdict(scenario: Scenario, design: Design, limited_share: float, power: TransmitPower) -> str:
     """Return how the target is met, in words."""
     privacy = scenario.privacy
     target = f"epsilon = {privacy.epsilon:g} by {privacy.accountant} against {privacy.adversary}"
@@ -505,7 +416,8 @@ def _verdict(scenario: Scenario, design: Design, limited_share: float) -> str:
         )
         if margin_db < 1e-6:
             return f"{target} is met with less power than it allows: more would reach the limit and reveal the schedule"
-        return f"{target} is met; even the farthest worker stays {margin_db:.0f} dB below its power limit"
+        below_db = round(power.limit, 1) - round(power.largest, 1)  # as both are shown
+        return f"{target} is met; the largest power is {below_db:.1f} dB below the limit"
     lowered = f"lowers the power in {limited_share:.1%} of the slots"
     limit = f"the power limit {lowered if limited_share else 'may lower the power of a slot'}, which"
     if ADVERSARIES.load(privacy.adversary).knows_schedule:

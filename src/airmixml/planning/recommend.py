@@ -97,9 +97,10 @@ def recommend(
         exact[own] = own_total
     if not exact:
         return None
-    best = min(exact, key=lambda sending: search.cost(sending, exact[sending]))
-    if exact.get(own, math.inf) <= _AS_GOOD * exact[best]:
-        best = own  # what is there already needs no change
+    least = min(exact.values())
+    good = [sending for sending in exact if exact[sending] <= _AS_GOOD * least]
+    # Of designs that are as good the one with the fewest slots; and what is there already needs no change.
+    best = min(good, key=lambda sending: (sending.slots, sending != own, search.cost(sending, exact[sending])))
     weighted = [replace(best, label_weight=weight) for weight in _WEIGHTS]
     return Recommendation(
         own=search.option(own, own_total),

@@ -23,6 +23,7 @@ from airmixml.planning.sizing import Sizing
 from airmixml.progress import Progress
 from airmixml.radio.channel import draw_magnitude
 from airmixml.radio.expected_noise import expected_noise
+from airmixml.radio.histograms import DecibelHistogram
 from airmixml.radio.masking import masking_of
 from airmixml.radio.power import control_power
 from airmixml.radio.power_calibration import private_received_watts
@@ -32,7 +33,6 @@ from airmixml.randomness.slot_words import slot_words
 from airmixml.registries import ACCOUNTANTS
 from airmixml.scenario import Mixing, Scenario, Workers
 from airmixml.streams import Streams
-from airmixml.units import ratio_to_db
 from airmixml.workers import SYMBOLS_PER_SECOND, Signal, encoder_of
 
 _SAMPLE_SLOTS: Final = 256
@@ -77,6 +77,7 @@ class ExpectedSignal:
     input_mean_energy: float  # ||E v||^2 of the input symbols, over their number
     label_energy: float  # the same for the label symbols
     label_mean_energy: float  # likewise, for balanced classes that say nothing about the inputs
+    workers: float = math.inf  # how many of them the means are over, where they are of rows and not of assumptions
 
     @classmethod
     def of(cls, workers: Workers, signal: Signal, moments: InputMoments) -> ExpectedSignal:
@@ -87,13 +88,13 @@ class ExpectedSignal:
         squared_mean = share * numbers * mean**2 + constant
         variance = share * deviation**2  # of one feature
         squared_norm = squared_mean + numbers * variance
-        weight = signal.label_weight**2
+        weight, mean_share = signal.label_weight**2, 0.0 if signal.centred_labels else 1.0 / signal.classes
         if not signal.moments:
             return cls(
                 input_energy=squared_norm / signal.input_symbols,
                 input_mean_energy=squared_mean / signal.input_symbols,
                 label_energy=weight / signal.classes,
-                label_mean_energy=weight / signal.classes**2,
+                label_mean_energy=weight * mean_share / signal.classes,
             )
         # tr M^2 of M = E x x^T: the mean's own product, what it shares with the features, and the features' spread.
         spread = numbers * variance**2 + 2.0 * variance * share * numbers * mean**2
@@ -101,21 +102,24 @@ class ExpectedSignal:
             input_energy=squared_norm**2 / signal.input_symbols,
             input_mean_energy=(squared_mean**2 + spread) / signal.input_symbols,
             label_energy=weight * squared_norm / signal.label_symbols,
-            label_mean_energy=weight * squared_mean / signal.classes / signal.label_symbols,
+            label_mean_energy=weight * squared_mean * mean_share / signal.label_symbols,
         )
 
     def of_inputs(self, ratios: Doubles) -> Doubles:
         """Return the expected square of an input symbol of each slot's mixture; ratios are slots x scheduled."""
-        return _mixed(ratios, self.input_energy, self.input_mean_energy)
+        return self._mixed(ratios, self.input_energy, self.input_mean_energy)
 
     def of_labels(self, ratios: Doubles) -> Doubles:
         """Return the expected square of a label symbol of each slot's mixture; ratios are slots x scheduled."""
-        return _mixed(ratios, self.label_energy, self.label_mean_energy)
+        return self._mixed(ratios, self.label_energy, self.label_mean_energy)
 
-
-def _mixed(ratios: Doubles, energy: float, mean_energy: float) -> Doubles:
-    squares = (ratios**2).sum(axis=1)
-    return np.asarray((ratios.sum(axis=1) ** 2 - squares) * mean_energy + squares * energy)
+    def _mixed(self, ratios: Doubles, energy: float, mean_energy: float) -> Doubles:
+        """Return the energy of sum q_i v_i over draws of workers without replacement; all of them give the mean."""
+        total, squares = ratios.sum(axis=1) ** 2, (ratios**2).sum(axis=1)
+        if math.isinf(self.workers):
+            return np.asarray((total - squares) * mean_energy + squares * energy)
+        spread = (energy - mean_energy) * self.workers / (self.workers - 1.0)
+        return np.asarray(total * mean_energy + (squares - total / self.workers) * spread)
 
 
 def _encoded(workers: Workers, numbers: int, moments: InputMoments) -> tuple[float, float]:
@@ -218,8 +222,9 @@ def draw_sample_slots(
 
 def snr_db(scenario: Scenario, power_scale_watts: Doubles, energy: Doubles) -> float:
     """Return the SNR in the median slot, for beta and the expected square of a mixture's symbol; both slots."""
-    signal = 2.0 * power_scale_watts / expected_noise(scenario).total_watts
-    return float(ratio_to_db(np.median(signal * energy)))
+    signal, slots = 2.0 * power_scale_watts / expected_noise(scenario).total_watts, DecibelHistogram()
+    slots.add(torch.from_numpy(signal * energy))  # in steps, as a run counts its slots
+    return slots.quantile_db(0.5)
 
 
 def energy_joules(sizing: Sizing, slot_watts: Doubles, inverse_gain: Doubles | None = None) -> float:

@@ -30,7 +30,15 @@ from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Scenario, Workers
 from airmixml.streams import Streams
 from airmixml.units import dbm_to_watts
-from airmixml.workers import SYMBOLS_PER_SECOND, Population, declared_bounds, encode_centred, within_declared
+from airmixml.workers import (
+    SYMBOLS_PER_SECOND,
+    Population,
+    declared_bounds,
+    encode_centred,
+    encoded_dim,
+    encoder_of,
+    within_declared,
+)
 from airmixml.workers.private_sums import add_up_rows, rounding_backoff
 
 _LEAST_EPSILON = 1e-300  # stands for 0, of which mu is not asked
@@ -46,6 +54,7 @@ class CentringSlot:
     noise_deviation: float  # deviation of the noise on each number of the mean
     removal_mu: float  # mu of the Gaussian mechanism when a worker falls silent
     replacement_mu: float  # the same when another input takes the place of the worker's own
+    features: int  # how many numbers the mean has, which are the slot's symbols
     delta: float  # share of delta that it may spend
     exact: bool = False  # whether it composes with the other slots as one Gaussian mechanism
     seconds: float  # how long it lasts
@@ -165,6 +174,7 @@ def plan_centring(scenario: Scenario, features: int, distance_metres: Doubles) -
         noise_deviation=math.sqrt(scenario.privacy.noise_kind.drawn_watts(scenario) / 2.0 / received_watts) / len(gain),
         removal_mu=math.sqrt(received_watts * removal / half_noise_watts),
         replacement_mu=math.sqrt(received_watts * replacement / half_noise_watts),
+        features=features,
         delta=delta,
         exact=composes_exactly(scenario),
         seconds=seconds if ideal else max(seconds, frame.symbols / SYMBOLS_PER_SECOND),
@@ -174,6 +184,24 @@ def plan_centring(scenario: Scenario, features: int, distance_metres: Doubles) -
         gain_failure=gain_failure(scenario) / workers.count,
         pilot_energy=pilot_energy,
     )
+
+
+def averaged_numbers(workers: Workers, input_dim: int, held_dim: int | None) -> int:
+    """Return how many numbers the mean has where d_X is ``input_dim``; ``held_dim`` are a row's columns, if known.
+
+    A refined mean is of what comes before features are mixed, which are made of rows less that mean.
+    """
+    mixes = encoder_of(workers).after_centring(workers, np.random.default_rng(0)) is not None
+    if workers.centre == "refined" and mixes and held_dim is not None:
+        return held_dim
+    return input_dim - (1 if workers.constant else 0)  # the constant needs no averaging
+
+
+def mean_slot(scenario: Scenario, held_dim: int, distance_metres: Doubles) -> CentringSlot | None:
+    """Return the slot that estimates the mean of rows with so many columns; None where the scenario has none."""
+    workers = scenario.workers
+    numbers = averaged_numbers(workers, encoded_dim(workers, held_dim), held_dim)
+    return plan_centring(scenario, numbers, distance_metres)
 
 
 def centre_privately(

@@ -1,0 +1,110 @@
+"""What a plan holds: whether a target can be met, what that takes and brings, and what would serve it better."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from airmixml.notebook import html_facts
+from airmixml.output.numbers import joules
+from airmixml.planning.mask_plan import MaskPlan
+from airmixml.planning.recommend import Recommendation
+from airmixml.planning.sizing import FramePlan
+from airmixml.planning.slot_designs import Option
+from airmixml.radio.power import TransmitPower
+from airmixml.radio.row_privacy import RowPrivacy
+from airmixml.scenario import Air, keys_in_force
+from airmixml.scenario.air_words import titled
+
+
+@dataclass(frozen=True, kw_only=True)
+class Needed:
+    """How much of one quantity the wanted accuracy takes, all others as planned."""
+
+    quantity: str  # workers, epsilon or rounds
+    planned: float  # what the recommended design has
+    value: float | None  # at which the mean reaches the accuracy; None: at no value tried
+    earliest: float | None  # at which the first table reaches it
+    latest: float | None  # at which the last one does; None: some never do
+    reached: int  # how many tables reach it at some value
+    tables: int
+    least: float  # the smallest value tried: where ``value`` is that, less may do
+    most: float  # the largest value tried
+    accuracy_at_most: float  # the mean there
+    error_at_most: float  # how much that mean may err by chance
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What a scenario asks of its workers, whether that can be had, and what would serve it better."""
+
+    name: str
+    air: Air = field(default_factory=Air)
+    dimensions: tuple[int, int] | None = None  # d_X as it leaves the encoder, and d_Y
+    feasible: bool  # whether some power meets the target
+    verdict: str  # why or why not, in words, and what to do
+    noise_multiplier: float = math.nan  # noise deviation over the sensitivity of one worker, in the strongest slot
+    received_watts: float = math.nan  # beta max q^2 there; of every slot that the power limit does not lower
+    power_scale_watts: float = math.nan  # median beta
+    power_dbm: TransmitPower | None = None
+    # Expected, of all workers together. With fading rare deep fades spend most of it, so that a rehearsal says no more
+    # than its order of magnitude.
+    energy_joules: float = math.nan
+    worker_energy_joules: float = math.nan  # expected, of one worker
+    attenuation_db: float = math.nan  # of the median worker that sends, whose transmitter cannot send as softly itself
+    limited_share: float = math.nan  # share of the rehearsed slots in which the power limit lowered beta
+    snr_inputs_db: float = math.nan  # expected, of the inputs of a mixture, or of their products (``ExpectedSignal``)
+    contrast_db: float = math.nan  # expected SNR of what differs between samples; of samples alone
+    snr_labels_db: float = math.nan  # expected, of the labels of a mixture, for balanced classes
+    snr_is_least: bool | None = None  # whether real rows, which were not read, have more of it
+    options: tuple[Option, ...] = ()  # designs at the same privacy
+    best: dict[str, Option] | None = None  # names of goals to the options that serve them best
+    recommended: Recommendation | None = None  # for a learner in closed form, what to send instead
+    of_recommended: Plan | None = None  # what that takes, where it is another design
+    frame: FramePlan | None = None  # what an air that is not ideal makes of a slot
+    rounds: dict[str, Any] | None = None  # what rounds take
+    # Symbols for the mean, in each other slot and of all together, and how many times workers must be reachable.
+    uplink: dict[str, int] | None = None
+    masks: MaskPlan | None = None  # what workers add to hide themselves, where they do
+    integers: dict[str, Any] | None = None  # step, bits and noise, where workers send integers
+    link: dict[str, Any] | None = None  # what a digital link takes
+    air_seconds: float = math.nan  # of all slots and rounds, and of the slot for the mean
+    row: RowPrivacy | None = None  # of a row of the data, where that is not what one worker holds alone
+    receiver: str = ""  # what the target assumes of the adversary's receiver, in words
+    if_better: dict[str, float | None] = field(default_factory=dict)  # epsilon if that is better
+    wanted_accuracy: float = math.nan  # where it was asked what an accuracy takes
+    needed: tuple[Needed, ...] | None = None  # the answers (``planning/needed.py``)
+
+    def _repr_html_(self) -> str:
+        facts = {"feasible": "yes" if self.feasible else "no", "verdict": self.verdict}
+        if self.power_dbm is not None:
+            facts |= {
+                "noise multiplier": f"{self.noise_multiplier:.4g}",
+                "power": f"{self.power_dbm.median:.1f} dBm median, {self.power_dbm.largest:.1f} largest",
+                "energy": f"{joules(self.energy_joules)} in total",
+                "SNR": f"{self.snr_inputs_db:.1f} dB inputs, {self.snr_labels_db:.1f} dB labels (median slot)",
+            }
+        return html_facts(f"Plan of {self.title}", facts)
+
+    @property
+    def title(self) -> str:
+        """Its name, with the air where that is not the ideal one."""
+        return titled(self.name, self.air)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan as plain values for JSON; what an infeasible target leaves unknown is left out."""
+        plain = {
+            **asdict(replace(self, of_recommended=None)),
+            "air": keys_in_force(self.air),
+            "of_recommended": self.of_recommended and self.of_recommended.to_dict(),
+            "recommended": self.recommended and self.recommended.to_dict(),
+            "masks": self.masks and self.masks.to_dict(),
+            "row": None,
+            **({} if self.row is None else self.row.to_dict()),
+        }
+        return {
+            name: value
+            for name, value in plain.items()
+            if value not in (None, "", {}) and not (isinstance(value, float) and math.isnan(value))
+        }
