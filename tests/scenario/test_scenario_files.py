@@ -177,10 +177,3 @@ def test_a_pipe_is_refused_rather_than_waited_for(tmp_path: Path) -> None:
         ScenarioError, match=r"pipe.toml: cannot be read \(.*pipe\); give a scenario file or --preset NAME"
     ):
         Scenario.load(tmp_path / "pipe.toml")
-
-
-def test_a_dropped_key_is_read_where_it_still_holds() -> None:
-    held = Scenario.from_toml('extends = "digits"\n[air]\ndetection = "coherent"\n')
-    assert held == Scenario.preset("digits")
-    with pytest.raises(ScenarioError, match=r"air\.detection: no longer exists"):
-        Scenario.from_toml('[air]\ndetection = "energy"\n')

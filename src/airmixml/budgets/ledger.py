@@ -173,12 +173,7 @@ class LedgerFile:
         return numbers
 
     def settle(
-        self,
-        number: int,
-        losses: Mapping[str, Loss | None] | None = None,
-        *,
-        reason: str = "",
-        repeated: bool = False,
+        self, number: int, losses: Mapping[str, Loss | None] | None = None, *, reason: str = "", repeated: bool = False
     ) -> None:
         """Replace a reservation by what was really spent; without ``losses`` that is all that was reserved.
 
@@ -268,12 +263,7 @@ class LedgerFile:
         warnings.warn(said.public if protected else str(said), NameWarning, stacklevel=4)
 
     def _check(
-        self,
-        rows: Rows,
-        adversary: str,
-        budget: Budget,
-        spent: Loss,
-        placed: Sequence[tuple[Request, Integers | None]],
+        self, rows: Rows, adversary: str, budget: Budget, spent: Loss, placed: Sequence[tuple[Request, Integers | None]]
     ) -> None:
         """Raise a PrivacyError that names the fullest worker if the requests together pass any budget."""
         workers, after = len(spent.squared_mu), spent

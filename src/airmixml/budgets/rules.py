@@ -67,13 +67,13 @@ class Loss:
     @classmethod
     def of(cls, *, squared_mu: ArrayLike = 0.0, epsilon: ArrayLike = 0.0, delta: ArrayLike = 0.0) -> Self:
         """Return the loss of these numbers or arrays, those that are left out being 0."""
-        parts = [np.atleast_1d(np.asarray(each, dtype=np.float64)) for each in (squared_mu, epsilon, delta)]
-        return cls(squared_mu=parts[0], epsilon=parts[1], delta=parts[2])
+        parts = (np.atleast_1d(np.asarray(each, dtype=np.float64)) for each in (squared_mu, epsilon, delta))
+        return cls(**dict(zip(PARTS, parts, strict=True)))
 
     @classmethod
     def nothing(cls, workers: int) -> Self:
         """Return the loss of so many workers before anything is sent."""
-        return cls(squared_mu=np.zeros(workers), epsilon=np.zeros(workers), delta=np.zeros(workers))
+        return cls(**{name: np.zeros(workers) for name in PARTS})
 
     def __add__(self, other: "Loss") -> "Loss":
         """Return both together, rounded up."""
@@ -83,8 +83,9 @@ class Loss:
         """Return the loss of these workers alone, in their order; ``who`` indexes workers."""
         return Loss(**{name: part[who] if len(part) > 1 else part for name, part in self.parts.items()})
 
-    def spread(self, workers: int) -> "Loss":
+    def spread(self) -> "Loss":
         """Return the same with an entry for each worker."""
+        workers = max(map(len, self.parts.values()))
         return Loss(**{name: np.broadcast_to(part, workers) for name, part in self.parts.items()})
 
     def worst(self) -> "Loss":
@@ -118,9 +119,8 @@ class Budget:
 
     def epsilons(self, spent: Loss) -> Doubles:
         """Return what each worker has spent, at the budget's delta; infinite where delta is used up. Shape workers."""
-        workers = max(map(len, spent.parts.values()))
-        spent = spent.spread(workers)
-        found = np.empty(workers)
+        spent = spent.spread()
+        found = np.empty(len(spent.squared_mu))
         for epsilon, delta, place in _alike(spent):
             squares, rest = spent.squared_mu[place], take_off(self.delta, delta)
             gaussian = np.where(squares > 0.0, np.inf, 0.0 if delta <= self.delta else np.inf)
@@ -140,18 +140,16 @@ class Budget:
 
     def keeps(self, spent: Loss) -> NDArray[np.bool_]:
         """Return for each worker whether the losses keep the budget; shape workers."""
-        workers = max(map(len, spent.parts.values()))
-        spent = spent.spread(workers)
-        kept = np.empty(workers, dtype=bool)
+        spent = spent.spread()
+        kept = np.empty(len(spent.squared_mu), dtype=bool)
         for epsilon, delta, place in _alike(spent):
             kept[place] = spent.squared_mu[place] <= self.squared_mu_left(epsilon, delta)
         return kept
 
     def fullest(self, spent: Loss) -> int:
         """Return the worker that has spent most (its place in the arrays), without asking for each one's epsilon."""
-        workers = max(map(len, spent.parts.values()))
-        spent = spent.spread(workers)
-        everybody = np.arange(workers)
+        spent = spent.spread()
+        everybody = np.arange(len(spent.squared_mu))
         places = [everybody[place] for _, _, place in _alike(spent)]
         worst = np.array([each[int(spent.squared_mu[each].argmax())] for each in places])
         return int(worst[int(self.epsilons(spent.of_workers(worst)).argmax())])

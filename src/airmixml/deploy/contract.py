@@ -32,9 +32,8 @@ from airmixml.scenario.score_links import IDENTITY, SOFTMAX, ScoreLink
 from airmixml.scenario.toml import checked_keys, parse_toml
 from airmixml.workers.declared import within_declared
 from airmixml.workers.encoding import RowEncoder
-from airmixml.workers.holdings import Holdings
 from airmixml.workers.payloads import Payload
-from airmixml.workers.row_sums import payload_of
+from airmixml.workers.row_sums import Holdings, payload_of
 
 if TYPE_CHECKING:
     from airmixml.scenario import Scenario  # a worker needs one table of it alone

@@ -4,10 +4,10 @@ What needs torch is imported by ``fit`` and ``predict``: who imports an estimato
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,6 +21,8 @@ from airmixml.estimator.checks import bounds_by_name, declared_pair, holders_of,
 from airmixml.estimator.joint_privacy import FitBudget, state_jointly
 from airmixml.hiding import hide_values
 from airmixml.scenario import Air, Learner, Mixing, Privacy, Radio, Scenario, Speed, Workers
+from airmixml.scenario.rules import Choice
+from airmixml.scenario.tables import TABLES
 from airmixml.shapes import is_series, per_input
 from airmixml.streams import Secret, Streams
 from airmixml.wording import shown
@@ -40,7 +42,7 @@ _MODES: Final = ("protection", "simulation")
 _RECIPES: Final = ("private", "paper")
 
 _Table = TypeVar("_Table", Workers, Radio, Mixing, Privacy, Learner)
-_Fitted = TypeVar("_Fitted", bound="AirMixEstimator")
+_Estimator = TypeVar("_Estimator")
 
 
 class ReceivedMixtures(NamedTuple):
@@ -133,9 +135,17 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
     def _protected(self) -> bool:
         return self.mode != "simulation"
 
-    def _hiding_values(self, fit: Callable[[], _Fitted]) -> _Fitted:
-        """Return the fitted estimator; an error in protection quotes no value of a row, nor does one that caused it."""
-        return hide_values(fit, "look at the data themselves", hide=self._protected)
+    def fit(self, X: ArrayLike, y: ArrayLike, worker: ArrayLike | None = None) -> Self:
+        """Mix the rows of ``X`` (samples x features) and their labels ``y`` over the air and train on the mixtures.
+
+        Labels are classes (samples), 0 and 1 where several may hold at once (samples x labels), or targets (samples, or
+        samples x targets). ``worker`` (samples) says who holds each row, if one may hold several: the guarantee is then
+        one for a worker with all its rows. In protection neither an error nor its cause quotes a value of a row.
+        """
+        return hide_values(lambda: self._fit(X, y, worker), "look at the data themselves", hide=self._protected)
+
+    def _fit(self, X: ArrayLike, y: ArrayLike, worker: ArrayLike | None) -> Self:
+        raise NotImplementedError
 
     def _mix_and_train(
         self,
@@ -252,12 +262,7 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
         return replace(preset, **chosen | given)
 
     def _dataset(
-        self,
-        inputs: NDArray[Any],
-        labels: NDArray[Any],
-        class_names: tuple[str, ...],
-        workers: Workers,
-        seed: int,
+        self, inputs: NDArray[Any], labels: NDArray[Any], class_names: tuple[str, ...], workers: Workers, seed: int
     ) -> DataSet:
         features = inputs.shape[1]
         if self.image_shape is not None and math.prod(self.image_shape) != features:
@@ -293,6 +298,19 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
         names = {"lower_name": "input_bounds[0]", "upper_name": "input_bounds[1]"}
         below, above = (per_input(bounds, self.image_shape) for bounds in (lower, upper))
         return declare_bounds(below, above, features=features, **names)
+
+
+def documented(estimator: type[_Estimator]) -> type[_Estimator]:
+    """Write what the parameters mean that are keys of a scenario in the place of ``{keys}`` in a docstring."""
+    text, keys = estimator.__doc__ or "", {key.name: key for table in TABLES.values() for key in fields(table)}
+    lines = []
+    for each in fields(AirMixEstimator):
+        if each.name in keys and f" {each.name}: " not in text:
+            rule, doc = keys[each.name].metadata["rule"], keys[each.name].metadata["doc"]
+            words = getattr(rule.options, "own", rule.options) if isinstance(rule, Choice) else ()
+            lines.append(f"{each.name}: {doc} ({' | '.join(words)})." if words else f"{each.name}: {doc}.")
+    estimator.__doc__ = text.replace("{keys}", "\n        ".join(lines))
+    return estimator
 
 
 def _plain(value: Any) -> Any:

@@ -22,9 +22,9 @@ from airmixml.data.labels import number_holders
 from airmixml.errors import RepeatedFitWarning, ScenarioError
 from airmixml.estimator.checks import as_given
 from airmixml.privacy import PrivacyStatement, gaussian_epsilon
+from airmixml.privacy.evaluation import better_receivers
 from airmixml.privacy.rounded_noise import COMPOSED_SHARE
 from airmixml.privacy.statements import FAILURES
-from airmixml.privacy.what_if import better_receivers
 from airmixml.scenario import Scenario
 from airmixml.wording import shown
 

@@ -19,7 +19,7 @@ from airmixml.scenario import Scenario
 from airmixml.storage.files import write_text
 from airmixml.storage.run_folder import METRICS, SCENARIO, Finish, claim_folder
 from airmixml.wording import against
-from airmixml.workers.in_words import held_by, inputs_in_words, row_name
+from airmixml.workers.population import held_by, inputs_in_words, row_name
 
 if TYPE_CHECKING:
     from airmixml.planning.planned import Plan

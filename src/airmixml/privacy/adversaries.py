@@ -9,13 +9,7 @@ from airmixml.errors import PrivacyError
 from airmixml.privacy.design import Design
 from airmixml.privacy.facts import Antennas, SofterShares, Transmitters, WorkersNoise
 from airmixml.privacy.mechanism import GaussianSlots, require
-from airmixml.privacy.views import (
-    Adversary,
-    HiddenSchedule,
-    heard_separately,
-    hidden_in_words,
-    known_in_words,
-)
+from airmixml.privacy.views import Adversary, HiddenSchedule, heard_separately, hidden_in_words, known_in_words
 from airmixml.units import dbm_to_watts
 
 _NOTHING_HIDES: Final = (

@@ -1,22 +1,26 @@
 """From a design to the least epsilon that an accountant certifies, and from a target back to power.
 
 A calibrated power is the largest that an accountant still certifies, always on the private side.
+
+Against receiver noise an epsilon assumes a number of antennas, a noise floor and amplitudes. A factor f in power, from
+whichever of them, is a factor f of every squared shift: sqrt(f) of mu.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Final
 
 from airmixml.errors import PrivacyError
 from airmixml.privacy.design import Design
-from airmixml.privacy.facts import ImperfectAir, Transmitters, WorkersNoise
+from airmixml.privacy.facts import Antennas, ImperfectAir, Transmitters, WorkersNoise
 from airmixml.privacy.gaussian import bracket_root, gaussian_mu
 from airmixml.privacy.mechanism import GaussianSlots, accountant_named, require
 from airmixml.privacy.paper_bounds import smallest_certifiable_epsilon
 from airmixml.privacy.rounded_noise import SHARE_FOR_TAILS, Rounding, settled_epsilon
 from airmixml.privacy.views import Adversary
-from airmixml.units import watts_to_dbm
+from airmixml.units import db_to_ratio, watts_to_dbm
+from airmixml.wording import epsilon_text
 
 # Beyond this a delta is needed that no accountant resolves.
 _LARGEST_STEP: Final = 300.0
@@ -26,6 +30,14 @@ _TOLERANCE: Final = 1e-4
 _QUICK_TOLERANCE: Final = 0.02
 ROUNDING: Final = 1e-12
 """What is sent is rounded a few times on its way; that must not carry it above the target."""
+
+LOUDER_DB: Final = (3.0, 10.0)
+"""How much stronger a worker may be received than assumed: a quieter receiver, a louder transmitter."""
+MANY_ANTENNAS: Final = 64
+"""Antennas of an ordinary base station."""
+_MANY: Final = f"{MANY_ANTENNAS} antennas"
+UNCHANGED: Final = "none is assumed: antennas, noise floor and amplitudes change nothing"
+"""What is said of the receiver against everyone, from whom only noise hides that workers bring."""
 
 
 @lru_cache(maxsize=4096)
@@ -141,6 +153,49 @@ def air_in_words(design: Design, adversary: Adversary, mechanism: GaussianSlots 
     unless = f", except with probability {failure:.2g} (in delta)" if failure else ""
     received = f"no worker is received with more than {air.gain_bound:.4g} times the planned power{mean}{unless}"
     return f"{received}, over noise of at least {watts_to_dbm(adversary.noise_watts(design)):.4g} dBm"
+
+
+def better_receivers(antennas: int) -> dict[str, float]:
+    """Return what may be better than assumed, and by which factor in power; 0 antennas: they do not matter."""
+    factors = {f"+{decibels:g} dB": db_to_ratio(decibels) for decibels in LOUDER_DB}
+    return factors | ({_MANY: MANY_ANTENNAS / antennas} if 0 < antennas < MANY_ANTENNAS else {})
+
+
+def epsilons_if_better(
+    design: Design, adversary: Adversary, accountant: str, *, adjacency: str, delta: float
+) -> dict[str, float]:
+    """Return the accountant's epsilon for each better receiver, infinite where it certifies none.
+
+    Empty where the adversary's own receiver does not count, since workers bring their noise.
+    """
+    found: dict[str, float] = {}
+    factors = better_receivers(adversary.antennas(design)) if adversary.hears(design) else {}
+    of_server = design.fact(Antennas)
+    if _MANY in factors and of_server.many and not adversary.own_receiver:
+        # A fading channel gains more than their number.
+        factors[_MANY] = of_server.many / of_server.gain
+    for name, factor in factors.items():
+        try:
+            if math.isinf(factor):
+                raise PrivacyError("nothing bounds what so many antennas have of a worker in a fade")
+            found[name], _ = least_epsilon(
+                design, adversary, accountant, adjacency=adjacency, delta=delta, louder=factor, quickly=True
+            )
+        except PrivacyError:
+            found[name] = math.inf
+    return found
+
+
+def receiver_in_words(antennas: int, epsilons: Mapping[str, float | None], accountant: str) -> str:
+    """Return what is assumed of a receiver, and that accountant's epsilons if it is too little; empty without any."""
+    if not epsilons:
+        return ""
+    assumed = f"{antennas} antenna{'' if antennas == 1 else 's'}, " if antennas else ""
+    told = ", ".join(
+        f"{epsilon_text(epsilon)} {'with' if name.endswith('antennas') else 'at'} {name}"
+        for name, epsilon in epsilons.items()
+    )
+    return f"assumes {assumed}the stated noise floor and amplitudes; epsilon by {accountant} {told}"
 
 
 def check_target(

@@ -103,7 +103,7 @@ class Antennas(Fact):
     gain: float = 1.0
     in_rounds: tuple[float, ...] = ()  # the same in the mean of the first, the first two ... rounds, as of an air
     count: int = 1  # how many the server is assumed to have
-    many: float = 0.0  # the same gain if it had many (``what_if.MANY_ANTENNAS``); 0: as many times that of each
+    many: float = 0.0  # the same gain if it had many (``evaluation.MANY_ANTENNAS``); 0: as many times that of each
     failure: float = 0.0  # after a run, probability with which ``Drawn.server_watts`` is exceeded all the same
 
     def of_copies(self, copies: int, factor: float) -> Self:

@@ -18,12 +18,7 @@ from airmixml.privacy.mechanism import Accountant, GaussianSlots, require
 
 
 def bracket_root(
-    excess: Callable[[float], float],
-    low: float,
-    high: float,
-    *,
-    tolerance: float,
-    relative: float = 0.0,
+    excess: Callable[[float], float], low: float, high: float, *, tolerance: float, relative: float = 0.0
 ) -> tuple[float, float]:
     """Return two places, at most ``tolerance`` + ``relative`` |place| apart, between which ``excess`` becomes positive.
 

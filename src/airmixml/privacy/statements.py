@@ -20,6 +20,7 @@ import numpy as np
 from airmixml.arrays import Doubles, Integers
 from airmixml.errors import PrivacyError
 from airmixml.notebook import html_facts
+from airmixml.privacy import evaluation
 from airmixml.privacy.design import SCHEDULE_FAILURE, Design
 from airmixml.privacy.evaluation import ROUNDING, air_in_words, certified_epsilon, least_epsilon
 from airmixml.privacy.facts import ImperfectAir
@@ -27,7 +28,6 @@ from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.privacy.mechanism import GaussianSlots, require
 from airmixml.privacy.paper_bounds import log_binomial, log_sum
 from airmixml.privacy.views import Adversary
-from airmixml.privacy.what_if import UNCHANGED, epsilons_if_better, receiver_in_words
 from airmixml.wording import epsilon_text
 
 FAILURES: Final = ("schedule_failure", "gain_failure", "hidden_failure")
@@ -81,8 +81,8 @@ class PrivacyStatement:
     def receiver_in_words(self) -> str:
         """What is assumed of the adversary's receiver, and epsilon if it is better."""
         if self.adversary == "everyone":
-            return UNCHANGED
-        return receiver_in_words(self.antennas, self.if_better, self.accountant)
+            return evaluation.UNCHANGED
+        return evaluation.receiver_in_words(self.antennas, self.if_better, self.accountant)
 
     @property
     def delta_in_words(self) -> str:
@@ -134,7 +134,7 @@ def state_privacy(
     stated = statement_of(epsilon, mechanism, design, adversary, accountant, adjacency, delta, target_epsilon)
     if not better and target_epsilon is None and accountant != "gdp":
         return stated
-    found = epsilons_if_better(design, adversary, accountant, adjacency=adjacency, delta=delta)
+    found = evaluation.epsilons_if_better(design, adversary, accountant, adjacency=adjacency, delta=delta)
     return replace(stated, if_better={name: value if value < math.inf else None for name, value in found.items()})
 
 
@@ -171,15 +171,10 @@ def statement_of(
         accountant=accountant,
         adjacency=adjacency,
         sensitivity=mechanism.squared_move,
-        sampling=mechanism.sampling,
-        sampling_rate=mechanism.sampling_rate,
+        **{name: getattr(mechanism, name) for name in ("sampling", "sampling_rate", "given", *FAILURES)},
         compositions=mechanism.composed,
         noise_watts_per_symbol=adversary.noise_watts(design),
-        given=mechanism.given,
-        schedule_failure=mechanism.schedule_failure,
         gain_bound=design.fact(ImperfectAir).gain_bound,
-        gain_failure=mechanism.gain_failure,
-        hidden_failure=mechanism.hidden_failure,
         colluders=adversary.colluders,
         antennas=adversary.antennas(design) if adversary.hears(design) else 0,
         knows=adversary.knows,

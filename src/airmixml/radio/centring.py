@@ -20,8 +20,8 @@ from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.impairments.frame import frame_of
 from airmixml.impairments.leakage import removal_factor
 from airmixml.privacy import PrivacyStatement
+from airmixml.privacy.evaluation import better_receivers
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
-from airmixml.privacy.what_if import better_receivers
 from airmixml.radio.path_loss import worker_path_gain
 from airmixml.radio.power_calibration import centring_target, composes_exactly
 from airmixml.radio.rounded_sensitivity import rounded_distance

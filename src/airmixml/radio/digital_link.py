@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from airmixml.radio.draws import AirSetting, SlotTensors
     from airmixml.radio.integer_sums import IntegerSums
     from airmixml.radio.system import System
-    from airmixml.scenario.link import Link
+    from airmixml.scenario.tables import Link
 
 
 class AbsentWorkers(Air):

@@ -18,7 +18,7 @@ from airmixml.radio.system import adversary_named
 from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Scenario
 from airmixml.wording import against
-from airmixml.workers.in_words import held_by, row_name
+from airmixml.workers.population import held_by, row_name
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,8 +15,8 @@ from airmixml.impairments.gain_laws import gain_failure_of
 from airmixml.impairments.leakage import removal_factor
 from airmixml.privacy import Adversary, Design, Sensitivity, facts
 from airmixml.privacy.design import slots_per_round
+from airmixml.privacy.evaluation import MANY_ANTENNAS
 from airmixml.privacy.rounded_noise import Rounding
-from airmixml.privacy.what_if import MANY_ANTENNAS
 from airmixml.radio.integer_sums import IntegerSums
 from airmixml.radio.masking import Masking
 from airmixml.radio.noise import Noise

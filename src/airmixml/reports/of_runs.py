@@ -22,7 +22,7 @@ from airmixml.runs.run_rows import before_the_draw, plain_rows, row_epsilons, ru
 from airmixml.scenario import Scenario
 from airmixml.storage.results import corrupt_file
 from airmixml.wording import against, sentence, unstated
-from airmixml.workers.in_words import held_by, row_name
+from airmixml.workers.population import held_by, row_name
 
 _RELEASABLE: Final = (
     "This page holds nothing but what the privacy statements below cover, and what was public before the run."

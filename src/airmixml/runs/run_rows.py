@@ -20,13 +20,13 @@ from airmixml.output.numbers import (
     plural,
     slots_text,
 )
-from airmixml.privacy.what_if import UNCHANGED, receiver_in_words
+from airmixml.privacy.evaluation import UNCHANGED, receiver_in_words
 from airmixml.radio.analog_link import acquisition_rows
 from airmixml.radio.digital_link import link_rows
 from airmixml.scenario import Scenario, air_in_words
 from airmixml.wording import against, if_uninformed, simulated, unstated
 from airmixml.workers import sends_inputs_unchanged
-from airmixml.workers.in_words import held_by, inputs_in_words, row_name
+from airmixml.workers.population import held_by, inputs_in_words, row_name
 
 Rows = list[tuple[str, str]]
 

@@ -9,10 +9,8 @@ from airmixml.lazy import import_late
 if TYPE_CHECKING:
     from airmixml.scenario.air import AIR_PRESETS, Air, air_summary, air_text
     from airmixml.scenario.air_words import air_in_words, keys_in_force
-    from airmixml.scenario.link import Link
-    from airmixml.scenario.scenario import Scenario
-    from airmixml.scenario.speed import RunContext, Speed
-    from airmixml.scenario.tables import Learner, Mixing, Privacy, Radio, Workers
+    from airmixml.scenario.scenario import RunContext, Scenario, Speed
+    from airmixml.scenario.tables import Learner, Link, Mixing, Privacy, Radio, Workers
     from airmixml.scenario.toml import preset_names, preset_summary, preset_text
 
 __all__ = ["AIR_PRESETS", "Air", "Learner", "Link", "Mixing", "Privacy", "Radio", "RunContext", "Scenario", "Speed"]
@@ -24,10 +22,8 @@ __getattr__ = import_late(  # a worker's process needs one table alone
     {
         ".air": ("AIR_PRESETS", "Air", "air_summary", "air_text"),
         ".air_words": ("air_in_words", "keys_in_force"),
-        ".link": ("Link",),
-        ".scenario": ("Scenario",),
-        ".speed": ("RunContext", "Speed"),
-        ".tables": ("Learner", "Mixing", "Privacy", "Radio", "Workers"),
+        ".scenario": ("RunContext", "Scenario", "Speed"),
+        ".tables": ("Learner", "Link", "Mixing", "Privacy", "Radio", "Workers"),
         ".toml": ("preset_names", "preset_summary", "preset_text"),
     },
 )

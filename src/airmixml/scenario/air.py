@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from airmixml.errors import ScenarioError
 from airmixml.registries import IMPAIRMENTS
-from airmixml.scenario.rules import Choice, Items, Named, Real, Table, Whole, check_fields, key
+from airmixml.scenario.rules import DBM, SHARE, Choice, Items, Named, Real, Table, Whole
 from airmixml.scenario.waveform import SYMBOLS_PER_SECOND, SubcarrierGrid, ringing_symbols
 from airmixml.wording import did_you_mean, shown
 
@@ -62,149 +62,121 @@ _MANNERS: Final = (
 class Air(Table):
     """What is not ideal between workers and server; with all defaults the air is the paper's."""
 
-    preset: str = key("ideal", Choice(AIR_PRESETS), "the air whose numbers are the defaults of this table")
-    phase_error_radians: float = key(
-        0.0, Real(low=0, high=1e3), "standard deviation of a worker's phase after each resynchronisation"
+    preset: str = Choice(AIR_PRESETS).key("ideal", "the air whose numbers are the defaults of this table")
+    phase_error_radians: float = Real(0, 1e3).key(
+        0.0, "standard deviation of a worker's phase after each resynchronisation"
     )
-    frequency_offset_hz: float = key(
-        0.0, Real(low=0, high=1e9), "standard deviation of a worker's carrier frequency, as far as it is not corrected"
+    frequency_offset_hz: float = Real(0, 1e9).key(
+        0.0, "standard deviation of a worker's carrier frequency, as far as it is not corrected"
     )
-    resync_seconds: float = key(
-        0.0, Real(low=0, high=1e6), "time between resynchronisations of the phase (0: once, at the start of a slot)"
+    resync_seconds: float = Real(0, 1e6).key(
+        0.0, "time between resynchronisations of the phase (0: once, at the start of a slot)"
     )
-    phase_noise_hz: float = key(
-        0.0, Real(low=0, high=1e9), "linewidth of an oscillator, whose phase is a Wiener process from each resync on"
+    phase_noise_hz: float = Real(0, 1e9).key(
+        0.0, "linewidth of an oscillator, whose phase is a Wiener process from each resync on"
     )
-    timing_offset_symbols: float = key(
-        0.0, Real(low=0, high=0.5), "largest time by which a worker is early or late, in symbols; uniform"
+    timing_offset_symbols: float = Real(0, 0.5).key(
+        0.0, "largest time by which a worker is early or late, in symbols; uniform"
     )
-    roll_off: float = key(0.25, Real(low=0.05, high=1), "of the root-raised-cosine pulse, at both ends")
-    pilot_symbols: int = key(
-        1, Whole(low=1, high=10**6), "known symbols at the start of a block, from which its mean gain follows"
+    roll_off: float = Real(0.05, 1).key(0.25, "of the root-raised-cosine pulse, at both ends")
+    pilot_symbols: int = Whole(1, 10**6).key(
+        1, "known symbols at the start of a block, from which its mean gain follows"
     )
-    pilot_share: float = key(
-        0.05,
-        Real(low=1e-12, high=1),
-        "energy of all pilots of a slot over the largest of what is sent in it",
+    pilot_share: float = Real(1e-12, 1).key(
+        0.05, "energy of all pilots of a slot over the largest of what is sent in it"
     )
-    guard_symbols: int = key(0, Whole(low=0, high=10**6), "symbols of silence after each block")
-    switching_seconds: float = key(
-        0.0, Real(low=0, high=1), "silence after each block besides, while both ends turn from receiving to sending"
+    guard_symbols: int = Whole(0, 10**6).key(0, "symbols of silence after each block")
+    switching_seconds: float = Real(0, 1).key(
+        0.0, "silence after each block besides, while both ends turn from receiving to sending"
     )
-    acquisition_symbols: int = key(
-        0,
-        Whole(low=0, high=10**9),
-        "symbols that each worker takes to be acquired, once per run and one after the other, at P_max",
+    acquisition_symbols: int = Whole(0, 10**9).key(
+        0, "symbols that each worker takes to be acquired, once per run and one after the other, at P_max"
     )
-    estimation_nmse_db: float = key(
-        -math.inf, Real(high=0, off=-math.inf), "mean square error of a worker's channel estimate, of the channel's own"
+    estimation_nmse_db: float = Real(high=0, off=-math.inf).key(
+        -math.inf, "mean square error of a worker's channel estimate, of the channel's own"
     )
-    estimation_pilots: int = key(
-        0,
-        Whole(low=0, high=10**6),
-        "symbols of each block from which a worker estimates its channel; they decide the error (0: as above)",
+    estimation_pilots: int = Whole(0, 10**6).key(
+        0, "symbols of each block from which a worker estimates its channel; they decide the error (0: as above)"
     )
-    estimation_power_dbm: float = key(23.0, Real(low=-300, high=100), "power that the server sends these symbols with")
-    amplitude_error_db: float = key(
-        0.0, Real(low=0, high=40), "largest error of a transmitter's amplitude, above or below; uniform in dB"
+    estimation_power_dbm: float = DBM.key(23.0, "power that the server sends these symbols with")
+    amplitude_error_db: float = Real(0, 40).key(
+        0.0, "largest error of a transmitter's amplitude, above or below; uniform in dB"
     )
-    reciprocity_nmse_db: float = key(
-        -math.inf, Real(high=0, off=-math.inf), "mean square difference of uplink and downlink, of the channel's own"
+    reciprocity_nmse_db: float = Real(high=0, off=-math.inf).key(
+        -math.inf, "mean square difference of uplink and downlink, of the channel's own"
     )
-    truncation_db: float = key(
+    truncation_db: float = Real(high=20, off=-math.inf).key(
+        -math.inf, "a worker whose fading is below this stays silent (relative to its mean)"
+    )
+    fading_renewal: str = Choice(("slot", "coherence")).key(
+        "slot", "fading is drawn anew for every slot, or after each coherence time too"
+    )
+    shadowing_db: float = Real(0, 20).key(
+        0.0, "standard deviation of a worker's path loss, log-normal, cut at three of them"
+    )
+    speed_metres_per_second: float = Real(0, 1e4).key(0.0, "of the workers; Doppler after Jakes follows")
+    carrier_hz: float = Real(1e3, 1e12).key(2.4e9, "carrier frequency")
+    coherence_share: float = Real(0, 1, open_low=True).key(
+        0.05, "length of a block over the coherence time, where workers move"
+    )
+    waveform: str = Choice(("single-carrier", "ofdm")).key("single-carrier", "how symbols share time and frequency")
+    subcarriers: int = Whole(2, 10**5).key(64, "ofdm: symbols that are sent side by side")
+    cyclic_prefix: float = Real(0, 1).key(0.07, "ofdm: length of the prefix over that of a symbol")
+    cluster_subcarriers: int = Whole(1, 10**5).key(12, "ofdm: neighbours that share one channel estimate")
+    delay_spread_seconds: float = Real(0, 1e-2).key(
+        0.0, "ofdm: root mean square delay of the echoes; 0 leaves the channel flat"
+    )
+    profile: str = Choice(
+        ("exponential", "tdl-a", "tdl-b", "tdl-c", "tdl-d", "tdl-e", "cdl-a", "cdl-b", "cdl-c", "cdl-d", "cdl-e")
+    ).key("exponential", "ofdm: echoes of a channel; those of 3GPP need the extra `sionna`")
+    min_power_dbm: float = Real(high=100, off=-math.inf).key(
+        -math.inf, "lowest power that a transmitter can send with; who needs less stays silent"
+    )
+    attenuator_db: float = Real(0, 200).key(
+        0.0, "of attenuators before workers' antennas, which lower min_power_dbm by as much"
+    )
+    power_step_db: float = Real(0, 40).key(0.0, "step of the power control; powers are rounded down")
+    peak_power_dbm: float = Real(-300, 100, off=math.inf).key(
+        math.inf, "power above which a transmitter clips what it sends"
+    )
+    amplifier_saturation_dbm: float = Real(-300, 100, off=math.inf).key(
+        math.inf, "power at which a transmitter's amplifier saturates; it compresses smoothly below (Rapp)"
+    )
+    amplifier_smoothness: float = Real(0.5, 100).key(
+        2.0, "p of the Rapp model: small = soft, large = linear up to saturation"
+    )
+    amplifier_turn_degrees: float = Real(0, 90).key(
+        0.0, "by which an amplifier far in saturation turns the phase (AM/PM)"
+    )
+    carrier_leakage_db: float = Real(high=0, off=-math.inf).key(
         -math.inf,
-        Real(high=20, off=-math.inf),
-        "a worker whose fading is below this stays silent (relative to its mean)",
-    )
-    fading_renewal: str = key(
-        "slot", Choice(("slot", "coherence")), "fading is drawn anew for every slot, or after each coherence time too"
-    )
-    shadowing_db: float = key(
-        0.0, Real(low=0, high=20), "standard deviation of a worker's path loss, log-normal, cut at three of them"
-    )
-    speed_metres_per_second: float = key(0.0, Real(low=0, high=1e4), "of the workers; Doppler after Jakes follows")
-    carrier_hz: float = key(2.4e9, Real(low=1e3, high=1e12), "carrier frequency")
-    coherence_share: float = key(
-        0.05, Real(low=0, open_low=True, high=1), "length of a block over the coherence time, where workers move"
-    )
-    waveform: str = key("single-carrier", Choice(("single-carrier", "ofdm")), "how symbols share time and frequency")
-    subcarriers: int = key(64, Whole(low=2, high=10**5), "ofdm: symbols that are sent side by side")
-    cyclic_prefix: float = key(0.07, Real(low=0, high=1), "ofdm: length of the prefix over that of a symbol")
-    cluster_subcarriers: int = key(12, Whole(low=1, high=10**5), "ofdm: neighbours that share one channel estimate")
-    delay_spread_seconds: float = key(
-        0.0, Real(low=0, high=1e-2), "ofdm: root mean square delay of the echoes; 0 leaves the channel flat"
-    )
-    profile: str = key(
-        "exponential",
-        Choice(
-            ("exponential", "tdl-a", "tdl-b", "tdl-c", "tdl-d", "tdl-e", "cdl-a", "cdl-b", "cdl-c", "cdl-d", "cdl-e")
-        ),
-        "ofdm: echoes of a channel; those of 3GPP need the extra `sionna`",
-    )
-    min_power_dbm: float = key(
-        -math.inf,
-        Real(high=100, off=-math.inf),
-        "lowest power that a transmitter can send with; who needs less stays silent",
-    )
-    attenuator_db: float = key(
-        0.0, Real(low=0, high=200), "of attenuators before workers' antennas, which lower min_power_dbm by as much"
-    )
-    power_step_db: float = key(0.0, Real(low=0, high=40), "step of the power control; powers are rounded down")
-    peak_power_dbm: float = key(
-        math.inf, Real(low=-300, high=100, off=math.inf), "power above which a transmitter clips what it sends"
-    )
-    amplifier_saturation_dbm: float = key(
-        math.inf,
-        Real(low=-300, high=100, off=math.inf),
-        "power at which a transmitter's amplifier saturates; it compresses smoothly below (Rapp)",
-    )
-    amplifier_smoothness: float = key(
-        2.0, Real(low=0.5, high=100), "p of the Rapp model: small = soft, large = linear up to saturation"
-    )
-    amplifier_turn_degrees: float = key(
-        0.0, Real(low=0, high=90), "by which an amplifier far in saturation turns the phase (AM/PM)"
-    )
-    carrier_leakage_db: float = key(
-        -math.inf,
-        Real(high=0, off=-math.inf),
         "unmodulated carrier that leaks from a transmitter, over the largest power that it radiates on average",
     )
-    dac_bits: int = key(0, Whole(low=0, high=24), "bits of a transmitter's converter (0: exact)")
-    adc_bits: int = key(0, Whole(low=0, high=24), "bits of the server's converter (0: exact)")
-    adc_range: float = key(
+    dac_bits: int = Whole(0, 24).key(0, "bits of a transmitter's converter (0: exact)")
+    adc_bits: int = Whole(0, 24).key(0, "bits of the server's converter (0: exact)")
+    adc_range: float = Real(0, 1e4).key(
         0.0,
-        Real(low=0, high=1e4),
         "largest level of the server's converter, in root mean squares of what it receives (0: its largest symbol); "
         "with a causal gain, in largest symbols of earlier blocks (0: eight)",
     )
-    adc_gain: str = key(
-        "slot",
-        Choice(("slot", "causal")),
-        "the server sets its converter's gain from all of a slot, or for each block from what came before",
+    adc_gain: str = Choice(("slot", "causal")).key(
+        "slot", "the server sets its converter's gain from all of a slot, or for each block from what came before"
     )
-    interference_dbm: float = key(
-        -math.inf,
-        Real(high=100, off=-math.inf),
-        "power of other transmitters per complex symbol at the server; never counts as protection",
+    interference_dbm: float = Real(high=100, off=-math.inf).key(
+        -math.inf, "power of other transmitters per complex symbol at the server; never counts as protection"
     )
-    noise_uncertainty_db: float = key(
-        0.0, Real(low=0, high=60), "the noise floor is known only within so many dB; statements assume the lowest"
+    noise_uncertainty_db: float = Real(0, 60).key(
+        0.0, "the noise floor is known only within so many dB; statements assume the lowest"
     )
-    absent: float = key(0.0, Real(low=0, high=1, open_high=True), "probability that a scheduled worker does not send")
-    late: float = key(
-        0.0, Real(low=0, high=1, open_high=True), "probability that a worker joins late, at a random time of the slot"
-    )
-    antennas: int = key(1, Whole(low=1, high=10**4), "antennas of the server, which listens with the best of them")
-    also: tuple[str, ...] = key((), Items(rule=Named(IMPAIRMENTS)), "impairments of other packages or your own")
-    gain_failure: float = key(
+    absent: float = SHARE.key(0.0, "probability that a scheduled worker does not send")
+    late: float = SHARE.key(0.0, "probability that a worker joins late, at a random time of the slot")
+    antennas: int = Whole(1, 10**4).key(1, "antennas of the server, which listens with the best of them")
+    also: tuple[str, ...] = Items(Named(IMPAIRMENTS)).key((), "impairments of other packages or your own")
+    gain_failure: float = Real(0, 0.1).key(
         0.0,
-        Real(low=0, high=0.1),
         "probability with which some gain of a run may exceed its bound; delta contains a worker's share "
         "(0: 0.01, or what takes a fiftieth of delta)",
     )
-
-    def __post_init__(self) -> None:
-        check_fields(self, "air.")
 
     @property
     def is_ideal(self) -> bool:

@@ -6,8 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Final
 
 from airmixml.scenario.air import Air, air_tables, air_text
-from airmixml.scenario.tables import TABLES
-from airmixml.scenario.toml import table_lines, toml_value
+from airmixml.scenario.toml import declared, table_lines, toml_value
 
 _MOST_NAMED: Final = 2  # keys in a title
 
@@ -92,7 +91,7 @@ class DescribedAir:
             lines += ["", f"[{table}]"]
             for key, value in keys.items():
                 lines += [f"# {note}" for note in self.notes.get(f"{table}.{key}", "").splitlines()]
-                lines.append(f"{key} = {toml_value(value):<20} # {_meaning_of(table, key)}")
+                lines.append(f"{key} = {toml_value(value):<20} # {declared(f'{table}.{key}')['doc']}")
         return "\n".join(lines) + "\n"
 
     def to_dict(self) -> dict[str, Any]:
@@ -128,8 +127,3 @@ def describe_air(name: str) -> DescribedAir:
     others = air_tables(name)
     air = Air(preset=name, **others.pop("air"))
     return DescribedAir(about="\n".join(about), air=air, notes=told, others=others)
-
-
-def _meaning_of(table: str, key: str) -> str:
-    meaning: str = next(entry.metadata["doc"] for entry in fields(TABLES[table]) if entry.name == key)
-    return meaning

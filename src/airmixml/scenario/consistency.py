@@ -7,8 +7,7 @@ from typing import Any, Final
 from airmixml.errors import ScenarioError
 from airmixml.registries import ADVERSARIES, DESCENTS, ENCODERS, LEARNERS
 from airmixml.scenario.air import Air
-from airmixml.scenario.link import Link
-from airmixml.scenario.tables import Learner, Mixing, Privacy, Radio, Workers
+from airmixml.scenario.tables import Learner, Link, Mixing, Privacy, Radio, Workers
 from airmixml.scenario.waveform import SYMBOLS_PER_SECOND
 from airmixml.wording import as_set, shown
 

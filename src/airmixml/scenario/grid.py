@@ -31,10 +31,7 @@ class Grid:
         """Read ``KEY=V1,V2,...`` of each key; lists are in brackets, and what holds a comma in quotes."""
         texts: dict[str, list[str]] = {}
         for each in asked:
-            key, equals, listed = each.partition("=")
-            key, values = key.strip(), _split(listed)
-            if not equals or not all(values):
-                raise ScenarioError(f"--grid {shown_name(each)}: must be KEY=V1,V2,..., such as {_EXAMPLE}")
+            key, values = _key_and_values("--grid", each, _EXAMPLE)
             if key in texts:
                 raise ScenarioError(f"--grid {shown_name(key)}: given twice; put all its values into one --grid")
             texts[key] = values
@@ -113,6 +110,14 @@ def _parsed(key: str, text: str) -> Any:
     return parse_assignments([f"{key}={text}"])[table][entry]
 
 
+def _key_and_values(option: str, asked: str, example: str) -> tuple[str, list[str]]:
+    key, equals, listed = asked.partition("=")
+    values = _split(listed)
+    if not equals or not all(values):
+        raise ScenarioError(f"{option} {shown_name(asked)}: must be KEY=V1,V2,..., such as {example}")
+    return key.strip(), values
+
+
 def _split(text: str) -> list[str]:
     """Split at commas that are in no brackets and no quotes."""
     parts, depth, quote = [""], 0, ""
@@ -143,11 +148,8 @@ def only_varied(asked: Sequence[str] | None, command: str = "run") -> str | None
 
 def parse_varied(asked: str, example: str) -> tuple[str, list[str]]:
     """Return the key and its values, each once, of ``KEY=V1,V2,...``; ``example`` is one for the refusal."""
-    key, equals, listed = asked.partition("=")
-    values = [value.strip() for value in listed.split(",")]
-    if not equals or not all(values):
-        raise ScenarioError(f"--vary {shown_name(asked)}: must be KEY=V1,V2,..., such as {example}")
-    return key.strip(), list(dict.fromkeys(values))
+    key, values = _key_and_values("--vary", asked, example)
+    return key, list(dict.fromkeys(values))
 
 
 def read_values(asked: str, scenario: Scenario) -> tuple[str, dict[str, Scenario]]:

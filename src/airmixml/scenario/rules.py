@@ -6,7 +6,7 @@ import pickle
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from airmixml.errors import ScenarioError, UnknownObjectError
 from airmixml.registries import NOT_HERE, REGISTRIES, Registry
@@ -20,8 +20,25 @@ def _refuse(name: str, value: object, must_be: str) -> ScenarioError:
     return ScenarioError(f"{name} = {shown(value)}: must be {must_be}")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Real:
+class Rule:
+    """Says what a value ``must_be``, and ``check``s one: returns it as stored, or refuses it by the key's name."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def must_be(self) -> str:
+            """What a value must be, in words."""
+
+        def check(self, name: str, value: Any) -> Any:
+            """Return the value as it is stored."""
+
+    def key(self, default: Any, doc: str) -> Any:
+        """Declare a scenario key with this rule, and the line that ``airmix show`` prints beside it."""
+        return field(default=default, metadata={"rule": self, "doc": doc})
+
+
+@dataclass(frozen=True)
+class Real(Rule):
     """A number between ``low`` and ``high``; whole numbers are taken as such.
 
     ``off`` may lie outside; a key says by it that there is no limit, no error, or a choice to be made.
@@ -38,11 +55,10 @@ class Real:
         """A number and its range."""
         left = f"above {self.low:g}" if self.open_low else f"of at least {self.low:g}"
         right = f"below {self.high:g}" if self.open_high else f"of at most {self.high:g}"
-        if math.isinf(self.low):
-            left = ""
-        if math.isinf(self.high):
-            right = "(finite)" if self.off is None else ""
-        within = " and ".join(part for part in (left, right) if part).replace(" and (finite)", " (finite)")
+        bounds = [(self.low, left), (self.high, right)]
+        within = " and ".join(text for bound, text in bounds if math.isfinite(bound))
+        if math.isinf(self.high) and self.off is None:
+            within = f"{within} (finite)".strip()
         return f"a number {within}" + ("" if self.off is None else f", or {self.off:g}")
 
     def check(self, name: str, value: object) -> float:
@@ -58,8 +74,8 @@ class Real:
         return number
 
 
-@dataclass(frozen=True, kw_only=True)
-class Whole:
+@dataclass(frozen=True)
+class Whole(Rule):
     """A whole number between ``low`` and ``high``, also as 1e3 or of NumPy's types; ``auto`` allows that word too."""
 
     low: int = 0
@@ -82,7 +98,7 @@ class Whole:
 
 
 @dataclass(frozen=True)
-class Choice:
+class Choice(Rule):
     """One of a few words, or the name of something that a registry holds, ours or another package's."""
 
     options: Collection[str]
@@ -138,7 +154,7 @@ class Named(Choice):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Text:
+class Text(Rule):
     """A non-empty line of text (``empty`` allows none)."""
 
     empty: bool = False
@@ -172,11 +188,11 @@ class Label(Text):
         return super().check(name, str(value) if whole else value.strip() if isinstance(value, str) else value)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Items:
+@dataclass(frozen=True)
+class Items(Rule):
     """A list whose entries obey one rule; stored as a tuple."""
 
-    rule: "Rule"
+    rule: Rule
     least: int = 0
 
     @property
@@ -192,11 +208,11 @@ class Items:
         return tuple(self.rule.check(f"{name}[{place}]", entry) for place, entry in enumerate(value))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Mapped:
+@dataclass(frozen=True)
+class Mapped(Rule):
     """A table of names whose values obey one rule; stored as a tuple of pairs, which may be given too."""
 
-    rule: "Rule"
+    rule: Rule
 
     @property
     def must_be(self) -> str:
@@ -217,13 +233,8 @@ class Mapped:
 
 
 _TABLE: Final = (Mapping, list, tuple)
-Rule = Real | Whole | Choice | Text | Items | Mapped
-"""Says what a value ``must_be``, and ``check``s one: returns it as it is stored, or refuses it by the key's name."""
-
-
-def key(default: Any, rule: Rule, doc: str) -> Any:
-    """Declare a scenario key: its default, its rule, and the line that ``airmix show`` prints beside it."""
-    return field(default=default, metadata={"rule": rule, "doc": doc})
+SHARE: Final = Real(0, 1, open_high=True)
+DBM: Final = Real(-300, 100)
 
 
 def check_fields(table: Any, prefix: str) -> None:
@@ -238,6 +249,15 @@ class Table:
 
     A copy in another process brings the objects along that its keys name, as far as they can be pickled.
     """
+
+    @staticmethod
+    def loaded(name: str) -> Any:
+        """Return a property: what the key of that name names, as the registry of its rule has it."""
+
+        def load(table: Any) -> Any:
+            return table.__dataclass_fields__[name].metadata["rule"].options.load(getattr(table, name))
+
+        return property(load)
 
     def __post_init__(self) -> None:
         check_fields(self, f"{type(self).__name__.lower()}.")

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from airmixml.engines import Engine
 from airmixml.errors import ScenarioError
 from airmixml.notebook import html_lines, html_table
+from airmixml.progress import Progress, silent
 from airmixml.scenario.air import Air, air_tables
 from airmixml.scenario.air_words import finite, titled
 from airmixml.scenario.automatic import choose, is_chosen, why_no_rounds
 from airmixml.scenario.consistency import Tables, check_consistency
-from airmixml.scenario.link import Link
-from airmixml.scenario.rules import Rule, Text, Whole
+from airmixml.scenario.rules import Rule, Text, Whole, check_fields
 from airmixml.scenario.score_links import IDENTITY, LOGISTIC, SOFTMAX, ScoreLink
-from airmixml.scenario.tables import OWN_FILES, TABLES, Learner, Mixing, Privacy, Radio, Workers
+from airmixml.scenario.tables import OWN_FILES, TABLES, Learner, Link, Mixing, Privacy, Radio, Workers
 from airmixml.scenario.toml import (
     BOUNDS,
     EXTENDS,
@@ -30,9 +31,12 @@ from airmixml.scenario.toml import (
 )
 from airmixml.wording import shown
 
+if TYPE_CHECKING:
+    from airmixml.streams import Secret  # which needs NumPy
+
 _SHARE_OF_ONE_WORKER: Final = 0.1
 _WRITTEN_OUT: Final = {"preset", "also", "gain_failure"}  # no air's file has the last two, and nobody writes also = []
-TOP_LEVEL_RULES: dict[str, Rule] = {"name": Text(forbidden='/\\:*?"<>|'), "seed": Whole(low=0)}
+TOP_LEVEL_RULES: dict[str, Rule] = {"name": Text(forbidden='/\\:*?"<>|'), "seed": Whole()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,7 +179,7 @@ class Scenario:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain tables of plain values (lists for tuples)."""
-        return asdict(self, dict_factory=_with_lists)
+        return asdict(self, dict_factory=lambda items: {name: _as_list(value) for name, value in items})
 
     def to_json(self) -> dict[str, Any]:
         """Return ``to_dict`` as JSON can have it: an infinite number, by which a key says "off", is None."""
@@ -186,13 +190,12 @@ class Scenario:
     def from_json(cls, plain: Mapping[str, Any]) -> Scenario:
         """Return the scenario that ``to_json`` was called on; a key that is None there is off."""
         plain = checked_keys(plain)
-        told = {name: value for name, value in plain.items() if name not in TABLES}
-        tables = {
-            name: {key: each for key, each in plain[name].items() if each is not None}
-            for name in TABLES
-            if name in plain
-        }
-        return cls(**told, **{name: TABLES[name](**keys) for name, keys in tables.items()})
+        return _filled(
+            {
+                name: {key: each for key, each in value.items() if each is not None} if name in TABLES else value
+                for name, value in plain.items()
+            }
+        )
 
     @property
     def title(self) -> str:
@@ -227,6 +230,10 @@ def _made(base: dict[str, Any], tables: Mapping[str, Any]) -> Scenario:
     base = _with_air(base, tables.get("air", {}))
     base = _without_its_data(base, tables.get("workers", {}).get("dataset"))
     values = {**base, **{k: {**base.get(k, {}), **v} if k in TABLES else v for k, v in tables.items()}}
+    return _filled(values)
+
+
+def _filled(values: Mapping[str, Any]) -> Scenario:
     return Scenario(**{k: TABLES[k](**v) if k in TABLES else v for k, v in values.items()})
 
 
@@ -279,9 +286,29 @@ def _without_its_data(base: dict[str, Any], dataset: object) -> dict[str, Any]:
     return {**base, "workers": {**workers, **own}, "radio": {**radio, **everybody}}
 
 
-def _with_lists(items: list[tuple[str, Any]]) -> dict[str, Any]:
-    return {name: _as_list(value) for name, value in items}
-
-
 def _as_list(value: Any) -> Any:
     return [_as_list(entry) for entry in value] if isinstance(value, tuple) else value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Speed:
+    """Device, block size and threads: they decide how fast a run is, never its result (beyond float rounding)."""
+
+    device: str = Text().key("cpu", 'where to compute: "cpu", "cuda", "cuda:1", ...')
+    block_slots: int = Whole(low=0, high=10**9).key(0, "slots simulated at a time (0: what suits the device)")
+    threads: int = Whole(low=0, high=4096).key(0, "CPU threads (0: as many as there are cores)")
+
+    def __post_init__(self) -> None:
+        check_fields(self, "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunContext:
+    """Where and how a command works."""
+
+    speed: Speed = field(default_factory=Speed)  #: device, block size and threads
+    data_dir: Path | None = None  #: folder with the four MNIST files; None: the cache, which is filled where needed
+    progress: Progress = silent  #: told how far each stage is
+    #: What hides the data is drawn from it, once; None: from the scenario's seed, which everybody knows.
+    secret: Secret | None = None
+    engine: Engine = field(default_factory=Engine)  #: where parts that need nothing of each other run

@@ -7,26 +7,10 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from airmixml import registries
 from airmixml.errors import ScenarioError
-from airmixml.registries import (
-    ACCOUNTANTS,
-    ADVERSARIES,
-    ASSIGNMENTS,
-    DESCENTS,
-    ENCODERS,
-    FADINGS,
-    LEARNERS,
-    LINKS,
-    NOISES,
-    PATH_LOSSES,
-    PAYLOADS,
-    POWER_POLICIES,
-    RATIOS,
-    SCHEDULES,
-)
 from airmixml.scenario.air import Air
-from airmixml.scenario.link import Link
-from airmixml.scenario.rules import AUTO, Choice, Items, Label, Mapped, Named, Real, Table, Text, Whole, key
+from airmixml.scenario.rules import AUTO, DBM, SHARE, Choice, Items, Label, Mapped, Named, Real, Table, Text, Whole
 from airmixml.wording import shown
 
 OWN_FILES = (".csv", ".tsv", ".npz")
@@ -37,144 +21,111 @@ OWN_FILES = (".csv", ".tsv", ".npz")
 class Workers(Table):
     """Who holds which sample, and where they stand."""
 
-    dataset: str = key("iris", Text(), "a data set of `airmix data list`, or the path of a CSV or NPZ file")
-    count: int = key(2000, Whole(high=10**9), "N, number of workers, each with one sample (0: as many as the pool has)")
-    train_samples: int = key(
-        100,
-        Whole(),
-        "pool the samples are drawn from; the rest is the test set (0: the data set's own split, else 2/3)",
+    dataset: str = Text().key("iris", "a data set of `airmix data list`, or the path of a CSV or NPZ file")
+    count: int = Whole(0, 10**9).key(2000, "N, number of workers, each with one sample (0: as many as the pool has)")
+    train_samples: int = Whole().key(
+        100, "pool the samples are drawn from; the rest is the test set (0: the data set's own split, else 2/3)"
     )
-    side_metres: float = key(500.0, Real(low=0, open_low=True, high=1e6), "side of the square, server in the middle")
-    min_distance_metres: float = key(1.0, Real(low=1e-3, high=1e6), "closer workers count as being this far away")
-    holding: str = key(
+    side_metres: float = Real(0, 1e6, open_low=True).key(500.0, "side of the square, server in the middle")
+    min_distance_metres: float = Real(1e-3, 1e6).key(1.0, "closer workers count as being this far away")
+    holding: str = Choice(("drawn", "dealt", "label-skewed", "size-skewed")).key(
         "drawn",
-        Choice(("drawn", "dealt", "label-skewed", "size-skewed")),
         "each worker draws a sample from the pool, or the pool is dealt: one each, or rows unequal in class or number",
     )
-    skew: float = key(
-        1.0,
-        Real(low=1e-3, high=1e6),
-        "skewed holdings: concentration of the Dirichlet draw (small: one class, or most rows, on one worker)",
+    skew: float = Real(1e-3, 1e6).key(
+        1.0, "skewed holdings: concentration of the Dirichlet draw (small: one class, or most rows, on one worker)"
     )
-    rows_per_worker: int = key(
-        0, Whole(low=0, high=10**9), "skewed holdings: rows per worker (0: all rows are dealt); plans: rows to assume"
+    rows_per_worker: int = Whole(0, 10**9).key(
+        0, "skewed holdings: rows per worker (0: all rows are dealt); plans: rows to assume"
     )
-    worker_column: str = key(
-        "",
-        Text(empty=True),
-        "CSV column or NPZ array that says who holds a row; all rows of one holder are one worker's",
+    worker_column: str = Text(empty=True).key(
+        "", "CSV column or NPZ array that says who holds a row; all rows of one holder are one worker's"
     )
-    max_rows: int = key(0, Whole(low=0, high=10**9), "several rows per worker: most rows of one that enter (0: all)")
-    rows_bound: float = key(
-        1.0,
-        Real(low=1, high=1e9),
-        "several rows per worker: their sum is shortened to the norm of so many rows, and divided by their number",
+    max_rows: int = Whole(0, 10**9).key(0, "several rows per worker: most rows of one that enter (0: all)")
+    rows_bound: float = Real(1, 1e9).key(
+        1.0, "several rows per worker: their sum is shortened to the norm of so many rows, and divided by their number"
     )
-    task: str = key(
+    task: str = Choice(("classification", "regression", "multi-label")).key(
         "classification",
-        Choice(("classification", "regression", "multi-label")),
         "what a label is: one class, numbers with declared bounds, or a yes or no for each of several labels",
     )
-    encoder: str = key(
+    encoder: str = Named(registries.ENCODERS).key(
         "scale",
-        Named(ENCODERS),
         "what a worker does to a sample scaled to [0, 1] by declared bounds: nothing, clip its norm, or features",
     )
-    features: int = key(0, Whole(low=0, high=10**6), "feature encoders: numbers sent (0: the encoder's own choice)")
-    centre: str = key(
+    features: int = Whole(0, 10**6).key(0, "feature encoders: numbers sent (0: the encoder's own choice)")
+    centre: str = Choice(("none", "own", "public", "private", "refined", AUTO)).key(
         "none",
-        Choice(("none", "own", "public", "private", "refined", AUTO)),
         "subtracted before the norm is bounded: nothing, the sample's own mean, a public one, one estimated on air, or "
         "a public one and what is left, estimated on air; auto: the last where it can be, else public",
     )
-    centre_share: float = key(
-        0.1,
-        Real(low=0, open_low=True, high=1, open_high=True),
-        'centre = "private" or "refined": share of the privacy target that is spent on the mean',
+    centre_share: float = Real(0, 1, open_low=True, open_high=True).key(
+        0.1, 'centre = "private" or "refined": share of the privacy target that is spent on the mean'
     )
-    norm: str = key(
+    norm: str = Choice(("clip", "unit", AUTO)).key(
         "clip",
-        Choice(("clip", "unit", AUTO)),
         "all encoders but scale: shorten inputs beyond clip_norm, or scale every input to it; auto: the latter, or for "
         "fewer than 8 inputs shorten them beyond half of it",
     )
-    clip_norm: float = key(
-        1.0, Real(low=1e-9, high=1e6), "all encoders but scale: largest Euclidean norm of an encoded input"
-    )
-    constant: float = key(
+    clip_norm: float = Real(1e-9, 1e6).key(1.0, "all encoders but scale: largest Euclidean norm of an encoded input")
+    constant: float = SHARE.key(
         0.0,
-        Real(low=0, high=1, open_high=True),
         "all encoders but scale: share of the amplitude that an appended constant takes (moments need it for means)",
     )
-    sends: str = key(
+    sends: str = Named(registries.PAYLOADS).key(
         "samples",
-        Named(PAYLOADS),
         "the encoded input and its label; their products: second moments and moments with the label; or gradients of a "
         "model that the server broadcasts before each slot",
     )
-    label_code: str = key(
+    label_code: str = Choice(("one-hot", "centred", AUTO)).key(
         "one-hot",
-        Choice(("one-hot", "centred", AUTO)),
         "moments of classes: a class as one-hot vector, or less the mean of all classes, which takes less noise; "
         "auto: the latter where it can be",
     )
-    label_weight: float = key(1.0, Real(low=1e-6, high=1), "amplitude of the label's symbols relative to the input's")
-    bits: int = key(
-        0, Whole(low=0, high=16), "bits per symbol, quantised before sending (0: analog); a private mean is not rounded"
+    label_weight: float = Real(1e-6, 1).key(1.0, "amplitude of the label's symbols relative to the input's")
+    bits: int = Whole(0, 16).key(
+        0, "bits per symbol, quantised before sending (0: analog); a private mean is not rounded"
     )
-    bits_range: float = key(
-        0.0,
-        Real(low=0, high=1e3),
-        "bits > 0: largest level, in units of the root mean square of a symbol (0: by the number of bits)",
+    bits_range: float = Real(0, 1e3).key(
+        0.0, "bits > 0: largest level, in units of the root mean square of a symbol (0: by the number of bits)"
     )
-    input_lower: tuple[float, ...] = key(
-        (), Items(rule=Real()), "declared lower bound of each input (one value serves all; empty: the data set's own)"
+    input_lower: tuple[float, ...] = Items(Real()).key(
+        (), "declared lower bound of each input (one value serves all; empty: the data set's own)"
     )
-    input_upper: tuple[float, ...] = key((), Items(rule=Real()), "declared upper bound of each input, likewise")
-    feature_columns: tuple[str, ...] = key(
-        (), Items(rule=Text()), "CSV: names of the input columns (empty: all but the label column)"
+    input_upper: tuple[float, ...] = Items(Real()).key((), "declared upper bound of each input, likewise")
+    feature_columns: tuple[str, ...] = Items(Text()).key(
+        (), "CSV: names of the input columns (empty: all but the label column)"
     )
-    categories: tuple[tuple[str, tuple[str, ...]], ...] = key(
-        (),
-        Mapped(rule=Items(rule=Label(), least=1)),
-        "CSV: input columns of categories and all values that count, known without the data: one 0 or 1 for each",
+    categories: tuple[tuple[str, tuple[str, ...]], ...] = Mapped(Items(Label(), least=1)).key(
+        (), "CSV: input columns of categories and all values that count, known without the data: one 0 or 1 for each"
     )
-    missing: str = key(
+    missing: str = Choice(("refuse", "fill", "indicator")).key(
         "refuse",
-        Choice(("refuse", "fill", "indicator")),
         "CSV: a missing number is refused, counts as the middle of its bounds, or does and a further input says so",
     )
-    fill: tuple[tuple[str, float], ...] = key(
-        (),
-        Mapped(rule=Real()),
-        "CSV: what missing numbers of these columns count as, instead of the middle of their bounds",
+    fill: tuple[tuple[str, float], ...] = Mapped(Real()).key(
+        (), "CSV: what missing numbers of these columns count as, instead of the middle of their bounds"
     )
-    decimal: str = key("point", Choice(("point", "comma")), "CSV: decimal mark of numbers")
-    shape: tuple[int, ...] = key(
+    decimal: str = Choice(("point", "comma")).key("point", "CSV: decimal mark of numbers")
+    shape: tuple[int, ...] = Items(Whole(1, 10**9)).key(
         (),
-        Items(rule=Whole(low=1, high=10**9)),
         "an input as [height, width], [channels, height, width] or [channels, 1, time] (empty: as the data set says)",
     )
-    classes: tuple[str, ...] = key(
-        (),
-        Items(rule=Label()),
-        "your own file: all classes, known without the data (empty: those found in it, for simulations alone)",
+    classes: tuple[str, ...] = Items(Label()).key(
+        (), "your own file: all classes, known without the data (empty: those found in it, for simulations alone)"
     )
-    unknown_labels: str = key(
+    unknown_labels: str = Choice(("refuse", "absent")).key(
         "refuse",
-        Choice(("refuse", "absent")),
         "a label that is not among the declared classes: refused before anything is sent, or its row sends zeros",
     )
-    label_column: str = key("label", Text(), "CSV: name of the column that holds the class")
-    label_columns: tuple[str, ...] = key(
-        (),
-        Items(rule=Text()),
-        "CSV, regression and multi-label: names of the label columns (empty: label_column alone)",
+    label_column: str = Text().key("label", "CSV: name of the column that holds the class")
+    label_columns: tuple[str, ...] = Items(Text()).key(
+        (), "CSV, regression and multi-label: names of the label columns (empty: label_column alone)"
     )
-    target_lower: tuple[float, ...] = key(
-        (), Items(rule=Real()), "regression: declared lower bound of each target (one value serves all)"
+    target_lower: tuple[float, ...] = Items(Real()).key(
+        (), "regression: declared lower bound of each target (one value serves all)"
     )
-    target_upper: tuple[float, ...] = key((), Items(rule=Real()), "regression: declared upper bound of each target")
+    target_upper: tuple[float, ...] = Items(Real()).key((), "regression: declared upper bound of each target")
 
     @property
     def farthest_metres(self) -> float:
@@ -196,52 +147,33 @@ class Workers(Table):
 class Radio(Table):
     """The channel between workers and server, and the limits on what may be sent."""
 
-    slots: int = key(1000, Whole(low=1, high=10**12), "T, number of time slots, each yields one mixture")
-    scheduled: int = key(4, Whole(high=10**9), "|N_t|, workers that transmit at once in a slot (0: all of them)")
-    schedule: str = key(
-        "fixed",
-        Named(SCHEDULES),
-        "exactly |N_t| workers per slot, or each worker at random, |N_t| on average",
+    slots: int = Whole(1, 10**12).key(1000, "T, number of time slots, each yields one mixture")
+    scheduled: int = Whole(0, 10**9).key(4, "|N_t|, workers that transmit at once in a slot (0: all of them)")
+    schedule: str = Named(registries.SCHEDULES).key(
+        "fixed", "exactly |N_t| workers per slot, or each worker at random, |N_t| on average"
     )
-    slot_seconds: float = key(
-        1e-3,
-        Real(low=0, high=1e6),
-        "tau, length of a slot (0: as long as its symbols need at 794 per ms, and energy by their largest norm)",
+    slot_seconds: float = Real(0, 1e6).key(
+        1e-3, "tau, length of a slot (0: as long as its symbols need at 794 per ms, and energy by their largest norm)"
     )
-    link: str = key(
+    link: str = Named(registries.LINKS).key(
         "analog",
-        Named(LINKS),
         "how vectors get to the server: all workers at once, so that signals add up on the air; or packets of integers",
     )
-    path_loss: str = key("power-law", Named(PATH_LOSSES), "how channels weaken with the distance")
-    path_loss_exponent: float = key(2.0, Real(low=0, high=10), "n of the power law")
-    unit_path_loss_db: float = key(
-        -32.0, Real(low=-300, high=100), "beta_U of the power law, channel power gain at one metre"
-    )
-    fading: str = key("none", Named(FADINGS), "small-scale fading, new in each slot")
-    rician_k: float = key(
-        10.0, Real(low=0, off=math.inf), "K, power of the direct path over that of the scattered ones"
-    )
-    noise_dbm: float = key(-114.0, Real(low=-300, high=100), "sigma_n^2, receiver noise power per complex symbol")
-    max_power_dbm: float = key(23.0, Real(low=-300, high=100), "P_max, transmit power limit of each worker")
-    max_participations: int = key(
-        0, Whole(low=0, high=10**12), "maximum number of slots in which one worker may send (0: no limit)"
+    path_loss: str = Named(registries.PATH_LOSSES).key("power-law", "how channels weaken with the distance")
+    path_loss_exponent: float = Real(0, 10).key(2.0, "n of the power law")
+    unit_path_loss_db: float = DBM.key(-32.0, "beta_U of the power law, channel power gain at one metre")
+    fading: str = Named(registries.FADINGS).key("none", "small-scale fading, new in each slot")
+    rician_k: float = Real(0, off=math.inf).key(10.0, "K, power of the direct path over that of the scattered ones")
+    noise_dbm: float = DBM.key(-114.0, "sigma_n^2, receiver noise power per complex symbol")
+    max_power_dbm: float = DBM.key(23.0, "P_max, transmit power limit of each worker")
+    max_participations: int = Whole(0, 10**12).key(
+        0, "maximum number of slots in which one worker may send (0: no limit)"
     )
 
-    @property
-    def schedule_kind(self) -> Any:
-        """What ``schedule`` names."""
-        return SCHEDULES.load(self.schedule)
-
-    @property
-    def path_loss_kind(self) -> Any:
-        """What ``path_loss`` names."""
-        return PATH_LOSSES.load(self.path_loss)
-
-    @property
-    def fading_kind(self) -> Any:
-        """What ``fading`` names."""
-        return FADINGS.load(self.fading)
+    schedule_kind = Table.loaded("schedule")
+    path_loss_kind = Table.loaded("path_loss")
+    fading_kind = Table.loaded("fading")
+    link_kind = Table.loaded("link")
 
     @property
     def direct_path(self) -> float:
@@ -254,34 +186,54 @@ class Radio(Table):
             )
         return found
 
-    @property
-    def link_kind(self) -> Any:
-        """What ``link`` names."""
-        return LINKS.load(self.link)
+
+@dataclass(frozen=True, kw_only=True)
+class Link(Table):
+    """Ordinary digital links between workers and access points, for ``radio.link = "digital"``."""
+
+    rate_mbps: float = Real(0, 1e9, open_low=True).key(
+        50.0, "digital: net rate of one access point in 10^6 bits per second, which its workers use one after the other"
+    )
+    access_points: int = Whole(1, 10**9).key(
+        1, "digital: untrusted access points; each adds up modulo 2^b what its workers send, and forwards one vector"
+    )
+    packet_bytes: int = Whole(1, 10**9).key(1500, "digital: numbers that a packet carries, in bytes")
+    header_bytes: int = Whole(0, 10**9).key(60, "digital: what is sent with each packet besides, in bytes")
+    packet_error: float = SHARE.key(0.1, "digital: probability that a packet is not received when it is sent")
+    tries: int = Whole(1, 10**4).key(
+        8, "digital: how often a packet is sent at most; a worker with one that never arrives is absent from the slot"
+    )
+    power_dbm: float = DBM.key(20.0, "digital: transmit power of a worker while it sends")
+    duty: float = Real(0, 1, open_low=True).key(1.0, "digital: share of a slot for which a worker may send, at most")
+    backhaul_mbps: float = Real(0, 1e9, open_low=True).key(
+        1000.0, "digital: rate from each access point to the server, in 10^6 bits per second"
+    )
+    bandwidth_hz: float = Real(0, 1e12, open_low=True).key(
+        100e6, "digital: spectrum of all access points together, for comparisons; the rate does not follow from it"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mixing(Table):
     """How much of each scheduled worker goes into a mixture, and with how much power."""
 
-    policy: str = key("dirmix", Named(RATIOS), "how the mixing ratios are drawn")
-    alpha: float = key(
-        1e5,
-        Real(low=1e-12, high=1e15),
-        "dispersion of DirMix(alpha): small = one worker dominates, large = equal shares",
+    policy: str = Named(registries.RATIOS).key("dirmix", "how the mixing ratios are drawn")
+    alpha: float = Real(1e-12, 1e15).key(
+        1e5, "dispersion of DirMix(alpha): small = one worker dominates, large = equal shares"
     )
-    prior: tuple[float, ...] = key(
-        (), Items(rule=Real(low=0)), "p_t, one share per scheduled worker, summing to 1 (empty: uniform)"
+    prior: tuple[float, ...] = Items(Real(0)).key(
+        (), "p_t, one share per scheduled worker, summing to 1 (empty: uniform)"
     )
-    assignment: str = key("random", Named(ASSIGNMENTS), "which scheduled worker gets which ratio")
-    power: str = key(
-        "dp",
-        Named(POWER_POLICIES),
-        "power scale beta: the power limit, the privacy target, or power_scale_watts",
+    assignment: str = Named(registries.ASSIGNMENTS).key("random", "which scheduled worker gets which ratio")
+    power: str = Named(registries.POWER_POLICIES).key(
+        "dp", "power scale beta: the power limit, the privacy target, or power_scale_watts"
     )
-    power_scale_watts: float = key(
-        1e-13, Real(low=1e-60, high=1e10), 'beta for power = "fixed": received power of a whole mixture'
+    power_scale_watts: float = Real(1e-60, 1e10).key(
+        1e-13, 'beta for power = "fixed": received power of a whole mixture'
     )
+    ratios_kind = Table.loaded("policy")
+    assignment_kind = Table.loaded("assignment")
+    power_policy = Table.loaded("power")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -290,104 +242,72 @@ class Mixing(Table):
                 f"mixing.prior sums to {sum(self.prior):g}: must sum to 1; divide each share by that sum"
             )
 
-    @property
-    def ratios_kind(self) -> Any:
-        """What ``policy`` names."""
-        return RATIOS.load(self.policy)
-
-    @property
-    def assignment_kind(self) -> Any:
-        """What ``assignment`` names."""
-        return ASSIGNMENTS.load(self.assignment)
-
-    @property
-    def power_policy(self) -> Any:
-        """What ``power`` names."""
-        return POWER_POLICIES.load(self.power)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Privacy(Table):
     """The privacy target, against whom, and by which bound."""
 
-    epsilon: float = key(5.0, Real(low=0, open_low=True, high=1e15), 'target epsilon (used by mixing.power = "dp")')
-    delta: float = key(0.01, Real(low=0, high=1, open_high=True), "target delta (0: a tenth of 1 / N)")
-    adversary: str = key(
+    epsilon: float = Real(0, 1e15, open_low=True).key(5.0, 'target epsilon (used by mixing.power = "dp")')
+    delta: float = SHARE.key(0.01, "target delta (0: a tenth of 1 / N)")
+    adversary: str = Named(registries.ADVERSARIES).key(
         "release",
-        Named(ADVERSARIES),
         "an adversary with the mixtures but no schedule, the server itself, a receiver near the workers, or somebody "
         "who hears every worker separately and without noise",
     )
-    accountant: str = key(
+    accountant: str = Named(registries.ACCOUNTANTS).key(
         "paper-loose",
-        Named(ACCOUNTANTS),
         "the bound: Corollary 1 / Proposition 2, Proposition 1, two of other accountants, or exact for the server",
     )
-    adjacency: str = key(
-        "replace-one",
-        Choice(("replace-one", "remove-one")),
-        "neighbours: another sample on a worker, or no such worker",
+    adjacency: str = Choice(("replace-one", "remove-one")).key(
+        "replace-one", "neighbours: another sample on a worker, or no such worker"
     )
-    sensitivity: str = key(
-        "paper",
-        Choice(("paper", "encoder")),
-        "squared sensitivity of one worker: d_X + d_Y, or what its encoder declares",
+    sensitivity: str = Choice(("paper", "encoder")).key(
+        "paper", "squared sensitivity of one worker: d_X + d_Y, or what its encoder declares"
     )
-    colluders: int = key(0, Whole(low=0, high=10**9), "workers that tell the adversary their samples and slots")
-    noise: str = key(
+    colluders: int = Whole(0, 10**9).key(0, "workers that tell the adversary their samples and slots")
+    noise: str = Named(registries.NOISES).key(
         "receiver",
-        Named(NOISES),
         "what hides a worker: the receiver's noise, the workers' own, or that and masks that cancel in the sum",
     )
-    arithmetic: str = key(
+    arithmetic: str = Choice(("real", "integers")).key(
         "real",
-        Choice(("real", "integers")),
         "workers' own noise: Gaussian, on real numbers; or Skellam, on integers whose masks and sums are taken modulo "
         "a power of two",
     )
-    modulus_bits: int = key(
-        0,
-        Whole(low=0, high=62),
-        "integers: b; sums are taken modulo 2^b (0: so many that rounding adds less than 1 % to the noise)",
+    modulus_bits: int = Whole(0, 62).key(
+        0, "integers: b; sums are taken modulo 2^b (0: so many that rounding adds less than 1 % to the noise)"
     )
-    sum_range: float = key(
+    sum_range: float = Real(0, 1e6).key(
         0.0,
-        Real(low=0, high=1e6),
         "integers: largest number of a sum that must not wrap around, in units of the root mean square of a sum of "
         "equal vectors (0: none wraps around, whatever the data)",
     )
-    above_thermal_db: float = key(
+    above_thermal_db: float = Real(-100, 200).key(
         0.0,
-        Real(low=-100, high=200),
         "workers' own noise: its power in the sum of a slot over that of the receiver's noise (0: so much that the "
         "farthest worker sends 10 dB below its limit; without masks, against server or release, 20)",
     )
-    mask_degree: int = key(
-        0, Whole(low=0, high=10**6), "masked: masks of each worker, an even number (0: what colluders and absent need)"
+    mask_degree: int = Whole(0, 10**6).key(
+        0, "masked: masks of each worker, an even number (0: what colluders and absent need)"
     )
-    mask_share: float = key(
+    mask_share: float = Real(1e-9, 1, open_high=True, off=0.0).key(
         0.0,
-        Real(low=1e-9, high=1, open_high=True, off=0.0),
         "masked: share of the privacy loss that is due to masks; more of it takes less power, and leaves less noise "
         "where gains err (0: by the air's gain errors)",
     )
-    most_absent: float = key(
-        0.0,
-        Real(low=0, high=1, open_high=True),
-        "masked: share of a slot's workers that may be absent, whose masks are then recovered (0: nothing is)",
+    most_absent: float = SHARE.key(
+        0.0, "masked: share of a slot's workers that may be absent, whose masks are then recovered (0: nothing is)"
     )
-    eavesdropper_noise_dbm: float = key(
-        -114.0, Real(low=-300, high=100), "noise power at each of the eavesdropper's antennas"
+    eavesdropper_noise_dbm: float = DBM.key(-114.0, "noise power at each of the eavesdropper's antennas")
+    eavesdropper_distance_metres: float = Real(1e-3, 1e6).key(
+        10.0, "distance from a worker, in the worst case the one farthest from the server"
     )
-    eavesdropper_distance_metres: float = key(
-        10.0, Real(low=1e-3, high=1e6), "distance from a worker, in the worst case the one farthest from the server"
-    )
-    eavesdropper_antennas: int = key(1, Whole(low=1, high=10**6), "antennas that the eavesdropper combines coherently")
+    eavesdropper_antennas: int = Whole(1, 10**6).key(1, "antennas that the eavesdropper combines coherently")
 
     @property
     def noise_kind(self) -> Any:
         """What hides a worker: what ``noise`` names, on these numbers."""
-        kind = NOISES.load(self.noise)
+        kind = registries.NOISES.load(self.noise)
         return kind if self.arithmetic == "real" else kind.on_integers(self)
 
 
@@ -395,70 +315,55 @@ class Privacy(Table):
 class Learner(Table):
     """What the edge server trains on the mixtures."""
 
-    model: str = key(
+    model: str = Named(registries.LEARNERS, also=(AUTO,)).key(
         "mlp",
-        Named(LEARNERS, also=(AUTO,)),
         "mlp: dense layers; cnn: convolutions, then dense layers; ridge, lda: linear, solved from streamed moments; "
         "auto: lda for classes, else ridge",
     )
-    hidden_units: tuple[int, ...] = key(
-        (32, 16), Items(rule=Whole(low=1, high=10**6)), "sizes of the hidden dense layers"
+    hidden_units: tuple[int, ...] = Items(Whole(1, 10**6)).key((32, 16), "sizes of the hidden dense layers")
+    filters: tuple[int, ...] = Items(Whole(1, 10**5), least=1).key(
+        (32, 48), "cnn: filters of each convolution (stride 1)"
     )
-    filters: tuple[int, ...] = key(
-        (32, 48), Items(rule=Whole(low=1, high=10**5), least=1), "cnn: filters of each convolution (stride 1)"
-    )
-    kernel_size: int = key(5, Whole(low=1, high=1000), "cnn: side of each filter")
-    pool_size: int = key(2, Whole(low=1, high=1000), "cnn: side and stride of the max-pooling after each convolution")
-    loss: str = key(
+    kernel_size: int = Whole(1, 1000).key(5, "cnn: side of each filter")
+    pool_size: int = Whole(1, 1000).key(2, "cnn: side and stride of the max-pooling after each convolution")
+    loss: str = Choice(("cross-entropy", "squared", "brier")).key(
         "cross-entropy",
-        Choice(("cross-entropy", "squared", "brier")),
         "networks: cross-entropy, or squared distance of the scores, or of the probabilities, to the received labels",
     )
-    shrinkage: float = key(
-        1.0, Real(low=0, high=1e6), "ridge, lda: assumed noise level, as a multiple of the known one"
-    )
-    rounds: int = key(
+    shrinkage: float = Real(0, 1e6).key(1.0, "ridge, lda: assumed noise level, as a multiple of the known one")
+    rounds: int = Whole(0, 10**5, auto=True).key(
         0,
-        Whole(low=0, high=10**5, auto=True),
         "slots after the moments in which workers send gradients of the model that the server broadcast (0: none; "
         "auto: as many as suit the data)",
     )
-    rounds_share: float = key(
-        0.0,
-        Real(low=0, high=1, open_high=True),
-        "rounds: their share of the privacy loss (of mu^2), the moments have the rest (0: 0.9, or 0.5 for targets)",
+    rounds_share: float = SHARE.key(
+        0.0, "rounds: their share of the privacy loss (of mu^2), the moments have the rest (0: 0.9, or 0.5 for targets)"
     )
-    gradient_clip: float = key(
+    gradient_clip: float = Real(1e-6, 1e3).key(
         0.2,
-        Real(low=1e-6, high=1e3),
         "rounds: norm that gradients are shortened to, in units of workers.clip_norm (times sqrt(labels) for several)",
     )
-    temperature: float = key(
-        0.0,
-        Real(low=0, high=1e6),
-        "rounds: what the scores solved from the moments are multiplied with first (0: 4, or at most 0.5 for lda)",
+    temperature: float = Real(0, 1e6).key(
+        0.0, "rounds: what the scores solved from the moments are multiplied with first (0: 4, or at most 0.5 for lda)"
     )
-    rounds_step: float = key(
+    rounds_step: float = Real(0, 1e9).key(
         0.0,
-        Real(low=0, high=1e9),
         "rounds: how far all steps together can move the model (0: min(24 d^(1/4), 10 R), or 8 gradient_clip for "
         "targets)",
     )
-    descent: str = key(
-        "preconditioned",
-        Named(DESCENTS),
-        "rounds: how the server steps; by the inverse of the moments, or by Adam without them",
+    descent: str = Named(registries.DESCENTS).key(
+        "preconditioned", "rounds: how the server steps; by the inverse of the moments, or by Adam without them"
     )
-    epochs: int = key(500, Whole(low=1, high=10**7), "passes over all mixtures")
-    batch_size: int = key(32, Whole(low=1, high=10**8), "mixtures per training step")
-    learning_rate: float = key(1e-3, Real(low=0, open_low=True, high=1e3), "Adam's step size")
-    adam_beta1: float = key(0.9, Real(low=0, high=1, open_high=True), "Adam's decay of the gradient's mean")
-    adam_beta2: float = key(0.999, Real(low=0, high=1, open_high=True), "Adam's decay of the gradient's square")
+    epochs: int = Whole(1, 10**7).key(500, "passes over all mixtures")
+    batch_size: int = Whole(1, 10**8).key(32, "mixtures per training step")
+    learning_rate: float = Real(0, 1e3, open_low=True).key(1e-3, "Adam's step size")
+    adam_beta1: float = SHARE.key(0.9, "Adam's decay of the gradient's mean")
+    adam_beta2: float = SHARE.key(0.999, "Adam's decay of the gradient's square")
 
     @property
     def closed_form(self) -> bool:
         """Whether it is solved from moments that are added up while slots arrive, not trained on all mixtures."""
-        return self.model == AUTO or bool(LEARNERS.load(self.model).closed_form)
+        return self.model == AUTO or bool(registries.LEARNERS.load(self.model).closed_form)
 
     @property
     def in_words(self) -> str:

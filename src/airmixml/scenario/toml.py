@@ -6,7 +6,7 @@ Errors name the key and the nearest valid one; what is written reads back equal.
 import json
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import Field, fields, is_dataclass
+from dataclasses import Field, fields
 from pathlib import Path
 from typing import Any, Final
 
@@ -55,8 +55,6 @@ def bounded_columns(
 TOP_LEVEL = ("name", "seed")
 EXTENDS = "extends"
 _LARGEST_FILE_BYTES = 1_000_000
-# Keys that earlier versions wrote into every scenario, and the one value that still holds.
-_DROPPED = {("air", "detection"): "coherent"}
 _PRESETS = Path(__file__).parents[1] / "presets"
 
 
@@ -85,13 +83,8 @@ def unknown_key(name: str) -> ScenarioError:
 
 
 def checked_keys(tables: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tables without keys that are no more; refuse a key that does not exist, or a table that is none."""
-    checked = {name: dict(value) if isinstance(value, Mapping) else value for name, value in tables.items()}
-    for (name, entry), left in _DROPPED.items():
-        table = checked.get(name)
-        if isinstance(table, dict) and table.pop(entry, left) != left:
-            raise ScenarioError(f"{name}.{entry}: no longer exists (CHANGELOG.md); remove it")
-    for name, value in checked.items():
+    """Return the tables; refuse a key that does not exist, or a table that is none."""
+    for name, value in tables.items():
         if name in TOP_LEVEL:
             continue
         if name not in TABLES:
@@ -102,7 +95,7 @@ def checked_keys(tables: Mapping[str, Any]) -> dict[str, Any]:
         for entry in value:
             if entry not in valid:
                 raise unknown_key(f"{name}.{entry}")
-    return checked
+    return dict(tables)
 
 
 def parse_toml(text: str, *, source: str) -> dict[str, Any]:
@@ -205,31 +198,29 @@ def _toml_or_word(text: str) -> Any:
 
 def rule_of(name: str) -> Any:
     """Return what the values of a key must be; None for the seed."""
-    table, dot, entry = name.rpartition(".")
-    if not dot:
+    if "." not in name:
         return Text() if name == "name" else None
-    return next(declared.metadata["rule"] for declared in fields(TABLES[table]) if declared.name == entry)
+    return declared(name)["rule"]
+
+
+def declared(name: str) -> Mapping[str, Any]:
+    """Return rule and doc of a key of a table."""
+    table, _, entry = name.rpartition(".")
+    return next(each.metadata for each in fields(TABLES[table]) if each.name == entry)
 
 
 def write_toml(top_level: Any, tables: Mapping[str, Any], *, comments: bool) -> str:
     """Write every key of the top level and of the tables; ``comments`` adds what each means."""
-    lines = list(_table_lines(top_level, TOP_LEVEL, comments))
+    lines = table_lines(top_level, comments=comments)[: len(TOP_LEVEL)]
     for name, table in tables.items():
-        lines += ["", f"[{name}]", *_table_lines(table, [entry.name for entry in fields(table)], comments)]
+        lines += ["", f"[{name}]", *table_lines(table, comments=comments)]
     return "\n".join(lines) + "\n"
 
 
-def table_lines(table: Any) -> list[str]:
+def table_lines(table: Any, *, comments: bool = True) -> list[str]:
     """Return a line for each key of a table, with what it means."""
-    return list(_table_lines(table, [entry.name for entry in fields(table)], comments=True))
-
-
-def _table_lines(table: Any, names: Iterable[str], comments: bool) -> Iterable[str]:
-    assert is_dataclass(table)
-    docs = {entry.name: _meaning(entry) for entry in fields(table)}
-    for name in names:
-        line = f"{name} = {toml_value(getattr(table, name))}"
-        yield f"{line:<34} # {docs[name]}" if comments else line
+    lines = [(f"{entry.name} = {toml_value(getattr(table, entry.name))}", _meaning(entry)) for entry in fields(table)]
+    return [f"{line:<34} # {meaning}" if comments else line for line, meaning in lines]
 
 
 def _meaning(entry: Field[Any]) -> str:

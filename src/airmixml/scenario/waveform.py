@@ -16,7 +16,6 @@ from typing import Final
 SYMBOLS_PER_SECOND: Final = 794_000.0
 """The paper's 1 ms carries a whole MNIST sample, 784 pixels and 10 label symbols."""
 
-
 PULSE_ERROR: Final = 1e-3
 """Root mean square of what is left out of a unit symbol that arrives off time."""
 

@@ -151,7 +151,7 @@ def claim_folder(final: Path, identity: dict[str, Any], *, force: bool = False) 
         raise RunFolderError(f"{final}: cannot be a run folder; choose an --out that does not end in {PARTIAL}")
     work = final.with_name(final.name + PARTIAL)
     _recover(final, work)
-    beside = final.parent.glob("*") if _resumes_nothing(identity) else ()
+    beside = final.parent.glob("*") if identity.get("mode") == PROTECTION else ()
     for folder in (work, final, *beside):
         _remove_digests(folder)
     check_free(final, force=force)
@@ -216,15 +216,11 @@ def hold_folder(
                 folder.rmdir()
 
 
-def _resumes_nothing(identity: dict[str, Any]) -> bool:
-    return identity.get("mode") == PROTECTION
-
-
 def _take_over(path: Path, identity: dict[str, Any], *, holds: str, force: bool, own: Iterable[str] | None) -> None:
     """Keep what the same work left in a locked folder; of other work, remove it or refuse to."""
     known, text = path / _IDENTITY, json.dumps(identity, sort_keys=True, allow_nan=False)
     same = known.is_file() and read_regular(known) == text.encode("utf-8")
-    if not same or _resumes_nothing(identity):
+    if not same or identity.get("mode") == PROTECTION:  # such a run resumes nothing
         begun = _begun(path)
         if begun and not same and not force:
             raise RunFolderError(

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     )
     from airmixml.workers.encoders.torch_network import TorchEncoder
     from airmixml.workers.encoding import RowEncoder, encode, encode_centred, encoded_dim, finish_encoding, keeps_pixels
-    from airmixml.workers.holdings import Holdings
     from airmixml.workers.loading import load_dataset
     from airmixml.workers.population import Population, deploy, place_coordinates, place_workers, settle
+    from airmixml.workers.row_sums import Holdings
     from airmixml.workers.signal import Signal, WorkerCost, worker_cost
 
 __all__ = ["SYMBOLS_PER_SECOND", "Encoder", "FeatureCost", "GraphPart", "Holdings", "Population", "RowEncoder"]
@@ -39,7 +39,7 @@ __getattr__ = import_late(
         ".encoding": ("RowEncoder", "encode", "encode_centred", "encoded_dim", "finish_encoding", "keeps_pixels"),
         ".encoders.torch_network": ("TorchEncoder",),
         ".loading": ("load_dataset",),
-        ".holdings": ("Holdings",),
+        ".row_sums": ("Holdings",),
         ".population": ("Population", "deploy", "place_coordinates", "place_workers", "settle"),
         "airmixml.scenario.waveform": ("SYMBOLS_PER_SECOND",),
         ".signal": ("Signal", "WorkerCost", "worker_cost"),

@@ -15,18 +15,12 @@ class Broadcast:
 
     In an audit several runs are made at once: weights and biases have them along a first axis, and rows of the first
     come first, as many of each.
-
-    Attributes:
-        weights: W; features x outputs.
-        biases: b; shape outputs.
-        clip: C, the norm that gradients are shortened to.
-        link: what scores stand for.
     """
 
-    weights: Doubles
-    biases: Doubles
-    clip: float
-    link: ScoreLink = SOFTMAX
+    weights: Doubles  #: W; features x outputs
+    biases: Doubles  #: b; shape outputs
+    clip: float  #: C, the norm that gradients are shortened to
+    link: ScoreLink = SOFTMAX  #: what scores stand for
 
     def errors(self, inputs: NDArray[np.floating], labels: Doubles | Singles) -> Doubles:
         """Return e of rows with these inputs (rows x features) and labels (rows x outputs); rows x outputs."""

@@ -57,9 +57,8 @@ class Encoder(Protocol):
     #: whether the norm of the features is bounded by ``workers.clip_norm``. If not, the features must lie in [0, 1],
     #: and the scenario allows no centre, no constant, no moments and no bits
     bounds_norm: bool = True
-    keeps_inputs: bool = (
-        False  #: whether the features are the inputs themselves, in their order, so that pixels stay pixels
-    )
+    #: whether the features are the inputs themselves, in their order, so that pixels stay pixels
+    keeps_inputs: bool = False
     never_negative: bool = False  #: whether no feature is ever negative before the centre is subtracted
     needs_images: bool = False  #: whether it looks at neighbouring pixels
     needs_series: bool = False  #: whether it looks at channels over time
@@ -75,14 +74,11 @@ class Encoder(Protocol):
 
     @abstractmethod
     def features(self, workers: Workers, unit_inputs: Singles, image_shape: ImageShape, rng: Generator) -> Singles:
-        """Return the features of inputs in [0, 1]; samples x features.
+        """Return the features of inputs in [0, 1], samples x inputs; samples x features.
 
-        Args:
-            workers: the scenario's table.
-            unit_inputs: samples x inputs.
-            image_shape: (height, width) or (channels, height, width) of an input that is an image, (channels, 1, time)
-                of a series, else None.
-            rng: gives the same numbers at every call of a run; no draw may depend on the samples or their number.
+        ``image_shape`` is (height, width) or (channels, height, width) of an input that is an image, (channels, 1,
+        time) of a series, else None. ``rng`` gives the same numbers at every call of a run; no draw may depend on the
+        samples or their number.
         """
 
     @abstractmethod

@@ -49,19 +49,14 @@ def gradient_unit(largest_norm: float, clip: float) -> float:
 
 @dataclass(kw_only=True, eq=False)
 class Gradients(PoolPayload):
-    """Each worker sends the clipped gradient of its own loss under the model that was broadcast last.
-
-    Attributes:
-        rows: rows of the pool that each holding has, holdings x most rows; None: a worker holds one row of the pool.
-        present: which of them there are; holdings x most rows.
-        rows_bound: rows whose gradients a sum may be as long as.
-    """
+    """Each worker sends the clipped gradient of its own loss under the model that was broadcast last."""
 
     about = "the clipped gradient of its loss under the model that the server broadcast"
     tabled = False
+    #: rows of the pool that each holding has, holdings x most rows; None: a worker holds one row of the pool
     rows: Integers | None = None
-    present: Singles | None = None
-    rows_bound: float = 1.0
+    present: Singles | None = None  #: which of them there are; holdings x most rows
+    rows_bound: float = 1.0  #: rows whose gradients a sum may be as long as
     told: Broadcast | None = None
 
     @staticmethod

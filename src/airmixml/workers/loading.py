@@ -233,7 +233,14 @@ def pool_and_test(raw: RawData, workers: Workers, rng: Generator, test_rows: boo
     """
     if raw.test_labels is None:
         return _split(raw, workers, rng, test_rows)
-    return _draw_pool(raw, workers.train_samples, rng), np.empty(0, dtype=np.int64)
+    samples, wanted = len(raw.inputs), workers.train_samples
+    if wanted > samples:
+        raise ScenarioError(
+            f"workers.train_samples = {wanted}: must be at most {samples}, the training samples of {raw.name} (0 takes "
+            "them all)"
+        )
+    pool = np.arange(samples) if wanted in (0, samples) else rng.permutation(samples)[:wanted]
+    return pool, np.empty(0, dtype=np.int64)
 
 
 def _split(raw: RawData, workers: Workers, rng: Generator, test_rows: bool) -> tuple[Integers, Integers]:
@@ -253,16 +260,3 @@ def _split(raw: RawData, workers: Workers, rng: Generator, test_rows: bool) -> t
         return order[:pool], order[pool:]
     in_pool = np.isin(raw.holders, order[:pool])
     return np.flatnonzero(in_pool), np.flatnonzero(~in_pool)
-
-
-def _draw_pool(raw: RawData, train_samples: int, rng: Generator) -> Integers:
-    """Draw the rows of the pool from the training part of a data set that has a test set of its own."""
-    samples = raw.inputs.shape[0]
-    if train_samples > samples:
-        raise ScenarioError(
-            f"workers.train_samples = {train_samples}: must be at most {samples}, the training samples of "
-            f"{raw.name} (0 takes them all)"
-        )
-    if train_samples in (0, samples):
-        return np.arange(samples)
-    return rng.permutation(samples)[:train_samples]

@@ -187,15 +187,10 @@ class Moments(PoolPayload):
 
 @dataclass(kw_only=True, eq=False)
 class MomentsOfRows(Moments):
-    """Each worker sends the weighted sum of the moments of several rows, by weights that bound its norm.
+    """Each worker sends the weighted sum of the moments of several rows, by weights that bound its norm."""
 
-    Attributes:
-        rows: of the pool; holdings x most rows.
-        row_weights: what each row's products are multiplied with, 0 where there is none; holdings x most rows.
-    """
-
-    rows: Integers
-    row_weights: Singles
+    rows: Integers  #: of the pool; holdings x most rows
+    row_weights: Singles  #: what each row's products are multiplied with, 0 where there is none; holdings x most rows
 
     @cached_property
     def pool_size(self) -> int:

@@ -36,15 +36,10 @@ _MOST_IN_FLOAT32: Final = 128  # workers of a simulation, which protects nobody:
 
 
 class Places(NamedTuple):
-    """Where weights fall that differ within a slot: on pieces, one after the other.
+    """Where weights fall that differ within a slot: on pieces, one after the other."""
 
-    Attributes:
-        lengths: symbols of each piece.
-        in_slot: how many workers send in the slot, where these are some; 0: these.
-    """
-
-    lengths: Sequence[int]
-    in_slot: int = 0
+    lengths: Sequence[int]  #: symbols of each piece
+    in_slot: int = 0  #: how many workers send in the slot, where these are some; 0: these
 
 
 class Part(NamedTuple):
@@ -56,25 +51,15 @@ class Part(NamedTuple):
 
 
 class Payload:
-    """Vectors of bounded norm, and their sums.
+    """Vectors of bounded norm, and their sums."""
 
-    Attributes:
-        signal: layout and bounds.
-        norm: largest of an encoded input.
-        device: that sums are added up on.
-        protects: whether the data are real: then sums are float64, and nothing is modelled.
-        in_slot: workers of a whole slot, where they are added up in parts; 0: those that are added up at once.
-        models_rounding: whether errors of converters are left to the receiver's noise.
-        taken_for_exact: whether no converter and no peak limit of the air changes it.
-    """
-
-    signal: Signal
-    norm: float
-    device: str | torch.device
-    protects: bool
-    in_slot: int
-    models_rounding: bool
-    taken_for_exact: bool = False
+    signal: Signal  #: layout and bounds
+    norm: float  #: largest of an encoded input
+    device: str | torch.device  #: that sums are added up on
+    protects: bool  #: whether the data are real: then sums are float64, and nothing is modelled
+    in_slot: int  #: workers of a whole slot, where they are added up in parts; 0: those that are added up at once
+    models_rounding: bool  #: whether errors of converters are left to the receiver's noise
+    taken_for_exact: bool = False  #: whether no converter and no peak limit of the air changes it
 
     if TYPE_CHECKING:  # kinds and tables have them; a wrapper has those of the inner payload
 
@@ -172,17 +157,11 @@ class Payload:
 
 @dataclass(kw_only=True, eq=False)
 class PoolPayload(Payload):
-    """A kind of payload, made of the encoded inputs (samples x features) and labels (samples x outputs) of a pool.
+    """A kind of payload, made of the encoded inputs (samples x features) and labels (samples x outputs) of a pool."""
 
-    Attributes:
-        about: what it is, in one line.
-        moments: whether it is the products that learners in closed form solve from.
-        tabled: whether vectors are so short that those of the whole pool are laid out once.
-    """
-
-    about: ClassVar[str]
-    moments: ClassVar[bool] = False
-    tabled: ClassVar[bool] = True
+    about: ClassVar[str]  #: what it is, in one line
+    moments: ClassVar[bool] = False  #: whether it is the products that learners in closed form solve from
+    tabled: ClassVar[bool] = True  #: whether vectors are so short that those of the whole pool are laid out once
     signal: Signal
     norm: float
     inputs: Singles

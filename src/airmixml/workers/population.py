@@ -18,11 +18,13 @@ from airmixml.arrays import Doubles, Integers
 from airmixml.data import DataSet
 from airmixml.data.dataset import RawData, known_dataset
 from airmixml.errors import DataError, ScenarioError
+from airmixml.output.numbers import plural
 from airmixml.progress import Progress, silent
 from airmixml.scenario import Scenario, Workers
 from airmixml.streams import Streams
-from airmixml.workers.holdings import Holdings
+from airmixml.workers.encoder import encoder_of
 from airmixml.workers.loading import load_raw, pool_and_test, pool_rows, units_of
+from airmixml.workers.row_sums import Holdings
 
 NOBODY = -1
 
@@ -255,3 +257,23 @@ def planned_holding(scenario: Scenario) -> Integers | None:
         return None
     held = _drawn(workers, available, Streams(scenario.seed).generator("data", HOLDINGS_CHAPTER))
     return np.unique(held, return_inverse=True)[1].reshape(-1).astype(np.int64)
+
+
+def inputs_in_words(workers: Workers, encoded_dim: int) -> str:
+    """Return how many inputs or features a sample has; the constant that the encoder appends is none of the user's."""
+    count = encoded_dim - (1 if workers.constant else 0)
+    return plural(count, "input" if encoder_of(workers).keeps_inputs else "feature")
+
+
+def row_name(workers: Workers, copies: int) -> str:
+    """Return what is protected otherwise than a worker; empty where each worker holds one row that no other holds."""
+    if workers.several_rows:
+        return "a person" if copies > 1 else "one of its rows"
+    return "a row of the data" if copies > 1 else ""
+
+
+def held_by(workers: Workers, copies: int) -> str:
+    """Return why the epsilon of a row, or of a person, is not that of a worker."""
+    if copies == 1:
+        return f"where all rows of a worker together count as {workers.rows_bound:g} at most"
+    return f"{'with all rows on' if workers.several_rows else 'held by'} up to {copies:,} workers"

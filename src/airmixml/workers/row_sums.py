@@ -10,13 +10,25 @@ from numpy.typing import NDArray
 from airmixml.arrays import Doubles, Integers, Singles
 from airmixml.scenario import Workers
 from airmixml.workers.declared import declared_bounds
-from airmixml.workers.holdings import Holdings
 from airmixml.workers.moments import MomentsOfRows
 from airmixml.workers.payloads import NUMBERS_AT_ONCE, Payload
 from airmixml.workers.signal import Signal
 
 _SUM_MARGIN: Final = 1e-5  # what weights in float32 may be rounded up by, many times over
 _SHORTEST: Final = 1e-60
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Holdings:
+    """The rows of the pool that each worker holds, padded to the same number."""
+
+    rows: Integers  #: holdings x most rows of one; 0 where there is none
+    present: NDArray[np.bool_]  #: whether there is one; holdings x most rows of one
+
+    @property
+    def sizes(self) -> Integers:
+        """How many rows each holding has; shape holdings."""
+        return np.asarray(self.present.sum(axis=1))
 
 
 def payload_of(

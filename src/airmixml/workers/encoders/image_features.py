@@ -61,7 +61,7 @@ def edge_histograms(images: torch.Tensor) -> torch.Tensor:
     Images in [0, 1] are straightened first. The square root at the end keeps a few bold strokes from drowning the fine
     ones.
     """
-    return _pool_coarsely(compass_edges(straighten(_grey(images)))).clamp(min=0.0).sqrt()
+    return _pool(compass_edges(straighten(_grey(images)))).clamp(min=0.0).sqrt()
 
 
 def filter_sums(images: torch.Tensor, filters: Singles) -> torch.Tensor:
@@ -71,7 +71,7 @@ def filter_sums(images: torch.Tensor, filters: Singles) -> torch.Tensor:
     """
     weights = torch.from_numpy(filters)[:, None].to(images)
     answers = functional.conv2d(_grey(images)[:, None], weights, padding=filters.shape[-1] // 2)
-    return _pool_coarsely(answers.relu())
+    return _pool(answers.relu())
 
 
 def straighten(images: torch.Tensor) -> torch.Tensor:
@@ -123,11 +123,7 @@ def compass_edges(images: torch.Tensor) -> torch.Tensor:
     return torch.stack(edges, dim=1)
 
 
-def _pool_coarsely(maps: torch.Tensor) -> torch.Tensor:
-    return _pool(maps, _CELLS_ACROSS, _CELL_PITCH)
-
-
-def _pool(maps: torch.Tensor, cells: int, pitch_share: float) -> torch.Tensor:
+def _pool(maps: torch.Tensor, cells: int = _CELLS_ACROSS, pitch_share: float = _CELL_PITCH) -> torch.Tensor:
     """Add up maps (images x maps x h x w) around ``cells`` x ``cells`` places, which are a share of the image apart.
 
     Weights fall to zero at the next place; images x (maps cells^2).

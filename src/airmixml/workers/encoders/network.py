@@ -74,8 +74,8 @@ class NetworkEncoder(Encoder):
         """Return what the network gives, flattened, some samples at a time; samples x features."""
         shape, width = self._tried(_input_shapes(unit_inputs.shape[1], image_shape))
         network, starts = self.network(), range(0, len(unit_inputs), _ROWS_AT_ONCE)
-        blocks = (unit_inputs[start : start + _ROWS_AT_ONCE] for start in starts)
-        outputs = [_flat(network.run(block.reshape(-1, *shape))) for block in blocks]
+        blocks = (unit_inputs[start : start + _ROWS_AT_ONCE].reshape(-1, *shape) for start in starts)
+        outputs = [np.asarray(network.run(block), dtype=np.float32).reshape(len(block), -1) for block in blocks]
         return np.concatenate(outputs) if outputs else np.empty((0, width), dtype=np.float32)
 
     def cost(self, workers: Workers, input_dim: int) -> FeatureCost:
@@ -115,9 +115,8 @@ class FileEncoder(NetworkEncoder):
     def __init__(self, path: str) -> None:
         self._path = path
 
-    @staticmethod
     @abstractmethod
-    def read(path: str) -> Network:
+    def read(self, path: str) -> Network:
         """Return the network in the file."""
 
     def name(self) -> str:
@@ -140,11 +139,7 @@ class FileEncoder(NetworkEncoder):
 
 @lru_cache(maxsize=8)
 def _read_once(kind: type[FileEncoder], path: str, _changed: tuple[int, ...]) -> Network:
-    return kind.read(path)
-
-
-def _flat(output: Singles) -> Singles:
-    return np.ascontiguousarray(output, dtype=np.float32).reshape(len(output), -1)
+    return kind(path).read(path)
 
 
 def _input_shapes(input_dim: int, image_shape: ImageShape) -> list[Shape]:

@@ -22,8 +22,7 @@ class OnnxFile(FileEncoder):
     about = "features by the graph of an ONNX file"
     form = "onnx"
 
-    @staticmethod
-    def read(path: str) -> "OnnxNetwork":
+    def read(self, path: str) -> "OnnxNetwork":
         """Return the graph in the file."""
         return OnnxNetwork(path)
 

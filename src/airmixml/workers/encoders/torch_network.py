@@ -13,24 +13,12 @@ from airmixml.arrays import Singles
 from airmixml.errors import PluginError
 from airmixml.wording import reason
 from airmixml.workers.encoder import FeatureCost
-from airmixml.workers.encoders.network import (
-    FileEncoder,
-    Network,
-    NetworkEncoder,
-    Shape,
-    Step,
-    cost_of_steps,
-    plain_operations,
-)
+from airmixml.workers.encoders import network
+from airmixml.workers.encoders.network import FileEncoder, Network, NetworkEncoder, Shape, Step
 
 
 class TorchEncoder(NetworkEncoder):
-    """Features by a torch module: rows x d, or rows x channels x height x width, to rows x features.
-
-    Args:
-        module: is put into evaluation mode.
-        about: what it computes, in one line.
-    """
+    """Features by a torch module, in evaluation mode: rows x d, or rows x the shape of an image, to rows x features."""
 
     def __init__(self, module: torch.nn.Module, about: str = "features by a torch module") -> None:
         self._module, self.about = module.eval(), about
@@ -56,8 +44,7 @@ class TorchScriptFile(FileEncoder):
     about = "features by a TorchScript file"
     form = "torchscript"
 
-    @staticmethod
-    def read(path: str) -> "TorchNetwork":
+    def read(self, path: str) -> "TorchNetwork":
         """Return the module in the file."""
         try:
             with warnings.catch_warnings():
@@ -115,7 +102,7 @@ class TorchNetwork(Network):
             output = self.module(given)
         kept = {_key(given), _key(output), *map(_key, values)}
         stored = sum(value.numel() * value.element_size() for value in values)
-        return cost_of_steps(recorder.steps, stored, kept)
+        return network.cost_of_steps(recorder.steps, stored, kept)
 
 
 class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves parts of itself untyped
@@ -141,7 +128,7 @@ def _multiply_accumulates(func: Any, args: Any, kwargs: dict[str, Any], out: Any
     if packet in flop_registry:
         return int(flop_registry[packet](*args, **kwargs, out_val=out)) // 2
     read = max((each.numel() for each in _tensors(args)), default=0)
-    return plain_operations(packet.__name__, read, sum(each.numel() for each in _tensors(out)[:1]))
+    return network.plain_operations(packet.__name__, read, sum(each.numel() for each in _tensors(out)[:1]))
 
 
 def _tensors(values: Any) -> list[torch.Tensor]:

@@ -1,22 +1,23 @@
-"""The classifier: of classes, or of several labels that may hold at once."""
+"""The classifier, of classes or of several labels that may hold at once, and the regressor, of targets."""
 
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin
+from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted
 
-from airmixml.data import Signs
+from airmixml.data import Bounded, Signs, declare_target_bounds
 from airmixml.data.labels import DeclaredClasses, look_measured
 from airmixml.errors import DataError, ScenarioError
-from airmixml.estimator.base import AirMixEstimator
-from airmixml.estimator.checks import as_given, validated
+from airmixml.estimator.base import AirMixEstimator, documented
+from airmixml.estimator.checks import as_given, declared_pair, validated
 from airmixml.wording import shown
 
 
+@documented
 @dataclass(kw_only=True, eq=False, repr=False)
 class AirMixClassifier(ClassifierMixin, AirMixEstimator):  # type: ignore[misc]
     """Classifier trained at the edge on over-the-air mixtures of the rows of ``X``.
@@ -25,14 +26,14 @@ class AirMixClassifier(ClassifierMixin, AirMixEstimator):  # type: ignore[misc]
     The channel adds up what they send and the receiver's noise hides them; the server trains on the sums alone.
 
     Set only ``epsilon``, ``input_bounds`` and ``classes``. Every other parameter that is None is the recipe's. Where a
-    parameter names a thing of a registry (``adversary``, ``accountant``, ``sends``, ``noise``, ``model``), it takes an
+    parameter names a thing of a registry (``adversary``, ``policy``, ``noise``, ``model`` and others), it takes an
     object of your own as well (docs/extending.md).
 
     Parameters:
         epsilon: privacy target of each worker, or None to send with maximum power, which protects nobody.
         input_bounds: (lower, upper) of the inputs, each a number or one number per feature, or (lower, upper) of each
-            column of a table by its name. They are declared, not
-            measured, because measuring them would leak private data; values outside are clipped.
+            column of a table by its name. They are declared: to measure them would leak private data. Values outside
+            are clipped.
         classes: all class labels that there may be. They are declared, not read from ``y``, where one that a single row
             has reveals that row; None reads them from ``y``, in simulation only. Where several labels
             may hold at once they are the columns of ``y``.
@@ -45,64 +46,17 @@ class AirMixClassifier(ClassifierMixin, AirMixEstimator):  # type: ignore[misc]
         adversary: whom the target is against: "release" (sees all mixtures, knows no schedule), "server" or
             "eavesdropper" (ten metres from a worker; others need a scenario), or with ``noise`` of the workers
             "everyone" (hears each worker separately and without noise).
-        accountant: the bound by which it is met: "paper-loose" (Proposition 2 of the paper), "paper-tight", "rdp",
-            "pld" or, against the server, "gdp".
-        adjacency: "replace-one" or "remove-one".
         sensitivity: "paper" (d_X + d_Y) or "encoder" (what the encoder declares, which allows more power); None takes
             "encoder" where the encoder bounds a norm.
         encoder: what a worker computes of its row: a name that `airmix plugins` lists, "onnx:FILE",
             "torchscript:FILE", a ``torch.nn.Module``, or an object of one's own (``airmixml.workers.Encoder``).
-        features: numbers that a feature encoder makes of a row (0: its own choice).
-        centre: what is subtracted from the features: "none", "own", "public", "private" or "refined".
-        centre_share: of the last two, the share of the privacy target that is spent on it.
-        norm: "clip" or "unit", all rows brought to ``clip_norm``.
-        clip_norm: largest Euclidean norm of an encoded row that is sent.
-        constant: share of the amplitude that an appended constant takes; moments need it to know means.
-        sends: "samples", or "moments" for the learners in closed form.
-        label_code: "one-hot", or "centred" for moments of classes, which takes less noise.
-        label_weight: amplitude of the label's symbols beside that of the input's.
-        bits: bits per symbol (0: analog).
-        rows_bound: where a worker holds several rows, its sum is shortened to the norm of so many.
-        max_rows: most rows of a worker that enter (0: all).
-        max_participations: most slots that one worker may send in (0: any number).
-        alpha: dispersion of the mixing ratios; small: one worker dominates, large: equal shares.
-        policy: "dirmix", "nonmix", "equalmix" or an object (``airmixml.radio.ratios.Ratios``).
         scheduled: workers per slot (at most all; 0: all).
-        schedule: "fixed", "poisson" (each worker by its own coin), or an object
-            (``airmixml.radio.schedules.Schedule``).
-        slots: number of mixtures.
-        assignment: "random", "max-min" or an object (``airmixml.radio.assignments.Assignment``).
         power: what sets it: "dp" (the privacy target), "max" or an object (``airmixml.radio.power.PowerPolicy``);
             None takes the first, or the second without ``epsilon``.
-        fading: "none", "rayleigh", "rician" with ``rician_k``, or an object (``airmixml.impairments.fading.Fading``).
-        rician_k: Rician factor K.
-        path_loss: "power-law" or an object (``airmixml.radio.path_loss.PathLoss``).
-        path_loss_exponent: n of the power law.
-        noise_dbm: receiver noise power.
-        max_power_dbm: power limit of each worker.
-        noise: what hides a worker: the "receiver"'s noise, the "workers"' own, or "masked", that and masks which cancel
-            in the sum; the last two hold against everyone.
-        arithmetic: of such noise, "real" (Gaussian), or "integers" (Skellam, sums modulo a power of two).
-        modulus_bits: of integers, bits of that power (0: so many that rounding hardly adds noise).
-        sum_range: of integers, largest number that must not wrap around, in root mean squares (0: any).
-        above_thermal_db: workers' own noise in the sum over the receiver's (0: as much as the power limit allows).
-        mask_degree: masks of each worker (0: what colluders and absent workers need).
-        mask_share: share of the privacy loss that is due to masks (0: by the air's gain errors).
-        most_absent: share of the workers that may be absent, whose masks are then recovered.
-        colluders: workers that tell the adversary what they know.
         air: what lies between workers and server: a name that `airmix airs` lists, such as "campus", or an ``Air``,
             whose ``also`` takes impairments of your own.
-        model: "mlp", with ``image_shape`` "cnn", or in closed form "ridge" and "lda".
-        loss: of the networks: "cross-entropy", "squared" or "brier".
         rounds: slots of clipped gradients after the moments; 0 for none, "auto" for as many as suit the rows.
-        shrinkage: of the learners in closed form: the assumed noise level, as a multiple of the known one.
-        hidden_units: sizes of the hidden dense layers.
         image_shape: a row as (height, width), (channels, height, width) or, for a series, (channels, 1, time).
-        filters: filters of each convolution of the cnn.
-        kernel_size: side of those filters.
-        epochs: passes over the mixtures.
-        batch_size: mixtures per step.
-        learning_rate: Adam's step size.
         device: "cpu" or "cuda".
         mode: "protection": noise and schedule come from the operating system's entropy and are forgotten, and the
             fitted object holds only what the privacy statements cover. "simulation": everything follows from
@@ -110,6 +64,7 @@ class AirMixClassifier(ClassifierMixin, AirMixEstimator):  # type: ignore[misc]
         ledger: file of budgets that last (``airmix ledger create``): a fit that would pass the budget of a worker is
             refused before anything is sent, and what it spends is kept there. ``fit`` must be told who holds each row.
         random_state: seed; in protection only of what is public (the encoder's features, the network's start).
+        {keys}
 
     Attributes:
         classes_: class labels, in sorted order; for several labels at once their numbers.
@@ -130,14 +85,6 @@ class AirMixClassifier(ClassifierMixin, AirMixEstimator):  # type: ignore[misc]
 
     classes: ArrayLike | None = None
     unknown_labels: str = "refuse"
-
-    def fit(self, X: ArrayLike, y: ArrayLike, worker: ArrayLike | None = None) -> Self:
-        """Mix the rows of ``X`` (samples x features) and their classes ``y`` over the air and train on the mixtures.
-
-        Where several labels may hold at once, ``y`` is samples x labels of 0 and 1. ``worker`` (samples) says who holds
-        each row, if one may hold several: the guarantee is then one for a worker with all its rows.
-        """
-        return self._hiding_values(lambda: self._fit(X, y, worker))
 
     def _fit(self, X: ArrayLike, y: ArrayLike, worker: ArrayLike | None) -> Self:
         shape = np.asarray(y).shape
@@ -211,3 +158,39 @@ class AirMixClassifier(ClassifierMixin, AirMixEstimator):  # type: ignore[misc]
         if self._signs is not None:
             return np.asarray(probabilities > 0.5, dtype=np.int64)
         return np.asarray(self.classes_[probabilities.argmax(axis=1)])
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class AirMixRegressor(RegressorMixin, AirMixEstimator):  # type: ignore[misc]
+    """Regression trained at the edge on over-the-air sums of the rows of ``X`` and their targets.
+
+    Parameters and attributes are those of ``AirMixClassifier``, without its classes, and:
+
+    Parameters:
+        target_bounds: (lower, upper) of the targets, each a number or one number per target. Like ``input_bounds`` they
+            are declared: targets outside are clipped, and predictions stay inside.
+    """
+
+    target_bounds: tuple[ArrayLike, ArrayLike] | None = None
+
+    def _fit(self, X: ArrayLike, y: ArrayLike, worker: ArrayLike | None) -> Self:
+        inputs, targets = validated(self, X, y, protected=self._protected, multi_output=True, y_numeric=True)
+        self._flat = np.ndim(targets) == 1
+        table = np.asarray(targets, dtype=np.float64).reshape(len(targets), -1)
+        example, bounds = ", such as (0, 120) for an age", ("target_bounds[0]", "target_bounds[1]")
+        lower, upper = declared_pair("target_bounds", self.target_bounds, "target", example, "y")
+        self._code = Bounded(*declare_target_bounds(lower, upper, targets=table.shape[1], names=bounds))
+        names = tuple(f"target {number + 1}" for number in range(table.shape[1]))
+        self._mix_and_train(inputs, table, names, self._code, worker)
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    def predict(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return the targets of clean rows, within their bounds; samples, or samples x targets."""
+        check_is_fitted(self, "model_")
+        found = self._predicted(X, self._code)
+        return found[:, 0] if self._flat else found
