@@ -59,6 +59,7 @@ def contract(tmp_path: Path) -> Path:
         ((*TRIAL, "--set", "workers.centre=refined"), 'workers.centre = "refined": must be "none"'),
         ((*TRIAL, "--replay", "nothing"), "nothing.sigmf-meta: cannot be read"),
         (("air", "nothing.json"), "nothing.json: cannot be read"),
+        (("air", "."), ".: is no deployment with an air"),
         (("air",), "give either a scenario file or --preset"),
     ],
 )
@@ -67,6 +68,26 @@ def test_mistakes_give_one_line(airmix: Airmix, arguments: tuple[str, ...], line
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr.splitlines()[-1].startswith(f"airmix: error: {line}")
+
+
+ANALOG = (
+    *("deploy", "init", "--preset", "trustless-wine", "--workers", "4", "--out", "here"),
+    *("--set", "radio.link=analog", "--set", "privacy.arithmetic=real", "--set", "privacy.most_absent=0", "--set"),
+)
+
+
+def test_a_deployment_has_an_air_where_frames_are_analog(airmix: Airmix, tmp_path: Path) -> None:
+    refused = airmix(*ANALOG, "privacy.noise=receiver", "--set", "privacy.adversary=server")
+    assert (refused.returncode, refused.stdout, len(refused.stderr.splitlines())) == (2, "", 1)
+    assert "hub hears every frame by itself" in refused.stderr
+    assert not (tmp_path / "here").exists()
+    done = airmix(*ANALOG, "privacy.noise=workers")
+    assert done.returncode == 0, done.stderr
+    assert "airmix air here" in done.stdout
+    (tmp_path / "here" / "air" / "air.json").unlink()
+    lost = airmix("air", "here")
+    assert (lost.returncode, len(lost.stderr.splitlines())) == (2, 1)
+    assert "air.json: cannot be read" in lost.stderr
 
 
 def test_a_contract_needs_a_key_and_addresses_on_this_machine(airmix: Airmix, contract: Path) -> None:

@@ -43,8 +43,9 @@ class Addresses:
     def read(cls, folder: Path) -> Self:
         """Return what the folder of an endpoint says."""
         path = folder / ADDRESSES
+        content = read_file(path)
         try:
-            return cls(**json.loads(read_file(path)))
+            return cls(**json.loads(content))
         except (ValueError, TypeError):
             raise DeployError(f"{path}: does not say where the air listens; {COPY_AGAIN}") from None
 
