@@ -129,7 +129,7 @@ def _brief(table: Table) -> Table:
         rows,
         words=2,
         title=table.title[0].lower() + table.title[1:],
-        spare=("spectrum", "energy per worker", "air time"),
+        spare=("accuracy", "spectrum", "energy per worker", "air time"),  # the first table has the accuracy
         elsewhere="a wider terminal or the files named below",
         box=SIMPLE,
         padding=(0, 1, 0, 0),
