@@ -67,5 +67,28 @@ def test_each_channel_profile_has_a_folder_and_trust_is_always_shown(
         assert done.returncode == 0, done.stderr
         assert (tmp_path / "runs" / folder / "compare.png").exists()
         heads = [line.split() for line in done.stdout.splitlines()]
-        assert any("trusted" in words and "accuracy" in words for words in heads)
+        assert any("trusted" in words and "spectrum" in words for words in heads)
+        assert any("rests" in words and "everyone" in words for words in heads)
         assert not [line for line in done.stdout.splitlines() if "not shown" in line and "trusted" in line]
+
+
+def test_a_comparison_begins_with_the_most_accurate_that_keep_the_target(
+    airmix: Callable[..., CompletedProcess[str]], tmp_path: Path
+) -> None:
+    """Raw samples are learnt best and have no such epsilon; of the others one protects against everyone too."""
+    done = airmix(*IRIS, "--methods", "airmix,masked,raw")
+    rows = {
+        row["method"]: row
+        for row in json.loads((tmp_path / "runs/compare-private-iris/compare.json").read_text())["rows"]
+    }
+    percent = {name: f"{100 * row['accuracy']['mean']:.2f} %" for name, row in rows.items()}
+    assert rows["raw"]["exposure"]["server"] > 5.001 > rows["masked"]["exposure"]["server"]
+    first = "airmix" if rows["airmix"]["accuracy"]["mean"] >= rows["masked"]["accuracy"]["mean"] else "masked"
+    sentence = done.stdout.split("\n private-iris")[0].split("private-iris: target")[0]
+    assert " ".join(sentence.split()).startswith(
+        f"Most accurate: {first} ({percent[first]}) within the target against the"
+    )
+    assert f"masked ({percent['masked']}) within the target" in " ".join(sentence.split())
+    best = max(row["accuracy"]["mean"] for name, row in rows.items() if name != "raw")
+    better = rows["raw"]["accuracy"]["mean"] > best
+    assert (f"raw ({percent['raw']}) without regard to it." in " ".join(sentence.split())) == better

@@ -82,6 +82,7 @@ def compare_command(
     show_study(
         as_json,
         comparison.to_dict(),
+        comparison.verdict,
         brief_table(comparison),
         *brief_trust_tables(comparison),
         simulated(scenario.seed),

@@ -25,7 +25,7 @@ from airmixml.scenario.grid import shown_value
 from airmixml.storage.results import ResultStore, from_plain
 from airmixml.storage.run_folder import REPORT, identity_of
 from airmixml.storage.study import Study, consecutive_seeds, study_folder, study_path
-from airmixml.wording import shown
+from airmixml.wording import against, shown
 from airmixml.workers import settle
 
 _RESULTS: Final = "results"
@@ -69,6 +69,18 @@ class Row:
         """The worst seed's epsilon against each adversary; None where the method does not say."""
         said = [outcome.exposure for outcome in self.outcomes if outcome.exposure is not None]
         return Exposure.worst(said) if said else None
+
+    @property
+    def in_words(self) -> str:
+        """Its label and accuracy."""
+        return f"{self.label} ({100 * self.accuracy:.2f} %)"
+
+    def epsilon_against(self, adversary: str) -> float:
+        """Return the worst seed's epsilon against an adversary; infinite where none is promised, or it is unknown."""
+        own, known = self.privacy[0], getattr(self.exposure, adversary, None)
+        if known is None:
+            return own.epsilon if own.adversary == adversary else math.inf
+        return float(known)
 
     @property
     def first(self) -> Outcome:
@@ -141,6 +153,19 @@ class Comparison:
         columns = (self.varied or "method", "accuracy", "epsilon", "energy")
         return html_table(f"{self.scenario.title}, {plural(len(self.seeds), 'seed')}, simulation", columns, rows)
 
+    @property
+    def verdict(self) -> str:
+        """The most accurate row that keeps the target, and against everyone, and of all, in one sentence."""
+        privacy, told = self.scenario.privacy, dict[str, list[str]]()
+        best = max(self.rows, key=lambda row: row.accuracy)
+        for whom in () if self.varied else dict.fromkeys((privacy.adversary, "everyone")):
+            kept = [row for row in self.rows if row.epsilon_against(whom) <= privacy.epsilon * (1.0 + 1e-6)]
+            if kept:
+                told.setdefault(max(kept, key=lambda row: row.accuracy).in_words, []).append(against(whom))
+        within = [f"{row} within the target {' and '.join(whom)}" for row, whom in told.items()]
+        others = [] if best.in_words in told else [f"{best.in_words} {'without regard to it' if told else 'of all'}"]
+        return f"Most accurate: {'; '.join([*within, *others])}."
+
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as plain values for JSON."""
         privacy = self.scenario.privacy
@@ -149,6 +174,7 @@ class Comparison:
             "air": keys_in_force(self.scenario.air),
             "mode": "simulation",
             "target": {name: getattr(privacy, name) for name in ("epsilon", "delta", "adversary", "adjacency")},
+            "verdict": self.verdict,
             "varied": self.varied or None,
             "seeds": self.seeds,
             "rows": [row.to_dict() for row in self.rows],

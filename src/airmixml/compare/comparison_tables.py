@@ -114,7 +114,8 @@ def brief_trust_tables(comparison: Comparison) -> list[Table]:
     for table in (adversaries_table(comparison), trust_table(comparison)):
         # What an epsilon rests on is its condition: words wrap, and no width leaves them out.
         columns, *rows = [(row[0], row[-1], *row[1:-1]) for row in (table.columns, *table.rows)]
-        title, spare = table.title[0].lower() + table.title[1:], ("spectrum", "energy per worker", "air time")
+        title = table.title[0].lower() + table.title[1:]
+        spare = ("accuracy", "spectrum", "energy per worker", "air time")  # the first table has the accuracy
         found.append(wide_table(columns, rows, words=2, title=title, spare=spare).plain)
     return [table for table in found if table.rows]
 

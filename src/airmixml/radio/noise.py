@@ -30,9 +30,7 @@ class Noise:
 
     about = "the receiver's noise"
     rests_on = "receiver noise"  # what hides a worker, for a table
-    trusted = (
-        "that the receiver has its noise, and that nobody listens nearer"  # what must be true for an epsilon to hold
-    )
+    trusted = "the stated receiver noise, and that nobody listens nearer"  # what must be true for an epsilon to hold
     brought = False  # whether workers bring it, which hides them from an isolating listener as well
     masked = False  # whether they share masks that cancel in the sum
     real = True  # whether it lies on real numbers; integers are rounded before they are added up
@@ -61,9 +59,9 @@ class Noise:
     def trust(self, privacy: Privacy, adversary: str) -> str:
         """Return what must be true for an epsilon against an adversary to hold."""
         if adversary != "eavesdropper":
-            return "that the receiver has its noise"
+            return "the stated receiver noise"
         nearest = f"that nobody listens nearer than {privacy.eavesdropper_distance_metres:g} m"
-        return f"that the receiver has its noise ({privacy.eavesdropper_noise_dbm:g} dBm), and {nearest}"
+        return f"the stated receiver noise ({privacy.eavesdropper_noise_dbm:g} dBm), and {nearest}"
 
     def advice(self, scenario: Scenario) -> str:
         """Return what the scenario's air makes of it and what to do, in one line; empty where that is little."""

@@ -190,7 +190,7 @@ def comparison_content(found: FoundFolder) -> Content:
         found,
         scenario,
         title=f"{scenario.title} at several values of {varied}" if varied else f"{scenario.title} and its alternatives",
-        verdict=f"The most accurate is {best} with {accuracies[best]}.",
+        verdict=plain.get("verdict") or f"Most accurate: {best} with {accuracies[best]}.",
         notices=(_SIMULATED_SEEDS,),
         more_asked=(("compared", ", ".join(accuracies)), ("seeds", _seeds(plain))),
         results=tuple(accuracies.items()),
