@@ -268,7 +268,7 @@ class CaseResult:
     @property
     def summary(self) -> list[tuple[str, ...]]:
         """Who attacks, what, how often that succeeds, by guessing, by what epsilon allows, and whether it is chance."""
-        rows, seen = [], set[str]()
+        rows, seen = list[tuple[str, ...]](), set[str]()
         order = list(dict.fromkeys(group.adversary for group in self.groups))
         for group in sorted(self.groups, key=lambda each: order.index(each.adversary)):
             figure, limit = group.figure, self.limit(group.figure, group.adversary)

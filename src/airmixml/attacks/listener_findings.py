@@ -82,9 +82,15 @@ class ListenerFindings(Findings):
         if groups := self.unmixing.estimates:
             unmixed = Identified(looked_at=groups, identified=self.unmixing.identified, p_value=self.unmixing.p_value)
             found.append(_named("unmixes similar slots", unmixed, 1.0 / held))
-        slots = {"guessing": linkage.reidentified_chance, "p_value": linkage.reidentified_p_value, "p_if_half": 1.0}
-        what = "names a slot's main worker"
-        return [auc, self._detected, *found, Measured(what=what, rate=linkage.reidentified, of="", **slots)]
+        main = Measured(
+            what="names a slot's main worker",
+            rate=linkage.reidentified,
+            guessing=linkage.reidentified_chance,
+            p_value=linkage.reidentified_p_value,
+            p_if_half=1.0,
+            of="",
+        )
+        return [auc, self._detected, *found, main]
 
     def cells(self) -> dict[str, str]:
         """Return membership, workers named, and the error of the class shares."""

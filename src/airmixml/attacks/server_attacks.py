@@ -83,7 +83,7 @@ class ServerFindings(Findings):
 
     def measured(self) -> list[Measured]:
         """Return what was read, inferred, copied and seen."""
-        workers, seen = self.labels.inferred, {"guessing": 0.0, "p_if_half": 1.0, "of": ""}
+        workers, seen = self.labels.inferred, dict[str, Any](guessing=0.0, p_if_half=1.0, of="")
         labels = "infers a label"
         return [
             counted("reads a sample's class", self.recognised_share, workers, self.guessing, p_value=self.p_value),
