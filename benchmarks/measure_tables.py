@@ -92,7 +92,7 @@ def recommended(scenario: Scenario, inputs: int, classes: int) -> tuple[Scenario
     known = known_dataset(scenario.workers.dataset)
     mean, deviation = (0.37, 0.12) if known is None else (known.scaled_mean, known.scaled_deviation)
     moments = InputMoments(mean=mean, deviation=deviation)
-    plan = make_plan(scenario, encoded_dim(scenario.workers, inputs), classes, moments, held_dim=inputs)
+    plan = make_plan(scenario, encoded_dim(scenario.workers, inputs), classes, moments, held_dim=inputs, named=False)
     assert plan.recommended is not None
     return scenario.with_overrides(*plan.recommended.overrides), plan.recommended.overrides
 

@@ -18,9 +18,7 @@ from airmixml.planning.known_inputs import data_dimensions, input_moments, table
 from airmixml.planning.plan import REHEARSED_ROUNDS, make_plan, with_own_power
 from airmixml.planning.planned import Plan
 from airmixml.progress import Progress, silent
-from airmixml.radio.centring import plan_centring
 from airmixml.radio.system import System
-from airmixml.radio.tally import placed_distances
 from airmixml.registries import ACCOUNTANTS
 from airmixml.scenario import Scenario
 from airmixml.scenario.consistency import rounds_refusal
@@ -121,7 +119,7 @@ def plan_part(
         scenario,
         *dimensions,
         moments,
-        held_dim=table_columns(scenario, None) if alternatives else None,
+        held_dim=table_columns(scenario, None),
         alternatives=alternatives,
         progress=progress,
     )
@@ -135,7 +133,7 @@ def plan_part(
         plan = with_own_power(plan, scenario, dimensions, moments, account.tally)
         verdict = _verdict(scenario, account)
         plan = replace(plan, verdict=str(verdict["text"]))  # that of the plan is about another power
-    seconds = System.of(scenario, *dimensions).air_seconds + _mean_seconds(scenario, dimensions[0])
+    seconds = plan.air_seconds if plan.feasible else System.of(scenario, *dimensions).air_seconds
     return {
         "part": "options" if alternatives else "plan",
         "plan": finite(plan.to_dict()),
@@ -144,12 +142,6 @@ def plan_part(
         "air_seconds": seconds,
         "accuracy": _planned_accuracy(plan),
     }
-
-
-def _mean_seconds(scenario: Scenario, features: int) -> float:
-    """Return how long the slot lasts that estimates a mean; 0 where there is none."""
-    slot = plan_centring(scenario, features - bool(scenario.workers.constant), placed_distances(scenario))
-    return 0.0 if slot is None else slot.seconds
 
 
 def _verdict(scenario: Scenario, account: Account) -> dict[str, Any]:
@@ -196,7 +188,7 @@ def _planned_accuracy(plan: Plan) -> dict[str, Any] | None:
     rehearsal = None if plan.recommended is None else plan.recommended.rehearsal
     if rehearsal is None:
         return None
-    own, how = rehearsal.own, f"on {rehearsal.measured_on or f'{rehearsal.tables} synthetic tables'}"
+    own, how = rehearsal.own, f"on {rehearsal.basis}"
     return {"accuracy": own.accuracy, "error": own.error, "how": how}
 
 

@@ -13,6 +13,7 @@ from operator import truediv
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles
@@ -37,6 +38,7 @@ from airmixml.progress import Progress, silent
 from airmixml.radio.centring import CentringSlot, averaged_numbers, plan_centring, with_centring
 from airmixml.radio.draws import AirSetting, draw_slots, slots_of_rounds
 from airmixml.radio.expected_noise import expected_noise
+from airmixml.radio.histograms import DecibelHistogram
 from airmixml.radio.power import TransmitPower, largest_shares
 from airmixml.radio.power_calibration import private_received_watts, slots_target
 from airmixml.radio.row_privacy import plan_row_privacy, row_statements
@@ -122,8 +124,8 @@ def make_plan(
 
 
 def _with_costs(option: LearningOption, plan: Plan) -> LearningOption:
-    costs = {"air_seconds": plan.air_seconds, "energy_joules": plan.energy_joules}
-    return replace(option, **costs, rounds=plan.rounds["count"] if plan.rounds else 0)
+    rounds = plan.rounds["count"] if plan.rounds else 0
+    return replace(option, air_seconds=plan.air_seconds, energy_joules=plan.energy_joules, rounds=rounds)
 
 
 def _costs(
@@ -193,9 +195,9 @@ def _costs(
         worker_energy_joules=joules / scenario.workers.count,
         attenuation_db=_attenuation_db(scenario, setting.radiated_share * draws.power_watts[draws.ratios > 0.0]),
         limited_share=limited_share,
-        snr_inputs_db=snr_db(scenario, beta, expected.of_inputs(draws.ratios)) if single_rows else math.nan,
+        snr_inputs_db=_as_counted(scenario, beta, expected.of_inputs(draws.ratios)) if single_rows else math.nan,
         contrast_db=snr_db(scenario, beta, moments.contrast(draws.ratios)) if samples else math.nan,
-        snr_labels_db=snr_db(scenario, beta, expected.of_labels(draws.ratios)) if one_hot else math.nan,
+        snr_labels_db=_as_counted(scenario, beta, expected.of_labels(draws.ratios)) if one_hot else math.nan,
         snr_is_least=(not known and scenario.workers.sends == "moments") or None,
         row=plan_row_privacy(
             scenario,
@@ -219,7 +221,7 @@ def with_own_power(
     """
     setting = AirSetting.of(scenario, *dimensions, placed_distances(scenario))
     draws = draw_slots(setting, range(scenario.radio.slots)[:_REHEARSED_SLOTS]).numpy()
-    expected = ExpectedSignal.of(scenario.workers, sent.system.signal, moments)
+    expected = public_signal(scenario) or ExpectedSignal.of(scenario.workers, sent.system.signal, moments)
     beta, several_rows = draws.power_scale_watts, scenario.workers.several_rows
     one_hot = not several_rows and scenario.workers.task == "classification"
     return replace(
@@ -229,8 +231,8 @@ def with_own_power(
         worker_energy_joules=sent.energy_joules / scenario.workers.count,
         noise_multiplier=sent.design.noise_multiplier(scenario.privacy.adjacency),
         limited_share=sent.limited_slots / scenario.slots_on_air,
-        snr_inputs_db=math.nan if several_rows else snr_db(scenario, beta, expected.of_inputs(draws.ratios)),
-        snr_labels_db=snr_db(scenario, beta, expected.of_labels(draws.ratios)) if one_hot else math.nan,
+        snr_inputs_db=math.nan if several_rows else _as_counted(scenario, beta, expected.of_inputs(draws.ratios)),
+        snr_labels_db=_as_counted(scenario, beta, expected.of_labels(draws.ratios)) if one_hot else math.nan,
     )
 
 
@@ -281,6 +283,13 @@ def _with_search(found: Recommendation, scenario: Scenario, aired: Scenario, sea
     sending = replace(found.best.sending, label_weight=best.workers.label_weight)
     found = replace(found, rehearsal=search, best=replace(found.best, sending=sending))
     return replace(found, overrides=changed_keys(scenario, best))
+
+
+def _as_counted(scenario: Scenario, power_scale_watts: Doubles, energy: Doubles) -> float:
+    """Return the SNR in the median slot, in the steps of 0.1 dB in which a run counts its slots."""
+    slots = DecibelHistogram()
+    slots.add(torch.from_numpy(2.0 * power_scale_watts / expected_noise(scenario).total_watts * energy))
+    return slots.quantile_db(0.5)
 
 
 def _in_rounds(sizing: Sizing) -> tuple[float, Doubles, NDArray[np.bool_]]:

@@ -60,7 +60,7 @@ def recommendation_parts(found: Plain | None, scenario: Scenario, command: Seque
         yield "no design that can learn fits into the time on the air: raise --max-air-seconds"
         return
     own, best, rehearsal = _learning_cells(found["own"]), _learning_cells(found), found.get("rehearsal")
-    rows = [(name, own[name], best[name]) for name in own]
+    rows: list[tuple[str, ...]] = [(name, own[name], best[name]) for name in own]
     title = f"At the same privacy, for {scenario.learner.model}"
     if rehearsal is not None:
         mine, other = (_design_cells(rehearsal[name]) for name in ("own", "best"))

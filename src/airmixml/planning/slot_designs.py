@@ -23,7 +23,6 @@ from airmixml.planning.sizing import Sizing
 from airmixml.progress import Progress
 from airmixml.radio.channel import draw_magnitude
 from airmixml.radio.expected_noise import expected_noise
-from airmixml.radio.histograms import DecibelHistogram
 from airmixml.radio.masking import masking_of
 from airmixml.radio.power import control_power
 from airmixml.radio.power_calibration import private_received_watts
@@ -33,6 +32,7 @@ from airmixml.randomness.slot_words import slot_words
 from airmixml.registries import ACCOUNTANTS
 from airmixml.scenario import Mixing, Scenario, Workers
 from airmixml.streams import Streams
+from airmixml.units import ratio_to_db
 from airmixml.workers import SYMBOLS_PER_SECOND, Signal, encoder_of
 
 _SAMPLE_SLOTS: Final = 256
@@ -222,9 +222,8 @@ def draw_sample_slots(
 
 def snr_db(scenario: Scenario, power_scale_watts: Doubles, energy: Doubles) -> float:
     """Return the SNR in the median slot, for beta and the expected square of a mixture's symbol; both slots."""
-    signal, slots = 2.0 * power_scale_watts / expected_noise(scenario).total_watts, DecibelHistogram()
-    slots.add(torch.from_numpy(signal * energy))  # in steps, as a run counts its slots
-    return slots.quantile_db(0.5)
+    signal = 2.0 * power_scale_watts / expected_noise(scenario).total_watts
+    return float(ratio_to_db(np.median(signal * energy)))
 
 
 def energy_joules(sizing: Sizing, slot_watts: Doubles, inverse_gain: Doubles | None = None) -> float:

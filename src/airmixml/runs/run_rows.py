@@ -114,7 +114,7 @@ def _what_ran(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     dataset, workers, radio, mixing = metrics["dataset"], scenario.workers, scenario.radio, scenario.mixing
     alpha = f"(alpha = {mixing.alpha:g})" if mixing.policy == "dirmix" else ""
     on_average = " on average" if radio.schedule_kind.by_coin else ""
-    slots = slots_text(radio.slots, scenario.learner.rounds)
+    slots = slots_text(radio.slots, scenario.learner.rounds, mean=workers.centre_on_air)
     sent_by = f"{workers.count:,}, {radio.scheduled:,} at a time{on_average} in {slots}"
     inputs, outputs = inputs_in_words(workers, dataset["input_dim"]), outputs_text(workers.task, dataset["label_dim"])
     rows = [("data", f"{escape(dataset['name'])}: {inputs}, {outputs}")]

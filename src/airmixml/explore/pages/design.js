@@ -260,12 +260,11 @@ function showOptions(plan) {
     content.push(make("div", { class: "scroll" }, make("table", {}, make("thead", {}, make("tr", {}, head)), make("tbody", {}, body))));
   }
   if (found) {
-    const points = found.rehearsal && 100 * (found.rehearsal.best.accuracy - found.rehearsal.own.accuracy);
-    const basis = found.rehearsal?.measured_on ?? "synthetic tables";
-    const gain = points ? `${points > 0 ? "+" : ""}${points.toFixed(1)} points of accuracy on ${basis}` : found.gain_db === undefined ? "the first signal" : `${Math.abs(found.gain_db).toFixed(1)} dB ${found.gain_db >= 0 ? "less" : "more"} learning noise`;
-    if (found.overrides.length) content.push(make("p", {}, `Best for ${state.values["learner.model"]}: ${gain}. `, make("button", { type: "button", onclick: () => use(Object.fromEntries(found.overrides.map((each) => each.split(/=(.*)/s).slice(0, 2)))) }, "Use")), make("pre", {}, found.overrides.join("\n")));
-    else content.push(make("p", {}, "No other design that was tried learns better beyond chance."));
-    if (found.rehearsal?.reason) content.push(make("p", { class: "quiet" }, `${found.overrides.length ? "Recommended" : "Kept"} although ${found.rehearsal.reason.replace("the first line", "the most accurate one")}.`));
+    const points = 100 * found.rehearsal?.gained, error = 100 * found.rehearsal?.gained_error;
+    const gain = found.rehearsal ? `${points > 0 ? "+" : ""}${points.toFixed(1)} ± ${error.toFixed(1)} points of accuracy on ${found.rehearsal.basis}${Math.abs(points) <= error ? ", within chance" : ""}` : found.gain_db === undefined ? "the first signal" : `${Math.abs(found.gain_db).toFixed(1)} dB ${found.gain_db >= 0 ? "less" : "more"} learning noise`;
+    if (found.overrides.length) content.push(make("p", {}, `Recommended: ${gain}. `, make("button", { type: "button", onclick: () => use(Object.fromEntries(found.overrides.map((each) => each.split(/=(.*)/s).slice(0, 2)))) }, "Use")), make("pre", {}, found.overrides.join("\n")));
+    else content.push(make("p", {}, "This design is what is recommended."));
+    if (found.rehearsal?.reason) content.push(make("p", { class: "quiet" }, `${found.overrides.length ? "Recommended" : "Kept"}: ${found.rehearsal.reason}.`));
     if (found.note) content.push(make("p", { class: "quiet" }, found.note));
   }
   if (plan.masks?.overrides?.length) content.push(make("p", {}, `${plan.masks.gain_db.toFixed(1)} dB less noise in the sum: `, make("code", {}, plan.masks.overrides.join(" "))));

@@ -1,0 +1,37 @@
+"""The table of designs that were tried: at 80 characters every line differs from all others by what is shown."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+from rich.console import Console
+
+from airmixml import Scenario
+from airmixml.output.tables import Table
+from airmixml.planning.recommended_page import _rehearsal
+
+KEYS = ("model", "encoder", "features", "centre", "norm", "label_code", "label_weight", "rounds")
+
+
+def test_no_column_that_tells_two_lines_apart_is_hidden_at_80_characters() -> None:
+    kinds = product(("ridge", "lda"), (("mixed", 256), ("clip", 0)), (("refined", "unit"), ("public", "clip")))
+    tried: list[dict[str, Any]] = []
+    for number, (model, (encoder, features), (centre, norm)) in enumerate(kinds):
+        code, weight = ("centred", 0.7) if number % 2 else ("one-hot", 1.0)
+        values = (model, encoder, features, centre, norm, code, weight, 50 * (number % 3 == 0))
+        cost = {"accuracy": 0.99 - number / 100, "error": 0.018, "uplink_symbols": 111_795}
+        tried.append({**dict(zip(KEYS, values, strict=True)), **cost})
+    sizes = {"tables": 8, "rows": 100, "inputs": 4, "classes": 3, "basis": "8 synthetic tables"}
+    rehearsal = {"own": tried[2], "best": tried[1], "tried": tried, **sizes}
+    table, line, *_ = _rehearsal(rehearsal, Scenario.preset("private-iris"))
+    assert isinstance(table, Table)
+    assert table.title.endswith("mean accuracy in % ± its standard error")
+    assert str(line).startswith("line 2 is recommended and line 3 is this scenario")
+    console = Console(width=80)
+    with console.capture() as captured:
+        console.print(table)
+    shown = captured.get()
+    for head in ("model", "rounds", "encoder", "centre", "norm", "labels", "w", "accuracy"):
+        assert f" {head} " in shown
+    assert "not shown: symbols" in " ".join(shown.split())
