@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from airmixml import Scenario, ScenarioError
-from airmixml.audit import AuditSettings, audit, fault_named, heard_noise
+from airmixml.audit import AuditSettings, audit, fault_named, known_schedule
 
 Finished = subprocess.CompletedProcess[str]
 Airmix = Callable[..., Finished]
@@ -141,12 +141,12 @@ def test_a_fault_that_is_not_caught_has_an_exit_code(airmix: Airmix) -> None:
 
 def test_an_alarm_has_an_exit_code(airmix: Airmix, monkeypatch: pytest.MonkeyPatch) -> None:
     # A sound command on code that is broken: the noise is not what it should be.
-    real = heard_noise.receive_mixtures
+    real = known_schedule.receive_mixtures
 
     def half_noise(clean: Any, noise: Any, *rest: Any) -> Any:
         return real(clean, noise / 2, *rest)
 
-    monkeypatch.setattr(heard_noise, "receive_mixtures", half_noise)
+    monkeypatch.setattr(known_schedule, "receive_mixtures", half_noise)
     done = airmix(*SMALL, "--adversary", "server", "--canaries", "0")
     assert (done.returncode, done.stderr) == (1, "")
     assert done.stdout.startswith("BROKEN: the best attack by the server found epsilon >= ")
