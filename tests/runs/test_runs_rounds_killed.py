@@ -29,7 +29,7 @@ KILLED = """
 import os, signal
 from airmixml.cli.main import main
 from airmixml import streams
-from airmixml.radio import kept_blocks, rounds
+from airmixml.radio import rounds
 from airmixml.runs import experiment, protected
 from airmixml.storage import run_folder
 from airmixml.storage.results import ResultStore
