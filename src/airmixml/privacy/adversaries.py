@@ -3,19 +3,14 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from airmixml.errors import PrivacyError
 from airmixml.privacy.design import Design
 from airmixml.privacy.facts import Antennas, SofterShares, Transmitters, WorkersNoise
 from airmixml.privacy.mechanism import GaussianSlots, require
-from airmixml.privacy.views import Adversary, HiddenSchedule, heard_separately, hidden_in_words, known_in_words
+from airmixml.privacy.views import Adversary, HiddenSchedule, hidden_in_words, known_in_words
 from airmixml.units import dbm_to_watts
-
-_NOTHING_HIDES: Final = (
-    "privacy.adversary = 'everyone': nothing hides a worker from a listener who hears it alone and without noise; use "
-    'privacy.noise = "masked" or "workers"'
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,13 +23,8 @@ class Server(Adversary):
 
     name = "server"
     about = "the server itself, which knows the schedule, the ratios and the channels"
+    sees = "all mixtures, the schedule, the ratios and the channels"
     knows_schedule = True
-
-    @property
-    def knows(self) -> str:
-        """What it knows and receives."""
-        helped = f", with the samples of {self.colluders:,} colluding workers" if self.colluders else ""
-        return f"all mixtures, the schedule, the ratios and the channels{helped}"
 
     def why(self, design: Design) -> str:
         """Why its epsilon follows."""
@@ -66,7 +56,7 @@ class Release(HiddenSchedule):
 
     name = "release"
     about = "anybody who gets the mixtures but does not know who was scheduled when"
-    receives = "all mixtures"
+    sees = "all mixtures, and no schedule"
 
     def views(self, design: Design, adjacency: str) -> tuple[GaussianSlots, ...]:
         """The slots with a hidden schedule, in one step or in two, and the worst worker's own."""
@@ -94,7 +84,7 @@ class Eavesdropper(HiddenSchedule):
 
     name = "eavesdropper"
     about = "somebody with a receiver near the workers, who does not know who was scheduled when"
-    receives = "its own reception of every slot"
+    sees = "its own reception of every slot, and no schedule"
     own_receiver = True
     #: Power gain of its best channel, all antennas together; None if fading leaves it without a bound.
     gain: float | None
@@ -172,13 +162,9 @@ class Everyone(Adversary):
 
     name = "everyone"
     about = "everybody together, who hear every worker separately and without any noise"
+    sees = "what every worker sends, separately and without noise, the schedule and the ratios"
+    told = "with the keys and samples"
     knows_schedule = True
-
-    @property
-    def knows(self) -> str:
-        """What it knows and receives."""
-        helped = f", with the keys and samples of {self.colluders:,} colluding workers" if self.colluders else ""
-        return f"what every worker sends, separately and without noise, the schedule and the ratios{helped}"
 
     def why(self, design: Design) -> str:
         """Why its epsilon follows."""
@@ -189,10 +175,17 @@ class Everyone(Adversary):
         return design.fact(WorkersNoise).alone_watts
 
     def heard(self, design: Design) -> Design:
-        """Every worker alone, in the noise that workers bring."""
+        """Every worker alone, in the noise that workers bring.
+
+        That a worker sends is heard too: a removed one goes on with its noise, its masks and its pilots, and sends
+        nothing of its data.
+        """
         if not design.says(WorkersNoise):
-            raise PrivacyError(_NOTHING_HIDES)
-        return heard_separately(design)
+            raise PrivacyError(
+                "privacy.adversary = 'everyone': nothing hides a worker from a listener who hears it alone and without "
+                'noise; use privacy.noise = "masked" or "workers"'
+            )
+        return replace(design, noise_watts=design.fact(WorkersNoise).alone_watts)
 
     def mechanism(self, design: Design, adjacency: str) -> GaussianSlots:
         """The worst worker's own slots, one Gaussian mechanism."""

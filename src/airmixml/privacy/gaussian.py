@@ -174,15 +174,12 @@ def _enough(mu: NDArray[np.float64] | np.float64, delta: float) -> NDArray[np.fl
 
 
 class Ledger:
-    """What each worker spent, kept slot by slot in memory that grows with the workers alone.
-
-    Attributes:
-        participations: slots that each worker took part in; shape workers.
-        received_watts: sum over those slots of beta q^2, the worker's signal at the server; shape workers.
-    """
+    """What each worker spent, kept slot by slot in memory that grows with the workers alone."""
 
     def __init__(self, workers: int) -> None:
+        #: slots that each worker took part in; shape workers
         self.participations: NDArray[np.int64] = np.zeros(workers, dtype=np.int64)
+        #: sum over those slots of beta q^2, the worker's signal at the server; shape workers
         self.received_watts: NDArray[np.float64] = np.zeros(workers)
 
     @classmethod

@@ -37,10 +37,13 @@ class Adversary(ABC):
         """
         return cls(colluders=scenario.privacy.colluders)
 
+    sees: ClassVar[str] = ""  #: what it receives and knows
+    told: ClassVar[str] = "with the samples"  #: what colluding workers tell it besides
+
     @property
-    @abstractmethod
     def knows(self) -> str:
         """What it knows and receives, in words."""
+        return self.sees + (f", {self.told} of {self.colluders:,} colluding workers" if self.colluders else "")
 
     @abstractmethod
     def why(self, design: Design) -> str:
@@ -75,13 +78,7 @@ class Adversary(ABC):
 class HiddenSchedule(Adversary):
     """An adversary without the schedule, unless power or the ratios of colluders tell it."""
 
-    receives: ClassVar[str]
-
-    @property
-    def knows(self) -> str:
-        """What it knows and receives."""
-        helped = f", but the slots and samples of {self.colluders:,} colluding workers" if self.colluders else ""
-        return f"{self.receives}, and no schedule{helped}"
+    told = "but the slots and samples"
 
     def why(self, design: Design) -> str:
         """Why its epsilon follows."""
@@ -197,15 +194,6 @@ def known_schedule(design: Design, adjacency: str, squared_move: float) -> Gauss
     else:
         (total,) = _squared_shifts(design, (drawn.received_watts,), squared_move)
     return replace(every, squared_shifts=(total,), counts=(1,))
-
-
-def heard_separately(design: Design) -> Design:
-    """Return the design for an isolating listener, who hears every worker alone, in the noise that workers bring.
-
-    That a worker sends is heard too: a removed one goes on with its noise, its masks and its pilots, and sends nothing
-    of its data.
-    """
-    return replace(design, noise_watts=design.fact(WorkersNoise).alone_watts)
 
 
 def hidden_in_words(design: Design) -> str:

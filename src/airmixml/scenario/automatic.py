@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Final
 
 from airmixml.registries import ADVERSARIES, ENCODERS, NOISES
-from airmixml.scenario.consistency import rounds_refusal
+from airmixml.scenario.consistency import Tables, rounds_refusal
 from airmixml.scenario.rules import AUTO
-from airmixml.scenario.tables import Learner, Mixing, Privacy, Radio, Workers
+from airmixml.scenario.tables import Learner, Radio, Workers
 
 _FEW_INPUTS: Final = 8
 _NORM_OF_FEW: Final = 0.5
@@ -33,22 +33,14 @@ def why_no_rounds(workers: Workers, radio: Radio, learner: Learner, *, rows: int
     return 'learner.model = "lda" is solved from one slot; set learner.rounds to have them' * (learner.model == "lda")
 
 
-def choose(
-    workers: Workers,
-    radio: Radio,
-    mixing: Mixing,
-    privacy: Privacy,
-    learner: Learner,
-    *,
-    inputs: int = 0,
-    rows: int = 0,
-) -> tuple[Workers, Learner]:
-    """Return both tables with a choice for every key that says "auto", for that many inputs and rows (0: not known).
+def choose(tables: Tables, *, inputs: int = 0, rows: int = 0) -> Tables:
+    """Return the tables with a choice for every key that says "auto", for that many inputs and rows (0: not known).
 
     The centre is refined over the air where that can be, else the middle of the bounds. Rows of many inputs are brought
     to one norm; of few inputs too much would be lost by that. Classes are sent centred where the server can restore
     them; they are learnt by discriminants, and all else, and what rounds start from, by least squares.
     """
+    workers, radio, learner = tables.workers, tables.radio, tables.learner
     if workers.norm == AUTO:
         few = 0 < inputs < _FEW_INPUTS
         shorter = workers.clip_norm * _NORM_OF_FEW
@@ -56,7 +48,8 @@ def choose(
     classes = workers.task == "classification"
     if workers.centre == AUTO:
         encoder = ENCODERS.load(workers.encoder)
-        heard = mixing.power_policy.keeps_target and radio.fading == "none" and not NOISES.load(privacy.noise).brought
+        privacy, heard = tables.privacy, tables.mixing.power_policy.keeps_target and radio.fading == "none"
+        heard = heard and not NOISES.load(privacy.noise).brought
         heard = heard and not ADVERSARIES.load(privacy.adversary).own_receiver
         public = "public" if encoder.bounds_norm and getattr(encoder, "scales_inputs", True) else "none"
         refined = public == "public" and heard and not workers.several_rows
@@ -69,4 +62,4 @@ def choose(
         learner = replace(learner, rounds=0 if why_no_rounds(workers, radio, learner, rows=rows) else _ROUNDS)
     if learner.model == AUTO:
         learner = replace(learner, model="lda" if classes and not learner.rounds else "ridge")
-    return workers, learner
+    return replace(tables, workers=workers, learner=learner)

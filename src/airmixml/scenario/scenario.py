@@ -61,12 +61,10 @@ class Scenario:
                 raise ScenarioError(f"{name} = {shown(getattr(self, name))}: must be a {kind.__name__} table")
         if self.name.strip(" .") != self.name:
             raise ScenarioError(f"name = {shown(self.name)}: must not begin or end with a dot or a space")
-        workers, learner = self._chosen()
-        others: dict[str, Any] = {name: getattr(self, name) for name in ("radio", "link", "air", "mixing", "privacy")}
-        check_consistency(Tables(workers=workers, learner=learner, **others))
+        check_consistency(self._chosen())
 
-    def _chosen(self, inputs: int = 0, rows: int = 0) -> tuple[Workers, Learner]:
-        return choose(self.workers, self.radio, self.mixing, self.privacy, self.learner, inputs=inputs, rows=rows)
+    def _chosen(self, inputs: int = 0, rows: int = 0) -> Tables:
+        return choose(Tables(**{name: getattr(self, name) for name in TABLES}), inputs=inputs, rows=rows)
 
     @property
     def seats(self) -> int:
@@ -135,11 +133,11 @@ class Scenario:
         scenario says itself stays.
         """
         count = self.workers.count or rows
-        workers, learner = self._chosen(inputs, count)
+        chosen = self._chosen(inputs, count)
         return replace(
             self,
-            workers=replace(workers, count=count),
-            learner=learner,
+            workers=replace(chosen.workers, count=count),
+            learner=chosen.learner,
             radio=replace(self.radio, scheduled=self.radio.scheduled or count),
             privacy=replace(self.privacy, delta=self.privacy.delta or _SHARE_OF_ONE_WORKER / count),
         )

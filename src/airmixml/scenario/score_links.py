@@ -16,17 +16,11 @@ NEVER_CERTAIN: Final = 1e-6
 
 
 class ScoreLink:
-    """Scores are what is expected of labels as they are sent: least squares.
+    """Scores are what is expected of labels as they are sent: least squares."""
 
-    Attributes:
-        name: as stored with a model.
-        logits: whether scores are logits, of no unit: rounds then begin with sharper ones, and go a given way.
-        rounds_share: of the privacy loss, that of rounds where the scenario does not say.
-    """
-
-    name: str = "identity"
-    logits: bool = False
-    rounds_share: float = 0.5
+    name: str = "identity"  #: as stored with a model
+    logits: bool = False  #: whether scores are of no unit: rounds then begin with sharper ones, and go a given way
+    rounds_share: float = 0.5  #: of the privacy loss, that of rounds where the scenario does not say
 
     def __reduce__(self) -> str:  # a copy, here or in another process, is the same link
         return self.name.upper()
