@@ -107,7 +107,7 @@ class _Attempt:
     seats: frozenset[int] = frozenset()  # workers that an air was told of first
     ordered: list[Letter] = field(default_factory=list)  # what has them send to it
     asked: list[Letter] = field(default_factory=list)
-    accused: Counter[int] = field(default_factory=Counter)  # how many workers name a worker as the culprit
+    accused: dict[int, set[int]] = field(default_factory=dict)  # the workers that name a worker as the culprit
 
     @property
     def name(self) -> Name:
@@ -228,7 +228,7 @@ class Server:
             else:
                 self._expired()
         self._replaying = False
-        if self._now is not None and not self._now.asked:
+        if self._now is not None and not self._now.order:
             self._order()
         self._letters = []  # ``asking`` has what is asked now
 
@@ -297,7 +297,7 @@ class Server:
             self._note(f"worker {message.sender} refuses: {reason}")
             now.expected.discard(message.sender)
             if culprit is not None:
-                now.accused[culprit] += 1
+                now.accused.setdefault(culprit, set()).add(message.sender)
             now.refused = True
             if self._on_air(now):
                 self._without(now)
@@ -428,6 +428,9 @@ class Server:
         try:
             self.sums.append(self._sum(now))
         except ProtocolError as problem:  # wrong shares
+            if problem.culprit is not None:
+                self._note(f"left out from now on: worker {problem.culprit}, whose secrets nobody can rebuild")
+                self._left_out.add(problem.culprit)
             self._give_up(now, str(problem))
             return
         self._done(now)
@@ -467,8 +470,12 @@ class Server:
             self._again(now)
 
     def _close(self, now: _Attempt, *, patient: bool) -> None:
-        """A deadline has passed: take what the air has, where that is enough."""
-        if len(now.got) >= self.contract.fewest and (patient or now.asked[1:]):
+        """A deadline has passed: wait only for those who have sent; at the last one take what the air has."""
+        enough = len(now.got) >= self.contract.fewest
+        if enough and patient:  # an air that is away or slow must not find a closed slot
+            now.expected = set(now.got)
+            self._open(now, now.ordered)
+        elif enough and now.asked[1:]:
             self._open(now, [], 0)
         elif not patient and now.frames:
             self._give_up(now, f"{len(now.frames)} workers have sent, and the air gives no sum of enough")
@@ -483,7 +490,7 @@ class Server:
         return (summed or again) and message.type is Type.FRAME and self.contract.on_air
 
     def _check_sum(self, now: _Attempt, message: Message) -> None:
-        """Refuse a sum whose workers did not all sign for what is in it, as they did to the server."""
+        """Refuse a sum whose workers did not all sign for what is in it, whatever else they told the server."""
         if message.type is not Type.SAMPLES or not self._on_air(now):
             raise ProtocolError(f"{message.type.name} of the air is not expected")
         found, keys = SumOnAir.of(message.body), self.contract.directory
@@ -491,7 +498,7 @@ class Server:
             raise ProtocolError(f"sum of {len(found.samples)} samples: must have {self._kind(now).numbers}")
         for worker, said in found.acknowledgements(message).items():
             signed = worker in now.seats and said.is_signed_by(keys[worker])
-            if not signed or now.got.get(worker, said.body) != said.body:
+            if not signed:
                 raise ProtocolError(f"sum of the air: worker {worker} did not send the frame that is in it")
 
     def _take_sum(self, now: _Attempt, message: Message) -> None:
@@ -534,7 +541,7 @@ class Server:
         self._note(f"round {now.number} fails: {why}")
         self._over(now)
         kind = self._kind(now)
-        culprits = {each for each, count in now.accused.items() if count >= _ACCUSERS}
+        culprits = {each for each, accusers in now.accused.items() if len(accusers) >= _ACCUSERS}
         if culprits:
             self._note(f"left out from now on, since several workers name them: {sorted(culprits)}")
             self._left_out |= culprits

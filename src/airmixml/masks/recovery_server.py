@@ -104,4 +104,6 @@ class RecoveryServer:
                 continue
             if published(secret) == getattr(self._round.announcements[owner], field):
                 return secret
-        raise ProtocolError(f"shares of worker {owner} give no secret of it: holders sent wrong ones; ask others")
+        problem = ProtocolError(f"shares of worker {owner} give no secret of it: it dealt wrong ones, or holders did")
+        problem.culprit = owner
+        raise problem
