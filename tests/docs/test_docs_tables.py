@@ -46,6 +46,8 @@ def test_the_check_of_the_plan_is_that_of_the_results() -> None:
     said = " ".join(TEXT.split())
     assert f"on 11 real tables of {min(rows)} to {max(rows):,} rows" in said
     assert f"{sum(gains) / 22:.1f} points above the plain one and {sum(regrets) / 22:.1f} below the best" in said
+    far = found[regrets.index(max(regrets))]
+    assert f"at most {max(regrets):.1f} ({far['table']} at epsilon {far['epsilon']:g})" in said
     assert f"once in 22 ({worse['table']} at epsilon {worse['epsilon']:g})" in said
     best = found[gains.index(max(gains))]
     assert f"the largest gain is {max(gains):.1f} points ({best['table']} at epsilon {best['epsilon']:g})" in said
