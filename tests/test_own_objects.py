@@ -395,3 +395,9 @@ def test_learner_noise_and_link(example: Any) -> None:
     model = replace(paper.learner, model=example.Linear(), epochs=1)
     trained = airmixml.train(simulate(replace(paper, learner=model)))
     assert sum(each.numel() for each in trained.model.parameters()) == 4 * 3 + 3
+
+
+def test_what_is_no_scenario_is_refused_in_one_line() -> None:
+    for call in (airmixml.run, simulate):
+        with pytest.raises(ScenarioError, match="must be a Scenario"):
+            call("private-iris")  # type: ignore[arg-type]

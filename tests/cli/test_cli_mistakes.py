@@ -65,4 +65,4 @@ def test_a_word_of_the_screens_leads_to_its_key(refused: Refused) -> None:
 
 def test_a_brief_account_says_why_nothing_is_stated(airmix: Airmix) -> None:
     told = airmix("account", "--preset", "private-table", "--brief", "--no-picture").stdout
-    assert "\n- eavesdropper: workers.centre = " in told
+    assert "\n- eavesdropper: no guarantee stated (workers.centre = " in told

@@ -171,6 +171,7 @@ def _result(history: "History", contract: "Contract", folder: Path, rows: list[i
     return {
         "folder": str(folder),
         "model": str(folder / "server"),
+        "rows": str(next(folder.glob("*/*/rows.npz"))),  # of some worker
         "picture": str(folder / _PICTURE),
         "workers": history.workers,
         "rows_per_worker": [min(rows), max(rows)],
@@ -216,5 +217,5 @@ def _told(result: dict[str, Any], history: "History") -> list[str | Table]:
         *lines,
         f"each worker has spent {100 * result['spent']:.1f} % of its budget at most: {result['promise']}",
         f"{duration(result['seconds'])}; picture in {result['picture']}; predict with: airmix predict "
-        f"{result['model']} FILE",
+        f"{result['model']} {result['rows']} --score",
     ]

@@ -111,8 +111,8 @@ def run(
     for option, given in (("--public-test", public_test), ("--show-values", show_values)):
         if given and not private:
             raise ScenarioError(f"{option}: says something about a private run; give --private too")
-    numbers = consecutive_seeds(scenario, seeds)
     scenario = settle(scenario, data_dir=data_dir, progress=progress, test_rows=public_test or not private)
+    numbers = consecutive_seeds(scenario, seeds)
     context = RunContext(speed=speed or Speed(), data_dir=data_dir, progress=progress, engine=chosen)
     find_device(context.speed.device)
     check_privacy_target(scenario)

@@ -22,6 +22,7 @@ from airmixml.output.numbers import plural
 from airmixml.progress import Progress, silent
 from airmixml.scenario import Scenario, Workers
 from airmixml.streams import Streams
+from airmixml.wording import shown
 from airmixml.workers.encoder import encoder_of
 from airmixml.workers.loading import load_raw, pool_and_test, pool_rows, units_of
 from airmixml.workers.row_sums import Holdings
@@ -226,6 +227,9 @@ def settle(
 
     A user's file is read to count its rows. ``test_rows`` is that of ``load_dataset``.
     """
+    if not isinstance(scenario, Scenario):
+        given = shown(scenario)
+        raise ScenarioError(f"scenario = {given}: must be a Scenario; use Scenario.preset or Scenario.load")
     if scenario.is_settled:
         return scenario
     return scenario.settled(*_pool_and_inputs(scenario.workers, data_dir, progress, test_rows))
