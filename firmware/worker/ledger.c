@@ -3,16 +3,19 @@
 #include "bytes.h"
 #include "sha256.h"
 
-/* A record: type, attempt, 2 zeros, round u32, cost u64, and 16 bytes of a digest that names run and worker. */
-enum { BEGAN = 1, SPENT = 2, DATA_BYTES = 16, MOST_ATTEMPTS = 4 };
+/* A record: type, attempt, 2 zeros, round u32, cost u64, and its link: 16 bytes of a digest of run, worker, the link of
+   the record before (zeros before the first) and these data. The first is made by src/airmixml/deploy/provision.py. */
+enum { BEGAN = 1, SPENT = 2, FIRST = 3, DATA_BYTES = AMX_RECORD_BYTES - AMX_LINK_BYTES, MOST_ATTEMPTS = 4 };
 
-static void digest_of(const struct amx_contract *c, const uint8_t *data, uint8_t digest[AMX_DIGEST_BYTES]) {
+static void digest_of(const struct amx_ledger *ledger, const struct amx_contract *c, const uint8_t *data,
+                      uint8_t digest[AMX_DIGEST_BYTES]) {
     struct amx_sha256 hash;
     uint8_t identity[8];
     amx_put_big(identity, c->identity, 8);
     amx_sha256_start(&hash);
     amx_sha256_add(&hash, c->run, 32);
     amx_sha256_add(&hash, identity, 8);
+    amx_sha256_add(&hash, ledger->link, AMX_LINK_BYTES);
     amx_sha256_add(&hash, data, DATA_BYTES);
     amx_sha256_end(&hash, digest);
 }
@@ -23,7 +26,8 @@ static enum amx_status keep(struct amx_ledger *ledger, const struct amx_contract
     uint8_t record[DATA_BYTES + AMX_DIGEST_BYTES] = {type, ledger->attempt};
     amx_put_big(record + 4, ledger->round, 4);
     amx_put_big(record + 8, cost, 8);
-    digest_of(c, record, record + DATA_BYTES); /* of which a record holds the first half */
+    digest_of(ledger, c, record, record + DATA_BYTES); /* of which a record holds the first half */
+    amx_copy(ledger->link, record + DATA_BYTES, AMX_LINK_BYTES);
     if (!persist(context, record))
         ledger->closed = AMX_NOT_KEPT;
     ledger->awake = ledger->closed == AMX_OK;
@@ -53,11 +57,14 @@ enum amx_status amx_ledger_replay(struct amx_ledger *ledger, const struct amx_co
                                   const uint8_t record[AMX_RECORD_BYTES]) {
     uint8_t digest[AMX_DIGEST_BYTES], type = record[0], attempt = record[1];
     uint32_t round = (uint32_t)amx_big(record + 4, 4);
-    digest_of(c, record, digest);
+    digest_of(ledger, c, record, digest);
+    amx_copy(ledger->link, digest, AMX_LINK_BYTES);
     ledger->awake = false;
-    if (!amx_equal(digest, record + DATA_BYTES, AMX_RECORD_BYTES - DATA_BYTES))
+    if (!amx_equal(digest, record + DATA_BYTES, AMX_LINK_BYTES))
         ledger->closed = AMX_BAD_LEDGER;
-    else if (type == BEGAN && is_later(ledger, round, attempt))
+    else if (type == FIRST && !ledger->provisioned)
+        ledger->provisioned = true;
+    else if (type == BEGAN && ledger->provisioned && is_later(ledger, round, attempt))
         note_began(ledger, round, attempt);
     else if (type == SPENT && ledger->any && !ledger->paid && round == ledger->round && attempt == ledger->attempt)
         note_spent(ledger, amx_big(record + 8, 8));
@@ -74,6 +81,8 @@ enum amx_status amx_ledger_begin(struct amx_ledger *ledger, const struct amx_con
                                  uint8_t attempt, amx_persist *persist, void *context) {
     if (ledger->closed != AMX_OK)
         return ledger->closed;
+    if (!ledger->provisioned) /* storage that lost all is not that of a new device */
+        return AMX_BAD_LEDGER;
     if (round >= c->most_rounds || attempt >= MOST_ATTEMPTS)
         return AMX_OTHER_ORDER;
     bool begun_before_restart = ledger->any && !ledger->awake && round == ledger->round;

@@ -27,7 +27,7 @@ const char *amx_words(enum amx_status status) {
     case AMX_NOT_KEPT:
         return "ledger could not be written";
     case AMX_BAD_LEDGER:
-        return "ledger is damaged, and what was spent is not known: this worker sends nothing more in this run";
+        return "ledger is lost or damaged, and what was spent is not known: this worker sends nothing more in this run";
     case AMX_NOT_SENT:
         return "signature or transport failed";
     case AMX_BAD_CONTRACT:

@@ -15,7 +15,7 @@ enum amx_status {
     AMX_BAD_ROW,      /* numbers that are not finite, or a label that is too long */
     AMX_OTHER_FRAME,  /* another row, or other seeds, than those of the frame that was sent in this round */
     AMX_NOT_KEPT,     /* the ledger could not be written: nothing more is sent before a restart */
-    AMX_BAD_LEDGER,   /* a record is damaged: nothing more is sent in this run */
+    AMX_BAD_LEDGER,   /* a record is lost or damaged: nothing more is sent in this run */
     AMX_NOT_SENT,     /* the port's signature or transport failed */
     AMX_BAD_CONTRACT, /* damaged, or too large for this build */
     AMX_FEW_MASKS,    /* the port gave fewer masks than the contract's rules ask for */

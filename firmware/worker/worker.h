@@ -1,6 +1,6 @@
 /* The worker: takes an order, and sends one frame for it. A port gives it storage, keys, signatures and a transport.
 
-   amx_start, amx_replay for each record that was kept; then for each round amx_take_order, the port's key agreement
+   amx_start, amx_replay for each record in storage; then for each round amx_take_order, the port's key agreement
    (announcements, nonces, shares), amx_take_row, and amx_send_frame when the port has the seeds of the masks. */
 #ifndef AMX_WORKER_H
 #define AMX_WORKER_H

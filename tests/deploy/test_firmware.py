@@ -43,7 +43,7 @@ from c_worker import (
 from airmixml import Scenario
 from airmixml.deploy.compiling import data_of, make_contract, planned_for
 from airmixml.deploy.contract import Contract
-from airmixml.deploy.provision import provisioned
+from airmixml.deploy.provision import first_record, provisioned
 from airmixml.deploy.spending import Spending
 from airmixml.deploy.wire import SERVER, Message, Type, pack_list, unpack_parts, unpacked
 from airmixml.deploy.worker import Device, Name, Transcripts, delivery
@@ -76,8 +76,12 @@ def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return ctypes.CDLL(str(folder / "libairmix.so"))
 
 
-def device(library: ctypes.CDLL, contract: Contract, records: tuple[bytes, ...] = ()) -> CWorker:
-    worker = CWorker(library, provisioned(contract, f"w{OWN_IDENTITY}"), records)
+def device(library: ctypes.CDLL, contract: Contract, records: tuple[bytes, ...] | None = None) -> CWorker:
+    """Return a worker that is started with these records, or a new one."""
+    name = f"w{OWN_IDENTITY}"
+    worker = CWorker(
+        library, provisioned(contract, name), (first_record(contract, name),) if records is None else records
+    )
     assert worker.started == OK
     return worker
 
@@ -178,7 +182,9 @@ def test_ties_of_the_noise_are_decided_by_the_lower_words(library: ctypes.CDLL) 
     met = sorted(full[place] + place + move for place in range(4) for move in (-2, -1, 0))
     split = np.array([divmod(each, 1 << 64) for each in met], dtype=np.uint64)
     blob = provisioned(contract, f"w{OWN_IDENTITY}")
-    worker = CWorker(library, with_table(blob, len(usual.high), SkellamTable(-6, split[:, 0], split[:, 1])))
+    table = SkellamTable(-6, split[:, 0], split[:, 1])
+    first = first_record(contract, f"w{OWN_IDENTITY}")
+    worker = CWorker(library, with_table(blob, len(usual.high), table), [first])
     assert worker.order(order_of(contract).packed()) == OK
     assert worker.row(ROW, LABEL) == OK
     assert worker.frame(secrets) == OK
@@ -204,7 +210,7 @@ def test_message_is_that_of_a_python_device(library: ctypes.CDLL) -> None:
     transcripts = Transcripts(contract)
     entropies = [Entropy(place) for place in range(6)]
     rows, labels = np.full(4, 3.0, dtype=np.float32), contract.label_code.coded(np.array([2]))[0]
-    worker = CWorker(library, provisioned(contract, "w2"))
+    worker = CWorker(library, provisioned(contract, "w2"), [first_record(contract, "w2")])
     worker.signing_key = bytes([2 + 1]) * 32
     assert worker.row(rows, labels) == OK
     payload = payload_of(contract.plan.workers, worker.features(5)[None], labels[None], protects=True)
@@ -330,7 +336,7 @@ def test_restarted_worker_never_sends_again_in_a_round_that_it_began(library: ct
     if sent:
         assert worker.frame(Secrets()) == OK
     again = device(library, contract, tuple(worker.records))
-    assert again.replayed == [OK] * (1 + sent)
+    assert again.replayed == [OK] * (2 + sent)
     assert again.row(ROW, LABEL) == OK
     assert again.frame(Secrets()) == NOT_BEGUN
     for number, attempt in ((2, 0), (2, 1), (1, 0)):
@@ -358,7 +364,7 @@ def test_no_more_is_spent_than_agreed_also_over_restarts(
     library: ctypes.CDLL, budget: int, releases: int, frames: int
 ) -> None:
     contract = contract_of(budget=budget, cost=100, releases=releases)
-    records: tuple[bytes, ...] = ()
+    records: tuple[bytes, ...] | None = None
     for number in range(frames):
         worker = device(library, contract, records)
         assert worker.order(order_of(contract, number).packed()) == OK
@@ -388,7 +394,7 @@ def test_damaged_record_ends_all_sending(library: ctypes.CDLL, place: int) -> No
     contract = contract_of()
     worker = begun(library, contract)
     assert worker.frame(Secrets()) == OK
-    for which in (0, 1):
+    for which in range(3):
         records = [bytearray(each) for each in worker.records]
         records[which][place] ^= 4
         again = device(library, contract, tuple(bytes(each) for each in records))
@@ -400,12 +406,58 @@ def test_records_of_another_run_or_worker_or_out_of_order_are_refused(library: c
     contract = contract_of()
     worker = begun(library, contract)
     assert worker.frame(Secrets()) == OK
+    first, began, spent = (each[:16] for each in worker.records)
+    assert worker.records == chained(contract, first, began, spent)
+    assert device(library, contract_of(budget=999), tuple(worker.records[:1])).replayed == [BAD_LEDGER]
+    assert CWorker(library, provisioned(contract, "w6"), worker.records[:1]).replayed == [BAD_LEDGER]
+    for *good, bad in (
+        [began],
+        [spent],
+        [first, first],
+        [first, spent],
+        [first, began, began],
+        [first, began, spent, spent],
+        [first, began, spent, first],
+        [first, b"\4" + first[1:]],
+    ):
+        again = device(library, contract, tuple(chained(contract, *good, bad)))
+        assert again.replayed == [OK] * len(good) + [BAD_LEDGER]
+        assert again.order(order_of(contract, 5).packed()) == BAD_LEDGER
+
+
+def chained(contract: Contract, *data: bytes) -> list[bytes]:
+    """Return records of these data whose digests are right."""
+    records = [bytes(32)]
+    for each in data:
+        hashed = contract.run + OWN_IDENTITY.to_bytes(8, "big") + records[-1][16:] + each
+        records.append(each + sha256(hashed).digest()[:16])
+    return records[1:]
+
+
+@pytest.mark.parametrize("lost", [1, 3])  # the first of the two records that a round leaves
+def test_lost_records_end_all_sending_unless_they_were_the_last(library: ctypes.CDLL, lost: int) -> None:
+    contract = contract_of(releases=3)
+    worker = device(library, contract)
+    assert worker.row(ROW, LABEL) == OK
+    for number in range(3):
+        assert worker.order(order_of(contract, number).packed()) == OK
+        assert worker.frame(Secrets()) == OK
     records = tuple(worker.records)
-    assert device(library, contract_of(budget=999), records[:1]).replayed == [BAD_LEDGER]
-    assert CWorker(library, provisioned(contract, "w6"), records[:1]).replayed == [BAD_LEDGER]
-    assert device(library, contract, records[1:]).replayed == [BAD_LEDGER]
-    assert device(library, contract, records[:1] * 2).replayed == [OK, BAD_LEDGER]
-    assert device(library, contract, records + records[1:]).replayed == [OK, OK, BAD_LEDGER]
+    for count in (1, 2):
+        again = device(library, contract, records[:lost] + records[lost + count :])
+        assert again.replayed[lost] == BAD_LEDGER
+        assert again.order(order_of(contract, 3).packed()) == BAD_LEDGER
+        assert again.events == []
+    assert set(device(library, contract, records[:-2]).replayed) == {OK}  # no storage can tell
+
+
+def test_worker_whose_ledger_is_missing_sends_nothing(library: ctypes.CDLL) -> None:
+    contract = contract_of()
+    worker = device(library, contract, ())
+    assert worker.order(order_of(contract).packed()) == BAD_LEDGER
+    assert worker.row(ROW, LABEL) == OK
+    assert worker.frame(Secrets()) == NOT_BEGUN
+    assert worker.events == []
 
 
 def test_transport_that_fails_leaves_the_cost_spent_and_the_same_frame_to_send(library: ctypes.CDLL) -> None:
@@ -414,7 +466,7 @@ def test_transport_that_fails_leaves_the_cost_spent_and_the_same_frame_to_send(l
     assert worker.frame(Secrets()) == NOT_SENT
     worker.emits = True
     assert worker.frame(Secrets()) == AGAIN
-    assert len(worker.records) == 2
+    assert len(worker.records) == 3
     assert unpacked(worker.sent).is_signed_by(verifying_key(DEVICE_KEY))
 
 

@@ -63,10 +63,21 @@ MUTANTS: list[tuple[str, str, str, Callable[..., None], tuple[Any, ...]]] = [
         ),
         (
             guarded.test_records_of_another_run_or_worker_or_out_of_order_are_refused,
-            ("ledger.c", "type == BEGAN && is_later(ledger, round, attempt)", "type == BEGAN", ()),
+            ("ledger.c", "type == FIRST && !ledger->provisioned", "type == FIRST", ()),
+            ("ledger.c", "type == BEGAN && ledger->provisioned && ", "type == BEGAN && ", ()),
+            ("ledger.c", " && is_later(ledger, round, attempt))\n", ")\n", ()),
             ("ledger.c", "type == SPENT && ledger->any && !ledger->paid", "type == SPENT && ledger->any", ()),
+            ("ledger.c", "type == SPENT && ledger->any && ", "type == SPENT && ", ()),
             ("ledger.c", "amx_sha256_add(&hash, c->run, 32);", "", ()),
             ("ledger.c", "amx_sha256_add(&hash, identity, 8);", "", ()),
+        ),
+        (
+            guarded.test_lost_records_end_all_sending_unless_they_were_the_last,
+            ("ledger.c", "amx_copy(ledger->link, ", "(void)(", (3,)),  # each record stands alone
+        ),
+        (
+            guarded.test_worker_whose_ledger_is_missing_sends_nothing,
+            ("ledger.c", "if (!ledger->provisioned)", "if (false)", ()),
         ),
         (
             guarded.test_orders_that_are_not_the_servers_or_not_agreed_are_refused,

@@ -26,7 +26,7 @@ from c_worker import (
 
 from airmixml.arrays import Singles
 from airmixml.deploy.contract import Contract
-from airmixml.deploy.provision import provisioned
+from airmixml.deploy.provision import first_record, provisioned
 from airmixml.deploy.wire import PREFIX, Message, Type
 
 pytestmark = [
@@ -55,14 +55,15 @@ class Round:
 
     def packed(self) -> bytes:
         """Return it as ports/cortex-m4/main.c reads it."""
-        contract, order = provisioned(self.contract, f"w{OWN_IDENTITY}"), order_of(self.contract, self.number)
+        first, contract = (each(self.contract, f"w{OWN_IDENTITY}") for each in (first_record, provisioned))
+        order = order_of(self.contract, self.number)
         key = bytes.fromhex(self.contract.server_key)
         signed = sha256(key + PREFIX + order.statement).digest() + bytes(32)  # the stand-in of that port
         message = order.statement + signed
         edges = b"".join(struct.pack("<Q", other) + seed for other, seed in self.secrets.listed)
         sizes = struct.pack("<IIII", len(contract), len(message), len(self.secrets.listed), 0)
         numbers = self.row.astype("<f4").tobytes() + self.labels.astype("<f4").tobytes()
-        return sizes + contract + message + numbers + self.secrets.noise + self.secrets.own + edges
+        return sizes + first + contract + message + numbers + self.secrets.noise + self.secrets.own + edges
 
 
 def board_says(image: Path, given: Round, folder: Path) -> dict[str, list[str]]:
@@ -117,7 +118,7 @@ def test_board_repeats_a_frame_and_never_sends_again_after_a_restart(image: Path
     said = board_says(image, drawn_round(6, 3), tmp_path)
     assert said["order_again"] == said["frame_again"] == [str(AGAIN)]
     assert said["frame_again_digest"] == said["frame_digest"]
-    assert said["replay"] == [str(OK)] * 2  # began, spent
+    assert said["replay"] == [str(OK)] * 4  # the first; after the restart the first, began, spent
     assert said["order_after_restart"] == [str(USED_ROUND)]
     assert said["frame_after_restart"] == [str(NOT_BEGUN)]
     assert said["nothing_digest"] == [sha256().hexdigest()]

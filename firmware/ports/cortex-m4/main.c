@@ -9,8 +9,8 @@
 
 enum { MOST_RECORDS = 4, MOST_EDGES = 16 };
 
-/* Sizes of contract and order, number of edges, one word free; contract, order, inputs, labels, seeds of noise and own
-   mask, edges. All numbers have the little end first. */
+/* Sizes of contract and order, number of edges, one word free; the ledger's first record, contract, order, inputs,
+   labels, seeds of noise and own mask, edges. All numbers have the little end first. */
 static const uint8_t *const GIVEN = (const uint8_t *)0x21000000;
 
 static struct amx_worker worker;
@@ -88,13 +88,23 @@ static enum amx_status take_row(const uint8_t *from) {
     return amx_take_row(&worker, worker.row.features, worker.row.labels);
 }
 
+static void start(const char *name, const uint8_t *contract, size_t bytes) {
+    board_print_number(name, (uint32_t)amx_start(&worker, contract, bytes, &PORT));
+    for (uint32_t i = 0; i < port_state.record_count; i++) {
+        board_print_hex("record", port_state.records[i], AMX_RECORD_BYTES);
+        board_print_number("replay", (uint32_t)amx_replay(&worker, port_state.records[i]));
+    }
+}
+
 int main(void) {
     size_t contract_bytes = amx_little4(GIVEN), order_bytes = amx_little4(GIVEN + 4);
     uint32_t edge_count = amx_little4(GIVEN + 8);
-    const uint8_t *contract = GIVEN + 16, *order = contract + contract_bytes, *next = order + order_bytes;
+    const uint8_t *first = GIVEN + 16, *contract = first + AMX_RECORD_BYTES;
+    const uint8_t *order = contract + contract_bytes, *next = order + order_bytes;
     if (edge_count > MOST_EDGES)
         return 2;
-    board_print_number("start", (uint32_t)amx_start(&worker, contract, contract_bytes, &PORT));
+    persist(NULL, first); /* as the owner does where the device is provisioned */
+    start("start", contract, contract_bytes);
     const uint8_t *row = next;
     next += 4 * (worker.contract.inputs + worker.contract.outputs);
     struct amx_seeds seeds = {next, next + AMX_SEED_BYTES, edges, edge_count};
@@ -113,11 +123,7 @@ int main(void) {
     board_print_number("ticks", board_ticks() - before);
     board_print_number("order_again", (uint32_t)amx_take_order(&worker, order, order_bytes));
     send_frame("frame_again", "frame_again_digest", &seeds);
-    board_print_number("restart", (uint32_t)amx_start(&worker, contract, contract_bytes, &PORT));
-    for (uint32_t i = 0; i < port_state.record_count; i++) {
-        board_print_hex("record", port_state.records[i], AMX_RECORD_BYTES);
-        board_print_number("replay", (uint32_t)amx_replay(&worker, port_state.records[i]));
-    }
+    start("restart", contract, contract_bytes);
     board_print_number("order_after_restart", (uint32_t)amx_take_order(&worker, order, order_bytes));
     board_print_number("row_after_restart", (uint32_t)take_row(row));
     send_frame("frame_after_restart", "nothing_digest", &seeds);

@@ -96,6 +96,15 @@ static size_t good_contract(uint8_t blob[CONTRACT_BYTES]) {
     return CONTRACT_BYTES;
 }
 
+static void first_record(const struct amx_contract *c, uint8_t record[AMX_RECORD_BYTES]) {
+    uint8_t hashed[32 + 8 + 16 + 16 + 32] = {0}; /* run, identity, link before, data; digest */
+    amx_copy(hashed, c->run, 32);
+    amx_put_big(hashed + 32, c->identity, 8);
+    hashed[56] = 3;
+    put_digest(hashed, sizeof hashed);
+    amx_copy(record, hashed + 56, AMX_RECORD_BYTES);
+}
+
 static size_t good_order(uint8_t *message) {
     static const uint8_t RUN[32] = {0};
     struct amx_header header = {AMX_ORDER, 0, AMX_SERVER, RUN, 1, 9};
@@ -118,11 +127,13 @@ static enum amx_status one_round(struct amx_worker *worker, const uint8_t *order
 
 static enum amx_status tried(unsigned target, const uint8_t *data, size_t size) {
     static struct amx_worker worker;
-    uint8_t blob[CONTRACT_BYTES], order[256], *copy = malloc(size ? size : 1); /* a byte too far is seen */
+    uint8_t blob[CONTRACT_BYTES], order[256], first[AMX_RECORD_BYTES];
+    uint8_t *copy = malloc(size ? size : 1); /* a byte too far is seen */
     size_t blob_bytes = good_contract(blob), order_bytes = good_order(order);
     if (size > 0)
         memcpy(copy, data, size);
     enum amx_status status = amx_start(&worker, blob, blob_bytes, &PORT);
+    first_record(&worker.contract, first);
     if (target == CONTRACT) {
         if (size >= 32)
             put_digest(copy, size);
@@ -130,16 +141,20 @@ static enum amx_status tried(unsigned target, const uint8_t *data, size_t size) 
         if (status == AMX_OK) {
             amx_copy(order + 16, worker.contract.run, 32);
             order[AMX_HEADER_BYTES] = (uint8_t)worker.contract.kind;
+            first_record(&worker.contract, first);
+            amx_replay(&worker, first);
             status = one_round(&worker, order, order_bytes);
         }
     } else if (target == ORDER) {
+        amx_replay(&worker, first);
         status = one_round(&worker, copy, size);
     } else {
         for (size_t at = 0; at + AMX_RECORD_BYTES <= size; at += AMX_RECORD_BYTES)
             status = amx_replay(&worker, copy + at);
         enum amx_status then = one_round(&worker, order, order_bytes);
-        if (status == AMX_BAD_LEDGER && then == AMX_OK)
-            abort(); /* a damaged ledger sends nothing */
+        bool is_provisioned = size >= AMX_RECORD_BYTES && amx_equal(copy, first, AMX_RECORD_BYTES);
+        if ((status == AMX_BAD_LEDGER || !is_provisioned) && then == AMX_OK)
+            abort(); /* a ledger that is damaged, or lost, sends nothing */
         status = then;
     }
     free(copy);
@@ -147,11 +162,14 @@ static enum amx_status tried(unsigned target, const uint8_t *data, size_t size) 
 }
 
 static size_t good_records(uint8_t *data) { /* of a round that was sent */
+    static const uint8_t RUN[32] = {0};
+    const struct amx_contract contract = {.run = RUN};
     uint8_t order[256];
     record_count = 0;
     tried(ORDER, order, good_order(order));
-    memcpy(data, records, record_count * AMX_RECORD_BYTES);
-    return record_count * AMX_RECORD_BYTES;
+    first_record(&contract, data);
+    memcpy(data + AMX_RECORD_BYTES, records, record_count * AMX_RECORD_BYTES);
+    return (1 + record_count) * AMX_RECORD_BYTES;
 }
 
 static size_t good_input(unsigned target, uint8_t *data) {

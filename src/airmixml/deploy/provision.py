@@ -1,7 +1,8 @@
 """A contract as the constants of one microcontroller: what firmware/ holds in flash and no order changes.
 
 The layout is read by firmware/worker/contract.c; numbers have the little end first, and a digest is at the end. Tables
-of the noise are made here, so that the device needs no arithmetic but comparisons to draw it.
+of the noise are made here, so that the device needs no arithmetic but comparisons to draw it. So is the first record of
+its ledger, which firmware/worker/ledger.c continues.
 """
 
 import math
@@ -81,6 +82,12 @@ def provisioned(contract: Contract, name: str) -> bytes:
     )
     content = header + b"".join(each.tobytes() for each in parts)
     return content + sha256(content).digest()
+
+
+def first_record(contract: Contract, name: str) -> bytes:
+    """Return what the ledger of that worker begins with: written here alone, so that a ledger without it was lost."""
+    identity, link_before, data = contract.identity(name).to_bytes(8, "big"), bytes(16), b"\3" + bytes(15)
+    return data + sha256(contract.run + identity + link_before + data).digest()[:16]
 
 
 def _moments(contract: Contract) -> tuple[int, FrameKind]:
