@@ -38,6 +38,7 @@ Samples = NDArray[np.complex64]
 MOST_WORKERS: Final = 4096
 """Of a slot: float32 adds up so many frames on a grid of 12 bits without rounding."""
 
+_LOUDEST: Final = float(np.finfo(np.float32).max) / (2 * MOST_WORKERS)  # so that every sum is finite
 _SAMPLE_BYTES: Final = 8
 _OPENING: Final = struct.Struct(">II")
 _COUNT: Final = struct.Struct(">I")
@@ -178,6 +179,8 @@ class EmulatedAir:
         signing_key: the air's own.
         runtime: what adds up.
         gains: power gain of each worker's channel, in their order; 1 where there are none.
+        loudest: sample as received that a frame of so many samples may have, see ``kinds.loudest_samples``; where there
+            are none, it takes all whose sum is finite.
     """
 
     def __init__(
@@ -188,9 +191,12 @@ class EmulatedAir:
         signing_key: bytes,
         runtime: Runtime,
         gains: Sequence[float] = (),
+        loudest: Mapping[int, float] | None = None,
     ) -> None:
         self._run, self._signing_key, self._runtime = run, signing_key, runtime
         self._amplitudes = np.sqrt(gains)
+        self._loudest = loudest or {}
+        self._longest = SIGNATURE_BYTES + _SAMPLE_BYTES * max(self._loudest) if self._loudest else LARGEST_BODY
         self.is_over = False
         self._keys = {**directory, SERVER: server_key}
         self._name = (-1, 0)  # of the last slot that was opened: round, attempt
@@ -216,6 +222,8 @@ class EmulatedAir:
         ends = message.type is Type.OVER and message.sender == SERVER
         if not (ends or message.type is Type.SAMPLES) or message.run != self._run:
             raise ProtocolError(f"{message.type.name} of another run or kind is dropped")
+        if message.sender != SERVER and len(message.body) > self._longest:
+            raise ProtocolError(f"SAMPLES of {len(message.body)} bytes: must have {self._longest} at most; dropped")
         key = self._keys.get(message.sender)
         if key is None or not message.is_signed_by(key):
             raise ProtocolError(f"SAMPLES of worker {message.sender}: not signed by a member of the run; dropped")
@@ -242,12 +250,14 @@ class EmulatedAir:
             return self._sum_of_all()
         if name <= self._name:
             raise ProtocolError(f"slot {name[0]}, attempt {name[1]}: was opened before; use another name")
+        if not opening.milliseconds:  # it waited for an air that was started again, and has no frame
+            raise ProtocolError(f"slot {name[0]}, attempt {name[1]}: is not open and cannot be closed; open it first")
         unknown = [each for each in opening.workers if each not in self._keys or each == SERVER]
         if unknown:
             raise ProtocolError(f"opening names worker {unknown[0]}, which is none of the run")
         self._runtime.begin(opening.samples, len(opening.workers))
         self._name, self._opening, self._present, self._said = name, opening, {}, (opening, said)
-        self._awaited = set(opening.workers) if opening.milliseconds else set()
+        self._awaited = set(opening.workers)
         waiting, self._early = list(self._early.values()), {}
         for early in waiting:
             with suppress(ProtocolError):  # of one that this slot has no place for
@@ -287,9 +297,14 @@ class EmulatedAir:
         (said,) = SumOnAir((sender,), samples, (proof,)).acknowledgements(message).values()
         if not said.is_signed_by(self._keys[sender]):
             raise ProtocolError(f"frame of worker {sender} is not signed for the server, which would not take the sum")
-        if len(self._amplitudes):
-            samples = (samples * self._amplitudes[sender]).astype(np.complex64)
-        self._runtime.add(opening.workers.index(sender), samples)
+        received = samples.astype(np.complex128) * (self._amplitudes[sender] if len(self._amplitudes) else 1.0)
+        loudest, most = float(np.abs(received).max()), self._loudest.get(opening.samples, _LOUDEST)
+        if loudest > most:  # it would swallow the others
+            raise ProtocolError(
+                f"frame of worker {sender} for slot {name[0]}: has a sample of {loudest:.6g} as received, and may have "
+                f"{most:.6g} at most; it stays out"
+            )
+        self._runtime.add(opening.workers.index(sender), received.astype(np.complex64))
         self._present[sender] = proof
 
     def _close(self, opening: Opening) -> Message:

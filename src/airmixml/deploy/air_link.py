@@ -20,6 +20,7 @@ from airmixml.deploy.wire import Type
 ADDRESSES: Final = "air.json"
 _TYPE_AT: Final = 4  # of a message, behind its first letters
 _LOOK_SECONDS: Final = 0.02
+_MOST_AT_ONCE: Final = 64  # sums of one call, which no process that pushes without end may hold
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +96,9 @@ class AirLink:
         while True:
             left = end - time.monotonic()
             found = self._control.receive(max(0.0, min(left, _LOOK_SECONDS)))
-            while self._sums.poll(0):
+            for _ in range(_MOST_AT_ONCE):
+                if not self._sums.poll(0):
+                    break
                 found.append(self._sums.recv())
             if found or left <= 0.0:
                 return found

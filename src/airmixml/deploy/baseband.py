@@ -60,6 +60,10 @@ class Baseband:
         reach = math.sqrt(largest_watts) * self.norm + _DEVIATIONS * math.sqrt(self.own_watts + self.mask_watts)
         return float(2.0 ** (math.ceil(math.log2(reach)) - self._bits))
 
+    def largest_sample(self, largest_watts: float) -> float:
+        """Return what no sample of such a slot exceeds as received."""
+        return self.step(largest_watts) * (1 << self._bits)
+
     @property
     def _bits(self) -> int:
         return _EXACT_BITS - math.ceil(math.log2(self.workers))

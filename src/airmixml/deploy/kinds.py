@@ -5,7 +5,7 @@ the server the digest alone, and its own noise hides it from all who hear the fr
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -106,6 +106,11 @@ class AnalogKind:
             receiver_watts=self.receiver_watts,
         )
 
+    @property
+    def loudest(self) -> float:
+        """The largest sample that an air adds up, as received; half a step is for a channel's rounding to float32."""
+        return self.code.largest_sample(self.watts) + self.code.step(self.watts) / 2.0
+
     def check_power(self, power_dbm: float, gain: float) -> None:
         """Refuse an order with too little power to be received as agreed through a channel of this power gain."""
         self.code.check_power(self.watts, float(dbm_to_watts(power_dbm)), gain)
@@ -130,6 +135,15 @@ class AnalogKind:
         """Return the mean over the workers of a sum, and the variance of noise and rounding in a number of it."""
         found = self.code.mean(total.samples, np.full(len(total.present), self.watts), self.watts, None)
         return found.vector, found.noise_variance
+
+
+def loudest_samples(kinds: Iterable[FrameKind | AnalogKind]) -> dict[int, float]:
+    """Return the largest sample that an air adds up, by the number of samples of a frame."""
+    found: dict[int, float] = {}
+    for each in kinds:
+        if isinstance(each, AnalogKind):
+            found[each.numbers] = max(each.loudest, found.get(each.numbers, 0.0))
+    return found
 
 
 def kind_of(plain: Mapping[str, Any]) -> FrameKind | AnalogKind:

@@ -1,0 +1,159 @@
+"""What an emulated air and a server's line to it take at most: loudness, length and number; and closings."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from deploy_histories import AIR_KEY, analog_contract, keys
+
+from airmixml.deploy import air_link
+from airmixml.deploy.air import Adder, EmulatedAir, Opening, SumOnAir, as_bytes, frame_messages
+from airmixml.deploy.air_link import Addresses, AirLink
+from airmixml.deploy.kinds import AnalogKind, loudest_samples
+from airmixml.deploy.wire import SERVER, Message, Type
+from airmixml.errors import ProtocolError
+
+CONTRACT = analog_contract()
+KINDS = [each for each in CONTRACT.kinds if isinstance(each, AnalogKind)]
+KIND = KINDS[0]
+SIGNING = list(keys()[0].values())
+
+
+def new_air(kinds: list[AnalogKind] = KINDS, gains: tuple[float, ...] = ()) -> EmulatedAir:
+    server_key = bytes.fromhex(CONTRACT.server_key)
+    return EmulatedAir(CONTRACT.run, CONTRACT.directory, server_key, AIR_KEY, Adder(), gains, loudest_samples(kinds))
+
+
+def frame(worker: int, samples: np.ndarray, number: int = 0) -> bytes:
+    def say(kind: Type, body: bytes) -> Message:
+        return Message(kind, worker, CONTRACT.run, number, 0, body).signed_with(SIGNING[worker])
+
+    return frame_messages(as_bytes(samples), say)[-1].packed()
+
+
+def opening(*workers: int, milliseconds: int = 50, number: int = 0) -> bytes:
+    body = Opening(KIND.numbers, milliseconds, workers).packed()
+    return Message(Type.SAMPLES, SERVER, CONTRACT.run, number, 0, body).signed_with(keys()[1]).packed()
+
+
+def one(loud: complex) -> np.ndarray:
+    """A frame that is silent but for one sample."""
+    return loud * np.eye(KIND.numbers)[7]
+
+
+def reach() -> tuple[float, float]:
+    """The step of the grid and the largest sample on it, by hand: six workers leave 20 of the 23 bits to each."""
+    farthest = math.sqrt(KIND.watts) * KIND.norm + 9.0 * math.sqrt(KIND.own_watts)
+    largest = 2.0 ** math.ceil(math.log2(farthest))
+    return largest / 2**20, largest
+
+
+@pytest.mark.parametrize("sign", [1, -1, 1j])
+@pytest.mark.parametrize("gain", [1.0, 0.3, 1e-9])
+def test_a_sample_beyond_the_grid_stays_out_and_one_at_its_end_enters(sign: complex, gain: float) -> None:
+    """float32 adds up no more without rounding: a louder worker would swallow the others."""
+    step, largest = reach()
+    air = new_air(gains=(gain,) * len(SIGNING) if gain != 1.0 else ())
+    air.handle(opening(0, 1, 2))
+    with pytest.raises(ProtocolError, match="worker 0 for slot 0: has a sample of"):
+        air.handle(frame(0, one(sign * (largest + step) / math.sqrt(gain))))
+    air.handle(frame(1, one(sign * largest / math.sqrt(gain))))
+    (closed,) = air.expire()
+    total = SumOnAir.of(closed.body)
+    assert total.present == (1,)
+    assert total.samples == pytest.approx(one(sign * largest), abs=step / 2)
+
+
+@pytest.mark.parametrize(("workers", "bits"), [(1, 23), (2, 22), (6, 20)])
+@pytest.mark.parametrize("gain", [1.0, 0.3, 7e-10])
+def test_what_a_worker_forms_is_never_too_loud(workers: int, bits: int, gain: float) -> None:
+    """Even where every sample is at the end of the grid, and float32 rounds what a channel makes of it."""
+    kind = replace(KIND, workers=workers)
+    ends = kind.code.samples(
+        np.zeros(kind.numbers),
+        kind.watts,
+        largest_watts=kind.watts,
+        seed=bytes(32),
+        masks=lambda first, count: np.where(np.arange(count) % 2, 1e9, -1e9),
+        gain=gain,
+    )
+    levels = ends.real.astype(np.float64) * math.sqrt(gain) / kind.code.step(kind.watts)
+    assert np.abs(levels) == pytest.approx(np.full(kind.numbers, 2.0**bits), rel=1e-7)
+    air = new_air([kind], (gain,) * len(SIGNING))
+    air.handle(opening(0, 1))
+    air.handle(frame(0, ends))
+    assert SumOnAir.of(air.expire()[0].body).present == (0,)
+
+
+def test_a_loud_frame_that_overtakes_its_opening_stays_out_too() -> None:
+    air = new_air()
+    air.handle(frame(0, one(1e30)))
+    air.handle(frame(1, one(0.0)))
+    assert air.handle(opening(0, 1)) == []
+    assert SumOnAir.of(air.expire()[0].body).present == (1,)
+
+
+def test_without_a_contract_of_kinds_a_sum_is_finite_all_the_same() -> None:
+    """A trial's contract has no kinds; two frames that are finite alone make no sum that is not."""
+    air = new_air([])
+    air.handle(opening(0, 1, 2))
+    for worker in (0, 1):
+        with pytest.raises(ProtocolError, match="has a sample of"):
+            air.handle(frame(worker, one(3e38)))
+    air.handle(frame(2, one(1e30)))
+    total = SumOnAir.of(air.expire()[0].body)
+    assert (total.present, total.samples[7]) == ((2,), np.complex64(1e30))
+
+
+def test_a_frame_longer_than_any_of_the_contract_is_not_kept() -> None:
+    """One may wait for its opening of each worker: memory is that of the contract's frames."""
+    air = new_air()
+    longest = max(each.numbers for each in KINDS)
+    air.handle(frame(0, np.zeros(longest), number=5))
+    with pytest.raises(ProtocolError, match=f"must have {64 + 8 * longest} at most"):
+        air.handle(frame(1, np.zeros(longest + 1), number=5))
+    assert list(air._early) == [0]
+    new_air([]).handle(frame(1, np.zeros(longest + 1), number=5))
+
+
+def test_a_closing_of_a_slot_that_is_not_open_is_refused_and_the_slot_can_be_opened() -> None:
+    """An air that was started again hears first what had waited for it; a sum of nobody would fail the round."""
+    air = new_air()
+    air.handle(frame(0, one(0.0)))
+    with pytest.raises(ProtocolError, match="slot 0, attempt 0: is not open"):
+        air.handle(opening(0, 1, milliseconds=0))
+    assert air.expire() == []
+    assert air.handle(opening(0, 1)) == []
+    (closed,) = air.handle(frame(1, one(0.0)))
+    assert SumOnAir.of(closed.body).present == (0, 1)
+    assert air.handle(opening(0, 1, milliseconds=0)) == [closed]
+    with pytest.raises(ProtocolError, match="slot 1, attempt 0: is not open"):
+        air.handle(opening(0, 1, milliseconds=0, number=1))
+    assert air.name == (0, 0)
+
+
+def test_a_process_that_pushes_without_end_does_not_hold_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pushed = itertools.count()
+
+    def recv() -> bytes:
+        assert next(pushed) < 100_000, "it never returns"
+        return b"sum"
+
+    endless = SimpleNamespace(poll=lambda timeout: 1, recv=recv, send=None, close=lambda: None)
+    control = SimpleNamespace(receive=lambda timeout: [b"order"], close=lambda: None)
+    (tmp_path / "air.json").write_text(Addresses(frames="ipc://frames", sums="ipc://sums").text())
+    monkeypatch.setattr(air_link, "connect", lambda *_: endless)
+    monkeypatch.setattr(air_link, "bind", lambda *_: (endless, ""))
+    line = AirLink(control, tmp_path, print, takes_sums=True)  # type: ignore[arg-type]
+    for _ in range(2):
+        found = line.receive(1.0)
+        assert found[0] == b"order"  # what the broker brought is not starved
+        assert 1 < len(found) <= 1001
