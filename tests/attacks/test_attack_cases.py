@@ -25,6 +25,7 @@ from airmixml.attacks.case_result import CaseResult, Found
 from airmixml.attacks.grades import GRADES, Findings, grade_of, naming_bound
 from airmixml.attacks.inference import Identified, LabelInference, Linkage
 from airmixml.attacks.listener_findings import ListenerFindings, Unmixing
+from airmixml.attacks.measured import counted
 from airmixml.attacks.server_attacks import ServerFindings, Spread
 from airmixml.errors import RunFolderError, ScenarioError
 from airmixml.progress import Progress
@@ -368,7 +369,7 @@ def test_the_worst_grade_counts_and_the_words_say_why() -> None:
     assert both.verdict == f"{PROMISED.format(1)}EXPOSED to the server."
     assert both.details == [
         "promised against the release: epsilon 1 for a worker and a row; delta 0.01",
-        "survived: yes, closest: the release tells who took part (AUC): 0.50 (guessing 0.50, its epsilon allows 0.73)",
+        "survived: yes, no figure that its epsilon limits exceeds guessing",
         "found: the server reads a sample's class: 70 % (guessing 40 %, its epsilon allows 65 %)",
         "tested: 9 figures at once, at most 1 % false alarms over all of them (Holm)",
         NOISE,
@@ -382,10 +383,42 @@ def test_the_worst_grade_counts_and_the_words_say_why() -> None:
     seen = result(eavesdropper=listener(beside=(3, 6)), release=listener(auc=0.6))
     assert seen.verdict == f"{PROMISED.format(1)}EXPOSED to the eavesdropper; LEAKS to the release."
     assert seen.summary == [
-        ("eavesdropper", "names its neighbour", "3 of 6", "1.0 %", "–", "yes"),
+        ("eavesdropper", "names its neighbour", "3 of 6", "0.06 of 6", "–", "yes"),
         ("release", "tells who took part (AUC)", "0.60", "0.50", "0.73", "yes"),
     ]
-    assert seen.attackers == "eavesdropper: listens 2.5 m from a worker; release: only the mixtures"
+    assert seen.attackers == (
+        "eavesdropper: listens 2.5 m from a worker; release: only the mixtures; –: no epsilon covers it"
+    )
+
+
+def test_the_figure_closest_to_its_limit_is_in_the_table() -> None:
+    """Beside a larger figure that no epsilon limits, and marked."""
+    near = result(release=listener(auc=0.55, clear=5))
+    assert near.details[1].startswith("survived: yes, closest: the release tells who took part (AUC): 0.55 (guessing")
+    assert [row[:3] for row in near.summary] == [
+        ("release", "names the sample in a slot", "5 of 10"),
+        ("  closest", "tells who took part (AUC)", "0.55"),
+    ]
+    assert "; closest: to what epsilon allows; –: no epsilon covers it" in near.attackers
+    assert result(1e4, release=listener(auc=0.6)).attackers.endswith("; no limit: epsilon allows any success")
+
+
+def test_the_target_is_told_beside_what_is_certified() -> None:
+    case = replace(result(release=listener()), claimed_by={"release": "pld"})
+    assert case.scenario.privacy.accountant == "paper-loose"
+    told = f"target epsilon {case.scenario.privacy.epsilon:g} by paper-loose; by pld epsilon 1 for a worker and a row"
+    kept = replace(case, scenario=case.scenario.with_overrides("mixing.power=dp"))
+    assert kept.details[0] == f"promised against the release: {told}; delta 0.01"
+    loud = replace(case, scenario=case.scenario.with_overrides("mixing.power=max"))
+    assert loud.details[0] == "promised against the release: by pld epsilon 1 for a worker and a row; delta 0.01"
+
+
+def test_what_guessing_gives_has_the_unit_of_the_success() -> None:
+    few = counted("names", 0.2, 10, 0.026, shown="2 of 10")
+    assert (few.text, few.guessing_text) == ("2 of 10", "0.26 of 10")
+    texts = [few.like(rate) for rate in (0.0, 1e-6, 0.5, 1.0)]
+    assert texts == ["0 of 10", "<0.001 of 10", "5 of 10", "10 of 10"]
+    assert counted("reads", 0.2, 10, 0.026).guessing_text == "2.6 %"
 
 
 def test_no_figure_beyond_chance_stands_beside_nothing_found() -> None:
@@ -465,6 +498,7 @@ def test_figures_tables_and_pictures_of_two_settings(whole: tuple[AttackResult, 
         "scenario.toml", "metrics.json", "attack.md", "attack.csv", "attack.png", "attack.svg", "parts",
     }  # fmt: skip
     assert json.loads((folder / "metrics.json").read_text()) == json.loads(json.dumps(metrics))
+    assert not any(line.strip("# ") == "" and "#" in line for line in (folder / "attack.md").read_text().splitlines())
     loud, private = metrics["cases"]
     assert [case["label"] for case in metrics["cases"]] == ["maximum power", "epsilon 10"]
     assert (metrics["grade"], metrics["verdict"]) == (loud["grade"], loud["verdict"])

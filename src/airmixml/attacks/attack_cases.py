@@ -226,6 +226,7 @@ def attack_each(cases: Sequence[Case], parts: Sequence[str], *, folder: Path, co
                     scenario=case.scenario,
                     held=len(held[number]),
                     claimed=claimed.worker,
+                    claimed_by=claimed.by,
                     claimed_per_row=claimed.row,
                     copies=claimed.copies,
                     found={name: found[number, name] for name in parts if (number, name) in found},

@@ -22,7 +22,15 @@ _KNOWS: Final = {
     "informed": "knows all other samples",
     "inversion": "informed, solves for a sample behind its gradients",
 }
-_DETECTS: Final = "detects: with the false alarms of guessing"
+_NO_LIMIT: Final = "no limit"
+# Words of the table, and what they mean.
+_LEGEND: Final = {
+    "detects": "with the false alarms of guessing",
+    "closest": "to what epsilon allows",
+    "beyond": "more than epsilon allows",
+    NONE: "no epsilon covers it",
+    _NO_LIMIT: "epsilon allows any success",
+}
 _TO_WHOM: Final = {"exposed": "EXPOSED to", "leaks": "LEAKS to", TOO_FEW: "too few mixtures or workers to tell for"}
 _LARGEST_LIMIT: Final = 0.995  # as good as none
 SUMMARY: Final = ("attacker", "what it does", "success", "guessing", "epsilon allows", "beyond chance")
@@ -112,6 +120,7 @@ class CaseResult:
     # the epsilons of a row, with all its copies; empty where every row is a worker of its own
     claimed_per_row: dict[str, float | None] = field(default_factory=dict)
     copies: int = 1  # the most workers that hold the same row
+    claimed_by: dict[str, str] = field(default_factory=dict)  # accountants of ``claimed``
 
     @cached_property
     def groups(self) -> list[Group]:
@@ -199,6 +208,12 @@ class CaseResult:
         return any(each.p_value_beyond(self.limit(each, own)) < FALSE_ALARMS / len(figures) for each in figures)
 
     @property
+    def nearest(self) -> tuple[Group, Measured] | None:
+        """The figure that uses most of what its epsilon allows; None where none exceeds guessing."""
+        used, *nearest = self.limited[-1] if self.limited else (0.0,)
+        return (nearest[0], nearest[1]) if used > 0.0 else None
+
+    @property
     def _promise(self) -> str:
         """What the scenario promises against its own adversary, and whether that survived."""
         adversary = self.scenario.privacy.adversary
@@ -246,10 +261,16 @@ class CaseResult:
             row, copies = self.per_row(own), f" that up to {self.copies:,} workers hold" if self.copies > 1 else ""
             of_row = " and a row" if row == worker else f", {epsilon_text(row)} for a row{copies}"
             promised = f"epsilon {epsilon_text(worker)} for a worker{of_row}"
+            if by := self.claimed_by.get(own):
+                promised = f"by {by} {promised}"
+                if self.scenario.mixing.power_policy.keeps_target:
+                    promised = f"target epsilon {privacy.epsilon:g} by {privacy.accountant}; {promised}"
             lines = [f"promised {against(own)}: {promised}; delta {privacy.delta:.3g}"]
-        if self.limited:
+        if self.nearest is not None:
             survived = "no" if self.broken else "yes, closest"
-            lines.append(f"survived: {survived}: {self._told(*self.limited[-1][1:])}")
+            lines.append(f"survived: {survived}: {self._told(*self.nearest)}")
+        elif self.limited:
+            lines.append("survived: yes, no figure that its epsilon limits exceeds guessing")
         ranked = sorted((group for group in self.groups if group.certain), key=lambda each: -GRADES.index(each.grade))
         best = {group.adversary: group for group in reversed(ranked)}
         for group in (each for each in ranked if best[each.adversary] is each):
@@ -271,22 +292,28 @@ class CaseResult:
         rows, seen = list[tuple[str, ...]](), set[str]()
         order = list(dict.fromkeys(group.adversary for group in self.groups))
         for group in sorted(self.groups, key=lambda each: order.index(each.adversary)):
-            figure, limit = group.figure, self.limit(group.figure, group.adversary)
             name = group.adversary if group.adversary not in seen else ""
             name = f"{name}, {group.how}" if name and group.how else name or f"  {group.how}"
             seen.add(group.adversary)
-            limited = NONE if not self._covers(figure) else figure.like(limit) if limit < 1.0 else "no limit"
-            chance = "yes" if group.certain else "no"
-            rows.append((name, figure.what, figure.text, figure.guessing_text, limited, chance))
+            rows.append((name, *self._row(group, group.figure)))
+            if self.nearest and self.nearest[0] is group and self.nearest[1] != group.figure:
+                rows.append(("  beyond" if self.broken else "  closest", *self._row(*self.nearest)))
         return rows
+
+    def _row(self, group: Group, figure: Measured) -> tuple[str, ...]:
+        limit = self.limit(figure, group.adversary)
+        limited = NONE if not self._covers(figure) else figure.like(limit) if limit < 1.0 else _NO_LIMIT
+        chance = "yes" if figure in group.certain else "no"
+        return figure.what, figure.text, figure.guessing_text, limited, chance
 
     @property
     def attackers(self) -> str:
-        """Who the adversaries of the summary are."""
+        """Who the adversaries of the summary are, and what its other words mean."""
         metres = self.scenario.privacy.eavesdropper_distance_metres
         names = dict.fromkeys(word for group in self.groups for word in (group.adversary, group.how))
         known = [f"{name}: {_KNOWS[name].format(metres=metres)}" for name in names if name in _KNOWS]
-        return "; ".join([*known, _DETECTS] if any("detects" in row[1] for row in self.summary) else known)
+        words = [cell for row in self.summary for cell in (row[0].strip(), row[1].partition(" ")[0], row[4])]
+        return "; ".join([*known, *(f"{word}: {meaning}" for word, meaning in _LEGEND.items() if word in words)])
 
     @property
     def server(self) -> Group | None:

@@ -69,10 +69,11 @@ def sharpest_of(claims: Iterable[Claim]) -> Claim | None:
 class LeastEpsilons:
     """The least epsilon that is certified against each adversary, None for none: of a worker, and of a row.
 
-    A row may lie on ``copies`` workers, at most.
+    That of a worker is by the accountant ``by``. A row may lie on ``copies`` workers, at most.
     """
 
     worker: dict[str, float | None]
+    by: dict[str, str]
     row: dict[str, float | None]
     copies: int
 
@@ -90,17 +91,18 @@ def least_epsilons(
     adjacency, delta = scenario.privacy.adjacency, slots_target(scenario)[1]
     copies = int(np.bincount(population.sample_index).max())
     against: dict[str, float | None] = {}
+    by: dict[str, str] = {}
     of_rows: dict[str, float | None] = {}
     for name in adversaries:
         told = name == "server" or tally.design.schedule_told
         accountants = ("gdp",) if told else ("gdp", "pld")
         about = scenario, tally.design, name, accountants
         least = sharpest_of(claims_of(*about, adjacency=adjacency, delta=delta, centring=tally.centring))
-        against[name] = None if least is None else least.epsilon
+        against[name], by[name] = (None, "") if least is None else (least.epsilon, least.accountant)
         of_rows[name] = None
         if copies == 1 and not scenario.workers.several_rows:
             of_rows[name] = against[name]  # a row is a worker
             continue
         with suppress(PrivacyError):
             of_rows[name] = tally.privacy_of_a_row(copies, name).epsilon
-    return LeastEpsilons(worker=against, row=of_rows, copies=copies)
+    return LeastEpsilons(worker=against, by=by, row=of_rows, copies=copies)

@@ -62,6 +62,10 @@ class Measured:
 
     def like(self, rate: float) -> str:
         """Return another rate, written like this one."""
+        if self.shown and self.trials:
+            count = rate * self.trials
+            text = "<0.001" if 0.0 < count < 0.001 else f"{count:,.0f}" if count >= 10.0 else f"{count:.2g}"
+            return f"{text} of {self.trials:,}"
         return f"{rate:.2f}" if self.deviation else _percent(rate)
 
     def p_value_beyond(self, limit: float) -> float:

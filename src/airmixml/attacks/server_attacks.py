@@ -92,6 +92,7 @@ class ServerFindings(Findings):
                 what="recovers samples almost exactly",
                 rate=self.copied_share,
                 shown=f"{self.copied:,} of {workers:,}",
+                trials=workers,
                 p_value=self.copied_p_value,
                 identifies=True,
                 **seen,

@@ -70,7 +70,7 @@ def attack_command(
     The first line says what is promised, whether an attack broke it, and who found something. EXPOSED: half of what
     guessing leaves open, or half of the workers looked for; LEAKS: 5 % of it, or any worker. The table has the
     strongest figure of each adversary beside guessing and what its epsilon allows; attack.md and the report have all.
-    Finished attacks are kept: repeat the same command to resume.
+    Repeat the same command to resume an interrupted attack; airmix report FOLDER --open shows a finished one again.
     """
     scenario = options.choose_scenario(
         file, preset, options.on_air(air, assignments), seed, bounds=bounds, data_dir=data_dir

@@ -49,8 +49,9 @@ class Table:
         return replace(self, columns=columns, rows=tuple(rows))
 
     def to_markdown(self) -> str:
-        """Return the table with its title and note."""
-        lines = [f"### {self.title}", "", self.note, ""] if self.note else [f"### {self.title}", ""]
+        """Return the table with its title and note, where it has them."""
+        above = (f"### {self.title}" if self.title else "", self.note)
+        lines = [line for text in above if text for line in (text, "")]
         head, *body = (
             "| " + " | ".join(cell.replace("|", r"\|") for cell in row) + " |" for row in (self.columns, *self.rows)
         )

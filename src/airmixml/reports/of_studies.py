@@ -53,7 +53,11 @@ def attack_content(found: FoundFolder) -> Content:
     told = tuple(f"{case['label']}: {line}" for case in cases for line in case.get("details", ()))  # older have none
     read = AttackResult(cases=list(map(_read_case, cases)), seconds=0.0, device="", run_dir=found.path)
     tables = tables_of(read)
-    notes = tuple(dict.fromkeys(each.note.replace("*", "") for each in tables if each.note))
+    notes = tuple(
+        dict.fromkeys(
+            [each.attackers for each in read.cases] + [each.note.replace("*", "") for each in tables if each.note]
+        )
+    )
     return _study(
         found,
         scenario,
