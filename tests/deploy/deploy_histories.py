@@ -19,7 +19,7 @@ from airmixml.deploy.air import Adder, EmulatedAir, as_samples
 from airmixml.deploy.compiling import Owner, data_of, make_contract, names_of, planned_for
 from airmixml.deploy.contract import Contract
 from airmixml.deploy.journal import Journal
-from airmixml.deploy.kinds import AnalogKind
+from airmixml.deploy.kinds import AnalogKind, loudest_samples
 from airmixml.deploy.server import Letter, Server
 from airmixml.deploy.spending import Spending
 from airmixml.deploy.wire import AIR, Message, Type, unpacked
@@ -140,7 +140,8 @@ class History:
 
     def _new_air(self) -> EmulatedAir:
         server_key = bytes.fromhex(self.contract.server_key)
-        return EmulatedAir(self.contract.run, self.contract.directory, server_key, AIR_KEY, Adder())
+        loudest = loudest_samples(self.contract.kinds)
+        return EmulatedAir(self.contract.run, self.contract.directory, server_key, AIR_KEY, Adder(), (), loudest)
 
     def _device(self, identity: int) -> Device:
         place = self.folder / f"ledger-{identity}"

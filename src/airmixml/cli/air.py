@@ -103,7 +103,7 @@ def _serve(
     from airmixml.deploy.air import Adder, EmulatedAir, Runtime, bind, connect, send, serve
     from airmixml.deploy.contract import Contract
     from airmixml.deploy.endpoint import read_file
-    from airmixml.deploy.kinds import AnalogKind
+    from airmixml.deploy.kinds import AnalogKind, loudest_samples
     from airmixml.deploy.transport import Lines
 
     contract = Contract.from_json(read_file(file), str(file))
@@ -129,7 +129,8 @@ def _serve(
         adds = GnuRadio(inputs or len(contract.members), noise_watts=noise_watts, **channel)
     try:
         server_key, own_key = bytes.fromhex(contract.server_key), bytes.fromhex(digits.decode())
-        air = EmulatedAir(contract.run, contract.directory, server_key, own_key, adds, contract.gains)
+        loudest = loudest_samples(contract.kinds)
+        air = EmulatedAir(contract.run, contract.directory, server_key, own_key, adds, contract.gains, loudest)
         frames, address = bind("PULL", listen)
         echo(f"listening at {address}")
         to_server = connect("PUSH", sums)
