@@ -122,6 +122,17 @@ def test_the_same_is_recommended_from_wherever_one_starts(breast_cancer: DesignS
         assert set(again.tried) == set(breast_cancer.tried)
 
 
+def test_rows_of_few_columns_are_tried_at_one_norm_whatever_the_start_has() -> None:
+    """Unit rows at norm 1, clipped ones at half of it (docs/tables.md)."""
+    few = Scenario.preset("private-table").settled(150, 5)
+    assert (few.workers.norm, few.workers.clip_norm) == ("clip", 0.5)
+    starts = (few, few.with_overrides("workers.norm=unit", "workers.clip_norm=1"))
+    found = [search_designs(start, 5, 3, COLUMNS) for start in starts]
+    norms = {(each.design.norm, each.design.applied_to(few).workers.clip_norm) for each in found[0].tried}
+    assert norms == {("clip", 0.5), ("unit", 1.0)}
+    assert found[0].best == found[1].best
+
+
 @pytest.mark.parametrize(
     "changes",
     [

@@ -183,7 +183,7 @@ def _design_cells(design: Plain) -> dict[str, str]:
         "rounds": f"{design['rounds']:,}",
         "encoder": f"{encoder}, {features} features" if features else encoder,
         "centre": design["centre"],
-        "norm": design["norm"],
+        "norm": f"{design['norm']}, {design['clip_norm']:g}",
         "labels": design["label_code"],
         "label weight w": f"{design['label_weight']:g}",
     }
