@@ -205,6 +205,8 @@ def test_the_simplest_of_designs_within_chance_is_recommended_and_a_line_says_so
             "100 symbols in place of 200"
         )
         assert search.to_dict()["reason"] == search.reason
+        centred = [replace(each, design=replace(each.design, centre="refined")) for each in (own, other)]
+        assert "this one needs one slot after that for the mean: 100 symbols" in told(*centred).reason
         assert search.to_dict()["gained"] == pytest.approx(0.0 if own is one_slot else -0.01 / 3)
 
 

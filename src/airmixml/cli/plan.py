@@ -85,10 +85,9 @@ def plan_command(
     moments = input_moments(scenario, input_mean, input_deviation, named=input_dim is None)
     _check_limits(max_air_seconds, accuracy)
     _check_out(out, picture, write, force=force)
+    name = scenario.name + (f"-{rows}x{input_dim}" if rows and input_dim else "")
     drawn = (
-        None
-        if no_picture or out is not None
-        else picture_path(picture, f"{folder_stem(scenario.name, scenario.air)}-plan.png")
+        None if no_picture or out is not None else picture_path(picture, f"{folder_stem(name, scenario.air)}-plan.png")
     )
     started, held_dim = time.perf_counter(), table_columns(scenario, input_dim)
     from airmixml.planning.plan import make_plan
@@ -96,7 +95,7 @@ def plan_command(
     with progress_bars() as progress:
         look: dict[str, Any] = {"max_air_seconds": max_air_seconds, "named": not counted, "progress": progress}
         plan = make_plan(scenario, *dimensions, moments, held_dim=held_dim, **look)
-        plan = _as_a_run_settles(plan, given, scenario, held_dim or dimensions[0])
+        plan = _as_a_run_settles(replace(plan, name=name), given, scenario, held_dim or dimensions[0])
         if accuracy is not None:
             from airmixml.planning.needed import with_needed
 
@@ -113,7 +112,7 @@ def plan_command(
         _write_recommended(plan, _with_own_table(scenario) if counted else scenario, write)
     from airmixml.planning.plan_page import plan_parts, planned_otherwise, write_plan
 
-    parts = list(plan_parts(plan.to_dict(), scenario, command))
+    parts = [*plan_parts(plan.to_dict(), scenario, command), *_rows_of_the_file(plan, scenario, rows)]
     report: dict[str, str] = {}
     if out is not None:
         with writing_to(out):
@@ -130,7 +129,19 @@ def plan_command(
     show(as_json, {**plan.to_dict(), "seconds": seconds, **picture_place, **report}, *texts, *report_lines(shown))
 
 
+def _rows_of_the_file(plan: Plan, scenario: Scenario, rows: int | None) -> list[str]:
+    """Return how many rows the file of a run must have so that as many send as were planned."""
+    if rows is None or not plan.feasible or scenario.workers.train_samples or scenario.workers.several_rows:
+        return []
+    of_file = -(-3 * rows // 2)  # the fewest of which two thirds are as many
+    return [f"{rows:,} rows send; a run keeps a third of its file for testing, so the file needs {of_file:,} rows"]
+
+
 def _print_verdict(plan: Plan, otherwise: str) -> None:
+    if plan.needed is not None:
+        from airmixml.planning.recommended_page import needed_in_a_line
+
+        console.print(needed_in_a_line(plan.to_dict()))
     word, colour = ("feasible", "green") if plan.feasible else ("not feasible", "red")
     console.print(f"[bold]{escape(plan.title)}[/bold]: [{colour}]{word}{otherwise}[/]")
     console.print(escape(plan.verdict))

@@ -151,7 +151,8 @@ class DesignSearch:
             "too little to pay for" if more <= 100.0 * _WORTH else f"± {chance:.1f}, and others as simple are as good"
         )
         little = f"within chance (± {chance:.1f})" if more <= chance else little
-        thrift = "one slot" if first.design.rounds and not best.design.rounds else "fewer symbols"
+        one_slot = "one slot after that for the mean" if best.design.centre == "refined" else "one slot"
+        thrift = one_slot if first.design.rounds and not best.design.rounds else "fewer symbols"
         told = f"{best.uplink_symbols:,} symbols in place of {first.uplink_symbols:,}"
         return f"the most accurate design is {more:.1f} points better, {little}; this one needs {thrift}: {told}"
 
