@@ -4,6 +4,7 @@ import json
 import shlex
 import subprocess
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -146,6 +147,7 @@ def test_a_plan_says_what_an_accuracy_takes(airmix: Airmix, tmp_path: Path) -> N
     small = ("--preset", "private-table", "--rows", "300", "--input-dim", "5", "--label-dim", "2")
     told = airmix("plan", *small, "--accuracy", "0.8", "--no-picture", "--out", "plan")
     assert told.returncode == 0, told.stderr
+    assert told.stdout.startswith("80 % accuracy ")
     assert "What 80 % accuracy takes" in told.stdout
     found = json.loads((tmp_path / "plan" / "metrics.json").read_text())
     assert found["wanted_accuracy"] == 0.8
@@ -189,3 +191,30 @@ def test_a_plan_by_shape_reads_no_file(airmix: Airmix, tmp_path: Path) -> None:
 
 def test_a_plan_of_nothing_says_how_to_plan_a_table_that_is_not_there_yet(refused: Refused) -> None:
     assert "--rows, --input-dim and --label-dim" in refused("plan")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("shape", "changes"),
+    [
+        ((5000, 5, 3), ()),
+        ((600, 4, 3), ("workers.clip_norm=0.8",)),
+        ((600, 12, 2), ("workers.norm=clip", "workers.clip_norm=0.5")),
+        ((600, 4, 2), ("workers.sends=samples",)),
+        ((1000, 9, 2), ("privacy.epsilon=10",)),
+    ],
+)
+def test_the_printed_command_and_the_written_scenario_are_one_design(
+    airmix: Airmix, tmp_path: Path, shape: tuple[int, int, int], changes: tuple[str, ...]
+) -> None:
+    rows, inputs, classes = shape
+    asked = ("--rows", f"{rows}", "--input-dim", f"{inputs}", "--label-dim", f"{classes}")
+    sets = [word for each in changes for word in ("--set", each)]
+    done = airmix("plan", *asked, *sets, "--no-picture", "--write", "rec.toml")
+    words = printed_command(done)
+    assert done.stdout.startswith(f"private-table-{rows}x{inputs}: feasible")
+    assert f"so the file needs {rows * 3 // 2:,} rows" in done.stdout
+    assert "your data may be easier or harder" in done.stdout
+    told = [value for word, value in pairwise(words) if word == "--set"]
+    written = Scenario.load(tmp_path / "rec.toml").settled(rows, inputs)
+    assert Scenario.preset("private-table").with_overrides(*told).settled(rows, inputs) == written

@@ -122,6 +122,17 @@ def test_the_same_is_recommended_from_wherever_one_starts(breast_cancer: DesignS
         assert set(again.tried) == set(breast_cancer.tried)
 
 
+def test_rows_of_few_columns_are_tried_at_one_norm_whatever_the_start_has() -> None:
+    """Unit rows at norm 1, clipped ones at half of it (docs/tables.md)."""
+    few = Scenario.preset("private-table").settled(150, 5)
+    assert (few.workers.norm, few.workers.clip_norm) == ("clip", 0.5)
+    starts = (few, few.with_overrides("workers.norm=unit", "workers.clip_norm=1"))
+    found = [search_designs(start, 5, 3, COLUMNS) for start in starts]
+    norms = {(each.design.norm, each.design.applied_to(few).workers.clip_norm) for each in found[0].tried}
+    assert norms == {("clip", 0.5), ("unit", 1.0)}
+    assert found[0].best == found[1].best
+
+
 @pytest.mark.parametrize(
     "changes",
     [
@@ -194,6 +205,8 @@ def test_the_simplest_of_designs_within_chance_is_recommended_and_a_line_says_so
             "100 symbols in place of 200"
         )
         assert search.to_dict()["reason"] == search.reason
+        centred = [replace(each, design=replace(each.design, centre="refined")) for each in (own, other)]
+        assert "this one needs one slot after that for the mean: 100 symbols" in told(*centred).reason
         assert search.to_dict()["gained"] == pytest.approx(0.0 if own is one_slot else -0.01 / 3)
 
 

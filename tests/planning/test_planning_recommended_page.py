@@ -9,7 +9,7 @@ from rich.console import Console
 
 from airmixml import Scenario
 from airmixml.output.tables import Table
-from airmixml.planning.recommended_page import _rehearsal
+from airmixml.planning.recommended_page import _rehearsal, needed_in_a_line
 
 KEYS = ("model", "encoder", "features", "centre", "norm", "label_code", "label_weight", "rounds")
 
@@ -24,7 +24,8 @@ def test_no_column_that_tells_two_lines_apart_is_hidden_at_80_characters() -> No
         tried.append({**dict(zip(KEYS, values, strict=True)), **cost})
     sizes = {"tables": 8, "rows": 100, "inputs": 4, "classes": 3, "basis": "8 synthetic tables"}
     rehearsal = {"own": tried[2], "best": tried[1], "tried": tried, **sizes}
-    table, line, *_ = _rehearsal(rehearsal, Scenario.preset("private-iris"))
+    table, line, *others = _rehearsal(rehearsal, Scenario.preset("private-iris"))
+    assert any("your data may be easier or harder" in str(each) for each in others)
     assert isinstance(table, Table)
     assert table.title.endswith("mean accuracy in % ± its standard error")
     assert str(line).startswith("line 2 is recommended and line 3 is this scenario")
@@ -35,3 +36,10 @@ def test_no_column_that_tells_two_lines_apart_is_hidden_at_80_characters() -> No
     for head in ("model", "rounds", "encoder", "centre", "norm", "labels", "w", "accuracy"):
         assert f" {head} " in shown
     assert "not shown: symbols" in " ".join(shown.split())
+
+
+def test_one_line_answers_what_an_accuracy_takes() -> None:
+    found = [{"quantity": "workers", "value": 1200.0}, {"quantity": "epsilon", "value": None}]
+    told = needed_in_a_line({"wanted_accuracy": 0.9, "needed": found})
+    assert told == "90 % accuracy takes 1,200 workers, all else as recommended"
+    assert "is reached by no number" in needed_in_a_line({"wanted_accuracy": 0.9, "needed": found[1:]})

@@ -20,7 +20,7 @@ from airmixml.numpy_tensors import stand_in
 from airmixml.planning.known_inputs import data_dimensions, input_moments, table_columns
 from airmixml.scenario import Scenario
 from airmixml.scenario.air_words import folder_stem
-from airmixml.scenario.rules import Whole
+from airmixml.scenario.rules import AUTO, Whole
 from airmixml.storage.files import writing_to
 from airmixml.storage.run_folder import check_free
 
@@ -76,43 +76,33 @@ def plan_command(
     if chosen.file is None and chosen.preset is None:
         chosen = _of_own_table(chosen, None not in (rows, input_dim, label_dim))
     may_read, counted = input_dim is None, rows is not None or input_dim is not None
-    scenario = chosen.settled(may_read=may_read) if rows is None else _with_rows(chosen.read(), rows, input_dim or 0)
+    given = chosen.read() if rows is None else _with_rows(chosen.read(), rows)
+    scenario = chosen.settled(may_read=may_read) if rows is None else given.settled(rows, input_dim or 0)
     dimensions = data_dimensions(scenario, input_dim, label_dim)
     from airmixml.workers.loading import check_signal_memory
 
     check_signal_memory(scenario.workers, *dimensions)
     moments = input_moments(scenario, input_mean, input_deviation, named=input_dim is None)
     _check_limits(max_air_seconds, accuracy)
-    _check_out(out, picture, force=force)
+    _check_out(out, picture, write, force=force)
+    name = scenario.name + (f"-{rows}x{input_dim}" if rows and input_dim else "")
     drawn = (
-        None
-        if no_picture or out is not None
-        else picture_path(picture, f"{folder_stem(scenario.name, scenario.air)}-plan.png")
+        None if no_picture or out is not None else picture_path(picture, f"{folder_stem(name, scenario.air)}-plan.png")
     )
-    if write is not None and write.exists():
-        raise ScenarioError(f"--write {write}: is there already; choose another name, or remove it")
     started, held_dim = time.perf_counter(), table_columns(scenario, input_dim)
     from airmixml.planning.plan import make_plan
 
     with progress_bars() as progress:
-        plan = make_plan(
-            scenario,
-            *dimensions,
-            moments,
-            held_dim=held_dim,
-            max_air_seconds=max_air_seconds,
-            named=not counted,
-            progress=progress,
-        )
+        look: dict[str, Any] = {"max_air_seconds": max_air_seconds, "named": not counted, "progress": progress}
+        plan = make_plan(scenario, *dimensions, moments, held_dim=held_dim, **look)
+        plan = _as_a_run_settles(replace(plan, name=name), given, scenario, held_dim or dimensions[0])
         if accuracy is not None:
             from airmixml.planning.needed import with_needed
 
             how: dict[str, Any] = {"held_dim": held_dim, "dimensions": dimensions, "moments": moments}
             plan = with_needed(plan, accuracy, scenario, **how, progress=progress)
     seconds = time.perf_counter() - started
-    if not (plan.options or plan.recommended):
-        drawn = None
-    if drawn is not None:
+    if drawn is not None and (plan.options or plan.recommended):
         from airmixml.planning.design_figures import draw_plan
 
         with writing_to(drawn, option="--picture"):
@@ -122,24 +112,36 @@ def plan_command(
         _write_recommended(plan, _with_own_table(scenario) if counted else scenario, write)
     from airmixml.planning.plan_page import plan_parts, planned_otherwise, write_plan
 
-    parts = list(plan_parts(plan.to_dict(), scenario, command))
+    parts = [*plan_parts(plan.to_dict(), scenario, command), *_rows_of_the_file(plan, scenario, rows)]
     report: dict[str, str] = {}
     if out is not None:
         with writing_to(out):
             reports: list[dict[str, str]] = []
-            look: dict[str, Any] = {"seconds": seconds, "picture": not no_picture, "finish": report_into(reports)}
+            look = {"seconds": seconds, "picture": not no_picture, "finish": report_into(reports)}
             folder = write_plan(plan, scenario, parts, out, force=force, **look)
         report = {"run_dir": str(folder), **reports[0]}
-    picture_place = {"picture": str(drawn)} if drawn else {}
-    written = {"scenario": str(write)} if write is not None and plan.feasible else {}
-    shown = {**written, **picture_place, **{name: path for name, path in report.items() if name == "report"}}
+    picture_place = {"picture": str(drawn)} if drawn and (plan.options or plan.recommended) else {}
+    shown = {"scenario": str(write)} if write is not None and plan.feasible else {}
+    shown |= {**picture_place, **{name: path for name, path in report.items() if name == "report"}}
     if not as_json:
         _print_verdict(plan, "" if scenario.mixing.power == "dp" else f", {planned_otherwise(scenario)}")
     texts = [part if isinstance(part, str) else part.plain for part in parts]
     show(as_json, {**plan.to_dict(), "seconds": seconds, **picture_place, **report}, *texts, *report_lines(shown))
 
 
+def _rows_of_the_file(plan: Plan, scenario: Scenario, rows: int | None) -> list[str]:
+    """Return how many rows the file of a run must have so that as many send as were planned."""
+    if rows is None or not plan.feasible or scenario.workers.train_samples or scenario.workers.several_rows:
+        return []
+    of_file = -(-3 * rows // 2)  # the fewest of which two thirds are as many
+    return [f"{rows:,} rows send; a run keeps a third of its file for testing, so the file needs {of_file:,} rows"]
+
+
 def _print_verdict(plan: Plan, otherwise: str) -> None:
+    if plan.needed is not None:
+        from airmixml.planning.recommended_page import needed_in_a_line
+
+        console.print(needed_in_a_line(plan.to_dict()))
     word, colour = ("feasible", "green") if plan.feasible else ("not feasible", "red")
     console.print(f"[bold]{escape(plan.title)}[/bold]: [{colour}]{word}{otherwise}[/]")
     console.print(escape(plan.verdict))
@@ -153,12 +155,14 @@ def _check_limits(max_air_seconds: float | None, accuracy: float | None) -> None
         raise ScenarioError(f"--accuracy = {accuracy:g}: must be above 0 and below 1, such as 0.9{hint}")
 
 
-def _check_out(out: Path | None, picture: Path | None, *, force: bool) -> None:
+def _check_out(out: Path | None, picture: Path | None, write: Path | None, *, force: bool) -> None:
     options.check_force(force, out)
     if out is not None and picture is not None:
         raise ScenarioError("--picture and --out: the folder --out has a picture of its own; keep one of them")
     if out is not None:
         check_free(out, force=force)
+    if write is not None and write.exists():
+        raise ScenarioError(f"--write {write}: is there already; choose another name, or remove it")
 
 
 def _write_recommended(plan: Plan, scenario: Scenario, path: Path) -> None:
@@ -170,6 +174,22 @@ def _write_recommended(plan: Plan, scenario: Scenario, path: Path) -> None:
     overrides += () if plan.masks is None else plan.masks.overrides
     with writing_to(path, option="--write"):
         write_text(path, with_masks_settled(scenario.with_overrides(*overrides)).to_toml(comments=True))
+
+
+def _as_a_run_settles(plan: Plan, given: Scenario, scenario: Scenario, inputs: int) -> Plan:
+    """Return the plan that also sets each "auto" which a run, given what is recommended, would settle otherwise."""
+    if plan.recommended is None or not plan.recommended.overrides:
+        return plan
+    overrides = plan.recommended.overrides
+    run = given.with_overrides(*overrides).settled(scenario.workers.count, inputs).to_dict()
+    before, planned = given.to_dict(), scenario.with_overrides(*overrides).to_dict()
+    overrides += tuple(
+        f"{table}.{name}={planned[table][name]}"
+        for table in ("workers", "learner")
+        for name, value in before[table].items()
+        if value == AUTO and run[table][name] != planned[table][name]
+    )
+    return replace(plan, recommended=replace(plan.recommended, overrides=overrides))
 
 
 def _of_own_table(chosen: options.Chosen, counted: bool) -> options.Chosen:
@@ -201,9 +221,9 @@ def _on_own_table(chosen: options.Chosen, rows: int | None) -> options.Chosen:
     return replace(chosen, assignments=assignments, bounds=chosen.bounds or Path("BOUNDS.toml"))
 
 
-def _with_rows(scenario: Scenario, rows: int, inputs: int) -> Scenario:
+def _with_rows(scenario: Scenario, rows: int) -> Scenario:
     """Return the scenario for so many rows, one on each worker; where all workers send, all of these do."""
     Whole(low=2, high=10**9).check("--rows", rows)
     everybody = scenario.radio.scheduled == scenario.workers.count
     radio = replace(scenario.radio, scheduled=0) if everybody else scenario.radio
-    return replace(scenario, workers=replace(scenario.workers, count=rows), radio=radio).settled(rows, inputs)
+    return replace(scenario, workers=replace(scenario.workers, count=rows), radio=radio)

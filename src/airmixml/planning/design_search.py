@@ -25,6 +25,7 @@ from airmixml.radio.centring import mean_slot
 from airmixml.radio.system import System
 from airmixml.radio.tally import placed_distances
 from airmixml.scenario import Scenario
+from airmixml.scenario.automatic import clipped_share
 from airmixml.workers import encoded_dim
 
 # What keeps a plan quick: larger tables are made with so many rows, columns and classes, and say so.
@@ -54,6 +55,7 @@ class TableDesign:
     features: int
     centre: str
     norm: str
+    clip_norm: float
     label_code: str
     label_weight: float
     rounds: int = 0
@@ -149,7 +151,8 @@ class DesignSearch:
             "too little to pay for" if more <= 100.0 * _WORTH else f"± {chance:.1f}, and others as simple are as good"
         )
         little = f"within chance (± {chance:.1f})" if more <= chance else little
-        thrift = "one slot" if first.design.rounds and not best.design.rounds else "fewer symbols"
+        one_slot = "one slot after that for the mean" if best.design.centre == "refined" else "one slot"
+        thrift = one_slot if first.design.rounds and not best.design.rounds else "fewer symbols"
         told = f"{best.uplink_symbols:,} symbols in place of {first.uplink_symbols:,}"
         return f"the most accurate design is {more:.1f} points better, {little}; this one needs {thrift}: {told}"
 
@@ -225,7 +228,7 @@ class TableTrial:
     def search(self, max_air_seconds: float = math.inf) -> DesignSearch:
         """Return what all designs reach, and which is recommended: whatever the scenario's own is of those tried."""
         scenario, own_design = self.scenario, TableDesign.of(self.scenario)
-        tried = self.of(_designs(scenario), 0)
+        tried = self.of(_designs(scenario, self._dimensions[0]), 0)
         with_rounds = [each for each in tried if each.design.rounds]
         known = {each.design for each in tried}
         more = [own_design]
@@ -294,25 +297,26 @@ def simplest_of(tried: list[TriedDesign], max_air_seconds: float, worth: float =
     return max((each for each in fitting if each.effort <= simplest), key=lambda each: each.accuracy)
 
 
-def _designs(scenario: Scenario) -> Iterator[TableDesign]:
+def _designs(scenario: Scenario, inputs: int) -> Iterator[TableDesign]:
     """Yield designs that the scenario's keys allow, each once: the same ones whichever of them it has."""
     seen: set[TableDesign] = set()
     centres = ("public", "refined")
     own = TableDesign.of(scenario)
     plain = replace(own, model="ridge", encoder="clip", features=0, centre="public", norm="clip", rounds=0)
-    plain = replace(plain, label_code="one-hot", label_weight=1.0)
+    plain = replace(plain, label_code="one-hot", label_weight=1.0, clip_norm=clipped_share(inputs))
+    unit = replace(plain, norm="unit", clip_norm=1.0)
     candidates = [replace(plain, model=model) for model in _MODELS]
-    places = [replace(plain, centre=centre, norm=norm) for centre in centres for norm in ("clip", "unit")]
+    places = [replace(each, centre=centre) for centre in centres for each in (plain, unit)]
     counts = [count for count in _FEATURES if count * _FEWEST_ROWS_PER_FEATURE <= scenario.workers.count]
     # Features of rows that are far from the centre all point one way, so they are tried with the better centre alone.
     centre = "refined" if _allowed(replace(plain, centre="refined"), scenario) else "public"
-    mixed = replace(plain, encoder="mixed", centre=centre, norm="unit")
+    mixed = replace(unit, encoder="mixed", centre=centre)
     places += [replace(mixed, features=count) for count in counts]
     code = "centred" if scenario.workers.constant else "one-hot"
     for place, model, weight in product(places, _MODELS, _WEIGHTS):
         candidates.append(replace(place, model=model, label_code=code, label_weight=weight))
     # Rounds hardly depend on what they start from, which is solved by least squares.
-    few = [replace(plain, centre=centre, norm="unit"), *(replace(mixed, features=count) for count in counts[-2:])]
+    few = [replace(unit, centre=centre), *(replace(mixed, features=count) for count in counts[-2:])]
     candidates += [replace(place, label_code=code, rounds=ROUNDS[0]) for place in few]
     for design in candidates:
         if design not in seen and _allowed(design, scenario):

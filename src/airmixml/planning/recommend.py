@@ -117,7 +117,8 @@ def recommend(
 def changed_keys(scenario: Scenario, changed: Scenario) -> tuple[str, ...]:
     """Return what must be set to make one scenario the other, as ``airmix run --set`` takes it.
 
-    Rounds and what solves the first model are told together: where both say "auto", one follows from the other.
+    Rounds and what solves the first model are told together, and so are the two keys of the norm: where one says
+    "auto", it follows from the other or changes it.
     """
     before, after = scenario.to_dict(), changed.to_dict()
     differ = {
@@ -128,6 +129,8 @@ def changed_keys(scenario: Scenario, changed: Scenario) -> tuple[str, ...]:
     }
     if differ and (scenario.learner.rounds or changed.learner.rounds):
         differ |= {("learner", name): after["learner"][name] for name in ("model", "rounds")}
+    if {("workers", "norm"), ("workers", "clip_norm")} & differ.keys():
+        differ |= {("workers", name): after["workers"][name] for name in ("norm", "clip_norm")}
     return tuple(f"{table}.{name}={'' if value == [] else value}" for (table, name), value in differ.items())
 
 

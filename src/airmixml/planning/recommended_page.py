@@ -47,11 +47,23 @@ def needed_parts(plain: Plain) -> Iterator[Part]:
     columns = ("change one", "recommended", "needed for the mean", f"for single {single}s")
     title = f"What {wanted:g} % accuracy takes (the mean of {rehearsal['basis']} ± its standard error)"
     yield Table(title=title, columns=columns, rows=tuple(rows), words=4)
-    own = "" if rehearsal.get("measured_on", "").endswith("read") else "; your data may be easier or harder"
     yield (
-        f"The recommended design is expected to reach {_accuracy(rehearsal['best'])}{own}. More slots at the same "
-        "epsilon do not help: they share it."
+        f"The recommended design is expected to reach {_accuracy(rehearsal['best'])}. More slots at the same epsilon "
+        "do not help: they share it."
     )
+
+
+def needed_in_a_line(plain: Plain) -> str:
+    """Return how many workers or what epsilon the wanted accuracy takes, each changed alone."""
+    values = {each["quantity"]: each["value"] for each in plain["needed"] if each["value"] is not None}
+    forms = {"workers": "{:,.0f} workers", "epsilon": "epsilon {:.3g}"}
+    told = [form.format(values[name]) for name, form in forms.items() if name in values]
+    takes = (
+        f"takes {' or '.join(told)}, all else as recommended"
+        if told
+        else "is reached by no number of workers and no epsilon tried"
+    )
+    return f"{100.0 * plain['wanted_accuracy']:g} % accuracy {takes}"
 
 
 def recommendation_parts(found: Plain | None, scenario: Scenario, command: Sequence[str]) -> Iterator[Part]:
@@ -149,6 +161,8 @@ def _rehearsal(rehearsal: Plain, scenario: Scenario) -> Iterator[Part]:
     )
     alike = "; all lines: " + ", ".join(f"{name} {cell}" for name, cell in same.items()) if same else ""
     yield f"{lines}{alike}"
+    if "measured_on" not in rehearsal:
+        yield "accuracies are of synthetic tables: your data may be easier or harder"
     if of_images:
         yield "on other images accuracies differ, and the order of designs may"
     elif rehearsal["rows"] < scenario.workers.count:
@@ -183,7 +197,7 @@ def _design_cells(design: Plain) -> dict[str, str]:
         "rounds": f"{design['rounds']:,}",
         "encoder": f"{encoder}, {features} features" if features else encoder,
         "centre": design["centre"],
-        "norm": design["norm"],
+        "norm": f"{design['norm']}, {design['clip_norm']:g}",
         "labels": design["label_code"],
         "label weight w": f"{design['label_weight']:g}",
     }

@@ -33,6 +33,11 @@ def why_no_rounds(workers: Workers, radio: Radio, learner: Learner, *, rows: int
     return 'learner.model = "lda" is solved from one slot; set learner.rounds to have them' * (learner.model == "lda")
 
 
+def clipped_share(inputs: int) -> float:
+    """Return what rows of so many inputs (0: not known) are clipped at, in units of the norm that others have."""
+    return _NORM_OF_FEW if 0 < inputs < _FEW_INPUTS else 1.0
+
+
 def choose(tables: Tables, *, inputs: int = 0, rows: int = 0) -> Tables:
     """Return the tables with a choice for every key that says "auto", for that many inputs and rows (0: not known).
 
@@ -42,9 +47,8 @@ def choose(tables: Tables, *, inputs: int = 0, rows: int = 0) -> Tables:
     """
     workers, radio, learner = tables.workers, tables.radio, tables.learner
     if workers.norm == AUTO:
-        few = 0 < inputs < _FEW_INPUTS
-        shorter = workers.clip_norm * _NORM_OF_FEW
-        workers = replace(workers, norm="clip", clip_norm=shorter) if few else replace(workers, norm="unit")
+        share = clipped_share(inputs)
+        workers = replace(workers, norm="unit" if share == 1.0 else "clip", clip_norm=workers.clip_norm * share)
     classes = workers.task == "classification"
     if workers.centre == AUTO:
         encoder = ENCODERS.load(workers.encoder)
