@@ -28,8 +28,8 @@ _LEGEND: Final = {
     "detects": "with the false alarms of guessing",
     "closest": "to what epsilon allows",
     "beyond": "more than epsilon allows",
-    NONE: "no epsilon covers it",
-    _NO_LIMIT: "epsilon allows any success",
+    NONE: "epsilon does not limit it",
+    _NO_LIMIT: "no epsilon, or so large a one that all is allowed",
 }
 _TO_WHOM: Final = {"exposed": "EXPOSED to", "leaks": "LEAKS to", TOO_FEW: "too few mixtures or workers to tell for"}
 _LARGEST_LIMIT: Final = 0.995  # as good as none
