@@ -210,8 +210,7 @@ class CaseResult:
     @property
     def nearest(self) -> tuple[Group, Measured] | None:
         """The figure that uses most of what its epsilon allows; None where none exceeds guessing."""
-        used, *nearest = self.limited[-1] if self.limited else (0.0,)
-        return (nearest[0], nearest[1]) if used > 0.0 else None
+        return next(((group, each) for used, group, each in self.limited[-1:] if used > 0.0), None)
 
     @property
     def _promise(self) -> str:
