@@ -387,7 +387,7 @@ def test_the_worst_grade_counts_and_the_words_say_why() -> None:
         ("release", "tells who took part (AUC)", "0.60", "0.50", "0.73", "yes"),
     ]
     assert seen.attackers == (
-        "eavesdropper: listens 2.5 m from a worker; release: only the mixtures; –: no epsilon covers it"
+        "eavesdropper: listens 2.5 m from a worker; release: only the mixtures; –: epsilon does not limit it"
     )
 
 
@@ -399,8 +399,10 @@ def test_the_figure_closest_to_its_limit_is_in_the_table() -> None:
         ("release", "names the sample in a slot", "5 of 10"),
         ("  closest", "tells who took part (AUC)", "0.55"),
     ]
-    assert "; closest: to what epsilon allows; –: no epsilon covers it" in near.attackers
-    assert result(1e4, release=listener(auc=0.6)).attackers.endswith("; no limit: epsilon allows any success")
+    assert "; closest: to what epsilon allows; –: epsilon does not limit it" in near.attackers
+    assert result(1e4, release=listener(auc=0.6)).attackers.endswith(
+        "; no limit: no epsilon, or so large a one that all is allowed"
+    )
 
 
 def test_the_target_is_told_beside_what_is_certified() -> None:

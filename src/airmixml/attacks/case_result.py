@@ -28,8 +28,8 @@ _LEGEND: Final = {
     "detects": "with the false alarms of guessing",
     "closest": "to what epsilon allows",
     "beyond": "more than epsilon allows",
-    NONE: "no epsilon covers it",
-    _NO_LIMIT: "epsilon allows any success",
+    NONE: "epsilon does not limit it",
+    _NO_LIMIT: "no epsilon, or so large a one that all is allowed",
 }
 _TO_WHOM: Final = {"exposed": "EXPOSED to", "leaks": "LEAKS to", TOO_FEW: "too few mixtures or workers to tell for"}
 _LARGEST_LIMIT: Final = 0.995  # as good as none
@@ -210,8 +210,7 @@ class CaseResult:
     @property
     def nearest(self) -> tuple[Group, Measured] | None:
         """The figure that uses most of what its epsilon allows; None where none exceeds guessing."""
-        used, *nearest = self.limited[-1] if self.limited else (0.0,)
-        return (nearest[0], nearest[1]) if used > 0.0 else None
+        return next(((group, each) for used, group, each in self.limited[-1:] if used > 0.0), None)
 
     @property
     def _promise(self) -> str:
