@@ -237,18 +237,6 @@ def test_a_sum_that_workers_did_not_sign_for_is_not_taken(history: History, lie:
     assert len(history.server.sums) == 1
 
 
-def test_a_frame_that_differs_from_what_its_worker_told_the_server_is_in_no_sum(history: History) -> None:
-    """A worker that signs for two frames of one round spoils the round, which fails; nobody is taken in."""
-    message, _ = the_sum(history)
-    told = Message(Type.FRAME, 2, message.run, 0, 0, bytes(32)).signed_with(SIGNING["worker-2"])
-    history.server.handle([told])
-    history.server.handle([message])
-    assert not history.server.sums
-    for _ in range(12):
-        history.server.expire()
-    assert history.server.where[0] > 0  # abandoned, and begun again under another name
-
-
 def test_too_few_workers_make_no_sum(tmp_path: Path) -> None:
     """Half of the workers are needed; a round that they do not reach is given up in bounded time."""
     history = History(tmp_path, contract=analog_contract())
