@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from brokers_for_tests import CONTRACT, RUN, Stranger, folder_of
+from deploy_histories import OPEN
 
 from airmixml.deploy.broker import Broker, free_port
 from airmixml.deploy.credentials import create_deployment
@@ -15,6 +16,13 @@ from airmixml.deploy.endpoint import Endpoint
 from airmixml.deploy.mqtt import MqttTransport
 
 Connect = Callable[..., MqttTransport]
+
+
+@pytest.fixture(autouse=True)
+def close_histories() -> Iterator[None]:
+    yield
+    while OPEN:
+        OPEN.pop().close()
 
 
 @pytest.fixture

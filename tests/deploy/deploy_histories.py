@@ -46,6 +46,9 @@ _PASSED_BY = {
 AIR_KEY = secrets.token_bytes(32)
 
 
+OPEN: "list[History]" = []  # closed after each test
+
+
 class Crash(Exception):
     """The process of a worker ends here."""
 
@@ -127,6 +130,7 @@ class History:
     kills: int = 0
 
     def __post_init__(self) -> None:
+        OPEN.append(self)
         self._random = random.Random(self.seed)
         self._queue: list[tuple[int | None, bytes]] = []  # to a worker, or to the server (None)
         self._seen: list[tuple[int | None, bytes]] = []
@@ -135,6 +139,12 @@ class History:
         self.devices = {identity: self._device(identity) for identity in range(WORKERS)}
         self.air = self._new_air()
         self.server = self._new_server()
+
+    def close(self) -> None:
+        """Close its files: a process that has more than 1,024 open cannot wait for a broker."""
+        for device in self.devices.values():
+            device.spending.close()
+        self.server.close()
 
     # Parts and how they end.
 

@@ -5,6 +5,7 @@ data are public, as those of any simulation: the hub hears every frame by itself
 workers.
 """
 
+import math
 import secrets
 import subprocess
 import sys
@@ -71,7 +72,7 @@ class Lab(PlannedSums):
         waits = _SILENT_SECONDS if self.silent else _WAIT_SECONDS
         opening = Opening(code.numbers, int(1000 * waits), tuple(workers)).packed()
         if not self.silent:
-            send(self.frames, self._said(SERVER, self.server_key, Type.SAMPLES, opening))
+            self._send(slot.number, self._said(SERVER, self.server_key, Type.SAMPLES, opening))
         for each in sorted(slot.watts.keys() - self.silent):
             frame = code.samples(
                 slot.payload.vectors(np.array([self.population.sample_index[each]]))[0],
@@ -81,9 +82,9 @@ class Lab(PlannedSums):
                 slot=slot.number,
                 masks=None if masked is None else _masks_of(masked.members[each], slot.number),
             )
-            send(self.frames, frame_messages(as_bytes(frame), partial(self._said, each, self.keys[each]))[-1])
+            self._send(slot.number, frame_messages(as_bytes(frame), partial(self._said, each, self.keys[each]))[-1])
         if self.silent:  # after all frames, which wait for it: so nobody else is late
-            send(self.frames, self._said(SERVER, self.server_key, Type.SAMPLES, opening))
+            self._send(slot.number, self._said(SERVER, self.server_key, Type.SAMPLES, opening))
         formed = time.perf_counter()
         total = self._next(slot.number)
         self.seconds["frames"] += formed - started
@@ -94,11 +95,21 @@ class Lab(PlannedSums):
     def _said(self, sender: int, key: bytes, kind: Type, body: bytes) -> Message:
         return Message(kind, sender, self.contract.run, len(self.heard), 0, body).signed_with(key)
 
+    def _send(self, slot: int, message: Message) -> None:
+        try:
+            send(self.frames, message)
+        except ProtocolError:
+            self._check_air(slot)
+            raise
+
+    def _check_air(self, slot: int, until: float = math.inf) -> None:
+        if self.process.poll() is not None or time.monotonic() > until:
+            raise ProtocolError(f"slot {slot}: the air ended, or gave no sum in time; start it again")
+
     def _next(self, slot: int) -> SumOnAir:
         until = time.monotonic() + 2.0 * _WAIT_SECONDS
         while not self.sums.poll(_LOOK_MILLISECONDS):
-            if self.process.poll() is not None or time.monotonic() > until:
-                raise ProtocolError(f"slot {slot}: the air ended, or gave no sum in time; start it again")
+            self._check_air(slot, until)
         message = unpacked(self.sums.recv())
         if message.sender != AIR or message.round != len(self.heard) or not message.is_signed_by(self.air_key):
             raise ProtocolError(f"slot {slot}: what came is no sum of the air; start both again")
