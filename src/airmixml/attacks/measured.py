@@ -35,7 +35,7 @@ class Measured:
     trials: int = 0  # of a rate that counts independent ones
     deviation: float = 0.0  # of another rate
     of: str = "row"  # whose epsilon limits the rate: that of a "row", of a "worker" alone, or of none
-    from_silence: bool = False  # whether somebody who is absent is the alternative, which remove-one alone limits
+    from_silence: bool = False  # whether the alternative is an absent worker, which remove-one alone limits
     identifies: bool = False  # whether a single success is a leak
 
     @property
