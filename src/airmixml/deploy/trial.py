@@ -153,8 +153,8 @@ class Trial:
             self._start_worker(self._victim)
         is_back = len(lane.alive) == 2 if self._kill else number > 0
         if is_back and not history.replayed and (0, 0) in attacker.orders:
-            attacker.replay((0, 0), self._server.numbers(self._victim)[0])
             history.replayed.append((self._now(), self._victim, 0))
+            attacker.replay((0, 0), self._server.numbers(self._victim)[0])
 
     def _read(self) -> None:
         for name, reader in self._readers.items():
