@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from airmixml.output.figures import COLOURS, finish_axis, new_figure, save_figure
-from airmixml.output.numbers import joules
+from airmixml.wording import joules
 from doc_tables import csv_text
 
 ROOT = Path(__file__).parents[1]

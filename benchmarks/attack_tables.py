@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from airmixml.attacks.grades import TOO_FEW, grade_of, naming_bound
-from airmixml.output.numbers import epsilon_text
+from airmixml.wording import epsilon_text
 from doc_tables import Table, write_tables
 
 ROOT = Path(__file__).parents[1]

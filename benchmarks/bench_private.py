@@ -13,12 +13,12 @@ from scipy.sparse.linalg import lsmr, norm
 from sklearn.linear_model import Ridge
 
 from airmixml import Scenario, Speed, simulate_blocks
+from airmixml.arrays import dbm_to_watts
 from airmixml.attacks.least_squares import MixingMatrix, solve_least_squares
 from airmixml.data import scale_to_unit
 from airmixml.edge.training import learn
 from airmixml.scenario import RunContext
 from airmixml.streams import Streams
-from airmixml.units import dbm_to_watts
 from airmixml.workers import deploy, encode, load_dataset
 from bench_kit import Row, alternately, row, seconds_of
 from made_up_digits import CLASSES, SIDE, images, made_up_digits, on_made_up_digits

@@ -16,6 +16,7 @@ import torch
 from scipy.sparse import csr_array
 
 from airmixml import Scenario, Speed, simulate_blocks
+from airmixml.arrays import db_to_ratio, dbm_to_watts
 from airmixml.data import DataSet
 from airmixml.devices import find_device
 from airmixml.radio.mixtures import AirReport
@@ -23,7 +24,6 @@ from airmixml.radio.power_calibration import private_received_watts
 from airmixml.radio.senders import make_sender
 from airmixml.radio.system import sensitivity_of
 from airmixml.streams import Streams
-from airmixml.units import db_to_ratio, dbm_to_watts
 from airmixml.workers import Population, deploy
 from bench_kit import Row, alternately, row
 from made_up_digits import made_up_digits

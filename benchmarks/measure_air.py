@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import Any
 
 from airmixml import Scenario, Speed, __version__
+from airmixml.arrays import watts_to_dbm
 from airmixml.data import DataSet
 from airmixml.edge import learn
 from airmixml.scenario import AIR_PRESETS, RunContext, Workers, preset_names
 from airmixml.streams import Streams
-from airmixml.units import watts_to_dbm
 from airmixml.workers import load_dataset, settle
 
 RESULTS = Path(__file__).parent / "results" / "air.json"

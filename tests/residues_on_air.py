@@ -20,9 +20,9 @@ import math
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from airmixml.arrays import db_to_ratio, ratio_to_db
 from airmixml.errors import ScenarioError
 from airmixml.integers.rounding import Residues, reduce
-from airmixml.units import db_to_ratio, ratio_to_db
 
 
 def analog_snr_db(bits: int, deviations: float) -> float:

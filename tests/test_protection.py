@@ -19,15 +19,15 @@ from randomgen import ChaCha
 from sklearn.datasets import load_iris
 
 from airmixml import AirMixClassifier, Scenario, ScenarioError, load_metrics, load_network, run, settle, simulate
+from airmixml.arrays import dbm_to_watts
 from airmixml.data import DataSet
-from airmixml.hiding import hide_values
+from airmixml.errors import hide_values
 from airmixml.privacy import gaussian_epsilon
 from airmixml.radio.draws import AirSetting, draw_blocks, draw_noise, draw_slots
 from airmixml.radio.tally import placed_distances
 from airmixml.randomness.slot_words import slot_words
 from airmixml.runs import ProtectedResult
 from airmixml.streams import Secret, Streams
-from airmixml.units import dbm_to_watts
 from airmixml.workers import Population
 from airmixml.workers.population import gather_rows
 

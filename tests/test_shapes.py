@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from airmixml import ScenarioError
+from airmixml.arrays import declared_shape, in_words, is_series, per_input, planes
 from airmixml.edge.fitting import build_model
 from airmixml.output.figures import as_picture
 from airmixml.scenario import Learner, Workers
-from airmixml.shapes import declared_shape, in_words, is_series, per_input, planes
 from airmixml.streams import Streams
 from airmixml.workers import encode, load_dataset
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from airmixml.units import db_to_ratio, dbm_to_watts, ratio_to_db, watts_to_dbm
+from airmixml.arrays import db_to_ratio, dbm_to_watts, ratio_to_db, watts_to_dbm
 
 
 @pytest.mark.parametrize(("decibels", "ratio"), [(5e3, math.inf), (1e308, math.inf), (math.inf, math.inf)])

@@ -1,12 +1,15 @@
 """Errors a user can mend: each message names the field, the value, what it must be and what to do.
 
 Where private data are at fault, the message marks what it takes from them: ``private(value, instead)``. A simulation
-shows it. In protection ``hiding.py`` puts in what stands instead, so that an error which ends up in a log or in a
-notebook tells nothing about a row.
+shows it. In protection ``hide_values`` puts in what stands instead, so that an error which ends up in a log or
+in a notebook tells nothing about a row.
 """
 
 import re
-from typing import Final, Self
+import sys
+from collections.abc import Callable
+from functools import partial, wraps
+from typing import Final, ParamSpec, Self, TypeVar
 
 __all__ = ["AirMixError", "AirMixWarning", "BoundsWarning", "DataError", "LedgerError", "LeftoverWarning"]
 __all__ += ["NameWarning", "PluginError", "PrivacyError", "ProtocolError", "RunFolderError", "ScenarioError"]
@@ -98,3 +101,61 @@ class NameWarning(AirMixWarning):
 
 class LeftoverWarning(AirMixWarning):
     """What an earlier run or version left in a folder matters for the privacy of the data."""
+
+
+def is_out_of_memory(problem: BaseException) -> bool:
+    """Return whether memory ran out: in Python, in NumPy, or in torch on a processor or a GPU.
+
+    torch's CPU allocator raises a plain RuntimeError, worded by processor and version. So the problem is compared with
+    what torch says when it is asked for more than any machine has.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None or "torch._C" not in sys.modules or not isinstance(problem, RuntimeError):
+        return isinstance(problem, MemoryError)
+    if isinstance(problem, torch.OutOfMemoryError) or "out of memory" in str(problem):
+        return True
+    try:
+        torch.empty(2**62, dtype=torch.uint8, device="cpu")
+    except RuntimeError as refused:
+        return _without_numbers(problem) == _without_numbers(refused)
+    return False
+
+
+def _without_numbers(problem: BaseException) -> str:
+    return re.sub(r"\d+", "", str(problem).partition("\n")[0])
+
+
+_Result = TypeVar("_Result")
+_Given = ParamSpec("_Given")
+
+
+def hide_values(call: Callable[[], _Result], how_to_see: str, *, hide: bool = True) -> _Result:
+    """Return what ``call`` returns; where it fails, its error says nothing about a row, unless ``hide`` is False.
+
+    ``how_to_see`` tells the owner of the data what to do. An error of a library may quote what it was given, so that
+    only its kind is told. A full disk or memory, or a missing package, is about the machine, and stays as it is.
+    """
+    if not hide:
+        return call()
+    try:
+        return call()
+    except AirMixError as problem:
+        found: AirMixError = problem.hidden(how_to_see)
+    except Exception as problem:
+        if isinstance(problem, ImportError) or is_out_of_memory(problem) or getattr(problem, "errno", None):
+            raise
+        kind = type(problem).__name__
+        found = DataError(f"{kind} in the code that private rows went through{private(f': {problem}')}")
+        found = found.hidden(how_to_see)
+    raise found  # here: the new error is not chained to the old one, whose message and frames hold values
+
+
+def hides_values(call: Callable[_Given, _Result]) -> Callable[_Given, _Result]:
+    """Hide values in the errors of a function where it is called with ``private``, and without ``show_values``."""
+
+    @wraps(call)
+    def guarded(*args: _Given.args, **kwargs: _Given.kwargs) -> _Result:
+        hide = bool(kwargs.get("private")) and not kwargs.get("show_values")
+        return hide_values(partial(call, *args, **kwargs), "the owner sees them with --show-values", hide=hide)
+
+    return guarded

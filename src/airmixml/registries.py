@@ -1,21 +1,14 @@
 """Registries: every kind of thing that can be added to the package, and where each one of that kind lives.
 
 To add one, write its file and name it here. Another package needs no change here: it declares an entry point in the
-group of the kind. Names are known without importing anything; a thing is imported when it is first asked for.
+group of the kind.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import KW_ONLY, dataclass, field
-from functools import cached_property
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from airmixml.errors import PluginError, UnknownObjectError
-from airmixml.fingerprints import fingerprint
-from airmixml.wording import did_you_mean, reason, shown
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
+from airmixml.errors import PluginError
+from airmixml.registry import NOT_HERE, Registry
+from airmixml.wording import shown
 
 __all__ = [
     "ACCOUNTANTS",
@@ -41,177 +34,6 @@ __all__ = [
     "Registry",
     "add_given",
 ]
-
-_GIVEN: Final = "object"  # the word before the name of an object that was given in Python
-NOT_HERE: Final = (
-    "is an object that was given in Python, and is not known here; give it again, with the same code and content "
-    "(load_model takes it as encoder= or in objects=), or put its class into a module that other processes can import"
-)
-"""What is said of such a name in a process that does not have the object."""
-
-
-@dataclass(eq=False)
-class Registry:
-    """Named things of one kind."""
-
-    kind: str  # what one of them is called in messages
-    group: str  # entry-point group through which other packages add to it
-    key: str  # what a user sets to choose one, for messages
-    _: KW_ONLY
-    base: str  # the class to inherit from, for messages
-    needs: tuple[str, ...]  # attributes that every one of them must have
-    places: Mapping[str, str]  # where each of ours lives, as module:attribute, by name
-    objects: bool = False  # whether they are objects; another package's class then stands for an object of it
-    made_by: str = ""  # the method by which the package makes an object for each scenario
-    files: Mapping[str, str] = field(default_factory=dict)  # what makes one of a file, by the word before the path
-    wraps: Mapping[str, str] = field(default_factory=dict)  # what makes one of another library's object, by its class
-    loaded: dict[str, Any] = field(default_factory=dict, init=False)  # those that were asked for already, by name
-
-    @property
-    def own(self) -> tuple[str, ...]:
-        """Names of those that come with the package."""
-        return tuple(self.places)
-
-    @cached_property
-    def plugins(self) -> "dict[str, EntryPoint]":
-        """Those of other installed packages by name; our names stay ours (``airmix plugins`` reports who wants one)."""
-        from importlib.metadata import entry_points  # here: a worker needs none of other packages
-
-        points = sorted(entry_points(group=self.group), key=lambda each: (each.name, each.value))
-        return {point.name: point for point in points if point.name not in self.places}
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """All names, ours first."""
-        return (*self.places, *self.plugins)
-
-    @property
-    def forms(self) -> tuple[str, ...]:
-        """How a file is named instead: a word, a colon and the path."""
-        return tuple(f"{word}:FILE" for word in self.files)
-
-    def file_of(self, name: str) -> str | None:
-        """Return the path of the file that a name stands for, or None."""
-        word, _, path = name.partition(":")
-        return path if word in self.files and path else None
-
-    def add(self, thing: Any, key: str = "") -> str:
-        """Take an object that is given in Python for a key, and return the name by which it goes in this process.
-
-        The name holds a digest of its content and code: a copy of it, here or in another process, has the same name.
-        """
-        named = f"{key or self.key} = {shown(thing)}"
-        if self.objects and isinstance(thing, type):
-            try:
-                thing = thing()
-            except Exception as problem:  # whatever a user's class does
-                raise PluginError(f"{named}: makes no object ({reason(problem)}); give an object of it") from problem
-        if place := self._wrapper(thing):
-            module, _, attribute = place.partition(":")
-            thing = getattr(import_module(module), attribute)(thing)
-        self._check(thing, named)
-        if (taken := getattr(thing, "name", None)) in self.places:  # results would show it as ours
-            raise PluginError(f"{named}: its name {shown(taken)} is that of a built-in {self.kind}; give it another")
-        name = f"{_GIVEN}:{(thing if isinstance(thing, type) else type(thing)).__name__}-{fingerprint(thing)}"
-        self.loaded[name] = thing
-        return name
-
-    def given(self, name: object) -> Any:
-        """Return the object that was given in Python and goes by that name; None if there is none."""
-        return self.loaded.get(name) if isinstance(name, str) and name.startswith(f"{_GIVEN}:") else None
-
-    def fits(self, thing: object) -> bool:
-        """Return whether something has all that one of them must have."""
-        return all(hasattr(thing, attribute) for attribute in self.needs) or bool(self._wrapper(thing))
-
-    def names_with(self, name: str) -> tuple[str, ...]:
-        """Return all names, and that of an object that was given in Python if it is not among them."""
-        return tuple(dict.fromkeys((*self.names, name)))
-
-    def make(self, name: str, *arguments: Any) -> Any:
-        """Return what the thing of that name makes: an object of a class; an object that was given is it already."""
-        thing = self.load(name)
-        return thing(*arguments) if isinstance(thing, type) else thing
-
-    def accepts(self, thing: object) -> bool:
-        """Return whether something seems to be meant as one of them: an object with some of what each has."""
-        own = (thing if isinstance(thing, type) else type(thing)).__module__ != "builtins"  # numbers have "real"
-        return own and (any(hasattr(thing, attribute) for attribute in self.needs) or bool(self._wrapper(thing)))
-
-    def _wrapper(self, thing: object) -> str:
-        """Return what makes one of them of an object of another library; empty: nothing does, or need."""
-        bases = (f"{base.__module__}.{base.__qualname__}" for base in type(thing).__mro__)
-        return next((self.wraps[base] for base in bases if base in self.wraps), "")
-
-    def __contains__(self, name: object) -> bool:
-        if name in self.places or name in self.plugins:
-            return True
-        return self.given(name) is not None or (isinstance(name, str) and self.file_of(name) is not None)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.names)
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    def load(self, name: str) -> Any:
-        """Return the thing of that name, or raise an error that names the nearest one."""
-        if name not in self.loaded:
-            if name not in self:
-                if name.startswith(f"{_GIVEN}:"):
-                    raise UnknownObjectError(f"{self.key} = {shown(name)}: {NOT_HERE}")
-                raise PluginError(
-                    f"{self.key} = {shown(name)}: must be one of {', '.join((*self.names, *self.forms))}"
-                    f"{did_you_mean(name, self.names)}"
-                )
-            self.loaded[name] = self._import(name)
-        return self.loaded[name]
-
-    def _import(self, name: str) -> Any:
-        path = self.file_of(name)
-        place = self.places.get(name) if path is None else self.files[name.partition(":")[0]]
-        if place is not None:
-            module, _, attribute = place.partition(":")
-            thing = getattr(import_module(module), attribute)
-            return thing if path is None else thing(path)
-        point = self.plugins[name]
-        package = _package(point)
-        from importlib.metadata import entry_points
-
-        for other in entry_points(group=self.group, name=name):
-            if other.value != point.value:
-                both = " and ".join(sorted((package, _package(other))))
-                raise PluginError(f"{self.kind} {shown(name)}: both {both} bring one of that name; uninstall one")
-        try:
-            thing = point.load()
-            if self.objects and isinstance(thing, type):
-                thing = thing()
-        except (Exception, SystemExit) as problem:  # whatever somebody else's module does when it is imported
-            raise PluginError(
-                f"{self.kind} {shown(name)} of {package}: cannot be loaded ({type(problem).__name__}: "
-                f"{reason(problem)}); mend or uninstall that package"
-            ) from problem
-        self._check(thing, f"{self.kind} {shown(name)} of {package}")
-        return thing
-
-    def _check(self, thing: Any, named: str) -> None:
-        missing = ", ".join(attribute for attribute in self.needs if not hasattr(thing, attribute))
-        if missing:
-            needed = f"must have {', '.join(self.needs)}; see docs/extending.md"
-            raise PluginError(f"{named}: has no {missing}: {needed}")
-        if not self.made_by or isinstance(thing, type):
-            return
-        maker = getattr(thing, self.made_by, None)  # an object's own, or one that its class makes others by
-        if maker is None or isinstance(getattr(maker, "__self__", None), type):
-            raise PluginError(
-                f"{named}: the package makes an object of its class for each scenario; give the class "
-                f"{type(thing).__name__}{'' if maker is None else f', or an object whose {self.made_by} returns it'}"
-            )
-
-
-def _package(point: "EntryPoint") -> str:
-    return "an unknown package" if point.dist is None else f"{point.dist.name} {point.dist.version}"
-
 
 ENCODERS: Final = Registry(
     "encoder",

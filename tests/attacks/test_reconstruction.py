@@ -9,12 +9,12 @@ import pytest
 import torch
 from sklearn.covariance import LedoitWolf
 
+from airmixml.arrays import dbm_to_watts
 from airmixml.attacks.reconstruction import RECONSTRUCTIONS, Reconstruction, reconstruct, reconstruction_refusal
 from airmixml.attacks.server_attacks import peak_signal_to_noise_db
 from airmixml.attacks.target import ServerView, watch
 from airmixml.errors import ScenarioError
 from airmixml.scenario import Scenario
-from airmixml.units import dbm_to_watts
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 IRIS = Scenario.preset("paper-iris").with_overrides("workers.count=40", "radio.slots=160", "radio.scheduled=4")

@@ -12,8 +12,7 @@ import pytest
 
 from airmixml import DataError, Scenario, run
 from airmixml.budgets import LedgerFile
-from airmixml.errors import AirMixError, private
-from airmixml.hiding import hide_values
+from airmixml.errors import AirMixError, hide_values, private
 
 Airmix = Callable[..., CompletedProcess[str]]
 SECRET, NUMBER, NEAR = "SECRET-CELL", "31415.9265", "labelXQ"

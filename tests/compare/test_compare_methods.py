@@ -12,13 +12,13 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LinearRegression
 
 from airmixml import Scenario
+from airmixml.arrays import dbm_to_watts
 from airmixml.compare import METHODS, Outcome, Work, choose_methods, load_methods
 from airmixml.compare.baselines.central import calibrate_dp_sgd
 from airmixml.compare.baselines.separate import plan_orthogonal
 from airmixml.compare.ours import samples_scenario
 from airmixml.errors import PluginError, ScenarioError
 from airmixml.scenario import Speed
-from airmixml.units import dbm_to_watts
 from airmixml.workers import Signal
 
 SMALL = Scenario(name="small").with_overrides(

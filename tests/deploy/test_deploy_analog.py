@@ -19,6 +19,7 @@ from deploy_histories import AIR_KEY, WORKERS, History, analog_contract, keys
 from test_deploy_gnuradio import has_gnu_radio
 
 from airmixml import Scenario
+from airmixml.arrays import watts_to_dbm
 from airmixml.deploy import Server, carry
 from airmixml.deploy.air import Adder, EmulatedAir, SumOnAir, as_samples
 from airmixml.deploy.broker import free_port
@@ -36,7 +37,6 @@ from airmixml.deploy.worker import Device, Order
 from airmixml.deploy.worker_process import vectors
 from airmixml.errors import ProtocolError, ScenarioError
 from airmixml.masks.keys import verifying_key
-from airmixml.units import watts_to_dbm
 
 ANALOG = (
     "workers.dataset=iris",

@@ -18,13 +18,13 @@ from airmixml.explore.asked import choices
 from airmixml.explore.design import LIGHT_ACCOUNTANTS, account_part, is_light, light_parts, plan_part
 from airmixml.explore.finished import curve_of
 from airmixml.explore.heavy import curves_part, trial_part
-from airmixml.output.numbers import joules
 from airmixml.planning.account import account_scenario
 from airmixml.planning.known_inputs import data_dimensions, input_moments
 from airmixml.planning.plan import make_plan
 from airmixml.radio.power import TransmitPower
 from airmixml.radio.tally import rehearse
 from airmixml.scenario import AIR_PRESETS, preset_names
+from airmixml.wording import joules
 from airmixml.workers import settle
 
 Finished = subprocess.CompletedProcess[str]

@@ -11,6 +11,7 @@ from scipy import stats
 from seats_for_tests import aired, drawn_on, setting_of
 
 from airmixml import Scenario, ScenarioError
+from airmixml.arrays import dbm_to_watts
 from airmixml.impairments.frame import frame_of
 from airmixml.impairments.leakage import leaked, removal_factor
 from airmixml.impairments.shadowing import deepest_shadow, draw_shadowing
@@ -19,7 +20,6 @@ from airmixml.radio.noise import true_noise_watts
 from airmixml.radio.path_loss import path_gain, weakest_gain, worker_path_gain
 from airmixml.radio.system import System, assumed_noise_watts
 from airmixml.radio.tally import rehearse
-from airmixml.units import dbm_to_watts
 
 SYMBOLS_PER_SECOND = 794_000.0
 

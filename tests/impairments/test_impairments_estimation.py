@@ -10,10 +10,10 @@ from scipy import integrate, stats
 from seats_for_tests import aired, drawn_on, gains_of, has_deviation
 
 from airmixml import Scenario, ScenarioError
+from airmixml.arrays import db_to_ratio
 from airmixml.impairments.estimation import EstimationError, ReciprocityError
 from airmixml.radio.path_loss import path_gain
 from airmixml.radio.tally import rehearse
-from airmixml.units import db_to_ratio
 
 NMSE = "air.estimation_nmse_db=-10"
 # A channel that fades by so little that its magnitude is the mean, and is estimated all the same.

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from airmixml.output.numbers import duration, epsilon_text, epsilon_words, joules, plural, short_count
+from airmixml.wording import duration, epsilon_text, epsilon_words, joules, plural, short_count
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.special import j0
 
-from airmixml.arrays import Doubles
+from airmixml.arrays import Doubles, dbm_to_watts
 from airmixml.impairments.frame import Frame, frame_of
 from airmixml.impairments.gains import SeatDraws, draw_gains
 from airmixml.impairments.timing import draw_offsets, smears
@@ -23,7 +23,6 @@ from airmixml.radio.masking import Masking, masking_of
 from airmixml.radio.noise import true_noise_watts
 from airmixml.scenario import Air, Scenario
 from airmixml.scenario.waveform import SYMBOLS_PER_SECOND, raised_cosine
-from airmixml.units import dbm_to_watts
 from airmixml.workers import declared_bounds
 
 Complex = NDArray[np.complex128]

@@ -11,7 +11,7 @@ from symbol_by_symbol import receive_symbol_by_symbol
 from test_radio_baseband import data, planned, scenario, vectors_of
 
 from airmixml import Scenario, Speed, simulate
-from airmixml.arrays import Doubles
+from airmixml.arrays import Doubles, dbm_to_watts
 from airmixml.errors import AirMixError, PrivacyError, ScenarioError
 from airmixml.impairments.fading_floor import silent_share
 from airmixml.privacy import facts
@@ -19,7 +19,6 @@ from airmixml.radio import simulate_blocks
 from airmixml.radio.draws import AirSetting, draw_slots
 from airmixml.radio.masking import masking_of
 from airmixml.radio.recoverable import check_recoverable
-from airmixml.units import dbm_to_watts
 
 MASKED = ("privacy.noise=masked", "privacy.above_thermal_db=20")
 CYCLES = (*MASKED, "radio.scheduled=12", "privacy.mask_degree=4")

@@ -10,12 +10,12 @@ import pytest
 from scipy import stats
 
 from airmixml import PrivacyError, Scenario, ScenarioError, simulate
+from airmixml.arrays import dbm_to_watts
 from airmixml.edge import train
 from airmixml.radio.draws import AirSetting, draw_blocks
 from airmixml.radio.power_calibration import private_received_watts
 from airmixml.radio.system import sensitivity_of
 from airmixml.radio.tally import rehearse
-from airmixml.units import dbm_to_watts
 
 
 def coins(*changes: str) -> Scenario:

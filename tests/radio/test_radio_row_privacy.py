@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import binom, hypergeom, norm
 
 from airmixml import Scenario
+from airmixml.arrays import dbm_to_watts
 from airmixml.errors import PrivacyError
 from airmixml.privacy import Design, Release, Sensitivity, Server, gaussian_epsilon
 from airmixml.privacy.gaussian import gaussian_mu
@@ -18,7 +19,6 @@ from airmixml.radio.draws import AirSetting, draw_blocks, shards_of
 from airmixml.radio.masking import masking_of
 from airmixml.radio.tally import Tally, placed_distances, prepare_draws, rehearse
 from airmixml.scenario import preset_names, preset_summary
-from airmixml.units import dbm_to_watts
 from airmixml.workers.population import planned_holding
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from airmixml import Scenario, run, settle
-from airmixml.output.numbers import epsilon_text
 from airmixml.planning.account import account_scenario
 from airmixml.planning.known_inputs import data_dimensions
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
@@ -16,6 +15,7 @@ from airmixml.reports.folders import find_folder
 from airmixml.reports.of_runs import run_content
 from airmixml.runs.results import SeedsResult, load_result
 from airmixml.runs.run_rows import plain_rows, run_rows
+from airmixml.wording import epsilon_text
 
 
 def told(scenario: Scenario, out: Path) -> str:

@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from airmixml import DataError, Scenario, settle
+from airmixml.arrays import ImageShape
 from airmixml.data import DataSet, RowFormat
 from airmixml.data.labels import Bounded, Centred, Signs
 from airmixml.data.scaling import declare_bounds
 from airmixml.radio.senders import make_sender
 from airmixml.registries import ENCODERS
-from airmixml.shapes import ImageShape
 from airmixml.streams import Secret, Streams
 from airmixml.workers import RowEncoder, Signal, declared_bounds, encode, scales_inputs
 from airmixml.workers.loading import load_raw

@@ -2,7 +2,7 @@
 
 from airmixml.radio.noise import Noise
 from airmixml.scenario import Privacy, Scenario
-from airmixml.units import dbm_to_watts
+from airmixml.arrays import dbm_to_watts
 
 TIMES = 10.0
 

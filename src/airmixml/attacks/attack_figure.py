@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from airmixml.arrays import Singles
+from airmixml.arrays import ImageShape, Shape, Singles, is_series, planes
 from airmixml.attacks.attack_report import AttackResult
 from airmixml.attacks.case_result import LISTENERS, CaseResult, Found
 from airmixml.attacks.grades import TOO_FEW
 from airmixml.output.figures import as_picture, new_figure, save_png_and_svg
-from airmixml.output.numbers import epsilon_text, plural
-from airmixml.shapes import ImageShape, Shape, is_series, planes
-from airmixml.wording import NOTHING_PROMISED
+from airmixml.wording import NOTHING_PROMISED, epsilon_text, plural
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

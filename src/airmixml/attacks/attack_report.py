@@ -7,9 +7,9 @@ from typing import Any
 from airmixml.attacks.case_result import SUMMARY, CaseResult, Found
 from airmixml.attacks.grades import Findings
 from airmixml.notebook import html_lines
-from airmixml.output.numbers import epsilon_text
 from airmixml.output.tables import Table, rows_csv
 from airmixml.registries import ATTACKS
+from airmixml.wording import epsilon_text
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

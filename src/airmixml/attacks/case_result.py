@@ -8,9 +8,8 @@ from typing import Any, Final
 from airmixml.attacks.grades import GRADES, TOO_FEW, grade_of, guessing_bound, naming_bound
 from airmixml.attacks.measured import EXPOSED, FALSE_ALARMS, Measured, beyond_chance, beyond_guessing
 from airmixml.attacks.target import Outcome
-from airmixml.output.numbers import NONE, epsilon_text, plural
 from airmixml.scenario import Scenario, keys_in_force
-from airmixml.wording import NOTHING_PROMISED, against
+from airmixml.wording import NONE, NOTHING_PROMISED, against, epsilon_text, plural
 
 LISTENERS: Final = ("release", "eavesdropper", "everyone")
 # Who attacks and what each of them knows, for those who read the table alone.

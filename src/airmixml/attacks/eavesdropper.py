@@ -32,7 +32,7 @@ from typing import Final, Self
 import numpy as np
 import torch
 
-from airmixml.arrays import Doubles
+from airmixml.arrays import Doubles, dbm_to_watts
 from airmixml.attacks.receptions import Amplitudes, Received, strongest_workers
 from airmixml.attacks.rounds import Heard
 from airmixml.attacks.target import ServerView, rows_of_classes, slots_kept
@@ -50,7 +50,6 @@ from airmixml.radio.transmission import Transmission
 from airmixml.randomness.slot_words import slot_words
 from airmixml.scenario import Scenario, Speed
 from airmixml.streams import SLOTS_PER_CHAPTER, Streams
-from airmixml.units import dbm_to_watts
 from airmixml.workers import place_coordinates
 from airmixml.workers.payloads import Payload, Places
 

@@ -38,9 +38,9 @@ from airmixml.attacks.receptions import hear_release
 from airmixml.attacks.rounds import Heard, Round
 from airmixml.attacks.sample_symbols import InnerProducts, Samples
 from airmixml.attacks.target import Outcome, ServerView, Target, no_sample, not_overheard
-from airmixml.output.numbers import NONE
 from airmixml.scenario import Scenario, Speed
 from airmixml.streams import Streams
+from airmixml.wording import NONE
 from airmixml.workers import Holdings, within_declared
 from airmixml.workers.row_sums import RowSums
 

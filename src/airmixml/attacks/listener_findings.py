@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
+from airmixml.arrays import ImageShape
 from airmixml.attacks.grades import Findings
 from airmixml.attacks.inference import ClassShares, Identified, LabelInference, Linkage
 from airmixml.attacks.measured import LEAK, Measured, counted, detected, told_apart
-from airmixml.output.numbers import NONE, plural
-from airmixml.shapes import ImageShape
+from airmixml.wording import NONE, plural
 
 _METHODS: Final = 2  # likelihood ratios and nearest neighbours, of which the better one is judged
 _NOTE: Final = (

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom, chi2
 
-from airmixml.arrays import Doubles, Integers, Singles
+from airmixml.arrays import Doubles, ImageShape, Integers, Shape, Singles, is_series, planes
 from airmixml.attacks.grades import Findings
 from airmixml.attacks.inference import LabelInference, infer_labels
 from airmixml.attacks.measured import Measured, beyond_guessing, counted
@@ -16,9 +16,8 @@ from airmixml.attacks.reconstruction import Reconstruction, reconstruct, reconst
 from airmixml.attacks.sample_symbols import blocks_of
 from airmixml.attacks.target import Decoder, Outcome, Reader, Target
 from airmixml.data import DataSet
-from airmixml.output.numbers import NONE
 from airmixml.scenario import Scenario
-from airmixml.shapes import ImageShape, Shape, is_series, planes
+from airmixml.wording import NONE
 
 _COPY_DB: Final = 10.0
 # A perfect copy has no error; what float32 cannot tell apart counts as one.

@@ -14,8 +14,7 @@ from airmixml.audit.faults import Fault
 from airmixml.audit.noise_check import NoiseCheck
 from airmixml.audit.settings import AUDITED
 from airmixml.output.figures import BLUE, GREEN, RED, new_figure, saved
-from airmixml.output.numbers import NONE, epsilon_text
-from airmixml.wording import sentence
+from airmixml.wording import NONE, epsilon_text, sentence
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,10 +15,9 @@ from airmixml.audit.one_run import OneRun
 from airmixml.audit.trials import Trials
 from airmixml.errors import ScenarioError
 from airmixml.notebook import html_lines, html_table
-from airmixml.output.numbers import epsilon_text
 from airmixml.privacy import gaussian_epsilon
 from airmixml.scenario import Scenario, keys_in_force
-from airmixml.wording import against
+from airmixml.wording import against, epsilon_text
 
 # Below this the scores are not taken for normal.
 _LEAST_P_VALUE: Final = 1e-4

@@ -32,7 +32,6 @@ from airmixml.audit.noise_check import stated_noise_watts
 from airmixml.audit.rounds import ONE_MODEL
 from airmixml.audit.trials import Bench, SlotKind, Trials, noise_source, shares_of
 from airmixml.impairments.frame import frame_of
-from airmixml.output.numbers import plural
 from airmixml.radio.draws import AirSetting, SlotTensors, draw_slots
 from airmixml.radio.path_loss import worker_path_gain
 from airmixml.radio.reception import receive_mixtures
@@ -40,6 +39,7 @@ from airmixml.radio.system import round_length_of
 from airmixml.radio.tally import placed_distances
 from airmixml.scenario import Scenario
 from airmixml.streams import SLOTS_PER_CHAPTER
+from airmixml.wording import plural
 
 _WORKERS_PER_CANARY: Final = 20
 # Beyond e^80 a slot has told everything; float32 would overflow next.

@@ -38,10 +38,10 @@ from airmixml.audit.isolating_filter import FormedMasks, Listening, draw_honest,
 from airmixml.audit.noise_check import NoiseCheck, NoiseMeter
 from airmixml.audit.rounds import ONE_MODEL
 from airmixml.audit.trials import Bench, Trials, noise_source, seats_of_worker
-from airmixml.output.numbers import plural
 from airmixml.radio.draws import AirSetting
 from airmixml.radio.masking import Masking, masking_of
 from airmixml.streams import Streams
+from airmixml.wording import plural
 
 Along = tuple[float, float]
 

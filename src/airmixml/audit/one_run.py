@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from airmixml.arrays import Doubles, Integers
+from airmixml.arrays import Doubles, Integers, dbm_to_watts
 from airmixml.audit.canaries import AlteredPayload, draw_pairs, faulty_sender, sent_of
 from airmixml.audit.faults import Fault
 from airmixml.audit.noise_check import NoiseMeter, heard_blocks
@@ -29,7 +29,6 @@ from airmixml.radio.mixtures import MixtureBlock
 from airmixml.radio.senders import make_sender
 from airmixml.scenario import RunContext, Scenario
 from airmixml.streams import SLOTS_PER_CHAPTER, Streams
-from airmixml.units import dbm_to_watts
 from airmixml.workers import deploy
 from airmixml.workers.payloads import Payload, Places
 

@@ -24,10 +24,10 @@ from airmixml.audit.known_schedule import contributions, rounded_in_noise, skell
 from airmixml.audit.noise_check import NoiseCheck
 from airmixml.audit.trials import Bench, Trials, seats_of_worker
 from airmixml.integers.rounding import reduce, signed
-from airmixml.output.numbers import plural
 from airmixml.radio.integer_sums import IntegerSums
 from airmixml.radio.masking import any_masking
 from airmixml.streams import Streams
+from airmixml.wording import plural
 
 _TRIALS_PER_BLOCK: Final = 8192
 _CHAPTER: Final = 1 << 37  # behind those of all other attacks

@@ -25,7 +25,6 @@ from airmixml.data import DataSet
 from airmixml.edge.closed_form import ReceivedMoments, solve
 from airmixml.edge.rounds import Solution, descend, run_rounds
 from airmixml.edge.training import CollectedMoments, collector_for, solve_collected
-from airmixml.output.numbers import plural
 from airmixml.radio.draws import AirSetting
 from airmixml.radio.mixtures import MixtureBlock
 from airmixml.radio.reception import receive_mixtures
@@ -33,6 +32,7 @@ from airmixml.radio.rounds import RoundsOnAir, as_gradient
 from airmixml.radio.transmission import gather_family, open_air
 from airmixml.registries import DESCENTS, LEARNERS
 from airmixml.scenario import RunContext, Scenario
+from airmixml.wording import plural
 from airmixml.workers.broadcasts import Broadcast
 
 ONE_MODEL: Final = "; one model is broadcast in all rounds"

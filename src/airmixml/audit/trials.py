@@ -16,12 +16,11 @@ import torch
 from airmixml.arrays import Doubles, Integers
 from airmixml.audit.faults import Fault
 from airmixml.audit.noise_check import NoiseCheck
-from airmixml.devices import using_threads
+from airmixml.devices import in_order, using_threads
 from airmixml.radio.draws import AirSetting, SlotDraws, SlotTensors, draw_slots, slots_of_rounds, suitable_block
 from airmixml.scenario import RunContext
 from airmixml.storage.results import ResultStore, from_plain, to_plain
 from airmixml.streams import Streams
-from airmixml.threads import in_order
 
 Blocks = list[Doubles]
 ScoreBlock = Callable[[int, int], Doubles]

@@ -21,7 +21,6 @@ from airmixml.cli.terminal import console, print_line, progress_bars, report_lin
 from airmixml.engines import Engine
 from airmixml.errors import AirMixError, ScenarioError
 from airmixml.numpy_tensors import stand_in
-from airmixml.output.numbers import epsilon_text, plural
 from airmixml.output.tables import terminal_table
 from airmixml.planning.known_inputs import data_dimensions
 from airmixml.privacy import facts
@@ -29,7 +28,7 @@ from airmixml.registries import ACCOUNTANTS, ADVERSARIES
 from airmixml.scenario.air_words import folder_stem
 from airmixml.scenario.rules import Real, Rule, Whole
 from airmixml.storage.files import writing_to
-from airmixml.wording import if_uninformed, unstated
+from airmixml.wording import epsilon_text, if_uninformed, plural, unstated
 
 if TYPE_CHECKING:
     from airmixml.planning.account import Account

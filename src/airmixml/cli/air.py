@@ -12,8 +12,8 @@ from typer import Argument, Option, echo
 from airmixml.cli import options
 from airmixml.cli.terminal import command_seconds, progress_bars, show
 from airmixml.errors import ProtocolError, ScenarioError
-from airmixml.output.numbers import plural
 from airmixml.output.tables import Table
+from airmixml.wording import plural
 
 RUNTIMES: Final = ("adder", "gnuradio")
 _LISTEN: Final = "tcp://127.0.0.1:0"

@@ -11,8 +11,8 @@ import typer
 from typer.core import TyperGroup
 
 from airmixml.cli.streams import discard
-from airmixml.devices import is_out_of_memory, needs_torch
-from airmixml.errors import AirMixError, AirMixWarning
+from airmixml.devices import needs_torch
+from airmixml.errors import AirMixError, AirMixWarning, is_out_of_memory
 from airmixml.version import __version__
 from airmixml.wording import reason
 

@@ -13,9 +13,8 @@ from airmixml.cli import options
 from airmixml.cli.finished import report_into
 from airmixml.cli.terminal import console, print_json, print_line, print_report_place, progress_bars
 from airmixml.errors import ScenarioError
-from airmixml.output.numbers import NONE, epsilon_text
 from airmixml.scenario import Speed
-from airmixml.wording import did_you_mean, shown, simulated
+from airmixml.wording import NONE, did_you_mean, epsilon_text, shown, simulated
 
 if TYPE_CHECKING:
     from airmixml.audit import Audit, AuditResult

@@ -15,12 +15,11 @@ from airmixml.cli.finished import show_study
 from airmixml.cli.options import choices
 from airmixml.cli.terminal import progress_bars
 from airmixml.errors import ScenarioError
-from airmixml.output.numbers import plural
 from airmixml.registries import METHODS
 from airmixml.scenario import RunContext, Speed
 from airmixml.scenario.air_words import folder_stem
 from airmixml.scenario.grid import only_varied, read_values
-from airmixml.wording import simulated
+from airmixml.wording import plural, simulated
 
 if TYPE_CHECKING:
     from airmixml.compare import Comparison

@@ -13,9 +13,9 @@ from airmixml.cli import options
 from airmixml.cli.finished import report_into
 from airmixml.cli.terminal import progress_bars, show
 from airmixml.errors import ScenarioError
-from airmixml.output.numbers import duration, epsilon_text, joules, plural
 from airmixml.output.tables import Table
 from airmixml.runs.demo import Side, draw_demo, percent, run_both
+from airmixml.wording import duration, epsilon_text, joules, plural
 
 _PICTURE: Final = Path("runs") / "demo.png"
 _FEWEST_SEEDS, _MOST_SEEDS = 2, 64  # a standard deviation needs two

@@ -13,8 +13,8 @@ from airmixml.cli import options
 from airmixml.cli.interrupt import raise_when_interrupted
 from airmixml.cli.terminal import command_seconds, print_error_line, show, stderr_console
 from airmixml.errors import ScenarioError
-from airmixml.output.numbers import duration
 from airmixml.output.tables import Table
+from airmixml.wording import duration
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable

@@ -8,8 +8,8 @@ from typer import Argument, Option
 from airmixml.cli import options
 from airmixml.cli.terminal import show
 from airmixml.errors import ScenarioError
-from airmixml.output.numbers import plural
 from airmixml.storage.files import write_text, writing_to
+from airmixml.wording import plural
 
 
 def init_command(

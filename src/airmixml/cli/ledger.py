@@ -15,14 +15,12 @@ from airmixml.budgets.report import draw_standings, plain_facts, summary, worker
 from airmixml.cli import options
 from airmixml.cli.account import picture_path
 from airmixml.cli.terminal import progress_bars, report_lines, show
-from airmixml.errors import LedgerError, ScenarioError
-from airmixml.hiding import hide_values
+from airmixml.errors import LedgerError, ScenarioError, hide_values
 from airmixml.numpy_tensors import stand_in
-from airmixml.output.numbers import epsilon_text, plural
 from airmixml.output.tables import Table, rows_csv, terminal_table
 from airmixml.registries import ADVERSARIES
 from airmixml.storage.files import write_text, writing_to
-from airmixml.wording import did_you_mean, shown
+from airmixml.wording import did_you_mean, epsilon_text, plural, shown
 
 app = options.command_group("Keep what each worker has spent over all runs, and refuse what would pass a budget.")
 

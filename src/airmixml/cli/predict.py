@@ -11,10 +11,9 @@ from typer import Argument, Option
 from airmixml.cli import options
 from airmixml.cli.terminal import console, print_error_line, print_json, print_line, show
 from airmixml.errors import DataError, ScenarioError
-from airmixml.output.numbers import plural
 from airmixml.output.tables import rows_csv, terminal_table
 from airmixml.storage.files import write_text, writing_to
-from airmixml.wording import shown
+from airmixml.wording import plural, shown
 
 _PREDICTION, _LIKELY = "prediction", "probability_"
 

@@ -14,9 +14,8 @@ from airmixml.cli import options
 from airmixml.cli.finished import show_study
 from airmixml.cli.terminal import print_line, progress_bars, report_failures
 from airmixml.errors import ScenarioError
-from airmixml.output.numbers import plural
 from airmixml.output.tables import Table, terminal_table
-from airmixml.wording import NOT_BY_QUICK, quick_reproduction
+from airmixml.wording import NOT_BY_QUICK, plural, quick_reproduction
 
 if TYPE_CHECKING:
     from airmixml.reproduction import Reproduction

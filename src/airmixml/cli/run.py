@@ -10,11 +10,11 @@ from typer import Option
 from airmixml.cli import options
 from airmixml.cli.finished import report_into
 from airmixml.cli.terminal import command_seconds, progress_bars, show
-from airmixml.hiding import hides_values
-from airmixml.output.numbers import duration
+from airmixml.errors import hides_values
 from airmixml.output.tables import Table
 from airmixml.runs.run_rows import run_rows, run_title
 from airmixml.scenario import Scenario, Speed
+from airmixml.wording import duration
 
 _CHECKPOINT_SECONDS = 5.0
 _CHECKPOINT_VARIABLE = "AIRMIX_CHECKPOINT_SECONDS"

@@ -11,9 +11,9 @@ from airmixml.cli.finished import show_study
 from airmixml.cli.options import choices
 from airmixml.cli.terminal import print_error_line, progress_bars, report_failures
 from airmixml.errors import ScenarioError
-from airmixml.output.numbers import plural
 from airmixml.registries import ATTACKS
 from airmixml.scenario.grid import Grid, value_text
+from airmixml.wording import plural
 
 if TYPE_CHECKING:
     from airmixml.audit import AuditSettings

@@ -17,9 +17,9 @@ from typer import Exit
 
 from airmixml.cli.interrupt import RESUME, is_resumable, raise_when_interrupted
 from airmixml.cli.main import STARTED
-from airmixml.output.numbers import duration
 from airmixml.output.tables import Table
 from airmixml.progress import Progress
+from airmixml.wording import duration
 
 if TYPE_CHECKING:
     from rich.progress import TaskID

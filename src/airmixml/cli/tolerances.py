@@ -7,9 +7,8 @@ from typer import Option
 from airmixml.cli import options
 from airmixml.cli.finished import show_study
 from airmixml.cli.terminal import progress_bars
-from airmixml.output.numbers import plural
 from airmixml.tolerances.impairment_ladder import chosen_ladders
-from airmixml.wording import simulated
+from airmixml.wording import plural, simulated
 
 _SEEDS, _QUICK_SEEDS = 3, 1
 

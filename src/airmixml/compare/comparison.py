@@ -15,7 +15,6 @@ from airmixml.compare.ours import OwnScenario
 from airmixml.devices import find_device, using_threads
 from airmixml.errors import AirMixError, LedgerError, PluginError, ScenarioError
 from airmixml.notebook import html_table
-from airmixml.output.numbers import NONE, epsilon_text, joules, plural
 from airmixml.privacy import PrivacyStatement
 from airmixml.radio import check_privacy_target
 from airmixml.runs.spending import CellBudget, Spending, joined, plan_spending
@@ -25,7 +24,7 @@ from airmixml.scenario.grid import shown_value
 from airmixml.storage.results import ResultStore, from_plain
 from airmixml.storage.run_folder import REPORT, identity_of
 from airmixml.storage.study import Study, consecutive_seeds, study_folder, study_path
-from airmixml.wording import against, shown
+from airmixml.wording import NONE, against, epsilon_text, joules, plural, shown
 from airmixml.workers import settle
 
 _RESULTS: Final = "results"

@@ -23,8 +23,7 @@ from airmixml.output.figures import (
     finish_axis,
     new_figure,
 )
-from airmixml.output.numbers import epsilon_text, joules, plural
-from airmixml.wording import against
+from airmixml.wording import against, epsilon_text, joules, plural
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,10 +10,9 @@ from airmixml.compare.comparison import Comparison, Row
 from airmixml.compare.comparison_picture import comparison_figure
 from airmixml.compare.methods import HEARING
 from airmixml.output.figures import save_png_and_svg
-from airmixml.output.numbers import NONE, duration, epsilon_text, joules, plural, short_count
 from airmixml.output.tables import Table, rows_csv, wide_table, write_all
 from airmixml.storage.files import writing_to
-from airmixml.wording import against
+from airmixml.wording import NONE, against, duration, epsilon_text, joules, plural, short_count
 
 # What a narrow terminal does without, first to last.
 _SPARE: Final = (

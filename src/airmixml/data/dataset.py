@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.arrays import Doubles, Integers, Singles
+from airmixml.arrays import Doubles, ImageShape, Integers, Singles
 from airmixml.data.columns import Column
 from airmixml.data.labels import ABSENT, LabelCode, OneHot
 from airmixml.data.published_files import PublishedSet
@@ -16,7 +16,6 @@ from airmixml.errors import PluginError
 from airmixml.progress import Progress
 from airmixml.registries import DATASETS
 from airmixml.scenario.tables import OWN_FILES
-from airmixml.shapes import ImageShape
 from airmixml.wording import shown
 
 
@@ -30,7 +29,7 @@ class RawData:
     #: One per class, in the order of the label numbers; other tasks: one per target or label.
     class_names: tuple[str, ...]
     name: str = ""  #: what messages call the data set
-    image_shape: ImageShape = None  #: shape of an input that is an image or a series (``airmixml.shapes``), else None
+    image_shape: ImageShape = None  #: shape of an input that is an image or a series (``airmixml.arrays``), else None
     lower: tuple[float, ...] = ()  #: public lower bound of each feature, or one for all; empty where none is known
     upper: tuple[float, ...] = ()  #: public upper bounds, likewise
     test_inputs: NDArray[Any] | None = None  #: inputs of the source's own test set, where it has one
@@ -69,7 +68,7 @@ class KnownDataSet:
     scaled_mean: float
     scaled_deviation: float
     load: Callable[[Path | None, Progress], RawData]  #: of the user's data folder, or None; downloads are reported
-    image_shape: ImageShape = None  #: shape of an input that is an image or a series (``airmixml.shapes``), else None
+    image_shape: ImageShape = None  #: shape of an input that is an image or a series (``airmixml.arrays``), else None
     published: PublishedSet | None = None  #: its files and where they are fetched; None where it comes with a package
     #: What its labels are, as ``workers.task`` names it; ``label_dim`` then counts targets or labels.
     task: str = "classification"
@@ -124,7 +123,7 @@ class DataSet:
     test_labels: NDArray[Any]  #: test samples, likewise
     #: One per class, in the order of the label numbers; other tasks: one per target or label.
     class_names: tuple[str, ...]
-    image_shape: ImageShape  #: shape of an input that is an image or a series (``airmixml.shapes``), else None
+    image_shape: ImageShape  #: shape of an input that is an image or a series (``airmixml.arrays``), else None
     clipped_values: int  #: how many input values lay outside the declared bounds and were clipped
     clipped_samples: int = 0  #: how many samples of the pool the encoder shortened to its norm
     held_dim: int = 0  #: numbers in an input before it was encoded; 0 where that is not known

@@ -16,10 +16,9 @@ from typing import Final
 
 import numpy as np
 
-from airmixml.arrays import Singles
+from airmixml.arrays import Shape, Singles
 from airmixml.data.dataset import KnownDataSet, RawData
 from airmixml.progress import Progress, silent
-from airmixml.shapes import Shape
 
 
 def _read_file(

@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.arrays import Doubles, Integers
+from airmixml.arrays import Doubles, ImageShape, Integers
 from airmixml.data.dataset import RawData
 from airmixml.data.labels import DeclaredClasses, check_outputs, number_classes, number_holders
 from airmixml.devices import physical_memory_bytes
 from airmixml.errors import DataError, private
 from airmixml.reading import open_regular
-from airmixml.shapes import ImageShape
 from airmixml.wording import reason, shown
 
 _HOW_TO_SAVE = "save it with numpy.savez(file, inputs=..., labels=...)"

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import torch
 
+from airmixml.arrays import dbm_to_watts
 from airmixml.data import DataSet
 from airmixml.deploy.air import SumOnAir
 from airmixml.deploy.baseband import Baseband
@@ -29,7 +30,6 @@ from airmixml.radio.senders import make_sender
 from airmixml.radio.system import System
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
-from airmixml.units import dbm_to_watts
 from airmixml.workers import Population, declared_bounds, deploy
 from airmixml.workers.broadcasts import Broadcast
 from airmixml.workers.payloads import Payload

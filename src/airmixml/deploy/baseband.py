@@ -14,10 +14,10 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from airmixml.arrays import watts_to_dbm
 from airmixml.deploy.air import MOST_WORKERS, Samples
 from airmixml.errors import ProtocolError
 from airmixml.masks.expansion import standard_normals
-from airmixml.units import watts_to_dbm
 
 Masks = Callable[[int, int], NDArray[np.float64]]
 """Gives the masks of numbers ``first`` to ``first + count - 1`` of a frame."""

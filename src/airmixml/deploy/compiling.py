@@ -20,12 +20,12 @@ from airmixml.integers.skellam import rounded_mu_per_step
 from airmixml.masks.graph import draw_graph
 from airmixml.masks.hidden_noise import who_is_left
 from airmixml.masks.rules import Rules, choose_rules, is_recoverable, recovering_degree
-from airmixml.output.numbers import plural
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.privacy.rounded_noise import SHARE_FOR_TAILS, log_cut, settled_epsilon
 from airmixml.radio.system import System
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
+from airmixml.wording import plural
 from airmixml.workers import load_dataset, settle
 from airmixml.workers.loading import check_protectable
 

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.arrays import Doubles
+from airmixml.arrays import Doubles, dbm_to_watts
 from airmixml.deploy.frames import FrameCode, Masks
 from airmixml.deploy.wire import Message, Type
 from airmixml.errors import ProtocolError
 from airmixml.integers.rounding import IntegerCode, signed
-from airmixml.units import dbm_to_watts
 
 if TYPE_CHECKING:
     from airmixml.deploy.air import SumOnAir

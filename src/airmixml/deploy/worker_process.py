@@ -18,8 +18,7 @@ from airmixml.deploy.spending import Spending
 from airmixml.deploy.transport import MOST_IN_BATCH, RUN_OVER, Clock, Lines, Log, Transport, read_messages
 from airmixml.deploy.wire import Message, Type, unpack_refusal
 from airmixml.deploy.worker import Device, Transcripts, Vector
-from airmixml.errors import ProtocolError
-from airmixml.hiding import hide_values
+from airmixml.errors import ProtocolError, hide_values
 from airmixml.workers.broadcasts import Broadcast
 
 _FIRST_HELLO_SECONDS: Final = 1.0

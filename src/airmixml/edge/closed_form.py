@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Final, Self
 import numpy as np
 import torch
 
+from airmixml.arrays import Sums, as_tensor
 from airmixml.errors import PluginError, ScenarioError
 from airmixml.registries import LEARNERS
 from airmixml.scenario import Learner
-from airmixml.sums import Sums, as_tensor
 from airmixml.wording import shown
 from airmixml.workers import Signal
 from airmixml.workers.moments import unpack_symmetric

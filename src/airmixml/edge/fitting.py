@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from airmixml.arrays import ImageShape
 from airmixml.data import DataSet
 from airmixml.devices import find_device, physical_memory_bytes, using_threads
 from airmixml.edge.adam import Adam
@@ -20,7 +21,6 @@ from airmixml.errors import AirMixError, PluginError, ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.registries import LEARNERS
 from airmixml.scenario import Learner, Speed
-from airmixml.shapes import ImageShape
 from airmixml.streams import Streams
 from airmixml.wording import reason, shown
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
+from airmixml.arrays import ImageShape, in_words, is_series, planes
 from airmixml.errors import ScenarioError
 from airmixml.scenario import Learner
-from airmixml.shapes import ImageShape, in_words, is_series, planes
 
 if TYPE_CHECKING:
     import torch

@@ -9,6 +9,7 @@ from typing import Any, Final
 import torch
 from torch import nn
 
+from airmixml.arrays import Sums
 from airmixml.data import DataSet
 from airmixml.edge.calibration import probability_factor
 from airmixml.edge.closed_form import MomentsCollector, ReceivedMoments, linear_model, solve
@@ -33,7 +34,6 @@ from airmixml.radio.shards import KeptBlocks, ShardStore
 from airmixml.radio.transmission import Mixtures, Transmission, gather_family, open_air, simulate_family
 from airmixml.registries import LEARNERS, PAYLOADS
 from airmixml.scenario import Learner, RunContext, Scenario, Speed
-from airmixml.sums import Sums
 from airmixml.workers import Population, Signal
 
 _SLOTS_AT_ONCE: Final = 4096

@@ -15,15 +15,14 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
+from airmixml.arrays import is_series, per_input
 from airmixml.data import DataSet, LabelCode, OneHot, RowFormat, declare_bounds, warn_of_clipping
-from airmixml.errors import ScenarioError
+from airmixml.errors import ScenarioError, hide_values
 from airmixml.estimator.checks import bounds_by_name, declared_pair, holders_of, warn_of_measured
 from airmixml.estimator.joint_privacy import FitBudget, state_jointly
-from airmixml.hiding import hide_values
 from airmixml.scenario import Air, Learner, Mixing, Privacy, Radio, Scenario, Speed, Workers
 from airmixml.scenario.rules import Choice
 from airmixml.scenario.tables import TABLES
-from airmixml.shapes import is_series, per_input
 from airmixml.streams import Secret, Streams
 from airmixml.wording import shown
 from airmixml.workers import (

@@ -12,7 +12,6 @@ from typing import Any, Final
 from airmixml.devices import using_threads
 from airmixml.errors import AirMixError
 from airmixml.explore.asked import KEYS, Asked, choices_of, finite
-from airmixml.output.numbers import duration, epsilon_words, joules, slots_text
 from airmixml.planning.account import Account, account_scenario
 from airmixml.planning.known_inputs import data_dimensions, input_moments, table_columns
 from airmixml.planning.plan import REHEARSED_ROUNDS, make_plan, with_own_power
@@ -22,7 +21,7 @@ from airmixml.radio.system import System
 from airmixml.registries import ACCOUNTANTS
 from airmixml.scenario import Scenario
 from airmixml.scenario.consistency import rounds_refusal
-from airmixml.wording import against
+from airmixml.wording import against, duration, epsilon_words, joules, slots_text
 from airmixml.workers import settle
 from airmixml.workers.loading import check_signal_memory
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from airmixml.arrays import Doubles
+from airmixml.arrays import Doubles, ratio_to_db, watts_to_dbm
 from airmixml.attacks.eavesdropper import Listener, align_phase, overhear_chapters
 from airmixml.data import known_dataset
 from airmixml.errors import ScenarioError
@@ -22,7 +22,6 @@ from airmixml.radio.mixtures import MixtureBlock
 from airmixml.radio.transmission import Transmission, open_air
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.streams import SLOTS_PER_CHAPTER, Streams
-from airmixml.units import ratio_to_db, watts_to_dbm
 from airmixml.workers import Signal, place_coordinates
 
 MOST_WORK: Final = 400_000_000  # symbols x seats of a chapter: about a second

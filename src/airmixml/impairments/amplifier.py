@@ -20,9 +20,8 @@ from typing import Final
 import numpy as np
 import torch
 
-from airmixml.arrays import Doubles
+from airmixml.arrays import Doubles, dbm_to_watts
 from airmixml.scenario import Air, Scenario
-from airmixml.units import dbm_to_watts
 
 _NEGLIGIBLE: Final = 1e-3  # relative error of an amplitude, -60 dB: other errors of a transmitter are far larger
 _DRIVES: Final = np.geomspace(1e-4, 1e4, 40_001)  # r / A, at which slopes are looked at

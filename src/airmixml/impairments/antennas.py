@@ -12,12 +12,11 @@ from typing import Final
 import numpy as np
 from scipy.special import gammaincc, gammainccinv
 
-from airmixml.arrays import Doubles
+from airmixml.arrays import Doubles, db_to_ratio
 from airmixml.impairments.fading_floor import renews
 from airmixml.impairments.frame import frame_of
 from airmixml.impairments.gain_laws import SumBound, gain_failure_of
 from airmixml.scenario import Radio, Scenario
-from airmixml.units import db_to_ratio
 
 _SHARE_OF_FAILURE: Final = 0.5  # the rest is that of all other gains
 _TINY, _HALVINGS, _POINTS = 1e-320, 100, 1024

@@ -22,9 +22,9 @@ import numpy as np
 import torch
 from scipy.special import ndtr
 
+from airmixml.arrays import dbm_to_watts
 from airmixml.impairments.frame import Frame
 from airmixml.scenario import Scenario
-from airmixml.units import dbm_to_watts
 
 HEADROOM: Final = 8.0  # 18 dB: of products, a later block may have symbols several times as large
 _START_ROOT_MEAN_SQUARES: Final = 32.0

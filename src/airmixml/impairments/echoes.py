@@ -26,11 +26,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from airmixml.arrays import Doubles
+from airmixml.arrays import Doubles, db_to_ratio
 from airmixml.errors import ScenarioError
 from airmixml.impairments.gains import Impairment, SeatDraws
 from airmixml.scenario import Air, Scenario
-from airmixml.units import db_to_ratio
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,6 +7,7 @@ from typing import Self
 import numpy as np
 import torch
 
+from airmixml.arrays import db_to_ratio, dbm_to_watts
 from airmixml.impairments.echoes import Echoes, draw_responses, echoes_of
 from airmixml.impairments.fading_floor import fades, largest_ratio, weakest_fading
 from airmixml.impairments.frame import Frame
@@ -15,7 +16,6 @@ from airmixml.impairments.gains import Impairment, SeatDraws
 from airmixml.impairments.renewal import magnitudes
 from airmixml.impairments.shadowing import deepest_shadow
 from airmixml.scenario import Scenario
-from airmixml.units import db_to_ratio, dbm_to_watts
 
 
 @dataclass(frozen=True, kw_only=True)

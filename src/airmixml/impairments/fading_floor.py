@@ -6,8 +6,8 @@ bound where fading has no floor. Truncated inversion gives it one: who is in a f
 
 import math
 
+from airmixml.arrays import db_to_ratio
 from airmixml.scenario import Scenario
-from airmixml.units import db_to_ratio
 
 
 def fades(scenario: Scenario) -> bool:

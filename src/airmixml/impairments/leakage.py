@@ -14,8 +14,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
+from airmixml.arrays import db_to_ratio
 from airmixml.scenario import Air
-from airmixml.units import db_to_ratio
 
 if TYPE_CHECKING:
     import torch

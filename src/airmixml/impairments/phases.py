@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import torch
 
+from airmixml.arrays import db_to_ratio
 from airmixml.impairments.frame import Frame
 from airmixml.impairments.gain_laws import UniformError
 from airmixml.impairments.gains import Impairment, SeatDraws
-from airmixml.units import db_to_ratio
 
 
 @dataclass(frozen=True)

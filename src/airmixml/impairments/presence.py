@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import torch
 
+from airmixml.arrays import db_to_ratio, dbm_to_watts
 from airmixml.impairments.fading_floor import fades
 from airmixml.impairments.gains import Impairment, SeatDraws
 from airmixml.scenario import Scenario
-from airmixml.units import db_to_ratio, dbm_to_watts
 
 
 def truncates(scenario: Scenario) -> bool:

@@ -11,10 +11,9 @@ from typing import Final
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from airmixml.arrays import Doubles
+from airmixml.arrays import Doubles, db_to_ratio
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
-from airmixml.units import db_to_ratio
 
 _CHAPTER, _TO_LISTENER = 2, 3
 _CUT: Final = 3.0  # standard deviations

@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from airmixml.arrays import Shape, planes
 from airmixml.registries import ACCOUNTANTS
-from airmixml.shapes import Shape, planes
 from airmixml.storage.files import write_bytes
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from airmixml.arrays import watts_to_dbm
 from airmixml.engines import Engine
 from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.notebook import html_table
-from airmixml.output.numbers import epsilon_text, plural, slots_text
 from airmixml.planning.what_if import WhatIf, better_receivers, what_ifs
 from airmixml.privacy import (
     Adversary,
@@ -45,7 +45,7 @@ from airmixml.radio.system import System, adversary_named
 from airmixml.registries import ACCOUNTANTS, ADVERSARIES
 from airmixml.scenario import Air, Scenario, keys_in_force
 from airmixml.scenario.air_words import titled
-from airmixml.units import watts_to_dbm
+from airmixml.wording import epsilon_text, plural, slots_text
 from airmixml.workers.population import planned_holding
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from airmixml.output.figures import BLUE, GREEN, ORANGE, accountant_colour, finish_axis, new_figure, saved
-from airmixml.output.numbers import plural
+from airmixml.wording import plural
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -18,7 +18,7 @@ from typing import Final
 
 import numpy as np
 
-from airmixml.arrays import Doubles
+from airmixml.arrays import Doubles, dbm_to_watts
 from airmixml.errors import AirMixError, ScenarioError
 from airmixml.planning.sizing import Sizing, signal_loss
 from airmixml.planning.slot_designs import draw_sample_slots, energy_joules
@@ -29,7 +29,6 @@ from airmixml.radio.system import System, sensitivity_of
 from airmixml.registries import ADVERSARIES, SCHEDULES
 from airmixml.scenario import Scenario
 from airmixml.scenario.consistency import rounds_refusal
-from airmixml.units import dbm_to_watts
 from airmixml.workers import SYMBOLS_PER_SECOND, Signal
 
 _MOST_SAMPLE_SLOTS: Final = 128

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Final
 
+from airmixml.arrays import ratio_to_db, watts_to_dbm
 from airmixml.errors import AirMixError
 from airmixml.impairments.fading_floor import silent_share
 from airmixml.planning.sizing import Sizing
@@ -21,7 +22,6 @@ from airmixml.radio.masking import (
 )
 from airmixml.radio.power_calibration import private_received_watts
 from airmixml.radio.recoverable import enough_absent
-from airmixml.units import ratio_to_db, watts_to_dbm
 from airmixml.workers import SYMBOLS_PER_SECOND
 
 _COLLUDING: Final = (0.01, 0.1, 0.3)

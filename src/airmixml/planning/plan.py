@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from airmixml.arrays import Doubles
+from airmixml.arrays import Doubles, ratio_to_db, watts_to_dbm
 from airmixml.errors import AirMixError, PrivacyError, ScenarioError
 from airmixml.planning.learning_noise import DesignScorer
 from airmixml.planning.mask_plan import plan_masks
@@ -47,7 +47,6 @@ from airmixml.radio.system import System, adversary_named, planned_design
 from airmixml.radio.tally import Tally, placed_distances
 from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Air, Scenario
-from airmixml.units import ratio_to_db, watts_to_dbm
 from airmixml.workers import encoded_dim, encoder_of
 from airmixml.workers.population import planned_holding
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from airmixml.integers.integer_noise import integers_in_words
-from airmixml.output.numbers import NONE, duration, epsilon_text, joules, outputs_text, plural, slots_text
 from airmixml.output.tables import Table
 from airmixml.planning.recommended_page import Part, Plain, needed_parts, recommendation_parts, with_set
 from airmixml.radio.analog_link import acquisition_rows
@@ -18,7 +17,7 @@ from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Scenario
 from airmixml.storage.files import write_text
 from airmixml.storage.run_folder import METRICS, SCENARIO, Finish, claim_folder
-from airmixml.wording import against
+from airmixml.wording import NONE, against, duration, epsilon_text, joules, outputs_text, plural, slots_text
 from airmixml.workers.population import held_by, inputs_in_words, row_name
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from airmixml.notebook import html_facts
-from airmixml.output.numbers import joules
 from airmixml.planning.mask_plan import MaskPlan
 from airmixml.planning.recommend import Recommendation
 from airmixml.planning.sizing import FramePlan
@@ -16,6 +15,7 @@ from airmixml.radio.power import TransmitPower
 from airmixml.radio.row_privacy import RowPrivacy
 from airmixml.scenario import Air, keys_in_force
 from airmixml.scenario.air_words import titled
+from airmixml.wording import joules
 
 
 @dataclass(frozen=True, kw_only=True)

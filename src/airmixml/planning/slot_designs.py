@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 import torch
 
-from airmixml.arrays import Doubles
+from airmixml.arrays import Doubles, ratio_to_db
 from airmixml.errors import AirMixError
 from airmixml.impairments.presence import truncates, within_reach
 from airmixml.planning.sizing import Sizing
@@ -32,7 +32,6 @@ from airmixml.randomness.slot_words import slot_words
 from airmixml.registries import ACCOUNTANTS
 from airmixml.scenario import Mixing, Scenario, Workers
 from airmixml.streams import Streams
-from airmixml.units import ratio_to_db
 from airmixml.workers import SYMBOLS_PER_SECOND, Signal, encoder_of
 
 _SAMPLE_SLOTS: Final = 256

@@ -13,7 +13,7 @@ import torch
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from airmixml.arrays import Doubles, Singles
+from airmixml.arrays import Doubles, Singles, dbm_to_watts
 from airmixml.data.labels import Centred, OneHot
 from airmixml.edge.closed_form import MomentsCollector, ReceivedMoments, solve
 from airmixml.edge.rounds import descend
@@ -25,7 +25,6 @@ from airmixml.radio.power_calibration import private_received_watts
 from airmixml.radio.system import System
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
-from airmixml.units import dbm_to_watts
 from airmixml.workers import Signal, encode, encode_centred, encoded_dim
 from airmixml.workers.broadcasts import Broadcast
 from airmixml.workers.moments import pack_symmetric

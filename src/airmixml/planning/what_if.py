@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
+from airmixml.arrays import db_to_ratio
 from airmixml.errors import AirMixError
 from airmixml.privacy import Design, PrivacyStatement, facts
 from airmixml.privacy.evaluation import least_epsilon
@@ -18,7 +19,6 @@ from airmixml.radio.integer_sums import IntegerSums
 from airmixml.radio.masking import Masking, honest_with, informed_with, masking_of
 from airmixml.radio.system import adversary_named
 from airmixml.scenario import Scenario
-from airmixml.units import db_to_ratio
 
 _COLLUDING: Final = (0.0, 0.01, 0.1, 0.3)
 _QUIETER_DB: Final = (10.0, 30.0)

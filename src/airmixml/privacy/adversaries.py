@@ -5,12 +5,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
+from airmixml.arrays import dbm_to_watts
 from airmixml.errors import PrivacyError
 from airmixml.privacy.design import Design
 from airmixml.privacy.facts import Antennas, SofterShares, Transmitters, WorkersNoise
 from airmixml.privacy.mechanism import GaussianSlots, require
 from airmixml.privacy.views import Adversary, HiddenSchedule, hidden_in_words, known_in_words
-from airmixml.units import dbm_to_watts
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Final
 
+from airmixml.arrays import db_to_ratio, watts_to_dbm
 from airmixml.errors import PrivacyError
 from airmixml.privacy.design import Design
 from airmixml.privacy.facts import Antennas, ImperfectAir, Transmitters, WorkersNoise
@@ -19,7 +20,6 @@ from airmixml.privacy.mechanism import GaussianSlots, accountant_named, require
 from airmixml.privacy.paper_bounds import smallest_certifiable_epsilon
 from airmixml.privacy.rounded_noise import SHARE_FOR_TAILS, Rounding, settled_epsilon
 from airmixml.privacy.views import Adversary
-from airmixml.units import db_to_ratio, watts_to_dbm
 from airmixml.wording import epsilon_text
 
 # Beyond this a delta is needed that no accountant resolves.

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from airmixml.arrays import Doubles
+from airmixml.arrays import Doubles, db_to_ratio, dbm_to_watts, ratio_to_db, watts_to_dbm
 from airmixml.errors import ScenarioError
-from airmixml.output.numbers import duration
 from airmixml.scenario import Air, Radio, Scenario
 from airmixml.scenario.waveform import SYMBOLS_PER_SECOND
-from airmixml.units import db_to_ratio, dbm_to_watts, ratio_to_db, watts_to_dbm
+from airmixml.wording import duration
 
 if TYPE_CHECKING:
     from airmixml.radio.draws import AirSetting, SlotTensors

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from airmixml.arrays import Doubles
+from airmixml.arrays import Doubles, dbm_to_watts
 from airmixml.data import DataSet
 from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.impairments.frame import frame_of
@@ -29,7 +29,6 @@ from airmixml.radio.system import amplified, assumed_noise_watts, gain_bound, ga
 from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Scenario, Workers
 from airmixml.streams import Streams
-from airmixml.units import dbm_to_watts
 from airmixml.workers import (
     SYMBOLS_PER_SECOND,
     Population,

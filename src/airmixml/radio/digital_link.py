@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from airmixml.arrays import Doubles
+from airmixml.arrays import Doubles, dbm_to_watts
 from airmixml.errors import ScenarioError
-from airmixml.output.numbers import duration, plural
 from airmixml.radio.analog_link import AnalogLink
 from airmixml.scenario import Air, Radio, Scenario
-from airmixml.units import dbm_to_watts
+from airmixml.wording import duration, plural
 
 if TYPE_CHECKING:
     from airmixml.radio.draws import AirSetting, SlotTensors

@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles, Integers
+from airmixml.devices import in_order
 from airmixml.errors import ScenarioError
 from airmixml.impairments.echoes import echoes_of, inverted_amplitude
 from airmixml.impairments.frame import frame_of
@@ -25,7 +26,6 @@ from airmixml.radio.system import System
 from airmixml.randomness.slot_words import CPU, slot_words
 from airmixml.scenario import Air, Link, Mixing, Privacy, Radio, Scenario, Workers
 from airmixml.streams import SLOTS_PER_CHAPTER, Secret, StreamName, Streams
-from airmixml.threads import in_order
 from airmixml.workers import SYMBOLS_PER_SECOND, Signal
 
 _CPU_BLOCK_SLOTS: Final = 2048

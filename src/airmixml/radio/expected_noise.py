@@ -12,10 +12,10 @@ k masks of e^2 and a self mask of b^2 per worker, what ``radio.residual_noise`` 
 from dataclasses import dataclass
 from typing import Any
 
+from airmixml.arrays import dbm_to_watts
 from airmixml.impairments.fading_floor import silent_share
 from airmixml.radio.masking import masking_of
 from airmixml.scenario import Scenario
-from airmixml.units import dbm_to_watts
 
 _MOST_SILENT = 0.999
 

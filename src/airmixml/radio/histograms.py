@@ -6,8 +6,7 @@ from typing import Final
 import numpy as np
 import torch
 
-from airmixml.arrays import Doubles, Integers
-from airmixml.sums import Sums, with_zeros, without_zeros
+from airmixml.arrays import Doubles, Integers, Sums, with_zeros, without_zeros
 
 # Steps of SlotStrengths; values that differ by rounding alone are one kind.
 _STEP_DB: Final = 0.01

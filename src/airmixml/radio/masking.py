@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
+from airmixml.arrays import db_to_ratio, dbm_to_watts, ratio_to_db
 from airmixml.errors import PrivacyError
 from airmixml.impairments.fading_floor import silent_share
 from airmixml.masks import rules
@@ -16,7 +17,6 @@ from airmixml.masks.hidden_noise import Honest, connected_degree, who_is_left
 from airmixml.radio.path_loss import weakest_gain
 from airmixml.scenario import Privacy, Scenario
 from airmixml.streams import Secret, Streams
-from airmixml.units import db_to_ratio, dbm_to_watts, ratio_to_db
 
 BITES: Final = 2.0
 """Times the noise of exact gains from which on another way to send is advised."""

@@ -11,12 +11,11 @@ from typing import Any, Final, Self
 import numpy as np
 import torch
 
-from airmixml.arrays import Doubles, Integers
+from airmixml.arrays import Doubles, Integers, Sums, as_tensor, watts_to_dbm
 from airmixml.data import DataSet
-from airmixml.devices import find_device, using_threads
+from airmixml.devices import find_device, in_order, using_threads
 from airmixml.errors import ScenarioError
 from airmixml.notebook import html_facts
-from airmixml.output.numbers import duration, epsilon_text, joules, slots_text
 from airmixml.privacy.evaluation import air_in_words
 from airmixml.radio.draws import (
     AirSetting,
@@ -34,9 +33,7 @@ from airmixml.radio.system import adversary_named
 from airmixml.radio.tally import Tally
 from airmixml.radio.transmitters import peak_to_average_db
 from airmixml.scenario import Scenario, Speed
-from airmixml.sums import Sums, as_tensor
-from airmixml.threads import in_order
-from airmixml.units import watts_to_dbm
+from airmixml.wording import duration, epsilon_text, joules, slots_text
 from airmixml.workers import Population
 from airmixml.workers.payloads import Payload
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
+from airmixml.arrays import dbm_to_watts
 from airmixml.errors import ScenarioError
 from airmixml.streams import Streams
-from airmixml.units import dbm_to_watts
 
 if TYPE_CHECKING:
     import torch

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from airmixml.arrays import Doubles, own_numbers
+from airmixml.arrays import Doubles, db_to_ratio, own_numbers
 from airmixml.errors import PluginError
 from airmixml.impairments.fading_floor import weakest_fading
 from airmixml.impairments.shadowing import deepest_shadow, draw_shadowing, lightest_shadow
-from airmixml.units import db_to_ratio
 
 if TYPE_CHECKING:
     from airmixml.scenario import Radio, Scenario

@@ -10,12 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from airmixml.arrays import Doubles
+from airmixml.arrays import Doubles, dbm_to_watts, watts_to_dbm
 from airmixml.errors import PluginError, ScenarioError
 from airmixml.radio.masking import Masking
 from airmixml.radio.path_loss import weakest_gain
 from airmixml.scenario import Scenario
-from airmixml.units import dbm_to_watts, watts_to_dbm
 from airmixml.wording import shown
 
 if TYPE_CHECKING:

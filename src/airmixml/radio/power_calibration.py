@@ -7,7 +7,7 @@ from functools import partial
 from numbers import Real
 from typing import Final
 
-from airmixml.arrays import Doubles
+from airmixml.arrays import Doubles, dbm_to_watts
 from airmixml.errors import AirMixWarning, ScenarioError
 from airmixml.privacy import Design, Sensitivity, calibrate_power, check_target, facts
 from airmixml.privacy.evaluation import guess_factor, least_epsilon
@@ -16,7 +16,6 @@ from airmixml.radio.path_loss import best_power_gain
 from airmixml.radio.power import PowerPolicy, wrong_policy
 from airmixml.radio.system import System, adversary_named, assumed_noise_watts, gain_failure, gains_tell_schedule
 from airmixml.scenario import Scenario
-from airmixml.units import dbm_to_watts
 from airmixml.wording import shown
 
 _ROUNDING_MARGIN: Final = 1.0 - 1e-12

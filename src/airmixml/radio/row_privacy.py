@@ -9,7 +9,6 @@ import numpy as np
 
 from airmixml.arrays import Integers
 from airmixml.errors import PrivacyError
-from airmixml.output.numbers import epsilon_text
 from airmixml.privacy import Design, PrivacyStatement
 from airmixml.privacy.statements import drawn_alike, state_row
 from airmixml.radio.centring import CentringSlot, with_centring
@@ -17,7 +16,7 @@ from airmixml.radio.power_calibration import slots_target
 from airmixml.radio.system import adversary_named
 from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Scenario
-from airmixml.wording import against
+from airmixml.wording import against, epsilon_text
 from airmixml.workers.population import held_by, row_name
 
 

@@ -23,6 +23,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from airmixml.arrays import Sums, as_tensor, below, taken_from
 from airmixml.data import DataSet
 from airmixml.devices import find_device
 from airmixml.errors import RunFolderError
@@ -31,7 +32,6 @@ from airmixml.radio.mixtures import AirReport, MixtureBlock, check_finite, simul
 from airmixml.radio.senders import make_sender
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.storage.results import ResultStore
-from airmixml.sums import Sums, as_tensor, below, taken_from
 from airmixml.workers import Population
 from airmixml.workers.broadcasts import Broadcast
 from airmixml.workers.payloads import Payload, Places

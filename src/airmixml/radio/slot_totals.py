@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import torch
 
-from airmixml.arrays import Doubles, Integers
+from airmixml.arrays import Doubles, Integers, Sums, as_tensor
 from airmixml.impairments.gain_bound import never_exceeded
 from airmixml.impairments.gain_laws import gain_failure_of
 from airmixml.privacy import Ledger, facts
@@ -19,7 +19,6 @@ from airmixml.radio.power import largest_shares
 from airmixml.radio.power_calibration import asked_received_watts
 from airmixml.radio.system import System
 from airmixml.scenario import Scenario
-from airmixml.sums import Sums, as_tensor
 
 _SILENT_WATTS: Final = 1e-300
 _ROW: Final = "row_of_meeting"

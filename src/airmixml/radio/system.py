@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from airmixml.arrays import Doubles
+from airmixml.arrays import Doubles, dbm_to_watts
 from airmixml.errors import PrivacyError
 from airmixml.impairments.antennas import antenna_gain_bound
 from airmixml.impairments.gain_laws import gain_failure_of
@@ -24,7 +24,6 @@ from airmixml.radio.path_loss import best_power_gain, weakest_gain
 from airmixml.radio.rounded_sensitivity import with_rounding
 from airmixml.registries import ADVERSARIES, ENCODERS, PAYLOADS
 from airmixml.scenario import Air, Scenario
-from airmixml.units import dbm_to_watts
 from airmixml.workers import Signal, declared_bounds
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from airmixml.arrays import Doubles, Integers
+from airmixml.arrays import Doubles, Integers, Sums, watts_to_dbm
 from airmixml.engines import Engine
 from airmixml.errors import PluginError, PrivacyError
 from airmixml.privacy import ADJACENCIES, Design, Ledger, PrivacyStatement, facts, state_privacy
@@ -38,8 +38,6 @@ from airmixml.radio.system import adversary_named
 from airmixml.registries import ACCOUNTANTS, ADVERSARIES
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
-from airmixml.sums import Sums
-from airmixml.units import watts_to_dbm
 from airmixml.wording import shown
 from airmixml.workers import place_workers
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import numpy as np
 import torch
 
+from airmixml.arrays import Sums, as_tensor
 from airmixml.data import DataSet
 from airmixml.devices import find_device, physical_memory_bytes, using_threads
 from airmixml.errors import ScenarioError
 from airmixml.notebook import html_facts
-from airmixml.output.numbers import plural
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import centre_privately
 from airmixml.radio.draws import AirSetting, check_family, suitable_block
@@ -35,7 +35,7 @@ from airmixml.radio.shards import (
 )
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.streams import Secret, Streams
-from airmixml.sums import Sums, as_tensor
+from airmixml.wording import plural
 from airmixml.workers import Population, Signal, deploy, load_dataset, settle
 from airmixml.workers.broadcasts import Broadcast
 from airmixml.workers.loading import too_many_numbers

@@ -19,14 +19,13 @@ from typing import Final, NamedTuple
 
 import torch
 
-from airmixml.arrays import Integers
+from airmixml.arrays import Integers, ratio_to_db
 from airmixml.data import DataSet
 from airmixml.impairments import converters
 from airmixml.impairments.amplifier import amplified_gaussian, amplify, is_linear, saturation_amplitude
 from airmixml.impairments.frame import Frame
 from airmixml.radio.draws import AirSetting
 from airmixml.scenario import Air, Scenario
-from airmixml.units import ratio_to_db
 from airmixml.workers import Signal
 from airmixml.workers.moments import largest_product
 from airmixml.workers.payloads import Payload, Vectors, Wrapper, shorten

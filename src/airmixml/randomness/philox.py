@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from airmixml.threads import without_torch
+from airmixml.devices import without_torch
 
 WORDS_PER_COUNTER: Final = 4
 _ROUNDS: Final = 10

@@ -11,10 +11,10 @@ from typing import Final
 import numpy as np
 import torch
 
+from airmixml.devices import without_torch
 from airmixml.randomness import philox
 from airmixml.randomness.distributions import standard_normals
 from airmixml.streams import SLOTS_PER_CHAPTER, Secret, StreamName, Streams
-from airmixml.threads import without_torch
 
 CPU: Final = torch.device("cpu")
 _LARGEST_ATTEMPT: Final = 1 << 20

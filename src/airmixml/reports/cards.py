@@ -7,13 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from airmixml.errors import PluginError
-from airmixml.output.numbers import NO_GUARANTEE, NO_PROTECTION_ABOVE_EPSILON, epsilon_text
 from airmixml.output.page import Card, Rows
 from airmixml.privacy import PrivacyStatement
 from airmixml.registries import ADVERSARIES
 from airmixml.runs.run_rows import PROTECTS_NOBODY
 from airmixml.scenario import Scenario
-from airmixml.wording import against, sentence
+from airmixml.wording import NO_GUARANTEE, NO_PROTECTION_ABOVE_EPSILON, against, epsilon_text, sentence
 
 NOTHING: Final = "nothing is promised"
 # As docs/concepts.md has them.

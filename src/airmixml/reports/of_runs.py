@@ -8,7 +8,6 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final
 
-from airmixml.output.numbers import NONE, duration, epsilon_text
 from airmixml.output.page import Card, Cards, Part, Picture, Rows
 from airmixml.output.tables import Table
 from airmixml.reading import read_regular
@@ -21,7 +20,7 @@ from airmixml.runs.results import Baselines, ProtectedResult, RunResult, SeedsRe
 from airmixml.runs.run_rows import before_the_draw, plain_rows, row_epsilons, run_rows, run_title
 from airmixml.scenario import Scenario
 from airmixml.storage.results import corrupt_file
-from airmixml.wording import against, sentence, unstated
+from airmixml.wording import NONE, against, duration, epsilon_text, sentence, unstated
 from airmixml.workers.population import held_by, row_name
 
 _RELEASABLE: Final = (

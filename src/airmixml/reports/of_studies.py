@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from airmixml.output.numbers import NONE, duration, epsilon_text, joules, plural, slots_text
 from airmixml.output.page import Card, Cards, Lines, Part, Rows
 from airmixml.privacy import PrivacyStatement
 from airmixml.registries import ATTACKS
@@ -20,7 +19,17 @@ from airmixml.reports.pictures import picture_in
 from airmixml.reports.records import shown, table_of
 from airmixml.scenario import Scenario
 from airmixml.storage.results import from_plain
-from airmixml.wording import quick_reproduction, sentence, simulated
+from airmixml.wording import (
+    NONE,
+    duration,
+    epsilon_text,
+    joules,
+    plural,
+    quick_reproduction,
+    sentence,
+    simulated,
+    slots_text,
+)
 
 if TYPE_CHECKING:
     from airmixml.attacks.case_result import CaseResult

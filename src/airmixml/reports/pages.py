@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Final
 
 from airmixml.errors import AirMixError, RunFolderError
-from airmixml.output.numbers import NONE, plural
 from airmixml.output.page import Cards, Code, Folded, Notices, Page, Part
 from airmixml.output.tables import Marked, Table
 from airmixml.reports.commands import flat, is_report, recorded_command, shown_value
@@ -19,7 +18,7 @@ from airmixml.reports.pictures import MOST_BYTES, draw_curves, embed
 from airmixml.storage.files import write_text, writing_to
 from airmixml.storage.results import corrupt_file
 from airmixml.storage.run_folder import REPORT, SCENARIO
-from airmixml.wording import against
+from airmixml.wording import NONE, against, plural
 
 _MOST_FOLDERS: Final = 12
 

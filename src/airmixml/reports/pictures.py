@@ -14,12 +14,11 @@ from typing import Final
 
 from airmixml.errors import RunFolderError
 from airmixml.output.figures import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE
-from airmixml.output.numbers import plural
 from airmixml.output.page import Picture
 from airmixml.output.tables import Table
 from airmixml.reading import Read, read_regular
 from airmixml.storage.results import corrupt_file
-from airmixml.wording import reason
+from airmixml.wording import plural, reason
 
 # A page of 3 MB, base64 and words taken off.
 MOST_BYTES: Final = 2_000_000

@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from airmixml.output.numbers import NONE, duration, epsilon_text, joules, plural
 from airmixml.output.page import Part
 from airmixml.output.tables import Table
+from airmixml.wording import NONE, duration, epsilon_text, joules, plural
 
 _MOST_ROWS: Final = 500
 _UNITS: Final[dict[str, Callable[[float], str]]] = {

@@ -21,9 +21,9 @@ from airmixml.output.figures import (
     save_png_and_svg,
     shared_legend,
 )
-from airmixml.output.numbers import power_of_ten
 from airmixml.reproduction.paper_cells import ASSIGNMENTS, EXPONENTS, FADINGS, POLICIES, SCHEDULED
 from airmixml.reproduction.verdicts import CellResult, MixingRatios
+from airmixml.wording import power_of_ten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

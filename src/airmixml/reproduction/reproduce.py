@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from airmixml.output.numbers import plural
 from airmixml.output.tables import Table, rows_csv, write_all
 from airmixml.progress import Progress, silent
 from airmixml.reproduction import paper_figures
@@ -25,7 +24,7 @@ from airmixml.reproduction.verdicts import (
 from airmixml.storage.files import writing_to
 from airmixml.sweeps import run_sweep
 from airmixml.version import __version__
-from airmixml.wording import quick_reproduction
+from airmixml.wording import plural, quick_reproduction
 
 _TITLES: Final = {"table1": "Table I", "table2": "Table II", "fig3": "Fig. 3", "fig4": "Fig. 4"}
 _DRAWINGS: Final[dict[str, Callable[..., list[Path]]]] = {

@@ -14,8 +14,7 @@ from airmixml.data import warn_of_clipping
 from airmixml.devices import find_device
 from airmixml.edge import Learned, TrainedModel, learn
 from airmixml.engines import Engine
-from airmixml.errors import ScenarioError
-from airmixml.hiding import hides_values
+from airmixml.errors import ScenarioError, hides_values
 from airmixml.output.tables import rows_csv
 from airmixml.progress import Progress, silent
 from airmixml.radio import check_privacy_target

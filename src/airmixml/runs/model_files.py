@@ -18,7 +18,6 @@ from airmixml.data import Bounded, DataSet, LabelCode, RowFormat, Signs
 from airmixml.data.columns import Column
 from airmixml.devices import torch_is_missing
 from airmixml.errors import AirMixError, RunFolderError
-from airmixml.output.numbers import plural
 from airmixml.reading import open_regular
 from airmixml.registries import ENCODERS, add_given
 from airmixml.runs.results import DEPLOYMENT, ProtectedResult, SeedsResult, is_deployed, load_result
@@ -27,6 +26,7 @@ from airmixml.scenario.score_links import LINKS, SOFTMAX, ScoreLink
 from airmixml.storage.files import write_bytes, write_text
 from airmixml.storage.results import ResultStore
 from airmixml.storage.run_folder import METRICS, SCENARIO, encoder_digest
+from airmixml.wording import plural
 
 if TYPE_CHECKING:
     import torch

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from airmixml.arrays import is_series
 from airmixml.edge import TrainingHistory
 from airmixml.output.figures import BLUE, ORANGE, as_picture, new_figure, save_figure
-from airmixml.output.numbers import epsilon_text, plural, slots_text
 from airmixml.radio import AirReport
 from airmixml.radio.histograms import DecibelHistogram
 from airmixml.radio.mixtures import MixtureBlock
 from airmixml.radio.transmission import Transmission
 from airmixml.runs.score_pictures import draw_learned, final_score
-from airmixml.shapes import is_series
+from airmixml.wording import epsilon_text, plural, slots_text
 from airmixml.workers.moments import unpack_symmetric
 
 if TYPE_CHECKING:

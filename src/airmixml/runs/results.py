@@ -10,13 +10,13 @@ from typing import Any, Final, Self
 
 from airmixml.errors import RunFolderError
 from airmixml.notebook import html_facts
-from airmixml.output.numbers import duration, epsilon_text, joules, plural
 from airmixml.privacy import PrivacyStatement
 from airmixml.radio.power import TransmitPower
 from airmixml.reading import Read, read_regular
 from airmixml.storage.results import corrupt_file, from_plain, to_plain
 from airmixml.storage.run_folder import METRICS, PARTIAL, PROTECTION
 from airmixml.version import __version__
+from airmixml.wording import duration, epsilon_text, joules, plural
 from airmixml.workers import WorkerCost
 
 AirKeys = dict[str, int | float | str | list[str] | None]

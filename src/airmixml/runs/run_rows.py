@@ -11,20 +11,23 @@ from rich.markup import escape
 from rich.text import Text
 
 from airmixml.integers.integer_noise import integers_in_words
-from airmixml.output.numbers import (
-    NO_PROTECTION_ABOVE_EPSILON,
-    duration,
-    epsilon_text,
-    joules,
-    outputs_text,
-    plural,
-    slots_text,
-)
 from airmixml.privacy.evaluation import UNCHANGED, receiver_in_words
 from airmixml.radio.analog_link import acquisition_rows
 from airmixml.radio.digital_link import link_rows
 from airmixml.scenario import Scenario, air_in_words
-from airmixml.wording import against, if_uninformed, simulated, unstated
+from airmixml.wording import (
+    NO_PROTECTION_ABOVE_EPSILON,
+    against,
+    duration,
+    epsilon_text,
+    if_uninformed,
+    joules,
+    outputs_text,
+    plural,
+    simulated,
+    slots_text,
+    unstated,
+)
 from airmixml.workers import sends_inputs_unchanged
 from airmixml.workers.population import held_by, inputs_in_words, row_name
 

@@ -24,10 +24,10 @@ from airmixml.output.figures import (
     new_figure,
     saved,
 )
-from airmixml.output.numbers import epsilon_text, plural
 from airmixml.privacy import PrivacyStatement
 from airmixml.reading import open_lines
 from airmixml.registries import ACCOUNTANTS, ADVERSARIES
+from airmixml.wording import epsilon_text, plural
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

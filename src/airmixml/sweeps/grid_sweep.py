@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airmixml.engines.processes import end_if_started_by_script
 from airmixml.errors import AirMixError, ScenarioError
-from airmixml.output.numbers import plural
 from airmixml.progress import Progress, silent
 from airmixml.scenario import Scenario, Workers
 from airmixml.scenario.grid import Grid, Point, scenario_at, value_text
@@ -24,7 +23,7 @@ from airmixml.sweeps.cells import CellKind, Measured
 from airmixml.sweeps.command_cells import check_word, kind_of
 from airmixml.sweeps.sweep_page import write_sweep
 from airmixml.sweeps.swept import FILES, Command, Swept, SweptRow
-from airmixml.wording import one_line
+from airmixml.wording import one_line, plural
 from airmixml.workers import settle
 
 if TYPE_CHECKING:

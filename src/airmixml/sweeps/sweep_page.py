@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from airmixml.output.figures import COLOURS, GREY, error_line, finish_axis, panel_grid, save_png_and_svg
-from airmixml.output.numbers import plural
 from airmixml.output.tables import Table, rows_csv, wide_table, write_all
 from airmixml.scenario import keys_in_force
 from airmixml.scenario.air_words import finite
@@ -32,7 +31,7 @@ from airmixml.sweeps.swept import (
     summary_text,
     unit_of,
 )
-from airmixml.wording import sentence
+from airmixml.wording import plural, sentence
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

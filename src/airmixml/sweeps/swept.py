@@ -15,11 +15,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-from airmixml.output.numbers import JOULES, NONE, SECONDS, unit_for
 from airmixml.scenario import Scenario
 from airmixml.scenario.grid import Grid, Point, value_text
 from airmixml.storage.run_folder import REPORT
 from airmixml.sweeps.cells import Metric
+from airmixml.wording import JOULES, NONE, SECONDS, unit_for
 
 Command = str  #: what is done with each cell, a name of ``command_cells.CELL_KINDS``
 FILES: Final = (*(f"sweep.{suffix}" for suffix in ("csv", "md", "tex", "json", "parquet", "png", "svg")), REPORT)

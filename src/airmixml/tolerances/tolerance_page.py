@@ -22,12 +22,11 @@ from airmixml.output.figures import (
     save_png_and_svg,
     shared_legend,
 )
-from airmixml.output.numbers import NONE, duration, epsilon_text, plural
 from airmixml.output.tables import Table, rows_csv, wide_table, write_all
 from airmixml.storage.files import writing_to
 from airmixml.tolerances.tolerance import Delivered, Tolerance, Tolerances
 from airmixml.tolerances.unplanned_epsilon import SLACK
-from airmixml.wording import sentence
+from airmixml.wording import NONE, duration, epsilon_text, plural, sentence
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

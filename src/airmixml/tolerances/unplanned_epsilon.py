@@ -13,10 +13,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
+from airmixml.arrays import watts_to_dbm
 from airmixml.errors import AirMixError
 from airmixml.scenario import Air, Scenario
 from airmixml.storage.results import ResultStore
-from airmixml.units import watts_to_dbm
 from airmixml.version import __version__
 from airmixml.wording import one_line
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from airmixml.arrays import ImageShape
 from airmixml.registries import ENCODERS
-from airmixml.shapes import ImageShape
 
 if TYPE_CHECKING:
     from numpy.random import Generator

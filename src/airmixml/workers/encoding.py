@@ -12,15 +12,14 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.arrays import Singles
+from airmixml.arrays import ImageShape, Singles, in_words, is_series
 from airmixml.data import RowFormat, scale_to_unit
 from airmixml.data.embedded import are_public, public_images
+from airmixml.devices import in_order
 from airmixml.errors import PluginError, ScenarioError, private
 from airmixml.registries import ENCODERS
 from airmixml.scenario import Workers
-from airmixml.shapes import ImageShape, in_words, is_series
 from airmixml.streams import Streams
-from airmixml.threads import in_order
 from airmixml.workers.encoder import encoder_of
 
 _TRIED_ROWS: Final = 8
@@ -48,7 +47,7 @@ def encode(
 
     Where the mean is estimated over the air it is not known yet: the features are of bounded norm, uncentred or less a
     public mean, and ``encode_centred`` is to follow. The stream "encoder" draws what is random in an encoder;
-    ``image_shape`` is the shape of an input, where it is an image or a series (``airmixml.shapes``). Features are
+    ``image_shape`` is the shape of an input, where it is an image or a series (``airmixml.arrays``). Features are
     computed on the torch ``device`` where the encoder can.
     """
     encoder, streams = encoder_of(workers), streams or Streams(0)

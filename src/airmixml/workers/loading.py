@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.random import Generator
 
-from airmixml.arrays import Integers
+from airmixml.arrays import ImageShape, Integers, declared_shape, per_input
 from airmixml.data.columns import declared_columns
 from airmixml.data.csv_file import SEPARATED, load_csv
 from airmixml.data.dataset import DataSet, RawData, RowFormat, known_dataset
@@ -21,7 +21,6 @@ from airmixml.progress import Progress, silent
 from airmixml.registries import DATASETS
 from airmixml.scenario import Workers
 from airmixml.scenario.rules import AUTO
-from airmixml.shapes import ImageShape, declared_shape, per_input
 from airmixml.streams import Streams
 from airmixml.wording import did_you_mean, shown
 from airmixml.workers.encoder import FLOAT_BYTES, encoder_of, scales_inputs

@@ -18,11 +18,10 @@ from airmixml.arrays import Doubles, Integers
 from airmixml.data import DataSet
 from airmixml.data.dataset import RawData, known_dataset
 from airmixml.errors import DataError, ScenarioError
-from airmixml.output.numbers import plural
 from airmixml.progress import Progress, silent
 from airmixml.scenario import Scenario, Workers
 from airmixml.streams import Streams
-from airmixml.wording import shown
+from airmixml.wording import plural, shown
 from airmixml.workers.encoder import encoder_of
 from airmixml.workers.loading import load_raw, pool_and_test, pool_rows, units_of
 from airmixml.workers.row_sums import Holdings

@@ -16,18 +16,17 @@ import numpy as np
 import torch
 from torch import nn
 
-from airmixml.arrays import Doubles
+from airmixml.arrays import Doubles, dbm_to_watts
 from airmixml.compare.baselines.shared import RECEIVER_NOISE_SHARE, pool_tensors, power_gains, score
 from airmixml.compare.methods import Exposure, Method, Outcome, Work
 from airmixml.compare.ours import encoding_cost, samples_scenario, state_both
 from airmixml.edge.closed_form import linear_model
-from airmixml.output.numbers import plural
 from airmixml.privacy import PrivacyStatement, Sensitivity
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.progress import Progress, silent
 from airmixml.scenario import Privacy, Scenario
 from airmixml.streams import Streams
-from airmixml.units import dbm_to_watts
+from airmixml.wording import plural
 from airmixml.workers import SYMBOLS_PER_SECOND, Population
 from airmixml.workers.encoder import HARD_OPERATION
 from airmixml.workers.gradients import BITS_PER_NUMBER

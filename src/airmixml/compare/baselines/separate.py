@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 import torch
 
-from airmixml.arrays import Doubles
+from airmixml.arrays import Doubles, dbm_to_watts
 from airmixml.compare.baselines.shared import RECEIVER_NOISE_SHARE, pool_tensors, power_gains, score
 from airmixml.compare.methods import Exposure, Method, Outcome, Work
 from airmixml.compare.ours import encoding_cost, over_receiver_noise, samples_scenario, state_both
@@ -23,7 +23,6 @@ from airmixml.radio.path_loss import weakest_gain
 from airmixml.radio.system import adversary_named, assumed_noise_watts, sensitivity_of
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
-from airmixml.units import dbm_to_watts
 from airmixml.workers import SYMBOLS_PER_SECOND, Population, Signal
 
 _WORKERS_AT_ONCE: Final = 8192

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from airmixml.arrays import Doubles
+from airmixml.arrays import Doubles, db_to_ratio
 from airmixml.data import DataSet
 from airmixml.edge.fitting import class_scores
 from airmixml.radio.channel import draw_fading
@@ -14,7 +14,6 @@ from airmixml.radio.path_loss import worker_path_gain
 from airmixml.randomness.slot_words import slot_words
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
-from airmixml.units import db_to_ratio
 
 RECEIVER_NOISE_SHARE: Final = db_to_ratio(-20.0)
 """Receiver noise over what limits a method whose power no privacy target sets: more power would gain nothing."""

@@ -8,8 +8,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from airmixml.arrays import Singles
-from airmixml.shapes import ImageShape, planes
+from airmixml.arrays import ImageShape, Singles, planes
 from airmixml.workers.encoding import for_each_block
 
 _CELLS_ACROSS: Final = 4

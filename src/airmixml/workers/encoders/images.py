@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.random import Generator
 
-from airmixml.arrays import Singles
+from airmixml.arrays import ImageShape, Singles
 from airmixml.scenario import Workers
-from airmixml.shapes import ImageShape
 from airmixml.workers.encoder import FLOAT_BYTES, HARD_OPERATION, Encoder, FeatureCost
 from airmixml.workers.encoders import random_features
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from airmixml.shapes import ImageShape
+from airmixml.arrays import ImageShape
 from airmixml.workers.encoder import Encoder, FeatureCost
 
 if TYPE_CHECKING:

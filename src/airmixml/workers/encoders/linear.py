@@ -6,9 +6,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.random import Generator
 
-from airmixml.arrays import Singles
+from airmixml.arrays import ImageShape, Singles, planes
 from airmixml.scenario import Workers
-from airmixml.shapes import ImageShape, planes
 from airmixml.workers.encoder import FLOAT_BYTES, Encoder, FeatureCost
 
 _ROWS_AT_ONCE: Final = 8192

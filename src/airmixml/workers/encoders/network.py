@@ -11,12 +11,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.random import Generator
 
-from airmixml.arrays import Singles
+from airmixml.arrays import ImageShape, Singles
 from airmixml.data import known_dataset
 from airmixml.errors import PluginError, ScenarioError
 from airmixml.reading import open_regular
 from airmixml.scenario import Workers
-from airmixml.shapes import ImageShape
 from airmixml.wording import reason
 from airmixml.workers.encoder import HARD_OPERATION, Encoder, FeatureCost, GraphPart
 

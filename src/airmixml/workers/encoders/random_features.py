@@ -16,9 +16,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.random import Generator
 
-from airmixml.arrays import Singles
+from airmixml.arrays import ImageShape, Singles
 from airmixml.scenario import Workers
-from airmixml.shapes import ImageShape
 from airmixml.workers.encoder import HARD_OPERATION, Encoder, FeatureCost
 
 _ROWS_AT_ONCE: Final = 8192

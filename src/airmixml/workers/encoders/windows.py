@@ -10,9 +10,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.random import Generator
 
-from airmixml.arrays import Integers, Singles
+from airmixml.arrays import ImageShape, Integers, Singles, planes
 from airmixml.scenario import Workers
-from airmixml.shapes import ImageShape, planes
 from airmixml.workers.encoder import HARD_OPERATION, Encoder, FeatureCost
 from airmixml.workers.encoders.random_features import waves, waves_cost, waves_graph
 
