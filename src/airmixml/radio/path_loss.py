@@ -13,8 +13,7 @@ import numpy as np
 
 from airmixml.arrays import Doubles, own_numbers
 from airmixml.errors import PluginError
-from airmixml.impairments.fading_floor import weakest_fading
-from airmixml.impairments.shadowing import deepest_shadow, draw_shadowing, lightest_shadow
+from airmixml.impairments.fading import deepest_shadow, draw_shadowing, lightest_shadow, weakest_fading
 from airmixml.units import db_to_ratio
 
 if TYPE_CHECKING:
