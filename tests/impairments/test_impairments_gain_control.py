@@ -8,7 +8,7 @@ import torch
 
 from airmixml.impairments.converters import causal_levels, first_level
 from airmixml.impairments.frame import Frame
-from airmixml.radio.reception import convert_received
+from airmixml.radio.impaired_reception import convert_received
 from airmixml.scenario import Air
 
 FRAME = Frame(lengths=(2, 1, 2, 1), blocks=(0, 0, 1, 2), seconds=(0.0,) * 4, overhead_symbols=0)

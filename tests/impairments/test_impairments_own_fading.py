@@ -10,9 +10,7 @@ from scipy.special import gammaincinv
 
 from airmixml import AirMixClassifier, Scenario, ScenarioError, simulate
 from airmixml.errors import PluginError
-from airmixml.impairments.fading import RAYLEIGH, RICIAN, Fading
-from airmixml.impairments.fading_floor import silent_share
-from airmixml.radio.channel import draw_fading
+from airmixml.impairments.fading import RAYLEIGH, RICIAN, Fading, draw_fading, silent_share
 from airmixml.randomness.slot_words import slot_words
 from airmixml.scenario import Air, Radio
 from airmixml.streams import Streams

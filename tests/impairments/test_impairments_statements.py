@@ -20,9 +20,10 @@ from airmixml.impairments.gain_bound import largest_power_gain
 from airmixml.impairments.phases import AmplitudeError
 from airmixml.privacy import Design, Release, Sensitivity, facts
 from airmixml.radio.draws import AirSetting, draw_slots
+from airmixml.radio.ideal_air import air_of
 from airmixml.radio.power_calibration import private_received_watts
 from airmixml.radio.senders import make_sender
-from airmixml.radio.system import gain_bound, planned_design, sensitivity_of
+from airmixml.radio.system import planned_design, sensitivity_of
 from airmixml.radio.tally import placed_distances, rehearse
 from airmixml.randomness.slot_words import slot_words
 from airmixml.streams import Secret, Streams
@@ -141,7 +142,7 @@ def test_presets_keep_their_target_for_every_worker_on_every_air(name: str, air:
         tally = rehearse(preset.with_seed(seed), 4 if name == "paper-iris" else 5, 3)
         assert tally.worker_epsilons().max() <= 5.0
         rarely = preset.with_overrides("air.gain_failure=1e-6")  # by default a gain may be above once in 100 runs
-        assert tally.privacy.gain_bound <= gain_bound(rarely, tally.signal.symbols)
+        assert tally.privacy.gain_bound <= air_of(rarely).gain_bound(rarely, tally.signal.symbols)
 
 
 def test_the_server_s_epsilon_is_that_of_the_gains_that_were_drawn() -> None:
@@ -171,8 +172,8 @@ def test_a_bound_on_all_gains_of_a_run_is_a_union_bound_over_what_is_drawn() -> 
         lambda x: x * mpmath.exp(-((x - a) ** 2) / 2) * mpmath.besseli(0, a * x) * mpmath.exp(-a * x), [b, b + 20]
     )
     assert 0.8 * 1e-4 / 7 < marcum <= 1e-4 / 7
-    assert gain_bound(scenario, 1000) == largest_power_gain(scenario, 8 * 1000, 1000)
-    assert gain_bound(scenario, 1000) == gain_bound(scenario, 0)
+    assert air_of(scenario).gain_bound(scenario, 1000) == largest_power_gain(scenario, 8 * 1000, 1000)
+    assert air_of(scenario).gain_bound(scenario, 1000) == air_of(scenario).gain_bound(scenario, 0)
 
 
 def test_a_statement_says_what_it_assumes_of_the_air() -> None:
@@ -287,7 +288,9 @@ def test_parts_of_a_run_merge_to_the_same_statements() -> None:
         merged.merge(part.sums())
     assert merged.design == whole.design
     merged.before_the_draw = True
-    assert merged.design.fact(facts.ImperfectAir).gain_bound == gain_bound(scenario, whole.signal.symbols)
+    assert merged.design.fact(facts.ImperfectAir).gain_bound == air_of(scenario).gain_bound(
+        scenario, whole.signal.symbols
+    )
     assert merged.design.drawn is None
 
 

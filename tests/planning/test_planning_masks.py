@@ -13,8 +13,8 @@ from airmixml.planning.plan import make_plan
 from airmixml.planning.planned import Plan
 from airmixml.planning.slot_designs import InputMoments
 from airmixml.privacy.gaussian import gaussian_mu
-from airmixml.radio.expected_noise import expected_noise
 from airmixml.radio.masking import masking_of, with_masks_settled
+from airmixml.radio.noise import expected_noise
 from airmixml.radio.power_calibration import private_received_watts
 from airmixml.radio.system import sensitivity_of
 

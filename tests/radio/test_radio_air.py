@@ -6,7 +6,7 @@ from complex_baseband import ChannelRealisation, normalise_baseband, receive_bas
 from laws import same_distribution
 from scipy import stats
 
-from airmixml.radio.channel import draw_fading, draw_phase
+from airmixml.impairments.fading import draw_fading, draw_phase
 from airmixml.radio.power import transmit_power
 from airmixml.radio.reception import receive_mixtures
 from airmixml.randomness.slot_words import slot_words

@@ -11,12 +11,12 @@ import torch
 from airmixml import Scenario
 from airmixml.data import DataSet
 from airmixml.errors import PrivacyError
+from airmixml.impairments.fading import draw_fading
 from airmixml.impairments.gain_laws import gain_failure_of
 from airmixml.planning.account import account_scenario
 from airmixml.privacy import Design, Release, Sensitivity, Server, facts, state_privacy
 from airmixml.radio import simulate_blocks
 from airmixml.radio.centring import plan_centring
-from airmixml.radio.channel import draw_fading
 from airmixml.radio.draws import AirSetting, draw_slots
 from airmixml.radio.noise import true_noise_watts
 from airmixml.radio.power_calibration import private_received_watts

@@ -5,7 +5,7 @@ from complex_baseband import ChannelRealisation
 from laws import same_distribution
 from scipy import stats
 
-from airmixml.radio.channel import draw_fading, draw_magnitude, draw_phase
+from airmixml.impairments.fading import draw_fading, draw_magnitude, draw_phase
 from airmixml.radio.path_loss import path_gain
 from airmixml.randomness.slot_words import slot_words
 from airmixml.scenario import Radio

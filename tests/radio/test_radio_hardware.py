@@ -14,10 +14,11 @@ from airmixml.data import DataSet
 from airmixml.errors import ScenarioError
 from airmixml.impairments.converters import clipped_gaussian
 from airmixml.radio import simulate_blocks, transmitters
+from airmixml.radio.ideal_air import air_of
+from airmixml.radio.impaired_reception import convert_received
 from airmixml.radio.mixtures import MixtureBlock
-from airmixml.radio.reception import convert_received
 from airmixml.radio.senders import make_sender
-from airmixml.radio.system import gains_tell_schedule, sensitivity_of
+from airmixml.radio.system import sensitivity_of
 from airmixml.radio.transmitters import PeakLimited, distort, peak_to_average_db
 from airmixml.scenario import Air
 from airmixml.streams import Secret
@@ -327,8 +328,9 @@ def test_a_peak_limit_gives_no_credit_for_a_hidden_schedule() -> None:
     """Two workers with the same vector and other limits send other vectors, though their samples do not differ."""
     strong, weak = (torch.tensor([0.6, 0.8]).clamp(max=limit) for limit in (1.0, 0.5))
     assert float((strong - weak).norm()) > 0.3
-    assert gains_tell_schedule(scenario("air.peak_power_dbm=-60"))
-    assert not gains_tell_schedule(scenario("air.dac_bits=8"))
+    clipped, rounded = scenario("air.peak_power_dbm=-60"), scenario("air.dac_bits=8")
+    assert air_of(clipped).gains_tell_schedule(clipped)
+    assert not air_of(rounded).gains_tell_schedule(rounded)
 
 
 def test_a_peak_limit_that_never_binds_changes_nothing_where_converter_errors_are_noise(

@@ -12,7 +12,8 @@ from airmixml.data import DataSet
 from airmixml.impairments.frame import frame_of
 from airmixml.impairments.gains import SeatDraws, draw_gains
 from airmixml.radio.draws import AirSetting, SlotTensors, draw_slots
-from airmixml.radio.reception import Reception, arrive, receive
+from airmixml.radio.ideal_air import air_of
+from airmixml.radio.reception import Reception, receive
 from airmixml.radio.senders import make_sender
 
 WORKERS, SCHEDULED, SLOTS, INPUTS, CLASSES = 48, 8, 24, 700, 10
@@ -131,7 +132,7 @@ def held(setting: AirSetting, drawn: SlotTensors, dataset: DataSet) -> Reception
     here = torch.from_numpy(beside[np.array(frame.pieces_then_pilots)])
     given = replace(drawn, gains=Given(gains.draws, every[:, :, here]))  # type: ignore[arg-type]
     sender = make_sender(scenario, dataset, torch.device("cpu"))
-    arrival = arrive(setting, sender, drawn.scheduled_workers, given, range(SLOTS))
+    arrival = air_of(setting.scenario).arrive(setting, sender, drawn.scheduled_workers, given, range(SLOTS))
     none = torch.zeros((SLOTS, setting.signal.symbols), dtype=torch.float64)
     return receive(setting, arrival, given, none, None)
 

@@ -11,7 +11,6 @@ from scipy.sparse import csr_array
 from airmixml import Scenario
 from airmixml.masks.graph import draw_graph
 from airmixml.masks.hidden_noise import who_is_left
-from airmixml.radio.expected_noise import expected_noise
 from airmixml.radio.masking import (
     best_mask_share,
     gain_error_of,
@@ -20,6 +19,7 @@ from airmixml.radio.masking import (
     masking_of,
     times_the_noise,
 )
+from airmixml.radio.noise import expected_noise
 
 CASES = [(300, 0.02), (300, 0.2), (1500, 0.08)]
 

@@ -12,7 +12,7 @@ from airmixml.data import DataSet
 from airmixml.privacy.statements import state_jointly
 from airmixml.radio.centring import plan_centring
 from airmixml.radio.draws import AirSetting, draw_slots
-from airmixml.radio.reception import arrive
+from airmixml.radio.ideal_air import air_of
 from airmixml.radio.senders import make_sender
 from airmixml.radio.system import System, adversary_named
 from airmixml.radio.tally import rehearse
@@ -42,7 +42,7 @@ def received(scenario: Scenario, last: float, secret: Secret) -> tuple[torch.Ten
     setting = replace(AirSetting.of(scenario, 4, 2, np.full(WORKERS, 7.07)), secret=secret)
     drawn = draw_slots(setting, range(1))
     payload = make_sender(setting.scenario, rows(last), torch.device("cpu"), secret=secret)
-    arrival = arrive(setting, payload, drawn.scheduled_workers, drawn, range(1))
+    arrival = air_of(setting.scenario).arrive(setting, payload, drawn.scheduled_workers, drawn, range(1))
     return arrival.clean[0], float(drawn.ratios.max()), float(drawn.power_watts.max())
 
 

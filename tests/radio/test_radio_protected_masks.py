@@ -13,7 +13,7 @@ from airmixml import PrivacyError, Scenario, simulate
 from airmixml.masks.graph import draw_graph
 from airmixml.masks.hidden_noise import who_is_left
 from airmixml.privacy import Everyone, Sensitivity, Server, facts, state_privacy
-from airmixml.radio import reception
+from airmixml.radio import impaired_reception
 from airmixml.radio.draws import AirSetting
 from airmixml.radio.masking import Masking, masking_of, protected_graph
 from airmixml.radio.residual_noise import ResidualNoise
@@ -67,7 +67,7 @@ def test_a_protected_run_leaves_what_its_own_graph_leaves(monkeypatch: pytest.Mo
             seen.append(neighbours_of(masking))
             super().__init__(scenario, masking)
 
-    monkeypatch.setattr(reception, "ResidualNoise", Watched)
+    monkeypatch.setattr(impaired_reception, "ResidualNoise", Watched)
     asked, secret = DIGITS.with_overrides("air.reciprocity_nmse_db=-40"), Secret()
     simulate(asked)
     simulate(asked, secret=secret)

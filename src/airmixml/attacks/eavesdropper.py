@@ -38,10 +38,9 @@ from airmixml.attacks.rounds import Heard
 from airmixml.attacks.target import ServerView, rows_of_classes, slots_kept
 from airmixml.devices import find_device, using_threads
 from airmixml.errors import ScenarioError
+from airmixml.impairments.fading import draw_fading, draw_phase, draw_shadowing
 from airmixml.impairments.frame import frame_of
 from airmixml.impairments.gains import SeatGains
-from airmixml.impairments.shadowing import draw_shadowing
-from airmixml.radio.channel import draw_fading, draw_phase
 from airmixml.radio.draws import AirSetting, SlotDraws, SlotTensors, draw_slots
 from airmixml.radio.masking import Masking, masking_of
 from airmixml.radio.path_loss import path_gain

@@ -32,8 +32,8 @@ from airmixml.privacy import Sensitivity
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import CentringSlot
 from airmixml.radio.draws import AirSetting
+from airmixml.radio.ideal_air import air_of
 from airmixml.radio.power_calibration import slots_target
-from airmixml.radio.scheduling import nobody_sent
 from airmixml.radio.tally import Tally, placed_distances, rehearse
 from airmixml.registries import ACCOUNTANTS
 from airmixml.scenario import RunContext, Scenario, Speed
@@ -97,7 +97,7 @@ class Auditor:
         progress, engine = self._context.progress, self._context.engine
         tally = rehearse(self.scenario, self._features, self.dataset.label_dim, progress=progress, engine=engine)
         if not tally.largest_power_watts:
-            raise ScenarioError(nobody_sent(self.scenario))
+            raise ScenarioError(air_of(self.scenario).nobody_sent)
         return tally
 
     def audit(self, adversary: str) -> Audit:

@@ -15,7 +15,7 @@ from airmixml.compare.methods import Exposure, Method, Outcome, Work, slow_on_a_
 from airmixml.data import DataSet
 from airmixml.edge import learn
 from airmixml.errors import PrivacyError, ScenarioError
-from airmixml.impairments.fading_floor import silent_share
+from airmixml.impairments.fading import silent_share
 from airmixml.privacy import ADJACENCIES, PrivacyStatement, state_privacy
 from airmixml.radio.centring import with_centring
 from airmixml.radio.mixtures import AirReport

@@ -6,23 +6,32 @@ independent noise, so what it can tell of a worker grows with P sum_a |h_a|^2 in
 chosen antenna alone, so whoever gets nothing but mixtures gains nothing.
 """
 
+from __future__ import annotations
+
 import math
-from typing import Final
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from scipy.special import gammaincc, gammainccinv
 
 from airmixml.arrays import Doubles, db_to_ratio
-from airmixml.impairments.fading_floor import renews
+from airmixml.impairments.fading import draw_fading, renews
 from airmixml.impairments.frame import frame_of
 from airmixml.impairments.gain_laws import SumBound, gain_failure_of
 from airmixml.scenario import Radio, Scenario
+
+if TYPE_CHECKING:
+    import torch
+
+    from airmixml.randomness.slot_words import SlotWords
 
 _SHARE_OF_FAILURE: Final = 0.5  # the rest is that of all other gains
 _TINY, _HALVINGS, _POINTS = 1e-320, 100, 1024
 MOST_FADINGS: Final = 1 << 10  # coherence times of a slot; more are refused (``impairments.renewal``)
 
 
+@lru_cache(maxsize=64)
 def antenna_gain_bound(scenario: Scenario, seats: int, symbols: int = 0, antennas: int = 0) -> float:
     """Return what no worker's sum_a |h_a|^2 / |h|^2 exceeds in a run; infinite where fading puts no bound on it.
 
@@ -44,6 +53,30 @@ def antenna_gain_bound(scenario: Scenario, seats: int, symbols: int = 0, antenna
     if renews(scenario) and radio.direct_path == 0.0:  # where no antenna is chosen by its channels
         return largest_fading_ratio(count, floor, each)
     return largest_fading_sum(radio, count, each) / floor
+
+
+def choose_antenna(
+    scenario: Scenario, magnitude: torch.Tensor, path_gain: torch.Tensor, slots: range, source: SlotWords
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return abs(h) to the antenna whose weakest worker is strongest, and sum_a |h_a|^2 / |h|^2; slots x scheduled.
+
+    ``magnitude`` is abs(h) to the first antenna, the path gain that without fading. One antenna at a time, in constant
+    memory.
+    """
+    import torch  # here: bounds need none
+
+    antennas = scenario.air.antennas
+    if scenario.radio.fading == "none":  # all antennas are alike
+        return magnitude, torch.full_like(magnitude, float(antennas))
+    chosen, weakest, together = magnitude, magnitude.amin(dim=1), magnitude.square()
+    for antenna in range(1, antennas):
+        other = path_gain * draw_fading(scenario.radio, slots, magnitude.shape[1], source, antenna)
+        together = together + other.square()
+        its_weakest = other.amin(dim=1)
+        better = its_weakest > weakest
+        chosen = torch.where(better[:, None], other, chosen)
+        weakest = torch.where(better, its_weakest, weakest)
+    return chosen, together / chosen.square()
 
 
 def with_antennas(scenario: Scenario, gains: SumBound | None, symbols: int, failure: float) -> SumBound | None:

@@ -15,7 +15,7 @@ import torch
 from scipy.special import j0
 
 from airmixml.arrays import Doubles
-from airmixml.impairments.fading_floor import fades, largest_ratio, weakest_fading
+from airmixml.impairments.fading import fades, largest_ratio, weakest_fading
 from airmixml.impairments.frame import Frame
 from airmixml.impairments.gain_laws import GaussianError
 from airmixml.impairments.gains import Impairment, SeatDraws

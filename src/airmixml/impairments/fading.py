@@ -1,8 +1,18 @@
-"""Small-scale fading: the law of abs(g), one class for each kind, behind the registry ``FADINGS``.
+"""Channels: small-scale fading, how weak it may get, and shadows; path loss is in ``radio.path_loss``.
 
-A law is the same for every worker, antenna and slot, and draws are independent. So statements about a hidden schedule
-hold whatever the law is: who is in a fade says nothing about who is scheduled. Bounds on errors that are relative to a
-channel follow from the Rician K alone; a fading that has none is refused where they are needed.
+Fading is the law of abs(g), one class for each kind, behind the registry ``FADINGS``. A law is the same for every
+worker, antenna and slot, and draws are independent. So statements about a hidden schedule hold whatever the law is: who
+is in a fade says nothing about who is scheduled. Bounds on errors that are relative to a channel follow from the Rician
+K alone; a fading that has none is refused where they are needed.
+
+Workers invert their channels, so an error of a given size weighs the more the weaker the channel: e / h grows without
+bound where fading has no floor. Truncated inversion gives it one: who is in a fade stays silent.
+
+Shadowing is what stands between a worker and the server, the same for a whole run. A worker's path loss is that of its
+distance and a normal number of decibels of standard deviation ``air.shadowing_db`` (3GPP TR 38.901, 7.4.1), cut at
+three standard deviations: one worker in 370 lies beyond, and a worker in so deep a shadow would be served by another
+cell. The cut gives path loss a floor, which power limits and hidden schedules rest on. Workers know their path loss and
+invert it, so that it costs power and no privacy.
 """
 
 from __future__ import annotations
@@ -12,16 +22,19 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from airmixml.arrays import Doubles, own_numbers
+from airmixml.arrays import Doubles, db_to_ratio, own_numbers
 from airmixml.errors import PluginError
+from airmixml.streams import Streams
 
 if TYPE_CHECKING:
     import torch
 
     from airmixml.randomness.slot_words import SlotWords
-    from airmixml.scenario import Radio
+    from airmixml.scenario import Radio, Scenario
 
 _HALVINGS: Final = 60
+_SHADOWS, _SHADOWS_TO_LISTENER = 2, 3  # chapters of the stream "air"
+_CUT: Final = 3.0  # standard deviations
 _TRIED: Final[Doubles] = np.asarray((np.arange(1000) + 0.5) / 1000.0, dtype=np.float64)
 
 
@@ -132,3 +145,87 @@ class NoFading(RicianFading):
 NONE: Final = NoFading()
 RAYLEIGH: Final = RayleighFading()
 RICIAN: Final = RicianFading()
+
+
+def draw_fading(radio: Radio, slots: range, scheduled: int, source: SlotWords, antenna: int = 0) -> torch.Tensor:
+    """Draw |g| with E|g|^2 = 1 to one of the server's antennas; slots x scheduled."""
+    drawn: torch.Tensor = radio.fading_kind.draw(radio, slots, scheduled, source, antenna)
+    return drawn
+
+
+def draw_phase(slots: range, scheduled: int, source: SlotWords) -> torch.Tensor:
+    """Draw arg h, uniform and independent of |h| since the phase of the direct path is; slots x scheduled."""
+    from airmixml.randomness.distributions import uniforms
+
+    return uniforms(source.words(slots, scheduled)).mul_(2.0 * math.pi)
+
+
+def draw_magnitude(
+    radio: Radio, worker_path_gain: torch.Tensor, scheduled_workers: torch.Tensor, slots: range, source: SlotWords
+) -> torch.Tensor:
+    """Draw |h| of the scheduled workers (slots x scheduled) from each worker's path gain (shape workers)."""
+    magnitude = worker_path_gain[scheduled_workers]
+    if radio.fading == "none":
+        return magnitude
+    return magnitude.mul_(draw_fading(radio, slots, scheduled_workers.shape[1], source))
+
+
+def fades(scenario: Scenario) -> bool:
+    """Return whether channels differ from their mean at all."""
+    return bool(scenario.radio.fading_kind.rician_k(scenario.radio) != math.inf)
+
+
+def renews(scenario: Scenario) -> bool:
+    """Return whether fading is drawn anew within a slot, after every coherence time."""
+    return fades(scenario) and scenario.air.blocks_per_fading > 0
+
+
+def weakest_fading(scenario: Scenario) -> float:
+    """Return the least power of a sender's channel over its mean, 1 without fading, 0 without ``air.truncation_db``."""
+    if not fades(scenario):
+        return 1.0
+    return db_to_ratio(scenario.air.truncation_db)
+
+
+def silent_share(scenario: Scenario) -> float:
+    """Return the share of the scheduled workers that do not send: absent, or in a fade that lasts for a whole slot."""
+    in_fade, floor = 0.0, weakest_fading(scenario)
+    if fades(scenario) and floor > 0.0 and not renews(scenario):
+        in_fade = scenario.radio.fading_kind.share_below(scenario.radio, floor)
+    return 1.0 - (1.0 - scenario.air.absent) * (1.0 - in_fade)
+
+
+def largest_ratio(scenario: Scenario, variance: float, failure: float) -> float:
+    """Return what abs(e / h) exceeds with at most that probability, e ~ CN(0, variance), h of mean power 1.
+
+    Where abs(h)^2 has a floor c that is sqrt(variance ln(1 / failure) / c), since abs(e)^2 is exponential. Without one
+    it is sqrt((K + 1) variance / failure): the density of h is at most (K + 1) / pi, so that
+    P(abs(h)^2 < y) <= (K + 1) y, and the probability is at most (K + 1) E abs(e)^2 / x^2. Rayleigh fading has K = 0.
+    """
+    floor = weakest_fading(scenario)
+    if floor > 0.0:
+        return math.sqrt(variance * math.log(1.0 / failure) / floor)
+    direct = scenario.radio.direct_path
+    return math.sqrt((direct + 1.0) * variance / failure)
+
+
+def draw_shadowing(scenario: Scenario, workers: int, *, to_listener: bool = False) -> Doubles:
+    """Draw the amplitude gain of every worker's shadow, towards the server or a listener elsewhere; shape workers."""
+    deviation_db = scenario.air.shadowing_db
+    if not deviation_db:
+        return np.ones(workers)
+    from scipy.special import ndtr, ndtri  # here: it takes a while to import
+
+    share = Streams(scenario.seed).generator("air", _SHADOWS_TO_LISTENER if to_listener else _SHADOWS).random(workers)
+    lowest = ndtr(-_CUT)
+    return np.asarray(10.0 ** (deviation_db * ndtri(lowest + share * (1.0 - 2.0 * lowest)) / 20.0))
+
+
+def lightest_shadow(scenario: Scenario) -> float:
+    """Return the power gain of a channel that is better than its distance tells by the most; 1 without shadowing."""
+    return db_to_ratio(_CUT * scenario.air.shadowing_db)
+
+
+def deepest_shadow(scenario: Scenario) -> float:
+    """Return the power gain of the deepest shadow; 1 without."""
+    return db_to_ratio(-_CUT * scenario.air.shadowing_db)

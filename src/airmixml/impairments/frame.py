@@ -28,7 +28,7 @@ import numpy as np
 from scipy.special import j0
 
 from airmixml.arrays import Doubles, Integers
-from airmixml.impairments.fading_floor import fades
+from airmixml.impairments.fading import fades
 from airmixml.scenario import Scenario
 from airmixml.scenario.air import Air
 from airmixml.scenario.waveform import SYMBOLS_PER_SECOND

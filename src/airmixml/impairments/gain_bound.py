@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 from airmixml.impairments.antennas import with_antennas
 from airmixml.impairments.echoes import echoes_of
-from airmixml.impairments.fading_floor import fades, renews, weakest_fading
+from airmixml.impairments.fading import fades, renews, weakest_fading
 from airmixml.impairments.frame import Frame, frame_of
 from airmixml.impairments.gain_laws import (
     Error,

@@ -21,12 +21,10 @@ _ANY: Final = Scenario(name="any")
 
 
 def gain_spread(scenario: Scenario) -> float:
-    """Return about the variance of what arrives of a unit symbol over the square of its mean; 0 on the ideal air.
+    """Return about the variance of what arrives of a unit symbol over the square of its mean.
 
     Of a few hundred workers that are drawn for it, in the first symbols of a slot: a choice of design, not a bound.
     """
-    if scenario.air.is_ideal:
-        return 0.0
     # Who sends what, and how often, does not matter: plans ask for many such designs on one air.
     radio = replace(scenario.radio, slots=1, scheduled=0, max_participations=0, schedule="fixed", slot_seconds=0.0)
     place = {name: getattr(scenario.workers, name) for name in ("side_metres", "min_distance_metres")}

@@ -8,12 +8,13 @@ hides, since a worker then sends a vector that is shorter, but within the same b
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 
 from airmixml.arrays import db_to_ratio, dbm_to_watts
-from airmixml.impairments.fading_floor import fades
-from airmixml.impairments.gains import Impairment, SeatDraws
+from airmixml.impairments.fading import fades
+from airmixml.impairments.gains import Impairment, SeatDraws, SeatGains
 from airmixml.scenario import Scenario
 
 
@@ -62,6 +63,32 @@ def possible_power(scenario: Scenario, power_watts: torch.Tensor, radiated_share
         steps = torch.ceil(torch.log(limit_watts / power_watts) / math.log(step) - 1e-9)
         possible = torch.minimum(limit_watts * step**-steps, power_watts)
     return possible * (possible * radiated_share >= dbm_to_watts(air.lowest_power_dbm))
+
+
+class Impaired(NamedTuple):
+    """Shares, powers and gains of consecutive slots as they happen."""
+
+    ratios: torch.Tensor  # slots x scheduled
+    power_watts: torch.Tensor  # slots x scheduled
+    gains: SeatGains
+
+
+def impair(
+    scenario: Scenario, seats: SeatDraws, ratios: torch.Tensor, power_watts: torch.Tensor, radiated_share: float
+) -> Impaired:
+    """Return what happens on the scenario's air to planned shares and powers, slots x scheduled.
+
+    Who does not send has share and power 0, and who sends with less power than planned a smaller share; the power scale
+    of the slot was set before anybody knew.
+    """
+    there = present(scenario, seats)
+    ratios, power_watts = ratios * there, power_watts * there
+    if has_levels(scenario):
+        possible = possible_power(scenario, power_watts, radiated_share)
+        kept = (possible / power_watts).nan_to_num_(nan=0.0)
+        ratios = ratios * kept.sqrt_()
+        power_watts = possible
+    return Impaired(ratios, power_watts, SeatGains(scenario=scenario, draws=seats))
 
 
 @dataclass(frozen=True)

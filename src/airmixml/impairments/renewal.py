@@ -22,7 +22,7 @@ import torch
 
 from airmixml.errors import ScenarioError
 from airmixml.impairments.antennas import MOST_FADINGS
-from airmixml.impairments.fading_floor import renews, weakest_fading
+from airmixml.impairments.fading import renews, weakest_fading
 from airmixml.impairments.gains import Impairment, SeatDraws
 from airmixml.scenario import Scenario
 

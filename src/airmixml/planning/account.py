@@ -282,7 +282,8 @@ def account_scenario(
     ``engine`` that is not this process rehearses shards of slots, and asks accountants, side by side.
     """
     privacy, policy = scenario.privacy, scenario.mixing.power_policy
-    check_added_power(scenario, masking_of(scenario))
+    if masking := masking_of(scenario):
+        check_added_power(scenario, masking.added_watts)
     drawn = ledger or not policy.keeps_target or scenario.workers.centre_on_air
     tally, holding = None, planned_holding(scenario)
     if drawn:

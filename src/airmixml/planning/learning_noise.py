@@ -23,7 +23,7 @@ from airmixml.errors import AirMixError, ScenarioError
 from airmixml.planning.sizing import Sizing, signal_loss
 from airmixml.planning.slot_designs import draw_sample_slots, energy_joules
 from airmixml.privacy import Sensitivity
-from airmixml.radio.expected_noise import expected_noise
+from airmixml.radio.noise import expected_noise
 from airmixml.radio.power_calibration import guessed_received_watts, private_received_watts
 from airmixml.radio.system import System, sensitivity_of
 from airmixml.registries import ADVERSARIES, SCHEDULES

@@ -8,10 +8,9 @@ from typing import Any, Final
 
 from airmixml.arrays import ratio_to_db, watts_to_dbm
 from airmixml.errors import AirMixError
-from airmixml.impairments.fading_floor import silent_share
+from airmixml.impairments.fading import silent_share
 from airmixml.planning.sizing import Sizing
 from airmixml.privacy.gaussian import gaussian_epsilon
-from airmixml.radio.expected_noise import ExpectedNoise, expected_noise
 from airmixml.radio.masking import (
     above_thermal_db_of,
     gain_error_of,
@@ -20,6 +19,7 @@ from airmixml.radio.masking import (
     most_recoverable_share,
     times_the_noise,
 )
+from airmixml.radio.noise import ExpectedNoise, expected_noise
 from airmixml.radio.power_calibration import private_received_watts
 from airmixml.radio.recoverable import enough_absent
 from airmixml.workers import SYMBOLS_PER_SECOND

@@ -37,12 +37,12 @@ from airmixml.privacy import Design, facts, state_privacy
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import CentringSlot, averaged_numbers, plan_centring, with_centring
 from airmixml.radio.draws import AirSetting, draw_slots, slots_of_rounds
-from airmixml.radio.expected_noise import expected_noise
 from airmixml.radio.histograms import DecibelHistogram
+from airmixml.radio.ideal_air import air_of
+from airmixml.radio.noise import expected_noise
 from airmixml.radio.power import TransmitPower, largest_shares
 from airmixml.radio.power_calibration import private_received_watts, slots_target
 from airmixml.radio.row_privacy import plan_row_privacy, row_statements
-from airmixml.radio.scheduling import nobody_sent
 from airmixml.radio.system import System, adversary_named, planned_design
 from airmixml.radio.tally import Tally, placed_distances
 from airmixml.registries import ADVERSARIES
@@ -162,7 +162,7 @@ def _costs(
     mean_watts = np.zeros(0) if mean_slot is None else mean_slot.power_watts
     sending = np.concatenate([told * draws.power_watts[draws.ratios > 0.0], round_watts, mean_watts])
     if not len(sending):
-        raise ScenarioError(nobody_sent(scenario))
+        raise ScenarioError(air_of(scenario).nobody_sent)
     limited_share, beta = float(np.concatenate([draws.limited, round_limited]).mean()), draws.power_scale_watts
     strongest_watts = received_watts
     if draws.limited.all():  # then no slot is as loud as privacy would allow

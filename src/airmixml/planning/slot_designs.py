@@ -18,12 +18,12 @@ import torch
 
 from airmixml.arrays import Doubles, ratio_to_db
 from airmixml.errors import AirMixError
+from airmixml.impairments.fading import draw_magnitude
 from airmixml.impairments.presence import truncates, within_reach
 from airmixml.planning.sizing import Sizing
 from airmixml.progress import Progress
-from airmixml.radio.channel import draw_magnitude
-from airmixml.radio.expected_noise import expected_noise
 from airmixml.radio.masking import masking_of
+from airmixml.radio.noise import expected_noise
 from airmixml.radio.power import control_power
 from airmixml.radio.power_calibration import private_received_watts
 from airmixml.radio.ratios import draw_ratios

@@ -19,7 +19,7 @@ from airmixml.edge.closed_form import MomentsCollector, ReceivedMoments, solve
 from airmixml.edge.rounds import descend
 from airmixml.planning.synthetic_tables import SyntheticTable
 from airmixml.radio.centring import plan_centring
-from airmixml.radio.expected_noise import expected_noise
+from airmixml.radio.noise import expected_noise
 from airmixml.radio.path_loss import worker_path_gain
 from airmixml.radio.power_calibration import private_received_watts
 from airmixml.radio.system import System

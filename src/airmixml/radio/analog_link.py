@@ -88,12 +88,7 @@ class AnalogLink:
             return system.symbols_on_air / SYMBOLS_PER_SECOND
         if system.scenario.radio.slot_seconds:
             return system.slot_seconds
-        from airmixml.radio.system import prefix_bound  # here: a system knows its link
-
-        air = system.scenario.air
-        once = min(system.sensitivity.removal / prefix_bound(air), float(system.signal.symbols))
-        with_prefix = air.grid.length / air.subcarriers if air.waveform == "ofdm" else 1.0
-        return once * with_prefix / SYMBOLS_PER_SECOND
+        return system.air.radiated(system) / SYMBOLS_PER_SECOND
 
     def planned_watts(self, scenario: Scenario, received_watts: float, power_gain: Doubles) -> Doubles:
         """Return P of workers that are received with so much, by the power gain of their channels; same shape."""

@@ -17,15 +17,13 @@ import numpy as np
 from airmixml.arrays import Doubles, dbm_to_watts
 from airmixml.data import DataSet
 from airmixml.errors import PrivacyError, ScenarioError
-from airmixml.impairments.frame import frame_of
-from airmixml.impairments.leakage import removal_factor
 from airmixml.privacy import PrivacyStatement
 from airmixml.privacy.evaluation import better_receivers
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
+from airmixml.radio.ideal_air import air_of
 from airmixml.radio.path_loss import worker_path_gain
 from airmixml.radio.power_calibration import centring_target, composes_exactly
-from airmixml.radio.rounded_sensitivity import rounded_distance
-from airmixml.radio.system import amplified, assumed_noise_watts, gain_bound, gain_failure, prefix_bound
+from airmixml.radio.system import assumed_noise_watts
 from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Scenario, Workers
 from airmixml.streams import Streams
@@ -38,7 +36,6 @@ from airmixml.workers import (
     encoder_of,
     within_declared,
 )
-from airmixml.workers.private_sums import add_up_rows, rounding_backoff
 
 _LEAST_EPSILON = 1e-300  # stands for 0, of which mu is not asked
 _MEAN_NOISE_CHAPTER = 2  # chapters 0 and 1 of the stream "encoder" draw features and rounding
@@ -114,30 +111,32 @@ class CentringSlot:
         """Return mu of the Gaussian mechanism that it is for one worker."""
         return self.removal_mu if adjacency == "remove-one" else self.replacement_mu
 
+    def added_to(self, statement: PrivacyStatement, copies: int = 1) -> PrivacyStatement:
+        """Return what holds for this slot and the others, which the statement is about, together."""
+        adversary, adjacency, accountant = statement.adversary, statement.adjacency, statement.accountant
+        composition = "one Gaussian mechanism" if self.one_with(accountant) else "basic composition"
+        how, left = ", sent unrounded" if self.unrounded else "", statement.delta - statement.gain_failure
+        return replace(
+            statement,
+            epsilon=self.joined(statement.epsilon, left, adversary, accountant, adjacency, copies),
+            delta=statement.delta + self.delta,
+            why=f"{statement.why}; with the slot that estimated the mean{how} ({composition}){self.gains_in_words}",
+            gain_bound=max(statement.gain_bound, self.gain_bound),
+            gain_failure=statement.gain_failure + copies * self.gain_failure,
+            if_better={
+                name: None
+                if epsilon is None
+                else self.louder(better_receivers(statement.antennas)[name]).joined(
+                    epsilon, left, adversary, accountant, adjacency, copies
+                )
+                for name, epsilon in statement.if_better.items()
+            },
+        )
 
-def with_centring(statement: PrivacyStatement, slot: CentringSlot | None, copies: int = 1) -> PrivacyStatement:
-    """Return what holds for the slots and the one that estimated the mean together."""
-    if slot is None:
-        return statement
-    adversary, adjacency, accountant = statement.adversary, statement.adjacency, statement.accountant
-    composition = "one Gaussian mechanism" if slot.one_with(accountant) else "basic composition"
-    how, left = ", sent unrounded" if slot.unrounded else "", statement.delta - statement.gain_failure
-    return replace(
-        statement,
-        epsilon=slot.joined(statement.epsilon, left, adversary, accountant, adjacency, copies),
-        delta=statement.delta + slot.delta,
-        why=f"{statement.why}; with the slot that estimated the mean{how} ({composition}){slot.gains_in_words}",
-        gain_bound=max(statement.gain_bound, slot.gain_bound),
-        gain_failure=statement.gain_failure + copies * slot.gain_failure,
-        if_better={
-            name: None
-            if epsilon is None
-            else slot.louder(better_receivers(statement.antennas)[name]).joined(
-                epsilon, left, adversary, accountant, adjacency, copies
-            )
-            for name, epsilon in statement.if_better.items()
-        },
-    )
+
+def with_centring(statement: PrivacyStatement, slot: CentringSlot | None) -> PrivacyStatement:
+    """Return what holds for the slots and the one that estimated the mean, if there was one."""
+    return statement if slot is None else slot.added_to(statement)
 
 
 def plan_centring(scenario: Scenario, features: int, distance_metres: Doubles) -> CentringSlot | None:
@@ -151,13 +150,11 @@ def plan_centring(scenario: Scenario, features: int, distance_metres: Doubles) -
     if not workers.centre_on_air:
         return None
     squared_norm, squared_distance = declared_bounds(_before_centring(workers), features)
-    ideal, frame = scenario.air.is_ideal, frame_of(scenario.air, features)
-    pilot_energy = 0.0 if ideal else scenario.air.pilot_share * squared_norm
-    bound = gain_bound(scenario, features, workers.count)
-    squared_distance = rounded_distance(scenario.air, squared_norm, squared_distance, math.sqrt(squared_norm), features)
-    removal = removal_factor(scenario.air) * (squared_norm + pilot_energy)
-    moves = (removal, squared_distance * amplified(scenario.air))
-    removal, replacement = (bound * prefix_bound(scenario.air) * move for move in moves)
+    air = air_of(scenario)
+    pilot_energy = air.pilot_share(scenario) * squared_norm
+    bound = air.gain_bound(scenario, features, workers.count)
+    moves = air.moved(scenario, squared_norm, squared_distance, math.sqrt(squared_norm), features)
+    removal, replacement = (bound * move for move in moves)
     move = removal if privacy.adjacency == "remove-one" else replacement
     # Statements hold for the lowest noise that there may be, and for all antennas of the server.
     half_noise_watts = assumed_noise_watts(scenario) / 2.0 / scenario.air.antennas
@@ -176,11 +173,11 @@ def plan_centring(scenario: Scenario, features: int, distance_metres: Doubles) -
         features=features,
         delta=delta,
         exact=composes_exactly(scenario),
-        seconds=seconds if ideal else max(seconds, frame.symbols / SYMBOLS_PER_SECOND),
+        seconds=air.lasting(scenario, seconds, features),
         energy_joules=power_watts * (radio.slot_seconds or (squared_norm + pilot_energy) / SYMBOLS_PER_SECOND),
         unrounded=bool(workers.bits),
         gain_bound=bound,
-        gain_failure=gain_failure(scenario) / workers.count,
+        gain_failure=air.gain_failure(scenario) / workers.count,
         pilot_energy=pilot_energy,
     )
 
@@ -219,17 +216,8 @@ def centre_privately(
     streams = streams or Streams(scenario.seed)
     noise = streams.generator("encoder", _MEAN_NOISE_CHAPTER).standard_normal(dataset.input_dim)
     inputs = within_declared(_before_centring(scenario.workers), dataset.train_inputs)
-    if scenario.air.is_ideal:
-        held = np.bincount(population.sample_index, minlength=dataset.train_samples) / population.count
-        summed = add_up_rows(rounding_backoff(population.count) * held, inputs)
-        mean = (summed + slot.noise_deviation * noise).astype(np.float32)
-    else:
-        from airmixml.radio.impaired_centring import impaired_mean  # here: it needs torch
-
-        on_pilot, noise = slot.noise_deviation / math.sqrt(slot.pilot_energy), slot.noise_deviation * noise
-        radiated = float(slot.energy_joules[0] / slot.power_watts[0]) / slot.seconds
-        received = impaired_mean(scenario, inputs, population, slot.power_watts, noise, on_pilot, radiated, streams)
-        mean = received.astype(np.float32)
+    received = air_of(scenario).mean(scenario, slot, inputs, population, noise, streams)
+    mean = received.astype(np.float32)
     train_inputs, shortened = encode_centred(scenario.workers, inputs - mean, streams)
     test_inputs, _ = encode_centred(scenario.workers, dataset.test_inputs - mean, streams)
     return replace(

@@ -1,8 +1,10 @@
 """All that is random in a run of slots: schedule, channel, ratios, assignment, power, and the noise."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 import torch
@@ -11,14 +13,7 @@ from numpy.typing import NDArray
 from airmixml.arrays import Doubles, Integers
 from airmixml.devices import in_order
 from airmixml.errors import ScenarioError
-from airmixml.impairments.echoes import echoes_of, inverted_amplitude
-from airmixml.impairments.frame import frame_of
-from airmixml.impairments.gains import SeatDraws, SeatGains
-from airmixml.impairments.presence import has_levels, possible_power, present, truncates, within_reach
-from airmixml.impairments.renewal import renew
-from airmixml.radio.channel import choose_antenna, draw_magnitude
-from airmixml.radio.integer_sums import IntegerSums
-from airmixml.radio.masking import Masking, masking_of
+from airmixml.radio.ideal_air import air_of
 from airmixml.radio.path_loss import worker_path_gain
 from airmixml.radio.power import PowerControl, check_added_power, check_lowest_power, control_power
 from airmixml.radio.power_calibration import asked_received_watts
@@ -27,6 +22,12 @@ from airmixml.randomness.slot_words import CPU, slot_words
 from airmixml.scenario import Air, Link, Mixing, Privacy, Radio, Scenario, Workers
 from airmixml.streams import SLOTS_PER_CHAPTER, Secret, StreamName, Streams
 from airmixml.workers import SYMBOLS_PER_SECOND, Signal
+
+if TYPE_CHECKING:
+    from airmixml.impairments.gains import SeatGains
+    from airmixml.radio.integer_sums import IntegerSums
+    from airmixml.radio.masking import Masking
+    from airmixml.radio.noise import Noise
 
 _CPU_BLOCK_SLOTS: Final = 2048
 _GPU_BLOCK_SLOTS: Final = 1 << 17
@@ -61,9 +62,15 @@ class AirSetting:
         return Streams(self.scenario.seed, self.secret, kind=int(self.in_rounds))
 
     @property
+    def noise(self) -> Noise:
+        """What hides a worker."""
+        noise: Noise = self.scenario.privacy.noise_kind
+        return noise
+
+    @property
     def masking(self) -> Masking | None:
         """What workers add to hide themselves, on the graph of this run."""
-        return masking_of(self.scenario, self.secret)
+        return self.noise.masking(self.scenario, self.secret)
 
     @property
     def hiding(self) -> Masking | None:
@@ -96,7 +103,7 @@ class AirSetting:
         if masking is not None:
             noisy = signal.symbols + system.noise.probes(scenario, signal.symbols)
             added_watts = masking.added_watts * noisy / SYMBOLS_PER_SECOND / per_watt
-            check_added_power(scenario, masking, distance_metres)
+            check_added_power(scenario, masking.added_watts, distance_metres)
         check_lowest_power(scenario, received_watts + added_watts, radiated_share, distance_metres)
         return cls(
             scenario=scenario,
@@ -177,7 +184,7 @@ def draws_key(scenario: Scenario) -> DrawsKey:
     """
     rounds = (scenario.learner.rounds, scenario.rounds_share) if scenario.learner.rounds else (0, 0.0)
     who, radio, air = (scenario.seed, scenario.workers), scenario.radio, scenario.air
-    if not air.is_ideal:
+    if not air_of(scenario).exact:
         return *who, radio, scenario.link, air, scenario.mixing, scenario.privacy, rounds
     blank = Mixing()
     mixing = replace(scenario.mixing, power=blank.power, power_scale_watts=blank.power_scale_watts)
@@ -198,79 +205,28 @@ def check_family(scenarios: Sequence[Scenario]) -> None:
 def draw_slots(setting: AirSetting, slots: range, device: torch.device = CPU) -> SlotTensors:
     """Draw consecutive slots up to the noise (Algorithm 1, lines 5 to 12); they depend on their numbers alone."""
     scenario = setting.scenario
-    radio, sending = scenario.radio, scenario.radio.schedule_kind
+    sending = scenario.radio.schedule_kind
     schedule, fading, ratio_words, dealing = (slot_words(setting.streams, name, device) for name in _STREAMS_OF_SLOTS)
     scheduled_workers: torch.Tensor = sending.draw(scenario, slots, schedule)
     gain = torch.from_numpy(setting.worker_path_gain).to(device)
-    seats = None
-    if not scenario.air.is_ideal:  # what impairments are drawn from, as long as nobody's channel fades
-        seats = SeatDraws(
-            slots=slots,
-            frame=frame_of(scenario.air, setting.signal.symbols),
-            workers=scheduled_workers,
-            magnitude=gain[scheduled_workers],
-            path_gain=gain[scheduled_workers],
-            source=slot_words(setting.streams, "air", device),
-            in_slot=scheduled_workers.shape[1],
-        )
-    echoes = None if seats is None else echoes_of(scenario)
-    renewed = None if seats is None else renew(scenario, seats)
-    if renewed is not None:
-        magnitude = gain[scheduled_workers] * renewed.inverted
-    elif seats is None or echoes is None:
-        magnitude = draw_magnitude(radio, gain, scheduled_workers, slots, fading)
-    else:
-        magnitude = gain[scheduled_workers] * inverted_amplitude(scenario, echoes, seats)
-    antenna_gain = None
-    if renewed is not None:
-        antenna_gain = renewed.antenna_gain if scenario.air.antennas > 1 else None
-    elif scenario.air.antennas > 1:
-        magnitude, antenna_gain = choose_antenna(scenario, magnitude, gain[scheduled_workers], slots, fading)
+    air = air_of(scenario)
+    channels = air.channels(setting, scheduled_workers, gain, slots, fading)
+    magnitude, reached = channels.magnitude, channels.reached
     ratios: torch.Tensor = sending.shares(scenario, magnitude, slots, ratio_words, dealing)
-    reached = within_reach(scenario, magnitude, gain[scheduled_workers]) if truncates(scenario) else None
-    weakest = None if renewed is None else gain[scheduled_workers] * renewed.weakest
-    power = control_power(scenario, setting.private_received_watts, ratios, magnitude, reached, weakest)
+    power = control_power(scenario, setting.private_received_watts, ratios, magnitude, reached, channels.weakest)
     ratios = ratios if reached is None else ratios * reached
     power = _with_added(setting, power, ratios, magnitude)
+    brought = setting.noise.brought
     planned = SlotTensors(
         scheduled_workers=scheduled_workers,
         magnitude=magnitude,
         ratios=ratios,
-        planned_ratios=ratios if scenario.privacy.noise_kind.brought else None,
-        antenna_gain=None if scenario.privacy.noise_kind.brought else antenna_gain,
+        planned_ratios=ratios if brought else None,
+        antenna_gain=None if brought else channels.antenna_gain,
         **vars(power),
     )
-    if seats is None:
-        sent: SlotTensors = radio.link_kind.sent(setting, planned, slots)
-        return sent
-    seats = replace(seats, magnitude=magnitude)
-    return replace(planned, **impair(scenario, seats, ratios, power.power_watts, setting.radiated_share)._asdict())
-
-
-class Impaired(NamedTuple):
-    """Shares, powers and gains of consecutive slots as they happen."""
-
-    ratios: torch.Tensor  # slots x scheduled
-    power_watts: torch.Tensor  # slots x scheduled
-    gains: SeatGains
-
-
-def impair(
-    scenario: Scenario, seats: SeatDraws, ratios: torch.Tensor, power_watts: torch.Tensor, radiated_share: float
-) -> Impaired:
-    """Return what happens on the scenario's air to planned shares and powers, slots x scheduled.
-
-    Who does not send has share and power 0, and who sends with less power than planned a smaller share; the power scale
-    of the slot was set before anybody knew.
-    """
-    there = present(scenario, seats)
-    ratios, power_watts = ratios * there, power_watts * there
-    if has_levels(scenario):
-        possible = possible_power(scenario, power_watts, radiated_share)
-        kept = (possible / power_watts).nan_to_num_(nan=0.0)
-        ratios = ratios * kept.sqrt_()
-        power_watts = possible
-    return Impaired(ratios, power_watts, SeatGains(scenario=scenario, draws=seats))
+    sent: SlotTensors = air.sent(setting, planned, channels, slots)
+    return sent
 
 
 def _with_added(
@@ -316,8 +272,8 @@ def slots_in_blocks(scenario: Scenario, block_slots: int, chapters: range | None
 
 def suitable_block(setting: AirSetting, device: torch.device = CPU) -> int:
     """Return how many slots to draw at a time: many on a GPU, where launching a kernel costs more than its work."""
-    pieces = 0 if setting.scenario.air.is_ideal else frame_of(setting.scenario.air, setting.signal.symbols).pieces
-    per_slot = setting.signal.symbols + (_NUMBERS_PER_SEAT + _NUMBERS_PER_GAIN * pieces) * setting.scenario.seats
+    per_seat = _NUMBERS_PER_SEAT + _NUMBERS_PER_GAIN * air_of(setting.scenario).drawn_gains(setting)
+    per_slot = setting.signal.symbols + per_seat * setting.scenario.seats
     if device.type == "cuda":
         fitting_numbers = torch.cuda.mem_get_info(device)[1] // _GPU_BYTES_PER_NUMBER
         return max(1, min(_GPU_BLOCK_SLOTS, fitting_numbers // per_slot))

@@ -14,9 +14,9 @@ import torch
 from airmixml.arrays import Doubles, Singles
 from airmixml.impairments.frame import expected_drift, frame_of
 from airmixml.impairments.gains import SeatDraws
-from airmixml.radio.draws import impair
+from airmixml.impairments.presence import impair
+from airmixml.radio.impaired_reception import pilot_normals, trusted_gain
 from airmixml.radio.path_loss import worker_path_gain
-from airmixml.radio.reception import pilot_normals, trusted_gain
 from airmixml.randomness.slot_words import CPU, slot_words
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams

@@ -10,10 +10,10 @@ from typing import Final
 
 from airmixml.arrays import db_to_ratio, dbm_to_watts, ratio_to_db
 from airmixml.errors import PrivacyError
-from airmixml.impairments.fading_floor import silent_share
 from airmixml.masks import rules
 from airmixml.masks.graph import MOST_ROUNDS, MaskGraph, draw_graph
 from airmixml.masks.hidden_noise import Honest, connected_degree, who_is_left
+from airmixml.radio.ideal_air import air_of
 from airmixml.radio.path_loss import weakest_gain
 from airmixml.scenario import Privacy, Scenario
 from airmixml.streams import Secret, Streams
@@ -21,7 +21,6 @@ from airmixml.streams import Secret, Streams
 BITES: Final = 2.0
 """Times the noise of exact gains from which on another way to send is advised."""
 _LEAST_MASK_SHARE, _MOST_MASK_SHARE = 0.1, 0.999
-_MOST_SILENT: Final = 0.999
 _ROUNDING: Final = 1e-9
 _SETTLED_DIGITS: Final = 6
 _SEED_BYTES: Final = 32
@@ -269,11 +268,7 @@ def gain_error_of(scenario: Scenario, *, absences: bool = False) -> float:
 
     With ``absences``, absent workers whose masks nobody recovers count as gains of 0.
     """
-    if scenario.air.is_ideal:
-        return 0.0
-    from airmixml.impairments.gain_spread import gain_spread  # here: it needs torch
-
-    spread, silent = gain_spread(scenario), min(silent_share(scenario), _MOST_SILENT)
+    spread, silent = air_of(scenario).spread(scenario)
     if absences and silent and not scenario.privacy.most_absent:
         spread = (spread + silent) / (1.0 - silent)
     return math.sqrt(spread)

@@ -27,11 +27,11 @@ from airmixml.radio.draws import (
     suitable_block,
 )
 from airmixml.radio.histograms import DecibelHistogram
-from airmixml.radio.reception import Reception, arrive, receive
+from airmixml.radio.ideal_air import air_of
+from airmixml.radio.reception import Reception, receive
 from airmixml.radio.senders import make_sender
 from airmixml.radio.system import adversary_named
 from airmixml.radio.tally import Tally
-from airmixml.radio.transmitters import peak_to_average_db
 from airmixml.scenario import Scenario, Speed
 from airmixml.wording import duration, epsilon_text, joules, slots_text
 from airmixml.workers import Population
@@ -117,9 +117,7 @@ class AirReport(Tally):
         self.input_snr_db = DecibelHistogram()
         self.label_snr_db = DecibelHistogram()
         # Of an air that is not ideal: largest over mean power of what samples are sent with.
-        self.peak_to_average_db: dict[str, float] | None = None
-        if not (self.scenario.air.is_ideal or part):
-            self.peak_to_average_db = peak_to_average_db(scenario, self.signal, dataset)
+        self.peak_to_average_db = None if part else self.system.air.peak_to_average_db(self.system, dataset)
         self._input_share = self.signal.input_symbols / self.signal.symbols
         self._sums = torch.zeros(2, dtype=torch.float64)  # of the noise variance, and of squared shares
         self._received_slots = 0  # without those of rounds
@@ -128,7 +126,7 @@ class AirReport(Tally):
         """Take one block into account."""
         self.add_draws(block.drawn)
         self._received_slots += block.slots
-        noise_watts = self.scenario.privacy.noise_kind.in_sum_watts(self.scenario)
+        noise_watts = self.system.noise.in_sum_watts(self.scenario)
         noise = noise_watts / 2.0 / block.drawn.power_scale_watts
         if block.measured_noise is not None:
             noise = block.measured_noise
@@ -256,7 +254,7 @@ def receive_slots(
     """Run some slots of scenarios with equal draws; one block each. ``holder`` is what each worker holds; workers."""
     first, device = settings[0], holder.device
     draws, noise = draw_slots(first, slots, device), draw_noise(first, slots, device)
-    arrival = arrive(first, payload, holder[draws.scheduled_workers], draws, slots)
+    arrival = air_of(first.scenario).arrive(first, payload, holder[draws.scheduled_workers], draws, slots)
     blocks = []
     for number, setting in enumerate(settings):
         powered = draws if number == 0 else draws.powered_as(setting)
@@ -280,7 +278,7 @@ def check_finite(scenario: Scenario, block: MixtureBlock) -> None:
 
 def as_block(setting: AirSetting, reception: Reception, draws: SlotTensors, first_slot: int) -> MixtureBlock:
     """Return what was received, inputs and labels apart."""
-    inputs, noise = setting.signal.input_symbols, setting.scenario.privacy.noise_kind
+    inputs, noise = setting.signal.input_symbols, setting.noise
     # Only with the noise on it may a sum be rounded to float32: see workers/private_sums.py.
     received, clean = reception.received.float(), reception.clean.float()
     parts, snr = (clean[:, :inputs], clean[:, inputs:]), reception.snr

@@ -6,11 +6,13 @@ It knows what lies on the sum of a slot, what it says of privacy, which power an
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from airmixml.arrays import dbm_to_watts
 from airmixml.errors import ScenarioError
+from airmixml.radio.ideal_air import air_of
 from airmixml.streams import Streams
 
 if TYPE_CHECKING:
@@ -92,6 +94,9 @@ class Noise:
         """Return the sums that workers send integers for; None where they send none, or vectors are not known."""
         return None
 
+    def check_secret(self, scenario: Scenario, secret: Secret) -> None:
+        """Refuse a protected run whose draws may leave workers unhidden."""
+
     def rounded(self, moves: Sensitivity, symbols: int) -> Sensitivity:
         """Return what one worker can move in so many symbols, where it could move so much without this noise."""
         return moves
@@ -102,9 +107,7 @@ class Noise:
 
     def symbols_on_air(self, scenario: Scenario, sensitivity: Sensitivity, data_symbols: int) -> int:
         """Return the symbols that a slot takes: with data and without, pilots, guards."""
-        from airmixml.impairments.frame import frame_of
-
-        return frame_of(scenario.air, data_symbols).symbols + self.probes(scenario, data_symbols)
+        return air_of(scenario).symbols(scenario, data_symbols) + self.probes(scenario, data_symbols)
 
     def needed_watts(self, scenario: Scenario, sensitivity: Sensitivity, floor: float | None = None) -> float | None:
         """Return the beta max q^2 that it needs, refused if above the limit; None: the privacy target decides."""
@@ -141,3 +144,52 @@ def _drawn(nominal_dbm: float, within_db: float, seed: int) -> float:
         return dbm_to_watts(nominal_dbm)
     off_db = Streams(seed).generator("air", _FLOOR_CHAPTER).uniform(-within_db, within_db)
     return dbm_to_watts(nominal_dbm + float(off_db))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpectedNoise:
+    """Noise in the sum of a slot before anything is drawn, by where it comes from, in watts per complex symbol.
+
+    All are over the power of the mean gain that the server divides by: compare them with beta. With gains that differ
+    by g (``IdealAir.spread``), a share a of the workers absent, own noise s^2, k masks of e^2 and a self mask of b^2
+    per worker, what ``radio.residual_noise`` draws is on average
+
+        2 N s^2 (1 + g^2) / (1 - a)     own noise
+        2 N (k e^2 + b^2) g^2 / (1 - a) what errors of the gains leave of masks
+        2 N k e^2 a / (1 - a)           masks shared with absent workers, where nobody recovers them
+    """
+
+    receiver_watts: float  # at the receiver, as stated, with interference
+    own_watts: float = 0.0  # that of the workers, which is there on any air
+    gains_watts: float = 0.0  # what errors of the gains, and converters, leave of masks
+    absent_watts: float = 0.0  # masks that absent workers leave behind
+
+    @property
+    def total_watts(self) -> float:
+        """All of it."""
+        return self.receiver_watts + self.own_watts + self.gains_watts + self.absent_watts
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {**vars(self), "total_watts": self.total_watts}
+
+
+def expected_noise(scenario: Scenario, signal_loss: float = 1.0) -> ExpectedNoise:
+    """Return the noise in the sum of a slot; ``signal_loss`` is what the air takes from the power of the signal."""
+    noise: Noise = scenario.privacy.noise_kind
+    masking = noise.masking(scenario)
+    nominal_watts = dbm_to_watts(scenario.radio.noise_dbm) + dbm_to_watts(scenario.air.interference_dbm)
+    receiver_watts = noise.receiver_watts(scenario, nominal_watts) * signal_loss
+    if masking is None:
+        return ExpectedNoise(receiver_watts=receiver_watts)
+    air = air_of(scenario)
+    spread, silent = air.spread(scenario)
+    rounded_watts = air.converter_watts(scenario, masking)
+    each = 2.0 * scenario.radio.scheduled / (1.0 - silent)
+    pairs_watts = 0.0 if masking.graph is None else masking.graph.degree * masking.pair_watts
+    return ExpectedNoise(
+        receiver_watts=receiver_watts,
+        own_watts=each * masking.own_watts * (1.0 + spread),
+        gains_watts=each * ((pairs_watts + masking.self_watts) * spread + rounded_watts),
+        absent_watts=0.0 if scenario.privacy.most_absent else each * pairs_watts * silent,
+    )

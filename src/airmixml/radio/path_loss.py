@@ -13,8 +13,7 @@ import numpy as np
 
 from airmixml.arrays import Doubles, db_to_ratio, own_numbers
 from airmixml.errors import PluginError
-from airmixml.impairments.fading_floor import weakest_fading
-from airmixml.impairments.shadowing import deepest_shadow, draw_shadowing, lightest_shadow
+from airmixml.impairments.fading import deepest_shadow, draw_shadowing, lightest_shadow, weakest_fading
 
 if TYPE_CHECKING:
     from airmixml.scenario import Radio, Scenario

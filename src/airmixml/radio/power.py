@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 
 from airmixml.arrays import Doubles, dbm_to_watts, watts_to_dbm
 from airmixml.errors import PluginError, ScenarioError
-from airmixml.radio.masking import Masking
 from airmixml.radio.path_loss import weakest_gain
 from airmixml.scenario import Scenario
 from airmixml.wording import shown
@@ -205,15 +204,13 @@ def check_lowest_power(
         )
 
 
-def check_added_power(scenario: Scenario, masking: Masking | None, distance_metres: Doubles | None = None) -> None:
+def check_added_power(scenario: Scenario, added_watts: float, distance_metres: Doubles | None = None) -> None:
     """Refuse noise and masks that take more than the power limit of the worker with the weakest channel.
 
     They are the same in every symbol, so what is radiated on average over a slot is compared with P_max.
     """
-    if masking is None:
-        return
     weakest, limit_dbm = weakest_gain(scenario, distance_metres), scenario.radio.max_power_dbm
-    needed_dbm = float(watts_to_dbm(masking.added_watts / weakest)) if weakest else math.inf
+    needed_dbm = float(watts_to_dbm(added_watts / weakest)) if weakest else math.inf
     if needed_dbm > limit_dbm:
         above_db = scenario.privacy.above_thermal_db - (needed_dbm - limit_dbm)
         raise ScenarioError(

@@ -14,7 +14,7 @@ from airmixml.privacy.evaluation import guess_factor, least_epsilon
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.radio.path_loss import best_power_gain
 from airmixml.radio.power import PowerPolicy, wrong_policy
-from airmixml.radio.system import System, adversary_named, assumed_noise_watts, gain_failure, gains_tell_schedule
+from airmixml.radio.system import System, adversary_named, assumed_noise_watts
 from airmixml.scenario import Scenario
 from airmixml.wording import shown
 
@@ -53,8 +53,9 @@ def _exact_mu(scenario: Scenario) -> float:
 
 def _own_failures(scenario: Scenario) -> tuple[float, float]:
     """Return what delta contains for gains above their bounds where the schedule is known: of slots, of the mean's."""
-    of_gains, design = gain_failure(scenario), System.moving(scenario, Sensitivity(removal=1.0, replacement=1.0))
-    return design.design(0.0).failure_of_gains(of_gains, "none"), of_gains / scenario.workers.count
+    system = System.moving(scenario, Sensitivity(removal=1.0, replacement=1.0))
+    of_gains = system.air.gain_failure(scenario)
+    return system.design(0.0).failure_of_gains(of_gains, "none"), of_gains / scenario.workers.count
 
 
 def composes_exactly(scenario: Scenario) -> bool:
@@ -123,7 +124,7 @@ def private_received_watts(
         return factor * unit_watts
 
     told = hidden.stating(facts.PowerTells())
-    if system.floor == 0.0 or gains_tell_schedule(scenario):  # no power, however low, would hide it
+    if system.floor == 0.0 or system.air.gains_tell_schedule(scenario):  # no power, however low, would hide it
         return calibrated_watts(told)
     hidden_watts = calibrated_watts(hidden)
     if not system.power_may_tell_schedule(hidden_watts):

@@ -6,7 +6,7 @@ from typing import Final
 import torch
 
 from airmixml.errors import ScenarioError
-from airmixml.impairments.fading_floor import silent_share
+from airmixml.impairments.fading import silent_share
 from airmixml.masks.rules import Rules, choose_rules
 from airmixml.privacy.design import binomial_quantile
 from airmixml.radio.masking import Masking, most_recoverable_share

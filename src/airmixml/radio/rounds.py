@@ -130,8 +130,7 @@ class RoundsOnAir:
         """Return that of the noise on a symbol: as measured, or as known from the powers."""
         if block.measured_noise is not None:
             return float(block.measured_noise[0].sqrt())
-        scenario = self.setting.scenario
-        watts = scenario.privacy.noise_kind.in_sum_watts(scenario) / 2.0
+        watts = self.setting.noise.in_sum_watts(self.setting.scenario) / 2.0
         return float((watts / block.drawn.power_scale_watts[0]).sqrt())
 
     def transmission(self) -> Transmission:

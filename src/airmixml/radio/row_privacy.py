@@ -1,9 +1,11 @@
 """What adversaries can learn of one row of the data, or of a person, who may be on several workers of a scenario."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,13 +13,15 @@ from airmixml.arrays import Integers
 from airmixml.errors import PrivacyError
 from airmixml.privacy import Design, PrivacyStatement
 from airmixml.privacy.statements import drawn_alike, state_row
-from airmixml.radio.centring import CentringSlot, with_centring
 from airmixml.radio.power_calibration import slots_target
 from airmixml.radio.system import adversary_named
 from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Scenario
 from airmixml.wording import against, epsilon_text
 from airmixml.workers.population import held_by, row_name
+
+if TYPE_CHECKING:
+    from airmixml.radio.centring import CentringSlot
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +121,7 @@ def row_statement(
         if before > stated.epsilon * (1.0 + 1e-9):
             why = f"{stated.why}; before the draw epsilon {epsilon_text(before)}, for any schedule and any places"
             stated = replace(stated, before_the_draw=before, why=why)
-    return with_centring(stated, centring, copies)
+    return stated if centring is None else centring.added_to(stated, copies)
 
 
 def row_statements(

@@ -18,19 +18,6 @@ from airmixml.randomness.slot_words import PhiloxWords, SlotWords
 from airmixml.scenario import Scenario
 
 _DENSE_CELLS: Final = 4_000_000
-_NOBODY_TOSSED_HEADS: Final = (
-    "radio.scheduled: nobody tossed heads in any slot; schedule more workers on average, run more slots, or use "
-    "another seed"
-)
-_NOBODY_THERE: Final = (
-    "air: nobody sent in any slot; lower air.truncation_db, air.min_power_dbm or air.absent, schedule more workers, or "
-    "run more slots"
-)
-
-
-def nobody_sent(scenario: Scenario) -> str:
-    """Return what to tell where no worker sent in any slot."""
-    return _NOBODY_TOSSED_HEADS if scenario.air.is_ideal else _NOBODY_THERE
 
 
 def draw_schedule(slots: range, scheduled: int, workers: int, source: SlotWords) -> torch.Tensor:

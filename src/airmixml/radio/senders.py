@@ -9,7 +9,7 @@ import torch
 from airmixml.arrays import Singles
 from airmixml.data import DataSet
 from airmixml.errors import ScenarioError
-from airmixml.radio.transmitters import through_converters
+from airmixml.radio.ideal_air import air_of
 from airmixml.scenario import Scenario
 from airmixml.streams import Secret, Streams
 from airmixml.workers import Holdings, Signal, within_declared
@@ -46,7 +46,7 @@ def make_sender(
     if signal.bits:
         dither = _Dither(Streams(scenario.seed, secret), _DITHER_CHAPTERS[workers.sends == "gradients"], device)
         payload = Rounded(payload, _levels_end(signal, workers.bits_range), dither)
-    payload = through_converters(scenario, payload)
+    payload = air_of(scenario).converted(scenario, payload)
     return Table(payload) if signal.kind.tabled else payload
 
 

@@ -9,6 +9,8 @@ Where parts of a slot begin follows from its number of workers alone, and they a
 is the same on any number of machines, and that of one process up to rounding.
 """
 
+from __future__ import annotations
+
 import hashlib
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +19,7 @@ from contextlib import closing
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 import numpy as np
 import torch
@@ -28,13 +30,16 @@ from airmixml.data import DataSet
 from airmixml.devices import find_device
 from airmixml.errors import RunFolderError
 from airmixml.radio.draws import AirSetting, draw_slots, shards_of, slots_in, suitable_block
+from airmixml.radio.ideal_air import air_of
 from airmixml.radio.mixtures import AirReport, MixtureBlock, check_finite, simulate_family_blocks
 from airmixml.radio.senders import make_sender
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.storage.results import ResultStore
 from airmixml.workers import Population
-from airmixml.workers.broadcasts import Broadcast
 from airmixml.workers.payloads import Payload, Places
+
+if TYPE_CHECKING:
+    from airmixml.workers.broadcasts import Broadcast
 
 SHARDS: Final = "shards"
 """The folder in a run folder that finished shards are kept in until the run is whole."""
@@ -289,9 +294,8 @@ def parts_of(workers: int) -> list[slice]:
 def suits_partition(air: Air) -> bool:
     """Return whether a run has too few slots to be cut, and so many workers in each that these can be."""
     first = air.settings[0]
-    if not first.scenario.air.is_ideal:  # shares differ from piece to piece there
-        return False
-    if not first.scenario.privacy.noise_kind.real:  # workers round before they add up
+    # With gains shares differ from piece to piece, and workers round integers before they add up.
+    if not (air_of(first.scenario).exact and first.noise.real):
         return False
     one_block = air.slots <= (air.speed.block_slots or suitable_block(first))
     return one_block and len(shards_of(first)) == 1 and first.scenario.seats >= 2 * _LEAST_WORKERS

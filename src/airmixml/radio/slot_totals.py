@@ -3,22 +3,24 @@
 No symbol is looked at, so a plan can be added up without data.
 """
 
-from typing import Final, NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import torch
 
 from airmixml.arrays import Doubles, Integers, Sums, as_tensor
-from airmixml.impairments.gain_bound import never_exceeded
-from airmixml.impairments.gain_laws import gain_failure_of
 from airmixml.privacy import Ledger, facts
-from airmixml.radio.centring import plan_centring
 from airmixml.radio.draws import SlotTensors
 from airmixml.radio.histograms import DecibelHistogram, SlotStrengths
 from airmixml.radio.power import largest_shares
 from airmixml.radio.power_calibration import asked_received_watts
 from airmixml.radio.system import System
 from airmixml.scenario import Scenario
+
+if TYPE_CHECKING:
+    from airmixml.radio.centring import CentringSlot
 
 _SILENT_WATTS: Final = 1e-300
 _ROW: Final = "row_of_meeting"
@@ -68,7 +70,7 @@ class SlotTotals:
         workers = scenario.workers.count
         # Of each worker: energy in joules, beta q^2 added up, the same with all antennas where the server has several.
         self._energy, self._received = (torch.zeros(workers, dtype=torch.float64) for _ in range(2))
-        several = scenario.air.antennas > 1 and not scenario.privacy.noise_kind.brought
+        several = scenario.air.antennas > 1 and not self.system.noise.brought
         self._at_server = torch.zeros(workers if several else 0, dtype=torch.float64)
         self._in_rounds = torch.zeros_like(self._at_server)  # the same of rounds
         self._participations = torch.zeros(workers, dtype=torch.int64)
@@ -79,7 +81,7 @@ class SlotTotals:
         self.power_dbm = DecibelHistogram()
         self._strengths = SlotStrengths()
         # Of an air that is not ideal: strengths as planned.
-        self._planned_strengths = None if scenario.air.is_ideal else SlotStrengths("planned_strengths")
+        self._planned_strengths = None if self.system.air.exact else SlotStrengths("planned_strengths")
         if received_watts is None:
             received_watts = asked_received_watts(scenario, self.sensitivity, distance_metres)
         # beta max q^2 as planned, where the power limit binds nobody; what the limit does tells the schedule anyway.
@@ -89,10 +91,14 @@ class SlotTotals:
         self._planned = self.system.design(received_watts)
         self._gain_bound = self._planned.fact(facts.ImperfectAir).gain_bound
         # Where channels err, what arrived at the chosen antenna does not tell what was sent, or what others received.
-        self._sent_failure = 0.0 if never_exceeded(scenario) else gain_failure_of(scenario)
+        self._sent_failure = self.system.air.sent_failure(scenario)
         if averaged is None:
             averaged = input_dim - (1 if scenario.workers.constant else 0)  # the constant needs no averaging
-        self.centring = None if distance_metres is None else plan_centring(scenario, averaged, distance_metres)
+        self.centring: CentringSlot | None = None
+        if scenario.workers.centre_on_air and distance_metres is not None:
+            from airmixml.radio.centring import plan_centring
+
+            self.centring = plan_centring(scenario, averaged, distance_metres)
         if self.centring is not None:
             self._energy += torch.as_tensor(self.centring.energy_joules)
             self._count_power(torch.from_numpy(self.centring.power_watts))
@@ -113,8 +119,7 @@ class SlotTotals:
             scale_watts = scale_watts * self.system.counted_in_rounds(1.0)
         received_watts = ratios.square() * scale_watts[:, None]
         # Who is silent spends nothing. Whose packets are lost was heard: without masks in its own noise alone.
-        masked = self.scenario.privacy.noise_kind.masked
-        heard = draws.ratios > 0.0 if masked else (draws.ratios > 0.0) | (draws.power_watts > 0.0)
+        heard = draws.ratios > 0.0 if self.system.noise.masked else (draws.ratios > 0.0) | (draws.power_watts > 0.0)
         if draws.planned_ratios is not None:
             received_watts = received_watts * heard
         server_watts = None

@@ -1,6 +1,7 @@
 """What a scenario means: everything that follows from it and the data's dimensions, derived once and handed on."""
 
-import math
+from __future__ import annotations
+
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, lru_cache, partial
@@ -9,25 +10,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from airmixml.arrays import Doubles, dbm_to_watts
-from airmixml.errors import PrivacyError
-from airmixml.impairments.antennas import antenna_gain_bound
-from airmixml.impairments.gain_laws import gain_failure_of
-from airmixml.impairments.leakage import removal_factor
 from airmixml.privacy import Adversary, Design, Sensitivity, facts
 from airmixml.privacy.design import slots_per_round
-from airmixml.privacy.evaluation import MANY_ANTENNAS
 from airmixml.privacy.rounded_noise import Rounding
-from airmixml.radio.integer_sums import IntegerSums
-from airmixml.radio.masking import Masking
+from airmixml.radio.ideal_air import IdealAir, air_of
 from airmixml.radio.noise import Noise
 from airmixml.radio.path_loss import best_power_gain, weakest_gain
-from airmixml.radio.rounded_sensitivity import with_rounding
 from airmixml.registries import ADVERSARIES, ENCODERS, PAYLOADS
-from airmixml.scenario import Air, Scenario
+from airmixml.scenario import Scenario
 from airmixml.workers import Signal, declared_bounds
 
 if TYPE_CHECKING:
-    from airmixml.impairments.gain_bound import GainsInRounds
+    from airmixml.radio.integer_sums import IntegerSums
+    from airmixml.radio.masking import Masking
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,13 +35,13 @@ class System:
     farthest_metres: float = 0.0  # distance of the farthest worker, where they are placed; 0: the square's corner
 
     @staticmethod
-    def of(scenario: Scenario, input_dim: int, label_dim: int, distance_metres: Doubles | None = None) -> "System":
+    def of(scenario: Scenario, input_dim: int, label_dim: int, distance_metres: Doubles | None = None) -> System:
         """Return the system of a scenario whose encoded data have these dimensions; distances are workers'."""
         farthest = 0.0 if distance_metres is None else float(distance_metres.max())
         return _shared(scenario=scenario, dimensions=(input_dim, label_dim), farthest_metres=farthest)
 
     @staticmethod
-    def moving(scenario: Scenario, moves: Sensitivity, distance_metres: Doubles | None = None) -> "System":
+    def moving(scenario: Scenario, moves: Sensitivity, distance_metres: Doubles | None = None) -> System:
         """Return the system of a scenario whose workers can move a mixture so far."""
         farthest = 0.0 if distance_metres is None else float(distance_metres.max())
         return _shared(scenario=scenario, moves=moves, farthest_metres=farthest)
@@ -131,10 +126,15 @@ class System:
         return float(dbm_to_watts(self.scenario.radio.max_power_dbm) * seconds)
 
     @cached_property
-    def of_rounds(self) -> "System":
+    def of_rounds(self) -> System:
         """The same system in its rounds: workers send gradients."""
         scenario = replace(self.scenario, workers=replace(self.scenario.workers, sends="gradients"))
         return replace(self, scenario=scenario)
+
+    @property
+    def air(self) -> IdealAir:
+        """What happens between workers and server."""
+        return air_of(self.scenario)
 
     @cached_property
     def noise(self) -> Noise:
@@ -162,46 +162,20 @@ class System:
         """What one worker can move, by the paper's bound or by what its encoder declares."""
         if self.moves is not None:
             return self.moves
-        of_data, repeated = self._data_sensitivity, prefix_bound(self.scenario.air)
-        # A worker that falls silent takes its share of the pilots along; they are the same for any sample. Who brings
-        # its own noise is heard to take part whatever it sends.
-        removal = of_data.removal + (0.0 if self.noise.brought else self.pilot_energy)
-        if not self.noise.brought:
-            removal *= removal_factor(self.scenario.air)
-        # How strongly a worker may be received depends on how many symbols it sends.
-        in_rounds = self.of_rounds.signal.symbols if self.rounds and not self.scenario.air.is_ideal else 0
-        numbers = 0 if self.scenario.air.is_ideal else max(self.signal.symbols, in_rounds)
-        replacement = repeated * of_data.replacement * amplified(self.scenario.air)
-        moves = Sensitivity(removal=repeated * removal, replacement=replacement, numbers=numbers, in_rounds=in_rounds)
+        moves = self.air.sensitivity(self, self._data_sensitivity)
         return self.noise.rounded(moves, self.signal.symbols)
 
     @cached_property
     def gain_bound(self) -> float:
-        """What no worker's power gain exceeds; see ``gain_bound``."""
-        return gain_bound(self.scenario, self.sensitivity.numbers)
-
-    @cached_property
-    def gains_in_rounds(self) -> "GainsInRounds | None":
-        """What gains in rounds add up to; None where no more than ``gain_bound`` is known of each."""
-        if self.scenario.air.is_ideal or self.noise.brought:
-            return None
-        from airmixml.impairments.gain_bound import gains_in_rounds  # here: it needs torch
-
-        return gains_in_rounds(self.scenario, self.gain_bound, self.antenna_gain_bound, self.sensitivity.in_rounds)
-
-    @cached_property
-    def antenna_gain_bound(self) -> float:
-        """What all antennas have of a worker at most, over what the chosen one has; see ``antenna_gain_bound``."""
-        if self.noise.brought:  # all antennas hear the same noise of a worker as they hear its data
-            return 1.0
-        return antenna_gain_bound(self.scenario, self._seats, self.sensitivity.numbers)
+        """What no worker's power gain exceeds; see ``IdealAir.gain_bound``."""
+        return self.air.gain_bound(self.scenario, self.sensitivity.numbers)
 
     @cached_property
     def _data_sensitivity(self) -> Sensitivity:
         scenario, signal = self.scenario, self.signal
         if scenario.privacy.sensitivity == "paper":
             # Label weights are at most 1.
-            return with_rounding(scenario, Sensitivity.paper(signal.features, signal.classes), signal)
+            return Sensitivity.paper(signal.features, signal.classes)
         squared_norm, squared_distance = declared_bounds(scenario.workers, signal.features)
         sensitivity = Sensitivity(
             removal=signal.largest_squared_norm(squared_norm),
@@ -209,23 +183,16 @@ class System:
         )
         if self.rounds:  # gradients may point to opposite sides
             sensitivity = replace(sensitivity, replacement=4.0 * sensitivity.removal)
-        return with_rounding(scenario, sensitivity, signal)
-
-    @property
-    def _seats(self) -> int:
-        """Seats of a slot whose gains must be bounded."""
-        seats: int = self.scenario.radio.schedule_kind.seats_with_gains(self.scenario)
-        return seats
+        return sensitivity
 
     @property
     def pilot_energy(self) -> float:
-        """Energy of all pilots of a slot, where a symbol of amplitude 1 has energy 1; 0 on the ideal air.
+        """Energy of all pilots of a slot, where a symbol of amplitude 1 has energy 1.
 
         A Poisson schedule has none: how many workers tossed heads shows in a pilot as a gain does.
         """
-        air = self.scenario.air
-        without = air.is_ideal or self.scenario.radio.schedule_kind.by_coin
-        return 0.0 if without else air.pilot_share * self._data_sensitivity.removal
+        share = 0.0 if self.scenario.radio.schedule_kind.by_coin else self.air.pilot_share(self.scenario)
+        return share * self._data_sensitivity.removal if share else 0.0
 
     @cached_property
     def symbols_on_air(self) -> int:
@@ -295,27 +262,14 @@ class System:
 
     def _facts(self, received_watts: float, floor: float) -> Iterator[facts.Fact]:
         """Yield what each stage says of privacy: power, air, noise, ratios, transmitters, antennas."""
-        scenario, radio, air = self.scenario, self.scenario.radio, self.scenario.air
-        gains, rounds = self.gains_in_rounds, range(1, self.rounds + 1)
-        in_rounds = () if gains is None else tuple(gains.mean(count) for count in rounds)
+        scenario, radio = self.scenario, self.scenario.radio
         if self.power_may_tell_schedule(received_watts, floor):
             yield facts.PowerTells()
-        if gains_tell_schedule(scenario):
-            yield facts.GainsTell()
+        yield from self.air.facts(self)
         yield from map(self._of_both, self.noise.facts(scenario, self.sensitivity, received_watts))
         yield from scenario.mixing.assignment_kind.facts()
         yield from radio.schedule_kind.facts(scenario)
-        if not air.is_ideal:
-            yield facts.ImperfectAir(
-                gain_bound=self.gain_bound, in_rounds=in_rounds, gain_failure=gain_failure(scenario)
-            )
-        if air.power_step_db > 0.0 or math.isfinite(air.min_power_dbm):
-            yield facts.SofterShares()
-        at_server = () if gains is None else (gains.mean_at_server(count) for count in rounds)
-        of_antennas = tuple(both / one for both, one in zip(at_server, in_rounds, strict=True))
-        symbols = self.sensitivity.numbers
-        many = 1.0 if self.noise.brought else antenna_gain_bound(scenario, self._seats, symbols, MANY_ANTENNAS)
-        yield facts.Antennas(gain=self.antenna_gain_bound, in_rounds=of_antennas, count=air.antennas, many=many)
+        yield self.air.antennas(self)
         yield facts.Transmitters(weakest_gain=floor, limit_watts=dbm_to_watts(radio.max_power_dbm))
 
     def _of_both(self, fact: facts.Fact) -> facts.Fact:
@@ -344,7 +298,7 @@ def _shared(scenario: Scenario, **given: Any) -> System:
 
 
 @lru_cache(maxsize=8)  # a graph of masks may take 40 MB
-def _cached(_objects: "_Objects", **given: Any) -> System:
+def _cached(_objects: _Objects, **given: Any) -> System:
     return System(**given)
 
 
@@ -389,70 +343,3 @@ def assumed_noise_watts(scenario: Scenario) -> float:
     """Return the noise power per complex symbol that statements assume: the least that the receiver may have."""
     watts: float = scenario.privacy.noise_kind.stated_watts(scenario)
     return watts
-
-
-def amplified(air: Air) -> float:
-    """Return by how much amplifiers may set two vectors of a worker farther apart, squared."""
-    if math.isinf(air.amplifier_saturation_dbm):
-        return 1.0
-    from airmixml.impairments.amplifier import expansion  # here: it needs torch
-
-    return expansion(air)
-
-
-def prefix_bound(air: Air) -> float:
-    """Return how many times the energy of its symbols a worker may be received with, where OFDM has a cyclic prefix.
-
-    The prefix is the end of an OFDM symbol once more, with noise of its own, and a server may listen to it. The energy
-    of a vector can lie all in what is repeated, so that it is sent twice; without a prefix nothing is.
-    """
-    return 2.0 if air.waveform == "ofdm" and air.cyclic_prefix else 1.0
-
-
-def gain_bound(scenario: Scenario, symbols: int, seats: int = 0) -> float:
-    """Return what no worker's power gain exceeds, except with probability ``gain_failure``; 1 on the ideal air.
-
-    Of a worker's symbols in a slot (0: not known), and of so many seats together (0: of all slots).
-    """
-    if scenario.air.is_ideal or scenario.privacy.noise_kind.brought:  # their own noise grows with the gain
-        return 1.0
-
-    from airmixml.impairments.gain_bound import largest_power_gain  # here: it needs torch
-
-    seats = seats or scenario.slots_on_air * scenario.radio.schedule_kind.seats_with_gains(scenario)
-    bound = largest_power_gain(scenario, seats, symbols)
-    if not math.isfinite(bound):
-        raise PrivacyError(
-            "air: nothing bounds how strongly a worker may be received, so that no epsilon holds; keep workers in deep "
-            "fades silent (air.truncation_db), or estimate channels better"
-        )
-    return bound
-
-
-def gain_failure(scenario: Scenario) -> float:
-    """Return the probability with which ``gain_bound`` fails for some worker; 0 where it cannot."""
-    if scenario.air.is_ideal or scenario.privacy.noise_kind.brought:
-        return 0.0
-    from airmixml.impairments.gain_bound import never_exceeded  # here: it needs torch
-
-    of_antennas = scenario.air.antennas > 1 and scenario.radio.fading != "none"
-    return gain_failure_of(scenario) if of_antennas or not never_exceeded(scenario) else 0.0
-
-
-def gains_tell_schedule(scenario: Scenario) -> bool:
-    """Return whether what an imperfect air does to a seat may depend on who sits there; see ``privacy.views``.
-
-    Which of several antennas is listened to depends on all who are scheduled, and so does everybody's fading. A peak
-    limit clips the more the weaker a channel, and two workers that clip differently may be farther apart than their
-    samples are; so do amplifiers.
-    """
-    if scenario.air.is_ideal:
-        return False
-    if scenario.air.antennas > 1 and scenario.radio.fading != "none":
-        return True
-    if scenario.radio.schedule_kind.by_coin:
-        return False
-    from airmixml.impairments.gains import follows_worker  # here: it needs torch
-
-    clips = math.isfinite(scenario.air.peak_power_dbm) or math.isfinite(scenario.air.amplifier_saturation_dbm)
-    return clips or scenario.mixing.assignment_kind.follows_channels or follows_worker(scenario)

@@ -20,7 +20,6 @@ from airmixml.privacy.adversaries import Everyone
 from airmixml.privacy.rounded_noise import SHARE_FOR_TAILS, Rounding
 from airmixml.privacy.statements import together, with_any_schedule
 from airmixml.progress import Progress, silent
-from airmixml.radio.centring import with_centring
 from airmixml.radio.draws import (
     AirSetting,
     check_family,
@@ -233,7 +232,7 @@ class Tally(SlotTotals):
         )
         if self.centring is None:
             return with_any_schedule(statement, design or self.design, adversary_named(adversary, scenario))
-        return with_centring(statement, self.centring)
+        return self.centring.added_to(statement)
 
     @property
     def transmit_power(self) -> TransmitPower:

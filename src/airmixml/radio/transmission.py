@@ -17,12 +17,10 @@ from airmixml.devices import find_device, physical_memory_bytes, using_threads
 from airmixml.errors import ScenarioError
 from airmixml.notebook import html_facts
 from airmixml.progress import Progress, silent
-from airmixml.radio.centring import centre_privately
 from airmixml.radio.draws import AirSetting, check_family, suitable_block
-from airmixml.radio.masking import protected_graph
+from airmixml.radio.ideal_air import air_of
 from airmixml.radio.mixtures import AirReport, MixtureBlock, check_finite
 from airmixml.radio.power_calibration import check_privacy_target
-from airmixml.radio.scheduling import nobody_sent
 from airmixml.radio.shards import (
     Air,
     Gatherer,
@@ -37,12 +35,13 @@ from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.streams import Secret, Streams
 from airmixml.wording import plural
 from airmixml.workers import Population, Signal, deploy, load_dataset, settle
-from airmixml.workers.broadcasts import Broadcast
 from airmixml.workers.loading import too_many_numbers
 from airmixml.workers.payloads import Payload
 
 if TYPE_CHECKING:
     from torch.utils.data import TensorDataset
+
+    from airmixml.workers.broadcasts import Broadcast
 
 _EXAMPLE_SLOTS = 8
 _BYTES_PER_WORKER = 64
@@ -216,8 +215,8 @@ def open_air(
     find_device(context.speed.device)
     for scenario in scenarios:
         check_privacy_target(scenario)
-        if context.secret is not None and scenario.privacy.noise_kind.masked:
-            protected_graph(scenario, context.secret)  # refuses one that may be cut
+        if context.secret is not None:
+            scenario.privacy.noise_kind.check_secret(scenario, context.secret)
     check_family(scenarios)
     streams = Streams(first.seed, context.secret)
     if dataset is None:
@@ -229,7 +228,10 @@ def open_air(
         population = deploy(first.workers, dataset, streams)
     elif population.count != first.workers.count:
         raise ScenarioError(f"workers.count = {first.workers.count}: must be the population's {population.count}")
-    dataset = centre_privately(scenarios, dataset, population, streams)
+    if first.workers.centre_on_air:
+        from airmixml.radio.centring import centre_privately
+
+        dataset = centre_privately(scenarios, dataset, population, streams)
     distance_metres = population.distance_metres
     settings = [AirSetting.of(each, dataset.input_dim, dataset.label_dim, distance_metres) for each in scenarios]
     settings = [replace(each, secret=context.secret) for each in settings]
@@ -239,7 +241,7 @@ def open_air(
 def sent_over(air: Air, reports: Sequence[AirReport], examples: Sequence[MixtureBlock]) -> list[Transmission]:
     """Return what was sent, after the last slot."""
     if not reports[0].largest_power_watts:
-        raise ScenarioError(nobody_sent(reports[0].scenario))
+        raise ScenarioError(air_of(reports[0].scenario).nobody_sent)
     reports[0].check_limit()
     return [
         Transmission(

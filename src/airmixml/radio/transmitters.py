@@ -170,7 +170,7 @@ class TransmitterErrors:
 
     def __init__(self, setting: AirSetting, payload: Payload, power_watts: torch.Tensor) -> None:
         self._setting, self._payload, self._strongest = setting, payload, power_watts.max()
-        air, brought = setting.scenario.air, setting.scenario.privacy.noise_kind.brought
+        air, brought = setting.scenario.air, setting.noise.brought
         distorts = (
             bool(air.dac_bits) or math.isfinite(air.peak_power_dbm) or math.isfinite(air.amplifier_saturation_dbm)
         )

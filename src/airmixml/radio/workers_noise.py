@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 from airmixml.errors import ScenarioError
 from airmixml.integers.rounding import grid_margin
 from airmixml.privacy import Sensitivity, facts
+from airmixml.radio.ideal_air import air_of
 from airmixml.radio.integer_sums import IntegerSums, fit_sums
-from airmixml.radio.masking import Masking, any_masking, choose_masking, gain_error_of, mask_advice
+from airmixml.radio.masking import Masking, any_masking, choose_masking, gain_error_of, mask_advice, protected_graph
 from airmixml.radio.noise import Noise
 from airmixml.scenario import Air, Mixing, Privacy, Radio, Scenario, Workers
 from airmixml.streams import Secret, Streams
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     import torch
 
 _INSTEAD: Final = 'use privacy.noise = "masked", or integers over a digital link (radio.link = "digital")'
-_MOST_PROBES: Final = 512  # which tell a variance within 6 %
 _MOST_FORMED: Final = 1 << 27  # numbers of all workers of all slots of a simulation: some seconds
 _NUMBERS_AT_ONCE: Final = 1 << 22
 _PROBED_WORKERS: Final = 256
@@ -76,7 +76,7 @@ class OwnNoise(Noise):
     def advice(self, scenario: Scenario) -> str:
         """Return that the noise of others counts on the ideal air alone; see ``Design.in_workers_noise``."""
         seats = scenario.radio.scheduled
-        if scenario.air.is_ideal or scenario.privacy.adversary == "everyone" or seats == 1:
+        if air_of(scenario).exact or scenario.privacy.adversary == "everyone" or seats == 1:
             return ""
         return (
             f"each worker is hidden by its own noise alone, and the sum has {math.sqrt(seats):.3g} times the noise of "
@@ -95,12 +95,8 @@ class OwnNoise(Noise):
         return choose_masking(scenario, secret)
 
     def probes(self, scenario: Scenario, data_symbols: int) -> int:
-        """Return the symbols in which workers send nothing but noise and masks: no more than data symbols.
-
-        Where gains are exact the server knows what is left of them. Elsewhere it must measure it, and not on symbols
-        with data: how far those are from what was meant, only the data themselves could tell.
-        """
-        return 0 if scenario.air.is_ideal else min(_MOST_PROBES, data_symbols)
+        """Return the symbols in which workers send nothing but noise and masks, where gains are not exact."""
+        return air_of(scenario).probes(data_symbols)
 
     def facts(self, scenario: Scenario, sensitivity: Sensitivity, received_watts: float) -> Iterator[facts.Fact]:
         """Yield what hides a worker in the sum, and from an isolating listener."""
@@ -121,6 +117,10 @@ class MaskedNoise(OwnNoise):
     rests_on = "noise and masks"
     trusted = "all workers but the stated colluders draw noise and keep keys; X25519 and ChaCha20 hold"
     masked = True
+
+    def check_secret(self, scenario: Scenario, secret: Secret) -> None:
+        """Refuse a graph of masks that may be cut."""
+        protected_graph(scenario, secret)
 
     def advice(self, scenario: Scenario) -> str:
         """Return what gain errors leave of masks."""

@@ -10,10 +10,8 @@ from typing import Any, Final
 from rich.markup import escape
 from rich.text import Text
 
-from airmixml.integers.integer_noise import integers_in_words
 from airmixml.privacy.evaluation import UNCHANGED, receiver_in_words
 from airmixml.radio.analog_link import acquisition_rows
-from airmixml.radio.digital_link import link_rows
 from airmixml.scenario import Scenario, air_in_words
 from airmixml.wording import (
     NO_PROTECTION_ABOVE_EPSILON,
@@ -291,6 +289,8 @@ def _receiver(scenario: Scenario, own: dict[str, Any]) -> Rows:
 def _noise(scenario: Scenario, own: dict[str, Any], metrics: dict[str, Any]) -> str:
     """Return how much noise hides a worker, and whose it is."""
     if metrics.get("integers"):
+        from airmixml.integers.integer_noise import integers_in_words
+
         return f"that workers bring, on integers {integers_in_words(metrics['integers'])}"
     watts = f"{own['noise_watts_per_symbol']:.3g} W per symbol"
     if not scenario.privacy.noise_kind.brought:
@@ -411,7 +411,7 @@ def _too_soft(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
 
 def _absences(scenario: Scenario) -> Rows:
     """Return what absent workers cost whose masks nobody recovers; none where there are none."""
-    from airmixml.radio.expected_noise import expected_noise
+    from airmixml.radio.noise import expected_noise
 
     noise = expected_noise(scenario)
     if not noise.absent_watts:
@@ -429,8 +429,8 @@ def _gain_errors(scenario: Scenario) -> Rows:
 
 def _recovery_advice(scenario: Scenario) -> str:
     """Return what recovery would do about the masks of absent workers, at the same privacy."""
-    from airmixml.radio.expected_noise import expected_noise
     from airmixml.radio.masking import masking_of, most_recoverable_share
+    from airmixml.radio.noise import expected_noise
     from airmixml.radio.recoverable import enough_absent
 
     enough, most = enough_absent(scenario), most_recoverable_share(scenario)
@@ -452,6 +452,8 @@ def _air_time(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     rows = [("on the air", f"{metrics['symbols_per_slot']:,} {unit} per slot, {lasts} in total")]
     rows += [(f"  {name}", text) for name, text in acquisition_rows(scenario)]
     if link:
+        from airmixml.radio.digital_link import link_rows
+
         rows += [(f"  {name}", text) for name, text in link_rows(link)]
     if rounds := metrics.get("rounds"):
         up, down = rounds["symbols_per_round"], rounds["downlink_bits_per_round"]

@@ -1,0 +1,167 @@
+"""The air between workers and server, as one stage of a slot: its gains, how it is received, what it says of privacy.
+
+The ideal air is one piece of gain 1 for everybody. ``impaired_air`` overrides what impairments change; ``air_of``
+decides between the two, so that an ideal air never asks an impairment.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from airmixml.lazy import import_late
+from airmixml.privacy import Sensitivity, facts
+from airmixml.privacy.evaluation import MANY_ANTENNAS
+
+if TYPE_CHECKING:
+    import torch
+
+    from airmixml.arrays import Doubles, Singles
+    from airmixml.data import DataSet
+    from airmixml.randomness.slot_words import SlotWords
+    from airmixml.scenario import Scenario
+    from airmixml.streams import Streams
+    from airmixml.workers import Population
+    from airmixml.workers.payloads import Payload
+
+# By name: both stages know settings and systems, which ask for their air.
+_impaired: Final = import_late("airmixml.radio", {".impaired_air": ("IMPAIRED",)})
+
+
+class Channels(NamedTuple):
+    """Channels of scheduled workers; each is slots x scheduled."""
+
+    magnitude: torch.Tensor  # abs(h)
+    antenna_gain: torch.Tensor | None = None  # sum_a |h_a|^2 / |h|^2 over the server's antennas
+    reached: torch.Tensor | None = None  # who is in no fade; None: all
+    weakest: torch.Tensor | None = None  # the least abs(h) of a slot that has several
+    seats: Any = None  # what impairments are drawn from
+
+
+class IdealAir:
+    """One piece of gain 1: everybody arrives as planned, and nothing is drawn."""
+
+    exact = True  # whether all gains are 1
+    nobody_sent = (
+        "radio.scheduled: nobody tossed heads in any slot; schedule more workers on average, run more slots, or use "
+        "another seed"
+    )
+
+    def symbols(self, scenario: Scenario, data_symbols: int) -> int:
+        """Return the symbols of a slot on the air, with pilots and guards."""
+        return data_symbols
+
+    def lasting(self, scenario: Scenario, seconds: float, data_symbols: int) -> float:
+        """Return how long a slot of so many seconds lasts, if what is sent besides data needs more."""
+        return seconds
+
+    def probes(self, data_symbols: int) -> int:
+        """Return the symbols without data on which the server must measure what workers' noise leaves in a sum."""
+        return 0
+
+    def drawn_gains(self, setting: Any) -> int:
+        """Return how many gains each seat has that are drawn."""
+        return 0
+
+    def pilot_share(self, scenario: Scenario) -> float:
+        """Return the energy of a slot's pilots over the largest of its data."""
+        return 0.0
+
+    def sensitivity(self, system: Any, of_data: Sensitivity) -> Sensitivity:
+        """Return what one worker can move as it is received, where its data move so much."""
+        return of_data
+
+    def moved(
+        self, scenario: Scenario, removal: float, replacement: float, largest: float, symbols: int
+    ) -> tuple[float, float]:
+        """Return squared moves of vectors as they are sent: of so many symbols, none above the largest."""
+        return removal, replacement
+
+    def radiated(self, system: Any) -> float:
+        """Return the largest energy of a slot's symbols that a worker radiates, per watt of P."""
+        return float(min(system.sensitivity.removal, float(system.signal.symbols)))
+
+    def gain_bound(self, scenario: Scenario, symbols: int, seats: int = 0) -> float:
+        """Return what no worker's power gain exceeds, except with probability ``gain_failure``.
+
+        Of a worker's symbols in a slot (0: not known), and of so many seats together (0: of all slots).
+        """
+        return 1.0
+
+    def gain_failure(self, scenario: Scenario) -> float:
+        """Return the probability with which ``gain_bound`` fails for some worker; 0 where it cannot."""
+        return 0.0
+
+    def sent_failure(self, scenario: Scenario) -> float:
+        """Return the same of gains to one antenna, where what arrived does not tell what was sent."""
+        return 0.0
+
+    def gains_tell_schedule(self, scenario: Scenario) -> bool:
+        """Return whether what happens to a seat may depend on who sits there; see ``privacy.views``."""
+        return False
+
+    def facts(self, system: Any) -> Iterator[facts.Fact]:
+        """Yield what it says of privacy, but for the server's antennas."""
+        return iter(())
+
+    def antennas(self, system: Any) -> facts.Antennas:
+        """Return what all antennas of the server have of a worker over what the chosen one has: here there is one."""
+        steady = system.scenario.radio.fading == "none"
+        many = 1.0 if system.noise.brought else float(MANY_ANTENNAS) if steady else math.inf
+        return facts.Antennas(count=1, many=many)
+
+    def spread(self, scenario: Scenario) -> tuple[float, float]:
+        """Return by how much gains differ (variance over the square of the mean), and which share is silent."""
+        return 0.0, 0.0
+
+    def converter_watts(self, scenario: Scenario, masking: Any) -> float:
+        """Return the variance of what converters make of the noise and masks that a worker adds."""
+        return 0.0
+
+    def channels(
+        self, setting: Any, workers: torch.Tensor, gain: torch.Tensor, slots: range, source: SlotWords
+    ) -> Channels:
+        """Draw the channels of scheduled workers, slots x scheduled, from the path gain of each worker."""
+        from airmixml.impairments.fading import draw_magnitude
+
+        return Channels(draw_magnitude(setting.scenario.radio, gain, workers, slots, source))
+
+    def sent(self, setting: Any, planned: Any, channels: Channels, slots: range) -> Any:
+        """Return ``SlotTensors`` as they happen: what the link loses is lost, all else arrives."""
+        return setting.scenario.radio.link_kind.sent(setting, planned, slots)
+
+    def arrive(self, setting: Any, payload: Payload, index: torch.Tensor, drawn: Any, slots: range) -> Any:
+        """Return the ``Arrival`` of what workers with these samples, slots x scheduled, send."""
+        from airmixml.radio.reception import Arrival
+
+        return Arrival(slots=slots, payload=payload, index=index, clean=payload.weighted_sum(index, drawn.ratios))
+
+    def converted(self, scenario: Scenario, payload: Payload) -> Payload:
+        """Return the payload as it leaves the workers' converters."""
+        return payload
+
+    def mean(
+        self, scenario: Scenario, slot: Any, inputs: Singles, population: Population, noise: Doubles, streams: Streams
+    ) -> Doubles:
+        """Return the mean of the workers' inputs as it is received in a ``CentringSlot``, given standard noise."""
+        import numpy as np
+
+        from airmixml.workers.private_sums import add_up_rows, rounding_backoff
+
+        held = np.bincount(population.sample_index, minlength=len(inputs)) / population.count
+        summed = add_up_rows(rounding_backoff(population.count) * held, inputs)
+        return np.asarray(summed + slot.noise_deviation * noise)
+
+    def peak_to_average_db(self, system: Any, dataset: DataSet) -> dict[str, float] | None:
+        """Return largest over mean power of what samples are sent with; None: nothing in the air minds it."""
+        return None
+
+
+IDEAL: Final = IdealAir()
+
+
+def air_of(scenario: Any) -> IdealAir:
+    """Return the air of a scenario, or of its tables."""
+    air: IdealAir = IDEAL if scenario.air.is_ideal else _impaired("IMPAIRED")
+    return air

@@ -1,0 +1,349 @@
+"""An air with impairments: gains that are drawn, bounds on them, and what they cost in symbols, power and privacy.
+
+A worker's converter rounds what it sends. Let it send Q(v), shortened to the declared norm R. Its removal moves a
+mixture by at most R, as before. Shortening is the projection on a ball, which sets no two vectors farther apart, and
+rounding moves a vector by at most r = sqrt(d) step / 2. So a replacement moves it by at most
+min(2 R, ||v - v'|| + 2 r); the step is that of the largest symbol that can be sent. The waveform of OFDM saturates at
+a level that depends on v: there 2 R is all that is known.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from airmixml.errors import PrivacyError
+from airmixml.impairments.antennas import antenna_gain_bound, choose_antenna
+from airmixml.impairments.fading import draw_magnitude, silent_share
+from airmixml.impairments.frame import frame_of
+from airmixml.impairments.gain_laws import gain_failure_of
+from airmixml.impairments.leakage import removal_factor
+from airmixml.privacy import Sensitivity, facts
+from airmixml.privacy.evaluation import MANY_ANTENNAS
+from airmixml.radio.ideal_air import Channels, IdealAir
+from airmixml.scenario.waveform import SYMBOLS_PER_SECOND
+from airmixml.workers import Signal, declared_bounds, sends_inputs_unchanged
+
+# What draws needs torch, and is imported where it is used: accounts come without.
+if TYPE_CHECKING:
+    import torch
+
+    from airmixml.arrays import Doubles, Singles
+    from airmixml.data import DataSet
+    from airmixml.impairments.gain_bound import GainsInRounds
+    from airmixml.radio.draws import AirSetting, SlotTensors
+    from airmixml.radio.reception import Arrival
+    from airmixml.radio.system import System
+    from airmixml.randomness.slot_words import SlotWords
+    from airmixml.scenario import Air, Scenario
+    from airmixml.streams import Streams
+    from airmixml.workers import Population
+    from airmixml.workers.payloads import Payload
+
+_MOST_PROBES: Final = 512  # which tell a variance within 6 %
+_MOST_SILENT: Final = 0.999
+
+
+class ImpairedAir(IdealAir):
+    """Every worker has a gain in each piece of a slot: the product of what the air's impairments do to it."""
+
+    exact = False
+    nobody_sent = (
+        "air: nobody sent in any slot; lower air.truncation_db, air.min_power_dbm or air.absent, schedule more "
+        "workers, or run more slots"
+    )
+
+    def symbols(self, scenario: Scenario, data_symbols: int) -> int:
+        """Return those of the frame."""
+        return frame_of(scenario.air, data_symbols).symbols
+
+    def lasting(self, scenario: Scenario, seconds: float, data_symbols: int) -> float:
+        """Return what the frame needs, where that is longer."""
+        return max(seconds, self.symbols(scenario, data_symbols) / SYMBOLS_PER_SECOND)
+
+    def probes(self, data_symbols: int) -> int:
+        """Return no more than data symbols: how far those are from what was meant, only the data could tell."""
+        return min(_MOST_PROBES, data_symbols)
+
+    def drawn_gains(self, setting: AirSetting) -> int:
+        """Return one for each piece."""
+        return frame_of(setting.scenario.air, setting.signal.symbols).pieces
+
+    def pilot_share(self, scenario: Scenario) -> float:
+        """Return the air's."""
+        return scenario.air.pilot_share
+
+    def sensitivity(self, system: System, of_data: Sensitivity) -> Sensitivity:
+        """Return it with pilots, rounding and what is sent twice, and with the symbols that bounds on gains follow."""
+        scenario, signal = system.scenario, system.signal
+        # A worker that falls silent takes its share of the pilots along; they are the same for any sample. Who brings
+        # its own noise is heard to take part whatever it sends.
+        removal = of_data.removal + (0.0 if system.noise.brought else system.pilot_energy)
+        replacement = _with_rounding(scenario, of_data.replacement, signal)
+        air, repeated = scenario.air, prefix_bound(scenario.air)
+        if not system.noise.brought:
+            removal *= removal_factor(air)
+        # How strongly a worker may be received depends on how many symbols it sends.
+        in_rounds = system.of_rounds.signal.symbols if system.rounds else 0
+        return Sensitivity(
+            removal=repeated * removal,
+            replacement=repeated * replacement * _amplified(air),
+            numbers=max(signal.symbols, in_rounds),
+            in_rounds=in_rounds,
+        )
+
+    def moved(
+        self, scenario: Scenario, removal: float, replacement: float, largest: float, symbols: int
+    ) -> tuple[float, float]:
+        """Return them with rounding, carriers, amplifiers, and what is sent twice."""
+        air, repeated = scenario.air, prefix_bound(scenario.air)
+        replacement = _rounded_distance(air, removal, replacement, largest, symbols)
+        removal += self.pilot_share(scenario) * removal
+        return repeated * removal_factor(air) * removal, repeated * replacement * _amplified(air)
+
+    def radiated(self, system: System) -> float:
+        """Return it with the share of a cyclic prefix, which repeats some."""
+        air = system.scenario.air
+        once = min(system.sensitivity.removal / prefix_bound(air), float(system.signal.symbols))
+        return once * (air.grid.length / air.subcarriers if air.waveform == "ofdm" else 1.0)
+
+    def gain_bound(self, scenario: Scenario, symbols: int, seats: int = 0) -> float:
+        """Return what impairments together keep; 1 where workers bring noise, which grows with the gain."""
+        if scenario.privacy.noise_kind.brought:
+            return 1.0
+        from airmixml.impairments.gain_bound import largest_power_gain
+
+        seats = seats or scenario.slots_on_air * scenario.radio.schedule_kind.seats_with_gains(scenario)
+        bound = largest_power_gain(scenario, seats, symbols)
+        if not math.isfinite(bound):
+            raise PrivacyError(
+                "air: nothing bounds how strongly a worker may be received, so that no epsilon holds; keep workers in "
+                "deep fades silent (air.truncation_db), or estimate channels better"
+            )
+        return bound
+
+    def gain_failure(self, scenario: Scenario) -> float:
+        """Return that of the scenario, unless bounds hold always."""
+        if scenario.privacy.noise_kind.brought:
+            return 0.0
+        return gain_failure_of(scenario) if _antennas_differ(scenario) else self.sent_failure(scenario)
+
+    def sent_failure(self, scenario: Scenario) -> float:
+        """Return that of the scenario, unless the bounds of all impairments hold always."""
+        from airmixml.impairments.gain_bound import never_exceeded
+
+        return 0.0 if never_exceeded(scenario) else gain_failure_of(scenario)
+
+    def gains_tell_schedule(self, scenario: Scenario) -> bool:
+        """Return whether antennas, clipping, or some gain follows from who is scheduled.
+
+        Which of several antennas is listened to depends on all who are scheduled, and so does everybody's fading. A
+        peak limit clips the more the weaker a channel, and two workers that clip differently may be farther apart than
+        their samples are; so do amplifiers.
+        """
+        if _antennas_differ(scenario):
+            return True
+        if scenario.radio.schedule_kind.by_coin:
+            return False
+        from airmixml.impairments.gains import follows_worker
+
+        clips = math.isfinite(scenario.air.peak_power_dbm) or math.isfinite(scenario.air.amplifier_saturation_dbm)
+        return clips or scenario.mixing.assignment_kind.follows_channels or follows_worker(scenario)
+
+    def facts(self, system: System) -> Iterator[facts.Fact]:
+        """Yield whether gains tell the schedule, the bound on them, and whether some send more softly than planned."""
+        scenario, gains = system.scenario, self._in_rounds(system)
+        if self.gains_tell_schedule(scenario):
+            yield facts.GainsTell()
+        in_rounds = () if gains is None else tuple(gains.mean(count) for count in range(1, system.rounds + 1))
+        yield facts.ImperfectAir(
+            gain_bound=system.gain_bound, in_rounds=in_rounds, gain_failure=self.gain_failure(scenario)
+        )
+        if scenario.air.power_step_db > 0.0 or math.isfinite(scenario.air.min_power_dbm):
+            yield facts.SofterShares()
+
+    def antennas(self, system: System) -> facts.Antennas:
+        """Return the bound on it; all antennas hear the same noise of a worker as they hear its data."""
+        scenario, gains, rounds = system.scenario, self._in_rounds(system), range(1, system.rounds + 1)
+        in_rounds = () if gains is None else tuple(gains.mean_at_server(each) / gains.mean(each) for each in rounds)
+        return facts.Antennas(
+            gain=_antenna_gain(system),
+            in_rounds=in_rounds,
+            count=scenario.air.antennas,
+            many=_antenna_gain(system, MANY_ANTENNAS),
+        )
+
+    def _in_rounds(self, system: System) -> GainsInRounds | None:
+        """Return what gains in rounds add up to; None where no more than the bound on each is known."""
+        if system.noise.brought:
+            return None
+        from airmixml.impairments.gain_bound import gains_in_rounds
+
+        return gains_in_rounds(system.scenario, system.gain_bound, _antenna_gain(system), system.sensitivity.in_rounds)
+
+    def spread(self, scenario: Scenario) -> tuple[float, float]:
+        """Return that of a few hundred workers, and the share that is absent or in a fade."""
+        from airmixml.impairments.gain_spread import gain_spread
+
+        return gain_spread(scenario), min(silent_share(scenario), _MOST_SILENT)
+
+    def converter_watts(self, scenario: Scenario, masking: Any) -> float:
+        """Return that of the workers' converters."""
+        from airmixml.radio.residual_noise import converter_watts
+
+        return converter_watts(masking, scenario.air.dac_bits) if scenario.air.dac_bits else 0.0
+
+    def channels(
+        self, setting: AirSetting, workers: torch.Tensor, gain: torch.Tensor, slots: range, source: SlotWords
+    ) -> Channels:
+        """Draw fading, or its echoes, or fading that is renewed within a slot; and the antenna that listens."""
+        from airmixml.impairments.echoes import echoes_of, inverted_amplitude
+        from airmixml.impairments.gains import SeatDraws
+        from airmixml.impairments.presence import truncates, within_reach
+        from airmixml.impairments.renewal import renew
+        from airmixml.randomness.slot_words import slot_words
+
+        scenario, unfaded = setting.scenario, gain[workers]
+        seats = SeatDraws(
+            slots=slots,
+            frame=frame_of(scenario.air, setting.signal.symbols),
+            workers=workers,
+            magnitude=unfaded,
+            path_gain=unfaded,
+            source=slot_words(setting.streams, "air", workers.device),
+            in_slot=workers.shape[1],
+        )
+        echoes, renewed, several = echoes_of(scenario), renew(scenario, seats), scenario.air.antennas > 1
+        antenna_gain = weakest = None
+        if renewed is not None:
+            magnitude, weakest = unfaded * renewed.inverted, unfaded * renewed.weakest
+            antenna_gain = renewed.antenna_gain if several else None
+        elif echoes is not None:
+            magnitude = unfaded * inverted_amplitude(scenario, echoes, seats)
+        else:
+            magnitude = draw_magnitude(scenario.radio, gain, workers, slots, source)
+        if renewed is None and several:
+            magnitude, antenna_gain = choose_antenna(scenario, magnitude, unfaded, slots, source)
+        reached = within_reach(scenario, magnitude, unfaded) if truncates(scenario) else None
+        return Channels(magnitude, antenna_gain, reached, weakest, replace(seats, magnitude=magnitude))
+
+    def sent(self, setting: AirSetting, planned: SlotTensors, channels: Channels, slots: range) -> SlotTensors:
+        """Return who is there, with which power, and the gains."""
+        from airmixml.impairments.presence import impair
+
+        happens = impair(setting.scenario, channels.seats, planned.ratios, planned.power_watts, setting.radiated_share)
+        return replace(planned, **happens._asdict())
+
+    def arrive(
+        self, setting: AirSetting, payload: Payload, index: torch.Tensor, drawn: SlotTensors, slots: range
+    ) -> Arrival:
+        """Add up what arrives with the gains, over the mean gain that pilots tell."""
+        from airmixml.radio.impaired_reception import arrive_impaired
+
+        return arrive_impaired(setting, payload, index, drawn, slots)
+
+    def converted(self, scenario: Scenario, payload: Payload) -> Payload:
+        """Return it rounded, or with errors that are left to the noise."""
+        from airmixml.radio.transmitters import through_converters
+
+        return through_converters(scenario, payload)
+
+    def mean(
+        self, scenario: Scenario, slot: Any, inputs: Singles, population: Population, noise: Doubles, streams: Streams
+    ) -> Doubles:
+        """Return the mean with the gains of those who are there."""
+        from airmixml.radio.impaired_centring import impaired_mean
+
+        on_pilot, noise = slot.noise_deviation / math.sqrt(slot.pilot_energy), slot.noise_deviation * noise
+        radiated = float(slot.energy_joules[0] / slot.power_watts[0]) / slot.seconds
+        return impaired_mean(scenario, inputs, population, slot.power_watts, noise, on_pilot, radiated, streams)
+
+    def peak_to_average_db(self, system: Any, dataset: DataSet) -> dict[str, float] | None:
+        """Return that of samples before any symbol is clipped."""
+        from airmixml.radio.transmitters import peak_to_average_db
+
+        return peak_to_average_db(system.scenario, system.signal, dataset)
+
+
+IMPAIRED: Final = ImpairedAir()
+
+
+def _antennas_differ(scenario: Scenario) -> bool:
+    return scenario.air.antennas > 1 and scenario.radio.fading != "none"
+
+
+def _antenna_gain(system: System, antennas: int = 0) -> float:
+    """Return what all antennas have of a worker at most, over what the chosen one has; of another number, if asked."""
+    if system.noise.brought:
+        return 1.0
+    seats = system.scenario.radio.schedule_kind.seats_with_gains(system.scenario)
+    return antenna_gain_bound(system.scenario, seats, system.sensitivity.numbers, antennas)
+
+
+def _amplified(air: Air) -> float:
+    """Return by how much amplifiers may set two vectors of a worker farther apart, squared."""
+    if math.isinf(air.amplifier_saturation_dbm):
+        return 1.0
+    from airmixml.impairments.amplifier import expansion
+
+    return expansion(air)
+
+
+def prefix_bound(air: Air) -> float:
+    """Return how many times the energy of its symbols a worker may be received with, where OFDM has a cyclic prefix.
+
+    The prefix is the end of an OFDM symbol once more, with noise of its own, and a server may listen to it. The energy
+    of a vector can lie all in what is repeated, so that it is sent twice; without a prefix nothing is.
+    """
+    return 2.0 if air.waveform == "ofdm" and air.cyclic_prefix else 1.0
+
+
+def _with_rounding(scenario: Scenario, replacement: float, signal: Signal) -> float:
+    """Return the squared move of a replacement where symbols go through the workers' converters.
+
+    The paper's bound is on samples in [0, 1]. Their levels lie in [0, 1] as well, so that it holds unchanged. Where
+    workers bring noise it is on their symbols already, and rounding is post-processing.
+    """
+    air, of_paper = scenario.air, scenario.privacy.sensitivity == "paper"
+    if scenario.privacy.noise_kind.brought or not air.dac_bits or (of_paper and air.waveform != "ofdm"):
+        return replacement
+    squared_norm, squared_distance = declared_bounds(scenario.workers, signal.features)
+    rounded = _rounded_distance(
+        air,
+        signal.largest_squared_norm(squared_norm),
+        signal.largest_squared_distance(squared_norm, squared_distance),
+        _largest_symbol(scenario, signal),
+        signal.symbols,
+    )
+    return max(replacement, rounded)
+
+
+def _rounded_distance(air: Air, squared_norm: float, squared_distance: float, largest: float, symbols: int) -> float:
+    """Return the bound on ||Q(v) - Q(v')||^2 of vectors with these bounds and symbols, none above ``largest``."""
+    if not air.dac_bits:
+        return squared_distance
+    if air.waveform == "ofdm":
+        return 4.0 * squared_norm
+    apart = math.sqrt(squared_distance) + 2.0 * _rounding_radius(largest, symbols, air.dac_bits)
+    return min(4.0 * squared_norm, apart**2)
+
+
+def _largest_symbol(scenario: Scenario, signal: Signal) -> float:
+    """Return the largest symbol that any sample can be sent with.
+
+    Of several rows and rounded numbers it is known only that the whole vector has its norm.
+    """
+    workers = scenario.workers
+    squared_norm, _ = declared_bounds(workers, signal.features)
+    if signal.several_rows or signal.bits:
+        return math.sqrt(signal.largest_squared_norm(squared_norm))
+    if signal.moments:
+        return max(squared_norm, signal.label_weight * math.sqrt(squared_norm))
+    return max(1.0 if sends_inputs_unchanged(workers) else math.sqrt(squared_norm), signal.label_weight)
+
+
+def _rounding_radius(largest: float, symbols: int, bits: int) -> float:
+    """Return how far, in norm, rounding moves a vector of so many symbols at most: half a step in each."""
+    return math.sqrt(symbols) * largest / (1.0 if bits == 1 else 2.0 * (2 ** (bits - 1) - 1))

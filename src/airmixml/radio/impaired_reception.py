@@ -1,0 +1,301 @@
+"""What the server receives on an air with impairments.
+
+All workers send a known symbol first in each block. It arrives as the mean gain sum_i q_i g_i with noise on it, and the
+server divides the block by that, and by what drifting phases are expected to take of it from there on. It knows no
+gain. It measures noise where no signal should be: workers send real numbers in phase, so whatever arrives a quarter
+turn off is noise, or a signal whose phase is wrong. Noise and masks of the workers are in phase: those it measures on
+noise probes, symbols without data.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import torch
+
+from airmixml.impairments.converters import HEADROOM, causal_levels, first_level, round_to_levels, rounding_variance
+from airmixml.impairments.frame import Frame, expected_drift, frame_of
+from airmixml.impairments.gains import SeatDraws
+from airmixml.impairments.leakage import leaked
+from airmixml.impairments.timing import draw_offsets, equalise, noise_gain, pilot_gain, smear, smears, timing_factors
+from airmixml.radio.draws import AirSetting, SlotTensors
+from airmixml.radio.power import PowerControl
+from airmixml.radio.reception import Arrival, Reception, signal_power
+from airmixml.radio.recoverable import check_recoverable
+from airmixml.radio.residual_noise import ResidualNoise
+from airmixml.radio.transmitters import Sender, TransmitterErrors, kept_of_pilots
+from airmixml.randomness.distributions import normal_pairs
+from airmixml.randomness.slot_words import SlotWords, slot_words
+from airmixml.scenario import Air
+from airmixml.workers.payloads import Payload, Places
+
+_DOUBT: Final = 4.0  # noise alone passes for a gain with probability exp(-4)
+_CLEARLY_LESS: Final = 0.25  # |g|^2 below which a pilot may be that of nobody
+_NOTHING: Final = complex(1e30)
+# Sequences of the stream "air" that no impairment draws from.
+_PILOT, _QUADRATURE, _RESIDUAL, _PROBES, _NOISE_ON_PROBES = 1, 2, 3, 4, 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImpairedArrival(Arrival):
+    """The same on an air that is not ideal: what the server has of slots besides the sum."""
+
+    frame: Frame
+    source: SlotWords  # that all of it is drawn from
+    divisor: torch.Tensor  # mean gain that the server divided by, complex; slots x pieces, or x 1
+    across: torch.Tensor  # what arrives a quarter turn off, without noise; slots x symbols
+    errors: TransmitterErrors  # what transmitters do that is not computed symbol by symbol
+    residual: ResidualNoise | None  # what the noise and masks of workers leave, where they bring some
+
+    def receive(
+        self, setting: AirSetting, drawn: PowerControl, normals: torch.Tensor, place: torch.Tensor | None
+    ) -> Reception:
+        """Return mixtures through the server's converters and equaliser, and the noise that it measures."""
+        air, clean, frame, slots = setting.scenario.air, self.clean, self.frame, self.slots
+        scales: Sequence[torch.Tensor] = self.errors.with_noise(_deviation(setting, drawn)[:, None], self.divisor)
+        if frame.pieces > 1:
+            lengths = torch.tensor(frame.lengths, device=clean.device)
+            scales = [each.expand(-1, frame.pieces).repeat_interleave(lengths, dim=1) for each in scales]
+        received = torch.addcmul(clean, normals.to(clean.dtype), scales[0].to(clean.dtype), out=place)
+        if self.residual is not None:
+            received = received + _left(self.residual, drawn, self, slots, _RESIDUAL).to(received.dtype)
+        across = self.across + scales[1] * _normals(self.source, slots, clean.shape[1], _QUADRATURE)
+        levels = None
+        if air.adc_bits and air.adc_gain == "causal":
+            start = first_level(self.payload.largest_norm, setting.signal.symbols, scales[0][:, 0])
+            levels = causal_levels(received, frame, start, air.adc_range or HEADROOM)
+        received, across, least = convert_received(air, received, across, levels)
+        if smears(air):
+            clean, received, across = (equalise(each, air, frame) for each in (clean, received, across))
+            least = noise_gain(air) * least
+        variance, snr = across[:, : setting.signal.input_symbols].square().mean(dim=1).clamp(min=least), None
+        if self.residual is not None:
+            # Noise probes are drawn as a slot of the same gains without data, of which only so many symbols are sent.
+            symbols = setting.signal.symbols
+            heard = scales[0] * _normals(self.source, slots, symbols, _NOISE_ON_PROBES)
+            heard = heard + _left(self.residual, drawn, self, slots, _PROBES)
+            if smears(air):
+                heard = equalise(heard, air, frame)
+            probes = setting.noise.probes(setting.scenario, symbols)
+            variance = heard[:, :: -(-symbols // probes)].square().mean(dim=1)
+            snr = signal_power(clean, setting.signal.input_symbols) / variance
+        return Reception(clean=clean, received=received, noise_variance=variance, snr=snr, divisor=self.divisor)
+
+
+def arrive_impaired(
+    setting: AirSetting, payload: Payload, index: torch.Tensor, drawn: SlotTensors, slots: range
+) -> ImpairedArrival:
+    """Add up what workers with these samples, slots x scheduled, send in these slots."""
+    gains = drawn.gains
+    assert gains is not None
+    scenario, device = setting.scenario, index.device
+    frame, air = frame_of(scenario.air, setting.signal.symbols), scenario.air
+    source = slot_words(setting.streams, "air", device)
+    errors, masking = TransmitterErrors(setting, payload, drawn.power_watts), setting.masking
+    residual = None if masking is None else ResidualNoise(scenario, masking)
+    divisor, mean = None, torch.zeros((), dtype=torch.complex128, device=device)
+    if masking is not None:
+        check_recoverable(scenario, masking, drawn.ratios > 0.0, slots)
+        pilots = (_of_pilots(setting, frame, drawn, seats, gains.of_pilots(seats)) for seats in gains.parts)
+        divisor = _divisor(setting, frame, drawn, slots, source, sum(pilots, start=mean))
+    arriving = _Arriving(air, frame, index.shape[1])
+    for parts in gains.batches:
+        turned = []
+        for seats in parts:
+            drawn_gains, watts = gains.with_pilots(seats), drawn.power_watts[:, seats]
+            turns = drawn_gains.expand(-1, -1, frame.pieces + frame.pilot_count)[:, :, frame.pieces :]
+            mean = mean + _of_pilots(setting, frame, drawn, seats, turns)
+            of_pieces = drawn_gains[:, :, : frame.pieces]
+            if residual is not None:  # how the noise and masks of these workers arrive, over the mean gain
+                assert divisor is not None
+                of_pieces = errors.with_amplifiers(of_pieces, drawn.ratios[:, seats], watts)
+                _add_residual(residual, drawn, seats, of_pieces / divisor[:, None, :], air)
+            of_pieces = of_pieces * drawn.ratios[:, seats, None].float()
+            arriving.add_carriers(gains.draws.some(seats), of_pieces, _mean_square(setting, payload, drawn, seats))
+            turned.append(errors.add(of_pieces, index[:, seats], watts))
+        together = slice(parts[0].start, parts[-1].stop)
+        samples = index[:, together]
+        for sent in errors.senders(drawn.power_watts[:, together]):
+            arriving.add(sent, samples, turned, gains.draws.some(together))
+    if divisor is None:
+        divisor = _divisor(setting, frame, drawn, slots, source, mean)
+    clean, across = arriving.over(divisor)
+    return ImpairedArrival(
+        slots=slots,
+        payload=payload,
+        index=index,
+        clean=clean,
+        frame=frame,
+        source=source,
+        divisor=divisor,
+        across=across,
+        errors=errors,
+        residual=residual,
+    )
+
+
+class _Arriving:
+    """What signals of workers add up to before the server divides: real and imaginary part, slots x symbols each."""
+
+    def __init__(self, air: Air, frame: Frame, seats: int) -> None:
+        self._air, self._frame, self._places = air, frame, Places(frame.lengths, seats)
+        self._sums: dict[str, torch.Tensor] = {}
+        self._carriers: torch.Tensor | None = None  # slots x pieces
+
+    def add(self, sent: Sender, samples: torch.Tensor, gains: Sequence[torch.Tensor], draws: SeatDraws) -> None:
+        """Add what workers with these samples, slots x workers, send with gains of slots x some workers x pieces."""
+        for part, (of_gain, sign) in sent.parts.items():
+            weights = torch.cat([getattr(each, of_gain) for each in gains], dim=1)
+            if of_gain == "imag" and not bool(weights.any()):
+                continue  # nothing arrives a quarter turn off where phases are right
+            if smears(self._air):
+                factors = timing_factors(self._air, draw_offsets(draws))
+                some = sent.payload.weighted_sums(samples, weights, factors, self._places)
+            else:
+                some = sent.payload.weighted_sum(samples, weights, self._places)
+            some = some if sign > 0.0 else -some
+            self._sums[part] = self._sums[part] + some if part in self._sums else some
+
+    def add_carriers(self, draws: SeatDraws, gains: torch.Tensor, mean_square: torch.Tensor | float) -> None:
+        """Add the carriers that workers with these gains leak, where they do; see ``leaked``."""
+        more = leaked(self._air, draws, gains, mean_square)
+        if more is not None:
+            self._carriers = more if self._carriers is None else self._carriers + more
+
+    def over(self, divisor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the real and imaginary part of what arrives over the mean gain of its piece; slots x symbols each."""
+        parts = self._sums
+        if smears(self._air):
+            parts = {part: smear(each, self._air, self._frame) for part, each in parts.items()}
+        along, across = parts["real"], parts.get("imag")
+        by = self._on_symbols(1.0 / divisor)
+        real, imag = by.real.to(along.dtype), by.imag.to(along.dtype)
+        if self._carriers is not None:
+            carriers = self._on_symbols(self._carriers)
+            along = along + carriers.real.to(along.dtype)
+            across = carriers.imag.to(along.dtype) if across is None else across + carriers.imag.to(along.dtype)
+        if across is None:
+            return along * real, along * imag
+        return along * real - across * imag, along * imag + across * real
+
+    def _on_symbols(self, of_pieces: torch.Tensor) -> torch.Tensor:
+        lengths = torch.tensor(self._frame.lengths, device=of_pieces.device)
+        return of_pieces.expand(-1, self._frame.pieces).repeat_interleave(lengths, dim=1)
+
+
+def _add_residual(residual: ResidualNoise, drawn: SlotTensors, seats: slice, gains: torch.Tensor, air: Air) -> None:
+    """Tell the residual noise how the noise and masks of some seats arrive: slots x seats x pieces."""
+    assert drawn.planned_ratios is not None
+    assert drawn.gains is not None
+    planned = drawn.planned_ratios[:, seats]
+    kept = (drawn.ratios[:, seats] / planned).nan_to_num(nan=0.0)  # in a fade nobody sends, as planned
+    offsets = draw_offsets(drawn.gains.draws.some(seats)) if smears(air) else None
+    residual.add(kept[:, :, None] * gains, planned, kept > 0.0, offsets)
+
+
+def _mean_square(setting: AirSetting, payload: Payload, drawn: SlotTensors, seats: slice) -> torch.Tensor | float:
+    """Return the largest mean square of a worker's symbols, its own noise and masks included; slots x seats, or all."""
+    of_data = payload.largest_norm**2 / setting.signal.symbols
+    if setting.masking is None:
+        return of_data
+    received_watts = drawn.power_watts[:, seats] * drawn.magnitude[:, seats].square()
+    share = drawn.ratios[:, seats].square() * drawn.power_scale_watts[:, None]
+    return of_data * (received_watts / share).nan_to_num(nan=0.0, posinf=0.0)
+
+
+def _deviation(setting: AirSetting, drawn: PowerControl) -> torch.Tensor:
+    """Return the deviation of the receiver's noise on the real part, over sqrt(beta); slots."""
+    noise_watts = setting.noise.drawn_watts(setting.scenario)
+    return torch.sqrt(noise_watts / 2.0 / drawn.power_scale_watts)
+
+
+def _divisor(
+    setting: AirSetting, frame: Frame, drawn: SlotTensors, slots: range, source: SlotWords, mean: torch.Tensor
+) -> torch.Tensor:
+    """Return what the server divides each piece by, given sum_i q_i g_i at each pilot; slots x pieces, or x 1."""
+    if not setting.pilot_energy:
+        # How many tossed heads must not be divided out, and shows in a pilot as a gain does.
+        return torch.ones((len(slots), 1), dtype=torch.complex128, device=source.device)
+    error = _deviation(setting, drawn) / math.sqrt(setting.pilot_energy / frame.pilot_count)
+    seen = mean + error[:, None] * pilot_normals(source, slots, frame.pilot_count)
+    at_pilots = trusted_gain(seen, 2.0 * error.square()[:, None])
+    drift = torch.from_numpy(expected_drift(setting.scenario, frame)).to(source.device)
+    return at_pilots[:, torch.tensor(frame.pilots, device=source.device)] * drift
+
+
+def _left(
+    residual: ResidualNoise, drawn: PowerControl, there: ImpairedArrival, slots: range, sequence: int
+) -> torch.Tensor:
+    """Return what is left of workers' noise and masks on every symbol; slots x symbols."""
+    symbols = sum(there.frame.lengths)
+    normals = _normals(there.source, slots, residual.terms * symbols, sequence)
+    return residual.receive(normals.reshape(len(slots), residual.terms, symbols), drawn.power_scale_watts, there.frame)
+
+
+def _of_pilots(
+    setting: AirSetting, frame: Frame, drawn: SlotTensors, seats: slice, gains: torch.Tensor
+) -> torch.Tensor:
+    """Return how the pilots of some seats arrive, given their gains; slots x pilots, complex."""
+    shares = drawn.ratios[:, seats] * kept_of_pilots(setting, frame, drawn.power_watts[:, seats])
+    if smears(setting.scenario.air):
+        assert drawn.gains is not None
+        shares = shares * pilot_gain(setting.scenario.air, draw_offsets(drawn.gains.draws.some(seats)))
+    return (shares[:, None, :].to(gains.dtype) @ gains)[:, 0].to(torch.complex128)
+
+
+def trusted_gain(seen: torch.Tensor, squared_error: torch.Tensor) -> torch.Tensor:
+    """Return the mean gain that the server assumes, given that of pilots and their noise e^2; same shape.
+
+    It trusts a pilot as far as that differs from the planned gain of 1 by more than its noise: 1 + (g - 1) max(0, 1 - 4
+    e^2 / |g - 1|^2). A block whose pilot shows that nobody sends is divided by 1e30: it counts for nothing, and neither
+    does its noise.
+    """
+    off = seen - 1.0
+    trusted = (1.0 - _DOUBT * squared_error / off.abs().square().clamp(min=1e-300)).clamp(min=0.0)
+    estimate = 1.0 + trusted * off
+    # Where all are in a fade, absent or late the pilot is noise, and to divide by it would make noise of any size.
+    empty = estimate.abs().square() < (_DOUBT * squared_error).clamp(max=_CLEARLY_LESS)
+    return torch.where(empty, _NOTHING, estimate)
+
+
+def pilot_normals(source: SlotWords, slots: range, blocks: int) -> torch.Tensor:
+    """Return the standard noise on the pilots of so many blocks, both quadratures; slots x blocks, complex."""
+    noise = _normals(source, slots, 2 * blocks, _PILOT).reshape(len(slots), 2, -1)
+    return torch.complex(noise[:, 0], noise[:, 1])
+
+
+def _normals(source: SlotWords, slots: range, per_slot: int, sequence: int) -> torch.Tensor:
+    """Return independent standard normal values; slots x per_slot, float64."""
+    words = source.words(slots, -(-per_slot // 2), sequence)
+    return torch.cat(normal_pairs(words), dim=1)[:, :per_slot]
+
+
+def convert_received(
+    air: Air,
+    along: torch.Tensor,
+    across: torch.Tensor,
+    levels: torch.Tensor | None = None,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | float]:
+    """Return what the server's converters make of real and imaginary parts, and the least noise they can show; slots.
+
+    Both parts are slots x symbols. The gain is set once per slot so that ``air.adc_range`` times the root mean square
+    of what arrives is the outermost level, or its largest symbol, if that is 0; or ``levels`` are the outermost of
+    every symbol. Both parts go through equal converters, so that the noise measured on the second holds that of
+    rounding; where all of it is rounded to zero, step^2 / 12 is left. Noise is on all of it already: rounding it is
+    post-processing, and costs no privacy.
+    """
+    if not air.adc_bits:
+        return along, across, 0.0
+    if levels is not None:
+        along, across = (round_to_levels(each, levels, air.adc_bits) for each in (along, across))
+        return along, across, rounding_variance(levels, air.adc_bits).mean(dim=1)
+    if air.adc_range:
+        square = along.double().square().mean(dim=1) + across.double().square().mean(dim=1)
+        largest = air.adc_range * square.sqrt()
+    else:
+        largest = torch.maximum(along.abs().amax(dim=1).double(), across.abs().amax(dim=1).double())
+    along, across = (round_to_levels(each, largest[:, None], air.adc_bits) for each in (along, across))
+    return along, across, rounding_variance(largest, air.adc_bits)
