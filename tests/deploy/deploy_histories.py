@@ -16,11 +16,12 @@ from pathlib import Path
 import numpy as np
 
 from airmixml.deploy.air import Adder, EmulatedAir, as_samples
+from airmixml.deploy.attempts import Letter
 from airmixml.deploy.compiling import Owner, data_of, make_contract, names_of, planned_for
 from airmixml.deploy.contract import Contract
 from airmixml.deploy.journal import Journal
 from airmixml.deploy.kinds import AnalogKind, loudest_samples
-from airmixml.deploy.server import Letter, Server
+from airmixml.deploy.server import Server
 from airmixml.deploy.spending import Spending
 from airmixml.deploy.wire import AIR, Message, Type, unpacked
 from airmixml.deploy.worker import Device

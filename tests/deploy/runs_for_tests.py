@@ -10,11 +10,11 @@ import numpy as np
 from airmixml import Scenario
 from airmixml.data import DataSet
 from airmixml.data.dataset import RawData, known_dataset
+from airmixml.deploy.attempts import Sum
 from airmixml.deploy.broker import free_port
 from airmixml.deploy.compiling import Owner, data_of, make_contract, planned_for
 from airmixml.deploy.credentials import create_deployment
 from airmixml.deploy.endpoint import Endpoint, load_contract
-from airmixml.deploy.server import Sum
 from airmixml.deploy.worker_process import vectors
 from airmixml.progress import silent
 

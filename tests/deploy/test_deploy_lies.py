@@ -10,7 +10,7 @@ from deploy_histories import VICTIM, WORKERS, History, keys, small_contract
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airmixml.deploy.server import Letter
+from airmixml.deploy.attempts import Letter
 from airmixml.deploy.wire import (
     HEADER,
     LARGEST_BODY,
@@ -351,7 +351,7 @@ def test_an_order_that_was_given_stays_as_it_was_whatever_follows_the_end_of_a_r
     """In one batch a greeting may follow the answer that ends a round; the next order is in the log behind it."""
     history = History(tmp_path)
     letters = _until(history, Type.SIGNATURES)
-    history.server._silent.add(5)
+    history.server.silent.add(5)
     answers = [each.handle(letters[0].message)[0] for each in history.devices.values()]
     (first,) = [each for each in history.server.handle([*answers, history.devices[5].hello()]) if each.to is None][-1:]
     assert first.message.type is Type.ORDER

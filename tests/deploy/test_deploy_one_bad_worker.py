@@ -64,7 +64,7 @@ def test_refusals_of_one_worker_in_one_batch_are_one_accuser(tmp_path: Path) -> 
 
     lies(history, change)
     history.run()
-    assert history.server._left_out <= {BAD}
+    assert history.server.left_out <= {BAD}
 
 
 def test_one_worker_that_accuses_in_two_phases_is_one_accuser(
@@ -81,7 +81,7 @@ def test_one_worker_that_accuses_in_two_phases_is_one_accuser(
         ],
     )
     history.run()
-    assert INNOCENT not in history.server._left_out
+    assert INNOCENT not in history.server.left_out
 
 
 def test_a_worker_whose_shares_give_no_secret_is_left_out(
@@ -90,7 +90,7 @@ def test_a_worker_whose_shares_give_no_secret_is_left_out(
     history = History(tmp_path, contract=small_contract(spare=2))
     wrong_shares(history)
     history.run()
-    assert history.server._left_out == {BAD}
+    assert history.server.left_out == {BAD}
     assert len(history.server.sums) == 2
 
 

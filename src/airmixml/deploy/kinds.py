@@ -22,7 +22,10 @@ from airmixml.integers.rounding import IntegerCode, signed
 
 if TYPE_CHECKING:
     from airmixml.deploy.air import SumOnAir
+    from airmixml.deploy.attempts import Attempt
     from airmixml.deploy.baseband import Baseband
+    from airmixml.deploy.contract import Contract
+    from airmixml.deploy.server import Server
 
 KINDS: Final = ("moments", "gradients")
 
@@ -50,6 +53,16 @@ class FrameKind:
         """How its integers are formed."""
         code = IntegerCode(numbers=self.numbers, norm=self.norm, step=self.step, bits=self.bits)
         return FrameCode(code=code, variance=self.variance)
+
+    def attempt(self, run: "Server", *which: Any) -> "Attempt":
+        """Return the server's side of a round; see ``Attempt`` for which."""
+        from airmixml.deploy.masked_rounds import MaskedAttempt  # here, and below: a worker has no room for it
+
+        return MaskedAttempt(self, run, *which)
+
+    def power_dbm(self, contract: "Contract") -> float:
+        """Return the power of an order: that of packets."""
+        return contract.plan.link.power_dbm
 
     def check_power(self, power_dbm: float, gain: float) -> None:
         """Refuse an order whose power does not do; packets have their own."""
@@ -109,6 +122,16 @@ class AnalogKind:
     def loudest(self) -> float:
         """The largest sample that an air adds up, as received; half a step is for a channel's rounding to float32."""
         return self.code.largest_sample(self.watts) + self.code.step(self.watts) / 2.0
+
+    def attempt(self, run: "Server", *which: Any) -> "Attempt":
+        """Return the server's side of a round; see ``Attempt`` for which."""
+        from airmixml.deploy.air_rounds import AttemptOnAir
+
+        return AttemptOnAir(self, run, *which)
+
+    def power_dbm(self, contract: "Contract") -> float:
+        """Return the power of an order: all that was agreed, of which each worker takes what its channel needs."""
+        return contract.power_dbm
 
     def check_power(self, power_dbm: float, gain: float) -> None:
         """Refuse an order with too little power to be received as agreed through a channel of this power gain."""

@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from airmixml.deploy.air import EmulatedAir
-from airmixml.deploy.server import Letter, Server
+from airmixml.deploy.attempts import Letter
+from airmixml.deploy.server import Server
 from airmixml.deploy.wire import AIR, Message, Type, unpacked
 from airmixml.deploy.worker import Device
 from airmixml.errors import ProtocolError

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from airmixml.deploy.attempts import Letter
 from airmixml.deploy.endpoint import SERVER_NAME, Endpoint, load_contract, read_signing_keys
 from airmixml.deploy.journal import Journal
 from airmixml.deploy.mqtt import MqttTransport
-from airmixml.deploy.server import Letter, Server, Tell
+from airmixml.deploy.server import Server, Tell
 from airmixml.deploy.transport import Clock, Log, Transport, read_messages, run_over
 from airmixml.deploy.wire import AIR, Message, Type
 

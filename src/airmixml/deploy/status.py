@@ -9,9 +9,10 @@ from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import Any, Final
 
+from airmixml.deploy.attempts import Sum
 from airmixml.deploy.endpoint import Endpoint
 from airmixml.deploy.events import Events
-from airmixml.deploy.server import Server, Sum
+from airmixml.deploy.server import Server
 from airmixml.deploy.transport import Clock, Log
 from airmixml.deploy.wire import Message
 
