@@ -42,7 +42,7 @@ class Fading:
         """Draw abs(g) to one of the server's antennas; slots x scheduled."""
         import torch
 
-        from airmixml.randomness.distributions import uniforms
+        from airmixml.randomness.slot_words import uniforms
 
         chances = uniforms(source.words(slots, scheduled, antenna))
         given: Doubles = chances.cpu().numpy().astype(np.float64, copy=False)
@@ -81,7 +81,7 @@ class RicianFading(Fading):
 
     def draw(self, radio: Radio, slots: range, scheduled: int, source: SlotWords, antenna: int = 0) -> torch.Tensor:
         """Draw both parts of the scattered paths."""
-        from airmixml.randomness.distributions import normal_pairs
+        from airmixml.randomness.slot_words import normal_pairs
 
         scattered_share = 1.0 / (1.0 + radio.rician_k)
         pairs = normal_pairs(source.words(slots, scheduled, antenna))
@@ -108,7 +108,7 @@ class RayleighFading(RicianFading):
 
     def draw(self, radio: Radio, slots: range, scheduled: int, source: SlotWords, antenna: int = 0) -> torch.Tensor:
         """Draw the root of an exponential variable."""
-        from airmixml.randomness.distributions import exponentials
+        from airmixml.randomness.slot_words import exponentials
 
         return exponentials(source.words(slots, scheduled, antenna)).sqrt_()
 

@@ -7,8 +7,7 @@ import math
 
 import torch
 
-from airmixml.randomness.distributions import uniforms
-from airmixml.randomness.slot_words import SlotWords
+from airmixml.randomness.slot_words import SlotWords, uniforms
 from airmixml.scenario import Radio, Scenario
 
 

@@ -31,7 +31,7 @@ from airmixml.radio.draws import AirSetting, draw_slots, shards_of, slots_in, su
 from airmixml.radio.mixtures import AirReport, MixtureBlock, check_finite, simulate_family_blocks
 from airmixml.radio.senders import make_sender
 from airmixml.scenario import RunContext, Scenario, Speed
-from airmixml.storage.results import ResultStore
+from airmixml.storage.files import ResultStore
 from airmixml.workers import Population
 from airmixml.workers.broadcasts import Broadcast
 from airmixml.workers.payloads import Payload, Places
