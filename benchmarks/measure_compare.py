@@ -21,7 +21,7 @@ from airmixml.compare import METHODS, Comparison, Outcome, Row, compare_methods,
 from airmixml.compare.comparison_picture import comparison_figure
 from airmixml.output.figures import save_figure
 from airmixml.scenario import RunContext
-from airmixml.storage.results import from_plain
+from airmixml.storage.files import from_plain
 from compare_tables import EPSILONS, ROOT, Plain, results_file
 
 PICTURE = ROOT / "docs" / "images" / "compare-mnist.png"

@@ -17,7 +17,6 @@ FOUNDATION = (
     "wording",
     "arrays",
     "names",
-    "lazy",
     "streams",
     "devices",
     "numpy_tensors",

@@ -31,7 +31,7 @@ from airmixml.errors import RunFolderError, ScenarioError
 from airmixml.progress import Progress
 from airmixml.registries import ATTACKS
 from airmixml.scenario import RunContext, Scenario
-from airmixml.storage.results import ResultStore
+from airmixml.storage.files import ResultStore
 from airmixml.streams import Streams
 from airmixml.wording import NOTHING_PROMISED
 from airmixml.workers import deploy, load_dataset

@@ -15,8 +15,7 @@ from airmixml.attacks.eavesdropper import Listener, align_phase, overhear, overh
 from airmixml.attacks.target import watch
 from airmixml.errors import ScenarioError
 from airmixml.radio.draws import AirSetting, draw_slots
-from airmixml.randomness.distributions import uniforms
-from airmixml.randomness.slot_words import slot_words
+from airmixml.randomness.slot_words import slot_words, uniforms
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
 from airmixml.workers import place_coordinates, place_workers

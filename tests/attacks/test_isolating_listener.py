@@ -21,8 +21,7 @@ from airmixml.masks.graph import draw_graph
 from airmixml.masks.hidden_noise import who_is_left
 from airmixml.radio.draws import AirSetting, draw_slots
 from airmixml.radio.masking import Masking, masking_of
-from airmixml.randomness.distributions import uniforms
-from airmixml.randomness.slot_words import slot_words
+from airmixml.randomness.slot_words import slot_words, uniforms
 from airmixml.registries import ATTACKS
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams

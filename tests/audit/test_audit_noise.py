@@ -17,7 +17,7 @@ from airmixml.audit.faults import SOUND
 from airmixml.audit.noise_check import NoiseCheck, NoiseMeter
 from airmixml.privacy import gaussian_epsilon
 from airmixml.radio import draws, mixtures, reception
-from airmixml.storage.results import from_plain, to_plain
+from airmixml.storage.files import from_plain, to_plain
 from airmixml.streams import Streams
 
 Audited = Callable[..., Audit]

@@ -20,8 +20,7 @@ from tiny_mnist import (
 )
 
 from airmixml.data import published_sources
-from airmixml.data.mnist import FASHION_MNIST_FILES, MNIST_FILES
-from airmixml.data.published import ALREADY_THERE, fetch, folder_of, state_of
+from airmixml.data.mnist import ALREADY_THERE, FASHION_MNIST_FILES, MNIST_FILES, fetch, folder_of, state_of
 from airmixml.errors import DataError
 
 pytestmark = pytest.mark.usefixtures("tiny")

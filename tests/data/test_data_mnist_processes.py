@@ -14,8 +14,7 @@ import pytest
 import tiny_mnist
 from tiny_mnist import CONTENT, mirror
 
-from airmixml.data.mnist import MNIST_FILES
-from airmixml.data.published import fetch
+from airmixml.data.mnist import MNIST_FILES, fetch
 from airmixml.data.published_files import possible_names
 
 LAST_RESORT_SECONDS = 600
@@ -24,7 +23,7 @@ import os, sys
 sys.path.insert(0, {tests!r})
 import tiny_mnist
 from airmixml.data.mnist import MNIST_FILES
-from airmixml.data.published import fetch, folder_of
+from airmixml.data.mnist import fetch, folder_of
 MNIST_FILES.files = tiny_mnist.FILES
 MNIST_FILES.mirrors = ({address!r},)
 {before}

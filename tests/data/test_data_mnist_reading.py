@@ -9,8 +9,7 @@ import tiny_mnist
 from tiny_mnist import CONTENT, TEST_LABELS, TRAIN_IMAGES, TRAIN_LABELS, write_files
 
 from airmixml.data import published_files
-from airmixml.data.mnist import FASHION_MNIST_FILES, MNIST, MNIST_FILES
-from airmixml.data.published import cache_folder
+from airmixml.data.mnist import FASHION_MNIST_FILES, MNIST, MNIST_FILES, cache_folder
 from airmixml.data.published_files import PublishedFile, PublishedSet
 from airmixml.errors import DataError
 from airmixml.progress import silent

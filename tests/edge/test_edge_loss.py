@@ -10,7 +10,7 @@ from scipy.special import log_softmax, softmax
 
 from airmixml.data import DataSet
 from airmixml.edge import train_model
-from airmixml.edge.losses import LOSSES, SMALLEST_PROBABILITY, brier_loss, soft_cross_entropy, squared_loss
+from airmixml.edge.adam import LOSSES, SMALLEST_PROBABILITY, brier_loss, soft_cross_entropy, squared_loss
 from airmixml.scenario import Learner
 
 FLOOR = math.log(1e-7)

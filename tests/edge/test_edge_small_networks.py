@@ -3,9 +3,8 @@
 import pytest
 import torch
 
-from airmixml.edge.adam import Adam
-from airmixml.edge.fitting import build_model
-from airmixml.edge.losses import LOSSES
+from airmixml.edge.adam import LOSSES, Adam
+from airmixml.edge.models import build_model
 from airmixml.edge.small_networks import SmallNetworks, is_small
 from airmixml.edge.stack import NetworkStack
 from airmixml.edge.steps import make_epoch

@@ -17,9 +17,10 @@ from torch import nn
 from airmixml import AirMixError, Scenario, ScenarioError, Speed, simulate, train
 from airmixml.data import DataSet
 from airmixml.edge import convolutions
-from airmixml.edge.fitting import build_model, class_scores, start_network
+from airmixml.edge.fitting import train_model, train_seeds, train_stack
+from airmixml.edge.models import build_model, class_scores, start_network
 from airmixml.edge.stack import NetworkStack
-from airmixml.edge.training import TrainingHistory, train_model, train_seeds, train_stack
+from airmixml.edge.training import TrainingHistory
 from airmixml.radio.transmission import simulate_family
 from airmixml.runs.model_files import FileCheckpoint
 from airmixml.scenario import Learner

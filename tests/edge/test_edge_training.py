@@ -6,7 +6,8 @@ import torch
 
 from airmixml import Scenario, Speed, simulate, train
 from airmixml.data import DataSet
-from airmixml.edge.training import TrainingHistory, class_scores, train_model
+from airmixml.edge.fitting import train_model
+from airmixml.edge.training import TrainingHistory, class_scores
 from airmixml.scenario import Learner
 
 SMALL = Learner(hidden_units=(8,), epochs=4, batch_size=10)

@@ -19,7 +19,7 @@ from airmixml import Scenario
 from airmixml.errors import RunFolderError
 from airmixml.explore.finished import plain_curve
 from airmixml.explore.run_book import NOTES, RunBook
-from airmixml.reports.pictures import read_curve
+from airmixml.reports.content import read_curve
 from airmixml.runs import run
 
 MEMBER = "loss.npy"

@@ -9,7 +9,7 @@ from scipy import integrate
 from airmixml.impairments.frame import frame_of
 from airmixml.impairments.timing import expansion_backoff, filter_blocks, pilot_gain, pulse_expansion, timing_factors
 from airmixml.scenario import Air
-from airmixml.scenario.waveform import PULSE_ERROR, raised_cosine, ringing_symbols
+from airmixml.scenario.air import PULSE_ERROR, raised_cosine, ringing_symbols
 
 ROLL_OFFS = (0.05, 0.25, 0.5, 1.0)
 

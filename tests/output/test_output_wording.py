@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from airmixml import Scenario
-from airmixml.scenario.air_words import folder_stem
+from airmixml.scenario.toml import folder_stem
 from airmixml.wording import did_you_mean, in_plain_words
 
 NAMES = ["paper-iris", "private-iris", "digits"]

@@ -22,7 +22,7 @@ from airmixml.radio.draws import AirSetting, SlotTensors
 from airmixml.radio.masking import Masking, masking_of
 from airmixml.radio.noise import true_noise_watts
 from airmixml.scenario import Air, Scenario
-from airmixml.scenario.waveform import SYMBOLS_PER_SECOND, raised_cosine
+from airmixml.scenario.air import SYMBOLS_PER_SECOND, raised_cosine
 from airmixml.workers import declared_bounds
 
 Complex = NDArray[np.complex128]

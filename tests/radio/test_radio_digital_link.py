@@ -22,7 +22,7 @@ from airmixml.radio.recoverable import check_recovered
 from airmixml.radio.system import System
 from airmixml.radio.tally import placed_distances, rehearse
 from airmixml.scenario import Air, Link
-from airmixml.scenario.waveform import SYMBOLS_PER_SECOND
+from airmixml.scenario.air import SYMBOLS_PER_SECOND
 from airmixml.streams import Secret
 from integers_by_hand import add_up, masked
 

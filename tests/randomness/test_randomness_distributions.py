@@ -7,15 +7,16 @@ import pytest
 import torch
 from scipy import special, stats
 
-from airmixml.randomness.distributions import (
+from airmixml.randomness.slot_words import (
+    SlotWords,
     exponentials,
     integers_below,
     log_gammas,
     normal_pairs,
+    slot_words,
     standard_normals,
     uniforms,
 )
-from airmixml.randomness.slot_words import SlotWords, slot_words
 from airmixml.streams import Secret, Streams
 
 # No bit set, the highest bit alone, every bit: the words with the most extreme values.

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airmixml.randomness.philox import philox4x64, words_at, words_from
+from airmixml.randomness.slot_words import philox4x64, words_at, words_from
 
 CPU, ONES = torch.device("cpu"), 2**64 - 1
 # From the file of known answers that Random123 comes with: counter, key, output.

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from airmixml.output.page import Picture
-from airmixml.reports.pictures import Curve, _ticks, curve_table, draw_curves, embed, picture_in, read_curve
+from airmixml.reports.content import Curve, _ticks, curve_table, draw_curves, embed, picture_in, read_curve
 
 
 def noise_picture(path: Path, side: int) -> Picture:

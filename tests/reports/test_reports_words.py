@@ -15,7 +15,7 @@ from airmixml.output.tables import Table
 from airmixml.privacy import PrivacyStatement
 from airmixml.registries import NOISES
 from airmixml.reports.cards import NEIGHBOURS, cards_of, meaning, promise_of, right_at_most, trust
-from airmixml.reports.commands import command_for, flat, typed_command
+from airmixml.reports.folders import command_for, flat, typed_command
 from airmixml.reports.records import shown, table_of
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -18,7 +18,7 @@ import airmixml
 from airmixml import RunFolderError, Scenario, Speed
 from airmixml.progress import Progress
 from airmixml.runs.model_files import FileCheckpoint
-from airmixml.storage.results import ResultStore
+from airmixml.storage.files import ResultStore
 
 run = partial(airmixml.run, pictures=False, checkpoint_seconds=0.0)  # a small run takes a fraction of a second
 

@@ -32,7 +32,7 @@ from airmixml import streams
 from airmixml.radio import rounds
 from airmixml.runs import experiment, protected
 from airmixml.storage import run_folder
-from airmixml.storage.results import ResultStore
+from airmixml.storage.files import ResultStore
 stage, after = os.environ["KILL_AT"].split("-")
 left = [int(after)]
 def killing(owner, name, then=False):

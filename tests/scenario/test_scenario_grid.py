@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airmixml import Scenario, ScenarioError
-from airmixml.scenario.grid import MOST_RUNS, Grid, scenario_at, value_text
+from airmixml.scenario.grid import MOST_RUNS, Grid, scenario_at
+from airmixml.scenario.toml import value_text
 
 IRIS = Scenario.preset("paper-iris")
 

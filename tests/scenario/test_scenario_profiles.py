@@ -10,7 +10,7 @@ import pytest
 from airmixml import Scenario
 from airmixml.scenario import AIR_PRESETS, Air, air_text, preset_names
 from airmixml.scenario.air import air_tables
-from airmixml.scenario.air_words import describe_air
+from airmixml.scenario.toml import describe_air
 
 NEW_KEYS = ("fading_renewal", "shadowing_db", "interference_dbm", "carrier_leakage_db", "adc_gain", "attenuator_db")
 

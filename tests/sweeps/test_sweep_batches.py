@@ -14,7 +14,7 @@ import pytest
 
 from airmixml import RunFolderError, Scenario, ScenarioError, simulate
 from airmixml.progress import silent
-from airmixml.storage.results import ResultStore, to_plain
+from airmixml.storage.files import ResultStore, to_plain
 from airmixml.sweeps import Energies, Failed, Part, Sent, Trained, Trainings, cut_into_batches
 from airmixml.sweeps.batched_task import BatchedTask, Finished
 from airmixml.sweeps.batches import Place

@@ -259,7 +259,7 @@ def test_a_broken_file_counts_as_not_there(content: bytes, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("metrics", [[], {"accuracy": [1.0]}, {"accuracy": math.nan}, None])
 def test_corrupt_file_is_told_in_one_line(metrics: Any, tmp_path: Path) -> None:
-    from airmixml.storage.results import ResultStore
+    from airmixml.storage.files import ResultStore
 
     swept(out=tmp_path)
     first, *_ = sorted((tmp_path / "cells").glob("*.json"))

@@ -11,8 +11,8 @@ import torch
 from airmixml import DataError, Scenario, settle
 from airmixml.arrays import ImageShape
 from airmixml.data import DataSet, RowFormat
+from airmixml.data.dataset import declare_bounds
 from airmixml.data.labels import Bounded, Centred, Signs
-from airmixml.data.scaling import declare_bounds
 from airmixml.radio.senders import make_sender
 from airmixml.registries import ENCODERS
 from airmixml.streams import Secret, Streams

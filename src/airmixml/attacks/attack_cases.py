@@ -28,11 +28,10 @@ from airmixml.progress import Progress, silent
 from airmixml.radio import check_privacy_target
 from airmixml.registries import ATTACKS
 from airmixml.scenario import RunContext, Scenario, Speed
-from airmixml.scenario.air_words import folder_stem
 from airmixml.scenario.consistency import require_classes
 from airmixml.scenario.grid import parse_varied
-from airmixml.storage.files import write_text, writing_to
-from airmixml.storage.results import Arrays, ResultStore, from_plain
+from airmixml.scenario.toml import folder_stem
+from airmixml.storage.files import Arrays, ResultStore, from_plain, write_text, writing_to
 from airmixml.storage.run_folder import METRICS, RUNS_FOLDER, SCENARIO, Finish, claim, identity_of
 from airmixml.storage.study import Study
 from airmixml.streams import Streams

@@ -11,7 +11,7 @@ from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import Any, ClassVar, Final, Self
 
 from airmixml.attacks.measured import EXPOSED, FALSE_ALARMS, Measured
-from airmixml.storage.results import from_plain
+from airmixml.storage.files import from_plain
 from airmixml.wording import NOTHING_PROMISED
 
 TOO_FEW: Final = "too few to tell"

@@ -37,7 +37,7 @@ from airmixml.radio.power_calibration import slots_target
 from airmixml.radio.tally import Tally, placed_distances, rehearse
 from airmixml.registries import ACCOUNTANTS
 from airmixml.scenario import RunContext, Scenario, Speed
-from airmixml.scenario.air_words import folder_stem
+from airmixml.scenario.toml import folder_stem
 from airmixml.storage.files import write_arrays, write_text, writing_to
 from airmixml.storage.run_folder import METRICS, RUNS_FOLDER, SCENARIO, Finish, claim, identity_of
 from airmixml.streams import Streams

@@ -22,8 +22,8 @@ from airmixml.audit.faults import Fault
 from airmixml.audit.noise_check import NoiseCheck, NoiseMeter, heard, runs_needed, seeds_of, stated_noise_watts
 from airmixml.audit.trials import Bench, SlotKind, Trials, noise_source, seats_of_worker
 from airmixml.data import DataSet
-from airmixml.edge.closed_form import ReceivedMoments, solve
-from airmixml.edge.rounds import Solution, descend, run_rounds
+from airmixml.edge.closed_form import ReceivedMoments, Solution, solve
+from airmixml.edge.rounds import descend, run_rounds
 from airmixml.edge.training import CollectedMoments, collector_for, solve_collected
 from airmixml.radio.draws import AirSetting
 from airmixml.radio.mixtures import MixtureBlock

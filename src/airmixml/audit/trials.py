@@ -19,7 +19,7 @@ from airmixml.audit.noise_check import NoiseCheck
 from airmixml.devices import in_order, using_threads
 from airmixml.radio.draws import AirSetting, SlotDraws, SlotTensors, draw_slots, slots_of_rounds, suitable_block
 from airmixml.scenario import RunContext
-from airmixml.storage.results import ResultStore, from_plain, to_plain
+from airmixml.storage.files import ResultStore, from_plain, to_plain
 from airmixml.streams import Streams
 
 Blocks = list[Doubles]

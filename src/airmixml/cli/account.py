@@ -25,8 +25,8 @@ from airmixml.output.tables import terminal_table
 from airmixml.planning.known_inputs import data_dimensions
 from airmixml.privacy import facts
 from airmixml.registries import ACCOUNTANTS, ADVERSARIES
-from airmixml.scenario.air_words import folder_stem
 from airmixml.scenario.rules import Real, Rule, Whole
+from airmixml.scenario.toml import folder_stem
 from airmixml.storage.files import writing_to
 from airmixml.wording import epsilon_text, if_uninformed, plural, unstated
 

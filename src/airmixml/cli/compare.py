@@ -17,8 +17,8 @@ from airmixml.cli.terminal import progress_bars
 from airmixml.errors import ScenarioError
 from airmixml.registries import METHODS
 from airmixml.scenario import RunContext, Speed
-from airmixml.scenario.air_words import folder_stem
 from airmixml.scenario.grid import only_varied, read_values
+from airmixml.scenario.toml import folder_stem
 from airmixml.wording import plural, simulated
 
 if TYPE_CHECKING:

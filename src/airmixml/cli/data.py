@@ -66,7 +66,7 @@ def fetch_data(
     as_json: options.AsJson = False,
 ) -> None:
     """Fetch a data set, so that later runs need no network; files that are already there are only checked."""
-    from airmixml.data.published import ALREADY_THERE, fetch, folder_of
+    from airmixml.data.mnist import ALREADY_THERE, fetch, folder_of
 
     published = _fetchable(dataset)
     folder = folder_of(published) if data_dir is None else data_dir
@@ -87,7 +87,7 @@ def fetch_data(
 
 
 def _describe(name: str) -> dict[str, Any]:
-    from airmixml.data.published import folder_of, state_of
+    from airmixml.data.mnist import folder_of, state_of
 
     known, state = DATASETS.load(name), "embedded" if name in DATASETS.own else "plugin"
     published = _published(name)

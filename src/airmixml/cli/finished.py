@@ -48,7 +48,7 @@ def add_report(folder: Path | str, *, work: Path | None = None, typed: bool = Tr
     folder is before it gets its name. ``typed``: what was typed makes this folder again, and no others.
     """
     from airmixml.reports import REPORT, write_report  # here: a report is the last thing that a command needs
-    from airmixml.reports.commands import typed_command
+    from airmixml.reports.folders import typed_command
 
     try:
         return {"report": str(write_report(folder, command=typed_command() if typed else (), work=work))}

@@ -13,7 +13,7 @@ from airmixml.errors import AirMixError, ScenarioError
 from airmixml.output.tables import terminal_table
 from airmixml.registries import REGISTRIES, Registry
 from airmixml.scenario import AIR_PRESETS, Scenario, air_summary, preset_names, preset_summary
-from airmixml.scenario.air_words import describe_air
+from airmixml.scenario.toml import describe_air
 from airmixml.version import __version__
 from airmixml.wording import reason, shown
 

@@ -19,8 +19,8 @@ from airmixml.errors import ScenarioError
 from airmixml.numpy_tensors import stand_in
 from airmixml.planning.known_inputs import data_dimensions, input_moments, table_columns
 from airmixml.scenario import Scenario
-from airmixml.scenario.air_words import folder_stem
 from airmixml.scenario.rules import AUTO, Whole
+from airmixml.scenario.toml import folder_stem
 from airmixml.storage.files import writing_to
 from airmixml.storage.run_folder import check_free
 

@@ -12,7 +12,8 @@ from airmixml.cli.options import choices
 from airmixml.cli.terminal import print_error_line, progress_bars, report_failures
 from airmixml.errors import ScenarioError
 from airmixml.registries import ATTACKS
-from airmixml.scenario.grid import Grid, value_text
+from airmixml.scenario.grid import Grid
+from airmixml.scenario.toml import value_text
 from airmixml.wording import plural
 
 if TYPE_CHECKING:

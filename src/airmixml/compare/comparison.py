@@ -21,7 +21,7 @@ from airmixml.runs.spending import CellBudget, Spending, joined, plan_spending
 from airmixml.scenario import Air, RunContext, Scenario, keys_in_force
 from airmixml.scenario.consistency import require_classes
 from airmixml.scenario.grid import shown_value
-from airmixml.storage.results import ResultStore, from_plain
+from airmixml.storage.files import ResultStore, from_plain
 from airmixml.storage.run_folder import REPORT, identity_of
 from airmixml.storage.study import Study, consecutive_seeds, study_folder, study_path
 from airmixml.wording import NONE, against, epsilon_text, joules, plural, shown

@@ -18,7 +18,7 @@ from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.privacy import PrivacyStatement
 from airmixml.registries import ADVERSARIES, METHODS, NOISES
 from airmixml.scenario import RunContext, Scenario, Speed, Workers
-from airmixml.storage.results import to_plain
+from airmixml.storage.files import to_plain
 from airmixml.streams import Streams
 from airmixml.workers import Population, deploy, load_dataset
 

@@ -25,7 +25,6 @@ _ADVICE = (
     "the others in workers.feature_columns"
 )
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
-SEPARATED = (".csv", ".tsv")
 """How the name of a table ends."""
 
 

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Final
 
 from airmixml.data.column_kinds import TableSeen, look_at
-from airmixml.data.csv_file import SEPARATED
 from airmixml.data.labels import number_classes
 from airmixml.data.npz_file import read_header, read_labels
 from airmixml.errors import DataError, ScenarioError
 from airmixml.scenario.rules import Real
+from airmixml.scenario.tables import SEPARATED
 from airmixml.wording import did_you_mean, shown
 
 _USUAL_LABELS: Final = ("label", "target", "class", "y")

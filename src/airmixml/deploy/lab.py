@@ -33,7 +33,7 @@ from airmixml.masks.keys import KEY_BYTES, verifying_key
 from airmixml.masks.recovery import RecoveringWorker
 from airmixml.progress import Progress, silent
 from airmixml.scenario import RunContext, Scenario
-from airmixml.scenario.waveform import SYMBOLS_PER_SECOND
+from airmixml.scenario.air import SYMBOLS_PER_SECOND
 from airmixml.streams import Streams
 from airmixml.workers import Population, deploy, load_dataset
 

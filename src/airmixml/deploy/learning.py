@@ -5,8 +5,9 @@ from dataclasses import replace
 from airmixml.data import DataSet
 from airmixml.deploy.attempts import Sum
 from airmixml.deploy.contract import Contract
+from airmixml.deploy.server import Sum
+from airmixml.edge.models import TrainedModel
 from airmixml.edge.sources import NoMoreRounds, Received, learn_from
-from airmixml.edge.training import TrainedModel
 from airmixml.errors import ProtocolError
 from airmixml.workers.broadcasts import Broadcast
 

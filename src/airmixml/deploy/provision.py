@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from airmixml.data import Bounded
-from airmixml.data.scaling import as_stored
+from airmixml.data.dataset import as_stored
 from airmixml.deploy.contract import Contract
 from airmixml.deploy.kinds import FrameKind
 from airmixml.errors import ScenarioError

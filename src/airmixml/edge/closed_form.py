@@ -286,3 +286,7 @@ def linear_model(weights: torch.Tensor, biases: torch.Tensor) -> nn.Sequential:
     if not all(torch.isfinite(parameter).all() for parameter in layer.parameters()):
         raise ScenarioError("learner.shrinkage: leaves nothing that can be solved; raise it, or the power")
     return nn.Sequential(layer)
+
+
+Solution = tuple[torch.Tensor, torch.Tensor]
+"""Weights (features x outputs) and biases (outputs) of a linear model, float64."""

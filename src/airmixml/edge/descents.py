@@ -12,7 +12,7 @@ import torch
 
 from airmixml.edge.closed_form import ReceivedMoments
 from airmixml.scenario import Learner
-from airmixml.scenario.score_links import ScoreLink
+from airmixml.scenario.automatic import ScoreLink
 from airmixml.workers.broadcasts import Broadcast
 
 _ADAM_FLOOR: Final = 1e-8

@@ -9,7 +9,7 @@ from typing import Final
 
 import torch
 
-from airmixml.edge.closed_form import ReceivedMoments
+from airmixml.edge.closed_form import ReceivedMoments, Solution
 from airmixml.edge.descents import Descent, Start
 from airmixml.errors import ScenarioError
 from airmixml.radio.rounds import RoundsOnAir
@@ -19,9 +19,6 @@ from airmixml.workers.broadcasts import Broadcast
 
 _TEMPERATURE: Final = 4.0
 _OF_DISCRIMINANTS: Final = 0.5
-
-Solution = tuple[torch.Tensor, torch.Tensor]
-"""Weights (features x outputs) and biases (outputs) of a linear model, float64."""
 
 
 Send = Callable[[Broadcast], tuple[torch.Tensor, float]]

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from airmixml.arrays import Singles
-from airmixml.edge.adam import EPSILON, Adam
-from airmixml.edge.losses import SMALLEST_PROBABILITY
+from airmixml.edge.adam import EPSILON, SMALLEST_PROBABILITY, Adam
 from airmixml.edge.stack import NetworkStack, chosen_slots
 from airmixml.scenario import Learner
 

@@ -5,8 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from airmixml.edge.adam import Adam
-from airmixml.edge.losses import LOSSES
+from airmixml.edge.adam import LOSSES, Adam
 from airmixml.edge.small_networks import SmallNetworks, is_small
 from airmixml.edge.stack import chosen_slots
 from airmixml.scenario import Learner

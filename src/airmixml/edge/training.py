@@ -1,10 +1,14 @@
-"""Training on the received mixtures: Adam on Eq. (opt), the clean test set scored after every epoch."""
+"""Learning: all slots of a scenario are run, rounds of gradients included, and a model is made of what they give."""
+
+from __future__ import annotations
 
 import math
 import time
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 from torch import nn
@@ -12,21 +16,9 @@ from torch import nn
 from airmixml.arrays import Sums
 from airmixml.data import DataSet
 from airmixml.edge.calibration import probability_factor
-from airmixml.edge.closed_form import MomentsCollector, ReceivedMoments, linear_model, solve
-from airmixml.edge.fitting import (
-    Checkpoint,
-    TrainingHistory,
-    build_model,
-    class_scores,
-    fit,
-    note_scores,
-    start_network,
-)
-from airmixml.edge.rounds import Solution, run_rounds
-from airmixml.edge.scoring import leading_score
-from airmixml.edge.stack import NetworkStack
+from airmixml.edge.closed_form import MomentsCollector, ReceivedMoments, Solution, linear_model, solve
+from airmixml.edge.models import TrainedModel, TrainingHistory, build_model, class_scores, leading_score, note_scores
 from airmixml.errors import ScenarioError
-from airmixml.notebook import html_facts
 from airmixml.progress import Progress, silent
 from airmixml.radio.mixtures import MixtureBlock
 from airmixml.radio.rounds import RoundsOnAir
@@ -34,26 +26,13 @@ from airmixml.radio.shards import KeptBlocks, ShardStore
 from airmixml.radio.transmission import Mixtures, Transmission, gather_family, open_air, simulate_family
 from airmixml.registries import LEARNERS, PAYLOADS
 from airmixml.scenario import Learner, RunContext, Scenario, Speed
-from airmixml.workers import Population, Signal
+from airmixml.streams import Secret
+from airmixml.workers import Population, Signal, settle
+
+if TYPE_CHECKING:
+    from airmixml.edge.fitting import Checkpoint
 
 _SLOTS_AT_ONCE: Final = 4096
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainedModel:
-    """The model after the last epoch, and how it got there."""
-
-    model: nn.Sequential
-    history: TrainingHistory
-    probability_factor: float = 1.0  #: of scores of least squares, so that their softmax gives probabilities
-
-    def _repr_html_(self) -> str:
-        history, numbers = self.history, sum(each.numel() for each in self.model.parameters())
-        facts = {"parameters": f"{numbers:,}"}
-        if history.test_accuracy:
-            facts["accuracy"] = f"{100 * history.final_accuracy:.1f} % on the clean test set after the last epoch"
-            facts["best epoch"] = f"{100 * history.best_accuracy:.1f} % in epoch {history.best_epoch}"
-        return html_facts("Trained model", facts)
 
 
 def train(
@@ -63,10 +42,12 @@ def train(
     scenario, dataset, inputs, labels = mixtures.scenario, mixtures.dataset, mixtures.inputs, mixtures.labels
     context = RunContext(speed=speed or Speed(), progress=progress, secret=mixtures.secret)
     if scenario.workers.sends == "gradients":
-        return last_of(run_rounds(RoundsOnAir.of(mixtures, context)), dataset)
+        return last_of(_rounds(RoundsOnAir.of(mixtures, context)), dataset)
     if scenario.learner.closed_form:
         collector = collected_from(mixtures)
         return solve_and_score(mixtures, collector, context)
+    from airmixml.edge.fitting import train_model  # here: a closed form needs none of what moves a network
+
     learner, seed = scenario.learner, scenario.seed
     return train_model(
         learner, dataset, inputs, labels, seed=seed, speed=speed, progress=progress, checkpoint=checkpoint
@@ -216,7 +197,7 @@ def solve_and_score(
     solved, moments = solve_collected(transmission, collector)
     if learner.rounds:
         on_air = RoundsOnAir.of(transmission, context, kept)
-        return last_of(run_rounds(on_air, solved, moments), dataset)
+        return last_of(_rounds(on_air, solved, moments), dataset)
     return score_solved(learner, dataset, solved, moments)
 
 
@@ -241,7 +222,7 @@ def _learn_by_rounds(
     """Run slots of gradients alone, from a model of zeros on."""
     started = time.perf_counter()
     on_air = RoundsOnAir.alone(open_air([scenario], dataset, population, context), context, kept)
-    trained = last_of(run_rounds(on_air), on_air.air.dataset)
+    trained = last_of(_rounds(on_air), on_air.air.dataset)
     return Learned(
         transmission=on_air.transmission(),
         trained=trained,
@@ -257,6 +238,14 @@ def last_of(solutions: Iterable[Solution], dataset: DataSet) -> TrainedModel:
         model = linear_model(*solution)
         curve += _leading_score(model, dataset)
     return TrainedModel(model=model, history=_scored(model, dataset, curve))
+
+
+def _rounds(
+    on_air: RoundsOnAir, first: Solution | None = None, moments: ReceivedMoments | None = None
+) -> Iterator[Solution]:
+    from airmixml.edge.rounds import run_rounds  # here: most learners need no rounds
+
+    return run_rounds(on_air, first, moments)
 
 
 def _leading_score(model: nn.Module, dataset: DataSet) -> list[float]:
@@ -284,60 +273,42 @@ def _scored(model: nn.Module, dataset: DataSet, curve: list[float]) -> TrainingH
     return history
 
 
-def train_model(
-    learner: Learner,
-    dataset: DataSet,
-    inputs: torch.Tensor,
-    labels: torch.Tensor,
+def simulate(
+    scenario: Scenario,
     *,
-    seed: int,
+    dataset: DataSet | None = None,
+    population: Population | None = None,
     speed: Speed | None = None,
+    data_dir: Path | None = None,
     progress: Progress = silent,
-    checkpoint: Checkpoint | None = None,
-) -> TrainedModel:
-    """Train the learner on the mixtures, slots x symbols, and score it on the clean test set after each epoch.
+    secret: Secret | None = None,
+) -> Mixtures:
+    """Run the mixup part of Algorithm 1: deploy the workers, run all slots, gather what the server receives.
 
-    Initial values and the order of the mixtures in each epoch follow from the seed alone, so that a training resumed
-    from a checkpoint ends where an uninterrupted one does.
+    In rounds of gradients the server broadcasts the models that the scenario's descent gives; what it told and received
+    is in ``rounds`` of the mixtures, and ``train`` makes the model of it without sending anything again.
+
+    Args:
+        scenario: what to run.
+        dataset: the data to use instead of the one that the scenario names.
+        population: who holds which sample of ``dataset`` where, instead of a random deployment.
+        speed: device, block size and threads; they do not change the result.
+        data_dir: folder to look for MNIST in.
+        progress: told how many slots are done.
+        secret: what noise and schedule are drawn from where real data are protected, instead of the scenario's seed.
     """
-    model = start_network(learner, dataset, seed)
-    (history,) = fit(
-        model, learner, [dataset], inputs, labels, seeds=[seed], speed=speed, progress=progress, checkpoint=checkpoint
-    )
-    return TrainedModel(model=model, history=history)
-
-
-def train_stack(
-    learner: Learner,
-    dataset: DataSet,
-    inputs: torch.Tensor,
-    labels: torch.Tensor,
-    *,
-    seed: int,
-    speed: Speed | None = None,
-    progress: Progress = silent,
-    checkpoint: Checkpoint | None = None,
-) -> list[TrainingHistory]:
-    """Train one network on each of several sets of mixtures, all at once, and return each network's history.
-
-    Apart from rounding, each is trained as ``train_model`` would train it alone with the same seed, and one whose loss
-    stops being a number does not disturb the others. Inputs and labels have the networks as their first axis.
-    """
-    stack = NetworkStack([start_network(learner, dataset, seed)] * len(inputs))
-    return fit(
-        stack, learner, [dataset], inputs, labels, seeds=[seed], speed=speed, progress=progress, checkpoint=checkpoint
-    )
-
-
-def train_seeds(mixtures: Sequence[Mixtures], *, speed: Speed | None = None) -> list[TrainingHistory]:
-    """Train what ``train`` would, but for rounding, on runs of one scenario with different seeds, all at once."""
-    learner = mixtures[0].scenario.learner
-    return fit(
-        NetworkStack([start_network(learner, each.dataset, each.scenario.seed) for each in mixtures]),
-        learner,
-        [each.dataset for each in mixtures],
-        torch.stack([each.inputs for each in mixtures]),
-        torch.stack([each.labels for each in mixtures]),
-        seeds=[each.scenario.seed for each in mixtures],
-        speed=speed,
-    )
+    context = RunContext(speed=speed or Speed(), data_dir=data_dir, progress=progress, secret=secret)
+    if dataset is None:
+        scenario = settle(scenario, data_dir=data_dir, progress=progress)
+    else:
+        scenario = scenario.settled(dataset.train_samples, dataset.held_dim)
+    if scenario.workers.sends != "gradients":
+        (mixtures,) = simulate_family([scenario], dataset=dataset, population=population, context=context)
+        if scenario.learner.rounds:
+            first = solve_collected(mixtures, collected_from(mixtures))
+            deque(_rounds(RoundsOnAir.of(mixtures, context), *first), maxlen=0)
+        return mixtures
+    on_air = RoundsOnAir.alone(open_air([scenario], dataset, population, context), context)
+    deque(_rounds(on_air), maxlen=0)
+    received = torch.stack([each.gradient.mT.flatten().float() for each in on_air.rounds])
+    return Mixtures(**vars(on_air.transmission()), inputs=received, labels=received[:, :0])

@@ -7,11 +7,13 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from os import cpu_count
-from typing import Any, Final, Literal, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar, cast
 
-from airmixml.engines.work import Lost, Tell, Work
 from airmixml.errors import AirMixError, ScenarioError
 from airmixml.wording import did_you_mean, shown
+
+if TYPE_CHECKING:
+    from airmixml.engines.work import Tell, Work
 
 Engines = Literal["local", "ray"]
 """Where parts of a command run: on this machine, or on a Ray cluster."""
@@ -74,6 +76,8 @@ class Engine:
         ``prepare``, a function of a module, is called once in every process, or node of a cluster. ``in_order``: few
         items begin before the oldest unfinished one is finished, so that few results wait.
         """
+        from airmixml.engines.work import Lost  # here: most commands run in this process
+
         numbered = list(enumerate(items))
         finishing = self.each(_Numbered(prepare), shared, numbered, on_gpu=lambda _: on_gpu, in_order=in_order)
         with closing(finishing):

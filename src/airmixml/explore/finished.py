@@ -14,11 +14,11 @@ from airmixml.arrays import Doubles
 from airmixml.errors import AirMixError, RunFolderError
 from airmixml.explore.asked import finite
 from airmixml.reading import open_within, read_within
+from airmixml.reports.content import read_curve
 from airmixml.reports.folders import find_folder
-from airmixml.reports.pictures import read_curve
 from airmixml.runs.model_files import CHECKPOINT
 from airmixml.runs.results import load_result
-from airmixml.storage.results import corrupt_file
+from airmixml.storage.files import corrupt_file
 from airmixml.wording import duration, joules, reason
 
 # Of a result, and of the arrays of a checkpoint: hundreds of seeds, or half a million epochs.

@@ -23,7 +23,7 @@ from airmixml.explore.asked import leads_into, scenario_inside
 from airmixml.explore.finished import curve_of, curve_so_far, facts_of_run, plain_curve
 from airmixml.reading import open_within, read_within
 from airmixml.scenario import Scenario
-from airmixml.scenario.air_words import folder_stem
+from airmixml.scenario.toml import folder_stem
 from airmixml.storage.files import LOCK, write_text
 from airmixml.storage.run_folder import METRICS, PARTIAL, REPORT, SCENARIO
 from airmixml.wording import reason, shown

@@ -55,7 +55,7 @@ class Fading:
         """Draw abs(g) to one of the server's antennas; slots x scheduled."""
         import torch
 
-        from airmixml.randomness.distributions import uniforms
+        from airmixml.randomness.slot_words import uniforms
 
         chances = uniforms(source.words(slots, scheduled, antenna))
         given: Doubles = chances.cpu().numpy().astype(np.float64, copy=False)
@@ -94,7 +94,7 @@ class RicianFading(Fading):
 
     def draw(self, radio: Radio, slots: range, scheduled: int, source: SlotWords, antenna: int = 0) -> torch.Tensor:
         """Draw both parts of the scattered paths."""
-        from airmixml.randomness.distributions import normal_pairs
+        from airmixml.randomness.slot_words import normal_pairs
 
         scattered_share = 1.0 / (1.0 + radio.rician_k)
         pairs = normal_pairs(source.words(slots, scheduled, antenna))
@@ -121,7 +121,7 @@ class RayleighFading(RicianFading):
 
     def draw(self, radio: Radio, slots: range, scheduled: int, source: SlotWords, antenna: int = 0) -> torch.Tensor:
         """Draw the root of an exponential variable."""
-        from airmixml.randomness.distributions import exponentials
+        from airmixml.randomness.slot_words import exponentials
 
         return exponentials(source.words(slots, scheduled, antenna)).sqrt_()
 
@@ -155,7 +155,7 @@ def draw_fading(radio: Radio, slots: range, scheduled: int, source: SlotWords, a
 
 def draw_phase(slots: range, scheduled: int, source: SlotWords) -> torch.Tensor:
     """Draw arg h, uniform and independent of |h| since the phase of the direct path is; slots x scheduled."""
-    from airmixml.randomness.distributions import uniforms
+    from airmixml.randomness.slot_words import uniforms
 
     return uniforms(source.words(slots, scheduled)).mul_(2.0 * math.pi)
 

@@ -30,8 +30,7 @@ from scipy.special import j0
 from airmixml.arrays import Doubles, Integers
 from airmixml.impairments.fading import fades
 from airmixml.scenario import Scenario
-from airmixml.scenario.air import Air
-from airmixml.scenario.waveform import SYMBOLS_PER_SECOND
+from airmixml.scenario.air import SYMBOLS_PER_SECOND, Air
 
 _DRIFT_RADIANS: Final = 0.15
 _LITTLE_DRIFT_RADIANS: Final = 0.03

@@ -15,8 +15,7 @@ import torch
 from airmixml.arrays import Doubles, Integers
 from airmixml.impairments.frame import Frame
 from airmixml.impairments.gain_laws import Error
-from airmixml.randomness.distributions import log_gammas, standard_normals, uniforms
-from airmixml.randomness.slot_words import SlotWords
+from airmixml.randomness.slot_words import SlotWords, log_gammas, standard_normals, uniforms
 from airmixml.registries import IMPAIRMENTS
 from airmixml.scenario import Scenario
 

@@ -35,8 +35,7 @@ from airmixml.arrays import Doubles
 from airmixml.impairments.frame import Frame
 from airmixml.impairments.gains import Impairment, SeatDraws
 from airmixml.scenario import Scenario
-from airmixml.scenario.air import Air
-from airmixml.scenario.waveform import PULSE_ERROR, SYMBOLS_PER_SECOND, raised_cosine, ringing_symbols
+from airmixml.scenario.air import PULSE_ERROR, SYMBOLS_PER_SECOND, Air, raised_cosine, ringing_symbols
 
 _FINE: Final = 64  # points that decide the coefficients, which fall faster than any power
 _NEGLIGIBLE: Final = 1e-9

@@ -44,7 +44,7 @@ from airmixml.radio.row_privacy import RowPrivacy, plan_row_privacy, row_stateme
 from airmixml.radio.system import System, adversary_named
 from airmixml.registries import ACCOUNTANTS, ADVERSARIES
 from airmixml.scenario import Air, Scenario, keys_in_force
-from airmixml.scenario.air_words import titled
+from airmixml.scenario.toml import titled
 from airmixml.wording import epsilon_text, plural, slots_text
 from airmixml.workers.population import planned_holding
 

@@ -14,7 +14,7 @@ from airmixml.planning.slot_designs import Option
 from airmixml.radio.power import TransmitPower
 from airmixml.radio.row_privacy import RowPrivacy
 from airmixml.scenario import Air, keys_in_force
-from airmixml.scenario.air_words import titled
+from airmixml.scenario.toml import titled
 from airmixml.wording import joules
 
 

@@ -42,7 +42,7 @@ class Assignment:
         """Deal the ratios of these slots out; slots x scheduled."""
         import torch
 
-        from airmixml.randomness.distributions import uniforms
+        from airmixml.randomness.slot_words import uniforms
 
         chances = uniforms(source.words(slots, ratios.shape[1]))
         given: list[Doubles] = [each.cpu().numpy().copy() for each in (ratios, magnitude, chances)]
@@ -70,7 +70,7 @@ class RandomOrder(Assignment):
         self, mixing: Mixing, ratios: torch.Tensor, magnitude: torch.Tensor, slots: range, source: SlotWords
     ) -> torch.Tensor:
         """Shuffle them; with equal prior shares any order of our ratios is as likely as any other already."""
-        from airmixml.randomness.distributions import uniforms
+        from airmixml.randomness.slot_words import uniforms
 
         if mixing.ratios_kind.exchangeable and not mixing.prior:
             return ratios

@@ -173,8 +173,7 @@ class DigitalLink(AnalogLink):
         """Return who sends and who arrives: the server has the mean over the latter."""
         import torch
 
-        from airmixml.randomness.distributions import uniforms
-        from airmixml.randomness.slot_words import slot_words
+        from airmixml.randomness.slot_words import slot_words, uniforms
 
         scenario, device = setting.scenario, planned.ratios.device
         seats = planned.ratios.shape[1]

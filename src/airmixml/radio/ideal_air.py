@@ -10,9 +10,9 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from airmixml.lazy import import_late
 from airmixml.privacy import Sensitivity, facts
 from airmixml.privacy.evaluation import MANY_ANTENNAS
+from airmixml.registry import import_late
 
 if TYPE_CHECKING:
     import torch

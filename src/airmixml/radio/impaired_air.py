@@ -23,7 +23,7 @@ from airmixml.impairments.leakage import removal_factor
 from airmixml.privacy import Sensitivity, facts
 from airmixml.privacy.evaluation import MANY_ANTENNAS
 from airmixml.radio.ideal_air import Channels, IdealAir
-from airmixml.scenario.waveform import SYMBOLS_PER_SECOND
+from airmixml.scenario.air import SYMBOLS_PER_SECOND
 from airmixml.workers import Signal, declared_bounds, sends_inputs_unchanged
 
 # What draws needs torch, and is imported where it is used: accounts come without.

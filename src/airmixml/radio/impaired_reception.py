@@ -27,8 +27,7 @@ from airmixml.radio.reception import Arrival, Reception, signal_power
 from airmixml.radio.recoverable import check_recoverable
 from airmixml.radio.residual_noise import ResidualNoise
 from airmixml.radio.transmitters import Sender, TransmitterErrors, kept_of_pilots
-from airmixml.randomness.distributions import normal_pairs
-from airmixml.randomness.slot_words import SlotWords, slot_words
+from airmixml.randomness.slot_words import SlotWords, normal_pairs, slot_words
 from airmixml.scenario import Air
 from airmixml.workers.payloads import Payload, Places
 

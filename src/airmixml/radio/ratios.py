@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from airmixml.arrays import Doubles, own_numbers
-from airmixml.randomness.distributions import log_gammas, uniforms
+from airmixml.randomness.slot_words import log_gammas, uniforms
 
 if TYPE_CHECKING:
     from airmixml.randomness.slot_words import SlotWords

@@ -71,7 +71,7 @@ class Schedule:
         """Draw the workers of these slots; slots x seats."""
         import torch
 
-        from airmixml.randomness.distributions import uniforms
+        from airmixml.randomness.slot_words import uniforms
 
         def chances(count: int) -> Doubles:
             return np.asarray(uniforms(source.words(slots, count)).cpu(), dtype=np.float64)

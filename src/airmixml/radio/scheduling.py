@@ -13,8 +13,7 @@ import torch
 from scipy.special import bdtr
 
 from airmixml.privacy.design import slots_per_round
-from airmixml.randomness.distributions import integers_below, uniforms
-from airmixml.randomness.slot_words import PhiloxWords, SlotWords
+from airmixml.randomness.slot_words import PhiloxWords, SlotWords, integers_below, uniforms
 from airmixml.scenario import Scenario
 
 _DENSE_CELLS: Final = 4_000_000

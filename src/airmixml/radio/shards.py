@@ -34,7 +34,7 @@ from airmixml.radio.ideal_air import air_of
 from airmixml.radio.mixtures import AirReport, MixtureBlock, check_finite, simulate_family_blocks
 from airmixml.radio.senders import make_sender
 from airmixml.scenario import RunContext, Scenario, Speed
-from airmixml.storage.results import ResultStore
+from airmixml.storage.files import ResultStore
 from airmixml.workers import Population
 from airmixml.workers.payloads import Payload, Places
 

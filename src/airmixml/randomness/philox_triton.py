@@ -1,4 +1,4 @@
-"""Philox4x64-10 as one kernel on a GPU: the same bits as ``philox.philox4x64``, a hundred times faster."""
+"""Philox4x64-10 as one kernel on a GPU: the same bits as ``slot_words.philox4x64``, a hundred times faster."""
 
 from typing import Final
 

@@ -1,20 +1,242 @@
-"""Where the slots' random words come from: a counter-based sequence in simulations, a secret where data are protected.
+"""What slots draw: random words from a counter or a secret, and numbers of a distribution made of them.
 
-A slot takes a fixed number of words from each stream, in order. So any run of slots can be drawn on its own, on any
-device, and always in the same way. Rare draws that need more words (a value to be drawn again) take them from further
-sequences, the ``attempts``.
+In simulations words are those of Philox4x64-10 (Salmon, Moraes, Dror and Shaw, 2011), which follow from a key and a
+counter alone. No word depends on another, so any part of a sequence can be made anywhere, in any order: on the CPU by
+NumPy, on a GPU by one fused kernel, on any device by plain tensor operations. All give the same bits. Words are 64 bits
+in int64 tensors, which know no unsigned numbers. Anyone who knows the key can make them again: where data are
+protected, words come from a secret.
+
+A slot takes a fixed number of words from each stream, in order. Rare draws that need more words (a value to be drawn
+again) take them from further sequences, the ``attempts``.
 """
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from importlib.util import find_spec
+from typing import Final, TypeVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from airmixml.devices import without_torch
-from airmixml.randomness import philox
-from airmixml.randomness.distributions import standard_normals
 from airmixml.streams import SLOTS_PER_CHAPTER, Secret, StreamName, Streams
+
+WORDS_PER_COUNTER: Final = 4
+_ROUNDS: Final = 10
+_FACTORS: Final = (0xD2E7470EE14C6C93, 0xCA5A826395121157)
+_KEY_STEPS: Final = (0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B)
+_LOW_HALF: Final = 0xFFFFFFFF
+_FEWEST_PER_THREAD: Final = 8192
+
+Key = tuple[int, int]
+Words = TypeVar("Words", NDArray[np.int64], torch.Tensor)
+
+
+def words_from(key: Key, attempt: int, first: int, count: int, device: torch.device) -> torch.Tensor:
+    """Return words ``first`` to ``first + count - 1`` of the sequence that key and attempt name; shape count.
+
+    Word n is output n mod 4 of the counter (1 + n div 4, attempt, 0, 0): NumPy counts on before it makes its first.
+    """
+    start, skipped = divmod(first, WORDS_PER_COUNTER)
+    if device.type == "cpu":
+        return _by_numpy(key, attempt, start, skipped + count)[skipped:]
+    counters = -(-(skipped + count) // WORDS_PER_COUNTER)
+    if _has_kernel(device):
+        from airmixml.randomness import philox_triton
+
+        words = philox_triton.words_from(key, attempt, start, counters, device)
+    else:
+        numbers = torch.arange(start, start + counters, device=device)
+        words = torch.stack(philox4x64(_counters(numbers, attempt), key), dim=-1).flatten()
+    return words[skipped : skipped + count]
+
+
+def _by_numpy(key: Key, attempt: int, start: int, count: int) -> torch.Tensor:
+    """Return the words of counters from number ``start`` on, made by as many threads as torch uses; shape count."""
+    part = max(_FEWEST_PER_THREAD, WORDS_PER_COUNTER * -(-count // (WORDS_PER_COUNTER * torch.get_num_threads())))
+
+    def made(first: int) -> NDArray[np.int64]:
+        counter = np.array([start + first // WORDS_PER_COUNTER, attempt, 0, 0], dtype=np.uint64)
+        generator = np.random.Philox(key=np.array(key, dtype=np.uint64), counter=counter)
+        return generator.random_raw(min(part, count - first)).view(np.int64)
+
+    if count <= part:
+        return torch.from_numpy(made(0))
+    words = np.empty(count, dtype=np.int64)
+
+    def make(first: int) -> None:
+        words[first : first + part] = made(first)
+
+    without_torch(make, range(0, count, part))
+    return torch.from_numpy(words)
+
+
+def words_at(key: Key, attempt: int, places: torch.Tensor) -> torch.Tensor:
+    """Return the words at these places of the sequence; same shape."""
+    if _has_kernel(places.device):
+        from airmixml.randomness import philox_triton
+
+        return philox_triton.words_at(key, attempt, places)
+    if places.device.type == "cpu":  # NumPy starts an operation on few numbers sooner
+        return torch.from_numpy(_picked(philox4x64(_counters(places.numpy() >> 2, attempt), key), places.numpy() & 3))
+    return _picked(philox4x64(_counters(places >> 2, attempt), key), places & 3)
+
+
+def _has_kernel(device: torch.device) -> bool:
+    """Return whether the fused kernel can run there; Triton comes with torch on most systems that have a GPU."""
+    return device.type == "cuda" and find_spec("triton") is not None
+
+
+def _counters(numbers: Words, attempt: int) -> tuple[Words, Words, Words, Words]:
+    """Return the four words of the counters with these numbers, each of their shape."""
+    nothing = numbers & 0
+    return numbers + 1, nothing + attempt, nothing, nothing
+
+
+def _picked(outputs: tuple[Words, Words, Words, Words], which: Words) -> Words:
+    """Return of each four outputs the one named; same shape."""
+    return sum((output * (which == number) for number, output in enumerate(outputs)), start=which & 0)
+
+
+def philox4x64(counter: tuple[Words, Words, Words, Words], key: Key) -> tuple[Words, Words, Words, Words]:
+    """Return the four output words of counters of four words each; int64 arrays or tensors of equal shape."""
+    c0, c1, c2, c3 = counter
+    for number in range(_ROUNDS):
+        k0, k1 = (_signed(part + number * step) for part, step in zip(key, _KEY_STEPS, strict=True))
+        high0, low0 = _product(c0, _FACTORS[0])
+        high1, low1 = _product(c2, _FACTORS[1])
+        c0, c1, c2, c3 = high1 ^ c1 ^ k0, low1, high0 ^ c3 ^ k1, low0
+    return c0, c1, c2, c3
+
+
+def _product(numbers: Words, factor: int) -> tuple[Words, Words]:
+    """Return the high and the low word of the products of unsigned words; same shape."""
+    high, low = _high_half(numbers), numbers & _LOW_HALF
+    factor_high, factor_low = factor >> 32, factor & _LOW_HALF
+    across, other = high * factor_low, low * factor_high
+    carried = _high_half(low * factor_low) + (across & _LOW_HALF) + (other & _LOW_HALF)
+    upper = high * factor_high + _high_half(across) + _high_half(other) + _high_half(carried)
+    return upper, numbers * _signed(factor)
+
+
+def _high_half(words: Words) -> Words:
+    return (words >> 32) & _LOW_HALF
+
+
+def _signed(word: int) -> int:
+    """Return the signed number that has the bits of an unsigned word (of the lowest 64 bits)."""
+    word &= 0xFFFFFFFFFFFFFFFF
+    return word - (1 << 64) if word >> 63 else word
+
+
+_RADIUS_BITS: Final = 40
+_ANGLE_BITS: Final = 64 - _RADIUS_BITS
+_SQUEEZE: Final = 0.0331
+_LARGE_SHAPE: Final = 1e8
+
+
+def uniforms(words: torch.Tensor) -> torch.Tensor:
+    """Return numbers between 0 and 1, both left out, in steps of 2^-52; float64."""
+    return _leading_bits(words, 52).double().add_(0.5).mul_(2.0**-52)
+
+
+def integers_below(words: torch.Tensor, count: int) -> torch.Tensor:
+    """Return integers from 0 to count - 1: of equal probability up to count 2^-53 of it; int64."""
+    return _leading_bits(words, 53).double().mul_(2.0**-53 * count).long()
+
+
+def exponentials(words: torch.Tensor) -> torch.Tensor:
+    """Return standard exponential values; float64."""
+    return uniforms(words).log_().neg_()
+
+
+def standard_normals(words: torch.Tensor, *, out: torch.Tensor) -> torch.Tensor:
+    """Fill ``out`` with independent standard normal values (Box and Muller), two from each word; float32.
+
+    Words are rows x pairs, ``out`` rows x 2 pairs, or one column less. 40 bits of a word give the radius, which ends at
+    7.5 deviations (one value in 10^13 lies beyond), 24 the angle.
+    """
+    radius, angle = _polar(words)
+    pairs = words.shape[-1]
+    torch.mul(radius, torch.cos(angle), out=out[..., :pairs])
+    rest = out.shape[-1] - pairs
+    torch.mul(radius[..., :rest], torch.sin(angle[..., :rest]), out=out[..., pairs:])
+    return out
+
+
+def normal_pairs(words: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return two independent standard normal values of each word; both of its shape, float64 of float32's precision."""
+    radius, angle = _polar(words)
+    return (radius * torch.cos(angle)).double(), (radius * torch.sin(angle)).double()
+
+
+def log_gammas(
+    shape: torch.Tensor, words: torch.Tensor, more: Callable[[torch.Tensor, int], torch.Tensor]
+) -> torch.Tensor:
+    """Return logarithms of standard gamma values with these shapes, at least 0; rows x columns, float64.
+
+    Marsaglia and Tsang's method: d (1 + c x)^3 for a normal x is accepted with a probability of 95 % or more. Shapes a
+    below 1 use G(a) = G(a + 1) U^(1/a), as a logarithm: 1e-8 is an ordinary shape. ``shape`` has as many values as
+    there are columns. ``words`` are rows x columns x 3, enough for two attempts; ``more(places, attempt)`` gives a word
+    each for further ones, where places count through rows x columns x 2.
+    """
+    small = shape < 1.0
+    d = torch.where(small, shape + 1.0, shape) - 1.0 / 3.0
+    c = (9.0 * d).rsqrt()
+    normals, columns = normal_pairs(words[..., 0]), shape.shape[-1]
+    chances = _leading_bits(words[..., 1], 32), words[..., 1] & 0xFFFFFFFF
+    base = 1.0 + c * normals[0]
+    flat = base.view(-1)
+    left = torch.nonzero(~_surely_accepted(normals[0], chances[0])).T
+    left = left[0] * columns + left[1]
+    drawn, chance, attempt = normals[0].view(-1)[left], chances[0].reshape(-1)[left], 1
+    while True:
+        column = left % columns
+        rejected = ~_accepted(drawn, flat[left], chance, d[column])
+        left, column = left[rejected], column[rejected]
+        if not len(left):
+            break
+        if attempt == 1:
+            drawn, chance = normals[1].view(-1)[left], chances[1].reshape(-1)[left]
+        else:
+            drawn, chance = normal_pairs(more(2 * left, attempt))[0], _leading_bits(more(2 * left + 1, attempt), 32)
+        flat[left] = 1.0 + c[column] * drawn
+        attempt += 1
+    logarithms = base.log_().mul_(3.0).add_(d.log())
+    if bool(small.any()):
+        # A shape of 0 gives minus infinity: nothing.
+        boost = uniforms(words[..., 2]).log_().div_(torch.where(small, shape, 1.0))
+        logarithms = torch.where(small, logarithms + boost, logarithms)
+    return logarithms
+
+
+def _surely_accepted(normal: torch.Tensor, chance: torch.Tensor) -> torch.Tensor:
+    """Return which values the full test would accept, as a bound without logarithms tells of nearly all."""
+    return chance.double().mul_(2.0**-32) < 1.0 - _SQUEEZE * normal.square().square_()
+
+
+def _accepted(normal: torch.Tensor, base: torch.Tensor, chance: torch.Tensor, d: torch.Tensor) -> torch.Tensor:
+    """Return which d base^3 are accepted: base above 0 and ln U below x^2 / 2 + d - d base^3 + d ln base^3."""
+    log_chance = chance.double().add_(0.5).mul_(2.0**-32).log_()
+    bound = 0.5 * normal.square() + d * (1.0 - base**3 + 3.0 * torch.log(base.clamp(min=1e-300)))
+    # Of large shapes all but one in d would be, and the terms of the bound cancel to nothing.
+    return (base > 0.0) & ((log_chance < bound) | (d > _LARGE_SHAPE))
+
+
+def _polar(words: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return radius and angle of points whose two coordinates are standard normal; float32."""
+    uniform = _leading_bits(words, _RADIUS_BITS).float().add_(0.5).mul_(2.0**-_RADIUS_BITS)
+    radius = uniform.log_().mul_(-2.0).sqrt_()
+    angle = (words & ((1 << _ANGLE_BITS) - 1)).float().mul_(2.0 * math.pi * 2.0**-_ANGLE_BITS)
+    return radius, angle
+
+
+def _leading_bits(words: torch.Tensor, bits: int) -> torch.Tensor:
+    """Return the leading bits as a number that is never negative; int64."""
+    return (words >> (64 - bits)).bitwise_and_((1 << bits) - 1)
+
 
 CPU: Final = torch.device("cpu")
 _LARGEST_ATTEMPT: Final = 1 << 20
@@ -26,17 +248,17 @@ _WORDS_AT_ONCE: Final = 1 << 15
 class PhiloxWords:
     """Words that follow from a key: those of a simulation."""
 
-    key: philox.Key
+    key: Key
     device: torch.device = CPU
 
     def words(self, slots: range, per_slot: int, attempt: int = 0) -> torch.Tensor:
         """Return the words of these slots; slots x per_slot."""
-        made = philox.words_from(self.key, attempt, slots.start * per_slot, len(slots) * per_slot, self.device)
+        made = words_from(self.key, attempt, slots.start * per_slot, len(slots) * per_slot, self.device)
         return made.reshape(len(slots), per_slot)
 
     def words_at(self, slots: range, per_slot: int, places: torch.Tensor, attempt: int) -> torch.Tensor:
         """Return what ``words(slots, per_slot, attempt)`` has at these places, counted through; shape of places."""
-        return philox.words_at(self.key, attempt, slots.start * per_slot + places)
+        return words_at(self.key, attempt, slots.start * per_slot + places)
 
     def normals(self, slots: range, per_slot: int) -> torch.Tensor:
         """Return independent standard normal values; slots x per_slot, float32."""

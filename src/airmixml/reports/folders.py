@@ -1,18 +1,24 @@
-"""Which kind of folder it is, and its files; whatever else a folder holds is somebody's own and is not read."""
+"""Which kind of folder it is, its files, and the command that makes it again: as typed, or as the files tell it."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
+import sys
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from html import unescape
 from pathlib import Path
 from typing import Any, Final
 
-from airmixml.errors import RunFolderError, ScenarioError
+from airmixml.errors import AirMixError, RunFolderError, ScenarioError
+from airmixml.output.page import COMMAND, GENERATOR
 from airmixml.reading import Read, read_regular
-from airmixml.scenario import Scenario
-from airmixml.storage.results import corrupt_file
-from airmixml.storage.run_folder import METRICS, PARTIAL, SCENARIO
+from airmixml.scenario import Scenario, preset_names
+from airmixml.scenario.toml import value_text
+from airmixml.storage.files import corrupt_file
+from airmixml.storage.run_folder import METRICS, PARTIAL, REPORT, SCENARIO
 from airmixml.wording import reason
 
 # The file that makes a folder what it is, in the order in which they are looked for.
@@ -76,3 +82,109 @@ def find_folder(path: Path | str, work: Path | None = None, read: Read = read_re
     telling = {"cases": "attack", "audits": "audit", "feasible": "plan"} if file.name == METRICS else {}
     kind = next((kind for key, kind in telling.items() if key in plain), _KINDS[file.name])
     return FoundFolder(path=path, kind=kind, file=file, plain=plain)
+
+
+_FROM_FILE: Final = "scenario.toml"
+_MOST_CHANGES: Final = 12
+_BEGINNING: Final = 20_000  # bytes of a page, in which it says what it is
+_META: Final = re.compile(r'<meta name="([^"]*)" content="([^"]*)">')
+_LEFT_OUT: Final = {"--json": 0, "--force": 0, "--out": 1}  # options that decide no result, and how many words follow
+
+
+def typed_command() -> tuple[str, ...]:
+    """Return the words of the command line, without what decides only where results go."""
+    words, kept = iter(sys.argv[1:]), ["airmix"]
+    for word in words:
+        name, _, value = word.partition("=")
+        if name not in _LEFT_OUT:
+            kept.append(word)
+        elif not value and _LEFT_OUT[name]:
+            next(words, None)
+    return tuple(kept)
+
+
+def recorded_command(folder: Path) -> tuple[str, ...]:
+    """Return the command that an earlier report of the folder names; empty where there is none."""
+    try:
+        words = json.loads(_about(folder / REPORT).get(COMMAND, "[]"))
+    except ValueError:
+        return ()
+    return tuple(words) if isinstance(words, list) and all(isinstance(word, str) for word in words) else ()
+
+
+def is_report(path: Path) -> bool:
+    """Whether a file is a page of ours."""
+    return _about(path).get("generator", "").startswith(GENERATOR)
+
+
+def _about(path: Path) -> dict[str, str]:
+    """Return what a page of ours says about itself; nothing where it cannot be read."""
+    try:
+        text = read_regular(path, _BEGINNING).decode("utf-8", errors="replace")
+    except OSError:
+        return {}
+    return {name: unescape(content) for name, content in _META.findall(text)}
+
+
+def command_for(command: str, scenario: Scenario, *options: str) -> tuple[str, ...]:
+    """Return an ``airmix`` command of a scenario: a preset with changes, or a file where those are too many."""
+    return ("airmix", command, *_chosen(scenario), *options)
+
+
+def seeds_option(count: int) -> tuple[str, ...]:
+    """Return the option for so many seeds."""
+    return ("--seeds", str(count)) if count > 1 else ()
+
+
+def values_option(option: str, key: str, values: Iterable[Any]) -> tuple[str, str]:
+    """Return an option that gives several values of a key."""
+    return option, f"{key}={','.join(value_text(tuple(each) if isinstance(each, list) else each) for each in values)}"
+
+
+def _chosen(scenario: Scenario) -> Sequence[str]:
+    if scenario.name in preset_names():
+        preset = Scenario.preset(scenario.name)
+        try:
+            changes = _changes(preset, scenario)
+            if len(changes) <= _MOST_CHANGES and preset.with_overrides(*changes) == scenario:
+                return ("--preset", scenario.name, *(word for each in changes for word in ("--set", each)))
+        except AirMixError:
+            pass  # such as an air that no longer comes with the package
+    return (_FROM_FILE,)
+
+
+def _changes(preset: Scenario, scenario: Scenario) -> list[str]:
+    """Return what makes a preset the scenario; another air is named first, since it brings keys of its own."""
+    chosen = scenario.air.preset
+    before = [] if chosen == preset.air.preset else [f"air.preset={chosen}"]
+    changed = changed_keys(preset.on_air(chosen) if before else preset, scenario)
+    return before + [f"{key}={shown_value(value)}" for key, value in changed.items()]
+
+
+def needs_file(command: Sequence[str]) -> bool:
+    """Whether the command reads the scenario that the report shows."""
+    return _FROM_FILE in command
+
+
+def flat(scenario: Scenario) -> dict[str, Any]:
+    """Return every key as it is written after ``--set``, with its value."""
+    tables = scenario.to_dict()
+    top = {name: value for name, value in tables.items() if not isinstance(value, dict)}
+    below = {
+        f"{table}.{key}": value
+        for table, keys in tables.items()
+        if isinstance(keys, dict)
+        for key, value in keys.items()
+    }
+    return top | below
+
+
+def changed_keys(before: Scenario, after: Scenario) -> dict[str, Any]:
+    """Return the keys of the second scenario that differ from the first, with their values there."""
+    was = flat(before)
+    return {key: value for key, value in flat(after).items() if value != was[key]}
+
+
+def shown_value(value: Any) -> str:
+    """Return a value of a key as ``--set`` takes it."""
+    return json.dumps(value) if isinstance(value, list | bool) else value_text(value)

@@ -12,14 +12,12 @@ from airmixml.output.page import Card, Cards, Part, Picture, Rows
 from airmixml.output.tables import Table
 from airmixml.reading import read_regular
 from airmixml.reports.cards import NOTHING, asked_for, cards_of
-from airmixml.reports.commands import command_for, seeds_option
-from airmixml.reports.content import PROTECTED, Content
-from airmixml.reports.folders import FoundFolder
-from airmixml.reports.pictures import Curve, picture_in, read_curve
+from airmixml.reports.content import PROTECTED, Content, Curve, picture_in, read_curve
+from airmixml.reports.folders import FoundFolder, command_for, seeds_option
 from airmixml.runs.results import Baselines, ProtectedResult, RunResult, SeedsResult, load_result, read_result
 from airmixml.runs.run_rows import before_the_draw, plain_rows, row_epsilons, run_rows, run_title
 from airmixml.scenario import Scenario
-from airmixml.storage.results import corrupt_file
+from airmixml.storage.files import corrupt_file
 from airmixml.wording import NONE, against, duration, epsilon_text, sentence, unstated
 from airmixml.workers.population import held_by, row_name
 

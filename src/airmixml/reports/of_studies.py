@@ -12,13 +12,11 @@ from airmixml.output.page import Card, Cards, Lines, Part, Rows
 from airmixml.privacy import PrivacyStatement
 from airmixml.registries import ATTACKS
 from airmixml.reports.cards import asked_for, cards_of, claimed_card
-from airmixml.reports.commands import command_for, seeds_option, values_option
-from airmixml.reports.content import Content
-from airmixml.reports.folders import FoundFolder
-from airmixml.reports.pictures import picture_in
+from airmixml.reports.content import Content, picture_in
+from airmixml.reports.folders import FoundFolder, command_for, seeds_option, values_option
 from airmixml.reports.records import shown, table_of
 from airmixml.scenario import Scenario
-from airmixml.storage.results import from_plain
+from airmixml.storage.files import from_plain
 from airmixml.wording import (
     NONE,
     duration,

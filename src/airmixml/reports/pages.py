@@ -11,12 +11,9 @@ from typing import Final
 from airmixml.errors import AirMixError, RunFolderError
 from airmixml.output.page import Cards, Code, Folded, Notices, Page, Part
 from airmixml.output.tables import Marked, Table
-from airmixml.reports.commands import flat, is_report, recorded_command, shown_value
-from airmixml.reports.content import PROTECTED, Content, section
-from airmixml.reports.folders import find_folder
-from airmixml.reports.pictures import MOST_BYTES, draw_curves, embed
-from airmixml.storage.files import write_text, writing_to
-from airmixml.storage.results import corrupt_file
+from airmixml.reports.content import MOST_BYTES, PROTECTED, Content, draw_curves, embed, section
+from airmixml.reports.folders import find_folder, flat, is_report, recorded_command, shown_value
+from airmixml.storage.files import corrupt_file, write_text, writing_to
 from airmixml.storage.run_folder import REPORT, SCENARIO
 from airmixml.wording import NONE, against, plural
 

@@ -1,12 +1,14 @@
 """A whole run: simulate, train, write the run folder; one seed or several, resumable."""
 
+from __future__ import annotations
+
 import json
 import shutil
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast
 
 import torch
 
@@ -22,18 +24,18 @@ from airmixml.radio.shards import SHARDS, ShardStore
 from airmixml.radio.transmission import Transmission
 from airmixml.runs.baselines import baselines_of
 from airmixml.runs.model_files import CHECKPOINT, FileCheckpoint, save_model
-from airmixml.runs.protected import ProtectedRunner, about_data, stated_in_both_modes
 from airmixml.runs.results import (
     SIMULATION,
     ProtectedResult,
     RunResult,
     SeedsResult,
+    about_data,
     load_result,
+    stated_in_both_modes,
 )
 from airmixml.scenario import RunContext, Scenario, Speed
-from airmixml.scenario.air_words import folder_stem
-from airmixml.storage.files import write_arrays, write_text, writing_to
-from airmixml.storage.results import corrupt_file
+from airmixml.scenario.toml import folder_stem
+from airmixml.storage.files import corrupt_file, write_arrays, write_text, writing_to
 from airmixml.storage.run_folder import (
     METRICS,
     RUNS_FOLDER,
@@ -50,7 +52,10 @@ from airmixml.workers import load_dataset, settle
 from airmixml.workers.loading import check_protectable
 
 if TYPE_CHECKING:
+    from airmixml.runs.protected import ProtectedRunner
     from airmixml.runs.spending import Spending
+
+    Runner: TypeAlias = "SimulationRunner | ProtectedRunner"
 
 AnyResult = RunResult | SeedsResult | ProtectedResult
 
@@ -131,6 +136,8 @@ def run(
     name = f"{folder_stem(scenario.name, scenario.air)}-seed{scenario.seed}" + (f"-x{seeds}" if seeds > 1 else "")
     runner: Runner
     if private:
+        from airmixml.runs.protected import ProtectedRunner
+
         runner = ProtectedRunner(context=context, pictures=pictures, public_test=public_test, spending=spending)
     else:
         runner = SimulationRunner(
@@ -138,8 +145,7 @@ def run(
         )
     identity = {**runner.identity_of(scenario), "seeds": seeds}
     with writing_to(out or RUNS_FOLDER), claim(out, name, identity, force=force) as folder:
-        if isinstance(runner, ProtectedRunner):
-            runner = runner.within(folder)
+        runner = runner.within(folder)
         result: AnyResult = Study(
             cells=numbers,
             task=_EachSeed(runner, scenario, folder, seeds),
@@ -150,7 +156,7 @@ def run(
     return result
 
 
-def _together(runner: "Runner", scenario: Scenario, runs: list[Any], folder: RunFolder, *, pictures: bool) -> AnyResult:
+def _together(runner: Runner, scenario: Scenario, runs: list[Any], folder: RunFolder, *, pictures: bool) -> AnyResult:
     """Return what all seeds give, and draw it; of a protected run, what all releases together reveal."""
     result = runner.summarise(scenario, runs, str(folder.final))
     if result is runs[0]:  # which drew itself
@@ -173,11 +179,15 @@ class SimulationRunner:
     context: RunContext
     pictures: bool
     checkpoint_seconds: float
-    spending: "Spending | None" = None
+    spending: Spending | None = None
 
     def identity_of(self, scenario: Scenario) -> dict[str, Any]:
         """Return what must be equal for the run to be resumed."""
         return identity_of(scenario)
+
+    def within(self, _whole: RunFolder) -> Self:
+        """Return itself: what an earlier process left of it is resumed."""
+        return self
 
     def summarise(self, scenario: Scenario, runs: list[RunResult], run_dir: str) -> RunResult | SeedsResult:
         """Return means over the seeds, or the only one."""
@@ -213,9 +223,6 @@ class SimulationRunner:
             learned, seconds=seconds, device=device, run_dir=run_dir, resumed_epoch=checkpoint.resumed_epoch
         )
         return replace(result, baselines=baselines_of(learned, protected=False))
-
-
-Runner = SimulationRunner | ProtectedRunner
 
 
 def result_of(learned: Learned, *, seconds: float, device: str, run_dir: str = "", resumed_epoch: int = 0) -> RunResult:

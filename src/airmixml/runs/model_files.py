@@ -15,16 +15,14 @@ from numpy.typing import NDArray
 
 from airmixml.arrays import Singles
 from airmixml.data import Bounded, DataSet, LabelCode, RowFormat, Signs
-from airmixml.data.columns import Column
 from airmixml.devices import torch_is_missing
 from airmixml.errors import AirMixError, RunFolderError
 from airmixml.reading import open_regular
 from airmixml.registries import ENCODERS, add_given
 from airmixml.runs.results import DEPLOYMENT, ProtectedResult, SeedsResult, is_deployed, load_result
 from airmixml.scenario import Learner, Scenario
-from airmixml.scenario.score_links import LINKS, SOFTMAX, ScoreLink
-from airmixml.storage.files import write_bytes, write_text
-from airmixml.storage.results import ResultStore
+from airmixml.scenario.automatic import LINKS, SOFTMAX, ScoreLink
+from airmixml.storage.files import ResultStore, write_bytes, write_text
 from airmixml.storage.run_folder import METRICS, SCENARIO, encoder_digest
 from airmixml.wording import plural
 
@@ -251,6 +249,8 @@ def _format_of(rows: dict[str, Any]) -> RowFormat:
     lower, upper = (
         None if rows[name] is None else np.asarray(rows[name], dtype=np.float64) for name in ("lower", "upper")
     )
+    from airmixml.data.columns import Column  # here: most runs write a model and read none
+
     return RowFormat(
         width=int(rows["width"]),
         lower=lower,

@@ -5,19 +5,18 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
-from airmixml.data import DataSet
-from airmixml.edge import Learned, learn
+from airmixml.edge import learn
 from airmixml.errors import LeftoverWarning
 from airmixml.output.tables import rows_csv
 from airmixml.radio.power_calibration import composes_exactly
 from airmixml.runs.baselines import baselines_of
 from airmixml.runs.model_files import save_model
-from airmixml.runs.results import ProtectedResult, versions
-from airmixml.scenario import RunContext, Scenario, keys_in_force
+from airmixml.runs.results import ProtectedResult, about_data, stated_in_both_modes
+from airmixml.scenario import RunContext, Scenario
 from airmixml.storage.files import write_text
 from airmixml.storage.run_folder import PROTECTION, RunFolder, identity_of
 from airmixml.streams import Secret, Streams
-from airmixml.workers import load_dataset, worker_cost
+from airmixml.workers import load_dataset
 
 if TYPE_CHECKING:
     from airmixml.runs.spending import Spending
@@ -108,38 +107,3 @@ class ProtectedRunner:
 
         gaussian = not scenario.workers.centre_on_air or composes_exactly(scenario)
         return summarise_releases(runs, run_dir, gaussian=gaussian, killed=killed)
-
-
-def stated_in_both_modes(learned: Learned, *, device: str, run_dir: str) -> dict[str, Any]:
-    """Return what a result tells of a simulation and of a protected run alike.
-
-    Of scores, those on the clean test set, if there is one; of a row of the data, on how many workers it lies at most
-    and what each adversary learns of it.
-    """
-    sent, history = learned.transmission, learned.trained.history
-    scenario, dataset, report = sent.scenario, sent.dataset, sent.report
-    accuracy = None
-    if history.test_accuracy:
-        best = {"best": history.best_accuracy, "best_epoch": history.best_epoch}
-        accuracy = {"final": history.final_accuracy, **best}
-    held_dim = dataset.held_dim or dataset.input_dim
-    return {
-        "name": scenario.name,
-        "seed": scenario.seed,
-        "air": keys_in_force(scenario.air),
-        "task": dataset.task,
-        "accuracy": accuracy,
-        "scores": history.scores,
-        "worker_cost": worker_cost(scenario.workers, held_dim, report.signal).to_dict(),
-        "row_copies": report.row_copies,
-        "row_privacy": report.privacy_of_a_row(report.row_copies).to_dict(),
-        "row_statements": [statement.to_dict() for statement in report.privacy_of_rows()],
-        "device": device,
-        "versions": versions(),
-        "run_dir": run_dir,
-    }
-
-
-def about_data(dataset: DataSet) -> dict[str, Any]:
-    """Return name and dimensions of the data."""
-    return {name: getattr(dataset, name) for name in ("name", "input_dim", "label_dim")}

@@ -8,16 +8,19 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final, Self
 
+from airmixml.data import DataSet
+from airmixml.edge import Learned
 from airmixml.errors import RunFolderError
 from airmixml.notebook import html_facts
 from airmixml.privacy import PrivacyStatement
 from airmixml.radio.power import TransmitPower
 from airmixml.reading import Read, read_regular
-from airmixml.storage.results import corrupt_file, from_plain, to_plain
+from airmixml.scenario import keys_in_force
+from airmixml.storage.files import corrupt_file, from_plain, to_plain
 from airmixml.storage.run_folder import METRICS, PARTIAL, PROTECTION
 from airmixml.version import __version__
 from airmixml.wording import duration, epsilon_text, joules, plural
-from airmixml.workers import WorkerCost
+from airmixml.workers import WorkerCost, worker_cost
 
 AirKeys = dict[str, int | float | str | list[str] | None]
 SIMULATION: Final = "simulation"
@@ -367,3 +370,38 @@ def _version(package: str) -> str:
         return version(package)
     except PackageNotFoundError:
         return "not installed"
+
+
+def stated_in_both_modes(learned: Learned, *, device: str, run_dir: str) -> dict[str, Any]:
+    """Return what a result tells of a simulation and of a protected run alike.
+
+    Of scores, those on the clean test set, if there is one; of a row of the data, on how many workers it lies at most
+    and what each adversary learns of it.
+    """
+    sent, history = learned.transmission, learned.trained.history
+    scenario, dataset, report = sent.scenario, sent.dataset, sent.report
+    accuracy = None
+    if history.test_accuracy:
+        best = {"best": history.best_accuracy, "best_epoch": history.best_epoch}
+        accuracy = {"final": history.final_accuracy, **best}
+    held_dim = dataset.held_dim or dataset.input_dim
+    return {
+        "name": scenario.name,
+        "seed": scenario.seed,
+        "air": keys_in_force(scenario.air),
+        "task": dataset.task,
+        "accuracy": accuracy,
+        "scores": history.scores,
+        "worker_cost": worker_cost(scenario.workers, held_dim, report.signal).to_dict(),
+        "row_copies": report.row_copies,
+        "row_privacy": report.privacy_of_a_row(report.row_copies).to_dict(),
+        "row_statements": [statement.to_dict() for statement in report.privacy_of_rows()],
+        "device": device,
+        "versions": versions(),
+        "run_dir": run_dir,
+    }
+
+
+def about_data(dataset: DataSet) -> dict[str, Any]:
+    """Return name and dimensions of the data."""
+    return {name: getattr(dataset, name) for name in ("name", "input_dim", "label_dim")}

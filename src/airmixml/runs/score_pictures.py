@@ -1,14 +1,11 @@
-"""Pictures of scores and epsilons: by epoch, by class or label, predictions beside the truth, all seeds, all workers.
-
-Some show test rows one by one, so they are drawn in simulations alone.
-"""
+"""Pictures of scores and epsilons of all seeds, of all workers, and by accountant and adversary."""
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,113 +30,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from airmixml.edge import TrainingHistory
     from airmixml.runs.results import SeedsResult
 
-
-_NAMES: Final = {"r2": "R²", "labels_right": "labels right"}
-_POINTS_SHOWN: Final = 2000
-_LABELLED_BARS: Final = 12
-_CROWDED_LETTERS: Final = 40
-_LONGEST_NAME: Final = 12
-
-
-def final_score(history: TrainingHistory) -> str:
-    """Return the final accuracy, or the leading score of another task, in words."""
-    if not history.scores:
-        return f"final accuracy {100 * history.final_accuracy:.1f} %"
-    value = history.scores[history.score_name]
-    shown = f"{value:.3f}" if history.score_name == "r2" else f"{100 * value:.1f} %"
-    return f"{_NAMES[history.score_name]} {shown}"
-
-
-def draw_learned(axis: Axes, history: TrainingHistory, truth: NDArray[Any]) -> None:
-    """Draw predictions of a regression, the score after each epoch, or how well each class or label is told.
-
-    ``truth`` are the labels of the test set: samples, or samples x outputs.
-    """
-    percent = 100 * np.asarray(history.test_score if history.scores else history.test_accuracy)
-    if history.score_name == "r2":
-        _predicted_and_true(axis, history, truth)
-    elif len(percent) == 1 and (history.class_accuracy or history.scores):
-        _bars(axis, history, truth)
-    else:
-        _learning_curve(axis, history, percent, truth)
-
-
-def _guessing_percent(labels: NDArray[Any]) -> float:
-    """Return how often always naming the most frequent of these classes is right, in per cent; 0 without any."""
-    return 100.0 * float(np.bincount(labels).max()) / len(labels) if len(labels) else 0.0
-
-
-def _learning_curve(axis: Axes, history: TrainingHistory, percent: NDArray[Any], truth: NDArray[Any]) -> None:
-    rounds = history.in_rounds
-    steps = np.arange(len(percent)) + (0 if rounds else 1)
-    axis.plot(steps, percent, color=BLUE, marker="." if len(percent) < 40 else "")
-    if rounds:
-        axis.plot(0, percent[0], "^", color=GREEN, label=f"before the rounds {percent[0]:.1f} %")
-        axis.plot(steps[-1], percent[-1], "o", color=ORANGE, label=f"final {percent[-1]:.1f} %")
-    elif not history.scores:
-        best, final = 100 * history.best_accuracy, 100 * history.final_accuracy
-        axis.plot(history.best_epoch, best, "^", color=GREEN, label=f"best epoch {best:.1f} %")
-        axis.plot(len(percent), final, "o", color=ORANGE, label=f"final {final:.1f} %")
-        chance_line(axis, _guessing_percent(truth))
-    axis.locator_params(axis="x", integer=True)
-    name, unit = _NAMES.get(history.score_name, history.score_name), "round" if rounds else "epoch"
-    limits = {} if rounds else {"ylim": (0, 104)}
-    axis.set(xlabel=unit, ylabel=f"{name} on clean test set (%)", title="Learning curve", **limits)
-    finish_axis(axis, legend=8, loc="lower right")
-
-
-def _bars(axis: Axes, history: TrainingHistory, truth: NDArray[Any]) -> None:
-    """What a learner without epochs has instead of a curve: how well it tells each class or label."""
-    names = history.class_names
-    if history.class_accuracy:
-        what, percent, final = "class", 100 * np.asarray(history.class_accuracy), 100 * history.final_accuracy
-        axis.axhline(final, color=ORANGE, label=f"all classes {final:.1f} %")
-        chance_line(axis, _guessing_percent(truth))
-    else:
-        assert history.predicted is not None
-        what, percent = "label", 100 * (history.predicted == truth).mean(axis=0)
-        constant = 100 * np.maximum(truth.mean(axis=0), 1.0 - truth.mean(axis=0))
-        frequent = "always the frequent answer"
-        axis.plot(np.arange(len(percent)), constant, "_", color=ORANGE, markersize=18, label=frequent)
-    places = np.arange(len(percent))
-    bars = axis.bar(places, np.nan_to_num(percent), color=BLUE, alpha=0.75)
-    if len(percent) <= _LABELLED_BARS:
-        axis.bar_label(bars, ["" if np.isnan(each) else f"{each:.0f}" for each in percent], fontsize=8)
-    axis.set(xlabel=what, ylabel="right on clean test set (%)", ylim=(0, 122), title=f"Accuracy of each {what}")
-    axis.set_yticks(range(0, 101, 20))
-    crowded = sum(map(len, names)) > _CROWDED_LETTERS
-    shown = [name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…" for name in names]
-    labels = (shown if crowded else names) or [str(place + 1) for place in places]
-    axis.set_xticks(places, labels, rotation=90 if crowded else 0, fontsize=7 if crowded else None)
-    axis.legend(loc="upper center", ncols=2, fontsize=8)
-
-
-def _predicted_and_true(axis: Axes, history: TrainingHistory, truth: NDArray[Any]) -> None:
-    """Each test row a point; several targets in units of their own are scaled to their range in the test set."""
-    assert history.predicted is not None
-    predicted, several = history.predicted[:_POINTS_SHOWN], truth.shape[1] > 1
-    shown = truth[:_POINTS_SHOWN]
-    if several:
-        low, width = truth.min(axis=0), np.maximum(np.ptp(truth, axis=0), 1e-300)
-        predicted, shown = (predicted - low) / width, (shown - low) / width
-    for target in range(truth.shape[1]):
-        colour = BLUE if target == 0 else None
-        name = history.class_names[target] if history.class_names else f"target {target + 1}"
-        axis.plot(shown[:, target], predicted[:, target], ".", color=colour, alpha=0.6, label=name, clip_on=False)
-    ends = [float(min(shown.min(), predicted.min())), float(max(shown.max(), predicted.max()))]
-    axis.plot(ends, ends, color=ORANGE, linewidth=1, label="perfect")
-    unit = " (share of its range)" if several else ""
-    axis.set(xlabel=f"true{unit}", ylabel=f"predicted{unit}", title=f"Test set: {final_score(history)}")
-    finish_axis(axis, legend=8)
+SCORE_NAMES: Final = {"r2": "R²", "labels_right": "labels right"}
 
 
 def draw_seeds(result: SeedsResult, folder: Path, path: Path | None = None) -> Figure:
     """Draw all seeds of a run; ``folder`` holds those of the seeds, whose learning curves are read."""
     score, own = "r2" if "r2" in result.scores else next(iter(result.scores), "accuracy"), result.privacy[0]
-    factor, name = (1.0, "R²") if score == "r2" else (100.0, f"{_NAMES.get(score, score)} (%)")
+    factor, name = (1.0, "R²") if score == "r2" else (100.0, f"{SCORE_NAMES.get(score, score)} (%)")
     final = factor * np.array(
         [run.scores[score] if run.accuracy is None else run.accuracy.final for run in result.runs]
     )

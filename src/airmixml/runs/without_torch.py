@@ -17,7 +17,7 @@ from airmixml.data import LabelCode, Signs
 from airmixml.data.labels import Bounded
 from airmixml.devices import needs_torch
 from airmixml.errors import AirMixError
-from airmixml.scenario.score_links import LOGISTIC, NEVER_CERTAIN, SOFTMAX, ScoreLink
+from airmixml.scenario.automatic import LOGISTIC, NEVER_CERTAIN, SOFTMAX, ScoreLink
 
 _TYPES: Final = {"FloatStorage": "<f4", "DoubleStorage": "<f8", "LongStorage": "<i8"}
 _PARTS: Final = ("0.bias", "0.weight")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airmixml.lazy import import_late
+from airmixml.registry import import_late
 
 if TYPE_CHECKING:
     from airmixml.scenario.air import AIR_PRESETS, Air, air_summary, air_text
-    from airmixml.scenario.air_words import air_in_words, keys_in_force
     from airmixml.scenario.scenario import RunContext, Scenario, Speed
     from airmixml.scenario.tables import Learner, Link, Mixing, Privacy, Radio, Workers
-    from airmixml.scenario.toml import preset_names, preset_summary, preset_text
+    from airmixml.scenario.toml import air_in_words, keys_in_force, preset_names, preset_summary, preset_text
 
 __all__ = ["AIR_PRESETS", "Air", "Learner", "Link", "Mixing", "Privacy", "Radio", "RunContext", "Scenario", "Speed"]
 __all__ += ["Workers", "air_in_words", "air_summary", "air_text", "keys_in_force", "preset_names", "preset_summary"]
@@ -21,9 +20,8 @@ __getattr__ = import_late(  # a worker's process needs one table alone
     __name__,
     {
         ".air": ("AIR_PRESETS", "Air", "air_summary", "air_text"),
-        ".air_words": ("air_in_words", "keys_in_force"),
         ".scenario": ("RunContext", "Scenario", "Speed"),
         ".tables": ("Learner", "Link", "Mixing", "Privacy", "Radio", "Workers"),
-        ".toml": ("preset_names", "preset_summary", "preset_text"),
+        ".toml": ("air_in_words", "keys_in_force", "preset_names", "preset_summary", "preset_text"),
     },
 )

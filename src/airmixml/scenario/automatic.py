@@ -1,11 +1,17 @@
-"""Keys that say "auto": the choice that learns best from a table, as far as the rest of the scenario allows it.
+"""What follows from the tables: the choice for keys that say "auto", and what scores of the learner stand for.
 
-docs/tables.md has what each is worth.
+A choice is that which learns best from a table, as far as the rest of the scenario allows it; docs/tables.md has what
+each is worth. The link from scores to what is expected of labels (``Scenario.score_link``) is stored with the model.
+Rounds of gradients descend the loss that belongs to it, whose gradient is x (mean(s) - l)^T for all three.
 """
 
+import math
 from dataclasses import replace
 from typing import Final
 
+import numpy as np
+
+from airmixml.arrays import Doubles, Singles
 from airmixml.registries import ADVERSARIES, ENCODERS, NOISES
 from airmixml.scenario.consistency import Tables, rounds_refusal
 from airmixml.scenario.rules import AUTO
@@ -15,6 +21,67 @@ _FEW_INPUTS: Final = 8
 _NORM_OF_FEW: Final = 0.5
 _ROUNDS: Final = 20
 _FEWEST_ROWS: Final = 200  # of fewer, one slot learns as much or more (wine, iris)
+NEVER_CERTAIN: Final = 1e-6
+"""No probability that least squares or a logistic gives is nearer to 0 or 1."""
+
+
+class ScoreLink:
+    """Scores are what is expected of labels as they are sent: least squares."""
+
+    name: str = "identity"  #: as stored with a model
+    logits: bool = False  #: whether scores are of no unit: rounds then begin with sharper ones, and go a given way
+    rounds_share: float = 0.5  #: of the privacy loss, that of rounds where the scenario does not say
+
+    def __reduce__(self) -> str:  # a copy, here or in another process, is the same link
+        return self.name.upper()
+
+    def mean(self, scores: Doubles) -> Doubles:
+        """Return what is expected; samples x outputs."""
+        return scores
+
+    def truth(self, labels: Doubles | Singles) -> Doubles | Singles:
+        """Return labels, as they are sent, as the mean would have them; samples x outputs."""
+        return labels
+
+    def length(self, outputs: int) -> float:
+        """Return how long an error is, in units of the error of one class."""
+        return 1.0
+
+
+class Softmax(ScoreLink):
+    """Softmax of the scores is the probability of each class; labels are one-hot vectors."""
+
+    name, logits, rounds_share = "softmax", True, 0.9
+
+    def mean(self, scores: Doubles) -> Doubles:
+        """Return the probability of each class."""
+        powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+        return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+
+
+class Logistic(ScoreLink):
+    """The logistic function of a score is the probability that its label holds; labels are sent as signs."""
+
+    name, logits, rounds_share = "logistic", True, 0.9
+
+    def mean(self, scores: Doubles) -> Doubles:
+        """Return the probability that each label holds."""
+        return np.asarray(0.5 + 0.5 * np.tanh(0.5 * scores))  # exp of a large score would overflow
+
+    def truth(self, labels: Doubles | Singles) -> Doubles | Singles:
+        """Return 1 for a label that holds, and 0 for one that does not."""
+        return np.asarray(0.5 + 0.5 * np.sign(labels))
+
+    def length(self, outputs: int) -> float:
+        """Return sqrt(labels): each has an error of its own."""
+        return math.sqrt(outputs)
+
+
+IDENTITY: Final = ScoreLink()
+SOFTMAX: Final = Softmax()
+LOGISTIC: Final = Logistic()
+LINKS: Final = {link.name: link for link in (IDENTITY, SOFTMAX, LOGISTIC)}
+"""By name."""
 
 
 def is_chosen(workers: Workers, learner: Learner) -> bool:

@@ -6,9 +6,8 @@ from typing import Any, Final
 
 from airmixml.errors import ScenarioError
 from airmixml.registries import ADVERSARIES, DESCENTS, ENCODERS, LEARNERS
-from airmixml.scenario.air import Air
+from airmixml.scenario.air import SYMBOLS_PER_SECOND, Air
 from airmixml.scenario.tables import Learner, Link, Mixing, Privacy, Radio, Workers
-from airmixml.scenario.waveform import SYMBOLS_PER_SECOND
 from airmixml.wording import as_set, shown
 
 _SMALLEST_DELTA: Final = 1e-300

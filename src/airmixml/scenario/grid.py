@@ -84,16 +84,6 @@ def scenario_at(base: Scenario, point: Point) -> Scenario:
     return replace(base, **{name: replace(getattr(base, name), **entries) for name, entries in tables.items()})
 
 
-def value_text(value: Any) -> str:
-    """Return a value as tables and pictures show it: short, but never the same for two values."""
-    if isinstance(value, tuple):
-        return f"[{', '.join(map(value_text, value))}]"
-    if isinstance(value, float):
-        text = f"{value:g}"
-        return text if float(text) == value else repr(value)
-    return str(value)
-
-
 def _rule(key: str) -> Any:
     if key in TOP_LEVEL:
         advice = "for several seeds use --seeds N" if key == "seed" else "it changes no result"

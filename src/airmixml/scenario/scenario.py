@@ -12,21 +12,21 @@ from airmixml.errors import ScenarioError
 from airmixml.notebook import html_lines, html_table
 from airmixml.progress import Progress, silent
 from airmixml.scenario.air import Air, air_tables
-from airmixml.scenario.air_words import finite, titled
-from airmixml.scenario.automatic import choose, is_chosen, why_no_rounds
+from airmixml.scenario.automatic import IDENTITY, LOGISTIC, SOFTMAX, ScoreLink, choose, is_chosen, why_no_rounds
 from airmixml.scenario.consistency import Tables, check_consistency
 from airmixml.scenario.rules import Rule, Text, Whole, check_fields
-from airmixml.scenario.score_links import IDENTITY, LOGISTIC, SOFTMAX, ScoreLink
 from airmixml.scenario.tables import OWN_FILES, TABLES, Learner, Link, Mixing, Privacy, Radio, Workers
 from airmixml.scenario.toml import (
     BOUNDS,
     EXTENDS,
     bounded_columns,
     checked_keys,
+    finite,
     parse_assignments,
     parse_toml,
     preset_text,
     read_scenario_file,
+    titled,
     write_toml,
 )
 from airmixml.wording import shown

@@ -13,7 +13,8 @@ from airmixml.scenario.air import Air
 from airmixml.scenario.rules import AUTO, DBM, SHARE, Choice, Items, Label, Mapped, Named, Real, Table, Text, Whole
 from airmixml.wording import shown
 
-OWN_FILES = (".csv", ".tsv", ".npz")
+SEPARATED = (".csv", ".tsv")
+OWN_FILES = (*SEPARATED, ".npz")
 """How the path of a user's own file ends."""
 
 

@@ -1,25 +1,38 @@
-"""Atomic files, and locks on folders: a file that one process at a time holds."""
+"""Atomic files, locks on folders, and the one store of finished results.
+
+A result is taken up again only by the work that made it. A file that is damaged, or that other work made, counts as not
+there. One that is whole but holds something else than airmix wrote is reported in one line: a user changed it, and only
+the user can say whether it is needed.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
+import json
+import math
 import os
 import re
 import secrets
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import MISSING, asdict, fields, is_dataclass
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.errors import RunFolderError
-from airmixml.wording import reason
+from airmixml.errors import RunFolderError, UnknownObjectError
+from airmixml.reading import read_regular
+from airmixml.wording import in_plain_words, reason, shown
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
+
 
 LOCK: Final = ".lock"
 # No user and no other program names a file so: what a killed process leaves behind can be removed safely.
@@ -127,3 +140,155 @@ def locked(folder: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+Result = TypeVar("Result")
+Arrays = Mapping[str, NDArray[Any]]
+_ABOUT: Final = "about"
+_NUMBER: Final = "number"
+_NOT_IN_JSON: Final = ("inf", "-inf", "nan")
+
+
+class ResultStore:
+    """Results in a folder, one file each: ``NAME.json``, or ``NAME.npz`` where they have arrays.
+
+    The folder is made with the first of them. Only what was saved with the same ``identity`` is loaded again.
+    """
+
+    def __init__(self, folder: Path, identity: str = "") -> None:
+        self.folder = folder
+        self._identity = identity
+
+    def save(self, name: str, values: Any, arrays: Arrays | None = None) -> None:
+        """Keep plain values, and arrays where the name ends in ``.npz``."""
+        made_by, values = [self._identity, name], _for_json(values)
+        about = {"made_by": made_by, "checksum": _checksum(made_by, values, arrays or {}), "values": values}
+        content = io.BytesIO()
+        if name.endswith(".npz"):  # not compressed: that takes seconds for the checkpoint of a large network
+            text = np.array(json.dumps(about, allow_nan=False))
+            np.savez(content, allow_pickle=False, **{_ABOUT: text, **(arrays or {})})
+        else:
+            content.write(json.dumps(about, indent=1, allow_nan=False).encode("utf-8") + b"\n")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_bytes(self.folder / name, content.getvalue())
+
+    def load(self, name: str, read: Callable[[Any, dict[str, NDArray[Any]]], Result]) -> Result | None:
+        """Return what ``read`` makes of values and arrays; None where there are none, or damaged or other ones."""
+        path, made_by = self.folder / name, [self._identity, name]
+        try:
+            about, arrays = _content(path)
+            if about["made_by"] != made_by or about["checksum"] != _checksum(made_by, about["values"], arrays):
+                return None
+        except Exception:  # no such file, or whatever a damaged one makes NumPy and JSON say
+            return None
+        try:
+            return read(_from_json(about["values"]), arrays)
+        except Exception as problem:
+            raise corrupt_file(path, problem) from problem
+
+
+def corrupt_file(path: Path, problem: Exception, delete: str = "it") -> RunFolderError:
+    """Return the error for a file that is whole, but does not hold what it should."""
+    if isinstance(problem, UnknownObjectError):  # nothing is wrong with the file
+        return RunFolderError(f"{path}: {problem}")
+    return RunFolderError(
+        f"{path}: does not hold what airmix wrote ({in_plain_words(problem)}); delete {delete} and give the same "
+        "command again"
+    )
+
+
+def _content(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    content = read_regular(path)
+    if path.suffix != ".npz":
+        return json.loads(content), {}
+    with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    return json.loads(str(arrays.pop(_ABOUT))), arrays
+
+
+def _checksum(made_by: list[str], values: Any, arrays: Arrays) -> str:
+    digest = hashlib.sha256(json.dumps([made_by, values], sort_keys=True).encode())
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        digest.update(f"{name} {array.dtype.str} {arrays[name].shape} ".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def _for_json(value: Any) -> Any:
+    """Return plain values with numbers that JSON does not have, such as infinite ones, as ``{"number": "inf"}``."""
+    if isinstance(value, Mapping):
+        return {name: _for_json(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_for_json(each) for each in value]
+    return {_NUMBER: str(value)} if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _from_json(value: Any) -> Any:
+    """Return what ``_for_json`` was given."""
+    if isinstance(value, list):
+        return [_from_json(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    if set(value) == {_NUMBER} and value[_NUMBER] in _NOT_IN_JSON:
+        return float(value[_NUMBER])
+    return {name: _from_json(each) for name, each in value.items()}
+
+
+def to_plain(result: Any) -> dict[str, Any]:
+    """Return a dataclass as the plain values that JSON gives back: its tuples are lists."""
+    return asdict(result, dict_factory=lambda items: {name: _listed(each) for name, each in items})
+
+
+def _listed(value: Any) -> Any:
+    return [_listed(each) for each in value] if isinstance(value, tuple) else value
+
+
+def from_plain(kind: Any, value: Any, name: str = "the content") -> Any:
+    """Return plain values as the dataclass (or other type) they were made of; ValueError names what does not fit.
+
+    NaN is never a result; an infinite number may be.
+    """
+    if isinstance(kind, type) and is_dataclass(kind):
+        hints = _field_types(kind)
+        needed = {each.name for each in fields(kind) if each.default is MISSING}
+        if not isinstance(value, dict) or not needed <= set(value) <= set(hints):
+            wrong = (needed - set(value)) | (set(value) - set(hints)) if isinstance(value, dict) else hints
+            raise ValueError(f"{name} has too many or too few keys: {', '.join(sorted(wrong))}")
+        return kind(**{key: from_plain(hint, value[key], key) for key, hint in hints.items() if key in value})
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is UnionType:
+        return None if value is None and NoneType in inner else _one_of(inner, value, name)
+    if origin in (tuple, list) and isinstance(value, list):
+        return origin(from_plain(inner[0], each, name) for each in value)
+    if origin is dict and isinstance(value, dict):
+        return {key: from_plain(inner[1], each, f"{name}.{key}") for key, each in value.items()}
+    fits = isinstance(value, float | int if kind is float else kind) if origin is None else False
+    if fits and not (isinstance(value, bool) and kind is not bool) and not (kind is float and _is_no_number(value)):
+        return kind(value)
+    raise ValueError(f"{name} = {shown(value)}: must be {getattr(kind, '__name__', kind)}")
+
+
+def _is_no_number(value: float | int) -> bool:
+    try:
+        return math.isnan(value)
+    except OverflowError:  # a whole number beyond what a double holds
+        return True
+
+
+def _one_of(kinds: tuple[Any, ...], value: Any, name: str) -> Any:
+    """Return the value as the first of the kinds that it fits; where it fits none, the first says why not."""
+    first, *others = (kind for kind in kinds if kind is not NoneType)
+    try:
+        return from_plain(first, value, name)
+    except ValueError:
+        for kind in others:
+            with suppress(ValueError):
+                return from_plain(kind, value, name)
+        raise
+
+
+@cache
+def _field_types(kind: type) -> dict[str, Any]:
+    hints = get_type_hints(kind)
+    return {field.name: hints[field.name] for field in fields(kind)}

@@ -14,8 +14,7 @@ from airmixml.engines.work import Lost, Tell, Work
 from airmixml.errors import AirMixError
 from airmixml.progress import Progress, silent
 from airmixml.scenario import Scenario
-from airmixml.storage.files import locked, remove_temporaries
-from airmixml.storage.results import ResultStore, from_plain, to_plain
+from airmixml.storage.files import ResultStore, from_plain, locked, remove_temporaries, to_plain
 from airmixml.storage.study import Budget, Study
 from airmixml.sweeps.batches import Batch, Failed, Part, Place, on_gpu, silent_share, useful_jobs
 from airmixml.wording import one_line

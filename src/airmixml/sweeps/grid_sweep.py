@@ -14,7 +14,8 @@ from airmixml.engines.processes import end_if_started_by_script
 from airmixml.errors import AirMixError, ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.scenario import Scenario, Workers
-from airmixml.scenario.grid import Grid, Point, scenario_at, value_text
+from airmixml.scenario.grid import Grid, Point, scenario_at
+from airmixml.scenario.toml import value_text
 from airmixml.storage.run_folder import identity_of
 from airmixml.storage.study import consecutive_seeds, study_folder, study_path
 from airmixml.sweeps.batched_task import run_sweep

@@ -12,7 +12,7 @@ from airmixml.data import KnownDataSet, known_dataset
 from airmixml.errors import ScenarioError
 from airmixml.registries import DATASETS
 from airmixml.scenario import RunContext, Scenario, Speed
-from airmixml.storage.results import from_plain
+from airmixml.storage.files import from_plain
 from airmixml.streams import Streams
 from airmixml.sweeps import batches
 from airmixml.sweeps.batches import Batch, Failed, Kind, Part, Place, Result, dimensions, together_or_alone

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 from airmixml.output.figures import COLOURS, GREY, error_line, finish_axis, panel_grid, save_png_and_svg
 from airmixml.output.tables import Table, rows_csv, wide_table, write_all
 from airmixml.scenario import keys_in_force
-from airmixml.scenario.air_words import finite
-from airmixml.scenario.grid import Point, value_text
+from airmixml.scenario.grid import Point
+from airmixml.scenario.toml import finite, value_text
 from airmixml.storage.files import write_bytes, writing_to
 from airmixml.sweeps.swept import (
     FILES,

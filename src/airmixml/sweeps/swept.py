@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from airmixml.scenario import Scenario
-from airmixml.scenario.grid import Grid, Point, value_text
+from airmixml.scenario.grid import Grid, Point
+from airmixml.scenario.toml import value_text
 from airmixml.storage.run_folder import REPORT
 from airmixml.sweeps.cells import Metric
 from airmixml.wording import JOULES, NONE, SECONDS, unit_for

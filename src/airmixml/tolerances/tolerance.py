@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from airmixml.scenario import Scenario, keys_in_force
-from airmixml.scenario.air_words import finite
+from airmixml.scenario.toml import finite
 from airmixml.storage.run_folder import REPORT
 from airmixml.tolerances.impairment_ladder import ImpairmentLadder
 from airmixml.tolerances.unplanned_epsilon import NeededPower

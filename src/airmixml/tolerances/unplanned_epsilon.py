@@ -16,7 +16,7 @@ from typing import Any, Final
 from airmixml.arrays import watts_to_dbm
 from airmixml.errors import AirMixError
 from airmixml.scenario import Air, Scenario
-from airmixml.storage.results import ResultStore
+from airmixml.storage.files import ResultStore
 from airmixml.version import __version__
 from airmixml.wording import one_line
 

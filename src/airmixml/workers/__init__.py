@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airmixml.lazy import import_late
+from airmixml.registry import import_late
 
 if TYPE_CHECKING:
-    from airmixml.scenario.waveform import SYMBOLS_PER_SECOND
+    from airmixml.scenario.air import SYMBOLS_PER_SECOND
     from airmixml.workers.declared import declared_bounds, input_range, within_declared
     from airmixml.workers.encoder import (
         Encoder,
@@ -41,7 +41,7 @@ __getattr__ = import_late(
         ".loading": ("load_dataset",),
         ".row_sums": ("Holdings",),
         ".population": ("Population", "deploy", "place_coordinates", "place_workers", "settle"),
-        "airmixml.scenario.waveform": ("SYMBOLS_PER_SECOND",),
+        "airmixml.scenario.air": ("SYMBOLS_PER_SECOND",),
         ".signal": ("Signal", "WorkerCost", "worker_cost"),
     },
 )

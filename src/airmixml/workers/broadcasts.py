@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles, Singles
-from airmixml.scenario.score_links import SOFTMAX, ScoreLink
+from airmixml.scenario.automatic import SOFTMAX, ScoreLink
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -10,7 +10,7 @@ from torch import nn
 
 from airmixml.arrays import Singles
 from airmixml.data import RowFormat
-from airmixml.data.scaling import as_stored
+from airmixml.data.dataset import as_stored
 from airmixml.errors import PluginError
 from airmixml.scenario import Workers
 from airmixml.streams import Streams

@@ -9,18 +9,16 @@ import numpy as np
 from numpy.random import Generator
 
 from airmixml.arrays import ImageShape, Integers, declared_shape, per_input
-from airmixml.data.columns import declared_columns
-from airmixml.data.csv_file import SEPARATED, load_csv
-from airmixml.data.dataset import DataSet, RawData, RowFormat, known_dataset
+from airmixml.data.dataset import DataSet, RawData, RowFormat, declare_bounds, declare_target_bounds, known_dataset
 from airmixml.data.labels import ABSENT, Bounded, Centred, DeclaredClasses, LabelCode, Signs
 from airmixml.data.npz_file import load_npz
-from airmixml.data.scaling import declare_bounds, declare_target_bounds
 from airmixml.devices import physical_memory_bytes
 from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.registries import DATASETS
 from airmixml.scenario import Workers
 from airmixml.scenario.rules import AUTO
+from airmixml.scenario.tables import SEPARATED
 from airmixml.streams import Streams
 from airmixml.wording import did_you_mean, shown
 from airmixml.workers.encoder import FLOAT_BYTES, encoder_of, scales_inputs
@@ -175,6 +173,9 @@ def load_raw(workers: Workers, data_dir: Path | None, progress: Progress) -> Raw
     absent = workers.unknown_labels == "absent"
     declared = DeclaredClasses(names=workers.classes, absent=absent) if workers.classes else None
     if path.suffix.lower() in SEPARATED:
+        from airmixml.data.columns import declared_columns
+        from airmixml.data.csv_file import load_csv  # here: a run reads one kind of file
+
         return load_csv(
             path,
             feature_columns=workers.feature_columns,

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from airmixml.registries import PAYLOADS
 from airmixml.scenario import Radio, Workers
-from airmixml.scenario.waveform import SYMBOLS_PER_SECOND
+from airmixml.scenario.air import SYMBOLS_PER_SECOND
 from airmixml.workers.encoder import FLOAT_BYTES, HARD_OPERATION, encoder_of, scales_inputs
 
 
