@@ -28,7 +28,6 @@ from airmixml.errors import ScenarioError
 from airmixml.notebook import html_facts
 from airmixml.progress import Progress, silent
 from airmixml.radio.mixtures import MixtureBlock
-from airmixml.radio.rounds import RoundsOnAir
 from airmixml.radio.shards import KeptBlocks, ShardStore
 from airmixml.radio.transmission import Mixtures, Transmission, gather_family, open_air, simulate_family
 from airmixml.registries import LEARNERS, PAYLOADS
@@ -63,6 +62,8 @@ def train(
     scenario, dataset, inputs, labels = mixtures.scenario, mixtures.dataset, mixtures.inputs, mixtures.labels
     context = RunContext(speed=speed or Speed(), progress=progress, secret=mixtures.secret)
     if scenario.workers.sends == "gradients":
+        from airmixml.radio.rounds import RoundsOnAir  # here: most runs have none
+
         return last_of(run_rounds(RoundsOnAir.of(mixtures, context)), dataset)
     if scenario.learner.closed_form:
         collector = collected_from(mixtures)
@@ -215,6 +216,8 @@ def solve_and_score(
     dataset, learner = transmission.dataset, transmission.scenario.learner
     solved, moments = solve_collected(transmission, collector)
     if learner.rounds:
+        from airmixml.radio.rounds import RoundsOnAir  # here: most runs have none
+
         on_air = RoundsOnAir.of(transmission, context, kept)
         return last_of(run_rounds(on_air, solved, moments), dataset)
     return score_solved(learner, dataset, solved, moments)
@@ -239,6 +242,8 @@ def _learn_by_rounds(
     kept: KeptBlocks | None = None,
 ) -> Learned:
     """Run slots of gradients alone, from a model of zeros on."""
+    from airmixml.radio.rounds import RoundsOnAir
+
     started = time.perf_counter()
     on_air = RoundsOnAir.alone(open_air([scenario], dataset, population, context), context, kept)
     trained = last_of(run_rounds(on_air), on_air.air.dataset)

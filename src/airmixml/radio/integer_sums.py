@@ -17,7 +17,7 @@ from airmixml.integers.integer_noise import IntegerNoise
 from airmixml.integers.skellam import mu_per_step
 from airmixml.masks.hidden_noise import Honest
 from airmixml.privacy import Design, Sensitivity
-from airmixml.privacy.rounded_noise import Rounding
+from airmixml.privacy.mechanism import Rounding
 from airmixml.radio.masking import Masking, any_masking, honest_with
 from airmixml.scenario import Scenario
 

@@ -12,7 +12,7 @@ import numpy as np
 from airmixml.arrays import Doubles
 from airmixml.privacy import Adversary, Design, Sensitivity, facts
 from airmixml.privacy.design import slots_per_round
-from airmixml.privacy.rounded_noise import Rounding
+from airmixml.privacy.mechanism import Rounding
 from airmixml.radio.ideal_air import IdealAir, air_of
 from airmixml.radio.noise import Noise
 from airmixml.radio.path_loss import best_power_gain, weakest_gain
