@@ -97,9 +97,9 @@ class IntegerSums:
         return f"the Skellam noise of {self.honest.count:,} honest workers on integers, and {masks}"
 
 
-def fit_sums(scenario: Scenario, sensitivity: Sensitivity) -> IntegerSums:
-    """Return the sums that keep the target of a scenario whose workers send integers."""
-    privacy, radio, masked = scenario.privacy, scenario.radio, scenario.privacy.noise_kind.masked
+def fit_sums(scenario: Scenario, sensitivity: Sensitivity, *, masked: bool) -> IntegerSums:
+    """Return the sums that keep the target of a scenario whose workers send integers, with masks or without."""
+    privacy, radio = scenario.privacy, scenario.radio
     honest = any_masking(scenario).honest
     slots, share, rounded = _slots_and_share(scenario, sensitivity.numbers)
     schedule = Design(
