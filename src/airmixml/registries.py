@@ -319,11 +319,11 @@ ASSIGNMENTS: Final = Registry(
     "assignment",
     "airmixml.assignments",
     "mixing.assignment",
-    base="airmixml.radio.assignments.Assignment",
+    base="airmixml.radio.ratios.Assignment",
     needs=("about", "follows_channels", "assign", "facts", "deal"),
     places={
-        "random": "airmixml.radio.assignments:RANDOM",
-        "max-min": "airmixml.radio.assignments:MAX_MIN",
+        "random": "airmixml.radio.ratios:RANDOM",
+        "max-min": "airmixml.radio.ratios:MAX_MIN",
     },
     objects=True,
 )

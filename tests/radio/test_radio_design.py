@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from airmixml import PrivacyError
 from airmixml.privacy import Eavesdropper, Sensitivity, facts, gaussian_epsilon
-from airmixml.radio.assignments import MAX_MIN
 from airmixml.radio.draws import AirSetting, draw_slots
 from airmixml.radio.path_loss import weakest_gain
 from airmixml.radio.power_calibration import check_privacy_target, private_received_watts
+from airmixml.radio.ratios import MAX_MIN
 from airmixml.radio.system import System, adversary_named, planned_design, sensitivity_of
 from airmixml.radio.tally import Tally, rehearse
 from airmixml.radio.transmission import simulate

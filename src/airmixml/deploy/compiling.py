@@ -21,7 +21,7 @@ from airmixml.masks.graph import draw_graph
 from airmixml.masks.hidden_noise import who_is_left
 from airmixml.masks.rules import Rules, choose_rules, is_recoverable, recovering_degree
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
-from airmixml.privacy.rounded_noise import SHARE_FOR_TAILS, log_cut, settled_epsilon
+from airmixml.privacy.mechanism import SHARE_FOR_TAILS, log_cut, settled_epsilon
 from airmixml.radio.system import System
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams

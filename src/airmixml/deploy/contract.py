@@ -30,10 +30,10 @@ from airmixml.reading import read_regular
 from airmixml.scenario import Workers
 from airmixml.scenario.automatic import IDENTITY, SOFTMAX, ScoreLink
 from airmixml.scenario.toml import checked_keys, parse_toml
-from airmixml.workers.declared import within_declared
 from airmixml.workers.encoding import RowEncoder
 from airmixml.workers.payloads import Payload
 from airmixml.workers.row_sums import Holdings, payload_of
+from airmixml.workers.signal import within_declared
 
 if TYPE_CHECKING:
     from airmixml.scenario import Scenario  # a worker needs one table of it alone

@@ -5,7 +5,6 @@ from dataclasses import replace
 from airmixml.data import DataSet
 from airmixml.deploy.attempts import Sum
 from airmixml.deploy.contract import Contract
-from airmixml.deploy.server import Sum
 from airmixml.edge.models import TrainedModel
 from airmixml.edge.sources import NoMoreRounds, Received, learn_from
 from airmixml.errors import ProtocolError

@@ -4,18 +4,22 @@ The first model is solved from the moments. It classifies most rows well enough 
 than the clip, so a few rounds improve it at little cost in noise.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import torch
 
 from airmixml.edge.closed_form import ReceivedMoments, Solution
 from airmixml.edge.descents import Descent, Start
 from airmixml.errors import ScenarioError
-from airmixml.radio.rounds import RoundsOnAir
 from airmixml.registries import DESCENTS, LEARNERS
 from airmixml.scenario import Learner, Scenario
 from airmixml.workers.broadcasts import Broadcast
+
+if TYPE_CHECKING:
+    from airmixml.radio.rounds import RoundsOnAir
 
 _TEMPERATURE: Final = 4.0
 _OF_DISCRIMINANTS: Final = 0.5

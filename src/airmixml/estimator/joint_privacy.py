@@ -23,7 +23,7 @@ from airmixml.errors import RepeatedFitWarning, ScenarioError
 from airmixml.estimator.checks import as_given
 from airmixml.privacy import PrivacyStatement, gaussian_epsilon
 from airmixml.privacy.evaluation import better_receivers
-from airmixml.privacy.rounded_noise import COMPOSED_SHARE
+from airmixml.privacy.mechanism import COMPOSED_SHARE
 from airmixml.privacy.statements import FAILURES
 from airmixml.scenario import Scenario
 from airmixml.wording import shown

@@ -19,7 +19,7 @@ from airmixml.integers.exact_sampler import draw_skellam
 from airmixml.integers.rounding import IntegerCode, measured_rounding_variance, reduce, signed
 from airmixml.integers.skellam import rounded_mu_per_step, rounded_variance_for
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
-from airmixml.privacy.rounded_noise import SHARE_FOR_TAILS, log_cut, settled_epsilon
+from airmixml.privacy.mechanism import SHARE_FOR_TAILS, log_cut, settled_epsilon
 
 _DISTANCES: Final = {"remove-one": 1.0, "replace-one": 2.0}
 _DEVIATIONS_WITHIN_RANGE: Final = 5.0

@@ -29,8 +29,7 @@ from typing import Final
 from scipy.special import erfinv, i0e
 
 from airmixml.privacy.gaussian import bracket_root
-from airmixml.privacy.mechanism import require
-from airmixml.privacy.rounded_noise import tilt
+from airmixml.privacy.mechanism import require, tilt
 
 # What i0e and erfinv may be wrong by, and more.
 _ROUNDING_MARGIN: Final = 1e-13

@@ -16,9 +16,15 @@ from airmixml.errors import PrivacyError
 from airmixml.privacy.design import Design
 from airmixml.privacy.facts import Antennas, ImperfectAir, Transmitters, WorkersNoise
 from airmixml.privacy.gaussian import bracket_root, gaussian_mu
-from airmixml.privacy.mechanism import GaussianSlots, accountant_named, require
+from airmixml.privacy.mechanism import (
+    SHARE_FOR_TAILS,
+    GaussianSlots,
+    Rounding,
+    accountant_named,
+    require,
+    settled_epsilon,
+)
 from airmixml.privacy.paper_bounds import smallest_certifiable_epsilon
-from airmixml.privacy.rounded_noise import SHARE_FOR_TAILS, Rounding, settled_epsilon
 from airmixml.privacy.views import Adversary
 from airmixml.wording import epsilon_text
 

@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
-from airmixml.privacy.rounded_noise import Rounding
+from airmixml.privacy.mechanism import Rounding
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class WorkersNoise(Fact):
     in_sum_watts: float = 0.0  # what honest workers add to the receiver's; 0 where gains decide how much arrives
     by: str = ""  # what it is, in words
     failure: float = 0.0  # probability with which it is less
-    rounding: Rounding | None = None  # of integers: what the noise leaves out, of one slot; see ``rounded_noise``
+    rounding: Rounding | None = None  # of integers: what the noise leaves out, of one slot; see ``Rounding``
 
     def watts_in_sum(self, receiver_watts: float) -> float:
         """Return the noise in a sum on the ideal air."""

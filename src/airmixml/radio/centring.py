@@ -21,6 +21,7 @@ from airmixml.privacy import PrivacyStatement
 from airmixml.privacy.evaluation import better_receivers
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.radio.ideal_air import air_of
+from airmixml.radio.noise import noise_of
 from airmixml.radio.path_loss import worker_path_gain
 from airmixml.radio.power_calibration import centring_target, composes_exactly
 from airmixml.radio.system import assumed_noise_watts
@@ -167,7 +168,7 @@ def plan_centring(scenario: Scenario, features: int, distance_metres: Doubles) -
     return CentringSlot(
         received_watts=received_watts,
         power_watts=power_watts,
-        noise_deviation=math.sqrt(scenario.privacy.noise_kind.drawn_watts(scenario) / 2.0 / received_watts) / len(gain),
+        noise_deviation=math.sqrt(noise_of(scenario).drawn_watts(scenario) / 2.0 / received_watts) / len(gain),
         removal_mu=math.sqrt(received_watts * removal / half_noise_watts),
         replacement_mu=math.sqrt(received_watts * replacement / half_noise_watts),
         features=features,

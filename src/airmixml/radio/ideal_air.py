@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from airmixml.workers.payloads import Payload
 
 # By name: both stages know settings and systems, which ask for their air.
-_impaired: Final = import_late("airmixml.radio", {".impaired_air": ("IMPAIRED",)})
+_impaired: Final = import_late("airmixml.radio", {".impaired_air": ("IMPAIRED", "CARRYING_NOISE")})
 
 
 class Channels(NamedTuple):
@@ -163,5 +163,7 @@ IDEAL: Final = IdealAir()
 
 def air_of(scenario: Any) -> IdealAir:
     """Return the air of a scenario, or of its tables."""
-    air: IdealAir = IDEAL if scenario.air.is_ideal else _impaired("IMPAIRED")
+    if scenario.air.is_ideal:
+        return IDEAL
+    air: IdealAir = _impaired("CARRYING_NOISE" if scenario.privacy.noise_kind.brought else "IMPAIRED")
     return air

@@ -78,21 +78,22 @@ class ImpairedAir(IdealAir):
     def sensitivity(self, system: System, of_data: Sensitivity) -> Sensitivity:
         """Return it with pilots, rounding and what is sent twice, and with the symbols that bounds on gains follow."""
         scenario, signal = system.scenario, system.signal
-        # A worker that falls silent takes its share of the pilots along; they are the same for any sample. Who brings
-        # its own noise is heard to take part whatever it sends.
-        removal = of_data.removal + (0.0 if system.noise.brought else system.pilot_energy)
-        replacement = _with_rounding(scenario, of_data.replacement, signal)
-        air, repeated = scenario.air, prefix_bound(scenario.air)
-        if not system.noise.brought:
-            removal *= removal_factor(air)
+        removal, replacement = self._moves(system, of_data)
+        repeated = prefix_bound(scenario.air)
         # How strongly a worker may be received depends on how many symbols it sends.
         in_rounds = system.of_rounds.signal.symbols if system.rounds else 0
         return Sensitivity(
             removal=repeated * removal,
-            replacement=repeated * replacement * _amplified(air),
+            replacement=repeated * replacement * _amplified(scenario.air),
             numbers=max(signal.symbols, in_rounds),
             in_rounds=in_rounds,
         )
+
+    def _moves(self, system: System, of_data: Sensitivity) -> tuple[float, float]:
+        """Return squared moves with what a worker sends besides its data, and with rounding."""
+        # A worker that falls silent takes its share of the pilots along; they are the same for any sample.
+        removal = (of_data.removal + system.pilot_energy) * removal_factor(system.scenario.air)
+        return removal, _with_rounding(system.scenario, of_data.replacement, system.signal)
 
     def moved(
         self, scenario: Scenario, removal: float, replacement: float, largest: float, symbols: int
@@ -110,9 +111,7 @@ class ImpairedAir(IdealAir):
         return once * (air.grid.length / air.subcarriers if air.waveform == "ofdm" else 1.0)
 
     def gain_bound(self, scenario: Scenario, symbols: int, seats: int = 0) -> float:
-        """Return what impairments together keep; 1 where workers bring noise, which grows with the gain."""
-        if scenario.privacy.noise_kind.brought:
-            return 1.0
+        """Return what impairments together keep."""
         from airmixml.impairments.gain_bound import largest_power_gain
 
         seats = seats or scenario.slots_on_air * scenario.radio.schedule_kind.seats_with_gains(scenario)
@@ -126,8 +125,6 @@ class ImpairedAir(IdealAir):
 
     def gain_failure(self, scenario: Scenario) -> float:
         """Return that of the scenario, unless bounds hold always."""
-        if scenario.privacy.noise_kind.brought:
-            return 0.0
         return gain_failure_of(scenario) if _antennas_differ(scenario) else self.sent_failure(scenario)
 
     def sent_failure(self, scenario: Scenario) -> float:
@@ -165,23 +162,28 @@ class ImpairedAir(IdealAir):
             yield facts.SofterShares()
 
     def antennas(self, system: System) -> facts.Antennas:
-        """Return the bound on it; all antennas hear the same noise of a worker as they hear its data."""
+        """Return the bound on it."""
         scenario, gains, rounds = system.scenario, self._in_rounds(system), range(1, system.rounds + 1)
         in_rounds = () if gains is None else tuple(gains.mean_at_server(each) / gains.mean(each) for each in rounds)
         return facts.Antennas(
-            gain=_antenna_gain(system),
+            gain=self._antenna_gain(system),
             in_rounds=in_rounds,
             count=scenario.air.antennas,
-            many=_antenna_gain(system, MANY_ANTENNAS),
+            many=self._antenna_gain(system, MANY_ANTENNAS),
         )
 
     def _in_rounds(self, system: System) -> GainsInRounds | None:
         """Return what gains in rounds add up to; None where no more than the bound on each is known."""
-        if system.noise.brought:
-            return None
         from airmixml.impairments.gain_bound import gains_in_rounds
 
-        return gains_in_rounds(system.scenario, system.gain_bound, _antenna_gain(system), system.sensitivity.in_rounds)
+        return gains_in_rounds(
+            system.scenario, system.gain_bound, self._antenna_gain(system), system.sensitivity.in_rounds
+        )
+
+    def _antenna_gain(self, system: System, antennas: int = 0) -> float:
+        """Return what all antennas have of a worker at most, over what the chosen one has; or so many antennas."""
+        seats = system.scenario.radio.schedule_kind.seats_with_gains(system.scenario)
+        return antenna_gain_bound(system.scenario, seats, system.sensitivity.numbers, antennas)
 
     def spread(self, scenario: Scenario) -> tuple[float, float]:
         """Return that of a few hundred workers, and the share that is absent or in a fade."""
@@ -267,19 +269,43 @@ class ImpairedAir(IdealAir):
         return peak_to_average_db(system.scenario, system.signal, dataset)
 
 
+class AirCarryingNoise(ImpairedAir):
+    """The same where workers bring noise: it takes the way of their data, so that no gain tells more of them.
+
+    Noise is on symbols before a converter rounds them, and who brings it is heard to take part whatever it sends.
+    """
+
+    def _moves(self, system: System, of_data: Sensitivity) -> tuple[float, float]:
+        """Return those of data: pilots and carriers tell nothing, and rounding is post-processing."""
+        return of_data.removal, of_data.replacement
+
+    def gain_bound(self, scenario: Scenario, symbols: int, seats: int = 0) -> float:
+        """Return 1: noise grows with the gain."""
+        return 1.0
+
+    def gain_failure(self, scenario: Scenario) -> float:
+        """Return 0: nothing can fail."""
+        return 0.0
+
+    def _in_rounds(self, system: System) -> GainsInRounds | None:
+        """Return None: gains count for nothing."""
+        return None
+
+    def _antenna_gain(self, system: System, antennas: int = 0) -> float:
+        """Return 1: all antennas hear the same noise of a worker as they hear its data."""
+        return 1.0
+
+    def converted(self, scenario: Scenario, payload: Payload) -> Payload:
+        """Return it as it is: noise goes through the converter with the signal; see ``residual_noise``."""
+        return payload
+
+
 IMPAIRED: Final = ImpairedAir()
+CARRYING_NOISE: Final = AirCarryingNoise()
 
 
 def _antennas_differ(scenario: Scenario) -> bool:
     return scenario.air.antennas > 1 and scenario.radio.fading != "none"
-
-
-def _antenna_gain(system: System, antennas: int = 0) -> float:
-    """Return what all antennas have of a worker at most, over what the chosen one has; of another number, if asked."""
-    if system.noise.brought:
-        return 1.0
-    seats = system.scenario.radio.schedule_kind.seats_with_gains(system.scenario)
-    return antenna_gain_bound(system.scenario, seats, system.sensitivity.numbers, antennas)
 
 
 def _amplified(air: Air) -> float:
@@ -303,11 +329,10 @@ def prefix_bound(air: Air) -> float:
 def _with_rounding(scenario: Scenario, replacement: float, signal: Signal) -> float:
     """Return the squared move of a replacement where symbols go through the workers' converters.
 
-    The paper's bound is on samples in [0, 1]. Their levels lie in [0, 1] as well, so that it holds unchanged. Where
-    workers bring noise it is on their symbols already, and rounding is post-processing.
+    The paper's bound is on samples in [0, 1]. Their levels lie in [0, 1] as well, so that it holds unchanged.
     """
     air, of_paper = scenario.air, scenario.privacy.sensitivity == "paper"
-    if scenario.privacy.noise_kind.brought or not air.dac_bits or (of_paper and air.waveform != "ofdm"):
+    if not air.dac_bits or (of_paper and air.waveform != "ofdm"):
         return replacement
     squared_norm, squared_distance = declared_bounds(scenario.workers, signal.features)
     rounded = _rounded_distance(

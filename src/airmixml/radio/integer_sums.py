@@ -17,7 +17,7 @@ from airmixml.integers.integer_noise import IntegerNoise
 from airmixml.integers.skellam import mu_per_step
 from airmixml.masks.hidden_noise import Honest
 from airmixml.privacy import Design, Sensitivity
-from airmixml.privacy.rounded_noise import Rounding
+from airmixml.privacy.mechanism import Rounding
 from airmixml.radio.masking import Masking, any_masking, honest_with
 from airmixml.scenario import Scenario
 
@@ -97,9 +97,9 @@ class IntegerSums:
         return f"the Skellam noise of {self.honest.count:,} honest workers on integers, and {masks}"
 
 
-def fit_sums(scenario: Scenario, sensitivity: Sensitivity) -> IntegerSums:
-    """Return the sums that keep the target of a scenario whose workers send integers."""
-    privacy, radio, masked = scenario.privacy, scenario.radio, scenario.privacy.noise_kind.masked
+def fit_sums(scenario: Scenario, sensitivity: Sensitivity, *, masked: bool) -> IntegerSums:
+    """Return the sums that keep the target of a scenario whose workers send integers, with masks or without."""
+    privacy, radio = scenario.privacy, scenario.radio
     honest = any_masking(scenario).honest
     slots, share, rounded = _slots_and_share(scenario, sensitivity.numbers)
     schedule = Design(

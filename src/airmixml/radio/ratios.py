@@ -1,20 +1,23 @@
-"""Mixing ratios: how the shares of a slot are drawn, one class for each kind, behind the registry ``RATIOS``.
+"""Mixing ratios: how the shares of a slot are drawn (``RATIOS``) and which worker gets which (``ASSIGNMENTS``).
 
 Shares see neither workers nor data, and one's own are dealt out in random order. A slot is planned by its largest
-share, so privacy statements hold whatever the law of the shares is.
+share, so privacy statements hold whatever the law of the shares is. Who gets which (Algorithm 1, line 8) may follow
+channels, and then tells of the schedule.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
-import torch
 
 from airmixml.arrays import Doubles, own_numbers
+from airmixml.privacy.facts import Fact, RanksTell, SharesTell
 from airmixml.randomness.slot_words import log_gammas, uniforms
 
 if TYPE_CHECKING:
+    import torch
+
     from airmixml.randomness.slot_words import SlotWords
     from airmixml.scenario import Mixing
 
@@ -34,6 +37,8 @@ class Ratios:
 
     def draw(self, mixing: Mixing, prior: torch.Tensor, slots: range, source: SlotWords) -> torch.Tensor:
         """Draw the shares of some slots for a prior of shape scheduled; slots x scheduled."""
+        import torch  # here and below: an account needs none
+
         chances = np.asarray(uniforms(source.words(slots, len(prior))).cpu(), dtype=np.float64)
         found = own_numbers(
             lambda: self.shares(chances),
@@ -53,6 +58,7 @@ class DirMix(Ratios):
 
     def draw(self, mixing: Mixing, prior: torch.Tensor, slots: range, source: SlotWords) -> torch.Tensor:
         """Draw gamma variates as logarithms, so that alpha = 1e-8 gives one entry of 1 and zeros, not 0/0."""
+
         per_slot, further = _WORDS_PER_GAMMA * len(prior), _WORDS_PER_FURTHER_ATTEMPT * len(prior)
         logarithms = log_gammas(
             mixing.alpha * prior,
@@ -72,6 +78,8 @@ class NonMix(Ratios):
 
     def draw(self, mixing: Mixing, prior: torch.Tensor, slots: range, source: SlotWords) -> torch.Tensor:
         """Draw who, each with probability p_i."""
+        import torch
+
         upper = (prior / prior.sum()).cumsum(dim=0)[:-1]
         chosen = torch.searchsorted(upper, uniforms(source.words(slots, 1)), right=True)
         return torch.zeros((len(slots), len(prior)), dtype=prior.dtype, device=prior.device).scatter_(1, chosen, 1.0)
@@ -95,6 +103,90 @@ EQUALMIX: Final = EqualMix()
 
 def draw_ratios(mixing: Mixing, scheduled: int, slots: range, source: SlotWords) -> torch.Tensor:
     """Draw the mixing ratios of the policy; slots x scheduled, not yet assigned to workers."""
+    import torch
+
     prior = torch.tensor(mixing.prior or (1.0 / scheduled,) * scheduled, dtype=torch.float64)
     drawn: torch.Tensor = mixing.ratios_kind.draw(mixing, prior.to(source.device), slots, source)
     return drawn
+
+
+class Assignment:
+    """Deals the ratios of a slot out by a rule of one's own, which may look at the channels of all who send.
+
+    Another worker in a seat may then change everybody's ratio, so that a hidden schedule hides nobody.
+    """
+
+    about: str
+    follows_channels: ClassVar[bool] = True  # whether ratios depend on who sends
+
+    def assign(self, ratios: Doubles, magnitude: Doubles, chances: Doubles) -> Doubles:
+        """Return the ratios of each slot in the order of its workers.
+
+        ``magnitude`` are their channels' amplitudes, ``chances`` uniform numbers; all have the shape slots x scheduled.
+        """
+        raise NotImplementedError
+
+    def facts(self) -> tuple[Fact, ...]:
+        """Return what it says of privacy."""
+        return (SharesTell(),)
+
+    def deal(
+        self, mixing: Mixing, ratios: torch.Tensor, magnitude: torch.Tensor, slots: range, source: SlotWords
+    ) -> torch.Tensor:
+        """Deal the ratios of these slots out; slots x scheduled."""
+        import torch
+
+        chances = uniforms(source.words(slots, ratios.shape[1]))
+        given: list[Doubles] = [each.cpu().numpy().copy() for each in (ratios, magnitude, chances)]
+        found = own_numbers(
+            lambda: self.assign(*given),
+            tuple(ratios.shape),
+            lambda dealt: np.sort(dealt, axis=1) == np.sort(ratios.cpu().numpy(), axis=1),
+            f"mixing.assignment = {type(self).__name__}: its assign must return the ratios of each slot in another "
+            "order, slots x scheduled",
+        )
+        return torch.from_numpy(found).to(ratios.device)
+
+
+class RandomOrder(Assignment):
+    """Any worker may get any ratio."""
+
+    about = "in random order"
+    follows_channels = False
+
+    def facts(self) -> tuple[Fact, ...]:
+        """Return none: who gets which ratio says nothing."""
+        return ()
+
+    def deal(
+        self, mixing: Mixing, ratios: torch.Tensor, magnitude: torch.Tensor, slots: range, source: SlotWords
+    ) -> torch.Tensor:
+        """Shuffle them; with equal prior shares any order of our ratios is as likely as any other already."""
+
+        if mixing.ratios_kind.exchangeable and not mixing.prior:
+            return ratios
+        return ratios.gather(1, uniforms(source.words(slots, ratios.shape[1])).argsort(dim=1))
+
+
+class MaxMin(Assignment):
+    """The stronger a channel, the larger its ratio, so that min_i |h_i|^2 / q_i^2 is as large as it can be.
+
+    Wherever a stronger channel holds a smaller ratio than a weaker one, exchanging the two does not lower it.
+    """
+
+    about = "the larger ratio to the stronger channel"
+
+    def facts(self) -> tuple[Fact, ...]:
+        """Return that colluders learn how others' channels rank; for all others see ``privacy.views``."""
+        return (RanksTell(),)
+
+    def deal(
+        self, mixing: Mixing, ratios: torch.Tensor, magnitude: torch.Tensor, slots: range, source: SlotWords
+    ) -> torch.Tensor:
+        """Sort both."""
+        order = magnitude.argsort(dim=1, stable=True)
+        return ratios.new_empty(ratios.shape).scatter_(1, order, ratios.sort(dim=1).values)
+
+
+RANDOM: Final = RandomOrder()
+MAX_MIN: Final = MaxMin()

@@ -12,9 +12,9 @@ import numpy as np
 from airmixml.arrays import Doubles, dbm_to_watts
 from airmixml.privacy import Adversary, Design, Sensitivity, facts
 from airmixml.privacy.design import slots_per_round
-from airmixml.privacy.rounded_noise import Rounding
+from airmixml.privacy.mechanism import Rounding
 from airmixml.radio.ideal_air import IdealAir, air_of
-from airmixml.radio.noise import Noise
+from airmixml.radio.noise import Noise, noise_of
 from airmixml.radio.path_loss import best_power_gain, weakest_gain
 from airmixml.registries import ADVERSARIES, ENCODERS, PAYLOADS
 from airmixml.scenario import Scenario
@@ -139,8 +139,7 @@ class System:
     @cached_property
     def noise(self) -> Noise:
         """What hides a worker."""
-        noise: Noise = self.scenario.privacy.noise_kind
-        return noise
+        return noise_of(self.scenario)
 
     @cached_property
     def masking(self) -> Masking | None:
@@ -288,7 +287,7 @@ def _shared(scenario: Scenario, **given: Any) -> System:
     objects = _Objects(
         ENCODERS.load(scenario.workers.encoder),
         PAYLOADS.load(scenario.workers.sends),
-        scenario.privacy.noise_kind,
+        noise_of(scenario),
         scenario.mixing.power_policy,
         scenario.radio.link_kind,
         scenario.radio.path_loss_kind,
@@ -341,5 +340,4 @@ def round_length_of(scenario: Scenario) -> int:
 
 def assumed_noise_watts(scenario: Scenario) -> float:
     """Return the noise power per complex symbol that statements assume: the least that the receiver may have."""
-    watts: float = scenario.privacy.noise_kind.stated_watts(scenario)
-    return watts
+    return noise_of(scenario).stated_watts(scenario)

@@ -17,7 +17,7 @@ from airmixml.engines import Engine
 from airmixml.errors import PluginError, PrivacyError
 from airmixml.privacy import ADJACENCIES, Design, Ledger, PrivacyStatement, facts, state_privacy
 from airmixml.privacy.adversaries import Everyone
-from airmixml.privacy.rounded_noise import SHARE_FOR_TAILS, Rounding
+from airmixml.privacy.mechanism import SHARE_FOR_TAILS, Rounding
 from airmixml.privacy.statements import together, with_any_schedule
 from airmixml.progress import Progress, silent
 from airmixml.radio.draws import (

@@ -20,6 +20,7 @@ from airmixml.progress import Progress, silent
 from airmixml.radio.draws import AirSetting, check_family, suitable_block
 from airmixml.radio.ideal_air import air_of
 from airmixml.radio.mixtures import AirReport, MixtureBlock, check_finite
+from airmixml.radio.noise import noise_of
 from airmixml.radio.power_calibration import check_privacy_target
 from airmixml.radio.shards import (
     Air,
@@ -216,7 +217,7 @@ def open_air(
     for scenario in scenarios:
         check_privacy_target(scenario)
         if context.secret is not None:
-            scenario.privacy.noise_kind.check_secret(scenario, context.secret)
+            noise_of(scenario).check_secret(scenario, context.secret)
     check_family(scenarios)
     streams = Streams(first.seed, context.secret)
     if dataset is None:

@@ -86,8 +86,7 @@ class Amplified(Wrapper):
 def through_converters(scenario: Scenario, payload: Payload) -> Payload:
     """Return the payload as it leaves the workers' converters: rounded, or with errors that are left to the noise."""
     air, signal = scenario.air, payload.signal
-    # A worker's own noise goes through its converter with the signal; see ``residual_noise``.
-    if not air.dac_bits or air.waveform != "single-carrier" or scenario.privacy.noise_kind.brought:
+    if not air.dac_bits or air.waveform != "single-carrier":
         return payload
     converted = Converted(payload, air.dac_bits)
     many = scenario.radio.slots * scenario.radio.scheduled * signal.symbols > _FEW_NUMBERS

@@ -174,13 +174,17 @@ class NoiseOnIntegers(OwnNoise):
         """Return the same as on real numbers."""
         return self._real_numbers.trust(privacy, adversary)
 
+    def check_secret(self, scenario: Scenario, secret: Secret) -> None:
+        """Refuse the same as on real numbers."""
+        self._real_numbers.check_secret(scenario, secret)
+
     def masking(self, scenario: Scenario, secret: Secret | None = None) -> Masking | None:
         """Return None: nothing is added to real numbers."""
         return None
 
     def sums(self, scenario: Scenario, sensitivity: Sensitivity) -> IntegerSums | None:
         """Return the sums that keep the scenario's target."""
-        return fit_sums(scenario, sensitivity) if sensitivity.numbers else None
+        return fit_sums(scenario, sensitivity, masked=self.masked) if sensitivity.numbers else None
 
     def rounded(self, moves: Sensitivity, symbols: int) -> Sensitivity:
         """Return the same with what rounding to the grid may set two vectors farther apart."""

@@ -19,7 +19,7 @@ from airmixml.data import RawData
 from airmixml.errors import LedgerError, PrivacyError, ScenarioError
 from airmixml.privacy import Design, GaussianSlots, certified_epsilon, gaussian_epsilon
 from airmixml.privacy.evaluation import left_of
-from airmixml.privacy.rounded_noise import COMPOSED_SHARE
+from airmixml.privacy.mechanism import COMPOSED_SHARE
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import CentringSlot, plan_centring
 from airmixml.radio.path_loss import weakest_gain

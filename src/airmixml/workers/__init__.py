@@ -8,7 +8,6 @@ from airmixml.registry import import_late
 
 if TYPE_CHECKING:
     from airmixml.scenario.air import SYMBOLS_PER_SECOND
-    from airmixml.workers.declared import declared_bounds, input_range, within_declared
     from airmixml.workers.encoder import (
         Encoder,
         FeatureCost,
@@ -22,7 +21,14 @@ if TYPE_CHECKING:
     from airmixml.workers.loading import load_dataset
     from airmixml.workers.population import Population, deploy, place_coordinates, place_workers, settle
     from airmixml.workers.row_sums import Holdings
-    from airmixml.workers.signal import Signal, WorkerCost, worker_cost
+    from airmixml.workers.signal import (
+        Signal,
+        WorkerCost,
+        declared_bounds,
+        input_range,
+        within_declared,
+        worker_cost,
+    )
 
 __all__ = ["SYMBOLS_PER_SECOND", "Encoder", "FeatureCost", "GraphPart", "Holdings", "Population", "RowEncoder"]
 __all__ += ["Signal", "TorchEncoder", "WorkerCost", "declared_bounds", "deploy", "encode", "encode_centred"]
@@ -34,7 +40,6 @@ __all__ += ["within_declared", "worker_cost"]
 __getattr__ = import_late(
     __name__,
     {
-        ".declared": ("declared_bounds", "input_range", "within_declared"),
         ".encoder": ("Encoder", "FeatureCost", "GraphPart", "encoder_of", "scales_inputs", "sends_inputs_unchanged"),
         ".encoding": ("RowEncoder", "encode", "encode_centred", "encoded_dim", "finish_encoding", "keeps_pixels"),
         ".encoders.torch_network": ("TorchEncoder",),
@@ -42,6 +47,6 @@ __getattr__ = import_late(
         ".row_sums": ("Holdings",),
         ".population": ("Population", "deploy", "place_coordinates", "place_workers", "settle"),
         "airmixml.scenario.air": ("SYMBOLS_PER_SECOND",),
-        ".signal": ("Signal", "WorkerCost", "worker_cost"),
+        ".signal": ("Signal", "WorkerCost", "declared_bounds", "input_range", "within_declared", "worker_cost"),
     },
 )

@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles, Integers, Singles
 from airmixml.scenario import Workers
-from airmixml.workers.declared import declared_bounds
 from airmixml.workers.moments import MomentsOfRows
 from airmixml.workers.payloads import NUMBERS_AT_ONCE, Payload
-from airmixml.workers.signal import Signal
+from airmixml.workers.signal import Signal, declared_bounds
 
 _SUM_MARGIN: Final = 1e-5  # what weights in float32 may be rounded up by, many times over
 _SHORTEST: Final = 1e-60

@@ -8,10 +8,8 @@ from torch import nn
 
 from airmixml.arrays import Doubles, db_to_ratio
 from airmixml.data import DataSet
-from airmixml.edge.fitting import class_scores
 from airmixml.edge.models import class_scores
 from airmixml.impairments.fading import draw_fading
-from airmixml.radio.channel import draw_fading
 from airmixml.radio.path_loss import worker_path_gain
 from airmixml.randomness.slot_words import slot_words
 from airmixml.scenario import Scenario
