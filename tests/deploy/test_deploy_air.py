@@ -262,7 +262,7 @@ def test_over_zeromq_a_sum_comes_at_the_deadline_and_refusals_are_logged(sockets
     frames = frames_on_a_grid(3, 5000)
 
     def expect(present: tuple[int, ...]) -> None:
-        assert server.poll(20_000)
+        assert server.poll(60_000)
         total = SumOnAir.of(unpacked(server.recv()).body)
         assert total.present == present
         assert np.array_equal(total.samples, frames[list(present)].sum(axis=0))
@@ -278,7 +278,7 @@ def test_over_zeromq_a_sum_comes_at_the_deadline_and_refusals_are_logged(sockets
     expect((0, 1, 2))
     send(workers[0], run_over(RUN, KEYS[1]))  # not the server's
     send(workers[0], run_over(RUN, KEYS[SERVER]))
-    running.join(timeout=20.0)
+    running.join(timeout=60.0)
     assert not running.is_alive()
     assert [line for line in lines if "cut off" in line]
     for each in workers:

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from airmixml import Scenario, settle
-from airmixml.deploy.lab import _contract, for_workers
+from airmixml.deploy.lab import for_workers
+from airmixml.deploy.planned import planned_contract
 from airmixml.streams import Streams
-from airmixml.workers import load_dataset
+from airmixml.workers import deploy, load_dataset
 
 Airmix = Callable[..., subprocess.CompletedProcess[str]]
 TRIAL = ("air", "--preset", "private-table", "--workers", "16", "--set", "workers.centre=public")
@@ -42,7 +43,9 @@ def test_a_trial_is_recorded_and_replayed_to_the_same_model(airmix: Airmix, tmp_
 def contract(tmp_path: Path) -> Path:
     scenario = settle(for_workers(Scenario.preset("private-table"), 2))
     dataset = load_dataset(scenario.workers, Streams(0))
-    made = _contract(scenario, dataset, {0: b"a" * 32, 1: b"b" * 32}, b"s" * 32)
+    population = deploy(scenario.workers, dataset, Streams(0))
+    public = {0: b"a" * 32, 1: b"b" * 32}
+    made = planned_contract(scenario, dataset, population, public, b"s" * 32, b"")
     (tmp_path / "contract.json").write_bytes(made.to_json())
     (tmp_path / "bad.key").write_text("xyz")
     (tmp_path / "air.key").write_text("ab" * 32)

@@ -9,18 +9,17 @@ import pytest
 
 from airmixml import Scenario, settle, simulate
 from airmixml.deploy.air import MOST_WORKERS
-from airmixml.deploy.analog import MaskedSlot, check_emulated
+from airmixml.deploy.analog import check_emulated
 from airmixml.deploy.baseband import Baseband
 from airmixml.deploy.lab import for_workers, running_air, try_out
-from airmixml.edge import learn_from
+from airmixml.deploy.learning import Teacher
 from airmixml.errors import ProtocolError, ScenarioError
-from airmixml.masks.graph import draw_graph
-from airmixml.masks.rules import choose_rules
 from airmixml.streams import Streams
 from airmixml.workers import deploy, load_dataset
 
 CODE = Baseband(numbers=200, norm=2.0, most_watts=4e-12, limit_watts=1e-3, workers=64, receiver_watts=3e-13)
 SEED = bytes(32)
+MASKED = ("privacy.noise=masked", "privacy.adversary=everyone")
 
 
 def vectors(workers: int, numbers: int, norm: float) -> np.ndarray:
@@ -116,28 +115,20 @@ def test_more_workers_than_float32_adds_up_exactly_are_refused() -> None:
 
 
 def test_masks_cancel_in_the_sum_and_those_of_absent_workers_are_recovered() -> None:
-    graph = draw_graph(16, 15, 1)
-    rules = choose_rules(graph, colluders=1, absent=2, mask_deviation=0.7, self_deviation=2.0)
-    masks = rules.degree * rules.mask_deviation**2 + rules.self_deviation**2
-    code = Baseband(numbers=300, norm=1.0, most_watts=1.0, limit_watts=1e3, workers=16, mask_watts=masks)
-    sent, slot = vectors(16, 300, 1.0), 5
-    masked = MaskedSlot({each: bytes([each + 1] * 32) for each in range(16)}, b"run" * 8, slot, rules)
-    frames = {
-        each: code.samples(
-            sent[each],
-            1.0,
-            largest_watts=1.0,
-            seed=SEED,
-            masks=lambda first, count, each=each: masked.members[each].masks(slot, first, count),
-        )
-        for each in range(16)
-    }
-    assert np.std(frames[0].real) == pytest.approx(math.sqrt(masks), rel=0.25)  # alone it is hidden
+    """A frame alone is noise, and the sum has no mask in it, of the absent neither."""
+    scenario = table(16, *MASKED, "privacy.most_absent=0.2", "privacy.colluders=1")
+    dataset = load_dataset(scenario.workers, Streams(scenario.seed))
+    population = deploy(scenario.workers, dataset, Streams(scenario.seed))
+    with running_air(scenario, dataset, population, "adder") as lab:
+        lab.absent = frozenset({3, 11})
+        (found,) = lab.run()
+        (kind,) = lab.contract.kinds
     present = [each for each in range(16) if each not in (3, 11)]
-    total = np.sum([frames[each] for each in present], axis=0)
-    mean = code.mean(total, np.ones(14), 1.0, masked.correction(set(present), 300))
-    assert mean.vector == pytest.approx(sent[present].mean(axis=0), abs=5 * math.sqrt(mean.noise_variance))
-    assert mean.noise_variance < 1e-8
+    assert found.present == tuple(present)
+    sent = kind.payload.vectors(np.array(population.sample_index)[present]).mean(axis=0)
+    assert found.mean == pytest.approx(sent, abs=7 * math.sqrt(found.variance))
+    masks = math.sqrt(kind.code.mask_watts / kind.largest_watts(0))  # of one frame, in units of a vector
+    assert masks > 10 * math.sqrt(found.variance)
 
 
 TABLE = Scenario.preset("private-table").with_overrides("workers.centre=public", "learner.rounds=0")
@@ -167,29 +158,34 @@ def test_without_noise_the_air_gives_the_sums_of_a_simulation(changes: tuple[str
     dataset = load_dataset(scenario.workers, Streams(scenario.seed))
     population = deploy(scenario.workers, dataset, Streams(scenario.seed))
     mixtures = simulate(scenario, dataset=dataset, population=population)
+    told = iter(each.told for each in mixtures.rounds)
     with running_air(scenario, dataset, population, "adder") as lab:
-        for slot in range(scenario.radio.slots):
-            found = lab.slot(slot).mean
-            clean = np.concatenate(
-                [mixtures.inputs[slot].numpy(), scenario.workers.label_weight * mixtures.labels[slot].numpy()]
-            )
-            assert found == pytest.approx(clean, abs=2e-4)
-        for number, sent in enumerate(mixtures.rounds):
-            unit = lab.kinds["rounds"][1]
-            unit.broadcast(sent.told)
-            expected = sent.gradient.mT.flatten().numpy() * unit.unit
-            assert lab.round(number, sent.told).mean == pytest.approx(expected, abs=2e-4)
+        sums = [each.mean for each in lab.run(lambda _: next(told))]
+        payloads = [each.payload for each in lab.contract.kinds]
+    assert len(sums) == scenario.slots_on_air
+    slots, rounds = sums[: scenario.radio.slots], sums[scenario.radio.slots :]
+    for found, inputs, labels in zip(slots, mixtures.inputs.numpy(), mixtures.labels.numpy(), strict=True):
+        clean = np.concatenate([inputs, scenario.workers.label_weight * labels])
+        assert found == pytest.approx(clean, abs=2e-4)
+    for found, sent in zip(rounds, mixtures.rounds, strict=True):
+        payloads[1].broadcast(sent.told)
+        expected = sent.gradient.mT.flatten().numpy() * payloads[1].unit
+        assert found == pytest.approx(expected, abs=2e-4)
 
 
-def test_a_model_is_trained_through_the_air_though_a_worker_is_silent() -> None:
-    scenario = table(24, "privacy.epsilon=1000", "learner.rounds=2")
+@pytest.mark.parametrize("changes", [(), (*MASKED, "privacy.most_absent=0.1")])
+def test_a_model_is_trained_through_the_air_though_a_worker_is_silent(changes: tuple[str, ...]) -> None:
+    """With masks, those of the silent worker are recovered by the classes that a deployment runs."""
+    scenario = table(24, "privacy.epsilon=1000", "learner.rounds=2", *changes)
     dataset = load_dataset(scenario.workers, Streams(scenario.seed))
     population = deploy(scenario.workers, dataset, Streams(scenario.seed))
     with running_air(scenario, dataset, population, "adder") as lab:
-        lab.silent = frozenset({7})
-        assert lab.slot(0).present == pytest.approx(23.0)
-        trained = learn_from(scenario, dataset, lab)
-    assert trained.history.final_accuracy > 0.85
+        lab.absent = frozenset({7})
+        teacher = Teacher(lab.contract, dataset)
+        sums = lab.run(teacher.tell)
+    assert [each.present for each in sums] == [tuple(each for each in range(24) if each != 7)] * 3
+    assert [each.weight for each in sums] == pytest.approx([23.0] * 3)
+    assert teacher.learned(sums).history.final_accuracy > 0.85
 
 
 def test_a_trial_puts_air_and_simulation_side_by_side() -> None:
@@ -210,7 +206,7 @@ def test_protection_by_the_receivers_noise_is_refused_on_an_emulated_air(changes
     with pytest.raises(ScenarioError, match=reason):
         check_emulated(scenario, protects=True)
     check_emulated(scenario, protects=False)
-    check_emulated(table(24, "privacy.noise=masked", "privacy.adversary=everyone"), protects=True)
+    check_emulated(table(24, *MASKED), protects=True)
 
 
 @pytest.mark.parametrize(
@@ -218,7 +214,7 @@ def test_protection_by_the_receivers_noise_is_refused_on_an_emulated_air(changes
     [
         (("air.preset=lab",), "air.preset"),
         (("radio.schedule=poisson", "workers.count=100"), "radio.schedule"),
-        (("privacy.noise=masked", "privacy.adversary=everyone", "privacy.arithmetic=integers"), "privacy.arithmetic"),
+        ((*MASKED, "privacy.arithmetic=integers"), "privacy.arithmetic"),
     ],
 )
 def test_what_complex_baseband_does_not_carry_is_refused(changes: tuple[str, ...], key: str) -> None:

@@ -129,7 +129,11 @@ def test_64_workers_train_a_model_through_gnu_radio() -> None:
 
 def test_frames_of_workers_give_the_mean_that_the_adder_gives() -> None:
     scenario = Scenario.preset("private-table").with_overrides(
-        "workers.centre=public", "radio.noise_dbm=-300", "mixing.power=fixed", "mixing.power_scale_watts=1e-9"
+        "workers.centre=public",
+        "radio.noise_dbm=-300",
+        "mixing.power=fixed",
+        "mixing.power_scale_watts=1e-9",
+        "learner.rounds=0",
     )
     scenario = settle(for_workers(scenario, 64))
     dataset = load_dataset(scenario.workers, Streams(0))
@@ -137,8 +141,8 @@ def test_frames_of_workers_give_the_mean_that_the_adder_gives() -> None:
     means = []
     for runtime in ("adder", "gnuradio"):
         with running_air(scenario, dataset, population, runtime) as lab:
-            lab.silent = frozenset({5})
-            means.append(lab.slot(0).mean)
+            lab.absent = frozenset({5})
+            means.append(lab.run()[0].mean)
     assert means[0] == pytest.approx(means[1], abs=1e-7)
     assert np.abs(means[0]).max() > 0.1
 
@@ -154,15 +158,15 @@ def children_of(process: int) -> list[int]:
 
 
 def test_a_killed_air_takes_its_flowgraph_along_and_the_server_is_told() -> None:
-    scenario = settle(for_workers(Scenario.preset("private-table").with_overrides("workers.centre=public"), 8))
+    changes = ("workers.centre=public", "learner.rounds=0")
+    scenario = settle(for_workers(Scenario.preset("private-table").with_overrides(*changes), 8))
     dataset = load_dataset(scenario.workers, Streams(0))
     population = deploy(scenario.workers, dataset, Streams(0))
     with running_air(scenario, dataset, population, "gnuradio") as lab:
-        (flowgraph,) = children_of(lab.process.pid)
-        lab.slot(0)
-        lab.process.kill()
-        with pytest.raises(ProtocolError, match="the air ended"):
-            lab.slot(0)
+        (flowgraph,) = children_of(lab.air.process.pid)
+        lab.air.process.kill()
+        with pytest.raises(DeployError, match="the air ended"):
+            lab.run()
         until = time.monotonic() + 30.0
         while Path(f"/proc/{flowgraph}").exists() and time.monotonic() < until:
             time.sleep(0.05)

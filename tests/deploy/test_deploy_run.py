@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from brokers_for_tests import LAST_RESORT, NEEDS_BROKER, folder_of
+from brokers_for_tests import LAST_RESORT, NEEDS_BROKER, folder_of, high_water
 from runs_for_tests import WORKERS, check_sum, deploy, write_rows
 
 from airmixml.deploy.broker import Broker
@@ -107,11 +107,6 @@ def test_a_broker_that_is_killed_loses_and_doubles_nothing(
     for number in range(WORKERS):
         ledger = (folder_of(run.folder, f"worker-{number}") / "ledger").read_text().splitlines()
         assert [line.split()[0] for line in ledger[1:]] == ["began", "spent"], ledger
-
-
-def high_water(pid: int) -> int:
-    status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
-    return int(status["VmHWM"].split()[0]) * 1024 if "VmHWM" in status else 0
 
 
 def test_the_commands_run_a_scenario_as_processes(

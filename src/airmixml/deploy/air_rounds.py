@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from airmixml.deploy.air import Opening, SumOnAir
-from airmixml.deploy.attempts import Attempt, Letter, Phase, Sum
+from airmixml.deploy.attempts import Attempt, Letter, Phase
 from airmixml.deploy.wire import AIR, Message, Type
 from airmixml.errors import ProtocolError
 
@@ -91,10 +91,7 @@ class AttemptOnAir(Attempt):
 
     def summed(self, total: SumOnAir) -> None:
         """Go on with a sum of enough workers."""
-        mean, variance = self.kind.mean(total)
-        self.run.done(
-            self, Sum(number=self.number, kind=self.place, present=total.present, mean=mean, variance=variance)
-        )
+        self.finish(total.present, self.kind.mean(total, self.number))
 
     def without(self, worker: int) -> None:
         """The air need not wait for a worker that refuses."""

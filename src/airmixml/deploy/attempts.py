@@ -3,7 +3,7 @@
 Which of ``masked_rounds`` and ``air_rounds`` goes on from here is for the kind of frame to say (``kinds``).
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import IntEnum
 from hashlib import sha256
@@ -15,7 +15,7 @@ from airmixml.deploy.worker import Name
 from airmixml.errors import ProtocolError
 
 if TYPE_CHECKING:
-    from airmixml.deploy.kinds import AnalogKind, FrameKind
+    from airmixml.deploy.kinds import AnalogKind, FrameKind, Mean
     from airmixml.deploy.server import Server
 
 MOST_DEADLINES: Final = 8
@@ -42,6 +42,7 @@ class Sum:
     present: tuple[int, ...]
     mean: Doubles  # numbers
     variance: float  # of noise and rounding, in a number of the mean
+    weight: float  # how many are in it; of unequal shares, as many as equal ones would be
 
 
 @dataclass(frozen=True)
@@ -184,17 +185,21 @@ class Attempt:
         """Go on to the next phase with those who answered, or end the attempt."""
         raise NotImplementedError
 
+    def finish(self, present: Collection[int], mean: "Mean") -> None:
+        """End the round with its sum."""
+        vector, variance, weight = mean
+        names = {"number": self.number, "kind": self.place}
+        found = Sum(**names, present=tuple(sorted(present)), mean=vector, variance=variance, weight=weight)
+        self.run.done(self, found)
+
     def enter(self, phase: Phase, expected: Collection[int]) -> None:
         """Begin to wait for these workers."""
         self.phase, self.expected, self.got, self.deadlines = phase, set(expected), {}, 0
 
-    def ask(
-        self, phase: Phase, expected: Collection[int], kind: Type, body: bytes | Mapping[int | None, bytes]
-    ) -> None:
-        """Enter a phase: broadcast a body, or send each worker its own."""
+    def ask(self, phase: Phase, expected: Collection[int], kind: Type, body: bytes) -> None:
+        """Enter a phase with a question to all."""
         self.enter(phase, expected)
-        bodies: Mapping[int | None, bytes] = {None: body} if isinstance(body, bytes) else body
-        self.post([self.letter(kind, each, to) for to, each in bodies.items()])
+        self.post([self.letter(kind, body)])
 
     def letter(self, kind: Type, body: bytes, to: int | None = None) -> Letter:
         """Return a signed message of this attempt."""

@@ -9,13 +9,14 @@ any order: whatever adds them up, the sum is exact, and masks cancel in it up to
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.arrays import watts_to_dbm
 from airmixml.deploy.air import MOST_WORKERS, Samples
+from airmixml.deploy.kinds import Mean
 from airmixml.errors import ProtocolError
 from airmixml.masks.expansion import standard_normals
 
@@ -25,14 +26,6 @@ Masks = Callable[[int, int], NDArray[np.float64]]
 _EXACT_BITS: Final = 23  # of a whole number that float32 holds, besides its sign; half of them are to spare
 _DEVIATIONS: Final = 9.0  # that noise and masks never exceed: normal values of the masks end at 8.57
 _ROUNDING: Final = 1.0 + 1e-9
-
-
-class Mean(NamedTuple):
-    """What the server has of one slot."""
-
-    vector: NDArray[np.float64]  # shape numbers
-    noise_variance: float  # on each number
-    present: float  # workers in it; of unequal shares q, 1 / sum q^2
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -176,8 +176,7 @@ class Contract:
 
     def rules_for(self, workers: int, kind: int) -> Rules | None:
         """Return what a round of at most so many workers keeps to, of the largest size; None where they are too few."""
-        fitting, agreed = [each for each in self.rules if each.workers <= workers], self.kinds[kind]
-        return fitting[0].with_bits(agreed.bits) if fitting and isinstance(agreed, FrameKind) else None
+        return next((each for each in self.kinds[kind].rules(self.rules) if each.workers <= workers), None)
 
     @property
     def fewest(self) -> int:

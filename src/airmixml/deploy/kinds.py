@@ -5,17 +5,17 @@ the server the digest alone, and its own noise hides it from all who hear the fr
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles, dbm_to_watts
-from airmixml.deploy.frames import FrameCode, Masks
+from airmixml.deploy.frames import FrameCode
 from airmixml.deploy.wire import Message, Type
 from airmixml.errors import ProtocolError
 from airmixml.integers.rounding import IntegerCode, signed
@@ -26,11 +26,32 @@ if TYPE_CHECKING:
     from airmixml.deploy.baseband import Baseband
     from airmixml.deploy.contract import Contract
     from airmixml.deploy.server import Server
+    from airmixml.masks.recovery import RecoveringWorker
+    from airmixml.masks.rules import Rules
 
 KINDS: Final = ("moments", "gradients")
 
 Say = Callable[[Type, bytes], Message]
 """Signs a message of the worker in the round that it is in."""
+
+
+class Sender(NamedTuple):
+    """A worker that sends a frame."""
+
+    worker: int
+    slot: int
+    gain: float  # power gain of its channel
+    seed: bytes  # of its noise, new for each frame
+    masks: "RecoveringWorker | None"  # its side of the agreement, where frames have masks
+    say: Say
+
+
+class Mean(NamedTuple):
+    """What the server has of one slot."""
+
+    vector: Doubles  # shape numbers
+    noise_variance: float  # of noise and rounding, on each number
+    present: float  # workers in it; of unequal shares q, 1 / sum q^2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,24 +88,28 @@ class FrameKind:
     def check_power(self, power_dbm: float, gain: float) -> None:
         """Refuse an order whose power does not do; packets have their own."""
 
-    def messages(
-        self, vector: NDArray[np.floating], seed: bytes, slot: int, gain: float, masks: Masks, say: Say
-    ) -> list[Message]:
+    def rules(self, agreed: "Sequence[Rules]") -> "list[Rules]":
+        """Return the rules of its masks; of all that were agreed on, for fewer and fewer workers."""
+        return [each.with_bits(self.bits) for each in agreed]
+
+    def messages(self, vector: NDArray[np.floating], by: Sender) -> list[Message]:
         """Return what a worker says that sends a vector."""
-        return [say(Type.FRAME, self.code.packed(self.code.residues(vector, seed, slot, masks)))]
+        assert by.masks is not None
+        masks = partial(by.masks.integer_masks, by.slot)
+        return [by.say(Type.FRAME, self.code.packed(self.code.residues(vector, by.seed, by.slot, masks)))]
 
     def check(self, body: bytes) -> None:
         """Refuse what is no FRAME of this kind."""
         self.code.unpacked(body)
 
-    def mean(self, frames: Mapping[int, bytes], correction: NDArray[np.uint64]) -> tuple[Doubles, float]:
-        """Return the mean over those who sent these, and the variance of noise and rounding in a number of it."""
+    def mean(self, frames: Mapping[int, bytes], correction: NDArray[np.uint64]) -> Mean:
+        """Return the mean over those who sent these."""
         total = np.zeros(self.numbers, dtype=np.uint64)
         for frame in frames.values():
             total += self.code.unpacked(frame)
         of_each = (self.variance + self.code.code.rounding_variance) * self.step**2
         mean = signed((total - correction) & self.code.modulus, self.bits) * self.step / len(frames)
-        return mean, of_each / len(frames)
+        return Mean(mean, of_each / len(frames), float(len(frames)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,26 +162,43 @@ class AnalogKind:
         """Refuse an order with too little power to be received as agreed through a channel of this power gain."""
         self.code.check_power(self.watts, float(dbm_to_watts(power_dbm)), gain)
 
-    def messages(
-        self, vector: NDArray[np.floating], seed: bytes, slot: int, gain: float, masks: Masks, say: Say
-    ) -> list[Message]:
+    def rules(self, agreed: "Sequence[Rules]") -> "list[Rules]":
+        """Return none: such frames have no masks."""
+        return []
+
+    def received_watts(self, slot: int, workers: Sequence[int]) -> Doubles:
+        """Return what these workers are received with in a slot."""
+        return np.full(len(workers), self.watts)
+
+    def largest_watts(self, slot: int) -> float:
+        """Return what the strongest worker of a slot is received with."""
+        return self.watts
+
+    def messages(self, vector: NDArray[np.floating], by: Sender) -> list[Message]:
         """Return the digest of the samples, for the server, and the samples."""
         from airmixml.deploy.air import as_bytes, frame_messages
 
         length = float(np.linalg.norm(vector.astype(np.float64)))
-        shortened = vector.astype(np.float64) * min(1.0, self.norm / max(length, self.norm))
-        found = self.code.samples(shortened, self.watts, largest_watts=self.watts, seed=seed, slot=slot, gain=gain)
-        return frame_messages(as_bytes(found), say)
+        found = self.code.samples(
+            vector.astype(np.float64) * min(1.0, self.norm / max(length, self.norm)),
+            float(self.received_watts(by.slot, [by.worker])[0]),
+            largest_watts=self.largest_watts(by.slot),
+            seed=by.seed,
+            slot=by.slot,
+            masks=None if by.masks is None else partial(by.masks.masks, by.slot),
+            gain=by.gain,
+        )
+        return frame_messages(as_bytes(found), by.say)
 
     def check(self, body: bytes) -> None:
         """Refuse what is no digest."""
         if len(body) != sha256().digest_size:
             raise ProtocolError(f"FRAME has {len(body)} bytes and must be the digest of samples")
 
-    def mean(self, total: "SumOnAir") -> tuple[Doubles, float]:
-        """Return the mean over the workers of a sum, and the variance of noise and rounding in a number of it."""
-        found = self.code.mean(total.samples, np.full(len(total.present), self.watts), self.watts, None)
-        return found.vector, found.noise_variance
+    def mean(self, total: "SumOnAir", slot: int, correction: Doubles | None = None) -> Mean:
+        """Return the mean over the workers of a sum, without what masks have left in it."""
+        watts = self.received_watts(slot, total.present)
+        return self.code.mean(total.samples, watts, self.largest_watts(slot), correction)
 
 
 def loudest_samples(kinds: Iterable[FrameKind | AnalogKind]) -> dict[int, float]:

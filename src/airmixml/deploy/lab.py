@@ -1,8 +1,8 @@
-"""A scenario's workers and its server on this machine, with an emulated air between them: a lab before the antennas.
+"""A scenario's workers and its server in one process, with an emulated air in another: a lab before the antennas.
 
-Every frame is formed by one worker, signed, sent over ZeroMQ to an air in a process of its own, and added up there. The
-data are public, as those of any simulation: the hub hears every frame by itself, and one process holds the keys of all
-workers.
+Workers and server are those of a deployment, and ``carry`` takes their messages from hand to hand; frames go over
+ZeroMQ to the air. The data are public, as those of any simulation: the hub hears every frame by itself, and one process
+holds the keys of all workers.
 """
 
 import math
@@ -11,26 +11,30 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-
 from airmixml.data import DataSet
-from airmixml.deploy.air import Opening, SumOnAir, as_bytes, bind, connect, frame_messages, send
-from airmixml.deploy.analog import MaskedSlot, PlannedSlot, PlannedSums, ReplayedSums, check_emulated
+from airmixml.deploy.air import Opening, SumOnAir, bind, connect, send
+from airmixml.deploy.analog import check_emulated
+from airmixml.deploy.attempts import Sum
 from airmixml.deploy.children import end_child, start_child
-from airmixml.deploy.contract import Contract, Member
+from airmixml.deploy.endpoint import DeployError
+from airmixml.deploy.journal import Journal
+from airmixml.deploy.learning import Teacher
+from airmixml.deploy.local import carry
+from airmixml.deploy.planned import TrialContract, planned_contract
+from airmixml.deploy.server import Server, Tell
 from airmixml.deploy.sigmf_files import Recording, read_recording, write_recording
-from airmixml.deploy.wire import AIR, SERVER, Message, Type, unpacked
-from airmixml.edge import TrainedModel, learn, learn_from
-from airmixml.errors import ProtocolError
+from airmixml.deploy.spending import Spending
+from airmixml.deploy.wire import SERVER, Message, Type, unpacked
+from airmixml.deploy.worker import Device, Transcripts, vector_of
+from airmixml.edge import TrainedModel, learn
+from airmixml.errors import ProtocolError, ScenarioError
 from airmixml.masks.keys import KEY_BYTES, verifying_key
-from airmixml.masks.recovery import RecoveringWorker
 from airmixml.progress import Progress, silent
 from airmixml.scenario import RunContext, Scenario
 from airmixml.scenario.air import SYMBOLS_PER_SECOND
@@ -38,86 +42,88 @@ from airmixml.streams import Streams
 from airmixml.workers import Population, deploy, load_dataset
 
 _WAIT_SECONDS: Final = 60.0
-_SILENT_SECONDS: Final = 0.05
 _START_SECONDS: Final = 60.0
 _LOOK_MILLISECONDS: Final = 200
 
 
-@dataclass
-class Lab(PlannedSums):
-    """A source of sums: every slot goes over an emulated air.
+@dataclass(kw_only=True)
+class RemoteAir:
+    """An air in a process of its own; it is waited for when all that its slot waits for have sent."""
 
-    ``silent`` names workers that never send, as after a crash; ``heard`` keeps the sums, and ``seconds`` adds up what
-    frames and the air take.
-    """
-
-    contract: Contract
-    keys: Mapping[int, bytes]
-    server_key: bytes
-    air_key: bytes  # verifying
-    process: subprocess.Popen[bytes]  # of the air
-    frames: Any
+    process: subprocess.Popen[bytes]
+    frames: Any  # sockets
     sums: Any
-    silent: frozenset[int] = frozenset()
     heard: list[SumOnAir] = field(default_factory=list)
-    seconds: dict[str, float] = field(default_factory=lambda: {"frames": 0.0, "air": 0.0})
+    seconds: float = 0.0
+    _name: tuple[int, int] = (-1, 0)
+    _awaited: set[int] | None = None  # until the sum is there
+    _sent: set[int] = field(default_factory=set)
 
-    def receive(self, slot: PlannedSlot) -> tuple[SumOnAir, Any]:
-        """Have all workers send, and return what the air gives."""
-        started, code, workers = time.perf_counter(), slot.code, sorted(slot.watts)
-        masked = None
-        if slot.rules is not None:
-            keys = {each: self.keys[each] for each in workers}
-            masked = MaskedSlot(keys, self.contract.run, slot.number, slot.rules)
-        waits = _SILENT_SECONDS if self.silent else _WAIT_SECONDS
-        opening = Opening(code.numbers, int(1000 * waits), tuple(workers)).packed()
-        if not self.silent:
-            self._send(slot.number, self._said(SERVER, self.server_key, Type.SAMPLES, opening))
-        for each in sorted(slot.watts.keys() - self.silent):
-            frame = code.samples(
-                slot.payload.vectors(np.array([self.population.sample_index[each]]))[0],
-                slot.watts[each],
-                largest_watts=slot.largest_watts,
-                seed=secrets.token_bytes(KEY_BYTES),
-                slot=slot.number,
-                masks=None if masked is None else _masks_of(masked.members[each], slot.number),
-            )
-            self._send(slot.number, frame_messages(as_bytes(frame), partial(self._said, each, self.keys[each]))[-1])
-        if self.silent:  # after all frames, which wait for it: so nobody else is late
-            self._send(slot.number, self._said(SERVER, self.server_key, Type.SAMPLES, opening))
-        formed = time.perf_counter()
-        total = self._next(slot.number)
-        self.seconds["frames"] += formed - started
-        self.seconds["air"] += time.perf_counter() - formed
-        self.heard.append(total)
-        return total, None if masked is None else masked.correction(set(total.present), code.numbers)
-
-    def _said(self, sender: int, key: bytes, kind: Type, body: bytes) -> Message:
-        return Message(kind, sender, self.contract.run, len(self.heard), 0, body).signed_with(key)
-
-    def _send(self, slot: int, message: Message) -> None:
+    def handle(self, content: bytes) -> list[Message]:
+        """Hand a message to the air; return the sum if it was the last that was missing."""
+        started, message = time.perf_counter(), unpacked(content)
+        self._check(message.round)
         try:
             send(self.frames, message)
-        except ProtocolError:
-            self._check_air(slot)
-            raise
+        except ProtocolError as problem:  # which ``carry`` would take for a refusal of the air
+            self._check(message.round)
+            raise DeployError(str(problem)) from None
+        if message.sender == SERVER:
+            name = message.round, message.attempt
+            self._sent = self._sent if name == self._name else set()
+            self._name, self._awaited = name, set(Opening.of(message.body).workers)
+        else:
+            self._sent.add(message.sender)
+        found = []
+        if self._awaited is not None and self._awaited <= self._sent:
+            found, self._awaited = [self._next()], None
+        self.seconds += time.perf_counter() - started
+        return found
 
-    def _check_air(self, slot: int, until: float = math.inf) -> None:
+    def _next(self) -> Message:
+        until = time.monotonic() + _WAIT_SECONDS
+        while True:
+            if self.sums.poll(_LOOK_MILLISECONDS):
+                message = unpacked(self.sums.recv())
+                if (message.round, message.attempt) == self._name:  # else an earlier one, which was asked for again
+                    self.heard.append(SumOnAir.of(message.body))
+                    return message
+            else:
+                self._check(self._name[0], until)
+
+    def _check(self, slot: int, until: float = math.inf) -> None:
         if self.process.poll() is not None or time.monotonic() > until:
-            raise ProtocolError(f"slot {slot}: the air ended, or gave no sum in time; start it again")
-
-    def _next(self, slot: int) -> SumOnAir:
-        until = time.monotonic() + 2.0 * _WAIT_SECONDS
-        while not self.sums.poll(_LOOK_MILLISECONDS):
-            self._check_air(slot, until)
-        message = unpacked(self.sums.recv())
-        if message.sender != AIR or message.round != len(self.heard) or not message.is_signed_by(self.air_key):
-            raise ProtocolError(f"slot {slot}: what came is no sum of the air; start both again")
-        return SumOnAir.of(message.body)
+            raise DeployError(f"slot {slot}: the air ended, or gave no sum in time; start it again")
 
 
-def _masks_of(worker: RecoveringWorker, slot: int) -> Callable[[int, int], Any]:
-    return lambda first, count: worker.masks(slot, first, count)
+@dataclass(kw_only=True)
+class Lab:
+    """Workers, a server and an air; ``absent`` names workers that agree to a round and then never send."""
+
+    contract: TrialContract
+    devices: Mapping[int, Device]
+    server_key: bytes
+    air: RemoteAir
+    absent: frozenset[int] = frozenset()
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def run(self, tell: Tell | None = None, progress: Progress = silent) -> list[Sum]:
+        """Run all rounds and return their sums."""
+        started, notes = time.perf_counter(), list[str]()
+        server = Server(self.contract, self.server_key, Journal(None, self.contract.run), tell, notes.append)
+
+        def network(content: bytes) -> list[bytes]:
+            progress("over the air", len(server.sums), len(self.contract.schedule))
+            message = unpacked(content)
+            lost = message.sender in self.absent and message.type in (Type.FRAME, Type.SAMPLES)
+            return [] if lost else [content]
+
+        carry(server, self.devices, network, self.air)
+        if server.failure:
+            refusals = [each for each in notes if " refuses: " in each]
+            raise ProtocolError("; ".join([*refusals[:1], server.failure]))
+        self.seconds = {"frames": time.perf_counter() - started - self.air.seconds, "air": self.air.seconds}
+        return server.sums
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,22 +160,40 @@ def try_out(
     population = deploy(scenario.workers, dataset, streams)
     recorded = None if replay is None else read_recording(replay).sums
     with ExitStack() as held:
-        source: PlannedSums
         if recorded is None:
-            source = held.enter_context(running_air(scenario, dataset, population, runtime, channel))
+            lab = held.enter_context(running_air(scenario, dataset, population, runtime, channel))
+            teacher, running = Teacher(lab.contract, dataset), time.perf_counter()
+            sums = lab.run(teacher.tell, progress)
         else:
-            source = ReplayedSums(scenario, dataset, population, recorded)
-        running = time.perf_counter()
-        trained = learn_from(scenario, dataset, source, progress=progress)
+            contract = planned_contract(scenario, dataset, population, {}, b"", b"")
+            teacher, running = Teacher(contract, dataset), time.perf_counter()
+            sums = replayed(contract, recorded)
+        trained = teacher.learned(sums)
         seconds = {"start": running - started, "training": time.perf_counter() - running}
-    if isinstance(source, Lab):
-        seconds |= source.seconds
+    if recorded is None:
+        seconds |= lab.seconds
         if record is not None:
             about = f"{scenario.title}, seed {scenario.seed}: sums of an emulated air"
-            write_recording(record, Recording(sums=source.heard, sample_rate=SYMBOLS_PER_SECOND, description=about))
+            write_recording(record, Recording(sums=lab.air.heard, sample_rate=SYMBOLS_PER_SECOND, description=about))
     context = RunContext(progress=progress)
     simulated = learn(scenario, dataset=dataset, population=population, context=context).trained
     return Trial(trained=trained, simulated=simulated, seconds=seconds)
+
+
+def replayed(contract: TrialContract, recorded: Sequence[SumOnAir]) -> list[Sum]:
+    """Return the sums of a recording, in order; masks, whose keys are gone, are in none of them."""
+    if contract.plan.privacy.noise_kind.masked:
+        raise ScenarioError(
+            'privacy.noise = "masked": cannot be replayed: what masks leave in a sum is recovered while it is sent'
+        )
+    if len(recorded) < len(contract.schedule):
+        raise ProtocolError(f"recording: has no sum of slot {len(recorded)}; record all slots of the scenario")
+    found = []
+    for number, (place, total) in enumerate(zip(contract.schedule, recorded, strict=False)):
+        mean, variance, weight = contract.kinds[place].mean(total, number)
+        present = total.present
+        found.append(Sum(number=number, kind=place, present=present, mean=mean, variance=variance, weight=weight))
+    return found
 
 
 @contextmanager
@@ -179,7 +203,9 @@ def running_air(
     """Start an air for the workers of a scenario; it ends with the block."""
     keys = {each: secrets.token_bytes(KEY_BYTES) for each in range(scenario.workers.count)}
     server_key, air_key = (secrets.token_bytes(KEY_BYTES) for _ in range(2))
-    contract = _contract(scenario, dataset, keys, server_key)
+    public = {each: verifying_key(key) for each, key in keys.items()}
+    others = verifying_key(server_key), verifying_key(air_key)
+    contract = planned_contract(scenario, dataset, population, public, *others)
     with ExitStack() as held:
         folder = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="airmix-lab-")))
         (folder / "contract.json").write_bytes(contract.to_json())
@@ -203,38 +229,13 @@ def running_air(
             time.sleep(0.02)
         frames = connect("PUSH", f"ipc://{folder}/frames")
         held.callback(frames.close)
-        yield Lab(
-            scenario=scenario,
-            dataset=dataset,
-            population=population,
-            contract=contract,
-            keys=keys,
-            server_key=server_key,
-            air_key=verifying_key(air_key),
-            process=child,
-            frames=frames,
-            sums=sums,
-        )
-
-
-def _contract(scenario: Scenario, dataset: DataSet, keys: Mapping[int, bytes], server_key: bytes) -> Contract:
-    """Return what names the run and its members; integers have no part in it."""
-    return Contract(
-        scenario=scenario.to_toml(),
-        rows={},
-        outputs=dataset.class_names,
-        targets=None,
-        kinds=(),
-        rules=(),
-        budget=0,
-        epsilon=0.0,
-        delta=0.0,
-        carriers=0,
-        most_rounds=scenario.slots_on_air,
-        power_dbm=scenario.radio.max_power_dbm,
-        server_key=verifying_key(server_key).hex(),
-        members=tuple(Member(name=str(each), verifying_key=verifying_key(key).hex()) for each, key in keys.items()),
-    )
+        transcripts, spending = Transcripts(contract), Spending(contract)
+        vectors = [vector_of([each.payload for each in contract.kinds], row) for row in population.sample_index]
+        devices = {
+            each: Device(each, contract, key, vectors[each], spending, transcripts) for each, key in keys.items()
+        }
+        air = RemoteAir(process=child, frames=frames, sums=sums)
+        yield Lab(contract=contract, devices=devices, server_key=server_key, air=air)
 
 
 def for_workers(scenario: Scenario, workers: int) -> Scenario:

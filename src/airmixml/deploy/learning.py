@@ -14,14 +14,15 @@ from airmixml.workers.broadcasts import Broadcast
 class _Sums:
     """Sums that are there, as a source for ``learn_from``."""
 
-    def __init__(self, sums: list[Sum]) -> None:
-        self._slots = [each for each in sums if each.kind == 0]
-        self._rounds = [each for each in sums if each.kind == 1]
+    def __init__(self, contract: Contract, sums: list[Sum]) -> None:
+        gradients = [kind.sends == "gradients" for kind in contract.kinds]
+        self.slots = [each for each in sums if not gradients[each.kind]]
+        self._rounds = [each for each in sums if gradients[each.kind]]
         self.wanted: Broadcast | None = None  # what is told before the first round that is not there
 
     def slot(self, number: int) -> Received:
         """Return what a slot of moments gave."""
-        return _received(self._slots[number])
+        return _received(self.slots[number])
 
     def round(self, number: int, told: Broadcast) -> Received:
         """Return what a round of gradients gave."""
@@ -32,7 +33,7 @@ class _Sums:
 
 
 def _received(found: Sum) -> Received:
-    return Received(mean=found.mean, noise_variance=found.variance, present=float(len(found.present)))
+    return Received(mean=found.mean, noise_variance=found.variance, present=found.weight)
 
 
 class Teacher:
@@ -44,7 +45,7 @@ class Teacher:
     """
 
     def __init__(self, contract: Contract, dataset: DataSet) -> None:
-        self._scenario, self._dataset = contract.plan, dataset
+        self._contract, self._dataset = contract, dataset
         self._last: tuple[list[Sum], tuple[TrainedModel, Broadcast | None]] | None = None
 
     def tell(self, sums: list[Sum]) -> Broadcast | None:
@@ -66,8 +67,9 @@ class Teacher:
         return self._last[1]
 
     def _learn_from(self, sums: list[Sum]) -> tuple[TrainedModel, Broadcast | None]:
-        slots, source = sum(each.kind == 0 for each in sums), _Sums(sums)
-        if not slots:
-            raise ProtocolError("no slot of moments has been received, so that nothing is learned")
-        scenario = replace(self._scenario, radio=replace(self._scenario.radio, slots=slots))
+        source, scenario = _Sums(self._contract, sums), self._contract.plan
+        if scenario.workers.sends != "gradients":  # which begin with a model of zeros
+            if not source.slots:
+                raise ProtocolError("no slot of moments has been received, so that nothing is learned")
+            scenario = replace(scenario, radio=replace(scenario.radio, slots=len(source.slots)))
         return learn_from(scenario, self._dataset, source), source.wanted

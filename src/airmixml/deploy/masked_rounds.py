@@ -5,7 +5,8 @@ A sum is exact over those whose frames are in: they have signed the list of the 
 
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from airmixml.deploy.attempts import Attempt, Phase, Sum
+from airmixml.deploy.attempts import Attempt, Letter, Phase
+from airmixml.deploy.kinds import Mean
 from airmixml.deploy.wire import Message, Type, pack_list, unpack_parts
 from airmixml.deploy.worker import (
     ANNOUNCEMENT_BYTES,
@@ -125,8 +126,12 @@ class MaskedAttempt(Attempt):
         for sender in sorted(self.got):
             for to, parcel in unpack_parts(self.got[sender]).items():
                 boxes[to].append((sender, parcel))
-        letters: dict[int | None, bytes] = {to: delivery(to, parcels) for to, parcels in boxes.items()}
-        self.ask(Phase.SENDING, self.round.graph, Type.DELIVERY, letters)
+        self.send([self.letter(Type.DELIVERY, delivery(to, parcels), to) for to, parcels in boxes.items()])
+
+    def send(self, letters: list[Letter]) -> None:
+        """Have workers send, with the parcels of their neighbours."""
+        self.enter(Phase.SENDING, self.round.graph)
+        self.post(letters)
 
     def name_absent(self) -> None:
         """Have those whose frames are in sign the list of the others."""
@@ -152,18 +157,16 @@ class MaskedAttempt(Attempt):
                 self.run.give_up(self, f"{len(self.recovery.missing)} secrets cannot be rebuilt")
             return
         try:
-            found = self.found()
+            mean = self.mean()
         except ProtocolError as problem:  # wrong shares
             if problem.culprit is not None:
                 self.run.note(f"left out from now on: worker {problem.culprit}, whose secrets nobody can rebuild")
                 self.run.left_out.add(problem.culprit)
             self.run.give_up(self, str(problem))
             return
-        self.run.done(self, found)
+        self.finish(self.frames, mean)
 
-    def found(self) -> Sum:
+    def mean(self) -> Mean:
         """Return the mean over the workers whose frames are in, without their masks."""
         correction = self.recovery.integer_correction(self.number, 0, self.kind.numbers)
-        mean, variance = self.kind.mean(self.frames, correction)
-        present = tuple(sorted(self.frames))
-        return Sum(number=self.number, kind=self.place, present=present, mean=mean, variance=variance)
+        return self.kind.mean(self.frames, correction)

@@ -26,6 +26,7 @@ _LOOK_SECONDS: Final = 0.03
 _AGAIN_SECONDS: Final = 0.3  # after which a worker that was killed is started again
 _GOODBYE_SECONDS: Final = 10.0
 _SERVER: Final = "server"
+_SENDING: Final = ("sending", "signing", "answering")
 
 
 @dataclass(kw_only=True)
@@ -90,7 +91,8 @@ class Trial:
         self._run, self._on_air, rounds = contract.run, contract.on_air, len(contract.schedule)
         self._role = "gateway" if self._server.gateways else "worker"
         self._victim = self._server.names[len(self._server.names) // 3]
-        self._kill, self._kill_round = kill, min(1, rounds - 1)
+        self._last_round = rounds - 1
+        self._kill, self._kill_round = kill, min(1, self._last_round)
         self._begun = time.monotonic()
         names = self._server.names
         self.history = History(workers=self._server.workers, lanes={name: Lane(name=name) for name in names})
@@ -140,7 +142,8 @@ class Trial:
         self._read()
         history, lane = self.history, self.history.lanes[self._victim]
         number, phase = history.where
-        if self._kill and not lane.killed and number >= self._kill_round and phase == "sending":
+        sends = phase in _SENDING  # or has sent, where this process was too slow to see it
+        if self._kill and not lane.killed and number >= self._kill_round and sends:
             killed = self._children.pop(self._victim)
             killed.kill()
             killed.wait()
@@ -152,9 +155,11 @@ class Trial:
         if self._victim not in self._children and self._now() - lane.killed[0] > _AGAIN_SECONDS:
             self._start_worker(self._victim)
         is_back = len(lane.alive) == 2 if self._kill else number > 0
-        if is_back and not history.replayed and (0, 0) in attacker.orders:
-            history.replayed.append((self._now(), self._victim, 0))
-            attacker.replay((0, 0), self._server.numbers(self._victim)[0])
+        is_last = phase == "answering" and number == self._last_round > 0  # if it is not back by now, it is too late
+        if (is_back or is_last) and not history.replayed and (0, 0) in attacker.orders:
+            to = self._victim if is_back else self._server.names[-1]
+            history.replayed.append((self._now(), to, 0))
+            attacker.replay((0, 0), self._server.numbers(to)[0])
 
     def _read(self) -> None:
         for name, reader in self._readers.items():

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.deploy.contract import Contract
-from airmixml.deploy.kinds import FrameKind
+from airmixml.deploy.kinds import Sender
 from airmixml.deploy.spending import Spending
 from airmixml.deploy.wire import (
     SERVER,
@@ -37,6 +37,7 @@ from airmixml.masks.keys import KEY_BYTES
 from airmixml.masks.recovery import RecoveringWorker
 from airmixml.masks.rounds import Announcement, EitherOr, Reveal, Round, round_name
 from airmixml.workers.broadcasts import Broadcast
+from airmixml.workers.payloads import Payload
 
 ANNOUNCEMENT_BYTES: Final = 4 * KEY_BYTES + 64
 REVEAL_BYTES: Final = KEY_BYTES + 64
@@ -47,6 +48,17 @@ _LARGEST_WEIGHT: Final = 1e9
 
 Vector = Callable[[int, Broadcast | None], NDArray[np.floating]]
 """Gives a worker's vector of a kind of frame, under the model that was broadcast; shape numbers."""
+
+
+def vector_of(payloads: Sequence[Payload], place: int) -> Vector:
+    """Return what gives the vectors of the worker in this place of the payloads, one for each kind of frame."""
+
+    def vector(kind: int, told: Broadcast | None) -> NDArray[np.floating]:
+        if told is not None:
+            payloads[kind].broadcast(told)
+        return np.asarray(payloads[kind].vectors(np.array([place]))[0])
+
+    return vector
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,14 +270,14 @@ class Device:
         name, kind = Name.of(message, order.kind), self.contract.kinds[order.kind]
         kind.check_power(order.power_dbm, self.contract.gain(self.identity))
         self.spending.begin(self.identity, name.number, name.attempt, name.kind)
-        masks = None
-        if isinstance(kind, FrameKind):
+        masks, rules = None, kind.rules(self.contract.rules)
+        if rules:
             masks = RecoveringWorker(
                 self.identity,
                 self._signing_key,
                 name.run(self.contract),
                 name.slots,
-                [rules.with_bits(kind.bits) for rules in self.contract.rules],
+                rules,
                 directory=self.contract.directory,
                 memory=EitherOr(),
                 restarts=name.attempt,
@@ -303,14 +315,11 @@ class Device:
         vector = self._formed(now, kind.numbers)
         self.spending.reserve(self.identity, slot, now.name.attempt, now.name.kind)
 
-        def masks(first: int, count: int) -> NDArray[np.uint64]:
-            return now.masks.integer_masks(slot, first, count)
-
         def say(of: Type, body: bytes) -> Message:
             return self._said(of, now.name[:2], body)
 
-        gain = self.contract.gain(self.identity)
-        return kind.messages(vector, self._entropy(KEY_BYTES), slot, gain, masks, say)
+        gain, seed = self.contract.gain(self.identity), self._entropy(KEY_BYTES)
+        return kind.messages(vector, Sender(self.identity, slot, gain, seed, now.agreeing, say))
 
     def _formed(self, now: _InRound, numbers: int) -> NDArray[np.floating]:
         """Return the vector of the frame, zeros where none can be formed: a refusal here would tell of the rows."""

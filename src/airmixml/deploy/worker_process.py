@@ -3,12 +3,10 @@
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Final
-
-import numpy as np
-from numpy.typing import NDArray
 
 from airmixml.deploy.contract import Contract
 from airmixml.deploy.endpoint import LEDGER, DeployError, Endpoint, find_folder, load_contract, signing_keys_of_workers
@@ -17,9 +15,8 @@ from airmixml.deploy.mqtt import MqttTransport
 from airmixml.deploy.spending import Spending
 from airmixml.deploy.transport import MOST_IN_BATCH, RUN_OVER, Clock, Lines, Log, Transport, read_messages
 from airmixml.deploy.wire import Message, Type, unpack_refusal
-from airmixml.deploy.worker import Device, Transcripts, Vector
+from airmixml.deploy.worker import Device, Transcripts, Vector, vector_of
 from airmixml.errors import ProtocolError, hide_values
-from airmixml.workers.broadcasts import Broadcast
 
 _FIRST_HELLO_SECONDS: Final = 1.0
 _QUIET_SECONDS: Final = 5.0
@@ -107,17 +104,7 @@ def drive_workers(
 
 def vectors(contract: Contract, data: Path, workers: int) -> Callable[[int], Vector]:
     """Return what gives the vectors of each of so many workers that hold the rows of a file; they are read at once."""
-    payloads = [contract.payload(kind, data, workers) for kind in range(len(contract.kinds))]
-
-    def of(place: int) -> Vector:
-        def vector(kind: int, told: Broadcast | None) -> NDArray[np.floating]:
-            if told is not None:
-                payloads[kind].broadcast(told)
-            return np.asarray(payloads[kind].vectors(np.array([place]))[0])
-
-        return vector
-
-    return of
+    return partial(vector_of, [contract.payload(kind, data, workers) for kind in range(len(contract.kinds))])
 
 
 def open_workers(
