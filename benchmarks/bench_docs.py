@@ -57,12 +57,14 @@ SECTIONS: dict[str, Callable[[Results], str]] = {
     "plans": bench_scaling.plans,
 }
 
+
 def with_tables(text: str, results: Results) -> str:
     """Return a document with the tables between its markers made anew."""
     for name, section in SECTIONS.items():
         marked = re.compile(rf"(<!-- measured: {name} -->\n).*?(<!-- end -->)", re.DOTALL)
         text = marked.sub(lambda found, section=section: f"{found[1]}{section(results)}\n{found[2]}", text)
     return text
+
 
 def update() -> list[Path]:
     """Write tables and pictures anew, and return the files."""
