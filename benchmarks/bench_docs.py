@@ -30,9 +30,7 @@ DOCUMENTS = (RESULTS / "performance.md", *(ROOT / "docs" / name for name in ("pe
 _ACCOUNTING = {
     ("paper-mnist, rdp, Poisson schedule", "dp-accounting, RDP"),
     ("paper-mnist, pld, Poisson schedule", "dp-accounting, PLD"),
-    ("private-mnist, gdp, known schedule", "dp-accounting, Gaussian"),
     ("ledger: epsilon of 60,000 workers, 6,400,000 seats", "dp-accounting, each by itself"),
-    ("calibration, pld, Poisson schedule", "dp-accounting, PLD"),
 }
 _LIBRARIES = "import numpy, scipy.special, typer, rich.console, rich.table, rich.progress"
 _STARTUP = {
@@ -41,7 +39,6 @@ _STARTUP = {
     ("airmix account --preset paper-iris --no-picture", _LIBRARIES),
     ("from airmixml import AirMixClassifier", "import sklearn.base"),
 }
-
 
 SECTIONS: dict[str, Callable[[Results], str]] = {
     "cpu": lambda results: comparison(results, CPUS),
