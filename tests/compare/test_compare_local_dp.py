@@ -40,7 +40,7 @@ def test_all_messages_of_a_worker_together_keep_the_target(
     assert exact_delta(math.sqrt(plan.rounds) * move / plan.deviation, epsilon) == pytest.approx(1e-4, rel=1e-5)
     stated = state_local(privacy, plan, adjacency)
     assert stated.epsilon == pytest.approx(epsilon, rel=1e-6)
-    assert (stated.adversary, stated.compositions) == ("anybody", plan.rounds)
+    assert (stated.adversary, stated.compositions) == ("everyone", plan.rounds)
 
 
 def test_rounds_by_hand() -> None:

@@ -19,7 +19,7 @@ from airmixml.registries import METHODS
 from airmixml.scenario import RunContext, Speed
 from airmixml.scenario.grid import only_varied, read_values
 from airmixml.scenario.toml import folder_stem
-from airmixml.wording import plural, simulated
+from airmixml.wording import plural
 
 if TYPE_CHECKING:
     from airmixml.compare import Comparison
@@ -75,20 +75,17 @@ def compare_command(
         context = RunContext(speed=speed, data_dir=data_dir, progress=progress)
         folder = out or Path("runs") / name
         comparison = compare(seeds=seeds, out=folder, force=force, ledger=ledger, context=context)
-    from airmixml.compare.comparison_tables import brief_table, brief_trust_tables, write_comparison
+    from airmixml.compare.comparison_tables import brief_parts, write_comparison
 
-    files, left_out = write_comparison(comparison), comparison.left_out
+    files = write_comparison(comparison)
     show_study(
         as_json,
         comparison.to_dict(),
-        comparison.verdict,
-        brief_table(comparison),
-        *brief_trust_tables(comparison),
-        simulated(scenario.seed),
-        *(["left out: " + "; ".join(f"{name} ({why})" for name, why in left_out.items())] if left_out else []),
+        *brief_parts(comparison),
         name="compare",
         out=comparison.out,
         files=files,
         seconds=time.perf_counter() - started,
         kept=plural(comparison.kept, "result") if comparison.kept else "",
+        picture=False,
     )

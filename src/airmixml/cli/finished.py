@@ -31,13 +31,17 @@ def show_study(
     files: Sequence[Path],
     seconds: float,
     kept: str = "",
+    picture: bool = True,
 ) -> None:
-    """Write the report of a study and print what it found: its files are called ``name``; ``kept`` was there before."""
+    """Write the report of a study and print what it found: its files are called ``name``; ``kept`` was there before.
+
+    Where its ``picture`` is, which the report has too, is said unless a screen has no line to spare.
+    """
     report = add_report(out)
     show(as_json, {**plain, "out": str(out), "files": list(map(str, files)), "seconds": seconds, **report}, *parts)
     if not as_json:
         note = f" ({kept} already finished)" if kept else ""
-        drawn = out / f"{name}.png" in files
+        drawn = picture and out / f"{name}.png" in files
         print_report_place(out, name, report, note=note, picture=drawn)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airmixml.compare.methods import Method, Outcome, Work, choose_methods, load_methods
+from airmixml.compare.methods import Method, Outcome, RightRows, Work, choose_methods, load_methods
 from airmixml.registries import METHODS
 from airmixml.registry import import_late
 
@@ -16,6 +16,7 @@ __all__ = [
     "Comparison",
     "Method",
     "Outcome",
+    "RightRows",
     "Row",
     "Work",
     "choose_methods",

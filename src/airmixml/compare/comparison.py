@@ -10,13 +10,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Self, cast
 
+from airmixml.compare.chance import RightRows, difference
 from airmixml.compare.methods import Exposure, Method, Outcome, Work
 from airmixml.compare.ours import OwnScenario
 from airmixml.devices import find_device, using_threads
 from airmixml.errors import AirMixError, LedgerError, PluginError, ScenarioError
 from airmixml.notebook import html_table
+from airmixml.output.numbers import NONE
 from airmixml.privacy import PrivacyStatement
 from airmixml.radio import check_privacy_target
+from airmixml.runs.run_rows import no_better_than_guessing
 from airmixml.runs.spending import CellBudget, Spending, joined, plan_spending
 from airmixml.scenario import Air, RunContext, Scenario, keys_in_force
 from airmixml.scenario.consistency import require_classes
@@ -24,10 +27,19 @@ from airmixml.scenario.grid import shown_value
 from airmixml.storage.files import ResultStore, from_plain
 from airmixml.storage.run_folder import REPORT, identity_of
 from airmixml.storage.study import Study, consecutive_seeds, study_folder, study_path
-from airmixml.wording import NONE, against, epsilon_text, joules, plural, shown
+from airmixml.wording import NO_PROTECTION_ABOVE_EPSILON, NONE, against, epsilon_text, joules, plural, sentence, shown
 from airmixml.workers import settle
+from airmixml.workers.population import held_by, row_name
 
 _RESULTS: Final = "results"
+_MOST_NAMED: Final = 2  # in a sentence
+_WHO: Final = {  # other names of adversaries are plain
+    "everyone": "hears each worker alone",
+    "anybody": "hears each worker alone",  # in older results
+    "model": "sees the model alone",
+    "release": "gets all mixtures",
+}
+_TIED: Final = " are equal within chance"
 _OWN: Final = frozenset(
     {_RESULTS, REPORT, *(f"compare.{suffix}" for suffix in ("md", "csv", "tex", "json", "png", "svg"))}
 )
@@ -40,6 +52,7 @@ class Row:
     name: str  #: of the method, or the value as it was given
     label: str  #: what tables and pictures call it
     about: str | None = None  #: what the method is; None for a value
+    air: Air = field(default_factory=Air)  #: what it is simulated on
     outcomes: tuple[Outcome, ...]  #: one for each seed
 
     @property
@@ -68,6 +81,46 @@ class Row:
         """The worst seed's epsilon against each adversary; None where the method does not say."""
         said = [outcome.exposure for outcome in self.outcomes if outcome.exposure is not None]
         return Exposure.worst(said) if said else None
+
+    @property
+    def row_epsilon(self) -> float | None:
+        """The worst seed's epsilon of a row of the data; None where that is a worker's, or the method does not say."""
+        return max((each.row_epsilon for each in self.outcomes if each.row_epsilon is not None), default=None)
+
+    @property
+    def row_copies(self) -> int:
+        """On how many workers a row of the data lies at most; 0 where the method does not say."""
+        return max(each.row_copies for each in self.outcomes)
+
+    @cached_property
+    def tested(self) -> list[RightRows] | None:
+        """Which test rows were right, for each seed; None where a seed does not say."""
+        known = [each.tested for each in self.outcomes if each.tested is not None]
+        return known if len(known) == len(self.outcomes) else None
+
+    @cached_property
+    def guess(self) -> float | None:
+        """Mean accuracy of the best constant answer over the seeds; None where it is not known."""
+        if self.tested is None:
+            return None
+        return statistics.fmean(each.guess.count("1") / len(each.guess) for each in self.tested)
+
+    @cached_property
+    def no_better_than_guessing(self) -> bool | None:
+        """Whether the accuracy is at most two standard errors above guessing; None where that is not known."""
+        if self.tested is None:
+            return None
+        beyond = difference([each.right for each in self.tested], [each.guess for each in self.tested])
+        return no_better_than_guessing(beyond.mean, beyond.error)
+
+    def beyond(self, other: "Row") -> bool | None:
+        """Return whether it is more accurate than another beyond chance; None without test rows in common."""
+        if self.tested is None or other.tested is None:
+            return None
+        both = list(zip(self.tested, other.tested, strict=False))  # one may have failed with a later seed
+        if any(one.guess != another.guess for one, another in both):
+            return None
+        return difference([one.right for one, _ in both], [another.right for _, another in both]).beyond_chance
 
     @property
     def in_words(self) -> str:
@@ -114,12 +167,20 @@ class Row:
         return {
             **(value if self.about is None else {"method": self.name, "about": self.about}),
             "accuracy": {"mean": self.accuracy, "deviation": self.deviation, "by_seed": self.accuracies},
+            "guess": self.guess,
+            "no_better_than_guessing": self.no_better_than_guessing,
+            "row": {"copies": self.row_copies, "epsilon": _plain_epsilon(self.row_epsilon)},
             "note": self.first.note,
             "trusted": self.first.trusted,
             "privacy": [_finite(statement.to_dict()) for statement in self.privacy],
             "exposure": None if self.exposure is None else self.exposure.to_dict(),
             **self.costs,
         }
+
+
+def _plain_epsilon(epsilon: float | None) -> float | str | None:
+    """Return an epsilon for JSON, which has no infinity."""
+    return "infinite" if epsilon == math.inf else epsilon
 
 
 def _finite(plain: dict[str, Any]) -> dict[str, Any]:
@@ -152,18 +213,91 @@ class Comparison:
         columns = (self.varied or "method", "accuracy", "epsilon", "energy")
         return html_table(f"{self.scenario.title}, {plural(len(self.seeds), 'seed')}, simulation", columns, rows)
 
+    @cached_property
+    def ranks(self) -> tuple[int, ...] | None:
+        """1 + how many are more accurate than each row beyond chance; None where that is not known of two of them."""
+        beaten = [[other.beyond(row) for other in self.rows if other is not row] for row in self.rows]
+        if any(None in each for each in beaten):
+            return None
+        return tuple(1 + sum(map(bool, each)) for each in beaten)
+
+    @property
+    def ranked(self) -> list[tuple[Row, int | None]]:
+        """Rows and their ranks."""
+        return list(zip(self.rows, self.ranks or (None,) * len(self.rows), strict=True))
+
+    @property
+    def row_name(self) -> str:
+        """What tables call a row of the data, or a person, that has an epsilon of its own; empty where none has."""
+        copies = max((row.row_copies for row in self.rows if row.row_epsilon is not None), default=0)
+        return row_name(self.scenario.workers, copies).removesuffix(" of the data") if copies else ""
+
+    @property
+    def notes(self) -> list[str]:
+        """What columns and names mean, and which rows are no better than guessing."""
+        workers, copies = self.scenario.workers, max(row.row_copies for row in self.rows)
+        notes = [] if self.ranks is None else ["rank: 1 + how many are better beyond chance"]
+        against = dict.fromkeys(row.privacy[0].adversary for row in self.rows)
+        notes += [f"{name}: {_WHO[name]}" for name in against if name in _WHO]
+        if self.row_name:
+            weak = any((row.row_epsilon or 0.0) > NO_PROTECTION_ABOVE_EPSILON for row in self.rows)
+            large = f" (above {NO_PROTECTION_ABOVE_EPSILON:g}: no protection)" if weak else ""
+            notes.append(f"epsilon of {row_name(workers, copies)}: {held_by(workers, copies)}{large}")
+        if ideal := [row.label for row in self.rows if row.air.is_ideal and not self.scenario.air.is_ideal]:
+            notes.append(f"on the ideal air: {', '.join(ideal)}")
+        if poor := [row.label for row in self.rows if row.no_better_than_guessing]:
+            notes.append(f"no better than guessing ({100 * (self.guess or 0.0):.0f} %): {', '.join(poor)}")
+        return notes
+
+    @cached_property
+    def guess(self) -> float | None:
+        """Accuracy of guessing, where the first row knows it."""
+        return self.rows[0].guess
+
     @property
     def verdict(self) -> str:
-        """The most accurate row that keeps the target, and against everyone, and of all, in one sentence."""
-        privacy, told = self.scenario.privacy, dict[str, list[str]]()
-        best = max(self.rows, key=lambda row: row.accuracy)
+        """Which rows within the target are the most accurate beyond chance, or equal within it, in one sentence."""
+        privacy, within = self.scenario.privacy, dict[str, list[Row]]()
         for whom in () if self.varied else dict.fromkeys((privacy.adversary, "everyone")):
             kept = [row for row in self.rows if row.epsilon_against(whom) <= privacy.epsilon * (1.0 + 1e-6)]
             if kept:
-                told.setdefault(max(kept, key=lambda row: row.accuracy).in_words, []).append(against(whom))
-        within = [f"{row} within the target {' and '.join(whom)}" for row, whom in told.items()]
-        others = [] if best.in_words in told else [f"{best.in_words} {'without regard to it' if told else 'of all'}"]
-        return f"Most accurate: {'; '.join([*within, *others])}."
+                within[f"{'' if within else 'within the target '}{against(whom)}"] = kept
+        if not within:
+            within = {
+                f"of the values of {self.varied}" if self.varied else "none keeps the target; of all": [*self.rows]
+            }
+        told = [f"{where} {self._best(rows)}" for where, rows in within.items()]
+        if len(told) > 1 and all(each.endswith(_TIED) for each in told):
+            told[1:] = [each.removesuffix(_TIED) for each in told[1:]]
+        first, best = (max(rows, key=lambda row: row.accuracy) for rows in (next(iter(within.values())), self.rows))
+        if best.beyond(first):
+            told.append(f"without regard to it {best.in_words} is more accurate")
+        return f"{sentence('; '.join(told))[:-1]} ({self._how_told(any(_TIED in each for each in told))})."
+
+    def _best(self, rows: Sequence[Row]) -> str:
+        """Return which of the rows is the most accurate, or which of them are equal within chance."""
+        first = max(rows, key=lambda row: row.accuracy)
+        if len(rows) == 1:
+            return f"{first.in_words} is the only one"
+        if self.ranks is None:
+            return f"{first.in_words} is highest"
+        equal = sorted((row for row in rows if not first.beyond(row)), key=lambda row: -row.accuracy)
+        if len(equal) == 1:
+            return f"{first.in_words} is the most accurate, beyond chance"
+        named = [row.in_words for row in (equal if len(equal) <= _MOST_NAMED else equal[: _MOST_NAMED - 1])]
+        last = f"{len(equal) - len(named)} others" if len(equal) > _MOST_NAMED else named.pop()
+        return f"{', '.join(named)} and {last}{_TIED}"
+
+    def _how_told(self, tied: bool) -> str:
+        """Return what the sentence rests on."""
+        seeds, tested = len(self.seeds), self.rows[0].tested
+        if self.ranks is None or tested is None:
+            return (
+                f"{plural(seeds, 'seed')}; not tested against chance: results without test rows in common; to run "
+                f"older ones again delete {self.out / _RESULTS}"
+            )
+        rows = f"{plural(seeds, 'seed')}, {plural(len(tested[0].right), 'test row')}{' each' if seeds > 1 else ''}"
+        return f"{rows}; --seeds {max(10, 4 * seeds)} tells smaller differences" if tied else rows
 
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as plain values for JSON."""
@@ -176,7 +310,9 @@ class Comparison:
             "verdict": self.verdict,
             "varied": self.varied or None,
             "seeds": self.seeds,
-            "rows": [row.to_dict() for row in self.rows],
+            "guess": self.guess,
+            "rows": [{**row.to_dict(), "rank": rank} for row, rank in self.ranked],
+            "notes": self.notes,
             "left_out": self.left_out,
             "scenario": self.scenario.to_json(),
         }
@@ -193,11 +329,10 @@ class _Job:
 
     @classmethod
     def of(cls, name: str, method: Method, scenario: Scenario) -> Self:
-        """Return a row of a method; one that no air is simulated for has the ideal one, and says so."""
-        if scenario.air.is_ideal or getattr(method, "on_air", False):  # another package may have none
-            return cls(method=method, scenario=scenario, label=name, about=method.about)
-        ideal = replace(scenario, air=Air())
-        return cls(method=method, scenario=ideal, label=name, about=f"{method.about} (on the ideal air)")
+        """Return a row of a method; one that no air is simulated for has the ideal one."""
+        simulated = getattr(method, "on_air", False)  # another package may have none
+        air = scenario.air if simulated else Air()
+        return cls(method=method, scenario=replace(scenario, air=air), label=name, about=method.about)
 
     def own(self, seed: int) -> Scenario | None:
         """Return the scenario of this package that it runs, which a ledger counts; None where it runs none."""
@@ -302,7 +437,7 @@ def _run_all(
         raise ScenarioError(next(iter(failed.values())))
     outcomes = {name: tuple(found[name, seed] for seed in numbers if (name, seed) in found) for name in jobs}
     rows = (
-        Row(name=name, label=jobs[name].label, about=jobs[name].about, outcomes=gave)
+        Row(name=name, label=jobs[name].label, about=jobs[name].about, air=jobs[name].scenario.air, outcomes=gave)
         for name, gave in outcomes.items()
         if gave
     )

@@ -10,7 +10,6 @@ import numpy as np
 
 from airmixml.compare.comparison import Comparison, Row
 from airmixml.compare.methods import HEARING
-from airmixml.data import known_dataset
 from airmixml.output.figures import (
     BLACK,
     BLUE,
@@ -52,8 +51,8 @@ def _methods(comparison: Comparison) -> Figure:
     for axis in middle:
         _adversaries(axis, comparison.rows, privacy.epsilon)
         axis.set_ylim(left.get_ylim())
-    guessing = _guessing_percent(comparison)
-    if guessing is not None:
+    if comparison.guess is not None:
+        guessing = 100.0 * comparison.guess
         left.axvline(
             guessing, color=BLACK, linestyle=":", linewidth=1.2, zorder=0.5, label=f"guessing {guessing:.0f} %"
         )
@@ -61,12 +60,6 @@ def _methods(comparison: Comparison) -> Figure:
         left.set_title(left.get_title(), fontsize=11, pad=20)
     _costs(right, comparison.rows)
     return figure
-
-
-def _guessing_percent(comparison: Comparison) -> float | None:
-    """Return the accuracy of guessing one of equally many classes, where their number is known."""
-    known = known_dataset(comparison.scenario.workers.dataset)
-    return None if known is None else 100.0 / known.label_dim
 
 
 def _colour(row: Row) -> str:
@@ -181,9 +174,8 @@ def _values(comparison: Comparison) -> Figure:
         )
     top.set_ylabel("accuracy [%]")
     top.margins(x=0.06, y=0.18)
-    guessing = _guessing_percent(comparison)
-    if guessing is not None and min(means) < 2.0 * guessing:  # else the line would flatten the curve
-        chance_line(top, guessing)
+    if comparison.guess is not None and min(means) < 200.0 * comparison.guess:  # else the line would flatten the curve
+        chance_line(top, 100.0 * comparison.guess)
         top.legend(fontsize=8.5)
     for number, (note, style) in enumerate((("", "s-"), (" (not the target)", "d--"))):
         known = [

@@ -6,19 +6,17 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
+from airmixml.compare.chance import LEVEL
 from airmixml.compare.comparison import Comparison, Row
 from airmixml.compare.comparison_picture import comparison_figure
 from airmixml.compare.methods import HEARING
 from airmixml.output.figures import save_png_and_svg
-from airmixml.output.tables import Table, rows_csv, wide_table, write_all
+from airmixml.output.numbers import NONE
+from airmixml.output.tables import Table, rows_csv, terminal_table, write_all
 from airmixml.storage.files import writing_to
-from airmixml.wording import NONE, against, duration, epsilon_text, joules, plural, short_count
+from airmixml.wording import NONE, against, duration, epsilon_text, joules, plural, sentence, simulated
 
-# What a narrow terminal does without, first to last.
-_SPARE: Final = (
-    *("wall time", "MACs", "air time", "downlink", "symbols", "bits", "uplink", "slots each"),
-    *("replace-one", "remove-one"),
-)
+_ONE_LINE: Final = 42  # of what a method is, on a terminal of 80 characters
 
 
 def write_comparison(comparison: Comparison) -> list[Path]:
@@ -27,7 +25,7 @@ def write_comparison(comparison: Comparison) -> list[Path]:
     tables = table, adversaries_table(comparison), trust_table(comparison)
     texts = {
         ".md": "\n".join(each.to_markdown() for each in tables) + "\n![comparison](compare.png)\n",
-        ".csv": rows_csv([_flat(row) for row in comparison.rows]),
+        ".csv": rows_csv([_flat(row, rank) for row, rank in comparison.ranked]),
         ".tex": table.to_latex(),
         ".json": json.dumps(comparison.to_dict(), indent=1, allow_nan=False) + "\n",
     }
@@ -39,8 +37,7 @@ def comparison_table(comparison: Comparison) -> Table:
     """Return one line per row of the comparison, with all digits."""
     name, title = comparison.scenario.title, comparison.varied or "method"
     varied = f"{name} at several values of {title}" if comparison.varied else f"{name} and its alternatives"
-    unit = _uplink_unit(comparison)
-    cells = [_cells(row, unit, brief=False) for row in comparison.rows]
+    cells = [_cells(comparison, row) for row in comparison.rows]
     rows = tuple((row.label, *texts.values()) for row, texts in zip(comparison.rows, cells, strict=True))
     return Table(title=varied, note=_note(comparison), columns=(title, *cells[0]), rows=rows)
 
@@ -89,34 +86,49 @@ def trust_table(comparison: Comparison) -> Table:
 def _against_each(row: Row) -> dict[str, str]:
     """Return the texts of epsilon against each adversary, and what it rests on."""
     said = {} if row.exposure is None else {name: getattr(row.exposure, name) for name in HEARING}
-    texts = {name: NONE if said.get(name) is None else epsilon_text(said[name]) for name in HEARING}
+    texts = {name: _epsilon_or_none(said.get(name)) for name in HEARING}
     return {**texts, "rests on": NONE if row.exposure is None else row.exposure.rests_on}
 
 
-def brief_table(comparison: Comparison) -> Table:
-    """Return one line per row for the terminal, with fewer digits."""
-    from rich.markup import escape
+def brief_parts(comparison: Comparison) -> list[Table]:
+    """Return one screen for the terminal: the verdict, a line per row, and what names and columns mean."""
+    rows = []
+    for row, rank in comparison.ranked:
+        texts = [f"{rank or NONE}", _percent(row), epsilon_text(row.privacy[0].epsilon), row.privacy[0].adversary]
+        texts += [_epsilon_or_none(row.row_epsilon)] if comparison.row_name else []
+        rows.append((row.label, *texts, NONE if row.energy_joules is None else joules(row.energy_joules)))
+    heads = ["rank", "accuracy %", "epsilon", "against", *filter(None, [comparison.row_name]), "energy"]
+    told = [_meanings(comparison), simulated(comparison.scenario.seed)]
+    told += [f"left out: {', '.join(comparison.left_out)}"] if comparison.left_out else []
+    parts = [
+        (("",), ((comparison.verdict,),), 1),
+        (("",), ((f"{comparison.scenario.title}: {_target(comparison)}",),), 1),
+        ((comparison.varied or "method", *heads), rows, 1),
+        (("method", "what it is", "epsilon rests on"), _legend(comparison), 3),
+        (("",), ((" ".join(map(sentence, told)),),), 1),
+    ]
+    bare = {"box": None, "padding": (0, 1, 0, 0), "spare": ("energy",)}
+    return [terminal_table(heads, lines, words=words, **bare).plain for heads, lines, words in parts if lines]
 
-    unit = _uplink_unit(comparison)
-    rows = [_cells(row, unit, brief=True) for row in comparison.rows]
-    return wide_table(
-        [comparison.varied or "method", *rows[0]],
-        [[row.label, *texts.values()] for row, texts in zip(comparison.rows, rows, strict=True)],
-        title=f"{escape(comparison.scenario.title)}: {_target(comparison)}; {plural(len(comparison.seeds), 'seed')}",
-        spare=_SPARE,
-    ).plain
+
+def _meanings(comparison: Comparison) -> str:
+    return "; ".join(comparison.notes) or "accuracy: on the clean test set"
 
 
-def brief_trust_tables(comparison: Comparison) -> list[Table]:
-    """Return the tables of epsilon against each adversary, and of time, energy and trust, for the terminal."""
-    found = []
-    for table in (adversaries_table(comparison), trust_table(comparison)):
-        # What an epsilon rests on is its condition: words wrap, and no width leaves them out.
-        columns, *rows = [(row[0], row[-1], *row[1:-1]) for row in (table.columns, *table.rows)]
-        title = table.title[0].lower() + table.title[1:]
-        spare = ("accuracy", "spectrum", "energy per worker", "air time")  # the first table has the accuracy
-        found.append(wide_table(columns, rows, words=2, title=title, spare=spare).plain)
-    return [table for table in found if table.rows]
+def _legend(comparison: Comparison) -> list[tuple[str, str, str]]:
+    """Return what each method is and what its guarantee rests on; variants of methods that ran share a line."""
+    lines: dict[tuple[str, str], list[str]] = {}
+    run = {row.name for row in comparison.rows}
+    for row in comparison.rows:
+        if row.about is None:
+            continue
+        base, _, variant = row.name.rpartition("-")
+        alike = base in run and row.about.startswith(f"{base}, ")
+        line = (f"...-{variant}", f"the same{row.about.removeprefix(base)}") if alike else (row.name, row.about)
+        if len(f"{line[1]} ({row.first.note})") <= _ONE_LINE and row.first.note and not alike:
+            line = line[0], f"{line[1]} ({row.first.note})"
+        lines.setdefault(line, []).append(NONE if row.exposure is None else row.exposure.rests_on)
+    return [(*line, rests[0] if len(set(rests)) == 1 else "the same") for line, rests in lines.items()]
 
 
 def _uplink_unit(comparison: Comparison) -> str:
@@ -125,44 +137,38 @@ def _uplink_unit(comparison: Comparison) -> str:
     return units.pop() if len(units) == 1 else "" if units else "symbols"
 
 
-def _cells(row: Row, unit: str, *, brief: bool) -> dict[str, str]:
+def _cells(comparison: Comparison, row: Row) -> dict[str, str]:
     """Return the texts of a row by their columns; each names the unit of its uplink where the column does not."""
     first, own, other = row.first, row.privacy[0], row.privacy[1] if len(row.privacy) > 1 else None
-    spread = "" if row.deviation is None else f" ± {100 * row.deviation:.2f}"
-    accuracy, epsilon = f"{100 * row.accuracy:.2f}{spread}", epsilon_text(own.epsilon)
-    others = NONE if other is None else epsilon_text(other.epsilon)
-    uplink, downlink, sent = first.uplink_symbols, first.downlink_bits, first.slots_per_worker
-    counted = "" if unit else f" {first.uplink_unit}"
-    operations = first.worker_multiply_accumulates
-    on_air = NONE if first.air_seconds is None else duration(first.air_seconds)
-    energy = NONE if row.energy_joules is None else joules(row.energy_joules)
-    wall_time = duration(row.seconds)
-    if brief:
-        return {
-            "accuracy [%]": accuracy,
-            "epsilon": epsilon,
-            "against": own.adversary,
-            "replace-one" if own.adjacency == "remove-one" else "remove-one": others,
-            "slots each": NONE if sent is None else f"{sent:,}",
-            unit or "uplink": NONE if uplink is None else f"{short_count(uplink)}{counted}",
-            "downlink": NONE if downlink is None else short_count(downlink),
-            "air time": on_air,
-            "energy": energy,
-            "MACs": short_count(operations),
-            "wall time": wall_time,
-        }
+    uplink, downlink, sent, unit = (
+        first.uplink_symbols,
+        first.downlink_bits,
+        first.slots_per_worker,
+        _uplink_unit(comparison),
+    )
+    of_row = {} if not comparison.row_name else {comparison.row_name: _epsilon_or_none(row.row_epsilon)}
     return {
-        "accuracy": f"{accuracy} %",
-        "epsilon": f"{epsilon} ({own.adversary}, {own.adjacency})",
-        "other neighbours": others if other is None else f"{others} ({other.adjacency})",
+        "rank": NONE if comparison.ranks is None else f"{comparison.ranks[comparison.rows.index(row)]}",
+        "accuracy": f"{_percent(row)} %",
+        "epsilon": f"{epsilon_text(own.epsilon)} ({own.adversary}, {own.adjacency})",
+        **of_row,
+        "other neighbours": NONE if other is None else f"{epsilon_text(other.epsilon)} ({other.adjacency})",
         "slots per worker": NONE if sent is None else f"{sent:,}",
-        f"uplink {unit}".strip(): NONE if uplink is None else f"{uplink:,}{counted}",
+        f"uplink {unit}".strip(): NONE if uplink is None else f"{uplink:,}{'' if unit else f' {first.uplink_unit}'}",
         "downlink bits": NONE if downlink is None else f"{downlink:,}",
-        "air time": on_air,
-        "energy": energy,
-        "worker MACs": f"{operations:,}",
-        "wall time": wall_time,
+        "air time": NONE if first.air_seconds is None else duration(first.air_seconds),
+        "energy": NONE if row.energy_joules is None else joules(row.energy_joules),
+        "worker MACs": f"{first.worker_multiply_accumulates:,}",
+        "wall time": duration(row.seconds),
     }
+
+
+def _percent(row: Row) -> str:
+    return f"{100 * row.accuracy:.2f}" + ("" if row.deviation is None else f" ± {100 * row.deviation:.2f}")
+
+
+def _epsilon_or_none(epsilon: float | None) -> str:
+    return NONE if epsilon is None else epsilon_text(epsilon)
 
 
 def _target(comparison: Comparison) -> str:
@@ -189,6 +195,11 @@ def _note(comparison: Comparison) -> str:
         f"{workers.dataset}, {workers.count:,} workers; {varied}{_target(comparison)}; "
         f"{'mean ± standard deviation over ' if seeds > 1 else ''}{plural(seeds, 'seed')}.",
         "",
+        comparison.verdict,
+        "",
+        f"{sentence(_meanings(comparison))} Beyond chance: p < {LEVEL:g} for each pair, by McNemar's exact test on the "
+        "test rows of one seed, or by a paired t test over test rows and seeds.",
+        "",
         "Epsilon is the worst seed's, by the sharpest accountant. Slots per worker say how often each must be "
         "reachable. Uplink symbols are the channel uses of the whole run, all workers together, or bits on a digital "
         "link, and downlink bits what the server broadcasts; energy is what all workers radiate; multiply-accumulates "
@@ -197,15 +208,20 @@ def _note(comparison: Comparison) -> str:
     return "\n".join([*lines, *(["", *items] if items else [])])
 
 
-def _flat(row: Row) -> dict[str, Any]:
+def _flat(row: Row, rank: int | None) -> dict[str, Any]:
     """Return all numbers of a row, for other programs."""
     own, other = row.privacy[0], row.privacy[1] if len(row.privacy) > 1 else None
     return {
         "value" if row.about is None else "method": row.name,
         "accuracy": row.accuracy,
         "accuracy_deviation": row.deviation,
+        "rank": rank,
         "accuracy_by_seed": " ".join(f"{value:.6g}" for value in row.accuracies),
         **{name: getattr(own, name) for name in ("epsilon", "delta", "adversary", "adjacency", "accountant")},
+        "row_epsilon": row.row_epsilon,
+        "row_copies": row.row_copies,
+        "guess": row.guess,
+        "no_better_than_guessing": row.no_better_than_guessing,
         "other_epsilon": None if other is None else other.epsilon,
         "other_adjacency": None if other is None else other.adjacency,
         **{f"epsilon_{name}": None if row.exposure is None else getattr(row.exposure, name) for name in HEARING},

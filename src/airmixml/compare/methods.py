@@ -12,6 +12,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
+import numpy as np
+
+from airmixml.compare.chance import RightRows
 from airmixml.data import DataSet, known_dataset
 from airmixml.devices import find_device
 from airmixml.errors import PrivacyError, ScenarioError
@@ -86,6 +89,10 @@ class Outcome:
     accuracy: float  #: on the clean test set, of the model after the last step
     privacy: tuple[PrivacyStatement, ...]  #: for the scenario's neighbours, then for the other kind where there is one
     exposure: Exposure | None = None  #: epsilon against each adversary; None where the method does not say
+    tested: RightRows | None = None  #: which test rows were right; None where the method does not say
+    row_copies: int = 0  #: on how many workers a row of the data lies at most; 0 where the method does not say
+    #: epsilon of such a row, against the adversary of ``privacy``; None where that is the worker's, or is not said
+    row_epsilon: float | None = None
     note: str = ""  #: how the method was set for this scenario, in words; empty where there is nothing to choose
     uplink_symbols: int | None = None  #: channel uses of the whole run, all workers together; None without a radio
     uplink_unit: str = "symbols"  #: what these are: symbols, or bits of a digital link
@@ -141,6 +148,17 @@ class Work:
             self.loading_seconds += time.perf_counter() - started
         dataset = self._loaded[key]
         return dataset, deploy(self.scenario.workers, dataset.train_samples, Streams(seed))
+
+
+def of_a_row(workers: Workers, population: Population, epsilon: Callable[[int], float]) -> dict[str, Any]:
+    """Return what an outcome says of a row of the data; ``epsilon`` is asked for that of a row on so many workers."""
+    if workers.several_rows:
+        return {}
+    copies = int(np.bincount(population.sample_index).max())
+    try:
+        return {"row_copies": copies, "row_epsilon": epsilon(copies) if copies > 1 else None}
+    except PrivacyError:
+        return {"row_copies": copies, "row_epsilon": math.inf}
 
 
 class Method(Protocol):

@@ -5,12 +5,14 @@ Federated learning is one of them: slots of gradients, with another way of stepp
 All keep the data, workers, channel and target of the scenario that is compared; what is sent or learned is another.
 """
 
+import math
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
+from airmixml.compare.chance import RightRows
 from airmixml.compare.methods import Exposure, Method, Outcome, Work, slow_on_a_cpu
 from airmixml.data import DataSet
 from airmixml.edge import learn
@@ -26,7 +28,9 @@ from airmixml.registries import ADVERSARIES, ENCODERS, METHODS
 from airmixml.scenario import Air, Learner, Mixing, Privacy, Scenario, Speed, Workers, preset_names
 from airmixml.scenario.consistency import rounds_refusal
 from airmixml.scenario.rules import AUTO
+from airmixml.wording import slots_text
 from airmixml.workers import Signal, worker_cost
+from airmixml.workers.population import row_name
 
 # Of federated learning and its central relatives, fixed for all data sets. They were chosen once on 10,000 of MNIST's
 # training images, held out; no test set was seen.
@@ -278,51 +282,49 @@ def _masks(scenario: Scenario) -> Scenario:
 
 _FEDERATED: Final = partial(federated_scenario, rounds=ROUNDS)
 
-AIRMIX = OwnScenario("the scenario itself, without rounds of gradients", one_slot)
-AIRMIX_ROUNDS = OwnScenario("the scenario, then rounds of gradients that its moments precondition", with_rounds)
+AIRMIX = OwnScenario("this scenario", one_slot)
+AIRMIX_ROUNDS = OwnScenario("airmix, then rounds of gradients", with_rounds)
 WORKERS_NOISE = OwnScenario(
-    "the scenario with noise that every worker brings, the target against everyone",
+    "this scenario, each worker adds its noise",
     *(one_slot, partial(against_everyone, noise="workers")),
     variant_of="airmix",
 )
 MASKED = OwnScenario(
-    "the scenario with its workers' noise and masks that cancel, the target against everyone",
+    "this scenario under masks that cancel",
     *(one_slot, _masks),
     variant_of="airmix",
 )
 MASKED_ROUNDS = OwnScenario(
-    "the same with rounds of gradients, the target against everyone", *(_masks, with_rounds), variant_of="airmix-rounds"
+    "masked, then rounds of gradients",
+    *(_masks, with_rounds),
+    variant_of="airmix-rounds",
 )
 UNMASKED = OwnScenario(
-    "the scenario without masks: the receiver's noise alone, the target against the server",
+    "this scenario without masks",
     *(one_slot, over_receiver_noise),
     variant_of="airmix",
 )
 DIGITAL = OwnScenario(
-    "the scenario with masked integers over digital links, the target against everyone",
+    "masked integers over digital links",
     *(one_slot, _masks, over_digital_links),
     variant_of="airmix",
 )
 DIGITAL_ROUNDS = OwnScenario(
-    "the same with rounds of gradients, the target against everyone",
+    "digital, then rounds of gradients",
     *(_masks, over_digital_links, with_rounds),
     variant_of="airmix-rounds",
 )
-FEDERATED = OwnScenario(
-    f"clipped gradients of a linear softmax on the same features, added up over the air, {ROUNDS} rounds", _FEDERATED
-)
+FEDERATED = OwnScenario(f"sums of clipped gradients in {ROUNDS} rounds", _FEDERATED)
 FEDERATED_50 = OwnScenario(
-    f"the same gradients, {_FEWER_ROUNDS} rounds", partial(federated_scenario, rounds=_FEWER_ROUNDS)
+    f"sums of clipped gradients in {_FEWER_ROUNDS} rounds", partial(federated_scenario, rounds=_FEWER_ROUNDS)
 )
 FEDERATED_MASKED = OwnScenario(
-    f"the same gradients with noise and masks against everyone, {ROUNDS} rounds",
+    f"masked sums of gradients in {ROUNDS} rounds",
     *(_masks, _FEDERATED),
     variant_of="federated",
 )
-MIXUP_FEATURES = OwnScenario(
-    "its features as samples, mixed over the air in many slots, learned in closed form", features_scenario
-)
-PAPER = OwnScenario("the paper's way: raw samples mixed over the air, its network", paper_scenario, network=True)
+MIXUP_FEATURES = OwnScenario("samples mixed by few workers in many slots", features_scenario)
+PAPER = OwnScenario("the paper's: raw samples train a network", paper_scenario, network=True)
 
 
 def run_scenario(work: Work, scenario: Scenario) -> Outcome:
@@ -336,13 +338,18 @@ def run_scenario(work: Work, scenario: Scenario) -> Outcome:
     forming = times * report.signal.operations
     if report.rounds:
         forming += report.rounds * scenario.sampling_rate * report.system.of_rounds.signal.operations
+    predicted = learned.trained.history.predicted
     return Outcome(
         accuracy=learned.trained.history.final_accuracy,
+        tested=None if predicted is None else RightRows.of(dataset, predicted),
+        row_copies=report.row_copies,
+        row_epsilon=_epsilon_of_a_row(scenario, report),
         privacy=_statements(scenario, report),
         exposure=Exposure.of_statements(
             lambda adversary: _sharpest(scenario, report, adversary, scenario.privacy.adjacency),
             noise=scenario.privacy.noise,
         ),
+        note=f"{scenario.workers.sends} in {slots_text(report.slots - report.rounds, report.rounds)}",
         uplink_symbols=senders * report.uplink_symbols + (0 if report.centring is None else dataset.input_dim),
         uplink_unit=link.unit,
         downlink_bits=report.downlink_bits,
@@ -353,6 +360,16 @@ def run_scenario(work: Work, scenario: Scenario) -> Outcome:
         trusted=scenario.privacy.noise_kind.trust(scenario.privacy, scenario.privacy.adversary),
         worker_multiply_accumulates=encoding_cost(scenario, dataset) + round(forming),
     )
+
+
+def _epsilon_of_a_row(scenario: Scenario, report: AirReport) -> float | None:
+    """Return what a run states of a row of the data; None where that is a worker's, infinite where it states none."""
+    if not row_name(scenario.workers, report.row_copies):
+        return None
+    try:
+        return report.privacy_of_a_row(report.row_copies, scenario.privacy.adversary).epsilon
+    except PrivacyError:
+        return math.inf
 
 
 def _statements(scenario: Scenario, report: AirReport) -> tuple[PrivacyStatement, ...]:

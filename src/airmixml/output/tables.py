@@ -146,7 +146,8 @@ class Table:
         from rich.padding import Padding
 
         _, right, _, left = Padding.unpack(self.options.get("padding", (0, 1)))
-        return (left + right + 1) * shown + 1
+        bar = 0 if self.options.get("box", "") is None else 1
+        return (left + right + bar) * shown + bar
 
 
 class Marked(str):

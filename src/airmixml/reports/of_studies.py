@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from airmixml.attacks.grades import Findings
     from airmixml.attacks.target import Attack
 
+_NO_COLUMNS: Final = ("about", "note", "value", "shown", "guess")  # of a comparison
 _SIMULATED_SEEDS: Final = "Simulation: noise and schedule follow from the seeds, so anyone can remove them."
 _INFINITE: Final = "infinite"
 _TABLES: Final = "the tables have the numbers"
@@ -193,21 +194,26 @@ def comparison_content(found: FoundFolder) -> Content:
     rows, varied = plain["rows"], plain["varied"]
     accuracies = {_label(row): shown("accuracy", row["accuracy"]) for row in rows}
     best = _label(max(rows, key=lambda row: float(row["accuracy"]["mean"])))
+    untested = f"Highest: {best} with {accuracies[best]}; not tested against chance by the version that made it."
     options = values_option("--vary", varied, accuracies) if varied else ("--methods", ",".join(accuracies))
-    columns = [{name: value for name, value in row.items() if name not in ("about", "note", "value")} for row in rows]
+    columns = [{name: value for name, value in row.items() if name not in _NO_COLUMNS} for row in rows]
+    for row in columns:
+        if (sent := row.pop("uplink_symbols", None)) is not None:
+            row["uplink"] = f"{sent:,} {row.pop('uplink_unit', 'symbols')}"
     named = [{varied or "method": label, **row} for label, row in zip(accuracies, columns, strict=True)]
     abouts = {_label(row): " ".join(filter(None, (row.get("about"), row.get("note")))) for row in rows}
     return _study(
         found,
         scenario,
         title=f"{scenario.title} at several values of {varied}" if varied else f"{scenario.title} and its alternatives",
-        verdict=plain.get("verdict") or f"Most accurate: {best} with {accuracies[best]}.",
+        verdict=plain["verdict"] if "notes" in plain else untested,
         notices=(_SIMULATED_SEEDS,),
         more_asked=(("compared", ", ".join(accuracies)), ("seeds", _seeds(plain))),
         results=tuple(accuracies.items()),
         cards=tuple(Cards(title=_label(row), cards=_exposed(row, scenario)) for row in rows[:1]),
         tables=(
             *table_of("Accuracy, epsilon against each adversary, and costs", named, "compare.json"),
+            Lines(tuple(map(sentence, plain.get("notes", ())))),
             Lines(tuple(f"{label}: {about}" for label, about in abouts.items() if about)),
         ),
         command=command_for("compare", scenario, *options, *seeds_option(len(plain["seeds"]))),

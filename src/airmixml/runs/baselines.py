@@ -35,8 +35,7 @@ def baselines_of(learned: Learned, *, protected: bool) -> Baselines | None:
     if predicted is None:
         return None
     truth, learner = dataset.test_labels, _linear(learned.transmission.scenario.learner)
-    guess = np.broadcast_to(_constant_guess(dataset, truth), truth.shape)
-    reached, guessed = (_row_scores(dataset, each, truth) for each in (predicted, guess))
+    reached, guessed = right_and_guessed(dataset, predicted)
     gain = reached - guessed
     found = _on_public_rows(learner, dataset) if protected else _on_all_rows(learner, dataset)
     same = learner.model == learned.transmission.scenario.learner.model
@@ -50,6 +49,13 @@ def baselines_of(learned: Learned, *, protected: bool) -> Baselines | None:
         classes=_classes(dataset, predicted, truth),
         confusion=_confusion(dataset, predicted, truth),
     )
+
+
+def right_and_guessed(dataset: DataSet, predicted: NDArray[Any]) -> tuple[Doubles, Doubles]:
+    """Return what each test row adds to the score of the predictions, and to that of the best constant guess."""
+    truth = dataset.test_labels
+    guess = np.broadcast_to(_constant_guess(dataset, truth), truth.shape)
+    return _row_scores(dataset, predicted, truth), _row_scores(dataset, guess, truth)
 
 
 def _linear(learner: Learner) -> Learner:

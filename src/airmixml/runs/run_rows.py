@@ -151,6 +151,11 @@ def _quality(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     return [*_accuracy(scenario, metrics), *_baselines(metrics)]
 
 
+def no_better_than_guessing(gain: float, error: float) -> bool:
+    """Return whether a score is no more than two standard errors above that of guessing."""
+    return gain <= 2.0 * error
+
+
 def _baselines(metrics: dict[str, Any]) -> Rows:
     """Return what the score stands beside, and which classes it is worst at; older runs do not have it."""
     found = metrics.get("baselines")
@@ -165,7 +170,7 @@ def _baselines(metrics: dict[str, Any]) -> Rows:
     gain, error = ((100 if shares else 1) * found[name] for name in ("gain", "gain_error"))
     unit, answer = (" points", _ANSWERS[metrics["task"]]) if shares else (" of R^2", _ANSWERS["regression"])
     gained = f"{gain:.3g} ± {2 * error:.2g}{unit} (two standard errors)"
-    if gain <= 2 * error:
+    if no_better_than_guessing(gain, error):
         gained = f"[bold yellow]no better than guessing: {gained}[/bold yellow]"
     rows = [("  without privacy", f"{told(reached)} ({how})")] if reached is not None else []
     rows += [("  guessing", f"{told(found['guess'])} ({answer})"), ("  beyond guessing", gained)]

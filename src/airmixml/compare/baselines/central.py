@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from airmixml.compare.baselines.shared import pool_tensors, score
-from airmixml.compare.methods import Exposure, Method, Outcome, Work, slow_on_a_cpu
+from airmixml.compare.baselines.shared import pool_tensors, score, scored
+from airmixml.compare.methods import Exposure, Method, Outcome, Work, of_a_row, slow_on_a_cpu
 from airmixml.compare.ours import CLIP_NORM, LEARNING_RATE, ROUNDS, one_slot, samples_scenario, state_both
 from airmixml.data import DataSet, known_dataset
 from airmixml.edge.closed_form import linear_model
@@ -30,6 +30,7 @@ from airmixml.privacy import (
     calibrate_power,
     state_privacy,
 )
+from airmixml.privacy.statements import state_row
 from airmixml.radio.centring import centre_privately
 from airmixml.scenario import Privacy, Scenario, Speed, Workers
 from airmixml.streams import Streams
@@ -52,6 +53,7 @@ class Curator:
     dataset: DataSet  # encoded pool and test set
     inputs: torch.Tensor  # what all workers hold; rows x d, float64
     labels: torch.Tensor  # one-hot; rows x classes
+    population: Population
     mu: float  # of all Gaussian mechanisms together that act on norms of at most 1, the slot for a mean left aside
     total_mu: float  # the same with it
 
@@ -74,6 +76,7 @@ class Curator:
             dataset=dataset,
             inputs=inputs[held].double(),
             labels=labels[held].double(),
+            population=population,
             mu=math.sqrt(rest) * total,
             total_mu=total,
         )
@@ -86,11 +89,17 @@ class Curator:
     def outcome(self, weights: torch.Tensor) -> Outcome:
         """Return what a linear classifier without bias gave; d x classes."""
         model = linear_model(weights, torch.zeros(weights.shape[1], dtype=weights.dtype))
-        state = partial(state_curator, self.scenario.privacy, len(self.inputs), self.total_mu)
+        privacy = self.scenario.privacy
+        state = partial(state_curator, privacy, len(self.inputs))
+
+        def of_copies(copies: int) -> float:  # their shifts add up
+            return state(copies * self.total_mu, privacy.adjacency).epsilon
+
         return Outcome(
-            accuracy=score(model, self.dataset),
-            privacy=state_both(self.scenario, state),
+            **score(model, self.dataset),
+            privacy=state_both(self.scenario, partial(state, self.total_mu)),
             exposure=Exposure.of_curator(),
+            **of_a_row(self.scenario.workers, self.population, of_copies),
         )
 
 
@@ -140,7 +149,7 @@ class AdaSsp(Method):
     equally; here they share mu^2, which is exact and kinder to it. Rows and one-hot labels have norm at most 1.
     """
 
-    about = "central AdaSSP (Wang 2018): noisy sufficient statistics, adaptive ridge; a trusted curator"
+    about = "least squares from noisy moments (AdaSSP)"
 
     def run(self, work: Work) -> Outcome:
         """Solve the noisy normal equations."""
@@ -179,7 +188,7 @@ class DpLogistic(Method):
     learning.
     """
 
-    about = "central logistic regression by noisy full gradients (DP-SGD with whole batches); a trusted curator"
+    about = "logistic regression, noisy gradients"
 
     def run(self, work: Work) -> Outcome:
         """Descend, and average the second half of the way."""
@@ -208,7 +217,7 @@ class DpLogistic(Method):
 class Logistic(Method):
     """scikit-learn's logistic regression on standardised raw inputs: what a linear model reaches without privacy."""
 
-    about = "logistic regression (scikit-learn) on the raw rows: no privacy at all"
+    about = "scikit-learn on all raw rows: no privacy"
 
     def run(self, work: Work) -> Outcome:
         """Fit on what all workers hold; epsilon is infinite."""
@@ -227,9 +236,11 @@ class Logistic(Method):
         def state(adjacency: str) -> PrivacyStatement:
             return replace(state_curator(scenario.privacy, len(held), 1.0, adjacency), epsilon=math.inf)
 
-        accuracy = float(model.score(dataset.test_inputs, dataset.test_labels))
         return Outcome(
-            accuracy=accuracy, privacy=state_both(scenario, state, targeted=False), exposure=Exposure.of_curator()
+            **scored(dataset, model.predict(dataset.test_inputs)),
+            privacy=state_both(scenario, state, targeted=False),
+            exposure=Exposure.of_curator(),
+            **of_a_row(scenario.workers, population, lambda _: math.inf),
         )
 
     def skipped(self, scenario: Scenario, speed: Speed) -> str:
@@ -245,7 +256,7 @@ class DpSgd(Method):
     It is trained in the field's usual way: Poisson batches, per-sample clipping, Gaussian noise.
     """
 
-    about = "central DP-SGD (Opacus) of that linear softmax; a trusted curator holds all samples"
+    about = "DP-SGD (Opacus) of a linear model"
 
     def run(self, work: Work) -> Outcome:
         """Train with the noise that keeps the target against an adversary who sees the model."""
@@ -255,7 +266,16 @@ class DpSgd(Method):
         model = _train(design, dataset, population, work)
         knows = "the model after every step"
         stated = state_both(scenario, partial(_state, design, Release(), "pld", scenario.privacy, knows))
-        return Outcome(accuracy=score(model, dataset), privacy=stated, exposure=Exposure.of_curator())
+        privacy = scenario.privacy
+        told = {"adjacency": privacy.adjacency, "delta": privacy.delta}
+        return Outcome(
+            **score(model, dataset),
+            privacy=stated,
+            exposure=Exposure.of_curator(),
+            **of_a_row(
+                scenario.workers, population, lambda copies: state_row(design, Release(), copies, **told).epsilon
+            ),
+        )
 
     def missing(self) -> str:
         """Return whether the library is."""

@@ -8,7 +8,7 @@ Groups of workers that send once need the same symbols and energy, and are as ac
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Self
 
@@ -18,7 +18,7 @@ from torch import nn
 
 from airmixml.arrays import Doubles, dbm_to_watts
 from airmixml.compare.baselines.shared import RECEIVER_NOISE_SHARE, pool_tensors, power_gains, score
-from airmixml.compare.methods import Exposure, Method, Outcome, Work
+from airmixml.compare.methods import Exposure, Method, Outcome, Work, of_a_row
 from airmixml.compare.ours import encoding_cost, samples_scenario, state_both
 from airmixml.edge.closed_form import linear_model
 from airmixml.privacy import PrivacyStatement, Sensitivity
@@ -41,7 +41,7 @@ MOST_ROUNDS: Final = 400
 class LocalDp(Method):
     """Clipped gradients of a linear softmax, each with its worker's own noise, added up over the air."""
 
-    about = "every worker adds its own noise to clipped gradients of a linear softmax, added up over the air"
+    about = "sums of gradients, each with its own noise"
 
     def run(self, work: Work) -> Outcome:
         """Let every worker send its noisy gradient in every round."""
@@ -60,9 +60,10 @@ class LocalDp(Method):
         # Scores, softmax, the gradient, its norm from those of its two factors, and the noise.
         a_round = (2 + HARD_OPERATION) * symbols + (HARD_OPERATION + 2) * dataset.label_dim
         return Outcome(
-            accuracy=score(model, dataset),
+            **score(model, dataset),
             privacy=stated,
             exposure=Exposure.of_local_noise(stated[0].epsilon, in_sum=epsilon_in_sum(scenario, plan)),
+            **of_a_row(scenario.workers, population, partial(epsilon_of_row, scenario.privacy, plan)),
             note=plural(plan.rounds, "round"),
             uplink_symbols=uplink,
             downlink_bits=BITS_PER_NUMBER * uplink,
@@ -174,13 +175,19 @@ def epsilon_in_sum(scenario: Scenario, plan: LocalPlan) -> float:
     return gaussian_epsilon(mu, privacy.delta)
 
 
+def epsilon_of_row(privacy: Privacy, plan: LocalPlan, copies: int) -> float:
+    """Return what holds for a row on so many workers, each of whose messages has noise of its own."""
+    move = copies * plan.rounds * _squared_move(privacy.adjacency)
+    return gaussian_epsilon(math.sqrt(move) / plan.deviation, privacy.delta)
+
+
 def state_local(privacy: Privacy, plan: LocalPlan, adjacency: str) -> PrivacyStatement:
     """Return what a worker's own noise promises; it needs no trust in the server and no receiver noise."""
     move = _squared_move(adjacency)
     return PrivacyStatement(
-        epsilon=gaussian_epsilon(math.sqrt(plan.rounds * move) / plan.deviation, privacy.delta),
+        epsilon=epsilon_of_row(replace(privacy, adjacency=adjacency), plan, 1),
         delta=privacy.delta,
-        adversary="anybody",
+        adversary="everyone",
         accountant="gdp",
         adjacency=adjacency,
         sensitivity=move,

@@ -14,7 +14,7 @@ import torch
 
 from airmixml.arrays import Doubles, dbm_to_watts
 from airmixml.compare.baselines.shared import RECEIVER_NOISE_SHARE, pool_tensors, power_gains, score
-from airmixml.compare.methods import Exposure, Method, Outcome, Work
+from airmixml.compare.methods import Exposure, Method, Outcome, Work, of_a_row
 from airmixml.compare.ours import encoding_cost, over_receiver_noise, samples_scenario, state_both
 from airmixml.data import DataSet
 from airmixml.edge.closed_form import ReceivedMoments, linear_model, solve
@@ -31,7 +31,7 @@ _WORKERS_AT_ONCE: Final = 8192
 class Raw(Method):
     """Every worker sends its sample in a slot of its own, in the clear."""
 
-    about = "every worker sends its features alone, in the clear"
+    about = "each worker sends its row in the clear"
 
     def run(self, work: Work) -> Outcome:
         """Send all samples and learn from what arrives."""
@@ -45,10 +45,14 @@ class Raw(Method):
         state = partial(_state_orthogonal, scenario, sensitivity, slots, population)
         uplink = population.count * signal.symbols
         return Outcome(
-            accuracy=score(model, dataset),
+            **score(model, dataset),
             privacy=state_both(scenario, state, targeted=False),
             exposure=Exposure.of_statements(
                 lambda name: state(scenario.privacy.adjacency, against=name), noise="receiver"
+            ),
+            # Every copy is heard in a slot of its own.
+            **of_a_row(
+                scenario.workers, population, lambda copies: state(scenario.privacy.adjacency, copies=copies).epsilon
             ),
             uplink_symbols=uplink,
             downlink_bits=0,
@@ -102,8 +106,9 @@ def _state_orthogonal(
     adjacency: str,
     *,
     against: str = "",
+    copies: int = 1,
 ) -> PrivacyStatement:
-    """Return what the receiver noise alone hides of the worker that is received best; exact."""
+    """Return what the receiver noise alone hides of the worker that is received best, or of so many; exact."""
     loudest = float(slots.received_watts.max())
     design = Design(
         workers=population.count,
@@ -122,7 +127,7 @@ def _state_orthogonal(
         ),
     )
     adversary = adversary_named(against or scenario.privacy.adversary, scenario)
-    return state_privacy(design, adversary, "gdp", adjacency=adjacency, delta=scenario.privacy.delta)
+    return state_privacy(design.scaled(copies), adversary, "gdp", adjacency=adjacency, delta=scenario.privacy.delta)
 
 
 def received_moments(

@@ -1,12 +1,14 @@
 """What baselines share: the pool as tensors, scores on the test set, and gains of workers that send on their own."""
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from airmixml.arrays import Doubles, db_to_ratio
+from airmixml.compare.chance import RightRows
 from airmixml.data import DataSet
 from airmixml.edge.models import class_scores
 from airmixml.impairments.fading import draw_fading
@@ -26,11 +28,15 @@ def pool_tensors(dataset: DataSet, device: torch.device) -> tuple[torch.Tensor, 
     return inputs, labels.to(inputs)
 
 
-def score(model: nn.Module, dataset: DataSet) -> float:
-    """Return the accuracy on the clean test set."""
-    device, truth = next(model.parameters()).device, torch.from_numpy(dataset.test_labels)
-    guessed = class_scores(model, torch.from_numpy(dataset.test_inputs).to(device)).argmax(dim=1).cpu()
-    return float((guessed == truth).double().mean())
+def score(model: nn.Module, dataset: DataSet) -> dict[str, Any]:
+    """Return what an outcome says of the clean test set."""
+    inputs = torch.from_numpy(dataset.test_inputs).to(next(model.parameters()).device)
+    return scored(dataset, class_scores(model, inputs).argmax(dim=1).cpu().numpy())
+
+
+def scored(dataset: DataSet, predicted: NDArray[np.int64]) -> dict[str, Any]:
+    """Return the same of the classes predicted for it."""
+    return {"accuracy": float((predicted == dataset.test_labels).mean()), "tested": RightRows.of(dataset, predicted)}
 
 
 def power_gains(scenario: Scenario, distance_metres: Doubles, slots: int) -> Doubles:

@@ -1,0 +1,219 @@
+"""Whether a difference is more than chance: hand-computed McNemar and t tests, ranks, guessing, rows of the data."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from airmixml import Scenario
+from airmixml.compare import Comparison, Outcome, RightRows, Row, Work, compare_methods, load_methods
+from airmixml.compare.chance import difference
+from airmixml.compare.comparison_tables import brief_parts, comparison_table, write_comparison
+from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
+from airmixml.reports import write_report
+from airmixml.storage.files import ResultStore
+
+IRIS = Scenario.preset("private-iris")
+GUESS = "10" * 10  # right on 10 of 20 test rows
+
+
+@pytest.fixture(scope="module")
+def outcome() -> Outcome:
+    return load_methods("airmix")["airmix"].run(Work(scenario=IRIS))
+
+
+def text(ones: int, of: int = 20) -> str:
+    return "1" * ones + "0" * (of - ones)
+
+
+def compared(outcome: Outcome, folder: Path, **right: list[str]) -> Comparison:
+    """A comparison whose methods got these test rows right, with each seed; all keep the target against the server."""
+    rows = tuple(
+        Row(
+            name=name,
+            label=name,
+            about=f"what {name} is",
+            outcomes=tuple(
+                replace(outcome, accuracy=each.count("1") / 20, tested=RightRows(right=each, guess=GUESS))
+                for each in seeds
+            ),
+        )
+        for name, seeds in right.items()
+    )
+    return Comparison(scenario=IRIS, rows=rows, seeds=list(range(len(rows[0].outcomes))), kept=0, out=folder)
+
+
+@pytest.mark.parametrize(
+    ("only_first", "only_second", "p_value"),
+    [(0, 0, 1.0), (5, 0, 2 / 2**5), (6, 0, 2 / 2**6), (9, 1, 2 * (1 + 10) / 2**10), (4, 4, 1.0)],
+)
+def test_one_seed_is_mcnemars_exact_test(only_first: int, only_second: int, p_value: float) -> None:
+    first = "1" * only_first + "0" * only_second + "1" * 5 + "0" * 5
+    second = "0" * only_first + "1" * only_second + "1" * 5 + "0" * 5
+    found = difference([first], [second])
+    assert found.p_value == pytest.approx(p_value, rel=1e-12)
+    assert found.mean == pytest.approx((only_first - only_second) / len(first))
+
+
+def t_two_sided(t: float) -> float:
+    """The two-sided p-value of Student's t with 3 degrees of freedom, in closed form."""
+    x = t / math.sqrt(3.0)
+    return 1.0 - 2.0 / math.pi * (x / (1.0 + x * x) + math.atan(x))
+
+
+def test_rows_and_seeds_both_count_in_the_error() -> None:
+    # Differences 1 0 0 1 and 1 0 1 0: both seeds have 0.5; the rows have 1, 0, 0.5, 0.5, of variance 0.125.
+    alike = difference(["1001", "1010"], ["0000", "0000"])
+    assert (alike.mean, alike.error) == (0.5, pytest.approx(math.sqrt(0.125 / 4)))
+    assert alike.p_value == pytest.approx(t_two_sided(0.5 / math.sqrt(0.125 / 4)), rel=1e-9)
+    # Differences 1 1 1 1 and 0 0 0 0: every row has 0.5, the seeds 1 and 0, of variance 0.5.
+    unlike = difference(["1111", "0000"], ["0000", "0000"])
+    assert (unlike.mean, unlike.error) == (0.5, pytest.approx(math.sqrt(0.5 / 2)))
+    assert unlike.p_value == pytest.approx(1.0 - 2.0 / math.pi * math.atan(1.0))  # t = 1, 1 degree: Cauchy
+
+
+def test_a_tie_is_not_won(outcome: Outcome, tmp_path: Path) -> None:
+    """One test row more of 20 is chance (p = 1); nine more are not (p = 2 / 512)."""
+    found = compared(outcome, tmp_path, one=[text(19)], two=[text(18)], three=[text(10)])
+    assert found.ranks == (1, 1, 3)
+    assert "one (95.00 %) and two (90.00 %) are equal within chance" in found.verdict
+    assert "1 seed, 20 test rows; --seeds 10" in found.verdict
+    assert "most accurate" not in found.verdict.lower()
+    won = compared(outcome, tmp_path, one=[text(19)], three=[text(10)])
+    assert won.ranks == (1, 2)
+    assert "one (95.00 %) is the most accurate, beyond chance" in won.verdict
+    assert "--seeds" not in won.verdict
+
+
+def test_the_sentence_counts_a_long_list_and_needs_the_same_test_rows(outcome: Outcome, tmp_path: Path) -> None:
+    many = compared(outcome, tmp_path, **{f"m{number}": [text(18)] for number in range(5)})
+    assert "m0 (90.00 %) and 4 others are equal within chance" in many.verdict
+    rows = compared(outcome, tmp_path, one=[text(19)], two=[text(5)]).rows
+    older = replace(rows[1], outcomes=(replace(rows[1].first, tested=None),))
+    untested = replace(many, rows=(rows[0], older))
+    assert untested.ranks is None
+    assert "not tested" in untested.verdict
+    assert "results" in untested.verdict  # what to delete
+    other = RightRows(right=text(5), guess=GUESS[::-1])  # of other rows
+    assert replace(many, rows=(rows[0], replace(older, outcomes=(replace(older.first, tested=other),)))).ranks is None
+
+
+def test_no_better_than_guessing_is_said_as_a_run_says_it(outcome: Outcome, tmp_path: Path) -> None:
+    found = compared(outcome, tmp_path, good=["1" * 20], bad=["0" * 18 + "11"])
+    assert [row.no_better_than_guessing for row in found.rows] == [False, True]
+    assert "no better than guessing (50 %): bad" in printed(found)
+    assert [row["no_better_than_guessing"] for row in found.to_dict()["rows"]] == [False, True]
+    assert "no better than guessing (50 %)" in comparison_table(found).note
+
+
+def test_right_rows_and_the_guess_are_those_of_the_test_set() -> None:
+    for name in ("airmix", "raw", "logistic", "local-dp", "dp-logistic"):
+        work = Work(scenario=IRIS)
+        gave = load_methods(name)[name].run(work)
+        assert gave.tested is not None
+        assert gave.tested.right.count("1") / 50 == pytest.approx(gave.accuracy)
+        labels = work.load(IRIS.workers)[0].test_labels.tolist()
+        most = max(range(3), key=labels.count)
+        assert gave.tested.guess == "".join("1" if label == most else "0" for label in labels)
+
+
+def test_a_row_on_many_workers_has_the_epsilon_that_a_run_and_gaussians_give() -> None:
+    """Worst row: 34 of 2,000 workers. Shifts in one sum add up, those of messages with own noise in quadrature."""
+    mu = gaussian_mu(5.0, 0.01)
+    together, apart = gaussian_epsilon(34 * mu, 0.01), gaussian_epsilon(math.sqrt(34) * mu, 0.01)
+    expected = {"airmix": together, "masked": together, "dp-logistic": together, "adassp": together}
+    expected |= {"local-dp": apart, "logistic": math.inf}
+    for name, epsilon in expected.items():
+        gave = load_methods(name)[name].run(Work(scenario=IRIS))
+        assert gave.row_copies == 34
+        assert gave.row_epsilon == pytest.approx(epsilon, rel=1e-3), name
+    assert together == pytest.approx(1921, abs=1.0)  # what `run` and `account` show
+    dealt = IRIS.with_overrides("workers.holding=dealt", "workers.count=90", "radio.scheduled=90")
+    for name in ("adassp", "airmix"):
+        assert load_methods(name)[name].run(Work(scenario=dealt)).row_epsilon is None
+
+
+def printed(found: Comparison, width: int = 80) -> str:
+    from rich.console import Console
+
+    console = Console(width=width, no_color=True)
+    with console.capture() as capture:
+        for part in brief_parts(found):
+            console.print(part, highlight=False)
+    return " ".join(capture.get().split())
+
+
+def test_every_screen_says_the_same(tmp_path: Path) -> None:
+    methods = load_methods("airmix", "masked", "dp-logistic", "raw")
+    compare_methods(IRIS, methods, out=tmp_path / "out")
+    found = compare_methods(IRIS, methods, out=tmp_path / "out")  # as read from the files
+    assert found.kept == 4
+    write_comparison(found)
+    page = write_report(tmp_path / "out").read_text(encoding="utf-8")
+    plain = json.loads((tmp_path / "out" / "compare.json").read_text())
+    assert plain["verdict"] == found.verdict
+    ranks = {row["method"]: row["rank"] for row in plain["rows"]}
+    assert ranks == dict(zip(methods, found.ranks or (), strict=True))
+    markdown = (tmp_path / "out" / "compare.md").read_text()
+    for screen in (printed(found), " ".join(markdown.split()), " ".join(page.split())):
+        assert found.verdict in screen
+        assert "1,921" in screen
+        assert "held by up to 34 workers" in screen
+        assert all(str(row.about) in screen for row in found.rows)
+
+
+def test_older_folders_are_resumed_and_read_and_crown_nobody(tmp_path: Path) -> None:
+    """Results of earlier versions do not say which test rows were right, nor anything of a row of the data."""
+    out, methods = tmp_path / "out", load_methods("airmix", "raw")
+    compare_methods(IRIS, methods, out=out)
+    store = ResultStore(out / "results")
+    for path in (out / "results").iterdir():
+        values = json.loads(path.read_text())["values"]
+        store.save(
+            path.name, {name: values[name] for name in values if name not in ("tested", "row_copies", "row_epsilon")}
+        )
+    found = compare_methods(IRIS, methods, out=out)
+    assert found.kept == 2
+    assert found.ranks is None
+    assert found.row_name == ""
+    assert "not tested against chance" in found.verdict
+    write_comparison(found)
+    plain = json.loads((out / "compare.json").read_text())
+    for name in ("notes", "guess"):
+        plain.pop(name)
+    (out / "compare.json").write_text(json.dumps({**plain, "verdict": "Most accurate: raw (98.00 %)."}))
+    page = write_report(out).read_text(encoding="utf-8")
+    assert "not tested against chance" in page
+    assert "Most accurate" not in page
+
+
+def test_what_runs_on_the_ideal_air_is_said(tmp_path: Path) -> None:
+    found = compare_methods(IRIS.on_air("line-of-sight"), load_methods("airmix", "adassp"), out=tmp_path / "out")
+    assert "on the ideal air: adassp" in found.notes
+    assert not any("ideal air" in (row.about or "") for row in found.rows)
+
+
+def test_the_names_of_methods_and_columns_are_explained(outcome: Outcome, tmp_path: Path) -> None:
+    shown = printed(compared(outcome, tmp_path, one=[text(19)], two=[text(18)]))
+    assert "what one is" in shown
+    assert "Rank: 1 + how many are better beyond chance" in shown
+    assert "epsilon rests on" in shown
+    assert "receiver noise" in shown
+
+
+@pytest.mark.long
+def test_all_methods_fit_one_screen(airmix: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+    for columns in (80, 120):
+        done = airmix("compare", "--preset", "private-iris", columns=columns)
+        assert done.returncode == 0, done.stderr
+        heights = [max(1, math.ceil(len(line.rstrip()) / columns)) for line in done.stdout.splitlines()]
+        more = 2 * done.stdout.count("dp-sgd  ")  # a method, and its line, where Opacus is installed
+        assert sum(heights) <= 45 + more, done.stdout
+        assert "no better than guessing (40 %)" in " ".join(done.stdout.split())
+        assert "report.html" in done.stdout
