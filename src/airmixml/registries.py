@@ -4,13 +4,14 @@ To add one, write its file and name it here. Another package needs no change her
 group of the kind. Names are known without importing anything; a thing is imported when it is first asked for.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from functools import cached_property
+from functools import cached_property, wraps
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from traceback import walk_tb
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
-from airmixml.errors import PluginError, UnknownObjectError
+from airmixml.errors import PluginError, UnknownObjectError, private
 from airmixml.fingerprints import fingerprint
 from airmixml.wording import did_you_mean, reason, shown
 
@@ -40,7 +41,11 @@ __all__ = [
     "SCHEDULES",
     "Registry",
     "add_given",
+    "names_objects",
 ]
+
+_Result = TypeVar("_Result")
+_Given = ParamSpec("_Given")
 
 _GIVEN: Final = "object"  # the word before the name of an object that was given in Python
 NOT_HERE: Final = (
@@ -197,8 +202,9 @@ class Registry:
     def _check(self, thing: Any, named: str) -> None:
         missing = ", ".join(attribute for attribute in self.needs if not hasattr(thing, attribute))
         if missing:
-            needed = f"must have {', '.join(self.needs)}; see docs/extending.md"
-            raise PluginError(f"{named}: has no {missing}: {needed}")
+            raise PluginError(
+                f"{named}: has no {missing}; define it, or inherit it from {self.base} (docs/extending.md)"
+            )
         if not self.made_by or isinstance(thing, type):
             return
         maker = getattr(thing, self.made_by, None)  # an object's own, or one that its class makes others by
@@ -552,3 +558,35 @@ def add_given(thing: Any) -> None:
         )
     for registry in fitting:
         registry.add(thing)
+
+
+def names_objects(call: Callable[_Given, _Result]) -> Callable[_Given, _Result]:
+    """Say in one line which object of a user failed where it was given, or made, something of a wrong type."""
+
+    @wraps(call)
+    def guarded(*args: _Given.args, **kwargs: _Given.kwargs) -> _Result:
+        try:
+            return call(*args, **kwargs)
+        except (TypeError, AttributeError) as problem:
+            if not (found := _failed(problem)):
+                raise
+            why = private(f" ({reason(problem)})")
+            raise PluginError(f"{found} fails{why}; correct it, or its values") from problem
+
+    return guarded
+
+
+def _failed(problem: Exception) -> str:
+    """Return the key, class and method of the user's object in whose code it happened; empty: in none."""
+    kinds = {
+        thing if isinstance(thing, type) else type(thing): registry.key
+        for registry in REGISTRIES
+        for name, thing in registry.loaded.items()
+        if name not in registry.places
+    }
+    found = ""
+    for frame, _ in walk_tb(problem.__traceback__):
+        kind = type(frame.f_locals.get("self"))
+        if kind in kinds and not frame.f_globals.get("__name__", "").startswith("airmixml."):
+            found = f"{kinds[kind]} = {kind.__name__}: its {frame.f_code.co_name}"
+    return found

@@ -11,11 +11,13 @@ from airmixml.edge.training import collected_from, solve_collected
 from airmixml.progress import Progress, silent
 from airmixml.radio.rounds import RoundsOnAir
 from airmixml.radio.transmission import Mixtures, open_air, simulate_family
+from airmixml.registries import names_objects
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.streams import Secret
 from airmixml.workers import Population, settle
 
 
+@names_objects
 def simulate(
     scenario: Scenario,
     *,

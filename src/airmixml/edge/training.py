@@ -31,7 +31,7 @@ from airmixml.radio.mixtures import MixtureBlock
 from airmixml.radio.rounds import RoundsOnAir
 from airmixml.radio.shards import KeptBlocks, ShardStore
 from airmixml.radio.transmission import Mixtures, Transmission, gather_family, open_air, simulate_family
-from airmixml.registries import LEARNERS, PAYLOADS
+from airmixml.registries import LEARNERS, PAYLOADS, names_objects
 from airmixml.scenario import Learner, RunContext, Scenario, Speed
 from airmixml.sums import Sums
 from airmixml.workers import Population, Signal
@@ -56,6 +56,7 @@ class TrainedModel:
         return html_facts("Trained model", facts)
 
 
+@names_objects
 def train(
     mixtures: Mixtures, *, speed: Speed | None = None, progress: Progress = silent, checkpoint: Checkpoint | None = None
 ) -> TrainedModel:

@@ -45,7 +45,7 @@ from airmixml.radio.row_privacy import plan_row_privacy, row_statements
 from airmixml.radio.scheduling import nobody_sent
 from airmixml.radio.system import System, adversary_named, planned_design
 from airmixml.radio.tally import Tally, placed_distances
-from airmixml.registries import ADVERSARIES
+from airmixml.registries import ADVERSARIES, names_objects
 from airmixml.scenario import Air, Scenario
 from airmixml.units import ratio_to_db, watts_to_dbm
 from airmixml.workers import encoded_dim, encoder_of
@@ -58,6 +58,7 @@ _REHEARSED_SLOTS: Final = 2048
 REHEARSED_ROUNDS: Final = 4  # of which each stands for as many
 
 
+@names_objects
 def make_plan(
     scenario: Scenario,
     input_dim: int,

@@ -16,7 +16,7 @@ from airmixml.data import DataSet
 from airmixml.devices import find_device, using_threads
 from airmixml.errors import ScenarioError
 from airmixml.notebook import html_facts
-from airmixml.output.numbers import duration, epsilon_text, joules, slots_text
+from airmixml.output.numbers import duration, epsilon_text, joules, slots_of
 from airmixml.privacy.evaluation import air_in_words
 from airmixml.radio.draws import (
     AirSetting,
@@ -173,7 +173,7 @@ class AirReport(Tally):
     def facts(self) -> dict[str, str]:
         """Return what a reader wants to know first, by name; of a protected transmission nothing that saw no noise."""
         radio, server = self.scenario.radio, self.privacy_against_server
-        sent_in = f"{radio.scheduled:,} at a time in {slots_text(self.slots - self.rounds, self.rounds)}"
+        sent_in = f"{radio.scheduled:,} at a time in {slots_of(self.scenario)}"
         told = {
             "workers": f"{self.scenario.workers.count:,}, {sent_in}",
             "on the air": f"{self.symbols_per_slot:,} symbols per slot, {duration(self.air_seconds)} in total",

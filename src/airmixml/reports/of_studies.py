@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from airmixml.output.numbers import NONE, duration, epsilon_text, joules, plural, slots_text
+from airmixml.output.numbers import NONE, duration, epsilon_text, joules, plural, slots_of
 from airmixml.output.page import Card, Cards, Lines, Part, Rows
 from airmixml.privacy import PrivacyStatement
 from airmixml.registries import ATTACKS
@@ -378,10 +378,9 @@ def _study(
     **others: Any,
 ) -> Content:
     """Return the content of a study of one scenario, with its picture."""
-    radio, slots = scenario.radio, slots_text(scenario.radio.slots, scenario.learner.rounds)
     asked: Rows = (
         ("data", scenario.workers.dataset),
-        ("workers", f"{scenario.workers.count:,}, {radio.scheduled:,} at a time in {slots}"),
+        ("workers", f"{scenario.workers.count:,}, {scenario.radio.scheduled:,} at a time in {slots_of(scenario)}"),
         ("privacy target", asked_for(scenario)),
     )
     pictures = (

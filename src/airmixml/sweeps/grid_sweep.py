@@ -14,6 +14,7 @@ from airmixml.engines.processes import end_if_started_by_script
 from airmixml.errors import AirMixError, ScenarioError
 from airmixml.output.numbers import plural
 from airmixml.progress import Progress, silent
+from airmixml.registries import names_objects
 from airmixml.scenario import Scenario, Workers
 from airmixml.scenario.grid import Grid, Point, scenario_at, value_text
 from airmixml.storage.run_folder import identity_of
@@ -39,6 +40,7 @@ SIMULATION_NOTE: Final = (
 )
 
 
+@names_objects
 def sweep(scenario: Scenario, grid: Mapping[str, Iterable[Any]], **settings: Any) -> Any:
     """Run a command on every combination of the grid's values with every seed; return a pandas DataFrame.
 
