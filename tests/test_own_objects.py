@@ -24,6 +24,7 @@ from airmixml.radio.power import PowerPolicy
 from airmixml.registries import ACCOUNTANTS, POWER_POLICIES, REGISTRIES, Registry
 from airmixml.reports import write_report
 from airmixml.scenario import Air, Learner, Mixing, Privacy, Radio, Workers
+from airmixml.workers import Encoder
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "plugin"
 PRIVATE = Scenario.preset("private-iris")
@@ -87,6 +88,47 @@ def test_a_power_policy_is_given_to_a_simulation_and_a_run(tmp_path: Path) -> No
     assert load_model(tmp_path / "run", objects=[Quieter(0.125)]).predict([[5.0, 3.0, 2.0, 1.0]]).shape == (1,)
     with pytest.raises(PluginError, match=r"^objects = 3: "):
         load_model(tmp_path / "run", objects=[3])
+
+
+def test_an_object_with_a_value_of_a_wrong_type_is_named_in_one_line(example: Any, tmp_path: Path) -> None:
+    """Whatever Python says of its types stands in brackets, behind the key, the class and the method."""
+    wrong: Any = "half"
+    told = r"^mixing\.power = Quieter: its received_watts fails \(.+\); correct it, or its values$"
+    for call in (
+        lambda: simulate(with_power(Quieter(wrong))),
+        lambda: airmixml.run(with_power(Quieter(wrong)), out=tmp_path / "run", pictures=False),
+        lambda: account_scenario(with_power(Quieter(wrong)), 4, 3),
+    ):
+        with pytest.raises(PluginError, match=told):
+            call()
+    blocked = example.Blockage
+    blocked = type("Blocked", (blocked,), {"gains": lambda self, draws: draws + wrong, "__module__": "mine"})
+    with pytest.raises(PluginError, match=r"^air\.also = Blocked: its <lambda> fails "):
+        simulate(replace(PRIVATE, air=Air(also=[blocked])))
+    assert not (tmp_path / "run").exists()
+
+
+def test_impairments_are_given_in_a_list_or_a_tuple(example: Any) -> None:
+    assert Air(also=[example.Blockage]) == Air(also=(example.Blockage,))
+    with pytest.raises(ScenarioError, match=r"^air\.also = .*: must be a list or tuple$"):
+        Air(also=example.Blockage)
+
+
+def test_an_encoder_counts_its_features_in_numbers() -> None:
+    class Words(Encoder):
+        about = "words"
+
+        def feature_count(self, workers: Workers, input_dim: int) -> Any:
+            return "four"
+
+        def features(self, *_: Any) -> Any:
+            return None
+
+        def cost(self, *_: Any) -> Any:
+            return None
+
+    with pytest.raises(PluginError, match=r"gives feature_count = 'four', which is no number; correct that encoder$"):
+        simulate(replace(PRIVATE, workers=replace(PRIVATE.workers, encoder=Words())))
 
 
 def test_a_power_policy_in_the_estimator() -> None:

@@ -2,7 +2,10 @@
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from airmixml.scenario import Scenario
 
 # The grade where attacks found nothing, and no epsilon that covers what was attacked forbids a stronger one to.
 NOTHING_PROMISED = "nothing promised"
@@ -182,14 +185,20 @@ def plural(count: int, thing: str, ending: str = "s") -> str:
     return f"{count:,} {thing}{'' if count == 1 else ending}"
 
 
-def slots_text(slots: int, rounds: int | str = 0, *, mean: bool = False) -> str:
-    """Return "1 slot", "1 slot and 20 rounds" where rounds follow, and where a ``mean`` comes before that it does.
-
-    How many rounds follow may be left open.
-    """
-    told = plural(rounds, "round") if isinstance(rounds, int) else "rounds"
+def slots_text(slots: int, rounds: int = 0, *, mean: bool = False) -> str:
+    """Return "1 slot", "1 slot and 20 rounds" where rounds follow, and where a ``mean`` comes before that it does."""
     before = ", after a slot for the mean" if mean else ""
-    return plural(slots, "slot") + (f" and {told}" if rounds else "") + before
+    return plural(slots, "slot") + (f" and {plural(rounds, 'round')}" if rounds else "") + before
+
+
+def slots_of(scenario: "Scenario") -> str:
+    """Return in which slots and rounds the workers of a scenario send."""
+    return slots_text(scenario.radio.slots, scenario.learner.rounds, mean=scenario.workers.centre_on_air)
+
+
+def own_slots(count: int, *, mean: bool) -> str:
+    """Return in how many slots and rounds one worker sent; where a ``mean`` came before, with the slot for it."""
+    return plural(count + mean, "slot") + (", one of them for the mean" if mean else "")
 
 
 def outputs_text(task: str, count: int) -> str:

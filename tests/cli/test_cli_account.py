@@ -54,6 +54,22 @@ def test_the_reason_why_nothing_is_stated_is_said_once(airmix: Airmix) -> None:
     assert "typical" not in told[0]
 
 
+def test_accounts_plans_and_runs_count_the_slot_for_the_mean(airmix: Airmix) -> None:
+    """One slot for the mean, one of moments and 20 rounds are 22."""
+    table = ("--preset", "private-table")
+    commands = (
+        (("account", *table, "--no-picture"), "in 22 slots, one of them for the mean"),
+        (("run", *table), "which 22 slots this worker used, one of them for the mean, which took 10 % of the target"),
+    )
+    for command, counted in commands:
+        told = " ".join(airmix(*command).stdout.replace("│", " ").split())
+        assert "379, 379 at a time in 1 slot and 20 rounds, after a slot for the mean" in told, command
+        assert counted in told, command
+    plain = json.loads(airmix("account", *table, "--no-picture", "--json").stdout)
+    assert (plain["slots"], plain["rounds"], plain["slots_for_mean"]) == (21, 20, 1)
+    assert json.loads(airmix("plan", *table, "--no-picture", "--json").stdout)["uplink"]["reachable"] == 22
+
+
 def test_an_account_as_json(airmix: Airmix, tmp_path: Path) -> None:
     done = airmix(*NUMBERS, "--epsilon", "1", "--delta", "1e-5", "--accountant", "pld", "--json", "--no-picture")
     account = json.loads(done.stdout)

@@ -251,7 +251,8 @@ def test_rounds_are_accounted_for_as_a_run_states_them(name: str) -> None:
     share, alone = scenario.rounds_share, curves["release", "gdp"][0]
     assert alone < 0.5 * stated["release", "gdp"], "the moments have a small share of the loss"
     assert share > 0.5
-    assert account.slots_in_words == f"1 slot and {scenario.learner.rounds} rounds"
+    mean = ", after a slot for the mean" if scenario.workers.centre == "refined" else ""
+    assert account.slots_in_words == f"1 slot and {scenario.learner.rounds} rounds{mean}"
     assert account.to_dict()["rounds"] == scenario.learner.rounds
 
 
@@ -301,3 +302,19 @@ def test_statements_for_a_drawn_schedule_tell_what_a_plan_says_before_the_draw()
     assert (planned.row.when, drawn.row.when) == (", before the draw", "")
     assert "also before the draw: server by paper-loose and paper-tight and rdp and pld" in planned.draw_in_words
     assert "a row of the data: release 435.9, server 435.9, eavesdropper 469,000" in drawn.draw_in_words
+
+
+def test_an_eavesdroppers_epsilon_follows_from_the_places_of_workers() -> None:
+    """Before they are placed it is that of the account without a ledger; both are told, with the reason."""
+    scenario = settle(Scenario.preset("private-iris").with_overrides("privacy.adjacency=replace-one"))
+    planned, drawn = (
+        account_scenario(scenario, 4, 3, ledger=ledger, accountants=("pld", "gdp")) for ledger in (False, True)
+    )
+    before, after = (
+        next(each for each in account.statements if (each.adversary, each.accountant) == ("eavesdropper", "pld"))
+        for account in (planned, drawn)
+    )
+    assert after.epsilon < 0.99 * before.epsilon
+    assert after.before_the_draw == pytest.approx(before.epsilon, rel=1e-6)
+    assert "eavesdropper: before workers are placed" in planned.draw_in_words
+    assert "for the places of workers as drawn; before the draw eavesdropper: pld 2,071" in drawn.draw_in_words

@@ -16,7 +16,8 @@ from airmixml.attacks.attack_report import AttackResult
 from airmixml.attacks.case_result import LISTENERS, CaseResult, Found
 from airmixml.attacks.grades import TOO_FEW
 from airmixml.output.figures import as_picture, new_figure, save_png_and_svg
-from airmixml.wording import NOTHING_PROMISED, epsilon_text, plural
+from airmixml.shapes import Shape
+from airmixml.wording import NOTHING_PROMISED, epsilon_text, plural, slots_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -78,8 +79,8 @@ def _title(cases: list[CaseResult]) -> str:
     workers, radio = scenario.workers, scenario.radio
     if len(cases) > 1:
         return f"What an adversary learns about {workers.count:,} workers"
-    workers_in_words, slots = plural(workers.count, "worker"), plural(radio.slots, "slot")
-    return f"{scenario.title}: {workers_in_words}, {radio.scheduled:,} at a time in {slots}"
+    sent_in = f"{radio.scheduled:,} at a time in {slots_of(scenario)}"
+    return f"{scenario.title}: {plural(workers.count, 'worker')}, {sent_in}"
 
 
 def _rows_of_cases(cases: list[CaseResult]) -> list[_Row]:

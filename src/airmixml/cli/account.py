@@ -28,7 +28,7 @@ from airmixml.registries import ACCOUNTANTS, ADVERSARIES
 from airmixml.scenario.rules import Real, Rule, Whole
 from airmixml.scenario.toml import folder_stem
 from airmixml.storage.files import writing_to
-from airmixml.wording import epsilon_text, if_uninformed, plural, unstated
+from airmixml.wording import epsilon_text, if_uninformed, own_slots, plural, unstated
 
 if TYPE_CHECKING:
     from airmixml.planning.account import Account
@@ -239,6 +239,7 @@ def _assumptions(account: Account) -> list[tuple[str, str]]:
     from airmixml.privacy.evaluation import air_in_words
 
     design, multiplier = account.design, account.design.noise_multiplier(account.adjacency)
+    mean = account.centring is not None
     rows = [
         ("workers", f"{design.workers:,}, {design.scheduled:,} at a time in {account.slots_in_words}"),
         ("power", f"{account.power}; noise multiplier {multiplier:.4g} in the strongest slot"),
@@ -248,14 +249,15 @@ def _assumptions(account: Account) -> list[tuple[str, str]]:
     if air := air_in_words(design, at_server):
         rows.append(("air", air))
     for each in account.adversaries:
-        rows += [(each.name, f"knows {each.knows}"), ("", each.why(design))]
+        with_mean = f"; {design.participations + 1:,} with that for the mean" if mean and each.knows_schedule else ""
+        rows += [(each.name, f"knows {each.knows}"), ("", each.why(design) + with_mean)]
     median = f"epsilon {epsilon_text(account.median_epsilon)} against the server"
     if account.tally is None:
         median += f", in {plural(int(account.median_slots), 'slot')}"
     rows.append(("median worker", median))
     if account.tally is not None:
         summary = account.tally.ledger.summary(account.tally.worker_epsilons())
-        worst, slots = epsilon_text(summary["worst_epsilon"]), plural(summary["worst_worker_slots"], "slot")
+        worst, slots = epsilon_text(summary["worst_epsilon"]), own_slots(summary["worst_worker_slots"], mean=mean)
         rows.append(("worst worker", f"epsilon {worst} against the server, in {slots}"))
         rows.append(("schedule", f"drawn from seed {account.seed}: a simulation; a real run draws another one"))
     elif design.schedule_failure and not design.max_participations:

@@ -228,7 +228,7 @@ def server_command(
         {"folder": str(folder), **result},
         *(f"round {each.number}: the sum of {len(each.present)} workers" for each in server.sums),
         f"{folder / SERVER_NAME / 'model.pt'}: learned from {len(server.sums)} rounds{scored}",
-        f"workers have spent {100 * spent:.0f} % of their budget at most: {contract.promise}",
+        f"no worker has spent more than {100 * spent:.0f} % of its budget; promised for all of it: {contract.promise}",
     )
 
 

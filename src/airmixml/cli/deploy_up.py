@@ -215,7 +215,8 @@ def _told(result: dict[str, Any], history: "History") -> list[str | Table]:
     return [
         table,
         *lines,
-        f"each worker has spent {100 * result['spent']:.1f} % of its budget at most: {result['promise']}",
+        f"no worker has spent more than {100 * result['spent']:.1f} % of its budget; promised for all of it: "
+        f"{result['promise']}",
         f"{duration(result['seconds'])}; picture in {result['picture']}; predict with: airmix predict "
         f"{result['model']} {result['rows']} --score",
     ]

@@ -16,7 +16,6 @@ from airmixml.compare.ours import OwnScenario
 from airmixml.devices import find_device, using_threads
 from airmixml.errors import AirMixError, LedgerError, PluginError, ScenarioError
 from airmixml.notebook import html_table
-from airmixml.output.numbers import NONE
 from airmixml.privacy import PrivacyStatement
 from airmixml.radio import check_privacy_target
 from airmixml.runs.run_rows import no_better_than_guessing

@@ -11,7 +11,6 @@ from airmixml.compare.comparison import Comparison, Row
 from airmixml.compare.comparison_picture import comparison_figure
 from airmixml.compare.methods import HEARING
 from airmixml.output.figures import save_png_and_svg
-from airmixml.output.numbers import NONE
 from airmixml.output.tables import Table, rows_csv, terminal_table, write_all
 from airmixml.storage.files import writing_to
 from airmixml.wording import NONE, against, duration, epsilon_text, joules, plural, sentence, simulated

@@ -24,7 +24,7 @@ from airmixml.radio.mixtures import MixtureBlock
 from airmixml.radio.rounds import RoundsOnAir
 from airmixml.radio.shards import KeptBlocks, ShardStore
 from airmixml.radio.transmission import Mixtures, Transmission, gather_family, open_air, simulate_family
-from airmixml.registries import LEARNERS, PAYLOADS
+from airmixml.registries import LEARNERS, PAYLOADS, names_objects
 from airmixml.scenario import Learner, RunContext, Scenario, Speed
 from airmixml.streams import Secret
 from airmixml.workers import Population, Signal, settle
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 _SLOTS_AT_ONCE: Final = 4096
 
 
+@names_objects
 def train(
     mixtures: Mixtures, *, speed: Speed | None = None, progress: Progress = silent, checkpoint: Checkpoint | None = None
 ) -> TrainedModel:
@@ -273,6 +274,7 @@ def _scored(model: nn.Module, dataset: DataSet, curve: list[float]) -> TrainingH
     return history
 
 
+@names_objects
 def simulate(
     scenario: Scenario,
     *,

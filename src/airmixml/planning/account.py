@@ -42,7 +42,7 @@ from airmixml.radio.power import check_added_power
 from airmixml.radio.power_calibration import asked_received_watts, slots_target
 from airmixml.radio.row_privacy import RowPrivacy, plan_row_privacy, row_statements
 from airmixml.radio.system import System, adversary_named
-from airmixml.registries import ACCOUNTANTS, ADVERSARIES
+from airmixml.registries import ACCOUNTANTS, ADVERSARIES, names_objects
 from airmixml.scenario import Air, Scenario, keys_in_force
 from airmixml.scenario.toml import titled
 from airmixml.wording import epsilon_text, plural, slots_text
@@ -163,10 +163,14 @@ class Account(Question):
         exact = {each.adversary: each for each in self.statements if each.accountant == "gdp"}.get("server")
         if exact is None:
             return ""
+        others = self._others_before_the_draw()
         if exact.before_the_draw is not None:
-            return f"server, gdp {epsilon_text(exact.epsilon)}: {exact.why}{self._others_before_the_draw()}"
+            likewise = f"; likewise {others}" if others else ""
+            return f"server, gdp {epsilon_text(exact.epsilon)}: {exact.why}{likewise}"
+        if others:
+            return f"for the places of workers as drawn; before the draw {others}"
         if not exact.schedule_failure or self.design.says(facts.ImperfectAir):
-            return ""
+            return self._before_places()
         # The median over schedules: as likely as not no worker is drawn more often.
         chance, tail = self.design.scheduled / self.design.workers, -math.expm1(-math.log(2.0) / self.design.workers)
         slots = binomial_quantile(tail, self.design.slots, chance)
@@ -174,14 +178,24 @@ class Account(Question):
         about = epsilon_text(float(f"{self._server_epsilon(slots):.3g}"))
         typical = f"about {about}, for the {slots:,} slots of the worst worker"
         told = f"server, gdp {epsilon_text(exact.epsilon)}: {before}; after a typical draw {typical}"
-        others: dict[str, list[str]] = {}
+        by: dict[str, list[str]] = {}
         for each in self.statements:
             if each.schedule_failure and each is not exact:
-                others.setdefault(each.adversary, []).append(each.accountant)
-        names = [f"{adversary} by {' and '.join(accountants)}" for adversary, accountants in others.items()]
+                by.setdefault(each.adversary, []).append(each.accountant)
+        names = [f"{adversary} by {' and '.join(accountants)}" for adversary, accountants in by.items()]
         names += [self.row.name] if self.row is not None and self.row.when else []
         both = " (--ledger draws the schedule and shows both)" * self.in_watts
         return told + (f"; also before the draw: {', '.join(names)}{both}" if names else "")
+
+    def _before_places(self) -> str:
+        """Return whose epsilon will follow from where workers are: that of a receiver of its own, in its own noise."""
+        heard = {each.name for each in self.adversaries if each.own_receiver} & {
+            each.adversary for each in self.statements
+        }
+        settled = self.tally is not None or self.adjacency != "replace-one"
+        if settled or not heard or self.design.says(facts.ImperfectAir) or self.design.says(facts.WorkersNoise):
+            return ""
+        return f"{' and '.join(sorted(heard))}: before workers are placed (--ledger places them and shows both)"
 
     def _others_before_the_draw(self) -> str:
         """Return what all other epsilons for the drawn schedule were before the draw, in words."""
@@ -191,8 +205,7 @@ class Account(Question):
                 told.setdefault(each.adversary, []).append(f"{each.accountant} {epsilon_text(each.before_the_draw)}")
         if self.row is not None and (rows := self.row.before_the_draw):
             told[self.row.name] = [f"{adversary} {epsilon_text(epsilon)}" for adversary, epsilon in rows.items()]
-        said = "; ".join(f"{name}: {', '.join(each)}" for name, each in told.items())
-        return f"; likewise {said}" if said else ""
+        return "; ".join(f"{name}: {', '.join(each)}" for name, each in told.items())
 
     def _server_epsilon(self, slots: float) -> float:
         """Return the exact epsilon against the server of a worker with so many slots, before any is drawn."""
@@ -221,7 +234,7 @@ class Account(Question):
     @property
     def slots_in_words(self) -> str:
         """How many slots there are, and how many rounds follow them."""
-        return slots_text(self.design.slots - self.rounds, self.rounds)
+        return slots_text(self.design.slots - self.rounds, self.rounds, mean=self.centring is not None)
 
     def cells(self) -> tuple[list[str], list[list[str]]]:
         """Return columns and rows: epsilons of every accountant, then of a row of the data where it has its own."""
@@ -246,6 +259,7 @@ class Account(Question):
             **({"air": keys_in_force(self.air)} if self.in_watts else {}),
             **{name: getattr(design, name) for name in ("workers", "scheduled", "slots", "max_participations")},
             **({"rounds": self.rounds} if self.rounds else {}),
+            **({} if self.centring is None else {"slots_for_mean": 1}),
             "power": self.power,
             "noise_multiplier": design.noise_multiplier(self.adjacency),
             "median_worker": {"slots": self.median_slots, "epsilon_against_server": self.median_epsilon},
@@ -265,6 +279,7 @@ class Account(Question):
         }
 
 
+@names_objects
 def account_scenario(
     scenario: Scenario,
     input_dim: int,

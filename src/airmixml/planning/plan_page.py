@@ -9,15 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from airmixml.integers.integer_noise import integers_in_words
+from airmixml.output.numbers import NONE
 from airmixml.output.tables import Table
-from airmixml.planning.recommended_page import Part, Plain, needed_parts, recommendation_parts, with_set
+from airmixml.planning.recommended_page import ALPHA, Part, Plain, needed_parts, recommendation_parts, with_set
 from airmixml.radio.analog_link import acquisition_rows
 from airmixml.radio.digital_link import link_rows
 from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Scenario
 from airmixml.storage.files import write_text
 from airmixml.storage.run_folder import METRICS, SCENARIO, Finish, claim_folder
-from airmixml.wording import NONE, against, duration, epsilon_text, joules, outputs_text, plural, slots_text
+from airmixml.wording import NONE, against, duration, epsilon_text, joules, outputs_text, plural, slots_of
 from airmixml.workers.population import held_by, inputs_in_words, row_name
 
 if TYPE_CHECKING:
@@ -145,8 +146,10 @@ def _power(plain: Plain, scenario: Scenario) -> Iterator[Part]:
         rows = [(name, mine, "the same" if mine == other else other) for name, mine, other in rows]
         columns = ("", "this scenario", "recommended")
         yield Table(title="What it costs", columns=columns, rows=tuple(rows), words=3)
+    yield f"energy: {scenario.radio.link_kind.energy_in_words(scenario)}"
     if plain.get("best"):
         yield _other_designs(plain["best"])
+        yield f"{ALPHA}; at a time: workers that send in a slot; contrast: the SNR of what differs between samples"
 
 
 def _costs(plain: Plain, scenario: Scenario) -> Iterator[tuple[str, str]]:
@@ -158,8 +161,7 @@ def _costs(plain: Plain, scenario: Scenario) -> Iterator[tuple[str, str]]:
     dimensions = plain.get("dimensions")
     if dimensions is not None:
         yield "data", f"{inputs_in_words(workers, dimensions[0])}, {outputs_text(workers.task, dimensions[1])}"
-    slots = slots_text(radio.slots, scenario.learner.rounds, mean=workers.centre_on_air)
-    yield "workers", f"{workers.count:,}, {radio.scheduled:,} at a time in {slots}"
+    yield "workers", f"{workers.count:,}, {radio.scheduled:,} at a time in {slots_of(scenario)}"
     differ = plain["limited_share"] or (rounds or {"share": 1.0})["share"] < 1.0
     yield "noise multiplier", f"{plain['noise_multiplier']:.4g} in {'the strongest' if differ else 'every'} slot"
     if "power_scale_watts" in plain:
@@ -193,7 +195,7 @@ def _costs(plain: Plain, scenario: Scenario) -> Iterator[tuple[str, str]]:
 
 def _other_designs(found: dict[str, Plain]) -> Table:
     """Return the best designs at the same privacy, by what they are best at."""
-    columns = ("goal", "alpha", "|N_t|", "slots", "SNR", "contrast", "energy")
+    columns = ("goal", "alpha", "at a time", "slots", "SNR", "contrast", "energy")
     designs = []
     for goal, best in found.items():
         counts, signal = (best["scheduled"], best["slots"]), (best["snr_inputs_db"], best["contrast_db"])

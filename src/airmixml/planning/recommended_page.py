@@ -15,6 +15,14 @@ _CHANCE_DB: Final = -4.0
 _SHARES: Final = {"equalmix": "equal shares", "nonmix": "one worker's share"}
 _MOST_LINES: Final = 9  # of a table of designs: their numbers have one digit
 
+ALPHA: Final = "alpha: how equal the shares of a slot's workers are, larger is more equal"
+_WORDS: Final = {
+    "label weight w": "w: how loudly the label is sent beside the inputs",
+    "at a time": "at a time: workers that send in a slot",
+    "alpha": ALPHA,
+    "learning noise": "learning noise: the noise in the equation that the learner solves, relative to one sample",
+}
+
 Plain = Mapping[str, Any]
 """A plan, or a part of one, as JSON has it."""
 Part = str | Table
@@ -83,6 +91,7 @@ def recommendation_parts(found: Plain | None, scenario: Scenario, command: Seque
         rows = [row[:2] for row in rows]
     columns = ("", "this scenario", "recommended")[: len(rows[0])]
     yield Table(title=title, columns=columns, rows=tuple(rows), words=3)
+    yield "; ".join(_WORDS[name] for name, *_ in rows if name in _WORDS)
     if rehearsal is not None:
         yield from _rehearsal(rehearsal, scenario)
     yield from _why(found, rehearsal)
@@ -111,7 +120,7 @@ def _why(found: Plain, rehearsal: Plain | None) -> Iterator[str]:
             gain = f"this scenario is on the air for longer than is allowed; within the limit, {gain}"
         if not math.isfinite(gain_db):
             gain = "the first signal"
-        yield f"recommended: {gain} (the noise in the equation that the learner solves, relative to one sample)"
+        yield f"recommended: {gain}"
         return
     best, own = rehearsal["best"], rehearsal["own"]
     reason = rehearsal.get("reason", "no design that was tried is more accurate")
@@ -208,7 +217,7 @@ def _learning_cells(option: Plain) -> dict[str, str]:
     return {
         "sends": option["sends"],
         "label weight w": f"{option['label_weight']:g}",
-        "|N_t|": f"{option['scheduled']:,}",
+        "at a time": f"{option['scheduled']:,}",
         "slots": f"{option['slots']:,}",
         "rounds": f"{option['rounds']:,}",
         "schedule": option["schedule"],

@@ -27,7 +27,7 @@ from airmixml.privacy.facts import ImperfectAir
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.privacy.mechanism import GaussianSlots, require
 from airmixml.privacy.paper_bounds import log_binomial, log_sum
-from airmixml.privacy.views import Adversary
+from airmixml.privacy.views import DRAWN, Adversary
 from airmixml.wording import epsilon_text
 
 FAILURES: Final = ("schedule_failure", "gain_failure", "hidden_failure")
@@ -141,10 +141,16 @@ def state_privacy(
 def with_any_schedule(stated: PrivacyStatement, design: Design, adversary: Adversary) -> PrivacyStatement:
     """Return a statement for a drawn schedule with the epsilon before the draw, and why they differ."""
     before = design.before_the_draw()
-    if not (drawn_alike(design) and stated.compositions < before.participations):
+    fewer = stated.compositions < before.participations
+    # What a receiver of its own hears follows from where workers are, too.
+    placed = adversary.own_receiver and stated.given == DRAWN
+    if not (drawn_alike(design) and (fewer or placed)):
         return stated
     epsilon, _ = least_epsilon(before, adversary, stated.accountant, adjacency=stated.adjacency, delta=stated.delta)
-    told = f"before the draw epsilon {epsilon_text(epsilon)}, for up to {before.participations:,} slots"
+    if epsilon <= stated.epsilon * (1.0 + 1e-9):
+        return stated
+    limits = [f"up to {before.participations:,} slots"] * fewer + ["any places of the workers"] * placed
+    told = f"before the draw epsilon {epsilon_text(epsilon)}, for {' and '.join(limits)}"
     return replace(stated, before_the_draw=epsilon, why=f"{stated.why}; {told}")
 
 

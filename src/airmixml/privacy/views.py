@@ -3,13 +3,16 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Final, Self
 
 from airmixml.errors import PrivacyError
 from airmixml.privacy.design import Design
 from airmixml.privacy.facts import ImperfectAir, OwnSchedule, WorkersNoise
 from airmixml.privacy.mechanism import GaussianSlots, require
 from airmixml.privacy.paper_bounds import slot_squared_shift
+
+DRAWN: Final = "the schedule that was drawn"
+"""What a statement is given that holds for one run alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,7 +185,7 @@ def known_schedule(design: Design, adjacency: str, squared_move: float) -> Gauss
         adjacency=adjacency,
         squared_move=squared_move,
         composed=design.participations,
-        given=_any_schedule(design) if drawn is None else "the schedule that was drawn",
+        given=_any_schedule(design) if drawn is None else DRAWN,
         schedule_failure=design.schedule_failure,
         gain_failure=design.failure_of_gains(design.fact(ImperfectAir).gain_failure, "none") if drawn is None else 0.0,
         hidden_failure=brought.failure,

@@ -98,6 +98,15 @@ class AnalogLink:
         """Return what powers are told as over what they are: with noise and masks, as radiated on average."""
         return system.joules_per_watt / system.slot_seconds if system.noise.brought else 1.0
 
+    def energy_in_words(self, scenario: Scenario) -> str:
+        """Return how the energy of a worker in a slot follows from its power, as tables state both."""
+        tau = scenario.radio.slot_seconds
+        if scenario.privacy.noise_kind.brought or tau:
+            return f"mean power x {duration(tau) if tau else 'the length of a slot'}, per worker and slot"
+        symbol = duration(1.0 / SYMBOLS_PER_SECOND)
+        told = f"mean power x {symbol} x the largest squared norm sent, per worker and slot"
+        return f"{told}; power is that of a symbol of value 1"
+
     def lost_share(self, system: System) -> float:
         """Return the probability that what a worker sends in a slot does not arrive."""
         return 0.0

@@ -165,6 +165,10 @@ class DigitalLink(AnalogLink):
         """Return 1: a worker sends with its power, or not at all."""
         return 1.0
 
+    def energy_in_words(self, scenario: Scenario) -> str:
+        """Return what a packet takes."""
+        return "power x how long a worker's packets last, per slot"
+
     def lost_share(self, system: System) -> float:
         """Return the probability that a packet of a worker never arrives."""
         return self.traffic(system).lost

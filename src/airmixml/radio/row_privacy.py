@@ -13,6 +13,8 @@ from airmixml.arrays import Integers
 from airmixml.errors import PrivacyError
 from airmixml.privacy import Design, PrivacyStatement
 from airmixml.privacy.statements import drawn_alike, state_row
+from airmixml.privacy.views import DRAWN
+from airmixml.radio.centring import CentringSlot
 from airmixml.radio.power_calibration import slots_target
 from airmixml.radio.system import adversary_named
 from airmixml.registries import ADVERSARIES
@@ -49,7 +51,7 @@ class RowPrivacy:
     @property
     def when(self) -> str:
         """Whether that holds before schedule and places are drawn, in words after others; empty where none count."""
-        drawn = any(each.given == "the schedule that was drawn" for each in self.statements)
+        drawn = any(each.given == DRAWN for each in self.statements)
         counts = self.copies > 1 or any(each.schedule_failure for each in self.statements)
         return ", before the draw" if counts and not drawn else ""
 

@@ -32,6 +32,7 @@ from airmixml.radio.shards import (
     simulate_shards,
     suits_partition,
 )
+from airmixml.registries import names_objects
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.streams import Secret, Streams
 from airmixml.wording import plural
@@ -100,6 +101,7 @@ class Mixtures(Transmission):
         )
 
 
+@names_objects
 def simulate(
     scenario: Scenario,
     *,

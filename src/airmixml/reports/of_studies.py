@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
+from airmixml.output.numbers import NONE
 from airmixml.output.page import Card, Cards, Lines, Part, Rows
 from airmixml.privacy import PrivacyStatement
 from airmixml.registries import ATTACKS
@@ -26,7 +27,7 @@ from airmixml.wording import (
     quick_reproduction,
     sentence,
     simulated,
-    slots_text,
+    slots_of,
 )
 
 if TYPE_CHECKING:
@@ -391,10 +392,9 @@ def _study(
     **others: Any,
 ) -> Content:
     """Return the content of a study of one scenario, with its picture."""
-    radio, slots = scenario.radio, slots_text(scenario.radio.slots, scenario.learner.rounds)
     asked: Rows = (
         ("data", scenario.workers.dataset),
-        ("workers", f"{scenario.workers.count:,}, {radio.scheduled:,} at a time in {slots}"),
+        ("workers", f"{scenario.workers.count:,}, {scenario.radio.scheduled:,} at a time in {slots_of(scenario)}"),
         ("privacy target", asked_for(scenario)),
     )
     pictures = (

@@ -22,6 +22,7 @@ from airmixml.progress import Progress, silent
 from airmixml.radio import check_privacy_target
 from airmixml.radio.shards import SHARDS, ShardStore
 from airmixml.radio.transmission import Transmission
+from airmixml.registries import names_objects
 from airmixml.runs.baselines import baselines_of
 from airmixml.runs.model_files import CHECKPOINT, FileCheckpoint, save_model
 from airmixml.runs.results import (
@@ -61,6 +62,7 @@ AnyResult = RunResult | SeedsResult | ProtectedResult
 
 
 @hides_values
+@names_objects
 def run(
     scenario: Scenario,
     *,

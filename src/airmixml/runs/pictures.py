@@ -29,7 +29,7 @@ from airmixml.radio.histograms import DecibelHistogram
 from airmixml.radio.mixtures import MixtureBlock
 from airmixml.radio.transmission import Transmission
 from airmixml.runs.score_pictures import SCORE_NAMES
-from airmixml.wording import epsilon_text, plural, slots_text
+from airmixml.wording import epsilon_text, plural, slots_of
 from airmixml.workers.moments import unpack_symmetric
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ _COLUMNS: Final = 8
 _SYMBOLS_SHOWN: Final = 40
 _MATRIX_SIDE: Final = 60
 # Shares of the figure, so that no layout is searched for: that would take as long as drawing.
-_ABOVE: Final = {"left": 0.06, "right": 0.985, "bottom": 0.08, "top": 0.86, "wspace": 0.08}
+_ABOVE: Final = {"left": 0.06, "right": 0.985, "bottom": 0.08, "top": 0.81, "wspace": 0.08}
 _BELOW: Final = {"left": 0.055, "right": 0.985, "bottom": 0.22, "top": 0.9, "wspace": 0.22}
 
 
@@ -54,7 +54,7 @@ def draw_run(mixtures: Transmission, history: TrainingHistory, folder: Path) -> 
 
 def run_figure(mixtures: Transmission, history: TrainingHistory) -> Figure:
     """Return the overview of a simulation: what was sent and received, learning, power and SNR."""
-    overview = new_figure(13, 8, _title(mixtures, history), size=13, layout=None)
+    overview = new_figure(13, 8, _title(mixtures, history), size=12, layout=None, linespacing=1.4)
     top, bottom = overview.subfigures(2, 1, height_ratios=(1.15, 1), squeeze=False)[:, 0]
     _mixtures(top, mixtures)
     learned, power, snr = bottom.subplots(1, 3, gridspec_kw=_BELOW)
@@ -65,11 +65,11 @@ def run_figure(mixtures: Transmission, history: TrainingHistory) -> Figure:
 
 def _title(mixtures: Transmission, history: TrainingHistory) -> str:
     scenario, privacy = mixtures.scenario, mixtures.report.privacy
-    slots = f"{slots_text(scenario.radio.slots, scenario.learner.rounds)} of {scenario.radio.scheduled:,}"
+    sent_in = f"{scenario.radio.scheduled:,} at a time in {slots_of(scenario)}"
     return (
-        f"{scenario.title}: {scenario.workers.count:,} workers, {slots}  ·  "
+        f"{scenario.title}: {scenario.workers.count:,} workers, {sent_in}\n"
         f"{final_score(history)}  ·  "
-        f"ε = {epsilon_text(privacy.epsilon)}, δ = {privacy.delta:g} ({privacy.accountant}, {privacy.adversary})"
+        f"ε = {epsilon_text(privacy.epsilon)}, δ = {privacy.delta:.3g} ({privacy.accountant}, {privacy.adversary})"
     )
 
 

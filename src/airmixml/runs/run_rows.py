@@ -21,9 +21,10 @@ from airmixml.wording import (
     if_uninformed,
     joules,
     outputs_text,
+    own_slots,
     plural,
     simulated,
-    slots_text,
+    slots_of,
     unstated,
 )
 from airmixml.workers import sends_inputs_unchanged
@@ -70,7 +71,9 @@ def run_title(scenario: Scenario, metrics: dict[str, Any]) -> str:
         killed = f" and {metrics['killed']:,} killed" if metrics.get("killed") else ""
         return f"{scenario.title}, protected, {plural(metrics['releases'], 'release')}{killed}"
     runs = metrics.get("runs", [])
-    return f"{scenario.title}, " + (f"mean of {len(runs)} seeds" if runs else f"seed {scenario.seed}")
+    return f"{scenario.title}, " + (
+        f"mean of {len(runs)} seeds ± standard deviation" if runs else f"seed {scenario.seed}"
+    )
 
 
 def plain_rows(rows: Iterable[tuple[str, str]]) -> Rows:
@@ -115,8 +118,7 @@ def _what_ran(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     dataset, workers, radio, mixing = metrics["dataset"], scenario.workers, scenario.radio, scenario.mixing
     alpha = f"(alpha = {mixing.alpha:g})" if mixing.policy == "dirmix" else ""
     on_average = " on average" if radio.schedule_kind.by_coin else ""
-    slots = slots_text(radio.slots, scenario.learner.rounds, mean=workers.centre_on_air)
-    sent_by = f"{workers.count:,}, {radio.scheduled:,} at a time{on_average} in {slots}"
+    sent_by = f"{workers.count:,}, {radio.scheduled:,} at a time{on_average} in {slots_of(scenario)}"
     inputs, outputs = inputs_in_words(workers, dataset["input_dim"]), outputs_text(workers.task, dataset["label_dim"])
     rows = [("data", f"{escape(dataset['name'])}: {inputs}, {outputs}")]
     if not sends_inputs_unchanged(workers):
@@ -169,7 +171,8 @@ def _baselines(metrics: dict[str, Any]) -> Rows:
     reached, how = found["without_privacy"], escape(found["how"])
     gain, error = ((100 if shares else 1) * found[name] for name in ("gain", "gain_error"))
     unit, answer = (" points", _ANSWERS[metrics["task"]]) if shares else (" of R^2", _ANSWERS["regression"])
-    gained = f"{gain:.3g} ± {2 * error:.2g}{unit} (two standard errors)"
+    over = "test rows and seeds" if metrics.get("runs") else "test rows"
+    gained = f"{gain:.3g} ± {2 * error:.2g}{unit} (about 95 %: two standard errors over {over})"
     if no_better_than_guessing(gain, error):
         gained = f"[bold yellow]no better than guessing: {gained}[/bold yellow]"
     rows = [("  without privacy", f"{told(reached)} ({how})")] if reached is not None else []
@@ -348,12 +351,11 @@ def _sampling(credited_rate: float, true_rate: float, why: str) -> str:
 
 
 def _why_the_server_knows(scenario: Scenario, slots: int) -> str:
-    used = "slot" if slots == 1 else f"{slots:,} slots"
-    known = f"the server knows which {used} this worker used"
-    if scenario.workers.centre_on_air:
-        target = "epsilon and delta" if scenario.workers.centre == "private" else "the target"
-        return f"{known}, and the mean, which took {100 * scenario.workers.centre_share:g} % of {target}"
-    return known
+    mean = scenario.workers.centre_on_air
+    used, comma, one = own_slots(slots, mean=mean).removeprefix("1 ").partition(",")
+    target = "epsilon and delta" if scenario.workers.centre == "private" else "the target"
+    took = f", which took {100 * scenario.workers.centre_share:g} % of {target}" if mean else ""
+    return f"the server knows which {used} this worker used{comma}{one}{took}"
 
 
 def _other_statements(statements: list[dict[str, Any]]) -> Rows:
@@ -394,6 +396,7 @@ def _radio(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
         ("  worker computes", f"{computes}, {memory}"),
         ("energy", f"[bold]{joules(metrics['energy_joules'])}[/bold] in total"),
         ("  per worker", f"{joules(worker['mean'])} mean, {joules(worker['largest'])} largest"),
+        ("  from power", scenario.radio.link_kind.energy_in_words(scenario)),
         ("power", f"{power['median']:.1f} dBm median, {power['largest']:.1f} largest, limit {power['limit']:g}"),
         ("  limited", limited),
         ("SNR", f"{metrics['snr_inputs_db']:.1f} dB inputs, {metrics['snr_labels_db']:.1f} dB labels (median slot)"),

@@ -93,11 +93,12 @@ def why_no_rounds(workers: Workers, radio: Radio, learner: Learner, *, rows: int
     """Return why no rounds follow unless the scenario asks for them; empty where some do. 0 rows: not known."""
     if workers.sends != "moments":
         return f'workers.sends = "{workers.sends}"'
+    unless = "(learner.rounds above 0 would add some)"
     if 0 < rows < _FEWEST_ROWS:
-        return f"of fewer than {_FEWEST_ROWS} workers one slot learns as much or more; set learner.rounds to have them"
+        return f"of fewer than {_FEWEST_ROWS} workers one slot learns as much or more {unless}"
     if refusal := rounds_refusal(workers, radio):
         return refusal
-    return 'learner.model = "lda" is solved from one slot; set learner.rounds to have them' * (learner.model == "lda")
+    return f'learner.model = "lda" is solved from one slot {unless}' if learner.model == "lda" else ""
 
 
 def clipped_share(inputs: int) -> float:

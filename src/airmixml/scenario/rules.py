@@ -204,7 +204,7 @@ class Items(Rule):
     def check(self, name: str, value: object) -> tuple[object, ...]:
         """Return the value as a tuple of checked entries."""
         if not isinstance(value, (list, tuple)) or len(value) < self.least:
-            raise _refuse(name, value, f"a list of at least {self.least} values" if self.least else "a list")
+            raise _refuse(name, value, f"a list of at least {self.least} values" if self.least else "a list or tuple")
         return tuple(self.rule.check(f"{name}[{place}]", entry) for place, entry in enumerate(value))
 
 

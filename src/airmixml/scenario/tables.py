@@ -154,7 +154,9 @@ class Radio(Table):
         "fixed", "exactly |N_t| workers per slot, or each worker at random, |N_t| on average"
     )
     slot_seconds: float = Real(0, 1e6).key(
-        1e-3, "tau, length of a slot (0: as long as its symbols need at 794 per ms, and energy by their largest norm)"
+        1e-3,
+        "tau, length of a slot (0: as long as its symbols need at 794 per ms, and energy is power x 1.26 µs x their "
+        "largest squared norm)",
     )
     link: str = Named(registries.LINKS).key(
         "analog",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from airmixml.engines.processes import end_if_started_by_script
 from airmixml.errors import AirMixError, ScenarioError
 from airmixml.progress import Progress, silent
+from airmixml.registries import names_objects
 from airmixml.scenario import Scenario, Workers
 from airmixml.scenario.grid import Grid, Point, scenario_at
 from airmixml.scenario.toml import value_text
@@ -39,6 +40,7 @@ SIMULATION_NOTE: Final = (
 )
 
 
+@names_objects
 def sweep(scenario: Scenario, grid: Mapping[str, Iterable[Any]], **settings: Any) -> Any:
     """Run a command on every combination of the grid's values with every seed; return a pandas DataFrame.
 

@@ -20,6 +20,7 @@ from airmixml.errors import PluginError, ScenarioError, private
 from airmixml.registries import ENCODERS
 from airmixml.scenario import Workers
 from airmixml.streams import Streams
+from airmixml.wording import shown
 from airmixml.workers.encoder import encoder_of
 
 _TRIED_ROWS: Final = 8
@@ -241,7 +242,10 @@ def keeps_pixels(workers: Workers) -> bool:
 
 def encoded_dim(workers: Workers, input_dim: int) -> int:
     """Return d, how many numbers the encoder makes of an input."""
-    return encoder_of(workers).feature_count(workers, input_dim) + (1 if workers.constant else 0)
+    count = encoder_of(workers).feature_count(workers, input_dim)
+    if not isinstance(count, (int, float, np.number)):
+        raise _contradiction(workers, f"feature_count = {shown(count)}, which is no number")
+    return count + (1 if workers.constant else 0)
 
 
 _LARGEST: Final = 1e30  # of numbers without bounds: their sums stay within float32, where an infinite one would be sent
