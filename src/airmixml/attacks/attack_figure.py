@@ -16,7 +16,6 @@ from airmixml.attacks.attack_report import AttackResult
 from airmixml.attacks.case_result import LISTENERS, CaseResult, Found
 from airmixml.attacks.grades import TOO_FEW
 from airmixml.output.figures import as_picture, new_figure, save_png_and_svg
-from airmixml.shapes import Shape
 from airmixml.wording import NOTHING_PROMISED, epsilon_text, plural, slots_of
 
 if TYPE_CHECKING:

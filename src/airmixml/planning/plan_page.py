@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from airmixml.integers.integer_noise import integers_in_words
-from airmixml.output.numbers import NONE
 from airmixml.output.tables import Table
 from airmixml.planning.recommended_page import ALPHA, Part, Plain, needed_parts, recommendation_parts, with_set
 from airmixml.radio.analog_link import acquisition_rows

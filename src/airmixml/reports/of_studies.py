@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from airmixml.output.numbers import NONE
 from airmixml.output.page import Card, Cards, Lines, Part, Rows
 from airmixml.privacy import PrivacyStatement
 from airmixml.registries import ATTACKS
