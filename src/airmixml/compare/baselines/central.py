@@ -266,15 +266,16 @@ class DpSgd(Method):
         model = _train(design, dataset, population, work)
         knows = "the model after every step"
         stated = state_both(scenario, partial(_state, design, Release(), "pld", scenario.privacy, knows))
-        privacy = scenario.privacy
-        told = {"adjacency": privacy.adjacency, "delta": privacy.delta}
+
+        def of_copies(copies: int) -> float:
+            privacy = scenario.privacy
+            return state_row(design, Release(), copies, adjacency=privacy.adjacency, delta=privacy.delta).epsilon
+
         return Outcome(
             **score(model, dataset),
             privacy=stated,
             exposure=Exposure.of_curator(),
-            **of_a_row(
-                scenario.workers, population, lambda copies: state_row(design, Release(), copies, **told).epsilon
-            ),
+            **of_a_row(scenario.workers, population, of_copies),
         )
 
     def missing(self) -> str:
