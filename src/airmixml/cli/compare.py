@@ -78,7 +78,7 @@ def compare_command(
         comparison = compare(seeds=seeds, out=folder, force=force, ledger=ledger, context=context)
     from airmixml.compare.comparison_tables import brief_table, brief_trust_tables, write_comparison
 
-    files, left_out = write_comparison(comparison), comparison.left_out
+    left_out = comparison.left_out
     show_study(
         as_json,
         comparison.to_dict(),
@@ -89,7 +89,7 @@ def compare_command(
         *(["left out: " + "; ".join(f"{name} ({why})" for name, why in left_out.items())] if left_out else []),
         name="compare",
         out=comparison.out,
-        files=files,
+        write=partial(write_comparison, comparison),
         seconds=time.perf_counter() - started,
         kept=plural(comparison.kept, "result") if comparison.kept else "",
     )
