@@ -87,7 +87,8 @@ def test_a_server_that_knows_the_other_flowers_finds_a_row_that_twenty_workers_h
     # What did not find a flower promises none.
     assert case["server"]["grade"] == "nothing promised"
     assert case["naming_bound"]["server"] == 1.0
-    claimed = f"epsilon {case['claimed']['server']:.4g} per worker, {case['claimed_per_row']['server']:,.0f} per row"
+    epsilon, of_row = (case[name]["server"] for name in ("claimed", "claimed_per_row"))
+    claimed = f"epsilon {epsilon:.4g} per worker by gdp, {of_row:,.0f} per row"
     assert result["verdict"] == f"PROMISE TOO WEAK against the server: {claimed}. EXPOSED to the server."
     assert "found: the informed server detects a row: 100 % (guessing 1.0 %)" in case["details"]
     # What it learns of a worker is within its epsilon of 5.
@@ -239,7 +240,7 @@ def test_at_a_small_epsilon_per_row_an_informed_server_finds_nothing(tmp_path: P
     assert case["copies"] == 1
     assert case["claimed_per_row"] == {name: case["claimed"][name] for name in case["claimed_per_row"]}
     assert case["grade"] == "hidden"
-    assert case["verdict"] == "PROMISED against the server: epsilon 1, which no attack broke. Nothing found."
+    assert case["verdict"] == "PROMISED against the server: epsilon 1 by gdp, which no attack broke. Nothing found."
 
 
 def test_people_with_several_rows_are_attacked_as_workers_rows_and_people(tmp_path: Path) -> None:

@@ -87,10 +87,10 @@ def test_kill_9_half_way_and_going_on(airmix: Airmix, start_python: Start, tmp_p
     assert resumed.pop("report") == "here/report.html"
     assert json.loads((tmp_path / "here" / "metrics.json").read_text()) == resumed
 
-    # It is there now: refused, then replaced; the figures are those of a command that nobody killed.
-    again = airmix(*TWO)
-    assert (again.returncode, again.stdout) == (2, "")
-    assert again.stderr == "airmix: error: here: exists already; choose another --out, or --force to replace it\n"
+    # With other settings refused, then replaced; the figures are those of a command that nobody killed.
+    other = airmix(*TWO, "--seed", "7")
+    assert (other.returncode, other.stdout) == (2, "")
+    assert other.stderr == "airmix: error: here: exists already; choose another --out, or --force to replace it\n"
     whole = airmix(*TWO, "--force")
     assert (whole.returncode, whole.stderr) == (0, "")
     metrics = json.loads((tmp_path / "here" / "metrics.json").read_text())

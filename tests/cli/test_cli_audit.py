@@ -22,7 +22,7 @@ Finished = subprocess.CompletedProcess[str]
 Airmix = Callable[..., Finished]
 Start = Callable[..., subprocess.Popen[str]]
 SMALL = ("audit", "--preset", "paper-iris", "--set", "radio.slots=60", "--trials", "2000")
-FILES = {"scenario.toml", "metrics.json", "scores.npz", "audit.md", "audit.png", "report.html"}
+FILES = {"scenario.toml", "metrics.json", "scores.npz", "audit.md", "audit.png", "report.html", "finished.json"}
 
 # The real command, but for a file after every block of trials, and a halt after some of them.
 HALTING = """
@@ -109,7 +109,7 @@ def test_table(airmix: Airmix) -> None:
     lines = done.stdout.splitlines()
     assert lines[0].startswith("NOT REFUTED: the best attack by the server found epsilon >= ")
     assert "with 95 % confidence" in lines[0]
-    assert "server: epsilon at delta = 0.01, remove-one neighbours" in done.stdout
+    assert "\nepsilon at delta = 0.01, remove-one neighbours" in done.stdout
     assert lines[1].startswith("noise of a real run: as stated; standard deviation ")
     unfolded = " ".join(done.stdout.replace("│", " ").split())  # however wide the terminal is
     for name in ("claimed, gdp", "found, clopper-pearson", "found, normal scores", "left out: none asked for"):

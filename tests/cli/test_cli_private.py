@@ -54,6 +54,7 @@ def test_private_iris_as_it_is(iris_run: tuple[dict[str, Any], Path]) -> None:
     run = folder / metrics["run_dir"]
     assert sorted(each.name for each in run.iterdir()) == [
         "figures",
+        "finished.json",
         "learning_curve.csv",
         "ledger.npz",
         "metrics.json",

@@ -56,7 +56,7 @@ def test_the_run_folder_holds_everything_and_nothing_else(small_run: SmallRun) -
     assert [entry.name for entry in folder.iterdir()] == ["runs"]
     assert [entry.name for entry in (folder / "runs").iterdir()] == ["paper-iris-seed7"]
     run = folder / "runs" / "paper-iris-seed7"
-    assert {entry.name for entry in run.iterdir()} == FILES | {"report.html"}
+    assert {entry.name for entry in run.iterdir()} == FILES | {"report.html", "finished.json"}
     assert {entry.name for entry in (run / "figures").iterdir()} == FIGURES
     expected = Scenario.preset("paper-iris").with_overrides("radio.slots=200", "learner.epochs=3", "seed=7")
     assert Scenario.load(run / "scenario.toml") == expected

@@ -45,7 +45,8 @@ def test_kill_9_half_way(halted: Any, airmix: Airmix, small: Scenario, tmp_path:
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["resumed_from_epoch"] == 3
     assert [entry.name for entry in tmp_path.iterdir()] == ["here"]
-    files = {"scenario.toml", "metrics.json", "learning_curve.csv", "ledger.npz", "model.pt", "figures", "report.html"}
+    files = {"scenario.toml", "metrics.json", "learning_curve.csv", "ledger.npz", "model.pt", "figures"}
+    files |= {"report.html", "finished.json"}
     assert {entry.name for entry in (tmp_path / "here").iterdir()} == files
 
     # The result is that of a run that nobody killed.

@@ -21,7 +21,7 @@ from airmixml.storage.run_folder import RunFolder, identity_of
 
 Finished = subprocess.CompletedProcess[str]
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-FILES = {"metrics.json", "scenario.toml", "model.pt", "figures", "report.html"}
+FILES = {"metrics.json", "scenario.toml", "model.pt", "figures", "report.html", "finished.json"}
 
 
 @pytest.fixture

@@ -133,6 +133,7 @@ def attack(
     engine: str = "local",
     jobs: int | None = None,
     finish: Finish | None = None,
+    again: bool = True,
 ) -> AttackResult:
     """Attack the cases, write the folder, and return what was found.
 
@@ -148,6 +149,7 @@ def attack(
         engine: "local" for this machine, or "ray" for a Ray cluster.
         jobs: attacks at a time (default: one, in this process, or all that a Ray cluster takes).
         finish: called with the complete folder (a ``RunFolder``) before it gets its name, to add files to it.
+        again: also make what a finished folder of the same settings holds; else that is a ``FinishedBefore``.
     """
     chosen = Engine.of(engine, jobs)
     context = RunContext(speed=speed or Speed(), data_dir=data_dir, progress=progress, engine=chosen)
@@ -161,10 +163,8 @@ def attack(
     attacked = [[case.label, case.scenario.to_json()] for case in cases]
     identity = {**identity_of(first), "attacked": attacked, "parts": list(parts)}
     started = time.perf_counter()
-    with (
-        writing_to(out or RUNS_FOLDER),
-        claim(out, f"attack-{folder_stem(first.name, first.air)}-seed{first.seed}", identity, force=force) as folder,
-    ):
+    name = f"attack-{folder_stem(first.name, first.air)}-seed{first.seed}"
+    with writing_to(out or RUNS_FOLDER), claim(out, name, identity, force=force, again=again) as folder:
         results = attack_each(cases, parts, folder=folder.work / "parts", context=context)
         seconds = time.perf_counter() - started
         result = AttackResult(cases=results, seconds=seconds, device=context.speed.device, run_dir=folder.final)

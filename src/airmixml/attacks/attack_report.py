@@ -4,11 +4,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from airmixml.attacks.case_result import SUMMARY, CaseResult, Found
+from airmixml.attacks.case_result import LISTENERS, SUMMARY, CaseResult, Found
 from airmixml.attacks.grades import Findings
 from airmixml.notebook import html_lines
 from airmixml.output.tables import Table, rows_csv
 from airmixml.registries import ATTACKS
+from airmixml.scenario import Scenario
 from airmixml.wording import epsilon_text
 
 
@@ -39,6 +40,34 @@ class AttackResult:
             "device": self.device,
             "run_dir": str(self.run_dir),
         }
+
+
+def read_attack(plain: dict[str, Any]) -> AttackResult:
+    """Return what a ``metrics.json`` holds, as far as its tables show it."""
+    about = {"seconds": plain["seconds"], "device": plain["device"], "run_dir": Path(plain["run_dir"])}
+    return AttackResult(cases=list(map(_read_case, plain["cases"])), **about)
+
+
+def _read_case(case: dict[str, Any]) -> CaseResult:
+    informed = {
+        attack.adversary: name
+        for name, attack in ((name, ATTACKS.load(name)) for name in ATTACKS.names)
+        if attack.findings.kind == "informed"
+    }
+    figures = {
+        **(case["server"] or {}).get("methods", {}),
+        **{name: case[name] for name in LISTENERS if case[name]},
+        **{informed[adversary]: each for adversary, each in case.get("informed", {}).items()},  # older ones have none
+        **case.get("other_attacks", {}),
+    }
+    found = {}
+    for name in sorted(figures, key=ATTACKS.names.index):
+        attack, beside = ATTACKS.load(name), ("seconds", "grade", "adversary")
+        findings = attack.findings.from_dict({key: each for key, each in figures[name].items() if key not in beside})
+        found[name] = Found(attack=name, adversary=attack.adversary, findings=findings)
+    claimed = {name: each for name, each in case["claimed"].items() if name in case["naming_bound"]}
+    known = {name: case[name] for name in ("label", "left_out", "held", "claimed_per_row", "copies") if name in case}
+    return CaseResult(scenario=Scenario.from_json(case["scenario"]), claimed=claimed, found=found, **known)
 
 
 def tables_of(result: AttackResult) -> list[Table]:

@@ -220,8 +220,8 @@ class CaseResult:
             return f"NOTHING PROMISED {who}"
         row = self.per_row(adversary)
         text = f"{who}: epsilon {epsilon_text(worker)}"
-        if row != worker:
-            text = f"{text} per worker, {epsilon_text(row)} per row"
+        by = f" by {self.claimed_by[adversary]}" if self.claimed_by.get(adversary) else ""
+        text = f"{text}{by}" if row == worker else f"{text} per worker{by}, {epsilon_text(row)} per row"
         if self.broken:
             return f"PROMISE BROKEN {text}"
         if self.naming_bound(adversary) >= EXPOSED:

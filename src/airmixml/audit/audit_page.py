@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from airmixml.audit.bounds import binomial_upper
-from airmixml.audit.claims_and_bounds import Audit, AuditResult, why_far_below
+from airmixml.audit.claims_and_bounds import Audit, AuditResult, noise_checks, why_far_below
 from airmixml.audit.faults import Fault
 from airmixml.audit.noise_check import NoiseCheck
 from airmixml.audit.settings import AUDITED
@@ -48,11 +48,6 @@ def verdict_of(audits: list[Audit], fault: Fault) -> str:
     return f"{first}: " + "; ".join(found) + f"{unchecked}{broken}."
 
 
-def noise_checks(audits: list[Audit]) -> list[NoiseCheck]:
-    """Return what was measured of noise: of a real run, of what workers add, or both."""
-    return list({check.of: check for each in audits for check in each.noise_checks}.values())
-
-
 def noise_in_words(check: NoiseCheck) -> str:
     """Return what the noise of a real run, or that which workers add, is like, in one line."""
     if check.passed is None:
@@ -65,7 +60,8 @@ def noise_in_words(check: NoiseCheck) -> str:
         f"{check.of.removeprefix('the ')}: {found}; "
         f"standard deviation {check.deviation:.4g} of the stated one, {check.upper:.4g} at most, from "
         f"{check.numbers:,} numbers{runs}{left_out}; p-value of the quietest slot or symbol "
-        f"{check.quietest_p_value:.2g}, of repeated noise {check.repeated_p_value:.2g}{shape}"
+        f"{check.quietest_p_value:.2g}, of repeated noise {check.repeated_p_value:.2g}{shape} (a fault below "
+        f"{check.failure:.2g})"
     )
 
 

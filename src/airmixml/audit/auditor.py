@@ -235,6 +235,7 @@ def audit(
     engine: str = "local",
     jobs: int | None = None,
     finish: Finish | None = None,
+    again: bool = True,
 ) -> AuditResult:
     """Audit a scenario, write its folder, and return what was found (the folder's ``metrics.json``).
 
@@ -252,7 +253,7 @@ def audit(
     }
     name = f"audit-{folder_stem(scenario.name, scenario.air)}{'-' * bool(fault.name)}{fault.name}-seed{scenario.seed}"
     context = RunContext(speed=speed or Speed(), data_dir=data_dir, progress=progress, engine=chosen)
-    with writing_to(out or RUNS_FOLDER), claim(out, name, identity, force=force) as folder:
+    with writing_to(out or RUNS_FOLDER), claim(out, name, identity, force=force, again=again) as folder:
         result = audit_scenario(scenario, settings, context=context, keeper=Keeper(folder.work), run_dir=folder.final)
         _write(result, folder.work)
         folder.publish(replace=force, leave_out=KEPT_FILES, finish=finish)

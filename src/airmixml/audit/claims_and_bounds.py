@@ -131,9 +131,16 @@ class Audit:
         }
 
 
+def noise_checks(audits: list[Audit]) -> list[NoiseCheck]:
+    """Return what was measured of noise: of a real run, of what workers add, or both."""
+    return list({check.of: check for each in audits for check in each.noise_checks}.values())
+
+
 def claim_in_words(claim: Claim | None, delta: float) -> str:
     """Return a claim with its delta and accountant, for a sentence."""
-    return "none" if claim is None else f"epsilon {epsilon_text(claim.epsilon)} at delta {delta:g} ({claim.accountant})"
+    return (
+        "none" if claim is None else f"epsilon {epsilon_text(claim.epsilon)} at delta {delta:.3g} ({claim.accountant})"
+    )
 
 
 def _bounds_of(audit: Audit) -> list[LowerBound]:
@@ -161,11 +168,12 @@ def _bounds_of(audit: Audit) -> list[LowerBound]:
         epsilon = lower.gaussian_epsilon_lower(*scores, delta, each)
         add("gaussian", epsilon, "the trade-off curve of a Gaussian mechanism")
         p_value, assumes = lower.normal_scores_p_value(*scores), "normal scores of one variance"
+        tested = f"p-value of normality {p_value:.2g}, must be at least {_LEAST_P_VALUE:g}"
         if p_value >= _LEAST_P_VALUE:
             epsilon = lower.parametric_epsilon(*scores, delta, each)
-            add("normal scores", epsilon, assumes, f"{counted}; p-value of normality {p_value:.2g}")
+            add("normal scores", epsilon, assumes, f"{counted}; {tested}")
         else:
-            add("normal scores", None, assumes, f"left out: the scores are not normal (p-value {p_value:.2g})")
+            add("normal scores", None, assumes, f"left out: the scores are not normal ({tested})")
     if alone is not None:
         epsilon = lower.gaussian_epsilon_lower(alone.scores_in, alone.scores_out, delta, each)
         add(_ALONE, epsilon, "the trade-off curve of a Gaussian mechanism", f"{counted}; all others are left aside")
@@ -198,7 +206,7 @@ def why_far_below(audit: Audit, near: float = 0.7) -> str:
         rare = "and less where only rare outcomes tell"
         return f"counting {2 * trials:,} trials cannot show more than epsilon {epsilon_text(most)}, {rare}"
     otherwise = "more come closer; or more is claimed than is lost"
-    return f"{2 * trials:,} trials leave much uncertain at delta {audit.delta:g}, {otherwise}"
+    return f"{2 * trials:,} trials leave much uncertain at delta {audit.delta:.3g}, {otherwise}"
 
 
 def _beside(claim: Claim | None) -> tuple[str, str]:
@@ -251,6 +259,7 @@ class AuditResult:
             "caught": self.caught,
             "noise_check": self.own.noise_check.to_dict(),
             **({} if of_rounds is None else {"rounds_noise_check": of_rounds.to_dict()}),
+            "noise_checks": [check.to_dict() for check in noise_checks(self.audits)],
             "fault": self.fault.name or None,
             "audits": [each.to_dict() for each in self.audits],
             "resumed_blocks": self.resumed_blocks,

@@ -9,7 +9,7 @@ is stronger than stated is no fault.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 import torch
@@ -101,6 +101,11 @@ class NoiseCheck:
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         return {**vars(self), "passed": self.passed, "why_not": self.why_not}
+
+    @classmethod
+    def from_dict(cls, plain: dict[str, Any]) -> Self:
+        """Return the check that ``to_dict`` was called on."""
+        return cls(**{name: value for name, value in plain.items() if name not in ("passed", "why_not")})
 
 
 class NoiseMeter:

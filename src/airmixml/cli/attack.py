@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Iterator
+from typing import Annotated, Any
 
-from rich.box import SIMPLE
 from rich.markup import escape
+from rich.text import Text
 from typer import Option
 
 from airmixml.cli import options
-from airmixml.cli.finished import report_into
+from airmixml.cli.finished import make_or_find, show_made
 from airmixml.cli.options import choices
-from airmixml.cli.terminal import console, print_json, print_line, print_report_place, progress_bars
-from airmixml.output.tables import terminal_table
+from airmixml.output.tables import Table, wide_table
 from airmixml.registries import ATTACKS
 from airmixml.scenario import Speed
 from airmixml.scenario.grid import only_varied
 from airmixml.wording import NOTHING_PROMISED, simulated
-
-if TYPE_CHECKING:
-    from airmixml.attacks import AttackResult
 
 _STYLES = {
     "hidden": "green",
@@ -70,7 +67,7 @@ def attack_command(
     The first line says what is promised, whether an attack broke it, and who found something. EXPOSED: half of what
     guessing leaves open, or half of the workers looked for; LEAKS: 5 % of it, or any worker. The table has the
     strongest figure of each adversary beside guessing and what its epsilon allows; attack.md and the report have all.
-    Repeat the same command to resume an interrupted attack; airmix report FOLDER --open shows a finished one again.
+    Repeat the same command to resume an interrupted attack, or to see a finished one again.
     """
     scenario = options.choose_scenario(
         file, preset, options.on_air(air, assignments), seed, bounds=bounds, data_dir=data_dir
@@ -82,36 +79,27 @@ def attack_command(
 
     cases = read_cases(scenario, varied, beside)
     parts = choose_parts(attacks, (case.scenario for case in cases))
-    reports: list[dict[str, str]] = []
-    with progress_bars() as progress:
-        where: dict[str, Any] = {"out": out, "force": force, "speed": speed, "data_dir": data_dir, "progress": progress}
-        result = attack(cases, parts, engine=engine, jobs=jobs, finish=report_into(reports), **where)
-    if as_json:
-        print_json({**result.to_dict(), **reports[0]})
-        return
-    _print(result, reports[0])
+    where: dict[str, Any] = {"out": out, "force": force, "speed": speed, "data_dir": data_dir}
+    made = make_or_find(attack, cases, parts, engine=engine, jobs=jobs, **where)
+    show_made(as_json, made, _parts, "attack")
 
 
-def _print(result: AttackResult, report: dict[str, str]) -> None:
-    """Print one screen; what there is beside stands in attack.md."""
-    from airmixml.attacks.attack_report import summary_of
+def _parts(metrics: dict[str, Any]) -> Iterator[str | Text | Table]:
+    """Yield one screen of what ``metrics.json`` holds; what there is beside stands in attack.md."""
+    from airmixml.attacks.attack_report import read_attack, summary_of
 
-    single = len(result.cases) == 1
-    for case in result.cases:
-        label = "" if single else f"{case.label}: "
-        print_line(f"{label}{case.verdict}", style=f"bold {_STYLES[case.grade]}")
-        for line in case.details if single else ():
-            print_line(f"- {line}")
+    cases, result = metrics["cases"], read_attack(metrics)
+    single = len(cases) == 1
+    for case in cases:
+        label = "" if single else f"{case['label']}: "
+        yield Text(f"{label}{case['verdict']}", style=f"bold {_STYLES[case['grade']]}")
+        yield from (f"- {line}" for line in case["details"] if single)
     summary = summary_of(result)
-    rows, elsewhere = [list(map(escape, row)) for row in summary.rows], "a wider terminal or the files named below"
-    look: dict[str, Any] = {"box": SIMPLE, "padding": (0, 1, 0, 0)}
     heads = (name.replace(" allows", "\nallows").replace("beyond ", "beyond\n") for name in summary.columns)
-    console.print(terminal_table(heads, rows, words=2 if single else 3, elsewhere=elsewhere, **look))
-    for text in dict.fromkeys(case.attackers for case in result.cases):
-        print_line(text)
-    print_line(simulated(result.cases[0].scenario.seed))
-    for case in result.cases:
-        if case.left_out:
-            why = "; ".join(f"{name} ({why})" for name, why in case.left_out.items())
-            print_line(f"left out{'' if single else f' of {case.label}'}: {why}")
-    print_report_place(result.run_dir, "attack", report)
+    yield wide_table(heads, [list(map(escape, row)) for row in summary.rows], words=2 if single else 3)
+    yield from dict.fromkeys(case.attackers for case in result.cases)
+    yield simulated(metrics["seed"])
+    for case in cases:
+        if case["left_out"]:
+            of, why = "" if single else f" of {case['label']}", case["left_out"].items()
+            yield f"left out{of}: " + "; ".join(f"{name} ({each})" for name, each in why)

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Iterator
+from typing import Annotated, Any
 
-from rich.markup import escape
-from rich.table import Table
+from rich.text import Text
 from typer import Exit, Option
 
 from airmixml.audit.faults import FAULTS, fault_named
 from airmixml.cli import options
-from airmixml.cli.finished import report_into
-from airmixml.cli.terminal import console, print_json, print_line, print_report_place, progress_bars
+from airmixml.cli.finished import make_or_find, show_made
 from airmixml.errors import ScenarioError
+from airmixml.output.tables import Table, terminal_table
 from airmixml.scenario import Speed
-from airmixml.wording import NONE, did_you_mean, epsilon_text, shown, simulated
-
-if TYPE_CHECKING:
-    from airmixml.audit import Audit, AuditResult
+from airmixml.wording import NONE, against, did_you_mean, epsilon_text, shown, simulated
 
 _CHOICES: dict[str, tuple[str, ...]] = {
     "release": ("release",),
@@ -45,7 +42,9 @@ def audit_command(
     adjacency: Annotated[
         str | None, Option(help="Neighbours: replace-one or remove-one [default: the scenario's].")
     ] = None,
-    trials: Annotated[int, Option(help="Trials per adversary, half of them with the canary.")] = 10_000,
+    trials: Annotated[
+        int, Option(help="Trials per adversary, half of them with the canary, the worker looked for.")
+    ] = 10_000,
     canaries: Annotated[int, Option(help="Maximum number of canaries in a single run (0 disables it).")] = 1000,
     confidence: Annotated[float, Option(help="Joint confidence of all lower bounds.")] = 0.95,
     fault: Annotated[
@@ -65,7 +64,7 @@ def audit_command(
     The adversary knows everything but one worker's sample; the noise of one run is checked too. "Not refuted" is no
     proof: it says how far the attacks came. The exit code is 1 if a claim is refuted, or the noise is not as stated,
     although no fault was injected, and 1 if an injected fault is not caught; else 0. Repeat the same command to resume
-    an interrupted audit.
+    an interrupted audit, or to see a finished one again.
     """
     scenario = options.choose_scenario(
         file, preset, options.on_air(air, assignments), seed, bounds=bounds, data_dir=data_dir
@@ -90,49 +89,77 @@ def audit_command(
     settings.check(scenario)
     from airmixml.audit import audit  # after the checks: importing torch takes seconds
 
-    reports: list[dict[str, str]] = []
-    with progress_bars() as progress:
-        where: dict[str, Any] = {"out": out, "force": force, "speed": speed, "data_dir": data_dir, "progress": progress}
-        result = audit(scenario, settings, engine=engine, jobs=jobs, finish=report_into(reports), **where)
-    if as_json:
-        print_json({**result.to_dict(), **reports[0]})
-    else:
-        _print(result, reports[0])
-    if result.caught != bool(settings.fault.name):
+    where: dict[str, Any] = {"out": out, "force": force, "speed": speed, "data_dir": data_dir}
+    made = make_or_find(audit, scenario, settings, engine=engine, jobs=jobs, **where)
+    show_made(as_json, made, _parts, "audit")
+    if made.metrics["caught"] != bool(settings.fault.name):
         raise Exit(1)
 
 
-def _print(result: AuditResult, report: dict[str, str]) -> None:
-    from airmixml.audit.audit_page import noise_checks, noise_in_words
+def _parts(metrics: dict[str, Any]) -> Iterator[str | Text | Table]:
+    """Yield one screen of what ``metrics.json`` holds; claims of the whole run stand in the verdict."""
+    from airmixml.audit.audit_page import noise_in_words
+    from airmixml.audit.noise_check import NoiseCheck
 
-    print_line(result.verdict, style="bold red" if result.caught else "bold")
-    for check in noise_checks(result.audits):
-        print_line(noise_in_words(check))
-    for found in result.audits:
-        if found.scope:
-            print_line(found.scope)
-        console.print(_table(found))
-        for note in found.notes:
-            print_line(f"  {note}")
-    print_line(simulated(result.scenario.seed))
-    print_report_place(result.run_dir, "audit", report)
+    audits = metrics["audits"]
+    trials = audits[0]["trials"]
+    yield Text(metrics["verdict"], style="bold red" if metrics["caught"] else "bold")
+    yield from (noise_in_words(NoiseCheck.from_dict(each)) for each in metrics["noise_checks"])
+    without = "without it" if metrics["adjacency"] == "remove-one" else "with another sample in its place"
+    yield (
+        f"canary: the worker that the attacker looks for; {trials['with_canary']:,} trials with it and "
+        f"{trials['without']:,} {without}, for each adversary"
+    )
+    yield f"epsilon at delta = {metrics['delta']:.3g}, {metrics['adjacency']} neighbours:"
+    yield _table(audits)
+    yield from _basis(audits)
+    for each in audits:
+        yield from (f"- claimed {against(each['adversary'])}: {why}" for why in _why(each))
+    for note in dict.fromkeys(note for each in audits for note in each["notes"]):
+        if note not in metrics["verdict"]:
+            yield f"- {' and '.join(each['adversary'] for each in audits if note in each['notes'])}: {note}"
+    yield simulated(metrics["seed"])
 
 
-def _table(found: Audit) -> Table:
-    """Return claims and lower bounds of one adversary."""
-    title = f"{found.adversary}: epsilon at delta = {found.delta:g}, {found.adjacency} neighbours"
-    table = Table(title=title, title_justify="left", title_style="bold")
-    table.add_column("", no_wrap=True, style="cyan")
-    table.add_column("epsilon", justify="right", no_wrap=True)
-    table.add_column("basis", overflow="fold")
-    said = ""
-    for claim in found.claims:
-        why = "likewise" if claim.why == said else escape(claim.why)
-        table.add_row(f"claimed, {claim.accountant}", epsilon_text(claim.epsilon), why)
-        said = claim.why
-    table.add_section()
-    for bound in found.bounds:
-        other = "" if bound.adjacency == found.adjacency else f"{bound.adjacency}; "
-        epsilon = NONE if bound.epsilon is None else f">= {epsilon_text(bound.epsilon)}"
-        table.add_row(f"found, {bound.method}", epsilon, escape(f"{other}assumes {bound.assumes}; {bound.detail}"))
-    return table
+def _table(audits: list[dict[str, Any]]) -> Table:
+    """Return claims and lower bounds, with a column for each adversary."""
+    first = audits[0]
+    rows: dict[str, list[str]] = {}
+    for place, each in enumerate(audits):
+        found = [(f"claimed, {claim['accountant']}", epsilon_text(claim["epsilon"])) for claim in each["claims"]]
+        for bound in each["bounds"]:
+            epsilon = NONE if bound["epsilon"] is None else f">= {epsilon_text(bound['epsilon'])}"
+            found.append((f"found, {bound['method']}", epsilon))
+        for name, text in found:
+            rows.setdefault(name, [""] * len(audits))[place] = text
+    columns, sections = ("", *(each["adversary"] for each in audits)), (len(first["claims"]),)
+    return terminal_table(columns, [(name, *texts) for name, texts in rows.items()], sections=sections)
+
+
+def _basis(audits: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield what each method assumes, and what else there is to say; where that differs, of which adversary."""
+    methods: dict[tuple[str, str], dict[str, list[str]]] = {}
+    for each in audits:
+        for bound in each["bounds"]:
+            details = methods.setdefault((bound["method"], bound["assumes"]), {})
+            details.setdefault(_detail(each, bound), []).append(each["adversary"])
+    for (method, assumed), details in methods.items():
+        told = [text if len(details) == 1 else f"{', '.join(whose)}: {text}" for text, whose in details.items() if text]
+        yield f"- found, {method}: assumes {'; '.join([assumed, *told])}"
+
+
+def _detail(found: dict[str, Any], bound: dict[str, Any]) -> str:
+    """Return of a bound what other lines do not say; which neighbours it is about, if not those of the claims."""
+    trials = found["trials"]
+    counted = f"{trials['with_canary']:,} trials with the canary, {trials['without']:,} without"
+    other = "" if bound["adjacency"] == found["adjacency"] else f"{bound['adjacency']}; "
+    detail = bound["detail"].removeprefix(counted).removeprefix("; ")
+    return other + detail[max(0, detail.find("left out: ")) :]
+
+
+def _why(found: dict[str, Any]) -> list[str]:
+    """Return what the claims against an adversary rest on; where that differs, of which accountants."""
+    names: dict[str, list[str]] = {}
+    for claim in found["claims"]:
+        names.setdefault(claim["why"], []).append(claim["accountant"])
+    return [why if len(names) == 1 else f"{why} ({', '.join(whose)})" for why, whose in names.items()]

@@ -77,14 +77,13 @@ def compare_command(
         comparison = compare(seeds=seeds, out=folder, force=force, ledger=ledger, context=context)
     from airmixml.compare.comparison_tables import brief_parts, write_comparison
 
-    files = write_comparison(comparison)
     show_study(
         as_json,
         comparison.to_dict(),
         *brief_parts(comparison),
         name="compare",
         out=comparison.out,
-        files=files,
+        write=partial(write_comparison, comparison),
         seconds=time.perf_counter() - started,
         kept=plural(comparison.kept, "result") if comparison.kept else "",
         picture=False,

@@ -1,16 +1,60 @@
 """The last step of every command that makes a folder: its report, and what is printed."""
 
 import contextlib
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airmixml.cli.terminal import print_error_line, print_report_place, show
+from rich.text import Text
+
+from airmixml.cli.terminal import print_error_line, print_line, print_report_place, progress_bars, show
 from airmixml.output.tables import Table
 from airmixml.wording import in_plain_words
 
 if TYPE_CHECKING:
     from airmixml.storage.run_folder import Finish, RunFolder
+
+
+@dataclass(frozen=True, kw_only=True)
+class Made:
+    """The folder of a run, an attack or an audit, as its ``metrics.json`` has it."""
+
+    metrics: dict[str, Any]
+    report: dict[str, str]  # its place, by its name in JSON; empty where there is none
+    before: bool  # whether it was finished before, so that nothing was computed
+
+
+def make_or_find(make: Callable[..., Any], *given: Any, out: Path | None, **how: Any) -> Made:
+    """Return what ``make`` gives, or what the same command has finished before in the same folder."""
+    from airmixml.storage.run_folder import PROTECTION, REPORT, FinishedBefore
+
+    reports: list[dict[str, str]] = []
+    try:
+        with progress_bars() as progress:
+            result = make(*given, out=out, **how, progress=progress, finish=report_into(reports), again=False)
+    except FinishedBefore as found:
+        page, metrics = found.folder / REPORT, found.metrics
+        or_force = "" if out is None else ", or --force to replace it"
+        spends = ", which spends epsilon once more" if metrics.get("mode") == PROTECTION else ""
+        print_error_line(
+            f"airmix: {found.folder}: finished before and shown again; to compute it again{spends}, give another "
+            f"--out{or_force}"
+        )
+        return Made(metrics=metrics, report={"report": str(page)} if page.is_file() else {}, before=True)
+    # As the file has it, so that a screen is the same whenever it is shown.
+    metrics = json.loads(json.dumps(result.to_dict(), allow_nan=False))
+    return Made(metrics=metrics, report=reports[0], before=False)
+
+
+def show_made(
+    as_json: bool, made: Made, parts: Callable[[dict[str, Any]], Iterable[str | Text | Table]], name: str
+) -> None:
+    """Print an attack or an audit, whose files are called ``name``, and where they are."""
+    show(as_json, {**made.metrics, **made.report}, *([] if as_json else parts(made.metrics)))
+    if not as_json:
+        print_report_place(Path(made.metrics["run_dir"]), name, made.report)
 
 
 def report_into(places: list[dict[str, str]], *, typed: bool = True) -> "Finish":
@@ -28,18 +72,27 @@ def show_study(
     *parts: str | Table,
     name: str,
     out: Path,
-    files: Sequence[Path],
+    write: Callable[[], Sequence[Path]],
     seconds: float,
     kept: str = "",
+    beside: Sequence[str] = (),
     picture: bool = True,
 ) -> None:
-    """Write the report of a study and print what it found: its files are called ``name``; ``kept`` was there before.
+    """Write a study and its report and print what it found; what the same command wrote before stays as it is.
 
-    Where its ``picture`` is, which the report has too, is said unless a screen has no line to spare.
+    Its files are called ``name``, and those ``beside``; ``write`` makes them. ``kept``: what was there before. Where its
+    ``picture`` is, which the report has too, is said unless a screen has no line to spare.
     """
-    report = add_report(out)
+    from airmixml.storage.run_folder import REPORT
+    from airmixml.storage.study import written_files
+
+    found = written_files(out / name, plain, beside)
+    files = found or write()
+    report = {"report": str(out / REPORT)} if found else add_report(out)
     show(as_json, {**plain, "out": str(out), "files": list(map(str, files)), "seconds": seconds, **report}, *parts)
     if not as_json:
+        if found:
+            print_line("finished before: nothing was written again; another --out computes it again")
         note = f" ({kept} already finished)" if kept else ""
         drawn = picture and out / f"{name}.png" in files
         print_report_place(out, name, report, note=note, picture=drawn)

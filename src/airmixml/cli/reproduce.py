@@ -79,7 +79,8 @@ def reproduce_command(
         *_parts(reproduction),
         name="report",
         out=folder,
-        files=reproduction.files,
+        write=lambda: reproduction.files,
+        beside=reproduction.names,
         seconds=reproduction.seconds,
         kept=kept if reproduction.kept_batches else "",
     )

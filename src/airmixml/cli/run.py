@@ -8,8 +8,8 @@ from rich.markup import escape
 from typer import Option
 
 from airmixml.cli import options
-from airmixml.cli.finished import report_into
-from airmixml.cli.terminal import command_seconds, progress_bars, show
+from airmixml.cli.finished import Made, make_or_find
+from airmixml.cli.terminal import command_seconds, show
 from airmixml.errors import hides_values
 from airmixml.output.tables import Table
 from airmixml.runs.run_rows import run_rows, run_title
@@ -49,7 +49,8 @@ def run_command(
     """Run a scenario and write a run folder.
 
     Workers mix their samples over the air, the edge server trains on the mixtures, and the model is scored. Repeat the
-    same command to resume an interrupted run. Without --private it is a simulation: its noise follows from the seed.
+    same command to resume an interrupted run, or to see a finished one again. Without --private it is a simulation: its
+    noise follows from the seed.
     """
     tested = public_test or not private
     scenario = chosen.read(seed)
@@ -62,15 +63,11 @@ def run_command(
     options.check_force(force, out)
     from airmixml.runs import run  # after the checks: importing torch takes seconds
 
-    reports: list[dict[str, str]] = []
-    with progress_bars() as progress:
-        where: dict[str, Any] = {"out": out, "force": force, "speed": speed, "data_dir": data_dir, "progress": progress}
-        where |= {"engine": engine, "jobs": jobs, "ledger": ledger, "checkpoint_seconds": _checkpoint_seconds()}
-        where["finish"] = report_into(reports)
-        mode: dict[str, Any] = {"private": private, "public_test": public_test, "show_values": show_values}
-        result = run(scenario, seeds=seeds, **mode, **where)
-    metrics = result.to_dict()
-    show(as_json, {**metrics, **reports[0]}, _run_table(scenario, metrics, reports[0]))
+    where: dict[str, Any] = {"out": out, "force": force, "speed": speed, "data_dir": data_dir}
+    where |= {"engine": engine, "jobs": jobs, "ledger": ledger, "checkpoint_seconds": _checkpoint_seconds()}
+    mode: dict[str, Any] = {"private": private, "public_test": public_test, "show_values": show_values}
+    made = make_or_find(run, scenario, seeds=seeds, **mode, **where)
+    show(as_json, {**made.metrics, **made.report}, _run_table(scenario, made))
 
 
 def _checkpoint_seconds() -> float:
@@ -81,15 +78,13 @@ def _checkpoint_seconds() -> float:
         return _CHECKPOINT_SECONDS
 
 
-def _run_table(scenario: Scenario, metrics: dict[str, Any], report: dict[str, str]) -> Table:
+def _run_table(scenario: Scenario, made: Made) -> Table:
     """Return the accuracy, privacy and cost of a run as a table of two columns, and where its report is."""
+    metrics = made.metrics
     rows = run_rows(scenario, metrics).values()
-    total = duration(command_seconds())
-    timed = [
-        [(name, f"{total}, {text} of it for the run" if name == "time" else text) for name, text in part]
-        for part in rows
-    ]
-    parts = [*timed, [(name, escape(path)) for name, path in report.items()]]
+    took = "{}" if made.before else f"{duration(command_seconds())}, {{}} of it for the run"
+    timed = [[(name, took.format(text) if name == "time" else text) for name, text in part] for part in rows]
+    parts = [*timed, [(name, escape(path)) for name, path in made.report.items()]]
     return Table(
         title=escape(run_title(scenario, metrics)),
         columns=("", ""),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
@@ -63,7 +64,7 @@ def sweep_command(
     scenario = chosen.read(seed)
     values, processes = Grid.parse(grid or ()), options.check_jobs(jobs)
     from airmixml.sweeps.grid_sweep import sweep_grid
-    from airmixml.sweeps.sweep_page import NO_PARQUET, sweep_dict, terminal_summary, write_sweep
+    from airmixml.sweeps.sweep_page import NO_PARQUET, picture_note, sweep_dict, terminal_summary, write_sweep
 
     with progress_bars() as progress:
         swept = sweep_grid(
@@ -84,10 +85,12 @@ def sweep_command(
             progress=progress,
             announce=lambda line: print_error_line(f"airmix: {line}"),
         )
+
+    def write() -> list[Path]:
         files = write_sweep(swept)
-    if not any(path.suffix == ".parquet" for path in files):
-        print_error_line(f"airmix: {NO_PARQUET}")
-    from airmixml.sweeps.sweep_page import picture_note
+        if not any(path.suffix == ".parquet" for path in files):
+            print_error_line(f"airmix: {NO_PARQUET}")
+        return files
 
     show_study(
         as_json,
@@ -96,7 +99,7 @@ def sweep_command(
         *filter(None, (*swept.notes, picture_note(swept))),
         name="sweep",
         out=swept.out,
-        files=files,
+        write=write,
         seconds=swept.seconds,
         kept=plural(swept.kept, "run") if swept.kept else "",
     )

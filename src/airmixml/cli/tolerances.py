@@ -61,7 +61,6 @@ def tolerances_command(
             progress=progress,
             **where,
         )
-        files = write_tolerances(found)
     show_study(
         as_json,
         found.to_dict(),
@@ -71,7 +70,7 @@ def tolerances_command(
         simulated(scenario.seed),
         name="tolerances",
         out=found.out,
-        files=files,
+        write=lambda: write_tolerances(found),
         seconds=found.seconds,
         kept=f"{plural(found.kept, 'run')} of {found.runs:,}" if found.kept else "",
     )

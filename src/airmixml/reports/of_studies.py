@@ -6,11 +6,10 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from airmixml.output.page import Card, Cards, Lines, Part, Rows
 from airmixml.privacy import PrivacyStatement
-from airmixml.registries import ATTACKS
 from airmixml.reports.cards import asked_for, cards_of, claimed_card
 from airmixml.reports.content import Content, picture_in
 from airmixml.reports.folders import FoundFolder, command_for, seeds_option, values_option
@@ -28,11 +27,6 @@ from airmixml.wording import (
     simulated,
     slots_of,
 )
-
-if TYPE_CHECKING:
-    from airmixml.attacks.case_result import CaseResult
-    from airmixml.attacks.grades import Findings
-    from airmixml.attacks.target import Attack
 
 _NO_COLUMNS: Final = ("about", "note", "value", "shown", "guess")  # of a comparison
 _SIMULATED_SEEDS: Final = "Simulation: noise and schedule follow from the seeds, so anyone can remove them."
@@ -55,11 +49,11 @@ _PICTURES: Final = {  # what stands below each, and what it shows
 def attack_content(found: FoundFolder) -> Content:
     """Return what an attack folder tells: one group of cards for each setting."""
     plain, scenario = found.plain, found.scenario()
-    from airmixml.attacks.attack_report import AttackResult, summary_of, tables_of  # here: it loads torch
+    from airmixml.attacks.attack_report import read_attack, summary_of, tables_of  # here: it loads torch
 
     cases = plain["cases"]
     told = tuple(f"{case['label']}: {line}" for case in cases for line in case.get("details", ()))  # older have none
-    read = AttackResult(cases=list(map(_read_case, cases)), seconds=0.0, device="", run_dir=found.path)
+    read = read_attack(plain)
     tables = tables_of(read)
     notes = tuple(
         dict.fromkeys(
@@ -94,36 +88,6 @@ def _attacked(case: dict[str, Any]) -> tuple[Card, ...]:
         told = {"delta": claimed["delta"], "adjacency": claimed["adjacency"], "extra": tuple(extra)}
         cards.append(claimed_card(adversary, claimed[adversary], scenario, **told))
     return tuple(cards)
-
-
-def _read_case(case: dict[str, Any]) -> CaseResult:
-    """Return what was found in a setting, as far as its tables show it."""
-    from airmixml.attacks.case_result import LISTENERS, CaseResult, Found
-
-    informed = {
-        attack.adversary: name
-        for name, attack in ((name, ATTACKS.load(name)) for name in ATTACKS.names)
-        if attack.findings.kind == "informed"
-    }
-    figures = {
-        **(case["server"] or {}).get("methods", {}),
-        **{name: case[name] for name in LISTENERS if case[name]},
-        **{informed[adversary]: each for adversary, each in case.get("informed", {}).items()},  # older ones have none
-        **case.get("other_attacks", {}),
-    }
-    attacks = {name: ATTACKS.load(name) for name in figures}
-    found = {
-        name: Found(attack=name, adversary=attack.adversary, findings=_findings(attack, figures[name]))
-        for name, attack in attacks.items()
-    }
-    claimed = {name: each for name, each in case["claimed"].items() if name in case["naming_bound"]}
-    known = {name: case[name] for name in ("label", "left_out", "held", "claimed_per_row", "copies") if name in case}
-    return CaseResult(scenario=Scenario.from_json(case["scenario"]), claimed=claimed, found=found, **known)
-
-
-def _findings(attack: Attack, figures: dict[str, Any]) -> Findings:
-    beside = ("seconds", "grade", "adversary")
-    return attack.findings.from_dict({name: value for name, value in figures.items() if name not in beside})
 
 
 def audit_content(found: FoundFolder) -> Content:

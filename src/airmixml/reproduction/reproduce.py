@@ -22,6 +22,7 @@ from airmixml.reproduction.verdicts import (
     summarise,
 )
 from airmixml.storage.files import writing_to
+from airmixml.storage.study import written_files
 from airmixml.sweeps import run_sweep
 from airmixml.version import __version__
 from airmixml.wording import plural, quick_reproduction
@@ -55,6 +56,12 @@ class Reproduction:
         for result in self.results:
             parts.setdefault((result.cell.target, result.cell.dataset), []).append(result)
         return parts
+
+    @property
+    def names(self) -> list[str]:
+        """What tables and figures are called in the folder."""
+        tables = [_name(*part) for part in self.parts()]
+        return ["claims"] * bool(self.claims) + ["fig2"] * bool(self.ratios) + tables
 
     @property
     def failures(self) -> list[str]:
@@ -106,7 +113,12 @@ def reproduce(
             batches=len(batches),
             out=out,
         )
-        return replace(reproduction, files=_write(reproduction, draw=draw))
+        files = written_files(out / "report", reproduction.to_dict(), reproduction.names)
+        return replace(reproduction, files=files or _write(reproduction, draw=draw))
+
+
+def _name(target: str, dataset: str) -> str:
+    return f"{target}-{dataset}" if target.startswith("table") else target
 
 
 def _write(reproduction: Reproduction, *, draw: bool) -> list[Path]:
@@ -125,8 +137,7 @@ def _write(reproduction: Reproduction, *, draw: bool) -> list[Path]:
         files += paper_figures.draw_ratios_figure(reproduction.ratios, out / "fig2") if draw else []
         sections += ["![Fig. 2](fig2.png)\n", ratios.to_markdown()]
     for (target, dataset), results in reproduction.parts().items():
-        name = f"{target}-{dataset}" if target.startswith("table") else target
-        run_on = results[0].cell.scenario.workers.dataset
+        name, run_on = _name(target, dataset), results[0].cell.scenario.workers.dataset
         seeds = max((len(result.measured.seeds) for result in results if result.measured), default=0)
         title = f"{_TITLES[target]}, {run_on}"
         matrix, table = side_by_side(title, results), results_table(f"{title}, entry by entry", results)

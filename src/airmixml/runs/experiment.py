@@ -81,6 +81,7 @@ def run(
     ledger: Path | str | None = None,
     finish: Finish | None = None,
     show_values: bool = False,
+    again: bool = True,
 ) -> AnyResult:
     """Run a scenario, write its folder, and return its result (that of the folder's ``metrics.json``).
 
@@ -109,6 +110,7 @@ def run(
             anything is sent, and what it spends is kept there.
         finish: called with the complete folder (a ``RunFolder``) before it gets its name, to add files to it.
         show_values: let the errors of a protected run quote rows, values and names, for the owner of the data alone.
+        again: also make what a finished folder of the same settings holds; else that is a ``FinishedBefore``.
     """
     chosen = Engine.of(engine, jobs)
     if private:
@@ -146,7 +148,10 @@ def run(
             context=context, pictures=pictures, checkpoint_seconds=checkpoint_seconds, spending=spending
         )
     identity = {**runner.identity_of(scenario), "seeds": seeds}
-    with writing_to(out or RUNS_FOLDER), claim(out, name, identity, force=force) as folder:
+    with (
+        writing_to(out or RUNS_FOLDER),
+        claim(out, name, identity, force=force, again=again, ledger=ledger) as folder,
+    ):
         runner = runner.within(folder)
         result: AnyResult = Study(
             cells=numbers,

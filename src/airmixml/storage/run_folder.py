@@ -16,10 +16,10 @@ import shutil
 import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from filelock import BaseFileLock
 
@@ -39,9 +39,10 @@ REPORT: Final = "report.html"
 PROTECTION: Final = "protection"
 _IDENTITY: Final = "identity.json"
 _ATTEMPTS: Final = "attempts.json"
+_FINISHED: Final = "finished.json"
 # What commands write into run folders; all else in one is the user's own.
 _OURS: Final = re.compile(
-    r"(metrics|noise|attempts)\.json|scenario\.toml|learning_curve\.csv|model\.pt|figures|parts|seed-\d+|"
+    r"(metrics|noise|attempts|finished)\.json|scenario\.toml|learning_curve\.csv|model\.pt|figures|parts|seed-\d+|"
     r"(ledger|scores|trials|checkpoint)\.npz|(attack|audit|plan)\.(md|csv|png|svg)|report\.html|identity\.json|\.lock"
 )
 
@@ -81,6 +82,7 @@ class RunFolder:
     final: Path  # the name that it will have
     work: Path  # the name that it has now
     _lock: BaseFileLock
+    _asked: str = ""  # what a command that makes it again is recognised by; empty where every one computes
 
     @property
     def attempts(self) -> list[Any]:
@@ -112,6 +114,8 @@ class RunFolder:
         """
         if finish is not None:
             finish(self)
+        if self._asked:
+            write_text(self.work / _FINISHED, self._asked)
         if os.name == "nt":  # no folder with an open file in it can be renamed there
             self._lock.release()
         old = None
@@ -134,13 +138,61 @@ Finish = Callable[[RunFolder], None]
 """Adds the last files to a folder, such as its report, before it gets its name."""
 
 
+class FinishedBefore(RunFolderError):
+    """The same was asked for and finished before: ``folder`` holds it, and ``metrics`` is what came out."""
+
+    def __init__(self, folder: Path, metrics: dict[str, Any]) -> None:
+        super().__init__(f"{folder}: is finished already; choose another --out, or --force to replace it")
+        self.folder, self.metrics = folder, metrics
+
+    def hidden(self, _how_to_see: str) -> Self:
+        """Return the same: nothing in it is taken from rows."""
+        return type(self)(self.folder, self.metrics)
+
+
+@contextmanager
 def claim(
-    out: Path | str | None, name: str, identity: dict[str, Any], *, force: bool
-) -> AbstractContextManager[RunFolder]:
-    """Claim the folder that was asked for, or a free one of that name below ``runs``."""
-    if out is not None:
-        return claim_folder(Path(out), identity, force=force)
-    return claim_free_folder(RUNS_FOLDER, name, identity)
+    out: Path | str | None,
+    name: str,
+    identity: dict[str, Any],
+    *,
+    force: bool,
+    again: bool = True,
+    ledger: Path | str | None = None,
+) -> Iterator[RunFolder]:
+    """Claim the folder that was asked for, or a free one of that name below ``runs``.
+
+    Unless it is to be made ``again``, a finished folder of the same identity, counted in the same ledger, raises
+    ``FinishedBefore``; of a protected run the data may have changed since, which no file may tell.
+    """
+    counted = "" if ledger is None else os.path.abspath(ledger)
+    asked = "" if again else json.dumps({**identity, "ledger": counted}, sort_keys=True, allow_nan=False)
+    if asked and not force:
+        for folder in _taken(RUNS_FOLDER / name) if out is None else (Path(out),):
+            _raise_if_finished(folder, asked)
+    made = (
+        claim_free_folder(RUNS_FOLDER, name, identity)
+        if out is None
+        else claim_folder(Path(out), identity, force=force)
+    )
+    with made as folder:
+        yield replace(folder, _asked=asked)
+
+
+def _taken(folder: Path) -> Iterator[Path]:
+    """Yield the folders of a name and of those that ``claim_free_folder`` would try, up to the first free one."""
+    names = (folder.with_name(_numbered(folder.name, number)) for number in itertools.count(1))
+    return itertools.takewhile(os.path.lexists, names)
+
+
+def _numbered(name: str, number: int) -> str:
+    return name if number == 1 else f"{name}-{number}"
+
+
+def _raise_if_finished(folder: Path, asked: str) -> None:
+    with contextlib.suppress(OSError):  # no such file, or none that can be read
+        if read_regular(folder / _FINISHED) == asked.encode("utf-8") and (metrics := _plain(folder / METRICS)):
+            raise FinishedBefore(folder, metrics)
 
 
 @contextmanager
@@ -177,7 +229,7 @@ def claim_free_folder(parent: Path, name: str, identity: dict[str, Any]) -> Iter
     for number in itertools.count(1):
         with ExitStack() as stack:
             try:
-                final = parent / (name if number == 1 else f"{name}-{number}")
+                final = parent / _numbered(name, number)
                 folder = stack.enter_context(claim_folder(final, identity))
             except RunFolderError:
                 continue
