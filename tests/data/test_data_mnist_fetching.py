@@ -19,7 +19,7 @@ from tiny_mnist import (
     write_files,
 )
 
-from airmixml.data import published_sources
+from airmixml.data import published
 from airmixml.data.mnist import ALREADY_THERE, FASHION_MNIST_FILES, MNIST_FILES, fetch, folder_of, state_of
 from airmixml.errors import DataError
 
@@ -103,8 +103,8 @@ def test_a_mirror_that_drips_bytes_is_left_when_the_time_is_over(start: bytes) -
     """Every byte comes in time for the socket, so that no time-out of its own ends this."""
     heard: list[int] = []
     with tiny_mnist.dripping_server(start) as address:
-        files = published_sources.files_of_mirror(address, tiny_mnist.FILES, heard.append, seconds_per_file=0.5)
-        with pytest.raises(published_sources.SourceFailure, match=f"^{TRAIN_IMAGES} has not come within 0.5 s"):
+        files = published.files_of_mirror(address, tiny_mnist.FILES, heard.append, seconds_per_file=0.5)
+        with pytest.raises(published.SourceFailure, match=f"^{TRAIN_IMAGES} has not come within 0.5 s"):
             next(files)
     assert heard == []
 

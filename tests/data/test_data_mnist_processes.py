@@ -15,7 +15,7 @@ import tiny_mnist
 from tiny_mnist import CONTENT, mirror
 
 from airmixml.data.mnist import MNIST_FILES, fetch
-from airmixml.data.published_files import possible_names
+from airmixml.data.published import possible_names
 
 LAST_RESORT_SECONDS = 600
 FETCH = """

@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from airmixml.edge.adam import LOSSES, Adam
+from airmixml.edge.fitting import make_epoch
 from airmixml.edge.models import build_model
 from airmixml.edge.small_networks import SmallNetworks, is_small
 from airmixml.edge.stack import NetworkStack
-from airmixml.edge.steps import make_epoch
 from airmixml.scenario import Learner
 
 

@@ -16,7 +16,7 @@ from torch import nn
 
 from airmixml import AirMixError, Scenario, ScenarioError, Speed, simulate, train
 from airmixml.data import DataSet
-from airmixml.edge import convolutions
+from airmixml.edge import stack as stacks
 from airmixml.edge.fitting import train_model, train_seeds, train_stack
 from airmixml.edge.models import build_model, class_scores, start_network
 from airmixml.edge.stack import NetworkStack
@@ -152,8 +152,8 @@ def test_convolutions_over_tiles(
 ) -> None:
     """Sides for which Winograd's tiles fit; with few channels it is used only because this test asks for it."""
     used = []
-    tiled = convolutions._OverTiles
-    monkeypatch.setattr(convolutions, "_FEWEST_CHANNELS", 1)
+    tiled = stacks._OverTiles
+    monkeypatch.setattr(stacks, "_FEWEST_CHANNELS", 1)
     monkeypatch.setattr(tiled, "apply", lambda *values, apply=tiled.apply: used.append(1) or apply(*values))
     learner = Learner(model="cnn", hidden_units=(), filters=(3,), kernel_size=kernel, pool_size=pool)
     networks, stack = networks_and_stack(learner, shape[0] * shape[1], 4, shape, 2)
@@ -164,7 +164,7 @@ def test_convolutions_over_tiles(
 @pytest.mark.parametrize("least", [1, 99])
 def test_of_equal_values_in_a_pool_the_first_counts(least: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Black images give pools of equal values; torch's own pool takes the first of them."""
-    monkeypatch.setattr(convolutions, "_FEWEST_CHANNELS", least)
+    monkeypatch.setattr(stacks, "_FEWEST_CHANNELS", least)
     learner = Learner(model="cnn", hidden_units=(), filters=(3,), kernel_size=5, pool_size=2)
     networks, stack = networks_and_stack(learner, 144, 4, (12, 12), 2)
     assert_same_outputs_and_gradients(networks, stack, torch.zeros(2, 3, 144, dtype=torch.float64))

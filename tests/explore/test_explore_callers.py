@@ -9,7 +9,7 @@ from contextlib import ExitStack, suppress
 import pytest
 from explorer_process import ExplorerProcess
 
-from airmixml.explore.callers import Callers
+from airmixml.explore.guard import Callers
 
 
 class Line(asyncio.Transport):

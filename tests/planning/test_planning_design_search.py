@@ -20,8 +20,7 @@ from airmixml.planning.design_search import (
     search_designs,
     simplest_of,
 )
-from airmixml.planning.synthetic_tables import KINDS, TableKind, make_table
-from airmixml.planning.table_trial import EncodedTable, NoisyDesign
+from airmixml.planning.table_trial import KINDS, EncodedTable, NoisyDesign, TableKind, make_table
 from airmixml.radio.tally import placed_distances
 from airmixml.streams import Streams
 from airmixml.workers import load_dataset

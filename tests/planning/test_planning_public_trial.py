@@ -10,8 +10,8 @@ from airmixml.edge import learn
 from airmixml.planning import InputMoments
 from airmixml.planning.design_search import TableDesign
 from airmixml.planning.plan import make_plan
-from airmixml.planning.public_signal import is_public
 from airmixml.planning.public_trial import PublicTrial, trial_of
+from airmixml.planning.slot_designs import is_public
 from airmixml.streams import Streams
 from airmixml.workers import load_dataset
 

@@ -27,7 +27,7 @@ from airmixml.attacks.rounds import Round, WatchedRounds, as_heard, weights_of
 from airmixml.attacks.sample_symbols import Layout, layout_of, numbers_in
 from airmixml.data import DataSet
 from airmixml.devices import find_device, physical_memory_bytes
-from airmixml.edge.rounds import run_rounds
+from airmixml.edge.descents import run_rounds
 from airmixml.edge.training import collector_for, solve_collected
 from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent

@@ -1,7 +1,7 @@
 """Runs with rounds: each model that is broadcast follows from all that was received before (adaptive composition).
 
 In a trial the slots of moments are received in noise of their own, the server solves its first model from them, and
-steps from round to round by the code of every run (``edge.rounds``). The canary is in all slots or in none. The
+steps from round to round by the code of every run (``edge.descents``). The canary is in all slots or in none. The
 adversary knows the models, hence what the canary would send in each round and what all others sent, and adds up the
 log-likelihood ratios of all slots. All others hold the canary's input with a label that contradicts its own (for
 replace-one, half of them with each of both labels): so the canary's gradient is clipped in every round.
@@ -23,7 +23,7 @@ from airmixml.audit.noise_check import NoiseCheck, NoiseMeter, heard, runs_neede
 from airmixml.audit.trials import Bench, SlotKind, Trials, noise_source, seats_of_worker
 from airmixml.data import DataSet
 from airmixml.edge.closed_form import ReceivedMoments, Solution, solve
-from airmixml.edge.rounds import descend, run_rounds
+from airmixml.edge.descents import descend, run_rounds
 from airmixml.edge.training import CollectedMoments, collector_for, solve_collected
 from airmixml.radio.draws import AirSetting
 from airmixml.radio.mixtures import MixtureBlock

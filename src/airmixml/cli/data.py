@@ -14,7 +14,7 @@ from airmixml.registries import DATASETS
 from airmixml.wording import did_you_mean, shown
 
 if TYPE_CHECKING:
-    from airmixml.data.published_files import PublishedSet
+    from airmixml.data.published import PublishedSet
 
 app = options.command_group("List the data sets; fetch one.")
 

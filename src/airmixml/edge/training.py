@@ -244,7 +244,7 @@ def last_of(solutions: Iterable[Solution], dataset: DataSet) -> TrainedModel:
 def _rounds(
     on_air: RoundsOnAir, first: Solution | None = None, moments: ReceivedMoments | None = None
 ) -> Iterator[Solution]:
-    from airmixml.edge.rounds import run_rounds  # here: most learners need no rounds
+    from airmixml.edge.descents import run_rounds  # here: most learners need no rounds
 
     return run_rounds(on_air, first, moments)
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from airmixml.explore.run_book import RunBook
     from airmixml.explore.watch import Stage
 
+
 _TYPES: Final = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _FILE_TYPES: Final = {".html": "text/html", ".png": "image/png", ".json": "application/json"}
 _PAGES: Final = {
@@ -247,3 +248,27 @@ def json_answer(content: dict[str, Any], status: int = 200) -> Response:
 
 def _line(part: dict[str, Any]) -> bytes:
     return json.dumps(part, allow_nan=False).encode() + b"\n"
+
+
+class StatusPage:
+    """Shows what ``told`` returns; nothing can be changed through it."""
+
+    def __init__(self, told: Callable[[], dict[str, Any]]) -> None:
+        self._told = told
+        self.app = Starlette(
+            routes=[
+                Route("/", self._page, methods=["GET"]),
+                Route("/pages/{name}", self._page, methods=["GET"]),
+                Route("/api/status", self._status, methods=["GET"]),
+            ]
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request that the guard let through."""
+        await self.app(scope, receive, send)
+
+    async def _page(self, request: Request) -> Response:
+        return page(request.path_params.get("name", "status.html"))
+
+    async def _status(self, _request: Request) -> Response:
+        return json_answer(self._told())

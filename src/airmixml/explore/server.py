@@ -147,8 +147,7 @@ def _guarded(app: Any, listener: socket.socket, command: str) -> "tuple[Guard, u
     with _of_extra():
         import uvicorn
 
-        from airmixml.explore.callers import ACCEPTED_AT_ONCE, Callers
-        from airmixml.explore.guard import Guard
+        from airmixml.explore.guard import ACCEPTED_AT_ONCE, Callers, Guard
     callers = Callers()
     guard = Guard(app, listener.getsockname()[1], callers.admit, command)
     config = uvicorn.Config(
@@ -176,7 +175,7 @@ def serving_status(
     ``announce`` gets a link, which works once, and another whenever Enter is pressed.
     """
     with _of_extra():
-        from airmixml.explore.status import StatusPage
+        from airmixml.explore.app import StatusPage
     listener = bind(port)
     guard, server = _guarded(StatusPage(told), listener, "airmix server --status")
     thread = Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)

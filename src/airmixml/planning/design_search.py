@@ -18,8 +18,7 @@ import numpy as np
 from airmixml.arrays import Doubles
 from airmixml.errors import AirMixError
 from airmixml.planning.slot_designs import InputMoments
-from airmixml.planning.synthetic_tables import KINDS, SyntheticTable, make_table
-from airmixml.planning.table_trial import EncodedTable, NoisyDesign
+from airmixml.planning.table_trial import KINDS, EncodedTable, NoisyDesign, SyntheticTable, make_table
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import mean_slot
 from airmixml.radio.system import System

@@ -21,7 +21,6 @@ from airmixml.errors import AirMixError, PrivacyError, ScenarioError
 from airmixml.planning.learning_noise import DesignScorer
 from airmixml.planning.mask_plan import plan_masks
 from airmixml.planning.planned import Plan
-from airmixml.planning.public_signal import public_signal
 from airmixml.planning.recommend import LearningOption, Recommendation, changed_keys, recommend
 from airmixml.planning.sizing import Sizing
 from airmixml.planning.slot_designs import (
@@ -31,6 +30,7 @@ from airmixml.planning.slot_designs import (
     best_options,
     energy_joules,
     other_designs,
+    public_signal,
     snr_db,
 )
 from airmixml.privacy import Design, facts, state_privacy

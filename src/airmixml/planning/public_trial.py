@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from airmixml.planning.design_search import TableTrial
-from airmixml.planning.public_signal import is_public
-from airmixml.planning.slot_designs import InputMoments
-from airmixml.planning.synthetic_tables import SyntheticTable
+from airmixml.planning.slot_designs import InputMoments, is_public
+from airmixml.planning.table_trial import SyntheticTable
 from airmixml.progress import Progress, silent
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams

@@ -17,11 +17,13 @@ import numpy as np
 import torch
 
 from airmixml.arrays import Doubles, ratio_to_db
+from airmixml.data import known_dataset
 from airmixml.errors import AirMixError
 from airmixml.impairments.fading import draw_magnitude
 from airmixml.impairments.presence import truncates, within_reach
 from airmixml.planning.sizing import Sizing
 from airmixml.progress import Progress
+from airmixml.radio.centring import centre_privately
 from airmixml.radio.masking import masking_of
 from airmixml.radio.noise import expected_noise
 from airmixml.radio.power import control_power
@@ -29,10 +31,10 @@ from airmixml.radio.power_calibration import private_received_watts
 from airmixml.radio.ratios import draw_ratios
 from airmixml.radio.scheduling import draw_schedule
 from airmixml.randomness.slot_words import slot_words
-from airmixml.registries import ACCOUNTANTS
+from airmixml.registries import ACCOUNTANTS, DATASETS
 from airmixml.scenario import Mixing, Scenario, Workers
 from airmixml.streams import Streams
-from airmixml.workers import SYMBOLS_PER_SECOND, Signal, encoder_of
+from airmixml.workers import SYMBOLS_PER_SECOND, Signal, deploy, encoder_of, load_dataset
 
 _SAMPLE_SLOTS: Final = 256
 # Enough for a median, and fewer slots where many workers send in each.
@@ -249,3 +251,36 @@ def best_options(options: tuple[Option, ...]) -> dict[str, Option]:
         "best contrast over all slots": max(options, key=lambda each: each.contrast_db + 10.0 * math.log10(each.slots)),
         "least energy": min(options, key=lambda each: each.energy_joules),
     }
+
+
+def is_public(scenario: Scenario) -> bool:
+    """Whether the scenario's rows are a table that comes with the package, which anybody may read."""
+    known = known_dataset(scenario.workers.dataset)
+    return known is not None and known.name in DATASETS.own and known.image_shape is None
+
+
+def public_signal(scenario: Scenario) -> ExpectedSignal | None:
+    """Return the energies of what workers send of public rows; None where no such rows are sent one by one."""
+    workers, one_by_one = scenario.workers, scenario.workers.sends in ("samples", "moments")
+    if not is_public(scenario) or workers.several_rows or not one_by_one or not scenario.air.is_ideal:
+        return None
+    streams = Streams(scenario.seed)
+    dataset = load_dataset(workers, streams)
+    population = deploy(workers, dataset, streams)
+    dataset = centre_privately([scenario], dataset, population)
+    held = population.sample_index
+    inputs = dataset.train_inputs[held].astype(np.float64)
+    labels = workers.label_weight * dataset.label_code.coded(np.asarray(dataset.train_labels)[held])
+    signal = Signal.of(workers, dataset.input_dim, dataset.label_dim)
+    rows = len(inputs)
+    squares, weights = (inputs**2).sum(axis=1), (labels**2).sum(axis=1)
+    means = (inputs.mean(axis=0), labels.mean(axis=0))
+    if signal.moments:
+        means, weights, squares = (inputs.T @ inputs / rows, inputs.T @ labels / rows), squares * weights, squares**2
+    return ExpectedSignal(
+        input_energy=float(squares.mean()) / signal.input_symbols,
+        input_mean_energy=float((means[0] ** 2).sum()) / signal.input_symbols,
+        label_energy=float(weights.mean()) / signal.label_symbols,
+        label_mean_energy=float((means[1] ** 2).sum()) / signal.label_symbols,
+        workers=rows,
+    )

@@ -14,16 +14,7 @@ from numpy.typing import NDArray
 
 from airmixml.arrays import is_series
 from airmixml.edge import TrainingHistory
-from airmixml.output.figures import (
-    BLUE,
-    GREEN,
-    ORANGE,
-    as_picture,
-    chance_line,
-    finish_axis,
-    new_figure,
-    save_figure,
-)
+from airmixml.output.figures import BLUE, GREEN, ORANGE, as_picture, chance_line, finish_axis, new_figure, save_figure
 from airmixml.radio import AirReport
 from airmixml.radio.histograms import DecibelHistogram
 from airmixml.radio.mixtures import MixtureBlock
