@@ -27,8 +27,9 @@ from airmixml.impairments.gains import SeatDraws, follows_worker
 from airmixml.impairments.leakage import removal_factor
 from airmixml.impairments.presence import impair, truncates, within_reach
 from airmixml.impairments.renewal import renew
-from airmixml.privacy import Sensitivity, facts
+from airmixml.privacy import Sensitivity
 from airmixml.privacy.evaluation import MANY_ANTENNAS
+from airmixml.privacy.facts import Antennas, Fact, GainsTell, ImperfectAir, SofterShares
 from airmixml.radio.ideal_air import Channels, IdealAir
 from airmixml.randomness.slot_words import SlotWords, slot_words
 from airmixml.scenario.waveform import SYMBOLS_PER_SECOND
@@ -148,23 +149,21 @@ class ImpairedAir(IdealAir):
         clips = math.isfinite(scenario.air.peak_power_dbm) or math.isfinite(scenario.air.amplifier_saturation_dbm)
         return clips or scenario.mixing.assignment_kind.follows_channels or follows_worker(scenario)
 
-    def facts(self, system: System) -> Iterator[facts.Fact]:
+    def facts(self, system: System) -> Iterator[Fact]:
         """Yield whether gains tell the schedule, the bound on them, and whether some send more softly than planned."""
         scenario, gains = system.scenario, self._in_rounds(system)
         if self.gains_tell_schedule(scenario):
-            yield facts.GainsTell()
+            yield GainsTell()
         in_rounds = () if gains is None else tuple(gains.mean(count) for count in range(1, system.rounds + 1))
-        yield facts.ImperfectAir(
-            gain_bound=system.gain_bound, in_rounds=in_rounds, gain_failure=self.gain_failure(scenario)
-        )
+        yield ImperfectAir(gain_bound=system.gain_bound, in_rounds=in_rounds, gain_failure=self.gain_failure(scenario))
         if scenario.air.power_step_db > 0.0 or math.isfinite(scenario.air.min_power_dbm):
-            yield facts.SofterShares()
+            yield SofterShares()
 
-    def antennas(self, system: System) -> facts.Antennas:
+    def antennas(self, system: System) -> Antennas:
         """Return the bound on it."""
         scenario, gains, rounds = system.scenario, self._in_rounds(system), range(1, system.rounds + 1)
         in_rounds = () if gains is None else tuple(gains.mean_at_server(each) / gains.mean(each) for each in rounds)
-        return facts.Antennas(
+        return Antennas(
             gain=self._antenna_gain(system),
             in_rounds=in_rounds,
             count=scenario.air.antennas,
