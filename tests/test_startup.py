@@ -37,6 +37,16 @@ def test_accounts_load_only_numpy_and_special_functions() -> None:
     assert loaded(code, *preset.split()) == []
 
 
+def test_slots_load_only_the_stages_that_a_scenario_has() -> None:
+    """Receiver noise on the ideal air needs no impairment but the law of fading, no masks and no integers."""
+    absent = ("airmixml.impairments.", "airmixml.masks.", "airmixml.integers.", "airmixml.radio.impaired")
+    code = (
+        "import sys; from airmixml import Scenario, simulate; simulate(Scenario.preset('private-iris')); "
+        f"assert {{name for name in sys.modules if name.startswith({absent})}} == {{'airmixml.impairments.fading'}}"
+    )
+    assert "torch" in loaded(code)
+
+
 @pytest.mark.long
 def test_an_estimator_loads_no_torch_before_it_is_fitted() -> None:
     """scikit-learn's base classes load scipy.stats, and pandas where it is installed."""

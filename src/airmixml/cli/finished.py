@@ -80,8 +80,8 @@ def show_study(
 ) -> None:
     """Write a study and its report and print what it found; what the same command wrote before stays as it is.
 
-    Its files are called ``name``, and those ``beside``; ``write`` makes them. ``kept``: what was there before. Where its
-    ``picture`` is, which the report has too, is said unless a screen has no line to spare.
+    Its files are called ``name``, and those ``beside``; ``write`` makes them. ``kept``: what was there before.
+    Where its ``picture`` is, which the report has too, is said unless a screen has no line to spare.
     """
     from airmixml.storage.run_folder import REPORT
     from airmixml.storage.study import written_files

@@ -10,8 +10,9 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from airmixml.privacy import Sensitivity, facts
+from airmixml.privacy import Sensitivity
 from airmixml.privacy.evaluation import MANY_ANTENNAS
+from airmixml.privacy.facts import Antennas, Fact
 from airmixml.registry import import_late
 
 if TYPE_CHECKING:
@@ -101,15 +102,15 @@ class IdealAir:
         """Return whether what happens to a seat may depend on who sits there; see ``privacy.views``."""
         return False
 
-    def facts(self, system: Any) -> Iterator[facts.Fact]:
+    def facts(self, system: Any) -> Iterator[Fact]:
         """Yield what it says of privacy, but for the server's antennas."""
         return iter(())
 
-    def antennas(self, system: Any) -> facts.Antennas:
+    def antennas(self, system: Any) -> Antennas:
         """Return what all antennas of the server have of a worker over what the chosen one has: here there is one."""
         steady = system.scenario.radio.fading == "none"
         many = 1.0 if system.noise.brought else float(MANY_ANTENNAS) if steady else math.inf
-        return facts.Antennas(count=1, many=many)
+        return Antennas(count=1, many=many)
 
     def spread(self, scenario: Scenario) -> tuple[float, float]:
         """Return by how much gains differ (variance over the square of the mean), and which share is silent."""

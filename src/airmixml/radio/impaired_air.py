@@ -15,28 +15,34 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from airmixml.errors import PrivacyError
+from airmixml.impairments.amplifier import expansion
 from airmixml.impairments.antennas import antenna_gain_bound, choose_antenna
+from airmixml.impairments.echoes import echoes_of, inverted_amplitude
 from airmixml.impairments.fading import draw_magnitude, silent_share
 from airmixml.impairments.frame import frame_of
+from airmixml.impairments.gain_bound import GainsInRounds, gains_in_rounds, largest_power_gain, never_exceeded
 from airmixml.impairments.gain_laws import gain_failure_of
+from airmixml.impairments.gain_spread import gain_spread
+from airmixml.impairments.gains import SeatDraws, follows_worker
 from airmixml.impairments.leakage import removal_factor
-from airmixml.privacy import Sensitivity, facts
+from airmixml.impairments.presence import impair, truncates, within_reach
+from airmixml.impairments.renewal import renew
+from airmixml.privacy import Sensitivity
 from airmixml.privacy.evaluation import MANY_ANTENNAS
+from airmixml.privacy.facts import Antennas, Fact, GainsTell, ImperfectAir, SofterShares
 from airmixml.radio.ideal_air import Channels, IdealAir
+from airmixml.randomness.slot_words import SlotWords, slot_words
 from airmixml.scenario.air import SYMBOLS_PER_SECOND
 from airmixml.workers import Signal, declared_bounds, sends_inputs_unchanged
 
-# What draws needs torch, and is imported where it is used: accounts come without.
 if TYPE_CHECKING:
     import torch
 
     from airmixml.arrays import Doubles, Singles
     from airmixml.data import DataSet
-    from airmixml.impairments.gain_bound import GainsInRounds
     from airmixml.radio.draws import AirSetting, SlotTensors
     from airmixml.radio.reception import Arrival
     from airmixml.radio.system import System
-    from airmixml.randomness.slot_words import SlotWords
     from airmixml.scenario import Air, Scenario
     from airmixml.streams import Streams
     from airmixml.workers import Population
@@ -112,8 +118,6 @@ class ImpairedAir(IdealAir):
 
     def gain_bound(self, scenario: Scenario, symbols: int, seats: int = 0) -> float:
         """Return what impairments together keep."""
-        from airmixml.impairments.gain_bound import largest_power_gain
-
         seats = seats or scenario.slots_on_air * scenario.radio.schedule_kind.seats_with_gains(scenario)
         bound = largest_power_gain(scenario, seats, symbols)
         if not math.isfinite(bound):
@@ -129,8 +133,6 @@ class ImpairedAir(IdealAir):
 
     def sent_failure(self, scenario: Scenario) -> float:
         """Return that of the scenario, unless the bounds of all impairments hold always."""
-        from airmixml.impairments.gain_bound import never_exceeded
-
         return 0.0 if never_exceeded(scenario) else gain_failure_of(scenario)
 
     def gains_tell_schedule(self, scenario: Scenario) -> bool:
@@ -144,28 +146,24 @@ class ImpairedAir(IdealAir):
             return True
         if scenario.radio.schedule_kind.by_coin:
             return False
-        from airmixml.impairments.gains import follows_worker
-
         clips = math.isfinite(scenario.air.peak_power_dbm) or math.isfinite(scenario.air.amplifier_saturation_dbm)
         return clips or scenario.mixing.assignment_kind.follows_channels or follows_worker(scenario)
 
-    def facts(self, system: System) -> Iterator[facts.Fact]:
+    def facts(self, system: System) -> Iterator[Fact]:
         """Yield whether gains tell the schedule, the bound on them, and whether some send more softly than planned."""
         scenario, gains = system.scenario, self._in_rounds(system)
         if self.gains_tell_schedule(scenario):
-            yield facts.GainsTell()
+            yield GainsTell()
         in_rounds = () if gains is None else tuple(gains.mean(count) for count in range(1, system.rounds + 1))
-        yield facts.ImperfectAir(
-            gain_bound=system.gain_bound, in_rounds=in_rounds, gain_failure=self.gain_failure(scenario)
-        )
+        yield ImperfectAir(gain_bound=system.gain_bound, in_rounds=in_rounds, gain_failure=self.gain_failure(scenario))
         if scenario.air.power_step_db > 0.0 or math.isfinite(scenario.air.min_power_dbm):
-            yield facts.SofterShares()
+            yield SofterShares()
 
-    def antennas(self, system: System) -> facts.Antennas:
+    def antennas(self, system: System) -> Antennas:
         """Return the bound on it."""
         scenario, gains, rounds = system.scenario, self._in_rounds(system), range(1, system.rounds + 1)
         in_rounds = () if gains is None else tuple(gains.mean_at_server(each) / gains.mean(each) for each in rounds)
-        return facts.Antennas(
+        return Antennas(
             gain=self._antenna_gain(system),
             in_rounds=in_rounds,
             count=scenario.air.antennas,
@@ -174,8 +172,6 @@ class ImpairedAir(IdealAir):
 
     def _in_rounds(self, system: System) -> GainsInRounds | None:
         """Return what gains in rounds add up to; None where no more than the bound on each is known."""
-        from airmixml.impairments.gain_bound import gains_in_rounds
-
         return gains_in_rounds(
             system.scenario, system.gain_bound, self._antenna_gain(system), system.sensitivity.in_rounds
         )
@@ -187,8 +183,6 @@ class ImpairedAir(IdealAir):
 
     def spread(self, scenario: Scenario) -> tuple[float, float]:
         """Return that of a few hundred workers, and the share that is absent or in a fade."""
-        from airmixml.impairments.gain_spread import gain_spread
-
         return gain_spread(scenario), min(silent_share(scenario), _MOST_SILENT)
 
     def converter_watts(self, scenario: Scenario, masking: Any) -> float:
@@ -201,12 +195,6 @@ class ImpairedAir(IdealAir):
         self, setting: AirSetting, workers: torch.Tensor, gain: torch.Tensor, slots: range, source: SlotWords
     ) -> Channels:
         """Draw fading, or its echoes, or fading that is renewed within a slot; and the antenna that listens."""
-        from airmixml.impairments.echoes import echoes_of, inverted_amplitude
-        from airmixml.impairments.gains import SeatDraws
-        from airmixml.impairments.presence import truncates, within_reach
-        from airmixml.impairments.renewal import renew
-        from airmixml.randomness.slot_words import slot_words
-
         scenario, unfaded = setting.scenario, gain[workers]
         seats = SeatDraws(
             slots=slots,
@@ -233,8 +221,6 @@ class ImpairedAir(IdealAir):
 
     def sent(self, setting: AirSetting, planned: SlotTensors, channels: Channels, slots: range) -> SlotTensors:
         """Return who is there, with which power, and the gains."""
-        from airmixml.impairments.presence import impair
-
         happens = impair(setting.scenario, channels.seats, planned.ratios, planned.power_watts, setting.radiated_share)
         return replace(planned, **happens._asdict())
 
@@ -312,8 +298,6 @@ def _amplified(air: Air) -> float:
     """Return by how much amplifiers may set two vectors of a worker farther apart, squared."""
     if math.isinf(air.amplifier_saturation_dbm):
         return 1.0
-    from airmixml.impairments.amplifier import expansion
-
     return expansion(air)
 
 

@@ -131,7 +131,7 @@ class System:
         scenario = replace(self.scenario, workers=replace(self.scenario.workers, sends="gradients"))
         return replace(self, scenario=scenario)
 
-    @property
+    @cached_property
     def air(self) -> IdealAir:
         """What happens between workers and server."""
         return air_of(self.scenario)
