@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from enum import IntEnum
 from hashlib import sha256
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from airmixml.arrays import Doubles
 from airmixml.deploy.wire import LARGEST_REFUSAL, Message, Type, unpack_refusal
@@ -15,8 +15,8 @@ from airmixml.deploy.worker import Name
 from airmixml.errors import ProtocolError
 
 if TYPE_CHECKING:
-    from airmixml.deploy.kinds import AnalogKind, FrameKind, Mean
-    from airmixml.deploy.server import Server
+    from airmixml.deploy.frames import Mean
+    from airmixml.deploy.kinds import AnalogKind, FrameKind
 
 MOST_DEADLINES: Final = 8
 """Deadlines of one phase after which a server gives up."""
@@ -58,7 +58,7 @@ class Attempt:
 
     Args:
         kind: of its frames.
-        run: the server that makes it.
+        run: the ``Server`` that makes it.
         number: of the round.
         attempt: how often it was tried before.
         place: that of the kind in the contract.
@@ -68,7 +68,7 @@ class Attempt:
     first_phase: ClassVar = Phase.ANNOUNCING
 
     def __init__(
-        self, kind: "FrameKind | AnalogKind", run: "Server", number: int, attempt: int, place: int, expected: set[int]
+        self, kind: "FrameKind | AnalogKind", run: Any, number: int, attempt: int, place: int, expected: set[int]
     ) -> None:
         self.kind, self.run, self.number, self.attempt, self.place = kind, run, number, attempt, place
         self.phase: Phase = self.first_phase

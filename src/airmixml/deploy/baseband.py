@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.deploy.air import MOST_WORKERS, Samples
-from airmixml.deploy.kinds import Mean
+from airmixml.deploy.frames import Mean
 from airmixml.errors import ProtocolError
 from airmixml.masks.expansion import standard_normals
 from airmixml.units import watts_to_dbm

@@ -50,7 +50,7 @@ class Endpoint:
         """Names of the workers, in order."""
         return _numbered("worker", self.workers)
 
-    @property
+    @cached_property
     def names(self) -> list[str]:
         """Names of the endpoints that workers are behind, in order."""
         return _numbered("gateway", self.gateways) if self.gateways else self.worker_names
@@ -60,22 +60,18 @@ class Endpoint:
         place, count = self._places.get(name), self.gateways or self.workers
         if place is None:
             raise DeployError(
-                f"{shown(name)} is not part of the deployment, in which workers are behind {self._names[0]} to "
-                f"{self._names[-1]}"
+                f"{shown(name)} is not part of the deployment, in which workers are behind {self.names[0]} to "
+                f"{self.names[-1]}"
             )
         return range(self.workers * place // count, self.workers * (place + 1) // count)
 
     def standing_for(self, worker: int) -> str:
         """Return the name of the endpoint that a worker is behind."""
-        return self._names[((worker + 1) * (self.gateways or self.workers) - 1) // self.workers]
-
-    @cached_property
-    def _names(self) -> list[str]:
-        return self.names
+        return self.names[((worker + 1) * (self.gateways or self.workers) - 1) // self.workers]
 
     @cached_property
     def _places(self) -> dict[str, int]:
-        return {name: place for place, name in enumerate(self._names)}
+        return {name: place for place, name in enumerate(self.names)}
 
     def text(self) -> str:
         """Return what its file says."""

@@ -60,7 +60,7 @@ class MqttTransport:
         self._problem = "no answer"
         self._fatal = ""
         self._client = Client(CallbackAPIVersion.VERSION2, endpoint.name, protocol=MQTTProtocolVersion.MQTTv5)
-        self._client.tls_set_context(_context(folder))
+        self._client.tls_set_context(tls_context(folder))
         self._client.max_inflight_messages_set(_MOST_IN_FLIGHT)
         self._client.reconnect_delay_set(_FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS)  # type: ignore[arg-type]
         self._client.on_connect = self._on_connect
@@ -239,7 +239,7 @@ class _Arrived:
             return found
 
 
-def _context(folder: Path) -> ssl.SSLContext:
+def tls_context(folder: Path) -> ssl.SSLContext:
     """Return TLS 1.3 with the certificates of an endpoint's folder."""
     paths = {name: folder / name for name in ("ca.crt", "tls.crt", "tls.key")}
     for path in paths.values():

@@ -10,6 +10,7 @@ stops after frames has another number if it is tried again: what workers have sp
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from pkgutil import resolve_name
 from typing import Final
 
 from airmixml.deploy.attempts import Attempt, Letter, Sum
@@ -239,15 +240,16 @@ class Server:
         everyone = set(self.contract.directory) - self.left_out
         if not attempt or len(everyone - self.silent) < self.contract.fewest:
             self.silent.clear()  # where too few are left without the silent ones, the network was, not they
-        place = self._left[0]
-        self._now = self.contract.kinds[place].attempt(self, number, attempt, place, everyone - self.silent)
+        place, expected = self._left[0], everyone - self.silent
+        kind = self.contract.kinds[place]
+        self._now = resolve_name(kind.rounds)(kind, self, number, attempt, place, expected)
         if not self._replaying:
             self._order(self._now)
 
     def _order(self, now: Attempt) -> None:
         """Give the order of the attempt."""
         told = self._tell(self.sums) if now.kind.sends == "gradients" and self._tell else None
-        body = Order(now.place, now.kind.power_dbm(self.contract), told).packed()
+        body = Order(now.place, self.contract.ordered_dbm(now.place), told).packed()
         self._journal.append([(ORDERED, body)])
         now.start(body)
 
