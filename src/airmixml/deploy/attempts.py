@@ -135,7 +135,7 @@ class Attempt:
                 self.accused.setdefault(culprit, set()).add(message.sender)
             self.refused = True
             self.without(message.sender)
-        elif message.type == int(self.phase) and message.sender in self.silent:
+        elif message.type == int(self.phase) and message.sender in self.expected and message.sender not in self.got:
             self.got[message.sender] = message.body
             self.took(message)
         if self.is_answered:
