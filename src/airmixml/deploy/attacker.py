@@ -14,9 +14,8 @@ from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 
 from airmixml.deploy.credentials import Authority, link, write_certificate
-from airmixml.deploy.endpoint import DeployError, Endpoint
+from airmixml.deploy.endpoint import ALL, DOWN, DeployError, Endpoint, run_topic
 from airmixml.deploy.mqtt import tls_context
-from airmixml.deploy.topics import ALL, DOWN, run_topic
 from airmixml.deploy.wire import Type, batched, unbatched, unpacked
 
 NAME: Final = "attacker"

@@ -26,20 +26,24 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from airmixml.deploy.contract import Contract
 from airmixml.deploy.endpoint import (
+    ALL,
     CONTRACT,
     DESCRIPTION,
+    DOWN,
     ENDPOINTS,
+    LARGEST_PAYLOAD,
     LEDGER,
     MOST_WORKERS,
     OWN_KEY,
     SERVER_NAME,
     SIGNING_KEYS,
+    UP,
     DeployError,
     Endpoint,
     read_keys,
+    run_topic,
 )
 from airmixml.deploy.spending import Spending
-from airmixml.deploy.topics import ALL, DOWN, LARGEST_PAYLOAD, UP, run_topic
 from airmixml.masks.keys import KEY_BYTES, verifying_key
 from airmixml.storage.files import sync_folder, writing_to
 from airmixml.wording import shown, shown_name

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from airmixml.deploy.contract import Contract
+from airmixml.deploy.wire import HEADER, LARGEST_BODY, SIGNATURE_BYTES
 from airmixml.errors import AirMixError
 from airmixml.masks.keys import verifying_key
 from airmixml.reading import read_regular
@@ -25,10 +26,20 @@ OWN_KEY: Final = ".key"  # after the name of a worker, beside the folder of its 
 MOST_WORKERS: Final = 1_000_000
 _LONGEST_FILE: Final = 1 << 28
 ENDPOINTS: Final = ("devices", "gateways")
+# Topics of the broker: airmix/RUN/up/NAME from an endpoint, airmix/RUN/down/NAME to it, airmix/RUN/all to each.
+UP: Final = "up"
+DOWN: Final = "down"
+ALL: Final = "all"
+LARGEST_PAYLOAD: Final = 4 + HEADER.size + LARGEST_BODY + SIGNATURE_BYTES  # a batch of the largest message
 LEDGER: Final = "ledger"
 COPY_AGAIN: Final = (
     f"copy that file again from what `airmix deploy init` wrote, and keep the file `{LEDGER}` that is there"
 )
+
+
+def run_topic(run: bytes) -> str:
+    """Return what all topics of a run begin with."""
+    return f"airmix/{run.hex()[:32]}"
 
 
 class DeployError(AirMixError):

@@ -146,13 +146,7 @@ def try_out(
 ) -> Trial:
     """Train a settled scenario's model through an emulated air in a process of its own, and in a simulation.
 
-    Args:
-        scenario: what to send.
-        runtime: what adds up.
-        channel: options of ``airmix air`` besides.
-        record: SigMF recording to write received sums to.
-        replay: recording to take sums from; no air is started.
-        progress: told how many slots are done.
+    ``channel`` are options of ``airmix air``; ``record`` and ``replay`` are SigMF recordings, a replay starts no air.
     """
     check_emulated(scenario, protects=False)
     started, streams = time.perf_counter(), Streams(scenario.seed)
@@ -188,12 +182,10 @@ def replayed(contract: TrialContract, recorded: Sequence[SumOnAir]) -> list[Sum]
         )
     if len(recorded) < len(contract.schedule):
         raise ProtocolError(f"recording: has no sum of slot {len(recorded)}; record all slots of the scenario")
-    found = []
-    for number, (place, total) in enumerate(zip(contract.schedule, recorded, strict=False)):
-        mean, variance, weight = contract.kinds[place].mean(total, number)
-        present = total.present
-        found.append(Sum(number=number, kind=place, present=present, mean=mean, variance=variance, weight=weight))
-    return found
+    return [
+        Sum.of(number, place, total.present, contract.kinds[place].mean(total, number))
+        for number, (place, total) in enumerate(zip(contract.schedule, recorded, strict=False))
+    ]
 
 
 @contextmanager

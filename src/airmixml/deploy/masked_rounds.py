@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from airmixml.deploy.attempts import Attempt, Letter, Phase
 from airmixml.deploy.frames import Mean
 from airmixml.deploy.wire import Message, Type, pack_list, unpack_parts
-from airmixml.deploy.worker import (
-    ANNOUNCEMENT_BYTES,
-    REVEAL_BYTES,
-    absent_list,
-    announcement_of,
-    delivery,
-    reveal_of,
-)
+from airmixml.deploy.worker import ANNOUNCEMENT_BYTES, REVEAL_BYTES, absent_list, announcement_of, delivery, reveal_of
 from airmixml.errors import ProtocolError
 from airmixml.masks.keys import is_signed
 from airmixml.masks.recovery import Answer

@@ -13,8 +13,18 @@ from pathlib import Path
 from threading import Condition, Event
 from typing import Any, Final
 
-from airmixml.deploy.endpoint import COPY_AGAIN, SERVER_NAME, DeployError, Endpoint, read_file
-from airmixml.deploy.topics import ALL, DOWN, LARGEST_PAYLOAD, UP, run_topic
+from airmixml.deploy.endpoint import (
+    ALL,
+    COPY_AGAIN,
+    DOWN,
+    LARGEST_PAYLOAD,
+    SERVER_NAME,
+    UP,
+    DeployError,
+    Endpoint,
+    read_file,
+    run_topic,
+)
 from airmixml.deploy.transport import Log, batches
 from airmixml.deploy.wire import HEADER, unbatched
 from airmixml.errors import ProtocolError

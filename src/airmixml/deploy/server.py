@@ -30,14 +30,9 @@ Tell = Callable[[list[Sum]], Broadcast | None]
 
 
 class Server:
-    """The server of one run; how a round goes is for the kind of its frames to say (``Attempt``).
+    """The server of one run, with its private Ed25519 key; how a round goes is for the kind of its frames to say.
 
-    Args:
-        contract: what workers and server agreed on.
-        signing_key: its private Ed25519 key.
-        journal: its log; what is in it is taken up.
-        tell: gives the models that are broadcast; None where no gradients are sent.
-        note: told in one line what was refused or decided, and about which worker.
+    What is in the ``journal`` is taken up. ``note`` is told in one line what was refused or decided.
     """
 
     def __init__(
