@@ -14,8 +14,7 @@ from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 
 from airmixml.deploy.contract import Contract
-from airmixml.deploy.endpoint import Endpoint
-from airmixml.deploy.topics import run_topic
+from airmixml.deploy.endpoint import Endpoint, run_topic
 from airmixml.deploy.wire import Message, Type
 
 NEEDS_BROKER = [

@@ -17,7 +17,7 @@ import numpy as np
 
 from airmixml.deploy.air import Adder, EmulatedAir, as_samples
 from airmixml.deploy.attempts import Letter
-from airmixml.deploy.compiling import Owner, data_of, make_contract, names_of, planned_for
+from airmixml.deploy.compiling import Owner, data_of, make_contract, planned_for
 from airmixml.deploy.contract import Contract
 from airmixml.deploy.journal import Journal
 from airmixml.deploy.kinds import AnalogKind, loudest_samples
@@ -57,7 +57,7 @@ class Crash(Exception):
 @lru_cache
 def keys() -> tuple[dict[str, bytes], bytes]:
     """The private signing keys of the workers and of the server."""
-    return {name: secrets.token_bytes(32) for name in names_of(WORKERS)}, secrets.token_bytes(32)
+    return {f"worker-{each}": secrets.token_bytes(32) for each in range(WORKERS)}, secrets.token_bytes(32)
 
 
 @lru_cache

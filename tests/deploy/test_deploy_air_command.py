@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from airmixml import Scenario, settle
-from airmixml.deploy.lab import for_workers
+from airmixml.deploy.analog import for_workers
 from airmixml.deploy.planned import planned_contract
 from airmixml.streams import Streams
 from airmixml.workers import deploy, load_dataset

@@ -9,9 +9,9 @@ import pytest
 
 from airmixml import Scenario, settle, simulate
 from airmixml.deploy.air import MOST_WORKERS
-from airmixml.deploy.analog import check_emulated
+from airmixml.deploy.analog import check_emulated, for_workers
 from airmixml.deploy.baseband import Baseband
-from airmixml.deploy.lab import for_workers, running_air, try_out
+from airmixml.deploy.lab import running_air, try_out
 from airmixml.deploy.learning import Teacher
 from airmixml.errors import ProtocolError, ScenarioError
 from airmixml.streams import Streams

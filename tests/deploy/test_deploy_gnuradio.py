@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from airmixml import Scenario, settle
+from airmixml.deploy.analog import for_workers
 from airmixml.deploy.endpoint import DeployError
 from airmixml.deploy.gnuradio_air import SYSTEM_PYTHON, GnuRadio
-from airmixml.deploy.lab import for_workers, running_air, try_out
+from airmixml.deploy.lab import running_air, try_out
 from airmixml.errors import ProtocolError
 from airmixml.streams import Streams
 from airmixml.workers import deploy, load_dataset

@@ -15,9 +15,8 @@ from brokers_for_tests import LAST_RESORT, NEEDS_BROKER, RUN, Stranger, folder_o
 
 from airmixml.deploy import mqtt
 from airmixml.deploy.broker import Broker, find_mosquitto
-from airmixml.deploy.endpoint import DeployError, Endpoint
+from airmixml.deploy.endpoint import LARGEST_PAYLOAD, DeployError, Endpoint, run_topic
 from airmixml.deploy.mqtt import MqttTransport
-from airmixml.deploy.topics import LARGEST_PAYLOAD, run_topic
 from airmixml.deploy.wire import batched
 
 pytestmark = NEEDS_BROKER

@@ -21,7 +21,7 @@ def recording(*lengths: int) -> Recording:
         SumOnAir((0, number + 1), (rng.standard_normal(n) + 1j * rng.standard_normal(n)).astype(np.complex64))
         for number, n in enumerate(lengths)
     ]
-    return Recording(sums=sums, sample_rate=794e3, frequency_hz=868.3e6, description="two slots")
+    return Recording(sums=sums, sample_rate=794e3, description="two slots")
 
 
 def test_both_files_are_as_the_specification_says(tmp_path: Path) -> None:
@@ -37,7 +37,7 @@ def test_both_files_are_as_the_specification_says(tmp_path: Path) -> None:
     assert told["global"]["core:datatype"] == "cf32_le"
     assert told["global"]["core:sample_rate"] == 794e3
     assert told["global"]["core:sha512"] == hashlib.sha512(data.read_bytes()).hexdigest()
-    assert told["captures"] == [{"core:sample_start": 0, "core:frequency": 868.3e6}]
+    assert told["captures"] == [{"core:sample_start": 0}]
     spans = [(each["core:sample_start"], each["core:sample_count"]) for each in told["annotations"]]
     assert spans == [(0, 3), (3, 2)]
 
@@ -47,7 +47,7 @@ def test_what_was_written_is_read_again(tmp_path: Path, suffix: str) -> None:
     made = recording(7, 1, 4)
     write_recording(tmp_path / "a.b", made)
     found = read_recording(tmp_path / f"a.b{suffix}")
-    assert (found.sample_rate, found.frequency_hz, found.description) == (794e3, 868.3e6, "two slots")
+    assert (found.sample_rate, found.description) == (794e3, "two slots")
     assert [each.present for each in found.sums] == [(0, 1), (0, 2), (0, 3)]
     for one, other in zip(found.sums, made.sums, strict=True):
         assert np.array_equal(one.samples, other.samples)

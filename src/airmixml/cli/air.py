@@ -143,8 +143,8 @@ def _serve(
 
 def _try_out(chosen: options.Chosen, workers: int, seed: int | None, as_json: bool, given: dict[str, Any]) -> None:
     scenario = chosen.read(seed)
-    from airmixml.deploy.analog import NOBODY_PROTECTED
-    from airmixml.deploy.lab import for_workers, try_out
+    from airmixml.deploy.analog import NOBODY_PROTECTED, for_workers
+    from airmixml.deploy.lab import try_out
 
     scenario = options.settle_scenario(for_workers(scenario, workers) if workers else scenario)
     with progress_bars() as progress:

@@ -316,13 +316,7 @@ class EmulatedAir:
         return said
 
 
-def serve(
-    air: EmulatedAir,
-    frames: Any,
-    sums: Any,
-    *,
-    log: Callable[[str], None],
-) -> None:
+def serve(air: EmulatedAir, frames: Any, sums: Any, *, log: Callable[[str], None]) -> None:
     """Run an air on two ZeroMQ sockets, PULL for frames and PUSH for sums; one line in the log for what is refused.
 
     It ends when the server says that the run is over.

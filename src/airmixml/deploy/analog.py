@@ -1,11 +1,9 @@
-"""What a scenario means for analog frames: samples, masks and powers of each slot, and means from received sums.
-
-Slots, shares and powers are those that a simulation of the same seed draws, so that both can be put side by side.
-"""
+"""What a scenario means for analog frames: what an emulated air carries of it, and the kinds of a contract."""
 
 import math
 from collections.abc import Sequence
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final
 
 from airmixml.data import DataSet
 from airmixml.deploy.contract import UNITS
@@ -15,13 +13,22 @@ from airmixml.radio.draws import AirSetting, draw_slots, slots_of_rounds
 from airmixml.radio.system import System
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
-from airmixml.workers import declared_bounds, deploy
+from airmixml.workers import Population, declared_bounds, deploy
 
 _SOFTER: Final = 1e-9  # than the most that keeps the target, which rounding might exceed
 _ROUNDING: Final = 1.0 + 1e-12
 NOBODY_PROTECTED: Final = (
     "public data in a lab: nobody is protected; the hub of an emulated air hears every frame by itself"
 )
+
+
+def for_workers(scenario: Scenario, workers: int) -> Scenario:
+    """Return the scenario with so many workers, all of whom send in every slot."""
+    return replace(
+        scenario,
+        workers=replace(scenario.workers, count=workers),
+        radio=replace(scenario.radio, scheduled=workers),
+    )
 
 
 def check_emulated(scenario: Scenario, *, protects: bool) -> None:
@@ -44,36 +51,41 @@ def check_emulated(scenario: Scenario, *, protects: bool) -> None:
         )
 
 
+def settings_of(scenario: Scenario, dataset: DataSet, population: Population) -> list[tuple[AirSetting, range]]:
+    """Return how each kind of frame is sent, and its slots as a simulation numbers them."""
+    where = dataset.input_dim, dataset.label_dim, population.distance_metres
+    found = [(AirSetting.of(scenario, *where), range(scenario.radio.slots))]
+    if scenario.learner.rounds:
+        found.append((AirSetting.of_rounds(scenario, *where), slots_of_rounds(scenario)))
+    return found
+
+
+def agreed_values(setting: AirSetting) -> dict[str, Any]:
+    """Return the values of a kind that its powers have no part in."""
+    scenario, masking = setting.scenario, setting.masking
+    return {
+        "sends": scenario.workers.sends,
+        "numbers": setting.signal.symbols,
+        "own_watts": 0.0 if masking is None else masking.own_watts,
+        "receiver_watts": scenario.privacy.noise_kind.drawn_watts(scenario),
+        "workers": scenario.radio.scheduled,
+    }
+
+
 def analog_kinds(scenario: Scenario, dataset: DataSet, releases: Sequence[int]) -> tuple[list[AnalogKind], list[float]]:
     """Return the kinds of frames of a scenario whose workers all send in every slot, and the gains of their channels.
 
     What a frame costs is what it tells a hub that hears it by itself: nothing but the worker's own noise is on it.
     """
-    population = deploy(scenario.workers, dataset, Streams(scenario.seed))
-    where = dataset.input_dim, dataset.label_dim, population.distance_metres
-    settings = [(AirSetting.of(scenario, *where), range(1))]
-    if scenario.learner.rounds:
-        settings.append((AirSetting.of_rounds(scenario, *where), slots_of_rounds(scenario)[:1]))
+    settings = settings_of(scenario, dataset, deploy(scenario.workers, dataset, Streams(scenario.seed)))
     moves = System.of(scenario, dataset.input_dim, dataset.label_dim).sensitivity
     apart = moves.squared_move(scenario.privacy.adjacency, "none") / moves.removal
     kinds = []
-    for (setting, slot), count in zip(settings, releases, strict=True):
-        signal, workers = setting.signal, setting.scenario.workers
-        norm = math.sqrt(signal.largest_squared_norm(declared_bounds(workers, dataset.input_dim)[0]))
-        drawn = draw_slots(setting, slot).numpy()
+    for (setting, slots), count in zip(settings, releases, strict=True):
+        bound = declared_bounds(setting.scenario.workers, dataset.input_dim)[0]
+        norm, values = math.sqrt(setting.signal.largest_squared_norm(bound)), agreed_values(setting)
+        drawn, own = draw_slots(setting, slots[:1]).numpy(), values["own_watts"]
         watts = float(drawn.power_scale_watts[0]) * float(drawn.ratios[0].min()) ** 2 * (1.0 - _SOFTER)
-        own = 0.0 if setting.masking is None else setting.masking.own_watts
-        kinds.append(
-            AnalogKind(
-                sends=workers.sends,
-                numbers=signal.symbols,
-                norm=norm,
-                watts=watts,
-                own_watts=own,
-                receiver_watts=scenario.privacy.noise_kind.drawn_watts(setting.scenario),
-                workers=scenario.radio.scheduled,
-                cost=math.ceil(UNITS * apart * norm**2 * watts / own * _ROUNDING) if own else 0,
-                releases=count,
-            )
-        )
+        cost = math.ceil(UNITS * apart * norm**2 * watts / own * _ROUNDING) if own else 0
+        kinds.append(AnalogKind(norm=norm, watts=watts, cost=cost, releases=count, **values))
     return kinds, [float(each) ** 2 for each in settings[0][0].worker_path_gain]

@@ -3,7 +3,6 @@
 TLS does not stop it, and the order bears the server's signature. What stops it is the worker's own ledger.
 """
 
-import ssl
 from pathlib import Path
 from threading import Event
 from typing import Any, Final
@@ -14,9 +13,9 @@ from cryptography.x509 import load_pem_x509_certificate
 from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 
-from airmixml.deploy.credentials import Authority
-from airmixml.deploy.endpoint import DeployError, Endpoint
-from airmixml.deploy.topics import ALL, DOWN, run_topic
+from airmixml.deploy.credentials import Authority, link, write_certificate
+from airmixml.deploy.endpoint import ALL, DOWN, DeployError, Endpoint, run_topic
+from airmixml.deploy.mqtt import tls_context
 from airmixml.deploy.wire import Type, batched, unbatched, unpacked
 
 NAME: Final = "attacker"
@@ -30,9 +29,8 @@ def admit_attacker(folder: Path, run: bytes) -> None:
     authority = Authority(key, load_pem_x509_certificate((folder / "ca.crt").read_bytes()))
     own = folder / NAME
     own.mkdir(mode=0o700)
-    for name, content in zip(("tls.crt", "tls.key"), authority.issue(NAME), strict=True):
-        (own / name).touch(0o600)
-        (own / name).write_bytes(content)
+    write_certificate(own, *authority.issue(NAME))
+    link(folder / "ca.crt", own / "ca.crt")
     with (folder / "broker" / "acl").open("a", encoding="ascii") as rules:
         rules.write(f"user {NAME}\ntopic read {run_topic(run)}/{ALL}\ntopic write {run_topic(run)}/{DOWN}/+\n")
 
@@ -45,9 +43,7 @@ class Attacker:
         self.orders: dict[tuple[int, int], bytes] = {}
         self._listens = Event()
         self._client = Client(CallbackAPIVersion.VERSION2, NAME, protocol=MQTTProtocolVersion.MQTTv5)
-        context = ssl.create_default_context(cafile=str(folder / "ca.crt"))
-        context.load_cert_chain(folder / NAME / "tls.crt", folder / NAME / "tls.key")
-        self._client.tls_set_context(context)
+        self._client.tls_set_context(tls_context(folder / NAME))
         self._client.on_connect = lambda client, *_: client.subscribe(f"{self._topic}/{ALL}", qos=1)
         self._client.on_subscribe = lambda *_: self._listens.set()
         self._client.on_message = self._hear

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from enum import IntEnum
 from hashlib import sha256
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from airmixml.arrays import Doubles
 from airmixml.deploy.wire import LARGEST_REFUSAL, Message, Type, unpack_refusal
@@ -15,8 +15,8 @@ from airmixml.deploy.worker import Name
 from airmixml.errors import ProtocolError
 
 if TYPE_CHECKING:
-    from airmixml.deploy.kinds import AnalogKind, FrameKind, Mean
-    from airmixml.deploy.server import Server
+    from airmixml.deploy.frames import Mean
+    from airmixml.deploy.kinds import AnalogKind, FrameKind
 
 MOST_DEADLINES: Final = 8
 """Deadlines of one phase after which a server gives up."""
@@ -44,6 +44,13 @@ class Sum:
     variance: float  # of noise and rounding, in a number of the mean
     weight: float  # how many are in it; of unequal shares, as many as equal ones would be
 
+    @classmethod
+    def of(cls, number: int, kind: int, present: Collection[int], mean: "Mean") -> Self:
+        """Return the sum of a round."""
+        vector, variance, weight = mean
+        present = tuple(sorted(present))
+        return cls(number=number, kind=kind, present=present, mean=vector, variance=variance, weight=weight)
+
 
 @dataclass(frozen=True)
 class Letter:
@@ -54,21 +61,12 @@ class Letter:
 
 
 class Attempt:
-    """One attempt at a round.
-
-    Args:
-        kind: of its frames.
-        run: the server that makes it.
-        number: of the round.
-        attempt: how often it was tried before.
-        place: that of the kind in the contract.
-        expected: workers that are asked.
-    """
+    """One attempt at a round of a ``Server``, of frames of the kind in this place of the contract."""
 
     first_phase: ClassVar = Phase.ANNOUNCING
 
     def __init__(
-        self, kind: "FrameKind | AnalogKind", run: "Server", number: int, attempt: int, place: int, expected: set[int]
+        self, kind: "FrameKind | AnalogKind", run: Any, number: int, attempt: int, place: int, expected: set[int]
     ) -> None:
         self.kind, self.run, self.number, self.attempt, self.place = kind, run, number, attempt, place
         self.phase: Phase = self.first_phase
@@ -135,7 +133,7 @@ class Attempt:
                 self.accused.setdefault(culprit, set()).add(message.sender)
             self.refused = True
             self.without(message.sender)
-        elif message.type == int(self.phase) and message.sender in self.silent:
+        elif message.type == int(self.phase) and message.sender in self.expected and message.sender not in self.got:
             self.got[message.sender] = message.body
             self.took(message)
         if self.is_answered:
@@ -187,10 +185,7 @@ class Attempt:
 
     def finish(self, present: Collection[int], mean: "Mean") -> None:
         """End the round with its sum."""
-        vector, variance, weight = mean
-        names = {"number": self.number, "kind": self.place}
-        found = Sum(**names, present=tuple(sorted(present)), mean=vector, variance=variance, weight=weight)
-        self.run.done(self, found)
+        self.run.done(self, Sum.of(self.number, self.place, present, mean))
 
     def enter(self, phase: Phase, expected: Collection[int]) -> None:
         """Begin to wait for these workers."""

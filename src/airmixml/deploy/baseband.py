@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from airmixml.arrays import watts_to_dbm
 from airmixml.deploy.air import MOST_WORKERS, Samples
-from airmixml.deploy.kinds import Mean
+from airmixml.deploy.frames import Mean
 from airmixml.errors import ProtocolError
 from airmixml.masks.expansion import standard_normals
 

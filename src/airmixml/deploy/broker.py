@@ -4,17 +4,15 @@ import os
 import shutil
 import socket
 import subprocess
-import time
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from airmixml.deploy.children import end_child, start_child
+from airmixml.deploy.children import end_child, is_ready, start_child
 from airmixml.deploy.credentials import HOST
 from airmixml.deploy.endpoint import DeployError, Endpoint, read_file
 
 _START_SECONDS: Final = 20.0
-_LOOK_SECONDS: Final = 0.02
 
 
 def free_port() -> int:
@@ -49,13 +47,10 @@ class Broker:
             raise DeployError(f"port {self._endpoint.port} of {HOST} is taken; end what listens there, or init again")
         with (self._folder / "mosquitto.log").open("ab") as log:
             self.process: subprocess.Popen[bytes] = start_child(self._command, log=log)
-        end = time.monotonic() + _START_SECONDS
-        while not self._answers():
-            if self.process.poll() is not None or time.monotonic() > end:
-                end_child(self.process)
-                last = read_file(self._folder / "mosquitto.log").decode(errors="replace").splitlines()[-1:]
-                raise DeployError(f"mosquitto did not start: {' '.join(last) or 'no reason given'}")
-            time.sleep(_LOOK_SECONDS)
+        if not is_ready(self.process, self._answers, _START_SECONDS):
+            end_child(self.process)
+            last = read_file(self._folder / "mosquitto.log").decode(errors="replace").splitlines()[-1:]
+            raise DeployError(f"mosquitto did not start: {' '.join(last) or 'no reason given'}")
 
     def kill(self) -> None:
         """End it as a power cut would."""

@@ -5,13 +5,15 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Final
 
 _PR_SET_PDEATHSIG: Final = 1
 _TERMINATION_SECONDS: Final = 5.0
+_LOOK_SECONDS: Final = 0.02
 
 
 def start_child(
@@ -29,6 +31,16 @@ def start_child(
         env=None if environment is None else dict(environment),
         preexec_fn=_ending_with(os.getpid()) if sys.platform.startswith("linux") else None,  # noqa: PLW1509
     )
+
+
+def is_ready(child: subprocess.Popen[bytes], sign: Callable[[], bool], seconds: float) -> bool:
+    """Wait for the sign that a process has begun its work; return False where it ended, or took too long."""
+    until = time.monotonic() + seconds
+    while not sign():
+        if child.poll() is not None or time.monotonic() > until:
+            return False
+        time.sleep(_LOOK_SECONDS)
+    return True
 
 
 def end_child(child: subprocess.Popen[bytes]) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from airmixml.data import Bounded, DataSet
-from airmixml.deploy.analog import analog_kinds, check_emulated
+from airmixml.deploy.analog import analog_kinds, check_emulated, for_workers
 from airmixml.deploy.contract import UNITS, Contract, Member
 from airmixml.deploy.kinds import AnalogKind, FrameKind
 from airmixml.errors import ProtocolError, ScenarioError
@@ -44,11 +44,7 @@ class Owner:
 
 def planned_for(scenario: Scenario, workers: int) -> Scenario:
     """Return the scenario for so many workers, all of which send in every slot; refuse what cannot be deployed."""
-    found = replace(
-        scenario,
-        workers=replace(scenario.workers, count=workers),
-        radio=replace(scenario.radio, scheduled=workers),
-    )
+    found = for_workers(scenario, workers)
     privacy, radio = found.privacy, found.radio
     protects = privacy.noise_kind.brought or found.mixing.power_policy.keeps_target
     musts = [("workers.sends", found.workers.sends, "moments")]
@@ -194,9 +190,3 @@ def _plain_rows(dataset: DataSet) -> dict[str, Any]:
         "columns": [asdict(each) for each in rows.columns],
         "decimal": rows.decimal,
     }
-
-
-def names_of(count: int) -> Sequence[str]:
-    """Return names for so many workers."""
-    width = len(str(count - 1))
-    return [f"worker-{place:0{width}}" for place in range(count)]

@@ -124,6 +124,10 @@ class Contract:
         """Whether an air adds up frames."""
         return any(each.on_air for each in self.kinds)
 
+    def ordered_dbm(self, kind: int) -> float:
+        """Return the power of an order: of packets, or all that was agreed, of which a channel may need less."""
+        return self.power_dbm if self.kinds[kind].on_air else self.plan.link.power_dbm
+
     def gain(self, worker: int) -> float:
         """Return the power gain of a worker's channel."""
         return self.gains[worker] if self.gains else 1.0

@@ -26,20 +26,24 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from airmixml.deploy.contract import Contract
 from airmixml.deploy.endpoint import (
+    ALL,
     CONTRACT,
     DESCRIPTION,
+    DOWN,
     ENDPOINTS,
+    LARGEST_PAYLOAD,
     LEDGER,
     MOST_WORKERS,
     OWN_KEY,
     SERVER_NAME,
     SIGNING_KEYS,
+    UP,
     DeployError,
     Endpoint,
     read_keys,
+    run_topic,
 )
 from airmixml.deploy.spending import Spending
-from airmixml.deploy.topics import ALL, DOWN, LARGEST_PAYLOAD, UP, run_topic
 from airmixml.masks.keys import KEY_BYTES, verifying_key
 from airmixml.storage.files import sync_folder, writing_to
 from airmixml.wording import shown, shown_name
@@ -294,23 +298,23 @@ def _write_all(
             keys = [server_key] if name == SERVER_NAME else [signing_keys[each] for each in server.numbers(name)]
             _write(own / SIGNING_KEYS, "".join(f"{each.hex()}\n" for each in keys).encode())
         _write(own / DESCRIPTION, replace(server, name=name).text().encode(), 0o644)
-        _write_certificate(own, *authority.issue(name))
+        write_certificate(own, *authority.issue(name))
         if name != SERVER_NAME:
             Spending.create(contract, own / LEDGER)  # here and nowhere else: a ledger that is missing later was lost
         for shared in (CONTRACT, "ca.crt"):
-            _link(root / shared, own / shared)
+            link(root / shared, own / shared)
         if air:
             _write(own / ADDRESSES, air, 0o644)
     if air:
         _write(root / AIR_FOLDER / ADDRESSES, air, 0o644)
         _write(root / AIR_FOLDER / SIGNING_KEYS, f"{air_key.hex()}\n".encode())
-        _link(root / CONTRACT, root / AIR_FOLDER / CONTRACT)
+        link(root / CONTRACT, root / AIR_FOLDER / CONTRACT)
 
 
 def _write_broker(root: Path, final: Path, authority: Authority, server: Endpoint, run: str) -> None:
     own = root / "broker"
-    _write_certificate(own, *authority.issue("broker", hosts=(HOST, "localhost")))
-    _link(root / "ca.crt", own / "ca.crt")
+    write_certificate(own, *authority.issue("broker", hosts=(HOST, "localhost")))
+    link(root / "ca.crt", own / "ca.crt")
     text = _CONFIGURATION.format(
         folder=final, port=server.port, host=server.host, largest=LARGEST_PAYLOAD, queued=_QUEUED_BYTES
     )
@@ -329,12 +333,14 @@ def _write_broker(root: Path, final: Path, authority: Authority, server: Endpoin
     _write(own / "acl", "".join(f"{rule}\n" for rule in rules).encode())
 
 
-def _write_certificate(folder: Path, certificate: bytes, key: bytes) -> None:
+def write_certificate(folder: Path, certificate: bytes, key: bytes) -> None:
+    """Write what an endpoint shows the broker."""
     _write(folder / "tls.crt", certificate, 0o644)
     _write(folder / "tls.key", key)
 
 
-def _link(path: Path, name: Path) -> None:
+def link(path: Path, name: Path) -> None:
+    """Give a file that all endpoints share another name."""
     try:
         os.link(path, name)  # one file under many names: a contract may be long
     except OSError:  # a file system without

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from airmixml.deploy.contract import Contract
+from airmixml.deploy.wire import HEADER, LARGEST_BODY, SIGNATURE_BYTES
 from airmixml.errors import AirMixError
 from airmixml.masks.keys import verifying_key
 from airmixml.reading import read_regular
@@ -25,10 +26,20 @@ OWN_KEY: Final = ".key"  # after the name of a worker, beside the folder of its 
 MOST_WORKERS: Final = 1_000_000
 _LONGEST_FILE: Final = 1 << 28
 ENDPOINTS: Final = ("devices", "gateways")
+# Topics of the broker: airmix/RUN/up/NAME from an endpoint, airmix/RUN/down/NAME to it, airmix/RUN/all to each.
+UP: Final = "up"
+DOWN: Final = "down"
+ALL: Final = "all"
+LARGEST_PAYLOAD: Final = 4 + HEADER.size + LARGEST_BODY + SIGNATURE_BYTES  # a batch of the largest message
 LEDGER: Final = "ledger"
 COPY_AGAIN: Final = (
     f"copy that file again from what `airmix deploy init` wrote, and keep the file `{LEDGER}` that is there"
 )
+
+
+def run_topic(run: bytes) -> str:
+    """Return what all topics of a run begin with."""
+    return f"airmix/{run.hex()[:32]}"
 
 
 class DeployError(AirMixError):
@@ -50,7 +61,7 @@ class Endpoint:
         """Names of the workers, in order."""
         return _numbered("worker", self.workers)
 
-    @property
+    @cached_property
     def names(self) -> list[str]:
         """Names of the endpoints that workers are behind, in order."""
         return _numbered("gateway", self.gateways) if self.gateways else self.worker_names
@@ -60,22 +71,18 @@ class Endpoint:
         place, count = self._places.get(name), self.gateways or self.workers
         if place is None:
             raise DeployError(
-                f"{shown(name)} is not part of the deployment, in which workers are behind {self._names[0]} to "
-                f"{self._names[-1]}"
+                f"{shown(name)} is not part of the deployment, in which workers are behind {self.names[0]} to "
+                f"{self.names[-1]}"
             )
         return range(self.workers * place // count, self.workers * (place + 1) // count)
 
     def standing_for(self, worker: int) -> str:
         """Return the name of the endpoint that a worker is behind."""
-        return self._names[((worker + 1) * (self.gateways or self.workers) - 1) // self.workers]
-
-    @cached_property
-    def _names(self) -> list[str]:
-        return self.names
+        return self.names[((worker + 1) * (self.gateways or self.workers) - 1) // self.workers]
 
     @cached_property
     def _places(self) -> dict[str, int]:
-        return {name: place for place, name in enumerate(self._names)}
+        return {name: place for place, name in enumerate(self.names)}
 
     def text(self) -> str:
         """Return what its file says."""

@@ -7,12 +7,12 @@ firmware/ does the same in C, to the last bit.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.arrays import Integers
+from airmixml.arrays import Doubles, Integers
 from airmixml.errors import ProtocolError
 from airmixml.integers.exact_sampler import skellam_table
 from airmixml.integers.rounding import IntegerCode
@@ -27,6 +27,14 @@ LARGEST_VARIANCE: Final = 2.0**24
 
 _ROUNDING_BYTES: Final = 4
 _NOISE_BYTES: Final = 8
+
+
+class Mean(NamedTuple):
+    """What the server has of one slot."""
+
+    vector: Doubles  # shape numbers
+    noise_variance: float  # of noise and rounding, on each number
+    present: float  # workers in it; of unequal shares q, 1 / sum q^2
 
 
 @dataclass(frozen=True, kw_only=True)

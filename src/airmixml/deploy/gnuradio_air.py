@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from airmixml.deploy.air import Samples, as_bytes, bind, connect
-from airmixml.deploy.children import end_child, start_child
+from airmixml.deploy.children import end_child, is_ready, start_child
 from airmixml.deploy.endpoint import DeployError
 from airmixml.errors import ProtocolError
 
@@ -64,7 +64,8 @@ class GnuRadio:
             with self._log.open("wb") as log:
                 self._child = start_child(command, log=log)
             self._held.callback(end_child, self._child)
-            self._wait_until_ready()
+            if not is_ready(self._child, lambda: b"ready" in self._log.read_bytes(), _START_SECONDS):
+                raise DeployError(f"GNU Radio does not start: {self._last_line}; apt-get install gnuradio brings it")
             self._output = self._hold(connect("PULL", f"ipc://{folder}/out"))
             self._samples, self._sent = 0, set[int]()
             self._base = self._came = self._moved = 0  # samples of each input, of the output, and how it is moved
@@ -81,13 +82,6 @@ class GnuRadio:
             socket.setsockopt(each, 0)
         self._held.callback(socket.close)
         return socket
-
-    def _wait_until_ready(self) -> None:
-        until = time.monotonic() + _START_SECONDS
-        while b"ready" not in self._log.read_bytes():
-            if self._child.poll() is not None or time.monotonic() > until:
-                raise DeployError(f"GNU Radio does not start: {self._last_line}; apt-get install gnuradio brings it")
-            time.sleep(0.02)
 
     @property
     def _last_line(self) -> str:

@@ -15,17 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles, dbm_to_watts
-from airmixml.deploy.frames import FrameCode
+from airmixml.deploy.frames import FrameCode, Mean
 from airmixml.deploy.wire import Message, Type
 from airmixml.errors import ProtocolError
 from airmixml.integers.rounding import IntegerCode, signed
 
 if TYPE_CHECKING:
     from airmixml.deploy.air import SumOnAir
-    from airmixml.deploy.attempts import Attempt
     from airmixml.deploy.baseband import Baseband
-    from airmixml.deploy.contract import Contract
-    from airmixml.deploy.server import Server
     from airmixml.masks.recovery import RecoveringWorker
     from airmixml.masks.rules import Rules
 
@@ -46,19 +43,12 @@ class Sender(NamedTuple):
     say: Say
 
 
-class Mean(NamedTuple):
-    """What the server has of one slot."""
-
-    vector: Doubles  # shape numbers
-    noise_variance: float  # of noise and rounding, on each number
-    present: float  # workers in it; of unequal shares q, 1 / sum q^2
-
-
 @dataclass(frozen=True, kw_only=True)
 class FrameKind:
     """Masked integers: their code, what a frame costs, and how many a worker sends at most."""
 
     on_air: ClassVar[bool] = False  # whether an air adds them up; if not, the server does, and removes their masks
+    rounds: ClassVar[str] = "airmixml.deploy.masked_rounds:MaskedAttempt"  # the server's side, which no worker loads
 
     sends: str  # one of ``KINDS``
     numbers: int
@@ -74,16 +64,6 @@ class FrameKind:
         """How its integers are formed."""
         code = IntegerCode(numbers=self.numbers, norm=self.norm, step=self.step, bits=self.bits)
         return FrameCode(code=code, variance=self.variance)
-
-    def attempt(self, run: "Server", *which: Any) -> "Attempt":
-        """Return the server's side of a round; see ``Attempt`` for which."""
-        from airmixml.deploy.masked_rounds import MaskedAttempt  # here, and below: a worker has no room for it
-
-        return MaskedAttempt(self, run, *which)
-
-    def power_dbm(self, contract: "Contract") -> float:
-        """Return the power of an order: that of packets."""
-        return contract.plan.link.power_dbm
 
     def check_power(self, power_dbm: float, gain: float) -> None:
         """Refuse an order whose power does not do; packets have their own."""
@@ -117,6 +97,7 @@ class AnalogKind:
     """Complex baseband; see ``baseband``."""
 
     on_air: ClassVar[bool] = True
+    rounds: ClassVar[str] = "airmixml.deploy.air_rounds:AttemptOnAir"
 
     sends: str  # one of ``KINDS``
     numbers: int
@@ -147,16 +128,6 @@ class AnalogKind:
     def loudest(self) -> float:
         """The largest sample that an air adds up, as received; half a step is for a channel's rounding to float32."""
         return self.code.largest_sample(self.watts) + self.code.step(self.watts) / 2.0
-
-    def attempt(self, run: "Server", *which: Any) -> "Attempt":
-        """Return the server's side of a round; see ``Attempt`` for which."""
-        from airmixml.deploy.air_rounds import AttemptOnAir
-
-        return AttemptOnAir(self, run, *which)
-
-    def power_dbm(self, contract: "Contract") -> float:
-        """Return the power of an order: all that was agreed, of which each worker takes what its channel needs."""
-        return contract.power_dbm
 
     def check_power(self, power_dbm: float, gain: float) -> None:
         """Refuse an order with too little power to be received as agreed through a channel of this power gain."""

@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,7 +21,7 @@ from airmixml.data import DataSet
 from airmixml.deploy.air import Opening, SumOnAir, bind, connect, send
 from airmixml.deploy.analog import check_emulated
 from airmixml.deploy.attempts import Sum
-from airmixml.deploy.children import end_child, start_child
+from airmixml.deploy.children import end_child, is_ready, start_child
 from airmixml.deploy.endpoint import DeployError
 from airmixml.deploy.journal import Journal
 from airmixml.deploy.learning import Teacher
@@ -146,13 +146,7 @@ def try_out(
 ) -> Trial:
     """Train a settled scenario's model through an emulated air in a process of its own, and in a simulation.
 
-    Args:
-        scenario: what to send.
-        runtime: what adds up.
-        channel: options of ``airmix air`` besides.
-        record: SigMF recording to write received sums to.
-        replay: recording to take sums from; no air is started.
-        progress: told how many slots are done.
+    ``channel`` are options of ``airmix air``; ``record`` and ``replay`` are SigMF recordings, a replay starts no air.
     """
     check_emulated(scenario, protects=False)
     started, streams = time.perf_counter(), Streams(scenario.seed)
@@ -188,12 +182,10 @@ def replayed(contract: TrialContract, recorded: Sequence[SumOnAir]) -> list[Sum]
         )
     if len(recorded) < len(contract.schedule):
         raise ProtocolError(f"recording: has no sum of slot {len(recorded)}; record all slots of the scenario")
-    found = []
-    for number, (place, total) in enumerate(zip(contract.schedule, recorded, strict=False)):
-        mean, variance, weight = contract.kinds[place].mean(total, number)
-        present = total.present
-        found.append(Sum(number=number, kind=place, present=present, mean=mean, variance=variance, weight=weight))
-    return found
+    return [
+        Sum.of(number, place, total.present, contract.kinds[place].mean(total, number))
+        for number, (place, total) in enumerate(zip(contract.schedule, recorded, strict=False))
+    ]
 
 
 @contextmanager
@@ -222,11 +214,8 @@ def running_air(
         with log.open("wb") as lines:
             child = start_child(command, log=lines)
         held.callback(end_child, child)
-        until = time.monotonic() + _START_SECONDS
-        while b"listening" not in log.read_bytes():
-            if child.poll() is not None or time.monotonic() > until:
-                raise ProtocolError(f"the air does not start: {log.read_text(errors='replace').strip()[-500:]}")
-            time.sleep(0.02)
+        if not is_ready(child, lambda: b"listening" in log.read_bytes(), _START_SECONDS):
+            raise ProtocolError(f"the air does not start: {log.read_text(errors='replace').strip()[-500:]}")
         frames = connect("PUSH", f"ipc://{folder}/frames")
         held.callback(frames.close)
         transcripts, spending = Transcripts(contract), Spending(contract)
@@ -236,12 +225,3 @@ def running_air(
         }
         air = RemoteAir(process=child, frames=frames, sums=sums)
         yield Lab(contract=contract, devices=devices, server_key=server_key, air=air)
-
-
-def for_workers(scenario: Scenario, workers: int) -> Scenario:
-    """Return the scenario with so many workers, all of whom send in every slot."""
-    return replace(
-        scenario,
-        workers=replace(scenario.workers, count=workers),
-        radio=replace(scenario.radio, scheduled=workers),
-    )

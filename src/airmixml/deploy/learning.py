@@ -37,12 +37,7 @@ def _received(found: Sum) -> Received:
 
 
 class Teacher:
-    """Learns from the sums of a run; the same sums always give the same models.
-
-    Args:
-        contract: what workers and server agreed on.
-        dataset: for its dimensions, and its test rows to score on.
-    """
+    """Learns from the sums of a run; the same sums always give the same models. They are scored on test rows."""
 
     def __init__(self, contract: Contract, dataset: DataSet) -> None:
         self._contract, self._dataset = contract, dataset

@@ -6,16 +6,9 @@ A sum is exact over those whose frames are in: they have signed the list of the 
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from airmixml.deploy.attempts import Attempt, Letter, Phase
-from airmixml.deploy.kinds import Mean
+from airmixml.deploy.frames import Mean
 from airmixml.deploy.wire import Message, Type, pack_list, unpack_parts
-from airmixml.deploy.worker import (
-    ANNOUNCEMENT_BYTES,
-    REVEAL_BYTES,
-    absent_list,
-    announcement_of,
-    delivery,
-    reveal_of,
-)
+from airmixml.deploy.worker import ANNOUNCEMENT_BYTES, REVEAL_BYTES, absent_list, announcement_of, delivery, reveal_of
 from airmixml.errors import ProtocolError
 from airmixml.masks.keys import is_signed
 from airmixml.masks.recovery import Answer
@@ -108,7 +101,8 @@ class MaskedAttempt(Attempt):
         return len(self.got) < len(announced.announcements)
 
     def _announced(self) -> Round:
-        return self.run.transcripts.announced(self.name, self.asked[0].message.body)
+        found: Round = self.run.transcripts.announced(self.name, self.asked[0].message.body)
+        return found
 
     def _draw(self) -> None:
         body = pack_list(self.got)

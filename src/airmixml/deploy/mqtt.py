@@ -13,8 +13,18 @@ from pathlib import Path
 from threading import Condition, Event
 from typing import Any, Final
 
-from airmixml.deploy.endpoint import COPY_AGAIN, SERVER_NAME, DeployError, Endpoint, read_file
-from airmixml.deploy.topics import ALL, DOWN, LARGEST_PAYLOAD, UP, run_topic
+from airmixml.deploy.endpoint import (
+    ALL,
+    COPY_AGAIN,
+    DOWN,
+    LARGEST_PAYLOAD,
+    SERVER_NAME,
+    UP,
+    DeployError,
+    Endpoint,
+    read_file,
+    run_topic,
+)
 from airmixml.deploy.transport import Log, batches
 from airmixml.deploy.wire import HEADER, unbatched
 from airmixml.errors import ProtocolError
@@ -60,7 +70,7 @@ class MqttTransport:
         self._problem = "no answer"
         self._fatal = ""
         self._client = Client(CallbackAPIVersion.VERSION2, endpoint.name, protocol=MQTTProtocolVersion.MQTTv5)
-        self._client.tls_set_context(_context(folder))
+        self._client.tls_set_context(tls_context(folder))
         self._client.max_inflight_messages_set(_MOST_IN_FLIGHT)
         self._client.reconnect_delay_set(_FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS)  # type: ignore[arg-type]
         self._client.on_connect = self._on_connect
@@ -239,7 +249,7 @@ class _Arrived:
             return found
 
 
-def _context(folder: Path) -> ssl.SSLContext:
+def tls_context(folder: Path) -> ssl.SSLContext:
     """Return TLS 1.3 with the certificates of an endpoint's folder."""
     paths = {name: folder / name for name in ("ca.crt", "tls.crt", "tls.key")}
     for path in paths.values():

@@ -5,7 +5,7 @@ are all of one power and without masks on an air, has no such contract.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
@@ -17,15 +17,16 @@ from airmixml.arrays import Doubles, dbm_to_watts
 from airmixml.data import Bounded, DataSet
 from airmixml.deploy.air import SumOnAir
 from airmixml.deploy.air_rounds import AttemptOnAir
+from airmixml.deploy.analog import agreed_values, settings_of
 from airmixml.deploy.attempts import Attempt, Letter, Phase
 from airmixml.deploy.baseband import Baseband
 from airmixml.deploy.contract import Contract, Member
-from airmixml.deploy.kinds import AnalogKind, Mean
+from airmixml.deploy.frames import Mean
+from airmixml.deploy.kinds import AnalogKind
 from airmixml.deploy.masked_rounds import MaskedAttempt
-from airmixml.deploy.server import Server
 from airmixml.errors import ProtocolError
 from airmixml.masks.rules import Rules, choose_rules
-from airmixml.radio.draws import AirSetting, draw_slots, slots_of_rounds
+from airmixml.radio.draws import AirSetting, draw_slots
 from airmixml.radio.senders import make_sender
 from airmixml.scenario import Scenario
 from airmixml.scenario.automatic import ScoreLink
@@ -100,15 +101,23 @@ class PlannedKind(AnalogKind):
     def check_power(self, power_dbm: float, gain: float) -> None:
         """Refuse nothing yet: powers differ, and ``Baseband.samples`` checks that of the frame."""
 
-    def attempt(self, run: Server, *which: Any) -> Attempt:
-        """Return the server's side of a round of those who are scheduled."""
-        number, attempt, place, expected = which
-        form = AttemptOnAir if self.own_rules is None else MaskedOnAir
-        return form(self, run, number, attempt, place, expected & self.planned(number).keys())
+    @property
+    def rounds(self) -> str:  # type: ignore[override]
+        """The server's side of a round."""
+        return f"{__name__}:{'PlannedOnAir' if self.own_rules is None else 'MaskedOnAir'}"
 
 
-class MaskedOnAir(AttemptOnAir, MaskedAttempt):
-    """An attempt at a round of samples with masks: agreed on and removed as those of integers, added up by an air."""
+class PlannedOnAir(AttemptOnAir):
+    """An attempt at a round of those who are scheduled."""
+
+    kind: PlannedKind
+
+    def __init__(self, kind: PlannedKind, run: Any, number: int, attempt: int, place: int, expected: set[int]) -> None:
+        super().__init__(kind, run, number, attempt, place, expected & kind.planned(number).keys())
+
+
+class MaskedOnAir(PlannedOnAir, MaskedAttempt):
+    """The same with masks: agreed on and removed as those of integers, while an air adds up."""
 
     kind: PlannedKind  # type: ignore[assignment]
     first_phase = Phase.ANNOUNCING
@@ -182,34 +191,23 @@ def planned_contract(
     )
 
 
-def _kinds(scenario: Scenario, dataset: DataSet, population: Population) -> list[PlannedKind]:
-    where = dataset.input_dim, dataset.label_dim, population.distance_metres
-    planned = [(AirSetting.of(scenario, *where), range(scenario.radio.slots))]
-    if scenario.learner.rounds:
-        planned.append((AirSetting.of_rounds(scenario, *where), slots_of_rounds(scenario)))
-    return [
-        _kind(setting, make_sender(setting.scenario, dataset, _CPU, holdings=population.holdings), slots, first)
-        for (setting, slots), first in zip(planned, (0, scenario.radio.slots), strict=False)
-    ]
-
-
-def _kind(setting: AirSetting, payload: Payload, slots: range, first: int) -> PlannedKind:
-    scenario, masking = setting.scenario, setting.masking
-    policy, most_watts = scenario.mixing.power_policy, float(dbm_to_watts(scenario.radio.max_power_dbm))
-    if not policy.follows_channels:  # else up to the limit, of a channel without loss
-        most_watts = min(most_watts, policy.largest_received_watts(scenario, setting.private_received_watts))
-    return PlannedKind(
-        sends=scenario.workers.sends,
-        numbers=setting.signal.symbols,
-        norm=payload.largest_norm,
-        watts=most_watts,
-        own_watts=0.0 if masking is None else masking.own_watts,
-        receiver_watts=scenario.privacy.noise_kind.drawn_watts(scenario),
-        workers=scenario.radio.scheduled,
-        cost=0,
-        releases=len(slots),
-        setting=setting,
-        payload=payload,
-        first=first,
-        slots=slots,
-    )
+def _kinds(scenario: Scenario, dataset: DataSet, population: Population) -> Iterator[PlannedKind]:
+    policy, first = scenario.mixing.power_policy, 0
+    for setting, slots in settings_of(scenario, dataset, population):
+        payload = make_sender(setting.scenario, dataset, _CPU, holdings=population.holdings)
+        most_watts = float(dbm_to_watts(scenario.radio.max_power_dbm))  # of a channel without loss
+        if not policy.follows_channels:
+            of_policy = policy.largest_received_watts(setting.scenario, setting.private_received_watts)
+            most_watts = min(most_watts, of_policy)
+        yield PlannedKind(
+            norm=payload.largest_norm,
+            watts=most_watts,
+            cost=0,
+            releases=len(slots),
+            setting=setting,
+            payload=payload,
+            first=first,
+            slots=slots,
+            **agreed_values(setting),
+        )
+        first += len(slots)

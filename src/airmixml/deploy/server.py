@@ -10,6 +10,7 @@ stops after frames has another number if it is tried again: what workers have sp
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from pkgutil import resolve_name
 from typing import Final
 
 from airmixml.deploy.attempts import Attempt, Letter, Sum
@@ -29,14 +30,9 @@ Tell = Callable[[list[Sum]], Broadcast | None]
 
 
 class Server:
-    """The server of one run; how a round goes is for the kind of its frames to say (``Attempt``).
+    """The server of one run, with its private Ed25519 key; how a round goes is for the kind of its frames to say.
 
-    Args:
-        contract: what workers and server agreed on.
-        signing_key: its private Ed25519 key.
-        journal: its log; what is in it is taken up.
-        tell: gives the models that are broadcast; None where no gradients are sent.
-        note: told in one line what was refused or decided, and about which worker.
+    What is in the ``journal`` is taken up. ``note`` is told in one line what was refused or decided.
     """
 
     def __init__(
@@ -239,15 +235,16 @@ class Server:
         everyone = set(self.contract.directory) - self.left_out
         if not attempt or len(everyone - self.silent) < self.contract.fewest:
             self.silent.clear()  # where too few are left without the silent ones, the network was, not they
-        place = self._left[0]
-        self._now = self.contract.kinds[place].attempt(self, number, attempt, place, everyone - self.silent)
+        place, expected = self._left[0], everyone - self.silent
+        kind = self.contract.kinds[place]
+        self._now = resolve_name(kind.rounds)(kind, self, number, attempt, place, expected)
         if not self._replaying:
             self._order(self._now)
 
     def _order(self, now: Attempt) -> None:
         """Give the order of the attempt."""
         told = self._tell(self.sums) if now.kind.sends == "gradients" and self._tell else None
-        body = Order(now.place, now.kind.power_dbm(self.contract), told).packed()
+        body = Order(now.place, self.contract.ordered_dbm(now.place), told).packed()
         self._journal.append([(ORDERED, body)])
         now.start(body)
 

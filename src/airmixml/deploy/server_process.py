@@ -27,17 +27,11 @@ Watch = Callable[[Server, Sequence[Message]], None]
 
 @dataclass(frozen=True)
 class Timing:
-    """How long a server waits, in seconds.
+    """How long a server waits."""
 
-    Attributes:
-        deadline: after the last worker that answered in a phase, before the others are taken as absent from it.
-        longest: that a phase may take, in deadlines, however slowly workers answer.
-        tries: times that it asks those that are missing before a deadline, while no answer comes.
-    """
-
-    deadline: float = 10.0
-    longest: float = 10.0
-    tries: int = 5
+    deadline: float = 10.0  # seconds after the last answer of a phase, before the others are taken as absent from it
+    longest: float = 10.0  # that a phase may take, in deadlines, however slowly workers answer
+    tries: int = 5  # times that those who are missing are asked before a deadline, while no answer comes
 
     @property
     def again(self) -> float:
@@ -65,9 +59,8 @@ def drive_server(
     while not server.is_over:
         watch(server, messages)
         end = min(moved + timing.deadline, begun + timing.longest * timing.deadline)
-        again = (
-            max(moved, asked) + timing.again
-        )  # while answers flow, nothing is asked again: gateways have many to form
+        # While answers flow, nothing is asked again: gateways have many to form.
+        again = max(moved, asked) + timing.again
         contents = transport.receive(max(0.0, min(end, again) - clock()))
         messages = list(read_messages(contents, log))
         where, missing = server.where, len(server.missing)

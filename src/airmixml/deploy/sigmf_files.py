@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -33,7 +33,6 @@ class Recording:
 
     sums: Sequence[SumOnAir]
     sample_rate: float
-    frequency_hz: float = 0.0  # of the carrier; 0: not known
     description: str = ""
 
 
@@ -49,9 +48,6 @@ def write_recording(name: Path, recording: Recording) -> tuple[Path, Path]:
     parts = [each.samples.astype("<c8") for each in recording.sums]
     content = np.concatenate([np.zeros(0, dtype="<c8"), *parts]).tobytes()
     starts = np.cumsum([0, *map(len, parts)]).tolist()
-    capture: dict[str, Any] = {"core:sample_start": 0}
-    if recording.frequency_hz:
-        capture["core:frequency"] = recording.frequency_hz
     meta = {
         "global": {
             "core:datatype": _DATATYPE,
@@ -62,7 +58,7 @@ def write_recording(name: Path, recording: Recording) -> tuple[Path, Path]:
             "core:sha512": hashlib.sha512(content).hexdigest(),
             "core:extensions": [{"name": "airmixml", "version": "1.0.0", "optional": True}],
         },
-        "captures": [capture],
+        "captures": [{"core:sample_start": 0}],
         "annotations": [
             {
                 "core:sample_start": start,
@@ -88,9 +84,8 @@ def read_recording(name: Path) -> Recording:
     content = _read(meta_path, _LARGEST_META)
     try:
         meta = json.loads(content)
-        about, captures, annotations = meta["global"], meta["captures"], meta["annotations"]
+        about, _, annotations = meta["global"], meta["captures"], meta["annotations"]
         datatype, rate = about["core:datatype"], float(about.get("core:sample_rate", 0.0))
-        frequency = float(captures[0].get("core:frequency", 0.0)) if captures else 0.0
         spans = [(int(each["core:sample_start"]), int(each["core:sample_count"])) for each in annotations]
         present = [tuple(int(one) for one in each.get(_PRESENT, ())) for each in annotations]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -113,9 +108,7 @@ def read_recording(name: Path) -> Recording:
     sums = [SumOnAir(who, samples[start : start + count]) for who, (start, count) in zip(present, spans, strict=True)]
     if not annotations:  # of another recorder: one slot, of unknown workers
         sums = [SumOnAir((), samples)]
-    return Recording(
-        sums=sums, sample_rate=rate, frequency_hz=frequency, description=str(about.get("core:description", ""))
-    )
+    return Recording(sums=sums, sample_rate=rate, description=str(about.get("core:description", "")))
 
 
 def _read(path: Path, most_bytes: int = -1) -> bytes:

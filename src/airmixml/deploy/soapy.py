@@ -34,17 +34,11 @@ class Tuning:
 
 @dataclass(eq=False)
 class SoapyRadio:
-    """One channel of one radio.
+    """One channel of one radio."""
 
-    Args:
-        device: of SoapySDR.
-        tuning: what it was set to.
-        binding: the module SoapySDR.
-    """
-
-    device: Any
+    device: Any  # of SoapySDR
     tuning: Tuning
-    binding: Any = field(repr=False)
+    binding: Any = field(repr=False)  # the module SoapySDR
 
     @classmethod
     def open(cls, arguments: Mapping[str, str], tuning: Tuning) -> Self:
@@ -93,9 +87,7 @@ class SoapyRadio:
             flags |= soapy.SOAPY_SDR_HAS_TIME
         with self._stream(soapy.SOAPY_SDR_RX) as stream:
             started = self.device.activateStream(stream, flags, at_nanoseconds or 0, count)
-            if (
-                started == _NOT_SUPPORTED and at_nanoseconds is None
-            ):  # a driver without bursts goes on until it is ended
+            if started == _NOT_SUPPORTED and at_nanoseconds is None:  # a driver without bursts goes on until its end
                 started = self.device.activateStream(stream)
             self._check(started, "started")
             while got < count:

@@ -61,11 +61,6 @@ class Status:
         with self._lock:
             self._plain = plain
 
-    @property
-    def accuracies(self) -> list[float | None]:
-        """Of the model after each round."""
-        return self._scores
-
     def plain(self) -> dict[str, Any]:
         """Return what the page shows; empty before the server has begun."""
         with self._lock:

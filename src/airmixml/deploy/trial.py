@@ -75,13 +75,9 @@ Watch = Callable[[History], None]
 
 
 class Trial:
-    """Runs the deployment of a folder to its end.
+    """Runs the deployment of a folder to its end, with rows in the folders of endpoints.
 
-    Args:
-        folder: what ``credentials.create_deployment`` wrote, with rows in the folders of endpoints.
-        deadline: of the server, in seconds.
-        kill: whether one endpoint is killed.
-        more: options of the server.
+    ``deadline`` is that of the server, in seconds; ``kill`` says whether one endpoint is killed.
     """
 
     def __init__(self, folder: Path, *, deadline: float, kill: bool, more: tuple[str | Path, ...] = ()) -> None:

@@ -8,7 +8,7 @@ long, cut off or of another version is refused before anything of its body is lo
 """
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cached_property
@@ -144,13 +144,6 @@ class Reader:
         (value,) = layout.unpack(self.take(layout.size))
         return int(value)
 
-    def entries(self, entry_bytes: int) -> Iterator[bytes]:
-        """Yield the entries of a list that is the rest of the body."""
-        count = self.number(_COUNT)
-        if count * entry_bytes != self.left:
-            raise ProtocolError(f"list of {count} entries has {self.left} bytes and must have {count * entry_bytes}")
-        yield from (self.take(entry_bytes) for _ in range(count))
-
     def end(self) -> None:
         """Refuse what follows."""
         if self.left:
@@ -163,19 +156,6 @@ def pack_list(entries: Mapping[int, bytes]) -> bytes:
     return _COUNT.pack(len(entries)) + b"".join(each)
 
 
-def unpack_list(body: bytes, entry_bytes: int) -> dict[int, bytes]:
-    """Return what ``pack_list`` was given; refuse workers that are out of order or named twice."""
-    found: dict[int, bytes] = {}
-    last = -1
-    for entry in Reader(body).entries(_IDENTITY.size + entry_bytes):
-        (identity,) = _IDENTITY.unpack_from(entry)
-        if identity <= last:
-            raise ProtocolError(f"list names worker {identity} after {last}; must name each once, in rising order")
-        found[identity] = entry[_IDENTITY.size :]
-        last = identity
-    return found
-
-
 def pack_parts(parts: Mapping[int, bytes]) -> bytes:
     """Return parts of any length by worker, in rising order: identity, length u32, the part."""
     each = (
@@ -184,15 +164,24 @@ def pack_parts(parts: Mapping[int, bytes]) -> bytes:
     return _COUNT.pack(len(parts)) + b"".join(each)
 
 
+def unpack_list(body: bytes, entry_bytes: int) -> dict[int, bytes]:
+    """Return what ``pack_list`` was given; refuse workers that are out of order or named twice."""
+    return _rising(body, lambda reader: entry_bytes)
+
+
 def unpack_parts(body: bytes) -> dict[int, bytes]:
-    """Return what ``pack_parts`` was given, with the same refusals as ``unpack_list``."""
+    """Return what ``pack_parts`` was given, with the same refusals."""
+    return _rising(body, lambda reader: reader.number(_COUNT))
+
+
+def _rising(body: bytes, length: Callable[[Reader], int]) -> dict[int, bytes]:
     found: dict[int, bytes] = {}
     reader, last = Reader(body), -1
     for _ in range(reader.number(_COUNT)):
         identity = reader.number(_IDENTITY)
         if identity <= last:
             raise ProtocolError(f"list names worker {identity} after {last}; must name each once, in rising order")
-        found[identity] = reader.take(reader.number(_COUNT))
+        found[identity] = reader.take(length(reader))
         last = identity
     reader.end()
     return found

@@ -195,16 +195,9 @@ class _InRound:
 
 
 class Device:
-    """One worker of a run.
+    """One worker of a run, with its private Ed25519 key; ``vector`` is what it sends before noise and masks.
 
-    Args:
-        identity: its number in the contract.
-        contract: what its owner agreed to.
-        signing_key: its private Ed25519 key.
-        vector: what it sends before noise and masks.
-        spending: its ledger; devices of one gateway share one.
-        transcripts: shared by devices of one gateway.
-        entropy: gives so many random bytes.
+    Devices of one gateway share ledger and transcripts. ``entropy`` gives so many random bytes.
     """
 
     def __init__(
