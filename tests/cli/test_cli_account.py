@@ -54,6 +54,7 @@ def test_the_reason_why_nothing_is_stated_is_said_once(airmix: Airmix) -> None:
     assert "typical" not in told[0]
 
 
+@pytest.mark.long
 def test_accounts_plans_and_runs_count_the_slot_for_the_mean(airmix: Airmix) -> None:
     """One slot for the mean, one of moments and 20 rounds are 22."""
     table = ("--preset", "private-table")

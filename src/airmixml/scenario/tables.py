@@ -155,7 +155,7 @@ class Radio(Table):
     )
     slot_seconds: float = Real(0, 1e6).key(
         1e-3,
-        "tau, length of a slot (0: as long as its symbols need at 794 per ms, and energy is power x 1.26 µs x their "
+        "tau, length of a slot (0: as long as its symbols need at 794 per ms, and energy is power x 1.26 us x their "
         "largest squared norm)",
     )
     link: str = Named(registries.LINKS).key(

@@ -139,7 +139,7 @@ function take(part, seen, started, changed) {
 function showTiming(started, changed) {
   const milliseconds = performance.now() - started;
   window.airmixUpdates = [...(window.airmixUpdates ?? []), milliseconds];
-  state.timing = changed ? `Updated in ${milliseconds.toFixed(0)} ms.` : "";
+  state.timing = changed ? `Updated in ${milliseconds < 1000 ? `${milliseconds.toFixed(0)} ms` : `${(milliseconds / 1000).toFixed(1)} s`}.` : "";
 }
 
 function progressNote(text) {
@@ -261,10 +261,10 @@ function showOptions(plan) {
   }
   if (found) {
     const points = 100 * found.rehearsal?.gained, error = 100 * found.rehearsal?.gained_error;
-    const gain = found.rehearsal ? `${points > 0 ? "+" : ""}${points.toFixed(1)} ± ${error.toFixed(1)} points of accuracy on ${found.rehearsal.basis}${Math.abs(points) <= error ? ", within chance" : ""}` : found.gain_db === undefined ? "the first signal" : `${Math.abs(found.gain_db).toFixed(1)} dB ${found.gain_db >= 0 ? "less" : "more"} learning noise`;
+    const gain = found.rehearsal ? `${points > 0 ? "+" : ""}${points.toFixed(1)} ± ${error.toFixed(1)} points of accuracy (± standard error) on ${found.rehearsal.basis}${Math.abs(points) <= error ? ", within chance" : ""}` : found.gain_db === undefined ? "the first signal" : `${Math.abs(found.gain_db).toFixed(1)} dB ${found.gain_db >= 0 ? "less" : "more"} noise in the equation that the learner solves`;
     if (found.overrides.length) content.push(make("p", {}, `Recommended: ${gain}. `, make("button", { type: "button", onclick: () => use(Object.fromEntries(found.overrides.map((each) => each.split(/=(.*)/s).slice(0, 2)))) }, "Use")), make("pre", {}, found.overrides.join("\n")));
     else content.push(make("p", {}, "This design is what is recommended."));
-    if (found.rehearsal?.reason) content.push(make("p", { class: "quiet" }, `${found.overrides.length ? "Recommended" : "Kept"}: ${found.rehearsal.reason}.`));
+    if (found.rehearsal?.reason) content.push(make("p", { class: "quiet" }, `${found.overrides.length ? "Reason" : "Kept"}: ${found.rehearsal.reason}.`));
     if (found.note) content.push(make("p", { class: "quiet" }, found.note));
   }
   if (plan.masks?.overrides?.length) content.push(make("p", {}, `${plan.masks.gain_db.toFixed(1)} dB less noise in the sum: `, make("code", {}, plan.masks.overrides.join(" "))));
