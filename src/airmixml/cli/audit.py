@@ -153,7 +153,7 @@ def _detail(found: dict[str, Any], bound: dict[str, Any]) -> str:
     trials = found["trials"]
     counted = f"{trials['with_canary']:,} trials with the canary, {trials['without']:,} without"
     other = "" if bound["adjacency"] == found["adjacency"] else f"{bound['adjacency']}; "
-    detail = bound["detail"].removeprefix(counted).removeprefix("; ")
+    detail: str = bound["detail"].removeprefix(counted).removeprefix("; ")
     return other + detail[max(0, detail.find("left out: ")) :]
 
 

@@ -37,9 +37,11 @@ def make_or_find(make: Callable[..., Any], *given: Any, out: Path | None, **how:
     except FinishedBefore as found:
         page, metrics = found.folder / REPORT, found.metrics
         or_force = "" if out is None else ", or --force to replace it"
-        spends = ", which spends epsilon once more" if metrics.get("mode") == PROTECTION else ""
+        protected = metrics.get("mode") == PROTECTION
+        spends = ", which spends epsilon once more" if protected else ""
+        unknown = " (whether the rows changed since is not known)" if protected else ""
         print_error_line(
-            f"airmix: {found.folder}: finished before and shown again; to compute it again{spends}, give another "
+            f"airmix: {found.folder}: finished before and shown again{unknown}; to compute it again{spends}, give another "
             f"--out{or_force}"
         )
         return Made(metrics=metrics, report={"report": str(page)} if page.is_file() else {}, before=True)

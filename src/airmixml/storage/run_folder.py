@@ -175,8 +175,8 @@ def claim(
         if out is None
         else claim_folder(Path(out), identity, force=force)
     )
-    with made as folder:
-        yield replace(folder, _asked=asked)
+    with made as claimed:
+        yield replace(claimed, _asked=asked)
 
 
 def _taken(folder: Path) -> Iterator[Path]:
