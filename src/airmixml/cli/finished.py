@@ -41,8 +41,8 @@ def make_or_find(make: Callable[..., Any], *given: Any, out: Path | None, **how:
         spends = ", which spends epsilon once more" if protected else ""
         unknown = " (whether the rows changed since is not known)" if protected else ""
         print_error_line(
-            f"airmix: {found.folder}: finished before and shown again{unknown}; to compute it again{spends}, give another "
-            f"--out{or_force}"
+            f"airmix: {found.folder}: finished before and shown again{unknown}; to compute it again{spends}, give "
+            f"another --out{or_force}"
         )
         return Made(metrics=metrics, report={"report": str(page)} if page.is_file() else {}, before=True)
     # As the file has it, so that a screen is the same whenever it is shown.
