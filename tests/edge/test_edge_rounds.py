@@ -9,7 +9,6 @@ import pytest
 import torch
 from scipy.stats import norm
 
-import airmixml.edge.descents
 from airmixml import Scenario, simulate, train
 from airmixml.data import DataSet
 from airmixml.edge import Learned, learn
@@ -257,7 +256,7 @@ def test_rounds_use_the_secret_of_a_protected_transmission(monkeypatch: pytest.M
         whole(self, air, *args, **given)  # type: ignore[arg-type]
         used.append(self.setting.secret)
 
-    monkeypatch.setattr(airmixml.edge.descents.RoundsOnAir, "__init__", noting)
+    monkeypatch.setattr(RoundsOnAir, "__init__", noting)
     secret = Secret()
     train(simulate(rounds(), secret=secret))
     assert used == [secret, secret]  # simulated, and looked at again by the training
