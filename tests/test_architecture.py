@@ -17,6 +17,7 @@ FOUNDATION = (
     "wording",
     "arrays",
     "names",
+    "lazy",
     "streams",
     "devices",
     "numpy_tensors",

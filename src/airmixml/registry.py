@@ -3,7 +3,7 @@
 Names are known without importing anything; a thing is imported when it is first asked for.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from importlib import import_module
@@ -188,15 +188,3 @@ class Registry:
 
 def _package(point: "EntryPoint") -> str:
     return "an unknown package" if point.dist is None else f"{point.dist.name} {point.dist.version}"
-
-
-def import_late(package: str, modules: Mapping[str, tuple[str, ...]]) -> Callable[[str], Any]:
-    """Return a ``__getattr__`` for ``package`` that imports each name from its module (".name": in the package)."""
-    module_of = {name: module for module, names in modules.items() for name in names}
-
-    def get(name: str) -> Any:
-        if name in module_of:
-            return getattr(import_module(module_of[name], package), name)
-        raise AttributeError(f"module {package!r} has no attribute {name!r}")
-
-    return get

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airmixml.registry import import_late
+from airmixml.lazy import import_late
 
 if TYPE_CHECKING:
     from airmixml.attacks.attack_cases import Case, attack, choose_parts, read_cases

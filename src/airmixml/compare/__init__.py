@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from airmixml.compare.chance import RightRows
 from airmixml.compare.methods import Method, Outcome, Work, choose_methods, load_methods
+from airmixml.lazy import import_late
 from airmixml.registries import METHODS
-from airmixml.registry import import_late
 
 if TYPE_CHECKING:
     from airmixml.compare.comparison import Comparison, Row, compare_methods, vary_key
