@@ -6,6 +6,7 @@ private-mnist`` runs the command in this process and prints the counts; the last
 
 from __future__ import annotations
 
+import inspect
 import sys
 import threading
 from collections import Counter
@@ -26,7 +27,8 @@ def entered(arguments: list[str]) -> set[tuple[str, str]]:
 
     def note(frame: FrameType, event: str, _argument: Any) -> None:
         code = frame.f_code
-        if event == "call" and code.co_filename.startswith(SOURCE) and code.co_name != "<module>":
+        # Bodies of modules and classes, which run at import, have no fast locals.
+        if event == "call" and code.co_filename.startswith(SOURCE) and code.co_flags & inspect.CO_OPTIMIZED:
             found.add((code.co_filename.removeprefix(SOURCE), code.co_qualname))
 
     sys.argv = ["airmix", *arguments]
