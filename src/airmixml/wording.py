@@ -2,10 +2,7 @@
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from airmixml.scenario import Scenario
+from typing import Final
 
 # The grade where attacks found nothing, and no epsilon that covers what was attacked forbids a stronger one to.
 NOTHING_PROMISED = "nothing promised"
@@ -189,11 +186,6 @@ def slots_text(slots: int, rounds: int = 0, *, mean: bool = False) -> str:
     """Return "1 slot", "1 slot and 20 rounds" where rounds follow, and where a ``mean`` comes before that it does."""
     before = ", after a slot for the mean" if mean else ""
     return plural(slots, "slot") + (f" and {plural(rounds, 'round')}" if rounds else "") + before
-
-
-def slots_of(scenario: "Scenario") -> str:
-    """Return in which slots and rounds the workers of a scenario send."""
-    return slots_text(scenario.radio.slots, scenario.learner.rounds, mean=scenario.workers.centre_on_air)
 
 
 def own_slots(count: int, *, mean: bool) -> str:

@@ -16,7 +16,7 @@ from airmixml.attacks.attack_report import AttackResult
 from airmixml.attacks.case_result import LISTENERS, CaseResult, Found
 from airmixml.attacks.grades import TOO_FEW
 from airmixml.output.figures import as_picture, new_figure, save_png_and_svg
-from airmixml.wording import NOTHING_PROMISED, epsilon_text, plural, slots_of
+from airmixml.wording import NOTHING_PROMISED, epsilon_text, plural
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -78,7 +78,7 @@ def _title(cases: list[CaseResult]) -> str:
     workers, radio = scenario.workers, scenario.radio
     if len(cases) > 1:
         return f"What an adversary learns about {workers.count:,} workers"
-    sent_in = f"{radio.scheduled:,} at a time in {slots_of(scenario)}"
+    sent_in = f"{radio.scheduled:,} at a time in {scenario.slots_in_words}"
     return f"{scenario.title}: {plural(workers.count, 'worker')}, {sent_in}"
 
 

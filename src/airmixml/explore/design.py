@@ -21,7 +21,7 @@ from airmixml.radio.system import System
 from airmixml.registries import ACCOUNTANTS
 from airmixml.scenario import Scenario
 from airmixml.scenario.consistency import rounds_refusal
-from airmixml.wording import against, duration, epsilon_words, joules, slots_of
+from airmixml.wording import against, duration, epsilon_words, joules
 from airmixml.workers import settle
 from airmixml.workers.loading import check_signal_memory
 
@@ -60,7 +60,7 @@ def scenario_part(asked: Asked, settled: Scenario) -> Part:
         "name": asked.scenario.name,
         "air": settled.air.preset,
         "seed": settled.seed,
-        "slots": slots_of(settled),
+        "slots": settled.slots_in_words,
         "values": values,
         "unused": sorted(_unused(settled)),
         "known": _known(settled),
@@ -72,7 +72,7 @@ def _known(scenario: Scenario) -> str:
     """Return what a design asks for, in words: known while what follows from it is computed."""
     privacy, radio = scenario.privacy, scenario.radio
     target = f"Target epsilon {privacy.epsilon:g} by {privacy.accountant} {against(privacy.adversary)}"
-    return f"{target}; {scenario.workers.count:,} workers, {radio.scheduled:,} at a time in {slots_of(scenario)}"
+    return f"{target}; {scenario.workers.count:,} workers, {radio.scheduled:,} at a time in {scenario.slots_in_words}"
 
 
 def _unused(scenario: Scenario) -> Iterator[str]:
@@ -172,7 +172,7 @@ def _cards(plan: Plan, air_seconds: float, scenario: Scenario) -> list[dict[str,
         labels = "" if math.isnan(plan.snr_labels_db) else f"; labels {plan.snr_labels_db:.1f} dB"
         about = "Signal-to-noise ratio of the inputs in a mixture, in the median slot."
         cards.append(("SNR", f"{plan.snr_inputs_db:.1f} dB", f"inputs{labels}", about))
-    cards.append(("Air time", duration(air_seconds), slots_of(scenario), "How long all slots and rounds last."))
+    cards.append(("Air time", duration(air_seconds), scenario.slots_in_words, "How long all slots and rounds last."))
     limited = plan.limited_share > 0.0
     alike = "strongest slot" if plan.rounds or not scenario.mixing.power_policy.keeps_target else "every slot"
     where = f"power limited in {100.0 * plan.limited_share:.1f} % of the slots" if limited else alike

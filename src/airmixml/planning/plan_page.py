@@ -17,7 +17,7 @@ from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Scenario
 from airmixml.storage.files import write_text
 from airmixml.storage.run_folder import METRICS, SCENARIO, Finish, claim_folder
-from airmixml.wording import NONE, against, duration, epsilon_text, joules, outputs_text, plural, slots_of
+from airmixml.wording import NONE, against, duration, epsilon_text, joules, outputs_text, plural
 from airmixml.workers.population import held_by, inputs_in_words, row_name
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def _costs(plain: Plain, scenario: Scenario) -> Iterator[tuple[str, str]]:
     dimensions = plain.get("dimensions")
     if dimensions is not None:
         yield "data", f"{inputs_in_words(workers, dimensions[0])}, {outputs_text(workers.task, dimensions[1])}"
-    yield "workers", f"{workers.count:,}, {radio.scheduled:,} at a time in {slots_of(scenario)}"
+    yield "workers", f"{workers.count:,}, {radio.scheduled:,} at a time in {scenario.slots_in_words}"
     differ = plain["limited_share"] or (rounds or {"share": 1.0})["share"] < 1.0
     yield "noise multiplier", f"{plain['noise_multiplier']:.4g} in {'the strongest' if differ else 'every'} slot"
     if "power_scale_watts" in plain:

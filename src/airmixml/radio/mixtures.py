@@ -33,7 +33,7 @@ from airmixml.radio.senders import make_sender
 from airmixml.radio.system import adversary_named
 from airmixml.radio.tally import Tally
 from airmixml.scenario import Scenario, Speed
-from airmixml.wording import duration, epsilon_text, joules, slots_of
+from airmixml.wording import duration, epsilon_text, joules
 from airmixml.workers import Population
 from airmixml.workers.payloads import Payload
 
@@ -168,7 +168,7 @@ class AirReport(Tally):
     def facts(self) -> dict[str, str]:
         """Return what a reader wants to know first, by name; of a protected transmission nothing that saw no noise."""
         radio, server = self.scenario.radio, self.privacy_against_server
-        sent_in = f"{radio.scheduled:,} at a time in {slots_of(self.scenario)}"
+        sent_in = f"{radio.scheduled:,} at a time in {self.scenario.slots_in_words}"
         told = {
             "workers": f"{self.scenario.workers.count:,}, {sent_in}",
             "on the air": f"{self.symbols_per_slot:,} symbols per slot, {duration(self.air_seconds)} in total",

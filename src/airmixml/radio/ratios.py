@@ -13,7 +13,6 @@ import numpy as np
 
 from airmixml.arrays import Doubles, own_numbers
 from airmixml.privacy.facts import Fact, RanksTell, SharesTell
-from airmixml.randomness.slot_words import log_gammas, uniforms
 
 if TYPE_CHECKING:
     import torch
@@ -39,6 +38,8 @@ class Ratios:
         """Draw the shares of some slots for a prior of shape scheduled; slots x scheduled."""
         import torch  # here and below: an account needs none
 
+        from airmixml.randomness.slot_words import uniforms
+
         chances = np.asarray(uniforms(source.words(slots, len(prior))).cpu(), dtype=np.float64)
         found = own_numbers(
             lambda: self.shares(chances),
@@ -58,6 +59,7 @@ class DirMix(Ratios):
 
     def draw(self, mixing: Mixing, prior: torch.Tensor, slots: range, source: SlotWords) -> torch.Tensor:
         """Draw gamma variates as logarithms, so that alpha = 1e-8 gives one entry of 1 and zeros, not 0/0."""
+        from airmixml.randomness.slot_words import log_gammas
 
         per_slot, further = _WORDS_PER_GAMMA * len(prior), _WORDS_PER_FURTHER_ATTEMPT * len(prior)
         logarithms = log_gammas(
@@ -79,6 +81,8 @@ class NonMix(Ratios):
     def draw(self, mixing: Mixing, prior: torch.Tensor, slots: range, source: SlotWords) -> torch.Tensor:
         """Draw who, each with probability p_i."""
         import torch
+
+        from airmixml.randomness.slot_words import uniforms
 
         upper = (prior / prior.sum()).cumsum(dim=0)[:-1]
         chosen = torch.searchsorted(upper, uniforms(source.words(slots, 1)), right=True)
@@ -136,6 +140,8 @@ class Assignment:
         """Deal the ratios of these slots out; slots x scheduled."""
         import torch
 
+        from airmixml.randomness.slot_words import uniforms
+
         chances = uniforms(source.words(slots, ratios.shape[1]))
         given: list[Doubles] = [each.cpu().numpy().copy() for each in (ratios, magnitude, chances)]
         found = own_numbers(
@@ -162,6 +168,7 @@ class RandomOrder(Assignment):
         self, mixing: Mixing, ratios: torch.Tensor, magnitude: torch.Tensor, slots: range, source: SlotWords
     ) -> torch.Tensor:
         """Shuffle them; with equal prior shares any order of our ratios is as likely as any other already."""
+        from airmixml.randomness.slot_words import uniforms
 
         if mixing.ratios_kind.exchangeable and not mixing.prior:
             return ratios

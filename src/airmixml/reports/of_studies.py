@@ -25,7 +25,6 @@ from airmixml.wording import (
     quick_reproduction,
     sentence,
     simulated,
-    slots_of,
 )
 
 _NO_COLUMNS: Final = ("about", "note", "value", "shown", "guess")  # of a comparison
@@ -357,7 +356,7 @@ def _study(
     """Return the content of a study of one scenario, with its picture."""
     asked: Rows = (
         ("data", scenario.workers.dataset),
-        ("workers", f"{scenario.workers.count:,}, {scenario.radio.scheduled:,} at a time in {slots_of(scenario)}"),
+        ("workers", f"{scenario.workers.count:,}, {scenario.radio.scheduled:,} at a time in {scenario.slots_in_words}"),
         ("privacy target", asked_for(scenario)),
     )
     pictures = (

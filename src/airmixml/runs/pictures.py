@@ -20,7 +20,7 @@ from airmixml.radio.histograms import DecibelHistogram
 from airmixml.radio.mixtures import MixtureBlock
 from airmixml.radio.transmission import Transmission
 from airmixml.runs.score_pictures import SCORE_NAMES
-from airmixml.wording import epsilon_text, plural, slots_of
+from airmixml.wording import epsilon_text, plural
 from airmixml.workers.moments import unpack_symmetric
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def run_figure(mixtures: Transmission, history: TrainingHistory) -> Figure:
 
 def _title(mixtures: Transmission, history: TrainingHistory) -> str:
     scenario, privacy = mixtures.scenario, mixtures.report.privacy
-    sent_in = f"{scenario.radio.scheduled:,} at a time in {slots_of(scenario)}"
+    sent_in = f"{scenario.radio.scheduled:,} at a time in {scenario.slots_in_words}"
     return (
         f"{scenario.title}: {scenario.workers.count:,} workers, {sent_in}\n"
         f"{final_score(history)}  ·  "

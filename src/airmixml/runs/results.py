@@ -6,10 +6,9 @@ import sys
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from airmixml.data import DataSet
-from airmixml.edge import Learned
 from airmixml.errors import RunFolderError
 from airmixml.notebook import html_facts
 from airmixml.privacy import PrivacyStatement
@@ -21,6 +20,9 @@ from airmixml.storage.run_folder import METRICS, PARTIAL, PROTECTION
 from airmixml.version import __version__
 from airmixml.wording import duration, epsilon_text, joules, plural
 from airmixml.workers import WorkerCost, worker_cost
+
+if TYPE_CHECKING:
+    from airmixml.edge import Learned
 
 AirKeys = dict[str, int | float | str | list[str] | None]
 SIMULATION: Final = "simulation"
@@ -372,7 +374,7 @@ def _version(package: str) -> str:
         return "not installed"
 
 
-def stated_in_both_modes(learned: Learned, *, device: str, run_dir: str) -> dict[str, Any]:
+def stated_in_both_modes(learned: "Learned", *, device: str, run_dir: str) -> dict[str, Any]:
     """Return what a result tells of a simulation and of a protected run alike.
 
     Of scores, those on the clean test set, if there is one; of a row of the data, on how many workers it lies at most

@@ -24,7 +24,6 @@ from airmixml.wording import (
     own_slots,
     plural,
     simulated,
-    slots_of,
     unstated,
 )
 from airmixml.workers import sends_inputs_unchanged
@@ -118,7 +117,7 @@ def _what_ran(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     dataset, workers, radio, mixing = metrics["dataset"], scenario.workers, scenario.radio, scenario.mixing
     alpha = f"(alpha = {mixing.alpha:g})" if mixing.policy == "dirmix" else ""
     on_average = " on average" if radio.schedule_kind.by_coin else ""
-    sent_by = f"{workers.count:,}, {radio.scheduled:,} at a time{on_average} in {slots_of(scenario)}"
+    sent_by = f"{workers.count:,}, {radio.scheduled:,} at a time{on_average} in {scenario.slots_in_words}"
     inputs, outputs = inputs_in_words(workers, dataset["input_dim"]), outputs_text(workers.task, dataset["label_dim"])
     rows = [("data", f"{escape(dataset['name'])}: {inputs}, {outputs}")]
     if not sends_inputs_unchanged(workers):

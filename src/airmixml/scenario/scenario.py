@@ -29,7 +29,7 @@ from airmixml.scenario.toml import (
     titled,
     write_toml,
 )
-from airmixml.wording import shown
+from airmixml.wording import shown, slots_text
 
 if TYPE_CHECKING:
     from airmixml.streams import Secret  # which needs NumPy
@@ -87,6 +87,11 @@ class Scenario:
         """The same scenario on what its link meets of the air and of the channels."""
         air, radio = self.radio.link_kind.meets(self.air, self.radio)
         return self if air is self.air else replace(self, air=air, radio=radio)
+
+    @property
+    def slots_in_words(self) -> str:
+        """In which slots and rounds the workers send."""
+        return slots_text(self.radio.slots, self.learner.rounds, mean=self.workers.centre_on_air)
 
     @property
     def learner_in_words(self) -> str:
