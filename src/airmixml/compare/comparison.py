@@ -331,7 +331,9 @@ class _Job:
         """Return a row of a method; one that no air is simulated for has the ideal one."""
         simulated = getattr(method, "on_air", False)  # another package may have none
         air = scenario.air if simulated else Air()
-        return cls(method=method, scenario=replace(scenario, air=air), label=name, about=method.about)
+        about_in = getattr(method, "about_in", None)  # only a scenario of this package depends on what is compared
+        about = method.about if about_in is None else about_in(scenario)
+        return cls(method=method, scenario=replace(scenario, air=air), label=name, about=about)
 
     def own(self, seed: int) -> Scenario | None:
         """Return the scenario of this package that it runs, which a ledger counts; None where it runs none."""
