@@ -227,7 +227,7 @@ def test_what_runs_on_the_ideal_air_is_said(tmp_path: Path) -> None:
 def test_the_names_of_methods_and_columns_are_explained(outcome: Outcome, tmp_path: Path) -> None:
     shown = printed(compared(outcome, tmp_path, one=[text(19)], two=[text(18)]))
     assert "what one is" in shown
-    assert "Rank: within the target against the server; the same where equal within chance" in shown
+    assert "Rank: within the target, ties within chance" in shown
     assert "epsilon rests on" in shown
     assert "receiver noise" in shown
 

@@ -118,7 +118,7 @@ def _parts(reproduction: Reproduction) -> Iterator[str | Table]:
 
 def _counts(reproduction: Reproduction) -> str:
     """Return in how many cases the paper's text holds, as the table of claims adds up; empty where none was run."""
-    found = Counter(claim.decision for claim in reproduction.claims)
+    found = Counter[str](claim.decision for claim in reproduction.claims)
     if not any(found[name] for name in _DECISIONS):
         return ""
     held, not_held = found["holds"], found["does not hold"]

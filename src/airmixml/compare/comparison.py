@@ -266,8 +266,8 @@ class Comparison:
     def notes(self) -> list[str]:
         """What columns and names mean, and which rows are no better than guessing."""
         workers, copies = self.scenario.workers, max(row.row_copies for row in self.rows)
-        among = next(iter(self._within)).rpartition("; ")[2]
-        notes = [] if self.ranks is None else [f"rank: {among}; the same where equal within chance"]
+        among = "within the target, " if next(iter(self._within)).startswith("within") else ""
+        notes = [] if self.ranks is None else [f"rank: {among}ties within chance"]
         against = dict.fromkeys(row.privacy[0].adversary for row in self.rows)
         notes += [f"{name}: {_WHO[name]}" for name in against if name in _WHO]
         if self.row_name:
