@@ -44,6 +44,7 @@ def test_fig2(airmix: Airmix, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert "runs/reproduce/report.md" in done.stdout
     assert "pictures: runs/reproduce/fig2.png\n" in done.stdout
+    assert " ".join(done.stdout.split()).startswith("Fig. 2 prints no values; drawn for 5 alphas: the mean sum of ")
     out = tmp_path / "runs" / "reproduce"
     files = {path.name for path in out.iterdir() if path.is_file()}
     reports = {"report.md", "report.json", "report.html"}
@@ -88,11 +89,14 @@ def test_json_prints_one_object_and_the_tables_go_on_from_it(airmix: Airmix, tmp
 
     # The same without --json: nothing is run again.
     again = airmix(*ENERGIES, "--quick", "--seeds", "2")
-    assert (again.returncode, again.stderr) == (0, "")
+    before = "airmix: runs/reproduce-quick: finished before and shown again; to compute it again, give another --out"
+    assert (again.returncode, again.stderr) == (0, f"{before}\n")
     assert "(4 of 4 batches already finished); everything in runs/reproduce-quick/report.md\n" in again.stdout
     assert "pictures: runs/reproduce-quick/table2-iris.png\n" in again.stdout
     assert "a smaller alpha spends less energy" in " ".join(again.stdout.split())
-    assert again.stdout.startswith("Energies of Iris, at the paper's settings; the rest is not decided ")
+    assert [claim["decision"] for claim in printed["claims"]] == ["holds"]
+    first = "1 claim holds, 0 do not, 0 undecided. Energies of Iris, at the paper's settings; the rest is not decided "
+    assert " ".join(again.stdout.split()).startswith(first)
     lines = {" ".join(line.strip("│┃ ").replace("│", " ").split()) for line in again.stdout.splitlines()}
     words = ("agrees", "trend", "undecided", "does")
     counts = [sum(cell["verdict"].startswith(word) for cell in cells.values()) for word in words]
@@ -150,7 +154,13 @@ def test_a_sentence_of_the_paper_is_in_one_table() -> None:
     nothing: dict[str, Any] = {"results": [], "ratios": [], "seconds": 1.0, "kept_batches": 0, "batches": 0}
     request = Request(targets=("table1",), quick=True)
     found = Reproduction(request=request, claims=[decided, left, other], out=Path(), **nothing)
-    _, above, below = _parts(found)
+    first, above, below = _parts(found)
+    assert str(first).startswith("1 claim holds, 0 do not, 0 undecided. Some accuracies of Iris, at ")
+    several = [decided, replace(decided, case="c"), replace(decided, decision="does not hold")]
+    counted, *_ = _parts(replace(found, claims=[*several, left]))
+    assert str(counted).startswith("2 claims hold, 1 does not, 0 undecided. ")
+    unclaimed, *_ = _parts(replace(found, claims=[left]))
+    assert str(unclaimed).startswith("Some accuracies of Iris, at ")
     assert isinstance(above, Table)
     assert isinstance(below, Table)
     assert above.columns[-1] == "not run"

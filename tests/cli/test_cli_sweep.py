@@ -32,7 +32,8 @@ def test_a_table_a_picture_and_what_is_kept(airmix: Airmix, tmp_path: Path) -> N
     assert {path.name for path in out.iterdir()} == named
     content = (out / "sweep.csv").read_bytes()
     again = airmix(*GRID, "--seeds", "2", "--json")
-    assert again.stderr == done.stderr
+    before = "airmix: runs/sweep-private-iris: finished before and shown again; to compute it again, give another --out"
+    assert again.stderr == f"{done.stderr}{before}\n"
     printed = json.loads(again.stdout)
     assert (printed["kept"], printed["mode"], printed["seeds"]) == (6, "simulation", [0, 1])
     assert (out / "sweep.csv").read_bytes() == content

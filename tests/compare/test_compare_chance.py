@@ -91,6 +91,31 @@ def test_a_tie_is_not_won(outcome: Outcome, tmp_path: Path) -> None:
     assert "--seeds" not in won.verdict
 
 
+def test_the_sentence_and_the_ranks_are_of_the_same_rows(outcome: Outcome, tmp_path: Path) -> None:
+    """By hand, of 20 rows: five more are chance (p = 1/16), six are not (p = 1/32)."""
+    best, near, twin = text(20), "0" * 6 + "1" * 14, text(14)
+    found = compared(outcome, tmp_path, best=[best], near=[near], twin=[twin], close=[text(15)])
+    assert found.ranks == (1, 3, 3, 1)  # near and twin are as accurate, and neither is beaten by close
+    assert "best (100.00 %) and close (75.00 %) are equal within chance" in found.verdict
+    # One that the best does not beat (12 to 4, p = 0.077) keeps one of the same accuracy that it does (8 to 0).
+    first, apart, inside = text(16), "0" * 12 + "1" * 8, text(8)
+    assert difference([first], [apart]).p_value > 0.05 > difference([first], [inside]).p_value
+    level = compared(outcome, tmp_path, first=[first], inside=[inside], apart=[apart], far=["0" * 20])
+    assert level.ranks == (1, 1, 1, 4)
+    assert "first (80.00 %), inside (40.00 %) and apart (40.00 %) are equal within chance" in level.verdict
+    # What does not keep the target has no rank, however accurate.
+    weak = replace(level.rows[0].first.privacy[0], epsilon=50.0)
+    exposed = replace(level.rows[0].first, privacy=(weak,), exposure=None, accuracy=1.0)
+    other = replace(
+        level.rows[0], name="other", outcomes=(replace(exposed, tested=RightRows(right=best, guess=GUESS)),)
+    )
+    more = replace(level, rows=(*level.rows, other))
+    assert more.ranks == (1, 1, 1, 4, None)
+    assert more.verdict.startswith("Within the target against the server first (80.00 %), inside (40.00 %) and apart")
+    assert [row["rank"] for row in more.to_dict()["rows"]] == [1, 1, 1, 4, None]
+    assert [row[1] for row in comparison_table(more).rows] == ["1", "1", "1", "4", "–"]
+
+
 def test_the_sentence_counts_a_long_list_and_needs_the_same_test_rows(outcome: Outcome, tmp_path: Path) -> None:
     many = compared(outcome, tmp_path, **{f"m{number}": [text(18)] for number in range(5)})
     assert "m0 (90.00 %) and 4 others are equal within chance" in many.verdict
@@ -202,7 +227,7 @@ def test_what_runs_on_the_ideal_air_is_said(tmp_path: Path) -> None:
 def test_the_names_of_methods_and_columns_are_explained(outcome: Outcome, tmp_path: Path) -> None:
     shown = printed(compared(outcome, tmp_path, one=[text(19)], two=[text(18)]))
     assert "what one is" in shown
-    assert "Rank: 1 + how many are better beyond chance" in shown
+    assert "Rank: within the target, ties within chance" in shown
     assert "epsilon rests on" in shown
     assert "receiver noise" in shown
 

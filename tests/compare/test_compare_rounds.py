@@ -68,6 +68,17 @@ def test_the_scenarios_own_number_of_rounds_is_kept_and_another_found_where_it_h
     assert made("airmix-rounds", IRIS).learner.rounds > 0
 
 
+def test_this_scenario_is_the_row_with_its_own_rounds(tmp_path: Path) -> None:
+    methods = load_methods("airmix", "airmix-rounds")
+    for scenario, own in ((THREE_ROUNDS, "airmix-rounds"), (IRIS, "airmix")):
+        rows = compare_methods(scenario, methods, out=tmp_path / own).rows
+        assert [row.name for row in rows if row.about == "this scenario"] == [own]
+        assert made(own, scenario) == scenario
+        told = {row.name: row.about for row in rows}
+        if own == "airmix-rounds":
+            assert told["airmix"] == "this scenario without its rounds"
+
+
 @pytest.mark.parametrize("name", ["airmix", "masked", "workers-noise", "mixup-features", "paper", "federated"])
 def test_no_other_method_has_rounds_after_its_slots(name: str) -> None:
     assert made(name, THREE_ROUNDS).learner.rounds == 0

@@ -124,6 +124,19 @@ def test_there_is_a_picture(trial: tuple[dict[str, Any], Path]) -> None:
     assert (200, 64, 47) in colours, "the kill is red"
 
 
+def test_a_second_folder_and_a_score_of_rows_it_learned_from_are_said(start_python: Start, tmp_path: Path) -> None:
+    (tmp_path / "runs" / "deploy-trustless-wine").mkdir(parents=True)
+    words = ("--workers", str(WORKERS), "--rounds", "0", "--no-kill", "--deadline", "30")
+    command = start_python("-m", "airmixml", "deploy", "up", *words)
+    out, err = command.communicate(timeout=LAST_RESORT)
+    assert command.returncode == 0, err
+    first, second = "runs/deploy-trustless-wine", "runs/deploy-trustless-wine-2"
+    assert err.splitlines()[0] == f"airmix: {second}: a new folder, since {first} is there already"
+    said = " ".join(out.split())
+    assert f"rows it learned from: airmix predict {second}/server {second}/devices/worker-" in said
+    assert not list((tmp_path / first).iterdir())
+
+
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_all_processes_end_with_the_command(how: signal.Signals, start_python: Start, tmp_path: Path) -> None:
     folder = tmp_path / "system"

@@ -65,10 +65,13 @@ def up_command(
     if rounds is not None:
         chosen = replace(chosen, assignments=[*(chosen.assignments or ()), f"learner.rounds={rounds}"])
     scenario = chosen.settled(data_dir=data_dir)
-    folder = out or _free_folder(f"deploy-{scenario.name}")
+    name = f"deploy-{scenario.name}"
+    folder = out or _free_folder(name)
     check_new(folder, workers, 0)
     planned = planned_for(scenario, workers)
     dataset = data_of(planned, data_dir)
+    if out is None and folder.name != name:
+        print_error_line(f"airmix: {folder}: a new folder, since {folder.with_name(name)} is there already")
     raise_when_interrupted()
     server = create_deployment(
         folder,
@@ -217,6 +220,6 @@ def _told(result: dict[str, Any], history: "History") -> list[str | Table]:
         *lines,
         f"no worker has spent more than {100 * result['spent']:.1f} % of its budget; promised for all of it: "
         f"{result['promise']}",
-        f"{duration(result['seconds'])}; picture in {result['picture']}; predict with: airmix predict "
-        f"{result['model']} {result['rows']} --score",
+        f"{duration(result['seconds'])}; picture in {result['picture']}; predict, here rows it learned from: "
+        f"airmix predict {result['model']} {result['rows']} --score",
     ]

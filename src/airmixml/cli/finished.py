@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from airmixml.cli.terminal import print_error_line, print_line, print_report_place, progress_bars, show
+from airmixml.cli.terminal import print_error_line, print_report_place, progress_bars, show
 from airmixml.output.tables import Table
 from airmixml.wording import in_plain_words
 
@@ -36,18 +36,22 @@ def make_or_find(make: Callable[..., Any], *given: Any, out: Path | None, **how:
             result = make(*given, out=out, **how, progress=progress, finish=report_into(reports), again=False)
     except FinishedBefore as found:
         page, metrics = found.folder / REPORT, found.metrics
-        or_force = "" if out is None else ", or --force to replace it"
-        protected = metrics.get("mode") == PROTECTION
-        spends = ", which spends epsilon once more" if protected else ""
-        unknown = " (whether the rows changed since is not known)" if protected else ""
-        print_error_line(
-            f"airmix: {found.folder}: finished before and shown again{unknown}; to compute it again{spends}, give "
-            f"another --out{or_force}"
-        )
+        say_finished_before(found.folder, protected=metrics.get("mode") == PROTECTION, may_force=out is not None)
         return Made(metrics=metrics, report={"report": str(page)} if page.is_file() else {}, before=True)
     # As the file has it, so that a screen is the same whenever it is shown.
     metrics = json.loads(json.dumps(result.to_dict(), allow_nan=False))
     return Made(metrics=metrics, report=reports[0], before=False)
+
+
+def say_finished_before(folder: Path, *, protected: bool = False, may_force: bool = False) -> None:
+    """Say on stderr that what was asked for is there already, and how to compute it again."""
+    or_force = ", or --force to replace it" if may_force else ""
+    spends = ", which spends epsilon once more" if protected else ""
+    unknown = " (whether the rows changed since is not known)" if protected else ""
+    print_error_line(
+        f"airmix: {folder}: finished before and shown again{unknown}; to compute it again{spends}, give another "
+        f"--out{or_force}"
+    )
 
 
 def show_made(
@@ -89,12 +93,12 @@ def show_study(
     from airmixml.storage.study import written_files
 
     found = written_files(out / name, plain, beside)
+    if found:
+        say_finished_before(out)
     files = found or write()
     report = {"report": str(out / REPORT)} if found else add_report(out)
     show(as_json, {**plain, "out": str(out), "files": list(map(str, files)), "seconds": seconds, **report}, *parts)
     if not as_json:
-        if found:
-            print_line("finished before: nothing was written again; another --out computes it again")
         note = f" ({kept} already finished)" if kept else ""
         drawn = picture and out / f"{name}.png" in files
         print_report_place(out, name, report, note=note, picture=drawn)

@@ -93,9 +93,15 @@ def reproduce_command(
 
 def _parts(reproduction: Reproduction) -> Iterator[str | Table]:
     if reproduction.request.quick:
-        yield quick_reproduction(reproduction.request.wanted)
+        yield f"{_counts(reproduction)}{quick_reproduction(reproduction.request.wanted)}"
     if rows := _verdict_rows(reproduction):
         yield terminal_table(("", *_VERDICTS), rows, title="Compared with the printed values")
+    if ratios := reproduction.ratios:
+        furthest = max(abs(each.squares / each.expected_squares - 1.0) for each in ratios)
+        yield (
+            f"Fig. 2 prints no values; drawn for {plural(len(ratios), 'alpha')}: the mean sum of squared ratios is "
+            f"within {100 * furthest:.2g} % of what the Dirichlet distribution says."
+        )
     if rows := _claim_rows(reproduction):
         title = "What the text claims, and in how many cases it holds"
         decisions = (*_DECISIONS, *(("not run",) if reproduction.request.quick else ()))
@@ -108,6 +114,16 @@ def _parts(reproduction: Reproduction) -> Iterator[str | Table]:
         sentences = dict.fromkeys((escape(claim.place), escape(claim.says), claim.evidence) for claim in left)
         columns = ("place", "the paper says", "decided by")
         yield terminal_table(columns, sentences, title=NOT_BY_QUICK.capitalize(), words=3)
+
+
+def _counts(reproduction: Reproduction) -> str:
+    """Return in how many cases the paper's text holds, as the table of claims adds up; empty where none was run."""
+    found = Counter[str](claim.decision for claim in reproduction.claims)
+    if not any(found[name] for name in _DECISIONS):
+        return ""
+    held, not_held = found["holds"], found["does not hold"]
+    holds = f"{plural(held, 'claim')} {'holds' if held == 1 else 'hold'}"
+    return f"{holds}, {not_held} {'does' if not_held == 1 else 'do'} not, {found['undecided']} undecided. "
 
 
 def _verdict_rows(reproduction: Reproduction) -> list[tuple[str, ...]]:

@@ -31,7 +31,8 @@ from airmixml.workers import settle
 from airmixml.workers.population import held_by, row_name
 
 _RESULTS: Final = "results"
-_MOST_NAMED: Final = 2  # in a sentence
+_MOST_NAMED: Final = 3  # in a sentence
+_SAME: Final = 9  # digits to which means over seeds are the same accuracy
 _WHO: Final = {  # other names of adversaries are plain
     "everyone": "hears each worker alone",
     "anybody": "hears each worker alone",  # in older results
@@ -187,6 +188,16 @@ def _finite(plain: dict[str, Any]) -> dict[str, Any]:
     return {**plain, "epsilon": plain["epsilon"] if math.isfinite(plain["epsilon"]) else None}
 
 
+def _equals(rows: Sequence[Row]) -> list[Row]:
+    """Return the most accurate row and those that it does not beat beyond chance, best first.
+
+    Rows of one accuracy, which nothing tells apart, stay together: all are equal to it where one of them is.
+    """
+    best = max(rows, key=lambda row: row.accuracy)
+    near = {round(row.accuracy, _SAME) for row in rows if not best.beyond(row)}
+    return sorted((row for row in rows if round(row.accuracy, _SAME) in near), key=lambda row: -row.accuracy)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
     """One row per method, or per value of the varied key."""
@@ -213,12 +224,32 @@ class Comparison:
         return html_table(f"{self.scenario.title}, {plural(len(self.seeds), 'seed')}, simulation", columns, rows)
 
     @cached_property
-    def ranks(self) -> tuple[int, ...] | None:
-        """1 + how many are more accurate than each row beyond chance; None where that is not known of two of them."""
-        beaten = [[other.beyond(row) for other in self.rows if other is not row] for row in self.rows]
-        if any(None in each for each in beaten):
+    def _within(self) -> dict[str, list[Row]]:
+        """Rows that keep the target, by against whom in words: first the scenario's adversary, whose rows have ranks.
+
+        All rows where none keeps it, or they are values of a key.
+        """
+        privacy, within = self.scenario.privacy, dict[str, list[Row]]()
+        for whom in () if self.varied else dict.fromkeys((privacy.adversary, "everyone")):
+            kept = [row for row in self.rows if row.epsilon_against(whom) <= privacy.epsilon * (1.0 + 1e-6)]
+            if kept:
+                within[f"{'' if within else 'within the target '}{against(whom)}"] = kept
+        every = f"of the values of {self.varied}" if self.varied else "none keeps the target; of all"
+        return within or {every: [*self.rows]}
+
+    @cached_property
+    def ranks(self) -> tuple[int | None, ...] | None:
+        """Ranks of the rows that the verdict begins with, None for others; None where chance was not tested.
+
+        The most accurate and its equals have rank 1, and so on with the rest of them.
+        """
+        if any(one.beyond(other) is None for one in self.rows for other in self.rows if other is not one):
             return None
-        return tuple(1 + sum(map(bool, each)) for each in beaten)
+        rank, left = dict[str, int](), next(iter(self._within.values()))
+        while left:
+            rank |= dict.fromkeys((row.name for row in _equals(left)), 1 + len(rank))
+            left = [row for row in left if row.name not in rank]
+        return tuple(rank.get(row.name) for row in self.rows)
 
     @property
     def ranked(self) -> list[tuple[Row, int | None]]:
@@ -235,7 +266,8 @@ class Comparison:
     def notes(self) -> list[str]:
         """What columns and names mean, and which rows are no better than guessing."""
         workers, copies = self.scenario.workers, max(row.row_copies for row in self.rows)
-        notes = [] if self.ranks is None else ["rank: 1 + how many are better beyond chance"]
+        among = "within the target, " if next(iter(self._within)).startswith("within") else ""
+        notes = [] if self.ranks is None else [f"rank: {among}ties within chance"]
         against = dict.fromkeys(row.privacy[0].adversary for row in self.rows)
         notes += [f"{name}: {_WHO[name]}" for name in against if name in _WHO]
         if self.row_name:
@@ -256,15 +288,7 @@ class Comparison:
     @property
     def verdict(self) -> str:
         """Which rows within the target are the most accurate beyond chance, or equal within it, in one sentence."""
-        privacy, within = self.scenario.privacy, dict[str, list[Row]]()
-        for whom in () if self.varied else dict.fromkeys((privacy.adversary, "everyone")):
-            kept = [row for row in self.rows if row.epsilon_against(whom) <= privacy.epsilon * (1.0 + 1e-6)]
-            if kept:
-                within[f"{'' if within else 'within the target '}{against(whom)}"] = kept
-        if not within:
-            within = {
-                f"of the values of {self.varied}" if self.varied else "none keeps the target; of all": [*self.rows]
-            }
+        within = self._within
         told = [f"{where} {self._best(rows)}" for where, rows in within.items()]
         if len(told) > 1 and all(each.endswith(_TIED) for each in told):
             told[1:] = [each.removesuffix(_TIED) for each in told[1:]]
@@ -280,11 +304,11 @@ class Comparison:
             return f"{first.in_words} is the only one"
         if self.ranks is None:
             return f"{first.in_words} is highest"
-        equal = sorted((row for row in rows if not first.beyond(row)), key=lambda row: -row.accuracy)
+        equal = _equals(rows)
         if len(equal) == 1:
             return f"{first.in_words} is the most accurate, beyond chance"
-        named = [row.in_words for row in (equal if len(equal) <= _MOST_NAMED else equal[: _MOST_NAMED - 1])]
-        last = f"{len(equal) - len(named)} others" if len(equal) > _MOST_NAMED else named.pop()
+        named = [row.in_words for row in (equal if len(equal) <= _MOST_NAMED else equal[:1])]
+        last = f"{len(equal) - 1} others" if len(equal) > _MOST_NAMED else named.pop()
         return f"{', '.join(named)} and {last}{_TIED}"
 
     def _how_told(self, tied: bool) -> str:
@@ -331,7 +355,9 @@ class _Job:
         """Return a row of a method; one that no air is simulated for has the ideal one."""
         simulated = getattr(method, "on_air", False)  # another package may have none
         air = scenario.air if simulated else Air()
-        return cls(method=method, scenario=replace(scenario, air=air), label=name, about=method.about)
+        about_in = getattr(method, "about_in", None)  # only a scenario of this package depends on what is compared
+        about = method.about if about_in is None else about_in(scenario)
+        return cls(method=method, scenario=replace(scenario, air=air), label=name, about=about)
 
     def own(self, seed: int) -> Scenario | None:
         """Return the scenario of this package that it runs, which a ledger counts; None where it runs none."""

@@ -36,7 +36,7 @@ def comparison_table(comparison: Comparison) -> Table:
     """Return one line per row of the comparison, with all digits."""
     name, title = comparison.scenario.title, comparison.varied or "method"
     varied = f"{name} at several values of {title}" if comparison.varied else f"{name} and its alternatives"
-    cells = [_cells(comparison, row) for row in comparison.rows]
+    cells = [_cells(comparison, row, rank) for row, rank in comparison.ranked]
     rows = tuple((row.label, *texts.values()) for row, texts in zip(comparison.rows, cells, strict=True))
     return Table(title=varied, note=_note(comparison), columns=(title, *cells[0]), rows=rows)
 
@@ -136,7 +136,7 @@ def _uplink_unit(comparison: Comparison) -> str:
     return units.pop() if len(units) == 1 else "" if units else "symbols"
 
 
-def _cells(comparison: Comparison, row: Row) -> dict[str, str]:
+def _cells(comparison: Comparison, row: Row, rank: int | None) -> dict[str, str]:
     """Return the texts of a row by their columns; each names the unit of its uplink where the column does not."""
     first, own, other = row.first, row.privacy[0], row.privacy[1] if len(row.privacy) > 1 else None
     uplink, downlink, sent, unit = (
@@ -147,7 +147,7 @@ def _cells(comparison: Comparison, row: Row) -> dict[str, str]:
     )
     of_row = {} if not comparison.row_name else {comparison.row_name: _epsilon_or_none(row.row_epsilon)}
     return {
-        "rank": NONE if comparison.ranks is None else f"{comparison.ranks[comparison.rows.index(row)]}",
+        "rank": f"{rank or NONE}",
         "accuracy": f"{_percent(row)} %",
         "epsilon": f"{epsilon_text(own.epsilon)} ({own.adversary}, {own.adjacency})",
         **of_row,
@@ -197,7 +197,8 @@ def _note(comparison: Comparison) -> str:
         comparison.verdict,
         "",
         f"{sentence(_meanings(comparison))} Beyond chance: p < {LEVEL:g} for each pair, by McNemar's exact test on the "
-        "test rows of one seed, or by a paired t test over test rows and seeds.",
+        "test rows of one seed, or by a paired t test over test rows and seeds. Rank 1: the most accurate and those "
+        "that it does not beat beyond chance, or that are as accurate as one of those; then the same of the rest.",
         "",
         "Epsilon is the worst seed's, by the sharpest accountant. Slots per worker say how often each must be "
         "reachable. Uplink symbols are the channel uses of the whole run, all workers together, or bits on a digital "

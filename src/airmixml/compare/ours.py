@@ -229,7 +229,8 @@ def encoding_cost(scenario: Scenario, dataset: DataSet) -> int:
 class OwnScenario(Method):
     """A scenario of this package, made of the one that is compared by one function after the other.
 
-    ``network``: it trains one; ``variant_of``: name of a method that may run the very same.
+    ``network``: it trains one; ``variant_of``: name of a method that may run the very same; ``about_rounds``: what it
+    is where the scenario that is compared has rounds of gradients, if not what it is ``about``.
     """
 
     on_air = True
@@ -240,12 +241,18 @@ class OwnScenario(Method):
         *made_by: Callable[[Scenario], Scenario],
         network: bool = False,
         variant_of: str = "",
+        about_rounds: str = "",
     ) -> None:
+        self._about_rounds = about_rounds or about
         self.about, self._made_by, self._network, self._variant_of = about, made_by, network, variant_of
 
     def run(self, work: Work) -> Outcome:
         """Run it on the data, workers, channel and target of the comparison."""
         return run_scenario(work, self.own_scenario(work.scenario))
+
+    def about_in(self, scenario: Scenario) -> str:
+        """Return what it is beside this scenario, which may have rounds of its own."""
+        return self._about_rounds if scenario.learner.rounds else self.about
 
     def own_scenario(self, scenario: Scenario) -> Scenario:
         """Return the scenario that is run, which a ledger counts."""
@@ -282,15 +289,15 @@ def _masks(scenario: Scenario) -> Scenario:
 
 _FEDERATED: Final = partial(federated_scenario, rounds=ROUNDS)
 
-AIRMIX = OwnScenario("this scenario", one_slot)
-AIRMIX_ROUNDS = OwnScenario("airmix, then rounds of gradients", with_rounds)
+AIRMIX = OwnScenario("this scenario", one_slot, about_rounds="this scenario without its rounds")
+AIRMIX_ROUNDS = OwnScenario("airmix, then rounds of gradients", with_rounds, about_rounds="this scenario")
 WORKERS_NOISE = OwnScenario(
-    "this scenario, each worker adds its noise",
+    "airmix, each worker adds its noise",
     *(one_slot, partial(against_everyone, noise="workers")),
     variant_of="airmix",
 )
 MASKED = OwnScenario(
-    "this scenario under masks that cancel",
+    "airmix under masks that cancel",
     *(one_slot, _masks),
     variant_of="airmix",
 )
@@ -300,7 +307,7 @@ MASKED_ROUNDS = OwnScenario(
     variant_of="airmix-rounds",
 )
 UNMASKED = OwnScenario(
-    "this scenario without masks",
+    "airmix without masks",
     *(one_slot, over_receiver_noise),
     variant_of="airmix",
 )
