@@ -13,6 +13,7 @@ _LONGEST_SHOWN = 60
 _MOST_COMPARED = 1000
 _LEAST_ALIKE = 0.51  # of the letters of two words
 NO_GUARANTEE: Final = "no guarantee"
+UNSTATED: Final = f"{NO_GUARANTEE} stated"
 _NEVER_EXACT: Final = 1e4
 _AS_GOOD_AS_NONE: Final = 1e15
 _SIZES: Final = ((1e9, " billion"), (1e6, " million"), (1.0, ""))
@@ -68,6 +69,11 @@ def epsilon_text(epsilon: float | None) -> str:
     return f"{rounded / size:,.10g}{word}"
 
 
+def number_text(value: float, digits: int = 4) -> str:
+    """Return a number to so many digits as people write it: "0.4987", "39,760"."""
+    return f"{float(f'{value:.{digits}g}'):,.10g}"
+
+
 def against(adversary: str) -> str:
     """Return "against the server", "against everyone"."""
     return f"against {adversary}" if adversary in ("everyone", "anybody") else f"against the {adversary}"
@@ -75,7 +81,7 @@ def against(adversary: str) -> str:
 
 def unstated(why: str) -> str:
     """Return what to say of an adversary against whom no accountant states an epsilon."""
-    return f"{NO_GUARANTEE} stated ({why})"
+    return f"{UNSTATED} ({why})"
 
 
 def if_uninformed(adversaries: Iterable[str]) -> str:

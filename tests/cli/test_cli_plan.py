@@ -218,3 +218,19 @@ def test_the_printed_command_and_the_written_scenario_are_one_design(
     told = [value for word, value in pairwise(words) if word == "--set"]
     written = Scenario.load(tmp_path / "rec.toml").settled(rows, inputs)
     assert Scenario.preset("private-table").with_overrides(*told).settled(rows, inputs) == written
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        (("workers.task=regression", "workers.target_lower=0", "workers.target_upper=1"), "the task is regression"),
+        (("workers.worker_column=who",), "workers have several rows each"),
+    ],
+)
+def test_a_plan_says_why_it_expects_no_accuracy(airmix: Airmix, changes: tuple[str, ...], why: str) -> None:
+    own = ("workers.dataset=TABLE.csv", "workers.label_column=y", *changes)
+    keys = [word for each in own for word in ("--set", each)]
+    shape = ("--rows", "300", "--input-dim", "4", "--label-dim", "1" if "regression" in why else "2")
+    done = airmix("plan", "--preset", "private-table", *keys, *shape, "--no-picture")
+    assert done.returncode == 0, done.stderr
+    assert f"no designs are tried: that is for classes with one row per worker; {why}" in " ".join(done.stdout.split())

@@ -28,6 +28,7 @@ def test_columns_are_named_and_no_value_is_written(table: Path) -> None:
     assert (scenario.workers.feature_columns, scenario.workers.input_lower) == (("age", "height, cm", "town"), ())
     assert scenario.workers.categories == (("town", ("Rome",)),)
     assert "categories found in the rows of 'town': check them" in first.notes
+    assert "the same value in all rows of 'town': nothing can be learnt from it" in first.notes
     assert (scenario.name, scenario.workers.count, scenario.privacy.delta) == ("my-people", 0, 0.0)
 
 
@@ -38,12 +39,26 @@ def test_the_classes_are_listed_for_the_owner_to_check(table: Path, tmp_path: Pa
     np.savez(tmp_path / "ten.npz", inputs=np.zeros((20, 5)), labels=np.arange(20) % 10)
     assert Scenario.from_toml(first_scenario(tmp_path / "ten.npz").text).workers.classes == tuple("0123456789")
     assert "classes =" not in first_scenario(table, Asked(labels=("age",), task="regression")).text
-    # Measured values are no classes, and none of them is written down.
-    measured = tmp_path / "measured.csv"
-    measured.write_text("a,y\n" + "".join(f"{n / 4},{30.125 + n}\n" for n in range(40)))
-    text = first_scenario(measured).text
+    # Names are no classes, and none of them is written down.
+    named = tmp_path / "named.csv"
+    named.write_text("a,y\n" + "".join(f"{n / 4},Ada-{n}\n" for n in range(40)))
+    text = first_scenario(named).text
     assert '# classes = ["CLASS", "CLASS"]' in text
-    assert "30.125" not in text
+    assert "Ada" not in text
+
+
+@pytest.mark.parametrize("mark", [".", ","])
+def test_measured_labels_need_a_regression(tmp_path: Path, mark: str) -> None:
+    """Numbers with gaps, of which 39 differ; whole ones of few kinds are classes."""
+    path = tmp_path / "measured.csv"
+    rows = [(n / 4, "" if n == 3 else 30.125 + n, n % 12) for n in range(40)]
+    path.write_text("a;score;month\n" + "".join(f"{a};{y};{m}\n" for a, y, m in rows).replace(".", mark))
+    with pytest.raises(
+        ScenarioError, match=r"^score: looks like a measured number \(39 different values\); add --task"
+    ):
+        first_scenario(path, Asked(labels=("score",)))
+    assert 'task = "regression"' in first_scenario(path, Asked(labels=("score",), task="regression")).text
+    assert len(Scenario.from_toml(first_scenario(path, Asked(labels=("month",))).text).workers.classes) == 12
 
 
 def test_what_the_user_knows_is_declared(table: Path) -> None:

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from airmixml.wording import duration, epsilon_text, epsilon_words, joules, plural, short_count
+from airmixml.wording import duration, epsilon_text, epsilon_words, joules, number_text, plural, short_count
 
 
 @pytest.mark.parametrize(
@@ -58,3 +58,11 @@ def test_epsilons_are_plain_numbers_and_say_where_they_protect_nobody(
 
 def test_plural() -> None:
     assert [plural(count, "slot") for count in (0, 1, 2000)] == ["0 slots", "1 slot", "2,000 slots"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(39_764.2, "39,760"), (-0.49871, "-0.4987"), (12.0, "12"), (0.0, "0"), (1_234_567.0, "1,235,000")],
+)
+def test_numbers_to_four_digits_without_powers_of_ten(value: float, text: str) -> None:
+    assert number_text(value) == text

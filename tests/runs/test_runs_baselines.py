@@ -41,6 +41,10 @@ def told(scenario: Scenario, metrics: dict[str, object]) -> dict[str, str]:
     return dict(plain_rows(run_rows(scenario, metrics)["scores"]))
 
 
+def first_sentence(scenario: Scenario, metrics: dict[str, object]) -> str:
+    return plain_rows(run_rows(scenario, metrics)["verdict"])[0][1]
+
+
 def test_classes_are_counted_as_scikit_learn_counts_them(tmp_path: Path) -> None:
     result, data = run(WEAK, out=tmp_path / "run", pictures=False), data_of(WEAK)
     found, truth = result.baselines, data.test_labels
@@ -139,9 +143,12 @@ def test_a_line_says_what_is_no_better_than_guessing(tmp_path: Path) -> None:
     scenario = own(tmp_path, labels)
     useless = run(scenario, out=tmp_path / "useless", pictures=False).to_dict()
     assert "no better than guessing" in told(scenario, useless)["beyond guessing"]
+    assert ", no better than guessing (ridge without privacy " in first_sentence(scenario, useless)
+    assert "ridge without privacy" in told(scenario, useless)
     scenario = own(tmp_path, (INPUTS[:, 0] > 0.5).astype(int))
     useful = run(scenario, out=tmp_path / "useful", pictures=False).to_dict()
     assert "no better" not in told(scenario, useful)["beyond guessing"]
+    assert "no better" not in first_sentence(scenario, useful)
 
 
 def test_seeds_add_up_counts_and_average_shares(tmp_path: Path) -> None:

@@ -112,6 +112,9 @@ def test_a_run_says_why_nothing_is_stated_against_an_adversary(tmp_path: Path, p
     rows = dict(plain_rows(run_rows(scenario, metrics)["privacy"]))
     assert rows["eavesdropper"] == f"no guarantee stated ({reasons['eavesdropper']})"
     assert rows["eavesdropper"] in html.unescape(write_report(tmp_path / "run").read_text())
+    sentence = plain_rows(run_rows(scenario, metrics)["verdict"])[0][1]
+    assert sentence.endswith("no guarantee stated against the eavesdropper")
+    assert "no protection" not in sentence
 
 
 def test_a_run_begins_with_its_result_in_one_sentence(tmp_path: Path) -> None:
@@ -122,11 +125,25 @@ def test_a_run_begins_with_its_result_in_one_sentence(tmp_path: Path) -> None:
     ((name, sentence),) = plain_rows(parts["verdict"])
     assert (next(iter(parts)), name) == ("verdict", "result")
     assert result.accuracy is not None
-    assert sentence.startswith(f"accuracy {100 * result.accuracy.final:.1f} % (without privacy ")
+    assert sentence.startswith(f"accuracy {100 * result.accuracy.final:.1f} %")
+    assert " (ridge without privacy " in sentence
     server = min(each.epsilon for each in result.privacy if each.adversary == "server")
     assert f"against the release, epsilon {epsilon_text(server)} against the server, no protection" in sentence
-    assert sentence.endswith("no protection against the eavesdropper, none for a row of the data")
+    assert sentence.endswith("no protection against the eavesdropper or for a row of the data")
     assert f"{sentence[0].upper()}{sentence[1:]}." in html.unescape(write_report(tmp_path / "run").read_text())
+
+
+def test_the_result_names_no_epsilon_that_is_shown_equal(tmp_path: Path) -> None:
+    """Accountants round: what is larger by less than the digits that are shown is the same to a reader."""
+    scenario = Scenario.preset("private-iris")
+    metrics = run(scenario, out=tmp_path / "run", pictures=False).to_dict()
+    own = metrics["privacy"][0]
+    other = {**own, "adversary": "release" if own["adversary"] != "release" else "everyone"}
+    for epsilon, times in ((own["epsilon"] * (1.0 + 1e-12), 0), (own["epsilon"] * 1.01, 1)):
+        server = [each for each in metrics["privacy"] if each["adversary"] == "server"]
+        stated = {**metrics, "privacy": [own, *server, {**other, "epsilon": epsilon}]}
+        sentence = plain_rows(run_rows(scenario, stated)["verdict"])[0][1]
+        assert sentence.count(f" against {'the ' * (other['adversary'] == 'release')}{other['adversary']}") == times
 
 
 def test_a_folder_of_a_run_without_reasons_is_read(tmp_path: Path) -> None:

@@ -68,8 +68,15 @@ def test_all_rows_are_in_the_pool_where_none_are_tested_on(table: Path) -> None:
 
 
 def test_undeclared_bounds_are_refused_with_a_way_to_declare_them(table: Path) -> None:
+    """By the names of columns, where a table has them, with categories or without; else by the keys."""
+    for changes in ((), ("workers.missing=fill",)):
+        with pytest.raises(DataError, match=r"^\[workers\.bounds\] lacks 'age', 'weight': write"):
+            load_dataset(of_table("private-iris", table, *changes).workers, Streams(0))
+    arrays = table.with_suffix(".npz")
+    np.savez(arrays, inputs=np.zeros((9, 2)), labels=np.arange(9) % 3)
+    nameless = Scenario.preset("private-iris").with_overrides(f"workers.dataset={arrays}").workers
     with pytest.raises(DataError, match=r"workers.input_lower and workers.input_upper: must be declared"):
-        load_dataset(of_table("private-iris", table).workers, Streams(0))
+        load_dataset(nameless, Streams(0))
 
 
 def test_what_is_not_settled_is_refused_where_it_would_be_used() -> None:

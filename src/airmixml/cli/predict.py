@@ -13,7 +13,7 @@ from airmixml.cli.terminal import console, print_error_line, print_json, print_l
 from airmixml.errors import DataError, ScenarioError
 from airmixml.output.tables import rows_csv, terminal_table
 from airmixml.storage.files import write_text, writing_to
-from airmixml.wording import plural, shown
+from airmixml.wording import number_text, plural, shown
 
 _PREDICTION, _LIKELY = "prediction", "probability_"
 
@@ -79,7 +79,7 @@ def predict_command(
     if accuracy is not None:
         print_error_line(f"accuracy {100 * accuracy:.1f} % on {plural(len(predicted), 'row')}")
     if scores:
-        print_error_line(f"R^2 {scores['r2']:.3f}, RMSE {scores['rmse']:.4g} on {plural(len(table), 'row')}")
+        print_error_line(f"R^2 {scores['r2']:.3f}, RMSE {number_text(scores['rmse'])} on {plural(len(table), 'row')}")
 
 
 def _scores(labels: Sequence[str], outputs: Any, rows: Path) -> dict[str, float]:

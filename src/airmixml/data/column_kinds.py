@@ -7,8 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+
 from airmixml.data.columns import is_known_unit, is_missing, unit_of
 from airmixml.data.csv_file import Dialect, checked_header, finite_numbers, table_rows
+from airmixml.data.labels import look_measured
 from airmixml.errors import DataError
 from airmixml.wording import shown
 
@@ -70,6 +73,18 @@ class ColumnSeen:
     def is_number(self, decimal: str) -> bool:
         """Whether every value is a number."""
         return self.values > 0 and self.reads[decimal]
+
+    @property
+    def constant(self) -> bool:
+        """Whether all of several rows have the same value."""
+        return len(self.texts) == 1 and self.values > 1 and not self.missing
+
+    def measured_kinds(self, decimal: str) -> int:
+        """Return how many different numbers it has, where these look measured; 0 where they may be classes."""
+        numbers = finite_numbers([*self.texts.elements()], decimal) if self.is_number(decimal) else None
+        different, counts = np.unique(numbers or [0.0], return_counts=True)
+        fractional = bool((different != np.floor(different)).any())
+        return len(different) if look_measured(counts, numeric=True, fractional=fractional) else 0
 
     def units_in_words(self, cell: str = "") -> str:
         """Return what to do about numbers with a unit; with a ``cell``, for its owner alone."""

@@ -17,6 +17,7 @@ from airmixml.scenario import Workers
 from airmixml.wording import did_you_mean, shown
 
 _MISSING: Final = frozenset({"", "na", "n/a", "nan", "null", "none", "?", "-", "."})
+_MOST_NAMED: Final = 5
 _SPACES: Final = " '\u2019\u00a0\u202f"  # what separates thousands besides the other mark
 THOUSANDS: Final = frozenset(_SPACES + ",")
 """Characters of a number that Python does not read as it is written."""
@@ -124,8 +125,19 @@ def declared_columns(workers: Workers, names: Sequence[str]) -> tuple[Column, ..
     return tuple(columns)
 
 
+def bounds_lacking(names: Sequence[str]) -> str:
+    """Return what to do where no column of numbers has bounds."""
+    named = ", ".join(map(shown, names[:_MOST_NAMED])) + (", ..." if len(names) > _MOST_NAMED else "")
+    return (
+        f"[workers.bounds] lacks {named}: write a line {shown(names[0])} = [LOWER, UPPER] for each, there or in a file "
+        "for --bounds, with what you know beforehand; bounds measured on private samples would leak them"
+    )
+
+
 def _bounds_of(workers: Workers, numbers: Sequence[str]) -> dict[str, tuple[float, float]]:
     """Return the bounds of each column of numbers."""
+    if numbers and not (workers.input_lower or workers.input_upper):
+        raise DataError(bounds_lacking(numbers))
     given = []
     for key in ("input_lower", "input_upper"):
         values = getattr(workers, key)

@@ -209,6 +209,10 @@ def declare_bounds(
     A complaint names the column where ``columns`` has a name for each feature.
     """
     missing = [name for name, values in ((lower_name, lower), (upper_name, upper)) if len(values) == 0]
+    if len(missing) == 2 and columns:
+        from airmixml.data.columns import bounds_lacking  # here: columns need all of a scenario
+
+        raise DataError(bounds_lacking(columns))
     if missing:
         raise DataError(
             f"{' and '.join(missing)}: must be declared for your own data, one value for all inputs or one "

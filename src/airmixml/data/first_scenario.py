@@ -102,6 +102,11 @@ def _of_table(path: Path, asked: Asked) -> FirstScenario:
         raise ScenarioError(
             f"--column {shown(bounded[0])}: is the label, which has no bounds; with --task regression it has"
         )
+    if classes and (kinds := table.columns[labels[0]].measured_kinds(table.decimal)):
+        raise ScenarioError(
+            f"{labels[0]}: looks like a measured number ({kinds:,} different values); add --task regression, or name a "
+            "column of classes by --label"
+        )
     for name in (*declared, *(labels if asked.task == "regression" else ())):
         cell = table.columns[name].with_unit
         if cell and not (name in declared and declared[name].categories):
@@ -144,6 +149,8 @@ def _of_table(path: Path, asked: Asked) -> FirstScenario:
         missing += [name for name in labels if name not in declared]
     notes = [f"read as {table}"]
     notes += [f"column {shown(name)} is left out: it {_why(table, name, why)}" for name, why in left_out.items()]
+    constant = [shown(name) for name in inputs if table.columns[name].constant]
+    notes += [f"the same value in all rows of {', '.join(constant)}: nothing can be learnt from it"] if constant else []
     found = [shown(name) for name in categories if name not in declared]
     notes += [f"categories found in the rows of {', '.join(found)}: check them"] if found else []
     notes += (

@@ -106,6 +106,10 @@ def recommendation_parts(found: Plain | None, scenario: Scenario, command: Seque
         yield "at this target even the best design is nearly all noise: expect little better than guessing"
     if "note" in found:
         yield found["note"]
+    workers = scenario.workers
+    if rehearsal is None and (workers.several_rows or workers.task != "classification"):
+        here = "workers have several rows each" if workers.several_rows else f"the task is {workers.task}"
+        yield f"no accuracy is expected and no designs are tried: that is for classes with one row per worker; {here}"
 
 
 def _why(found: Plain, rehearsal: Plain | None) -> Iterator[str]:

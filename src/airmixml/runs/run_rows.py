@@ -15,11 +15,13 @@ from airmixml.radio.analog_link import acquisition_rows
 from airmixml.scenario import Scenario, air_in_words
 from airmixml.wording import (
     NO_PROTECTION_ABOVE_EPSILON,
+    UNSTATED,
     against,
     duration,
     epsilon_text,
     if_uninformed,
     joules,
+    number_text,
     outputs_text,
     own_slots,
     plural,
@@ -88,22 +90,25 @@ def _verdict(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
         f"{name.partition(',')[0]} {value.partition(' on the ')[0].partition(':')[0]}",
     )
     if found:
-        beside = [text for key, text in plain_rows(_baselines(metrics)) if key in ("without privacy", "guessing")]
-        names = ("without privacy", "guessing")[-len(beside) :]
-        told = (f"{each} {text.partition(' (')[0]}" for each, text in zip(names, beside, strict=True))
+        learnt += ", no better than guessing" * no_better_than_guessing(found["gain"], found["gain_error"])
+        beside = [row for row in plain_rows(_baselines(metrics)) if row[0] in (_without_privacy(found), "guessing")]
+        told = (f"{each} {text.partition(' (')[0]}" for each, text in beside)
         learnt += f" ({', '.join(told)})"
     least: dict[str, float] = {}
     for each in metrics["privacy"]:
         if each["adjacency"] == metrics["privacy"][0]["adjacency"]:
             least[each["adversary"]] = min(each["epsilon"], least.get(each["adversary"], math.inf))
     own, limit = metrics["privacy"][0]["adversary"], NO_PROTECTION_ABOVE_EPSILON
-    weak = [*(each for each, epsilon in least.items() if epsilon > limit), *(metrics.get("unstated") or {})]
-    above = [each for each, epsilon in least.items() if each not in weak and (each == own or epsilon > least[own])]
-    said = [f"epsilon {epsilon_text(least[each])} {against(each)}" for each in above]
-    said += [f"no protection {' or '.join(map(against, weak))}"] if weak else []
-    row = row_name(scenario.workers, metrics["row_copies"])
-    if row and own not in weak and row_epsilons(metrics).get(own, math.inf) > limit:
-        said.append(f"none for {row}")
+    weak = [each for each, epsilon in least.items() if epsilon > limit]
+    shown = {each: epsilon_text(epsilon) for each, epsilon in least.items()}  # what differs only by rounding is equal
+    more = [each for each in least if least[each] > least[own] and shown[each] != shown[own]]
+    above = [each for each in least if each not in weak and each in (own, *more)]
+    said = [f"epsilon {shown[each]} {against(each)}" for each in above]
+    lacking = {"no protection": [*map(against, weak)], UNSTATED: [*map(against, metrics.get("unstated") or ())]}
+    row, of_row = row_name(scenario.workers, metrics["row_copies"]), row_epsilons(metrics).get(own)
+    if row and own not in weak and (of_row is None or of_row > limit):
+        lacking[UNSTATED if of_row is None else "no protection"].append(f"for {row}")
+    said += [f"{words} {' or '.join(whom)}" for words, whom in lacking.items() if whom]
     return [("result", f"[bold]{escape(learnt)}[/bold]; {', '.join(said)}")]
 
 
@@ -157,6 +162,11 @@ def no_better_than_guessing(gain: float, error: float) -> bool:
     return gain <= 2.0 * error
 
 
+def _without_privacy(found: dict[str, Any]) -> str:
+    """Return what the row of the learner without privacy is called: by that learner, which need not be the run's."""
+    return f"{found['how'].replace(',', ' ').partition(' ')[0]} without privacy"
+
+
 def _baselines(metrics: dict[str, Any]) -> Rows:
     """Return what the score stands beside, and which classes it is worst at; older runs do not have it."""
     found = metrics.get("baselines")
@@ -174,7 +184,7 @@ def _baselines(metrics: dict[str, Any]) -> Rows:
     gained = f"{gain:.3g} ± {2 * error:.2g}{unit} (about 95 %: two standard errors over {over})"
     if no_better_than_guessing(gain, error):
         gained = f"[bold yellow]no better than guessing: {gained}[/bold yellow]"
-    rows = [("  without privacy", f"{told(reached)} ({how})")] if reached is not None else []
+    rows = [(f"  {_without_privacy(found)}", f"{told(reached)} ({how})")] if reached is not None else []
     rows += [("  guessing", f"{told(found['guess'])} ({answer})"), ("  beyond guessing", gained)]
     named = [(escape(each["name"]), each["recall"]) for each in found["classes"] if each["recall"] is not None]
     if len(named) > _CLASSES_SHOWN:
@@ -222,8 +232,8 @@ def _scores(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     rows = []
     for place, (name, value) in enumerate(metrics["scores"].items()):
         kind, _, target = name.partition(".")
-        spread = f" ± {deviations[name] * (100 if shares else 1):.3g}" if name in deviations else ""
-        text = f"{100 * value:.1f}{spread} %" if shares else f"{value:.4g}{spread}"
+        spread = f" ± {number_text(deviations[name] * (100 if shares else 1), 3)}" if name in deviations else ""
+        text = f"{100 * value:.1f}{spread} %" if shares else f"{number_text(value)}{spread}"
         if place == 0:
             text = f"[bold]{text}[/bold] on the clean test set ({how})"
         unit = " in the target's own unit" if kind in ("rmse", "mae") else ""
@@ -335,7 +345,7 @@ def _rows_of_data(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     others = ", ".join(f"{each} {text}" for each, text in told.items() if each != first)
     rows = [(f"  {name}", said), *([("", f"against others: {others}")] if others else [])]
     if own not in epsilons:
-        rows.append(("", f"no guarantee stated {against(own)}"))
+        rows.append(("", f"{UNSTATED} {against(own)}"))
     if epsilons[first] > NO_PROTECTION_ABOVE_EPSILON:
         rows.append(("", f"[bold red]{PROTECTS_NOBODY}[/bold red]"))
     return rows
