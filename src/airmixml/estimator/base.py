@@ -18,7 +18,7 @@ from sklearn.utils.validation import validate_data
 
 from airmixml.arrays import is_series, per_input
 from airmixml.data import DataSet, LabelCode, OneHot, RowFormat, declare_bounds, warn_of_clipping
-from airmixml.errors import ScenarioError, hide_values
+from airmixml.errors import AirMixError, ScenarioError, hide_values
 from airmixml.estimator.checks import bounds_by_name, declared_pair, holders_of, warn_of_measured
 from airmixml.estimator.joint_privacy import FitBudget, state_jointly
 from airmixml.registries import PAYLOADS
@@ -155,7 +155,16 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
         samples x targets). ``worker`` (samples) says who holds each row, if one may hold several: the guarantee is then
         one for a worker with all its rows. In protection neither an error nor its cause quotes a value of a row.
         """
-        return hide_values(lambda: self._fit(X, y, worker), "look at the data themselves", hide=self._protected)
+
+        def fitted() -> Self:
+            try:
+                return self._fit(X, y, worker)
+            except AirMixError as problem:
+                problem.args = (_KEY.sub(_parameter, str(problem)),)
+                problem.public = _KEY.sub(_parameter, problem.public)
+                raise
+
+        return hide_values(fitted, "look at the data themselves", hide=self._protected)
 
     def _fit(self, X: ArrayLike, y: ArrayLike, worker: ArrayLike | None) -> Self:
         raise NotImplementedError
@@ -184,10 +193,7 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
         holders = None if worker is None else holders_of(worker, len(labels))
         count = len(labels) if holders is None else int(holders.max()) + 1
         task = OneHot.task if code is None else code.task
-        try:
-            scenario = self._scenario(count, seed, task, several=worker is not None, inputs=inputs.shape[1])
-        except ScenarioError as problem:
-            raise type(problem)(_KEY.sub(_parameter, str(problem))) from None
+        scenario = self._scenario(count, seed, task, several=worker is not None, inputs=inputs.shape[1])
         workers = scenario.workers
         code = class_code(workers, len(names)) if code is None else code
         dataset = replace(self._dataset(inputs, labels, names, workers, seed), code=code)
