@@ -155,16 +155,16 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
         samples x targets). ``worker`` (samples) says who holds each row, if one may hold several: the guarantee is then
         one for a worker with all its rows. In protection neither an error nor its cause quotes a value of a row.
         """
+        return hide_values(lambda: self._try(X, y, worker), "look at the data themselves", hide=self._protected)
 
-        def fitted() -> Self:
-            try:
-                return self._fit(X, y, worker)
-            except AirMixError as problem:
-                problem.args = (_KEY.sub(_parameter, str(problem)),)
-                problem.public = _KEY.sub(_parameter, problem.public)
-                raise
-
-        return hide_values(fitted, "look at the data themselves", hide=self._protected)
+    def _try(self, X: ArrayLike, y: ArrayLike, worker: ArrayLike | None) -> Self:
+        """Fit; what is wrong with a scenario's key is said of the parameter that sets it."""
+        try:
+            return self._fit(X, y, worker)
+        except AirMixError as problem:
+            problem.args = (_KEY.sub(_parameter, str(problem)),)
+            problem.public = _KEY.sub(_parameter, problem.public)
+            raise
 
     def _fit(self, X: ArrayLike, y: ArrayLike, worker: ArrayLike | None) -> Self:
         raise NotImplementedError
