@@ -164,8 +164,8 @@ def test_fewer_workers_than_scheduled_all_take_part() -> None:
     ("parameters", "error", "message"),
     [
         ({"epsilon": 2.0}, PrivacyError, r"ln\(1/delta\) = 4\.6052"),
-        ({"alpha": -1.0}, ScenarioError, "mixing.alpha = -1.0"),
-        ({"policy": "mixup"}, ScenarioError, "mixing.policy = 'mixup'"),
+        ({"alpha": -1.0}, ScenarioError, "^alpha = -1.0"),
+        ({"policy": "mixup"}, ScenarioError, "^policy = 'mixup'"),
         ({"input_bounds": (1.0, 0.0)}, ScenarioError, r"input_bounds\[1\]"),
         ({"input_bounds": ([0.0, 0.0], [1.0, 1.0])}, ScenarioError, r"input_bounds\[0\]"),
         ({"model": "cnn"}, ScenarioError, "needs images"),

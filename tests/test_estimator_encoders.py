@@ -181,12 +181,12 @@ def test_a_poisson_schedule_and_few_bits_still_learn(iris: tuple[np.ndarray, np.
 
 def test_mistakes_are_refused_as_in_a_scenario(iris: tuple[np.ndarray, np.ndarray]) -> None:
     for wrong, key in (
-        ({"sends": "moments", "encoder": "clip"}, r"learner\.model"),
-        ({"encoder": "gradients"}, r"workers\.encoder"),
-        ({"encoder": "dct", "clip_norm": 2.0}, r"workers\.clip_norm"),
-        ({"centre": "own"}, r"workers\.centre"),
-        ({"schedule": "poisson"}, r"radio\.schedule"),
-        ({"clip_norm": 1.0, "bits": 2, "sensitivity": "paper"}, r"privacy\.sensitivity"),
+        ({"sends": "moments", "encoder": "clip"}, "model"),
+        ({"encoder": "gradients"}, "encoder"),
+        ({"encoder": "dct", "clip_norm": 2.0}, "clip_norm"),
+        ({"centre": "own"}, "centre"),
+        ({"schedule": "poisson"}, "schedule"),
+        ({"clip_norm": 1.0, "bits": 2, "sensitivity": "paper"}, "sensitivity"),
     ):
         with pytest.raises(ScenarioError, match=f"^{key} = "):
             AirMixClassifier(recipe="paper", classes=IRIS, input_bounds=BOUNDS, slots=10, epochs=1, **wrong).fit(*iris)

@@ -443,3 +443,13 @@ def test_what_is_no_scenario_is_refused_in_one_line() -> None:
     for call in (airmixml.run, simulate):
         with pytest.raises(ScenarioError, match="must be a Scenario"):
             call("private-iris")  # type: ignore[arg-type]
+
+
+def test_an_estimator_takes_a_power_policy_without_more() -> None:
+    """The centre that the private recipe has otherwise is measured at the target's own power."""
+    inputs, labels = load_iris(return_X_y=True)
+    common: dict[str, Any] = {"input_bounds": (0.0, 8.0), "classes": (0, 1, 2), "random_state": 0, "mode": "simulation"}
+    model = AirMixClassifier(power=Quieter(0.25), **common).fit(inputs, labels)
+    assert model.encoder_.centre == "public"
+    assert model.privacy_.epsilon < 0.75
+    assert AirMixClassifier(**common).fit(inputs, labels).encoder_.centre == "refined"

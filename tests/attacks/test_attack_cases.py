@@ -460,6 +460,8 @@ def test_nothing_found_is_no_promise_at_a_large_epsilon() -> None:
         "PROMISE TOO WEAK against the release: epsilon 11,000. "
         "Nothing found; no useful promise against the server and the eavesdropper."
     )
+    close = result(5.0, release=listener(auc=0.55)).details[1]
+    assert close.startswith("survived: not broken, but too weak to help, closest: the release ")
     unclaimed = result(None, release=listener())
     assert unclaimed.grade == NOTHING_PROMISED
     assert unclaimed.verdict == "NOTHING PROMISED against the release. Nothing found."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -105,3 +106,24 @@ def test_a_ledger_names_nobody(tmp_path: Path) -> None:
     assert "a worker would pass its budget" in told(lambda: model.fit(ROWS, CLASSES, worker=worker))
     told(lambda: model.fit(ROWS, CLASSES, worker=[SECRET] * 40))
     told(lambda: model.fit(ROWS, CLASSES, worker=[SECRET] * 39))
+
+
+def test_a_wrong_value_is_named_as_the_parameter_is() -> None:
+    assert told(lambda: AirMixClassifier(classes=(0, 1), **GIVEN | {"epsilon": -1}).fit(ROWS, CLASSES)).startswith(
+        "epsilon = -1: must be a number above 0"
+    )
+
+
+@pytest.mark.parametrize(
+    ("classes", "example"),
+    [(CLASSES, "[0, 1]"), (CLASSES > 0, "[False, True]"), (np.array(["a", "b"])[CLASSES], '["no", "yes"]')],
+)
+def test_the_example_of_classes_is_of_their_type(classes: Any, example: str) -> None:
+    assert f"add classes={example}, with" in told(lambda: AirMixClassifier(**GIVEN).fit(ROWS, classes))
+
+
+def test_moments_are_no_data_set_for_a_loop() -> None:
+    model = AirMixClassifier(classes=(0, 1), **GIVEN).fit(ROWS, CLASSES)
+    with pytest.raises(AirMixError, match=r"^mixtures_: are moments, .*recipe=\"paper\""):
+        model.mixtures_.as_dataset()
+    assert len(pickle.loads(pickle.dumps(model)).mixtures_) == 2

@@ -152,3 +152,24 @@ def test_on_a_telephone_results_come_first_and_no_link_is_cut_off(phone: Any) ->
     kit.go_to(phone, "run")
     kit.wait_until(lambda: phone.find_elements(By.PARTIAL_LINK_TEXT, "overview"), "the finished run")
     assert phone.execute_script(outside, "nav a, main a, button, select, input") == []
+
+
+def test_a_feasible_design_says_against_whom_it_promises_nothing(page: Any) -> None:
+    kit.choose(page, "preset", "private-table")
+    told = "No guarantee is stated against the eavesdropper"
+    kit.wait_until(lambda: told in text_of(page, "verdict"), "the sentence")
+    assert text_of(page, "verdict").startswith("private-table: feasible.")
+    kit.go_to(page, "watch")
+    kit.wait_until(lambda: " of 379 are shown." in text_of(page, "scene"), "the slot of equal shares")
+
+
+def test_on_a_phone_what_starts_a_run_comes_before_charts(phone: Any) -> None:
+    kit.go_to(phone, "run")
+    kit.wait_until(lambda: "Air time" in text_of(phone, "compare"), "the finished run")
+    top = "return document.querySelector(arguments[0]).getBoundingClientRect().top"
+    assert phone.execute_script(top, "#start button") < phone.execute_script(top, ".run-results")
+
+
+def test_the_page_names_no_option_of_the_command_line(page: Any) -> None:
+    kit.wait_until(lambda: "before the draw" in text_of(page, "refusals"), "both epsilons")
+    assert "--" not in text_of(page, "refusals")

@@ -11,7 +11,7 @@ from airmixml import Scenario
 from airmixml.output.tables import Table
 from airmixml.planning.recommended_page import _rehearsal, needed_in_a_line
 
-KEYS = ("model", "encoder", "features", "centre", "norm", "label_code", "label_weight", "rounds")
+KEYS = ("model", "encoder", "features", "centre", "norm", "label_code", "label_weight", "rounds", "clip_norm")
 
 
 def test_no_column_that_tells_two_lines_apart_is_hidden_at_80_characters() -> None:
@@ -19,7 +19,7 @@ def test_no_column_that_tells_two_lines_apart_is_hidden_at_80_characters() -> No
     tried: list[dict[str, Any]] = []
     for number, (model, (encoder, features), (centre, norm)) in enumerate(kinds):
         code, weight = ("centred", 0.7) if number % 2 else ("one-hot", 1.0)
-        values = (model, encoder, features, centre, norm, code, weight, 50 * (number % 3 == 0))
+        values = (model, encoder, features, centre, norm, code, weight, 50 * (number % 3 == 0), 1.0)
         cost = {"accuracy": 0.99 - number / 100, "error": 0.018, "uplink_symbols": 111_795}
         tried.append({**dict(zip(KEYS, values, strict=True)), **cost})
     sizes = {"tables": 8, "rows": 100, "inputs": 4, "classes": 3, "basis": "8 synthetic tables"}
@@ -42,4 +42,22 @@ def test_one_line_answers_what_an_accuracy_takes() -> None:
     found = [{"quantity": "workers", "value": 1200.0}, {"quantity": "epsilon", "value": None}]
     told = needed_in_a_line({"wanted_accuracy": 0.9, "needed": found})
     assert told == "90 % accuracy takes 1,200 workers, all else as recommended"
-    assert "is reached by no number" in needed_in_a_line({"wanted_accuracy": 0.9, "needed": found[1:]})
+    for planned, all_of_it in ((379.0, ", all that the data have,"), (120.0, "")):
+        workers = {"quantity": "workers", "value": None, "most": 379.0, "planned": planned}
+        unreached = [workers, {"quantity": "epsilon", "value": None, "most": 50.0, "planned": 5.0}]
+        public = {"rehearsal": {"measured_on": "wdbc"}}
+        told = needed_in_a_line({"wanted_accuracy": 0.9, "needed": unreached, "recommended": public})
+        assert told == f"90 % accuracy is not reached with up to 379 workers{all_of_it} or epsilon 50"
+
+
+def test_lines_that_differ_in_the_norm_that_they_are_clipped_at_say_so() -> None:
+    cost = {"error": 0.018, "uplink_symbols": 30}
+    same = dict(zip(KEYS, ("lda", "clip", 0, "public", "clip", "one-hot", 1.0, 0), strict=False))
+    tried: list[dict[str, Any]] = [{**same, **cost, "clip_norm": 0.5, "accuracy": 0.98}]
+    tried += [{**same, **cost, "clip_norm": 1.0, "accuracy": 0.97}]
+    sizes = {"tables": 8, "rows": 100, "inputs": 4, "classes": 3, "basis": "8 synthetic tables"}
+    table, *_ = _rehearsal(
+        {"own": tried[1], "best": tried[0], "tried": tried, **sizes}, Scenario.preset("private-iris")
+    )
+    assert isinstance(table, Table)
+    assert [row[table.columns.index("norm")] for row in table.rows] == ["clip 0.5", "clip 1"]

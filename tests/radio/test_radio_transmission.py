@@ -246,3 +246,9 @@ def test_mixtures_are_a_data_set_for_a_loop_of_ones_own() -> None:
     assert sorted(inputs.tolist()) == sorted(mixtures.inputs.tolist())
     places = [mixtures.inputs.tolist().index(row) for row in inputs.tolist()]
     assert torch.equal(labels, mixtures.labels[places])
+
+
+def test_sums_of_products_are_no_data_set() -> None:
+    mixtures = simulate(Scenario.preset("private-iris"))
+    with pytest.raises(ScenarioError, match=r'^workers\.sends = "moments": must be "samples" for a training loop'):
+        mixtures.as_dataset()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airmixml import Scenario
+from airmixml import Scenario, ScenarioError
 from airmixml.scenario import Radio
 
 
@@ -124,3 +124,9 @@ def test_extends_must_name_a_preset(refused: Any, written: str) -> None:
 
 def test_extends_inside_a_table_is_an_unknown_key(refused: Any) -> None:
     assert refused(Scenario.from_toml, '[radio]\nextends = "digits"').startswith("radio.extends: unknown key")
+
+
+@pytest.mark.parametrize("given", [{"mixing.alpha": 0.1}, ["mixing.alpha=0.1"], 3])
+def test_overrides_that_are_no_text_are_refused_in_one_line(given: Any) -> None:
+    with pytest.raises(ScenarioError, match=r"^override .*: must be text of the form key=value"):
+        Scenario().with_overrides(given)

@@ -273,6 +273,17 @@ class Doubled(Encoder):
         return FeatureCost(multiply_accumulates=input_dim)
 
 
+@pytest.mark.parametrize("given", [[1.0] * 30, [[1.0], [1.0, 2.0]], [[1.0]], None])
+def test_features_that_are_no_table_are_refused_in_one_line(given: Any) -> None:
+    class Listing(Doubled):
+        def features(self, workers: Workers, unit_inputs: Any, image_shape: Any, rng: Any) -> Any:
+            """Return a list."""
+            return given
+
+    with pytest.raises(PluginError, match=r"^workers\.encoder = .*: gives something other than an array of samples x"):
+        encode(Workers(encoder=Listing()), np.zeros((30, 4), dtype=np.float32))
+
+
 def test_an_object_is_an_encoder(tmp_path: Path) -> None:
     scenario = Scenario.preset("paper-iris").with_overrides(*PLAIN, "workers.encoder=clip")
     scenario = Scenario(**{**vars(scenario), "workers": Workers(encoder=Doubled())})

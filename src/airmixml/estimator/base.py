@@ -4,6 +4,7 @@ What needs torch is imported by ``fit`` and ``predict``: who imports an estimato
 """
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -17,9 +18,10 @@ from sklearn.utils.validation import validate_data
 
 from airmixml.arrays import is_series, per_input
 from airmixml.data import DataSet, LabelCode, OneHot, RowFormat, declare_bounds, warn_of_clipping
-from airmixml.errors import ScenarioError, hide_values
+from airmixml.errors import AirMixError, ScenarioError, hide_values
 from airmixml.estimator.checks import bounds_by_name, declared_pair, holders_of, warn_of_measured
 from airmixml.estimator.joint_privacy import FitBudget, state_jointly
+from airmixml.registries import PAYLOADS
 from airmixml.scenario import Air, Learner, Mixing, Privacy, Radio, Scenario, Speed, Workers
 from airmixml.scenario.rules import Choice
 from airmixml.scenario.tables import TABLES
@@ -39,6 +41,7 @@ from airmixml.workers.population import HOLDINGS_CHAPTER, gather_rows
 
 _MODES: Final = ("protection", "simulation")
 _RECIPES: Final = ("private", "paper")
+_KEY: Final = re.compile(r"\b(?:workers|radio|mixing|privacy|learner)\.(\w+)")
 
 _Table = TypeVar("_Table", Workers, Radio, Mixing, Privacy, Learner)
 _Estimator = TypeVar("_Estimator")
@@ -55,6 +58,17 @@ class ReceivedMixtures(NamedTuple):
         import torch
 
         return torch.utils.data.TensorDataset(torch.from_numpy(self.inputs), torch.from_numpy(self.labels))
+
+
+class _ReceivedMoments(ReceivedMixtures):
+    """Sums of products, of which no loop learns as it does from mixtures."""
+
+    def as_dataset(self) -> Any:
+        """Refuse it."""
+        raise ScenarioError(
+            "mixtures_: are moments, from which a learner in closed form learns; for a training loop of your own use "
+            'recipe="paper", which sends samples'
+        )
 
 
 @dataclass(kw_only=True, eq=False, repr=False)  # which sets every parameter as it is given
@@ -141,7 +155,16 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
         samples x targets). ``worker`` (samples) says who holds each row, if one may hold several: the guarantee is then
         one for a worker with all its rows. In protection neither an error nor its cause quotes a value of a row.
         """
-        return hide_values(lambda: self._fit(X, y, worker), "look at the data themselves", hide=self._protected)
+        return hide_values(lambda: self._try(X, y, worker), "look at the data themselves", hide=self._protected)
+
+    def _try(self, X: ArrayLike, y: ArrayLike, worker: ArrayLike | None) -> Self:
+        """Fit; what is wrong with a scenario's key is said of the parameter that sets it."""
+        try:
+            return self._fit(X, y, worker)
+        except AirMixError as problem:
+            problem.args = (_KEY.sub(_parameter, str(problem)),)
+            problem.public = _KEY.sub(_parameter, problem.public)
+            raise
 
     def _fit(self, X: ArrayLike, y: ArrayLike, worker: ArrayLike | None) -> Self:
         raise NotImplementedError
@@ -196,7 +219,8 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
         self.privacy_ = mixtures.report.privacy
         self.statements_ = mixtures.report.statements
         self.privacy_against_server_ = mixtures.report.privacy_against_server
-        self.mixtures_ = ReceivedMixtures(mixtures.inputs.cpu().numpy(), mixtures.labels.cpu().numpy())
+        received = _ReceivedMoments if PAYLOADS.load(workers.sends).moments else ReceivedMixtures
+        self.mixtures_ = received(mixtures.inputs.cpu().numpy(), mixtures.labels.cpu().numpy())
         if protected:
             self.joint_privacy_ = state_jointly(mixtures.report, of_rows=worker is None, ledger=self.ledger is not None)
         else:
@@ -310,6 +334,11 @@ def documented(estimator: type[_Estimator]) -> type[_Estimator]:
             lines.append(f"{each.name}: {doc} ({' | '.join(words)})." if words else f"{each.name}: {doc}.")
     estimator.__doc__ = text.replace("{keys}", "\n        ".join(lines))
     return estimator
+
+
+def _parameter(key: re.Match[str]) -> str:
+    """Return the name of the parameter that sets a scenario's key; the key, where none does."""
+    return key[1] if key[1] in {entry.name for entry in fields(AirMixEstimator)} else key[0]
 
 
 def _plain(value: Any) -> Any:

@@ -91,7 +91,7 @@ class AirMixClassifier(ClassifierMixin, AirMixEstimator):  # type: ignore[misc]
         several = len(shape) == 2 and shape[1] > 1
         if several:
             return self._fit_labels(X, y, worker)
-        declared = self._declared()
+        declared = self._declared(np.asarray(y).dtype.kind)
         inputs, classes = validated(self, X, y if declared is None else as_given(y), protected=self._protected)
         if declared is None:
             check_classification_targets(classes)
@@ -124,8 +124,11 @@ class AirMixClassifier(ClassifierMixin, AirMixEstimator):  # type: ignore[misc]
         self._mix_and_train(inputs, classes.astype(np.int64), names, self._signs, worker)
         return self
 
-    def _declared(self) -> DeclaredClasses | None:
-        """Return the declared classes, in sorted order as scikit-learn has them; None where ``y`` is to say them."""
+    def _declared(self, kind: str) -> DeclaredClasses | None:
+        """Return the declared classes, in sorted order as scikit-learn has them; None where ``y`` is to say them.
+
+        ``kind`` is that of the values of ``y``, for an example.
+        """
         if self.unknown_labels not in ("refuse", "absent"):
             raise ScenarioError(f"unknown_labels = {shown(self.unknown_labels)}: must be one of refuse, absent")
         if self.classes is not None:
@@ -133,8 +136,9 @@ class AirMixClassifier(ClassifierMixin, AirMixEstimator):  # type: ignore[misc]
             absent, rule = self.unknown_labels == "absent", 'unknown_labels="absent"'
             return DeclaredClasses(names=names, absent=absent, key="classes", rule=rule)
         if self._protected or self.unknown_labels == "absent":
+            example = {"i": "[0, 1]", "u": "[0, 1]", "f": "[0, 1]", "b": "[False, True]"}.get(kind, '["no", "yes"]')
             raise ScenarioError(
-                'classes = None: must be declared in protection; add classes=["no", "yes"], with all labels that there '
+                f"classes = None: must be declared in protection; add classes={example}, with all labels that there "
                 "may be: a class found in y reveals that some row has it"
             )
         return None

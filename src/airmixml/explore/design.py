@@ -5,6 +5,7 @@ are computed where the page asks; the heavy ones are for a process that can be e
 """
 
 import math
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Final
@@ -210,7 +211,7 @@ def account_part(scenario: Scenario, accountants: tuple[str, ...]) -> tuple[Part
         },
         "what_if": plain.get("what_if", []),
         "receivers": account.receivers,
-        "draw": account.draw_in_words,
+        "draw": re.sub(r" \(--[^)]*\)", "", account.draw_in_words),  # options are the command line's
         "delta": account.delta,
         "adjacency": account.adjacency,
     }, account

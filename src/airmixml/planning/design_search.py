@@ -147,7 +147,9 @@ class DesignSearch:
         if first.air_seconds > self.max_air_seconds:
             return f"the most accurate design is {more:.1f} points better, but longer on the air than is allowed"
         little = (
-            "too little to pay for" if more <= 100.0 * _WORTH else f"± {chance:.1f}, and others as simple are as good"
+            "too little to pay for"
+            if more <= 100.0 * _WORTH
+            else f"± {chance:.1f}, but another design as simple as this one is as good"
         )
         little = f"within chance (± {chance:.1f})" if more <= chance else little
         one_slot = "one slot after that for the mean" if best.design.centre == "refined" else "one slot"

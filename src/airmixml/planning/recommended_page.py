@@ -53,7 +53,8 @@ def needed_parts(plain: Plain) -> Iterator[Part]:
             apart = " to ".join(dict.fromkeys((told(each["earliest"]), told(each["latest"]))))
         rows.append((each["quantity"], told(each["planned"]), needed, apart))
     columns = ("change one", "recommended", "needed for the mean", f"for single {single}s")
-    title = f"What {wanted:g} % accuracy takes (the mean of {rehearsal['basis']} ± its standard error)"
+    error = " ± its standard error" if any(each["value"] is None for each in plain["needed"]) else ""
+    title = f"What {wanted:g} % accuracy takes (the mean of {rehearsal['basis']}{error})"
     yield Table(title=title, columns=columns, rows=tuple(rows), words=4)
     yield (
         f"The recommended design is expected to reach {_accuracy(rehearsal['best'])}. More slots at the same epsilon "
@@ -66,11 +67,15 @@ def needed_in_a_line(plain: Plain) -> str:
     values = {each["quantity"]: each["value"] for each in plain["needed"] if each["value"] is not None}
     forms = {"workers": "{:,.0f} workers", "epsilon": "epsilon {:.3g}"}
     told = [form.format(values[name]) for name, form in forms.items() if name in values]
-    takes = (
-        f"takes {' or '.join(told)}, all else as recommended"
-        if told
-        else "is reached by no number of workers and no epsilon tried"
-    )
+    takes = f"takes {' or '.join(told)}, all else as recommended"
+    if not told:
+        tried = {each["quantity"]: each for each in plain["needed"]}
+        most = {name: form.format(tried[name]["most"]) for name, form in forms.items() if name in tried}
+        # Of a public set no more workers are tried than it has rows for.
+        workers, of_set = tried.get("workers"), "measured_on" in plain["recommended"]["rehearsal"]
+        if of_set and workers is not None and workers["most"] == workers["planned"]:
+            most["workers"] += ", all that the data have,"
+        takes = f"is not reached with up to {' or '.join(most.values())}"
     return f"{100.0 * plain['wanted_accuracy']:g} % accuracy {takes}"
 
 
@@ -159,6 +164,9 @@ def _rehearsal(rehearsal: Plain, scenario: Scenario) -> Iterator[Part]:
     others = [each for each in shown.values() if each not in marked]
     kept = [each for each in rehearsal["tried"] if each in marked or each in others[: _MOST_LINES - 2]]
     cells = [_line(each) for each in kept]
+    if len({each["clip_norm"] for each in kept if each["norm"] == "clip"}) > 1:
+        for cell, each in zip(cells, kept, strict=True):
+            cell["norm"] += f" {each['clip_norm']:g}" if each["norm"] == "clip" else ""
     same = {name: cells[0][name] for name in list(cells[0])[:-2] if len({row[name] for row in cells}) == 1}
     columns = [name for name in cells[0] if name not in same]
     rows = [(f"{number}", *(row[name] for name in columns)) for number, row in enumerate(cells, start=1)]

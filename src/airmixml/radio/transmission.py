@@ -32,7 +32,7 @@ from airmixml.radio.shards import (
     simulate_shards,
     suits_partition,
 )
-from airmixml.registries import names_objects
+from airmixml.registries import PAYLOADS, names_objects
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.streams import Secret, Streams
 from airmixml.wording import plural
@@ -90,6 +90,7 @@ class Mixtures(Transmission):
         """
         from torch.utils.data import TensorDataset
 
+        check_are_pairs(self.scenario)
         return TensorDataset(self.inputs, self.labels)
 
     def _repr_html_(self) -> str:
@@ -98,6 +99,16 @@ class Mixtures(Transmission):
         about = {"data": f"{self.dataset.name}, {', '.join(self.dataset.class_names[:10])}", "received": size}
         return html_facts(
             f"Mixtures of {self.scenario.title}, seed {self.scenario.seed}", {**about, **self.report.facts()}
+        )
+
+
+def check_are_pairs(scenario: Scenario) -> None:
+    """Refuse sums that are no mixtures of samples with their labels: moments and gradients."""
+    sends = scenario.workers.sends
+    if PAYLOADS.load(sends).moments or sends == "gradients":
+        raise ScenarioError(
+            f'workers.sends = "{sends}": must be "samples" for a training loop of your own, which needs pairs of an '
+            "input and a label mixture; from moments a learner in closed form learns, such as ridge or lda"
         )
 
 

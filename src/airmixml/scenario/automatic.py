@@ -120,7 +120,7 @@ def choose(tables: Tables, *, inputs: int = 0, rows: int = 0) -> Tables:
     classes = workers.task == "classification"
     if workers.centre == AUTO:
         encoder = ENCODERS.load(workers.encoder)
-        privacy, heard = tables.privacy, tables.mixing.power_policy.keeps_target and radio.fading == "none"
+        privacy, heard = tables.privacy, tables.mixing.power == "dp" and radio.fading == "none"
         heard = heard and not NOISES.load(privacy.noise).brought
         heard = heard and not ADVERSARIES.load(privacy.adversary).own_receiver
         public = "public" if encoder.bounds_norm and getattr(encoder, "scales_inputs", True) else "none"

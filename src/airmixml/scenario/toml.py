@@ -159,6 +159,11 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, Any]:
     """Return each ``key=value`` as an entry of its table; values are checked when a scenario is made of them."""
     tables: dict[str, Any] = {}
     for assignment in assignments:
+        if not isinstance(assignment, str):
+            raise ScenarioError(
+                f"override {shown(assignment)}: must be text of the form key=value, each an argument of its own, such "
+                'as with_overrides("radio.slots=1000", "mixing.alpha=0.1")'
+            )
         name, equals, text = assignment.partition("=")
         name = name.strip()
         if not equals:

@@ -153,7 +153,12 @@ def _features(
         return np.asarray(unit_inputs, dtype=np.float32)
     where = {"device": device} if getattr(encoder, "takes_device", False) else {}
     found = encoder.features(workers, unit_inputs, image_shape, streams.generator("encoder"), **where)
-    features = np.asarray(found, dtype=np.float32)
+    try:
+        features = np.asarray(found, dtype=np.float32)
+    except (TypeError, ValueError):
+        features = np.empty(0, dtype=np.float32)
+    if features.ndim != 2 or len(features) != len(unit_inputs):
+        raise _contradiction(workers, "something other than an array of samples x features")
     low, high = float(features.min(initial=0.0)), float(features.max(initial=0.0))
     if not np.isfinite([low, high]).all():  # the least of numbers with a NaN among them is NaN
         raise _contradiction(workers, "features that are not finite")

@@ -82,7 +82,7 @@ function take(part, seen, started, changed) {
     notice("");
     seen.scenario = true;
     state.noExport = "";
-    Object.assign(state, { values: part.values, exports: part.exports, name: part.name, known: part.known, draw: "", accuracy: null, plan: null, trial: null });
+    Object.assign(state, { values: part.values, exports: part.exports, name: part.name, known: part.known, draw: "", unpromised: [], accuracy: null, plan: null, trial: null });
     byId("air").value = part.air;
     fillControls(part.values, part.unused);
     showExport(state.form);
@@ -156,7 +156,8 @@ function showComputing(seen) {
 
 function showVerdict(kind, word, text) {
   byId("verdict").className = `verdict ${kind}`;
-  byId("verdict").replaceChildren(make("strong", {}, `${state.name ?? ""}: ${word}${text ? ". " : ""}`), text);
+  const whom = kind === "good" ? (state.unpromised ?? []).map((name) => (name === "everyone" ? name : `the ${name}`)).join(" or ") : "";
+  byId("verdict").replaceChildren(make("strong", {}, `${state.name ?? ""}: ${word}${text ? ". " : ""}`), text, whom ? `. No guarantee is stated against ${whom}.` : "");
 }
 
 function showFacts() {
@@ -211,6 +212,8 @@ function takeAccount(part) {
       reasons.set(line, [...(reasons.get(line) ?? []), name]);
     }
   }
+  state.unpromised = names.filter((name) => state.accountants.every((by) => state.refusals.has(`${name} ${by}`)));
+  if (state.plan?.verdict.kind === "good" && byId("verdict").classList.contains("good")) showVerdict("good", state.plan.verdict.word, state.plan.verdict.text);
   if (part.draw) state.draw = part.draw;
   byId("refusals").replaceChildren(...(state.draw ? [make("li", {}, state.draw)] : []), ...[...reasons].map(([line, whom]) => make("li", {}, whom.join(" and ") + line)));
   showEpsilons(names, target);
@@ -248,7 +251,8 @@ function showCurves(part) {
     line: { color: COLOURS[state.accountants.indexOf(each.accountant) % COLOURS.length], dash: { release: "solid", server: "dash", eavesdropper: "dot", everyone: "dashdot" }[each.adversary] },
     marker: { symbol: FAMILY[each.adversary] ?? "circle", size: 6 }, hovertemplate: `%{x} slots: epsilon %{y:.4g}<extra>${each.adversary}, ${each.accountant}</extra>`,
   }));
-  chart("curve-chart", traces, { xaxis: logAxis(part.slots, part.note ? `slots (${part.note})` : "slots"), yaxis: logAxis(part.lines.flatMap((each) => each.epsilon), "epsilon"), legend: { font: { size: 11 }, orientation: "v", x: 1.02, y: 1, yanchor: "top" }, margin: { l: 54, r: 12, t: 8, b: 40 } });
+  chart("curve-chart", traces, { xaxis: logAxis(part.slots, "slots"), yaxis: logAxis(part.lines.flatMap((each) => each.epsilon), "epsilon"), legend: { font: { size: 11 }, orientation: "v", x: 1.02, y: 1, yanchor: "top" }, margin: { l: 54, r: 12, t: 8, b: 40 } });
+  byId("curve-note").textContent = part.note ? `(${part.note})` : "";
   byId("curve-chart").classList.remove("stale");
 }
 

@@ -7,7 +7,7 @@ const ABOUT = {
   Epsilon: "The most that an adversary learns about one worker: smaller is more private.", Delta: "The probability that epsilon fails.",
   "Epsilon against the server": "The same against the server, which knows who sent in each slot.", "Epsilon of a row of the data": "The same of one row of the data, which several workers may hold.",
   SNR: "Signal-to-noise ratio of the inputs in a mixture, in the median slot.", Energy: "Radiated by all workers in all slots.", "Air time": "How long all slots and rounds last.",
-  "Time to compute": "On this machine.", "Accuracy, final": "On test rows, after the last epoch or round.", "Accuracy, best epoch": "On the same test rows, so a little too good.", Data: "Data set and number of workers.",
+  "Time to compute": "On this machine.", "Accuracy, final": "On test rows, after the last epoch or round.", "Accuracy, best": "On the same test rows, so a little too good.", Data: "Data set and number of workers.",
 };
 const chosen = new Map(), told = new Map(), colours = new Map();
 let asked, values = null, timer = null, runs = [];
@@ -92,7 +92,10 @@ function draw(looked) {
   const counted = [...new Set(looked.filter((run) => run.curve?.score.length > 1).map((run) => run.curve.step))].join(" or ") || "epoch";
   const steps = { title: { text: counted, standoff: 6 }, rangemode: "tozero" };
   chart("accuracy-chart", scored.map((run) => ({ ...line(run, run.curve.score), hovertemplate: `%{y:.1%} after ${run.curve.step} %{x}<extra>${plain(run.name)}</extra>` })), { xaxis: steps, yaxis: { tickformat: ".0%", rangemode: "tozero" }, showlegend: true, empty: "No curve yet: it grows while a network trains." });
-  chart("loss-chart", lost.map((run) => line(run, run.curve.loss)), { xaxis: steps, showlegend: false, empty: "No curve yet." });
+  // Rounds have no loss: that of a chart which will stay empty is hidden, not drawn.
+  const losing = byId("loss-chart").closest("figure");
+  losing.hidden = !lost.length && scored.length > 0 && scored.every((run) => run.state === "finished");
+  if (!losing.hidden) chart("loss-chart", lost.map((run) => line(run, run.curve.loss)), { xaxis: steps, showlegend: false, empty: "No curve yet." });
   drawComparison(looked.filter((run) => run.facts));
 }
 
@@ -111,12 +114,13 @@ function row(run) {
 }
 
 function drawComparison(finished) {
+  const steps = [...new Set(finished.map((run) => run.curve?.step ?? "epoch"))].join(" or ");
   const rows = [
-    ["Data", (facts) => facts.data], ["Mode", (facts) => facts.mode], ["Accuracy, final", (facts) => percent(facts.accuracy)], ["Accuracy, best epoch", (facts) => percent(facts.best)],
+    ["Data", (facts) => facts.data], ["Mode", (facts) => facts.mode], ["Accuracy, final", (facts) => percent(facts.accuracy)], [`Accuracy, best ${steps}`, (facts) => percent(facts.best), ABOUT["Accuracy, best"]],
     ["Epsilon", (facts) => `${number(facts.epsilon)} (${facts.adversary}, ${facts.accountant})`], ["Delta", (facts) => number(facts.delta)], ["Epsilon against the server", (facts) => number(facts.server_epsilon)],
     ["Epsilon of a row of the data", (facts) => (facts.row_copies === 1 ? "that of its worker" : facts.row_epsilon === null ? "no guarantee stated" : `${number(facts.row_epsilon)} (${facts.adversary}${facts.row_before_the_draw ? `; before the draw ${number(facts.row_before_the_draw)}` : ""}), on up to ${facts.row_copies} workers`)],
     ["SNR", (facts) => (facts.snr_db === null ? "–" : `${facts.snr_db.toFixed(1)} dB`)], ["Energy", (facts) => facts.energy ?? "–"], ["Air time", (facts) => facts.air_time], ["Time to compute", (facts) => `${number(facts.seconds, 3)} s`],
   ];
   byId("compare").tHead.replaceChildren(make("tr", {}, make("th", { scope: "col" }, ""), finished.map((run) => make("th", { scope: "col" }, make("span", { style: `color:${colour(run.name)}` }, "■ "), run.name))));
-  byId("compare").tBodies[0].replaceChildren(...(finished.length ? rows.map(([name, cell]) => make("tr", { title: ABOUT[name] }, make("th", { scope: "row" }, name), finished.map((run) => make("td", {}, cell(run.facts))))) : [make("tr", {}, make("td", { class: "quiet" }, "Choose finished runs to compare them."))]));
+  byId("compare").tBodies[0].replaceChildren(...(finished.length ? rows.map(([name, cell, about]) => make("tr", { title: about ?? ABOUT[name] }, make("th", { scope: "row" }, name), finished.map((run) => make("td", {}, cell(run.facts))))) : [make("tr", {}, make("td", { class: "quiet" }, "Choose finished runs to compare them."))]));
 }

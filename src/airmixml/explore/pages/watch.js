@@ -64,7 +64,7 @@ function draw() {
 }
 
 function explain() {
-  const few = scene.sending > scene.senders.length ? ` The ${scene.senders.length} with the largest share are shown.` : "";
+  const few = scene.sending > scene.senders.length ? ` ${scene.senders.length} of ${ENGLISH(scene.sending)} are shown${scene.senders[0].ratio > 1.001 / scene.sending ? ", those with the largest share" : ""}.` : "";
   const moments = scene.sends === "moments", [before, inSum] = ADDED[scene.noise] ?? ["", ""];
   const texts = [
     `${ENGLISH(scene.sending)} of ${ENGLISH(scene.workers)} workers are scheduled in slot ${scene.slot}.${few}`,
