@@ -85,6 +85,23 @@ def test_a_linear_model_predicts_the_same(finished: Path, copies: int) -> None:
 
 
 @pytest.mark.long
+def test_predicted_targets_are_scored_the_same(finished: Path) -> None:
+    rows = "".join(f"{x / 50},{x % 7},{2 * x / 50 + 1}\n" for x in range(250))
+    (finished / "houses.csv").write_text(f"size,rooms,price\n{rows}")
+    init = "init houses.csv --label price --task regression --out houses.toml"
+    bounds = {"input_lower": "[0,0]", "input_upper": "[5,6]", "target_lower": "[0]", "target_upper": "[12]"}
+    keys = " ".join(f"--set workers.{name}={value}" for name, value in bounds.items())
+    for command in (init, f"run houses.toml {keys} --out houses"):
+        done = without_torch(finished, *command.split(), start=THERE)
+        assert done.returncode == 0, done.stderr
+    words = ("predict", "houses", "houses.csv", "--score")
+    there, absent = without_torch(finished, *words, start=THERE), without_torch(finished, *words)
+    assert (there.returncode, absent.returncode) == (0, 0), absent.stderr
+    assert "R^2" in absent.stderr
+    assert absent.stderr == there.stderr
+
+
+@pytest.mark.long
 def test_every_command_of_ledgers_needs_no_torch(finished: Path) -> None:
     for command in (
         "create all.sqlite --workers 150 --people sensors --adversary release --epsilon 20 --delta 0.05",

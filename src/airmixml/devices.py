@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 def torch_is_missing() -> bool:
     """Whether torch is not installed: accounts, plans, ledgers, reports and predictions of linear models do without."""
-    return find_spec("torch") is None
+    try:
+        return find_spec("torch") is None
+    except (ImportError, ValueError):  # whatever stands in its place
+        return True
 
 
 def needs_torch(what: str) -> str:

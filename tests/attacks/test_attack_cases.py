@@ -369,7 +369,7 @@ def test_the_worst_grade_counts_and_the_words_say_why() -> None:
     assert both.verdict == f"{PROMISED.format(1)}EXPOSED to the server."
     assert both.details == [
         "promised against the release: epsilon 1 for a worker and a row; delta 0.01",
-        "survived: yes, no figure that its epsilon limits exceeds guessing",
+        "survived: yes; no figure that its epsilon limits exceeds guessing",
         "found: the server reads a sample's class: 70 % (guessing 40 %, its epsilon allows 65 %)",
         "tested: 9 figures at once, at most 1 % false alarms over all of them (Holm)",
         NOISE,
@@ -394,7 +394,7 @@ def test_the_worst_grade_counts_and_the_words_say_why() -> None:
 def test_the_figure_closest_to_its_limit_is_in_the_table() -> None:
     """Beside a larger figure that no epsilon limits, and marked."""
     near = result(release=listener(auc=0.55, clear=5))
-    assert near.details[1].startswith("survived: yes, closest: the release tells who took part (AUC): 0.55 (guessing")
+    assert near.details[1].startswith("survived: yes; closest: the release tells who took part (AUC): 0.55 (guessing")
     assert [row[:3] for row in near.summary] == [
         ("release", "names the sample in a slot", "5 of 10"),
         ("  closest", "tells who took part (AUC)", "0.55"),
@@ -461,7 +461,7 @@ def test_nothing_found_is_no_promise_at_a_large_epsilon() -> None:
         "Nothing found; no useful promise against the server and the eavesdropper."
     )
     close = result(5.0, release=listener(auc=0.55)).details[1]
-    assert close.startswith("survived: not broken, but too weak to help, closest: the release ")
+    assert close.startswith("survived: not broken, but too weak to help; closest: the release ")
     unclaimed = result(None, release=listener())
     assert unclaimed.grade == NOTHING_PROMISED
     assert unclaimed.verdict == "NOTHING PROMISED against the release. Nothing found."

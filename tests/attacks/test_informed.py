@@ -92,7 +92,7 @@ def test_a_server_that_knows_the_other_flowers_finds_a_row_that_twenty_workers_h
     assert result["verdict"] == f"PROMISE TOO WEAK against the server: {claimed}. EXPOSED to the server."
     assert "found: the informed server detects a row: 100 % (guessing 1.0 %)" in case["details"]
     # What it learns of a worker is within its epsilon of 5.
-    assert any(each.startswith("survived: not broken, but too weak to help, closest: ") for each in case["details"])
+    assert any(each.startswith("survived: not broken, but too weak to help; closest: ") for each in case["details"])
     text = (tmp_path / "out" / "attack.md").read_text()
     assert "the informed server detects a row" in text
     assert "epsilon per worker | per row" in text

@@ -267,10 +267,10 @@ class CaseResult:
         weak = worker is not None and self.naming_bound(own) >= EXPOSED
         unbroken = "not broken, but too weak to help" if weak else "yes"
         if self.nearest is not None:
-            survived = "no" if self.broken else f"{unbroken}, closest"
+            survived = "no" if self.broken else f"{unbroken}; closest"
             lines.append(f"survived: {survived}: {self._told(*self.nearest)}")
         elif self.limited:
-            lines.append(f"survived: {unbroken}, no figure that its epsilon limits exceeds guessing")
+            lines.append(f"survived: {unbroken}; no figure that its epsilon limits exceeds guessing")
         ranked = sorted((group for group in self.groups if group.certain), key=lambda each: -GRADES.index(each.grade))
         best = {group.adversary: group for group in reversed(ranked)}
         for group in (each for each in ranked if best[each.adversary] is each):

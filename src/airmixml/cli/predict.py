@@ -85,7 +85,7 @@ def predict_command(
 def _scores(labels: Sequence[str], outputs: Any, rows: Path) -> dict[str, float]:
     """Return how near predicted targets (rows x 1) are to those in the file."""
     from airmixml.data.csv_file import finite_numbers
-    from airmixml.edge.models import test_scores
+    from airmixml.edge.task_scores import test_scores
 
     truth = finite_numbers(labels)
     if truth is None or outputs.shape[1] != 1:

@@ -167,7 +167,7 @@ def _rehearsal(rehearsal: Plain, scenario: Scenario) -> Iterator[Part]:
     if len({each["clip_norm"] for each in kept if each["norm"] == "clip"}) > 1:
         for cell, each in zip(cells, kept, strict=True):
             cell["norm"] += f" {each['clip_norm']:g}" if each["norm"] == "clip" else ""
-    same = {name: cells[0][name] for name in list(cells[0])[:-2] if len({row[name] for row in cells}) == 1}
+    same = {name: cells[0][name] for name in list(cells[0])[1:-1] if len({row[name] for row in cells}) == 1}
     columns = [name for name in cells[0] if name not in same]
     rows = [(f"{number}", *(row[name] for name in columns)) for number, row in enumerate(cells, start=1)]
     size = f"{rehearsal['rows']:,} rows, {rehearsal['inputs']:,} inputs, {rehearsal['classes']:,} classes"
@@ -193,6 +193,7 @@ def _rehearsal(rehearsal: Plain, scenario: Scenario) -> Iterator[Part]:
 def _line(design: Plain) -> dict[str, str]:
     features = f" {design['features']}" if design["features"] else ""
     return {
+        "accuracy": _accuracy(design).removesuffix(" %"),
         "model": design["model"],
         "rounds": f"{design['rounds']:,}",
         "encoder": f"{design['encoder']}{features}",
@@ -200,7 +201,6 @@ def _line(design: Plain) -> dict[str, str]:
         "norm": design["norm"],
         "labels": design["label_code"],
         "w": f"{design['label_weight']:g}",
-        "accuracy": _accuracy(design).removesuffix(" %"),
         "symbols": f"{design['uplink_symbols']:,}",
     }
 
