@@ -195,3 +195,13 @@ def test_a_model_file_runs_no_code(finished: Path, tmp_path: Path) -> None:
     with path.open("rb") as file, pytest.raises(pickle.UnpicklingError):
         read_archive(file)
     assert json.loads((finished / "iris" / "metrics.json").read_text())["task"] == "classification"
+
+
+@pytest.mark.parametrize("command", ["deploy init --preset trustless-wine", "deploy up"])
+def test_deployments_without_their_extra_say_so_in_one_line(tmp_path: Path, command: str) -> None:
+    without = ABSENT.replace('"torch"', '"cryptography"')
+    done = without_torch(tmp_path, *command.split(), start=without)
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert line.endswith("airmix deploy needs the package cryptography; pip install 'airmixml[deploy]'")
+    assert not list(tmp_path.iterdir())

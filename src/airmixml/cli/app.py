@@ -19,6 +19,7 @@ from airmixml.wording import reason
 # Typer exports BadParameter alone; its base is the family of usage errors, wherever Typer keeps Click.
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 _LONGEST_LINE = 1000
+_OF_DEPLOYMENTS = ("cryptography", "paho", "zmq")
 _NO_MEMORY = "not enough memory; use fewer slots, workers or features, a smaller network, or a smaller --block-slots"
 
 
@@ -171,10 +172,10 @@ def answer() -> int:
     except AirMixError as problem:
         return _fail(str(problem))
     except (ModuleNotFoundError, MemoryError, RuntimeError) as problem:
-        without_torch = (getattr(problem, "name", "") or "").split(".")[0] == "torch"
-        if not without_torch and not is_out_of_memory(problem):
+        lacks = _lacking(problem)
+        if not lacks:
             raise
-        return _fail(needs_torch(f"airmix {sys.argv[1]}") if without_torch else _NO_MEMORY)
+        return _fail(lacks)
     except BrokenPipeError:  # the reader of a pipe went away: nothing is left to say
         discard(sys.stdout)
         return 1
@@ -182,6 +183,17 @@ def answer() -> int:
         discard(sys.stdout)
         return _fail(f"the output cannot be written ({reason(problem)}); free space or write it elsewhere")
     return code if isinstance(code, int) else 0
+
+
+def _lacking(problem: Exception) -> str:
+    """Return which package or memory a command lacks; empty: neither."""
+    missing = (getattr(problem, "name", "") or "").split(".")[0]
+    command = f"airmix {sys.argv[1]}" if len(sys.argv) > 1 else "airmix"
+    if missing == "torch":
+        return needs_torch(command)
+    if missing in _OF_DEPLOYMENTS:
+        return f"{command} needs the package {missing}; pip install 'airmixml[deploy]'"
+    return _NO_MEMORY if is_out_of_memory(problem) else ""
 
 
 def _check_directory() -> None:
