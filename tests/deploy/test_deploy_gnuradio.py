@@ -105,6 +105,7 @@ def test_a_flowgraph_that_dies_is_noticed() -> None:
     runtime = GnuRadio(1)
     try:
         runtime._child.kill()
+        runtime._child.wait()  # its connection is gone sooner or later than the frame is sent
         runtime.begin(10, 1)
         with pytest.raises(DeployError, match="gives no more samples"):
             runtime.finish()

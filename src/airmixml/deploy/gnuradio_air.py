@@ -88,6 +88,9 @@ class GnuRadio:
         lines = self._log.read_text(errors="replace").strip().splitlines()
         return lines[-1] if lines else f"no word within {_START_SECONDS:g} s"
 
+    def _is_dead(self) -> DeployError:
+        return DeployError(f"GNU Radio gives no more samples: {self._last_line}; start the air again")
+
     def _measure_delay(self, amplitude: float) -> int:
         """Return by how many samples the strongest path moves a frame."""
         impulse = np.zeros(_IMPULSE_SAMPLES, dtype=np.complex64)
@@ -106,7 +109,12 @@ class GnuRadio:
 
     def add(self, seat: int, frame: Samples) -> None:
         """Hand a frame to its input."""
-        self._inputs[seat].send(as_bytes(np.concatenate([self._padding, frame, self._padding])))
+        import zmq
+
+        try:
+            self._inputs[seat].send(as_bytes(np.concatenate([self._padding, frame, self._padding])))
+        except zmq.Again:  # the connection of a flowgraph that died is gone already
+            raise self._is_dead() from None
         self._sent.add(seat)
 
     def finish(self) -> Samples:
@@ -128,7 +136,7 @@ class GnuRadio:
                 self._output_parts.append(np.frombuffer(self._output.recv(), dtype="<c8"))
                 until = time.monotonic() + _SILENT_SECONDS
             elif self._child.poll() is not None or time.monotonic() > until:
-                raise DeployError(f"GNU Radio gives no more samples: {self._last_line}; start the air again")
+                raise self._is_dead()
         there = np.concatenate(self._output_parts)
         start, end = first - self._came, first - self._came + count
         self._output_parts, self._came = [there[end:]], first + count
