@@ -162,7 +162,7 @@ class Registry:
             thing = point.load()
             if self.objects and isinstance(thing, type):
                 thing = thing()
-        except (Exception, SystemExit) as problem:  # whatever somebody else's module does when it is imported
+        except (Exception, SystemExit) as problem:  # whatever another package's module does at import
             raise PluginError(
                 f"{self.kind} {shown(name)} of {package}: cannot be loaded ({type(problem).__name__}: "
                 f"{reason(problem)}); mend or uninstall that package"

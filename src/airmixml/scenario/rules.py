@@ -266,7 +266,7 @@ class Table:
         carried = {}
         for registry, name in self._named():
             if (given := registry.given(name)) is not None:
-                with suppress(Exception):  # whatever somebody else's object does: it then stays in this process
+                with suppress(Exception):  # whatever a user's object does: it then stays in this process
                     carried[registry.group, name] = pickle.dumps(given)
         return {**vars(self), _CARRIED: carried} if carried else vars(self)
 
