@@ -27,7 +27,6 @@ from airmixml.wording import (
     simulated,
 )
 
-_NO_COLUMNS: Final = ("about", "note", "value", "shown", "guess")  # of a comparison
 _SIMULATED_SEEDS: Final = "Simulation: noise and schedule follow from the seeds, so anyone can remove them."
 _INFINITE: Final = "infinite"
 _TABLES: Final = "the tables have the numbers"
@@ -154,33 +153,28 @@ def plan_content(found: FoundFolder) -> Content:
 def comparison_content(found: FoundFolder) -> Content:
     """Return what a comparison tells; cards are those of the scenario itself, tables have every method."""
     plain, scenario = found.plain, found.scenario()
-    rows, varied = plain["rows"], plain["varied"]
-    accuracies = {_label(row): shown("accuracy", row["accuracy"]) for row in rows}
-    best = _label(max(rows, key=lambda row: float(row["accuracy"]["mean"])))
-    untested = f"Highest: {best} with {accuracies[best]}; not tested against chance by the version that made it."
-    options = values_option("--vary", varied, accuracies) if varied else ("--methods", ",".join(accuracies))
-    columns = [{name: value for name, value in row.items() if name not in _NO_COLUMNS} for row in rows]
-    for row in columns:
-        if (sent := row.pop("uplink_symbols", None)) is not None:
-            row["uplink"] = f"{sent:,} {row.pop('uplink_unit', 'symbols')}"
-    named = [{varied or "method": label, **row} for label, row in zip(accuracies, columns, strict=True)]
-    abouts = {_label(row): " ".join(filter(None, (row.get("about"), row.get("note")))) for row in rows}
+    from airmixml.compare.comparison_page import adversaries_table, costs_table, legend_table, methods_table
+
+    rows = plain["rows"]
+    accuracies = {row["method"]: shown("accuracy", row["accuracy"]) for row in rows}
+    methods = ("--methods", ",".join(accuracies))
     return _study(
         found,
         scenario,
-        title=f"{scenario.title} at several values of {varied}" if varied else f"{scenario.title} and its alternatives",
-        verdict=plain["verdict"] if "notes" in plain else untested,
+        title=f"{scenario.title} and its alternatives",
+        verdict=plain["verdict"],
         notices=(_SIMULATED_SEEDS,),
         more_asked=(("compared", ", ".join(accuracies)), ("seeds", _seeds(plain))),
         results=tuple(accuracies.items()),
-        cards=tuple(Cards(title=_label(row), cards=_exposed(row, scenario)) for row in rows[:1]),
+        cards=tuple(Cards(title=row["method"], cards=_exposed(row, scenario)) for row in rows[:1]),
         tables=(
-            *table_of("Accuracy, epsilon against each adversary, and costs", named, "compare.json"),
-            Lines(tuple(map(sentence, plain.get("notes", ())))),
-            Lines(tuple(f"{label}: {about}" for label, about in abouts.items() if about)),
+            methods_table(plain, scenario),
+            Lines(tuple(map(sentence, plain["notes"]))),
+            legend_table(plain),
+            adversaries_table(plain, scenario),
+            costs_table(plain, scenario),
         ),
-        command=command_for("compare", scenario, *options, *seeds_option(len(plain["seeds"]))),
-        made_with=(("airmixml", plain["airmixml"]),) if plain.get("airmixml") else (),
+        command=command_for("compare", scenario, *methods, *seeds_option(len(plain["seeds"]))),
     )
 
 
@@ -377,10 +371,6 @@ def _study(
 def _target(scenario: Scenario, epsilon: float | None) -> tuple[Cards, ...]:
     """Return the card of the scenario's own target."""
     return (Cards(title=scenario.title, cards=(claimed_card(scenario.privacy.adversary, epsilon, scenario),)),)
-
-
-def _label(row: dict[str, Any]) -> str:
-    return str(row.get("method", row.get("value")))
 
 
 def _seeds(plain: dict[str, Any]) -> str:
