@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
@@ -64,7 +63,8 @@ def sweep_command(
     scenario = chosen.read(seed)
     values, processes = Grid.parse(grid or ()), options.check_jobs(jobs)
     from airmixml.sweeps.grid_sweep import sweep_grid
-    from airmixml.sweeps.sweep_page import NO_PARQUET, picture_note, sweep_dict, terminal_summary, write_sweep
+    from airmixml.sweeps.sweep_page import terminal_summary, write_sweep
+    from airmixml.sweeps.sweep_picture import picture_note
 
     with progress_bars() as progress:
         swept = sweep_grid(
@@ -86,20 +86,15 @@ def sweep_command(
             announce=lambda line: print_error_line(f"airmix: {line}"),
         )
 
-    def write() -> list[Path]:
-        files = write_sweep(swept)
-        if not any(path.suffix == ".parquet" for path in files):
-            print_error_line(f"airmix: {NO_PARQUET}")
-        return files
-
+    plain = swept.to_dict()
     show_study(
         as_json,
-        {**sweep_dict(swept), "kept": swept.kept},
-        terminal_summary(swept),
-        *filter(None, (*swept.notes, picture_note(swept))),
+        {**plain, "kept": swept.kept},
+        terminal_summary(plain, scenario),
+        *filter(None, (*swept.notes, picture_note(plain))),
         name="sweep",
         out=swept.out,
-        write=write,
+        write=lambda: write_sweep(swept),
         seconds=swept.seconds,
         kept=plural(swept.kept, "run") if swept.kept else "",
     )

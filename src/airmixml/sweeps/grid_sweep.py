@@ -23,8 +23,8 @@ from airmixml.sweeps.batched_task import run_sweep
 from airmixml.sweeps.batches import Batch, Failed, cut_into_batches, useful_jobs
 from airmixml.sweeps.cells import CellKind, Measured
 from airmixml.sweeps.command_cells import check_word, kind_of
-from airmixml.sweeps.sweep_page import write_sweep
-from airmixml.sweeps.swept import FILES, Command, Swept, SweptRow
+from airmixml.sweeps.sweep_page import FILES, write_sweep
+from airmixml.sweeps.swept import Swept, SweptRow
 from airmixml.wording import one_line, plural
 from airmixml.workers import settle
 
@@ -78,7 +78,7 @@ def sweep_grid(
     grid: Grid,
     *,
     seeds: int = 1,
-    command: Command = "run",
+    command: str = "run",
     metrics: Sequence[str] = (),
     engine: str = "processes",
     jobs: int = 0,
