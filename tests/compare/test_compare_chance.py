@@ -14,7 +14,7 @@ import pytest
 from airmixml import Scenario
 from airmixml.compare import Comparison, Outcome, RightRows, Row, Work, compare_methods, load_methods
 from airmixml.compare.chance import difference
-from airmixml.compare.comparison_page import methods_table, screen, write_comparison
+from airmixml.compare.comparison_page import comparison_page, methods_table, write_comparison
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.reports import write_report
 
@@ -160,14 +160,8 @@ def test_a_row_on_many_workers_has_the_epsilon_that_a_run_and_gaussians_give() -
         assert load_methods(name)[name].run(Work(scenario=dealt)).row_epsilon is None
 
 
-def printed(found: Comparison, width: int = 80) -> str:
-    from rich.console import Console
-
-    console = Console(width=width, no_color=True)
-    with console.capture() as capture:
-        for part in screen(found.to_dict(), found.scenario):
-            console.print(part, highlight=False)
-    return " ".join(capture.get().split())
+def printed(found: Comparison) -> str:
+    return " ".join(comparison_page(found.to_dict(), found.scenario).to_markdown().split())
 
 
 def test_every_screen_says_the_same(tmp_path: Path) -> None:

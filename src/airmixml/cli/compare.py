@@ -48,7 +48,7 @@ def compare_command(
 
     to_run, cannot_run = choose_methods(methods, scenario, speed)
     from airmixml.compare import compare_methods
-    from airmixml.compare.comparison_page import screen, write_comparison
+    from airmixml.compare.comparison_page import comparison_page, write_comparison
 
     with progress_bars() as progress:
         comparison = compare_methods(
@@ -66,7 +66,7 @@ def compare_command(
     show_study(
         as_json,
         plain,
-        *screen(plain, comparison.scenario),
+        comparison_page(plain, comparison.scenario),
         name="compare",
         out=folder,
         write=lambda: write_comparison(plain, comparison.scenario, folder),

@@ -63,8 +63,7 @@ def sweep_command(
     scenario = chosen.read(seed)
     values, processes = Grid.parse(grid or ()), options.check_jobs(jobs)
     from airmixml.sweeps.grid_sweep import sweep_grid
-    from airmixml.sweeps.sweep_page import terminal_summary, write_sweep
-    from airmixml.sweeps.sweep_picture import picture_note
+    from airmixml.sweeps.sweep_page import sweep_page, write_sweep
 
     with progress_bars() as progress:
         swept = sweep_grid(
@@ -90,8 +89,7 @@ def sweep_command(
     show_study(
         as_json,
         {**plain, "kept": swept.kept},
-        terminal_summary(plain, scenario),
-        *filter(None, (*swept.notes, picture_note(plain))),
+        sweep_page(plain, scenario),
         name="sweep",
         out=swept.out,
         write=lambda: write_sweep(swept),

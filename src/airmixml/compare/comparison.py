@@ -12,7 +12,7 @@ from airmixml.compare.chance import RightRows, difference
 from airmixml.compare.comparison_page import methods_table
 from airmixml.compare.methods import Exposure, Outcome
 from airmixml.privacy import PrivacyStatement
-from airmixml.runs.run_rows import no_better_than_guessing
+from airmixml.runs.run_page import no_better_than_guessing
 from airmixml.scenario import Air, Scenario, keys_in_force
 from airmixml.scenario.toml import finite
 from airmixml.wording import NO_PROTECTION_ABOVE_EPSILON, against, plural, sentence

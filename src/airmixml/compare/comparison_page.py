@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from airmixml.compare.chance import LEVEL
 from airmixml.compare.comparison_picture import comparison_figure
 from airmixml.compare.methods import HEARING
-from airmixml.output.figures import save_png_and_svg
-from airmixml.output.tables import Table, rows_csv, write_all
+from airmixml.output.cards import cards_of, claimed_card
+from airmixml.output.commands import seeds_option
+from airmixml.output.page import Card, Cards, Folded, Page
+from airmixml.output.tables import Table, rows_csv
+from airmixml.privacy import PrivacyStatement
 from airmixml.scenario import Scenario
-from airmixml.storage.files import writing_to
+from airmixml.storage.files import from_plain
 from airmixml.sweeps.cells import flat
-from airmixml.wording import NONE, against, duration, epsilon_text, joules, plural, sentence, simulated
+from airmixml.sweeps.study_files import BARE, SIMULATED_SEEDS, write_study
+from airmixml.wording import NONE, against, duration, epsilon_text, joules, sentence
 from airmixml.workers.population import row_name
 
 Plain = dict[str, Any]
@@ -46,7 +48,7 @@ def methods_table(plain: Plain, scenario: Scenario) -> Table:
         texts += [_epsilon(row["row"]["epsilon"])] if of_row else []
         rows.append((row["method"], *texts, _text(row["energy_joules"], joules)))
     columns = ("method", "rank", "accuracy %", "epsilon", "against", *filter(None, [of_row]), "energy")
-    return Table(title=f"{scenario.title} and its alternatives", columns=columns, rows=tuple(rows), spare=("energy",))
+    return Table(title="Accuracy and privacy", columns=columns, rows=tuple(rows), spare=("energy",), options=BARE)
 
 
 def legend_table(plain: Plain) -> Table:
@@ -63,7 +65,9 @@ def legend_table(plain: Plain) -> Table:
             about = f"{about} ({row['note']})"
         lines.setdefault((name, about), []).append((row["exposure"] or {}).get("rests_on", NONE))
     rows = tuple((*line, rests[0] if len(set(rests)) == 1 else "the same") for line, rests in lines.items())
-    return Table(title="Methods", columns=("method", "what it is", "epsilon rests on"), rows=rows, words=3)
+    return Table(
+        title="Methods", columns=("method", "what it is", "epsilon rests on"), rows=rows, words=3, options=BARE
+    )
 
 
 def adversaries_table(plain: Plain, scenario: Scenario) -> Table:
@@ -118,44 +122,54 @@ def _epsilon(value: float | str | None) -> str:
     return _text(math.inf if value == "infinite" else value, epsilon_text)
 
 
-def write_comparison(plain: Plain, scenario: Scenario, out: Path) -> list[Path]:
-    """Write tables as Markdown, CSV, LaTeX and JSON and the picture as PNG and SVG; return the files."""
-    stem, table = out / "compare", methods_table(plain, scenario)
-    tables = table, legend_table(plain), adversaries_table(plain, scenario), costs_table(plain, scenario)
-    rows = list(map(_flat, plain["rows"]))
-    names = dict.fromkeys(name for row in rows for name in row)
-    told = [plain["verdict"], asked(plain, scenario), *map(sentence, plain["notes"]), _CHANCE]
-    told += [f"Left out: {name} ({why})." for name, why in plain["left_out"].items()]
-    texts = {
-        ".md": "\n".join([*(f"{line}\n" for line in told), *(each.to_markdown() for each in tables)])
-        + "\n![comparison](compare.png)\n",
-        ".csv": rows_csv([{name: row.get(name) for name in names} for row in rows]),
-        ".tex": table.to_latex(),
-        ".json": json.dumps(plain, indent=1, allow_nan=False) + "\n",
-    }
-    with writing_to(out):
-        return write_all(stem, texts) + save_png_and_svg(comparison_figure(plain, scenario), stem)
-
-
-def asked(plain: Plain, scenario: Scenario) -> str:
-    """Return the data, the target and the seeds in one sentence."""
-    privacy, seeds = scenario.privacy, len(plain["seeds"])
-    spread = "mean ± standard deviation over " if seeds > 1 else ""
-    return (
-        f"{scenario.title}: target epsilon {privacy.epsilon:g}, delta {privacy.delta:g}, {against(privacy.adversary)}, "
-        f"{privacy.adjacency}; {spread}{plural(seeds, 'seed')}."
+def comparison_page(plain: Plain, scenario: Scenario) -> Page:
+    """Return what a comparison tells; cards are those of the first method, tables have every one."""
+    rows, privacy, seeds = plain["rows"], scenario.privacy, len(plain["seeds"])
+    target = f"epsilon {privacy.epsilon:g}, delta {privacy.delta:g} {against(privacy.adversary)}, {privacy.adjacency}"
+    notes = [*plain["notes"], *(f"left out: {name} ({why})" for name, why in plain["left_out"].items())]
+    every = adversaries_table(plain, scenario), costs_table(plain, scenario), _CHANCE
+    return Page.of_result(
+        kind="comparison",
+        title=f"{scenario.title} and its alternatives",
+        verdict=plain["verdict"],
+        notices=(SIMULATED_SEEDS,),
+        asked=(("target", target), ("seeds", f"{seeds}; mean ± standard deviation" if seeds > 1 else "1")),
+        cards=(Cards(title=rows[0]["method"], cards=_cards(rows[0], scenario)),),
+        tables=(
+            methods_table(plain, scenario),
+            legend_table(plain),
+            " ".join(map(sentence, notes)) or "Accuracy: on the clean test set.",
+            Folded(summary="Epsilon against each adversary, and costs", parts=every),
+        ),
+        command=("compare", "--methods", ",".join(row["method"] for row in rows), *seeds_option(seeds)),
     )
 
 
-def screen(plain: Plain, scenario: Scenario) -> list[str | Table]:
-    """Return one screen for the terminal: the verdict, a line per method, and what names and columns mean."""
-    told = ["; ".join(plain["notes"]) or "accuracy: on the clean test set", simulated(scenario.seed)]
-    told += [f"left out: {', '.join(plain['left_out'])}"] if plain["left_out"] else []
-    bare = {"box": None, "padding": (0, 1, 0, 0)}
-    tables = methods_table(plain, scenario), legend_table(plain)
-    lines = [Table(columns=("",), rows=((line,),)) for line in (plain["verdict"], asked(plain, scenario))]
-    parts = *lines, *tables, Table(columns=("",), rows=((" ".join(map(sentence, told)),),))
-    return [replace(each, title="", options=bare).plain for each in parts]
+def _cards(row: Plain, scenario: Scenario) -> tuple[Card, ...]:
+    """Return the cards of a method: what it states, and for other adversaries what it exposes."""
+    statements = [from_plain(PrivacyStatement, each) for each in row["privacy"]]
+    told = {each.adversary for each in statements}
+    cards = [card for card in cards_of(statements, scenario) if card.adversary in told]
+    exposure = row["exposure"] or {}
+    for adversary in HEARING:
+        if adversary not in told and (value := exposure.get(adversary)) is not None:
+            epsilon = math.inf if value == "infinite" else float(value)
+            cards.append(claimed_card(adversary, epsilon, scenario, extra=(("rests on", exposure["rests_on"]),)))
+    return tuple(cards)
+
+
+def write_comparison(plain: Plain, scenario: Scenario, out: Path) -> list[Path]:
+    """Write the page as Markdown, rows as CSV, the table of methods as LaTeX, JSON and the picture."""
+    rows = list(map(_flat, plain["rows"]))
+    names = dict.fromkeys(name for row in rows for name in row)
+    return write_study(
+        out / "compare",
+        comparison_page(plain, scenario),
+        plain,
+        comparison_figure(plain, scenario),
+        csv=rows_csv([{name: row.get(name) for name in names} for row in rows]),
+        tex=methods_table(plain, scenario).to_latex(),
+    )
 
 
 def _flat(row: Plain) -> Plain:

@@ -1,6 +1,5 @@
 """A metric of several seeds in words; its unit follows from the words in its name."""
 
-import math
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final

@@ -1,82 +1,117 @@
-"""A sweep as tables for the terminal and in files, made of what its JSON file holds."""
+"""A sweep as a page, as rows for other programs and in files, made of what its JSON file holds."""
 
 from __future__ import annotations
 
 import io
-import json
+import math
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from airmixml.output.figures import save_png_and_svg
-from airmixml.output.tables import Table, rows_csv, wide_table, write_all
+from airmixml.output.cards import claimed_card
+from airmixml.output.commands import seeds_option, values_option
+from airmixml.output.page import Cards, Page
+from airmixml.output.tables import Table, rows_csv
 from airmixml.scenario import Scenario
 from airmixml.scenario.toml import value_text
 from airmixml.storage.files import write_bytes, writing_to
 from airmixml.storage.run_folder import REPORT
 from airmixml.sweeps.metric_text import metric_text
-from airmixml.sweeps.sweep_picture import drawn_metric, picture_note, sweep_figure
+from airmixml.sweeps.study_files import BARE, write_study
+from airmixml.sweeps.sweep_picture import picture_note, sweep_figure
 from airmixml.sweeps.swept import Swept
-from airmixml.wording import plural, sentence
+from airmixml.wording import epsilon_text, plural, sentence
 
 FILES: Final = (*(f"sweep.{suffix}" for suffix in ("csv", "md", "tex", "json", "parquet", "png", "svg")), REPORT)
+_MOST_ROWS: Final = 500  # of a page that opens quickly
+_NO_ADVERSARIES: Final = ("row", "lower", "claimed")
 Plain = dict[str, Any]
 
 
-def write_sweep(swept: Swept) -> list[Path]:
-    """Write rows as CSV and Parquet, the summary as Markdown, LaTeX and JSON, and the picture; return the files."""
-    plain = swept.to_dict()
-    stem, table = swept.out / "sweep", sweep_table(plain, swept.scenario)
-    picture = f"\n![{metric}](sweep.png)\n" if (metric := drawn_metric(plain)) else ""
-    shown_in_part = picture_note(plain)
-    texts = {
-        ".csv": rows_csv(swept.long_rows()),
-        ".md": table.to_markdown() + picture + (f"\n{shown_in_part}.\n" if shown_in_part else ""),
-        ".tex": table.to_latex(booktabs=False),
-        ".json": json.dumps(plain, indent=1, allow_nan=False) + "\n",
-    }
-    with writing_to(swept.out):
-        files = write_all(stem, texts)
-        if find_spec("pyarrow") is not None:
-            content = io.BytesIO()
-            swept.to_frame().to_parquet(content, engine="pyarrow", index=False)
-            files.append(stem.with_name("sweep.parquet"))
-            write_bytes(files[-1], content.getvalue())
-        if (figure := sweep_figure(plain, swept.scenario.title)) is not None:
-            files += save_png_and_svg(figure, stem)
-        for name in FILES:
-            if swept.out / name not in files:  # of an earlier command, which it no longer fits
-                (swept.out / name).unlink(missing_ok=True)
-    return files
+def sweep_page(plain: Plain, scenario: Scenario) -> Page:
+    """Return what a sweep tells."""
+    cells, grid, seeds = plain["cells"], plain["grid"], plural(len(plain["seeds"]), "seed")
+    failed = f"; {plural(sum(plain['failures'].values()), 'run')} failed" if plain["failures"] else ""
+    words = [word for key, values in grid.items() for word in values_option("--grid", key, values)]
+    command = () if plain["command"] == "run" else ("--command", plain["command"])
+    more = f"{plural(len(cells) - _MOST_ROWS, 'more row')} in sweep.csv" if len(cells) > _MOST_ROWS else ""
+    return Page.of_result(
+        kind="sweep",
+        title=f"{scenario.title}: {', '.join(grid)}",
+        verdict=f"{plural(len(cells), 'cell')} of airmix {plain['command']}, {seeds} each{failed}.",
+        notices=tuple(map(sentence, plain["notes"])),
+        results=tuple((name, _range(cells, name)) for name in plain["metrics"]),
+        cards=_cards(cells, scenario),
+        tables=(sweep_table(plain, cells[:_MOST_ROWS]), *map(sentence, filter(None, (more, picture_note(plain))))),
+        command=("sweep", *words, *command, *seeds_option(len(plain["seeds"]))),
+    )
 
 
-def sweep_table(plain: Plain, scenario: Scenario) -> Table:
+def sweep_table(plain: Plain, cells: list[Plain]) -> Table:
     """Return one line per cell: its values, mean and deviation of each chosen metric, and why seeds failed."""
-    seeds, metrics = len(plain["seeds"]), plain["metrics"]
-    failed = bool(plain["failures"])
+    seeds, metrics, failed = len(plain["seeds"]), plain["metrics"], bool(plain["failures"])
     rows = []
-    for cell in plain["cells"]:
+    for cell in cells:
         errors = list(cell["errors"].values())
         some = f" ({seeds - len(errors)} of {seeds})" if errors else ""
         texts = [metric_text(cell["metrics"].get(name, {}), name) + some for name in metrics]
         why = "; ".join(f"{plural(errors.count(each), 'seed')}: {each}" for each in dict.fromkeys(errors))
         values = map(value_text, cell["values"].values())
         rows.append((*values, *(["failed"] * len(metrics) if len(errors) == seeds else texts), *[why] * failed))
-    spread = "mean ± standard deviation over " if seeds > 1 else ""
-    note = f"{spread}{plural(seeds, 'seed')} of airmix {plain['command']}. "
+    keys = list(plain["grid"])
+    short = [key.rpartition(".")[2] for key in keys]  # which leave the metrics more room
     return Table(
-        title=f"{scenario.title}: {', '.join(plain['grid'])}",
-        note=note + " ".join(map(sentence, plain["notes"])),
-        columns=(*plain["grid"], *metrics, *["failed"] * failed),
+        title="Mean ± standard deviation" if seeds > 1 else "One seed",
+        columns=(*(short if len(set(short)) == len(keys) > 2 else keys), *metrics, *["failed"] * failed),
         rows=tuple(rows),
+        words=len(keys),
+        elsewhere="a wider terminal or the files named below",
+        options=BARE,
     )
 
 
-def terminal_summary(plain: Plain, scenario: Scenario) -> Table:
-    """Return the table for a terminal; metrics that have no room in it are named below."""
-    table, keys = sweep_table(plain, scenario), len(plain["grid"])
-    # Heads of two lines leave the metrics more room.
-    heads = [name.replace(".", ".\n") if place < keys and keys > 2 else name for place, name in enumerate(table.columns)]
-    shown = keys + len(plain["metrics"])
-    title = f"{scenario.title}, airmix {plain['command']}, {plural(len(plain['seeds']), 'seed')}, simulation"
-    return wide_table(heads[:shown], [row[:shown] for row in table.rows], title=title, words=keys).plain
+def _range(cells: list[Plain], name: str) -> str:
+    """Return the smallest and the largest mean of a metric over all cells; words as they are."""
+    found = [cell["metrics"][name] for cell in cells if name in cell["metrics"]]
+    numbers = sorted((each for each in found if each.get("mean") is not None), key=lambda each: float(each["mean"]))
+    ends = [numbers[0], numbers[-1]] if numbers else found
+    return " to ".join(dict.fromkeys(metric_text({**each, "deviation": None}, name) for each in ends))
+
+
+def _cards(cells: list[Plain], scenario: Scenario) -> tuple[Cards, ...]:
+    """Return for each adversary what its epsilon is over all cells; the worst decides what that promises."""
+    cards = []
+    names = dict.fromkeys(name for cell in cells for name in cell["metrics"] if name.startswith("epsilon_"))
+    deltas = {cell["metrics"]["delta"]["mean"] for cell in cells if "delta" in cell["metrics"]}
+    delta = deltas.pop() if len(deltas) == 1 else scenario.privacy.delta
+    for name in names:
+        adversary = name.removeprefix("epsilon_")
+        found = [cell["metrics"].get(name, {}).get("mean") for cell in cells]
+        known = [value for value in found if value is not None]
+        if known and adversary not in _NO_ADVERSARIES:
+            worst = math.inf if None in found else max(known)
+            text = " to ".join(dict.fromkeys((epsilon_text(min(known)), epsilon_text(worst))))
+            cards.append(claimed_card(adversary, worst, scenario, delta=delta, text=text, words="Worst cell: "))
+    return (Cards(title="All cells", cards=tuple(cards)),) if cards else ()
+
+
+def write_sweep(swept: Swept) -> list[Path]:
+    """Write rows as CSV and Parquet, the page as Markdown, LaTeX and JSON, and the picture; return the files."""
+    plain, stem = swept.to_dict(), swept.out / "sweep"
+    table, parquet = sweep_table(plain, plain["cells"]), stem.with_name("sweep.parquet")
+    files = write_study(
+        stem,
+        sweep_page(plain, swept.scenario),
+        plain,
+        sweep_figure(plain, swept.scenario.title),
+        csv=rows_csv(swept.long_rows()),
+        tex=table.to_latex(booktabs=False),
+    )
+    with writing_to(swept.out):
+        if find_spec("pyarrow") is None:
+            parquet.unlink(missing_ok=True)  # of an earlier command
+            return files
+        content = io.BytesIO()
+        swept.to_frame().to_parquet(content, engine="pyarrow", index=False)
+        write_bytes(parquet, content.getvalue())
+        return [*files, parquet]

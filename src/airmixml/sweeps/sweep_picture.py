@@ -116,7 +116,7 @@ def _draw_panel(axis: Axes, grid: dict[str, list[Any]], means: dict[tuple[Any, .
         texts = list(map(value_text, values))
         axis.set_xticks(places, texts, rotation=30 if max(map(len, texts)) > 6 else 0)
         axis.set_xticks([], minor=True)
-    if across:
+    if across and means:
         axis.legend(fontsize=8, title=across, title_fontsize=8)
 
 
