@@ -8,6 +8,7 @@ from typer import Argument, Option
 from airmixml.cli import options
 from airmixml.cli.finished import show_study
 from airmixml.cli.terminal import print_line, progress_bars, report_failures
+from airmixml.engines import Engine
 from airmixml.errors import ScenarioError
 from airmixml.wording import plural
 
@@ -25,7 +26,7 @@ def reproduce_command(
     jobs: Annotated[
         int | None, Option(help="Number of processes [default: one per core; 1 with cuda; all of a Ray cluster].")
     ] = None,
-    engine: Annotated[str, Option(help="Run on this machine (local) or on a Ray cluster (ray).")] = "local",
+    engine: options.Engine = "local",
     out: options.Out = None,
     quick: Annotated[
         bool, Option("--quick", help="Decide what two cores can in 30 seconds: much of Iris; the rest is named.")
@@ -42,8 +43,7 @@ def reproduce_command(
     """
     if not targets and not quick:
         raise ScenarioError("give what to reproduce: table1, table2, fig2, fig3, fig4 or all")
-    if engine not in ("local", "ray"):
-        raise ScenarioError(f"--engine = {engine!r}: must be local or ray")
+    Engine.of(engine)
     processes = options.check_jobs(jobs)
     from airmixml.reproduction import Request, reproduce
     from airmixml.reproduction.paper_cells import QUICK_SEEDS

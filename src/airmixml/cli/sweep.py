@@ -9,7 +9,7 @@ from typer import Option
 from airmixml.cli import options
 from airmixml.cli.finished import show_study
 from airmixml.cli.options import choices
-from airmixml.cli.terminal import print_error_line, progress_bars, report_failures
+from airmixml.cli.terminal import progress_bars, report_failures
 from airmixml.errors import ScenarioError
 from airmixml.registries import ATTACKS
 from airmixml.scenario.grid import Grid
@@ -34,7 +34,7 @@ def sweep_command(
     ] = None,
     seed: options.Seed = None,
     seeds: options.Seeds = 1,
-    engine: Annotated[str, Option(help="Run on processes of this machine, or on a Ray cluster (ray).")] = "processes",
+    engine: options.Engine = "local",
     jobs: Annotated[
         int | None, Option(help="Number of cells at a time [default: one per core; all of a Ray cluster].")
     ] = None,
@@ -82,7 +82,6 @@ def sweep_command(
             audit=_audit_settings(command, trials, canaries, fault),
             ledger=ledger,
             progress=progress,
-            announce=lambda line: print_error_line(f"airmix: {line}"),
         )
 
     plain = swept.to_dict()

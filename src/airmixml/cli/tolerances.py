@@ -26,7 +26,7 @@ def tolerances_command(
     seeds: Annotated[
         int | None, Option(help="Number of runs of each size, with consecutive seeds [default: 3].")
     ] = None,
-    engine: Annotated[str, Option(help="Run on processes of this machine, or on a Ray cluster (ray).")] = "processes",
+    engine: options.Engine = "local",
     jobs: Annotated[
         int | None, Option(help="Number of runs at a time [default: one per core; all of a Ray cluster].")
     ] = None,

@@ -69,12 +69,8 @@ def _draw_panel(axis: Axes, plain: Plain, each: Plain) -> None:
     bottom, top = max(min([*scores, ideal - 2.0 * drop]), ideal - (1.0 + _BELOW) * drop), max([ideal, *scores])
     axis.set_ylim(bottom - 0.08 * (top - bottom), top + 0.08 * (top - bottom))
     for number, (air, size) in enumerate(has.items()):
-        look: dict[str, Any] = {
-            "color": _CLASS_COLOURS[number % 3],
-            "linestyle": _CLASS_STYLES[number % 3],
-            "linewidth": 1.6,
-        }
-        axis.axvline(size, zorder=2, label=air, **look)
+        colour, style = _CLASS_COLOURS[number % 3], _CLASS_STYLES[number % 3]
+        axis.axvline(size, color=colour, linestyle=style, linewidth=1.6, zorder=2, label=air)
     if each["privacy"] is not None and (missed := each["privacy"]["missed"]) is not None:
         axis.axvspan(missed, high, color=RED, alpha=0.09, zorder=0, label="epsilon above the target, no margin")
     axis.set_xlim(*((high, low) if ladder.fewer_is_worse else (low, high)))

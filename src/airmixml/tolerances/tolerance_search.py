@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from airmixml.data import known_dataset
+from airmixml.engines import Engine
 from airmixml.errors import AirMixError, ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.radio.power_calibration import check_privacy_target
@@ -22,7 +23,7 @@ from airmixml.sweeps.batched_task import run_sweep
 from airmixml.sweeps.batches import cut_into_batches, dimensions
 from airmixml.sweeps.cells import CellOutcome, Measured
 from airmixml.sweeps.command_cells import RunCells
-from airmixml.sweeps.grid_sweep import CELLS, check_engine
+from airmixml.sweeps.grid_sweep import CELLS
 from airmixml.tolerances.impairment_ladder import ImpairmentLadder, LadderSearch, chosen_ladders
 from airmixml.tolerances.tolerance import Delivered, Tolerance, Tolerances, Tried
 from airmixml.tolerances.unplanned_epsilon import SLACK, Epsilons
@@ -45,7 +46,7 @@ def find_tolerances(
     seeds: int = 3,
     only: str | None = None,
     quick: bool = False,
-    engine: str = "processes",
+    engine: str = "local",
     jobs: int = 0,
     out: Path | str | None = None,
     force: bool = False,
@@ -68,7 +69,7 @@ def find_tolerances(
         engine, jobs, force, device, data_dir, progress: those of ``airmixml.sweep``.
     """
     started, chosen = time.perf_counter(), _felt(scenario, chosen_ladders(only), asked=only is not None)
-    check_engine(engine, jobs)
+    Engine.of(engine, jobs or None, default=0)
     if not (0.0 < drop <= 100.0):
         raise ScenarioError(f"--drop = {drop:g}: must be a number of points above 0 and of at most 100")
     numbers = list(consecutive_seeds(scenario, seeds))
