@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from airmixml.cli.terminal import print_error_line, print_report_place, progress_bars, show
+from airmixml.output.page import Page
 from airmixml.output.tables import Table
 from airmixml.wording import in_plain_words
 
@@ -75,7 +76,7 @@ def report_into(places: list[dict[str, str]], *, typed: bool = True) -> "Finish"
 def show_study(
     as_json: bool,
     plain: dict[str, Any],
-    *parts: str | Table,
+    *parts: str | Table | Page,
     name: str,
     out: Path,
     write: Callable[[], Sequence[Path]],

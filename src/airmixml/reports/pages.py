@@ -28,10 +28,10 @@ _BUILDERS: Final = {
     "attack": "airmixml.reports.of_studies:attack_page",
     "audit": "airmixml.reports.of_studies:audit_page",
     "plan": "airmixml.reports.of_studies:plan_page",
-    "comparison": "airmixml.reports.of_studies:comparison_page",
-    "sweep": "airmixml.reports.of_studies:sweep_page",
-    "tolerances": "airmixml.reports.of_studies:tolerances_page",
-    "reproduction": "airmixml.reports.of_studies:reproduction_page",
+    "comparison": "airmixml.compare.comparison_page:comparison_page",
+    "sweep": "airmixml.sweeps.sweep_page:sweep_page",
+    "tolerances": "airmixml.tolerances.tolerance_page:tolerances_page",
+    "reproduction": "airmixml.reproduction.reproduction_page:reproduction_page",
 }
 _RELEASABLE: Final = (
     "This page holds nothing but what the privacy statements below cover, and what was public before the run."
