@@ -88,7 +88,7 @@ def _rows(cases: list[CaseResult]) -> list[_Row]:
     rows: list[_Row] = []
     originals: dict[str, _Cell] = {}
     for case in cases:
-        cells = {name: _cell(case, case.found[name]) for name in LISTENERS if name in case.found}
+        cells: dict[str, _Cell] = {name: _cell(case, case.found[name]) for name in LISTENERS if name in case.found}
         methods = [] if case.server is None else [each for each in case.server.found if "examples" in each.arrays]
         if len(cases) == 1:
             originals = {

@@ -134,7 +134,7 @@ def watch(scenario: Scenario, *, context: RunContext | None = None) -> ServerVie
     _check_memory(scenario, signal, device)
     air = open_air([scenario], dataset, None, context)
     received, whole, weights, draws = list[torch.Tensor](), list[torch.Tensor](), list[Doubles](), list[SlotDraws]()
-    kept, rounds = slots_kept(_SLOTS_BY_CLASS, signal.symbols), ()
+    kept, rounds = slots_kept(_SLOTS_BY_CLASS, signal.symbols), list[Round]()
     if scenario.workers.sends == "gradients":  # all slots are rounds
         on_air, layout = WatchedRounds.alone(air, context), Layout(signal)
         rounds = on_air.watched()

@@ -184,7 +184,7 @@ class FormedMasks:
         from airmixml.masks.expansion import edge_masks, integer_edge_masks  # here: they need the extra "masks"
 
         where, deviation = self._where(slot, first, count), float(np.sqrt(self.masking.pair_watts))
-        total = np.zeros(where[-1], dtype=np.uint64 if bits else np.float64)
+        total: NDArray[Any] = np.zeros(where[-1], dtype=np.uint64 if bits else np.float64)
         for own, weight in weights.items():
             if own in self.seeds and bits:
                 total += integer_edge_masks(own, self.seeds[own], bits, *where)

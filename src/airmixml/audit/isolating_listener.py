@@ -123,12 +123,17 @@ class ResidueSlot:
 
     def scored(self, world: int, turn: int, *where: int) -> Doubles:
         """Return the scores of trials of one world, with noise of that turn and masks from there; shape trials."""
-        code, generator = self.sums.noise.code, Streams(self.seed).generator("audit", _RESIDUES_CHAPTER + 2 * turn + world)
+        code, generator = (
+            self.sums.noise.code,
+            Streams(self.seed).generator("audit", _RESIDUES_CHAPTER + 2 * turn + world),
+        )
         sent = np.full((where[-1], 1), self.worlds[world])
         heard = reduce(rounded_in_noise(self.sums, sent, generator, self.fault)[:, 0], code.bits)
         if self.formed is not None and not self.fault.unmasked:
             own = {self.formed.seat: 1.0}
-            masks = self.formed.self_mask(code.bits, *where) if self.recovers else self.formed.added(own, code.bits, *where)
+            masks = (
+                self.formed.self_mask(code.bits, *where) if self.recovers else self.formed.added(own, code.bits, *where)
+            )
             heard = reduce(heard + masks, code.bits)
         precision = 1.0 / (self.sums.noise.variance_per_worker * code.step)
         return np.asarray((self.worlds[0] - self.worlds[1]) * precision * signed(heard, code.bits))

@@ -142,13 +142,12 @@ def _matched_scores(
         precision = block.drawn.power_scale_watts[:, None] / watts
         if block.divisor is not None:
             precision = precision * block.divisor.abs().square()
-        pieces = zip(
-            left.split(lengths, dim=1), middles.split(lengths, dim=1), moves.split(lengths, dim=1), strict=True
-        )
-        for piece, (mine, middle, move) in enumerate(pieces):
-            rest = mine - shares[:, :, piece] @ middle.double()
-            weighted = shares[:, :, piece] * precision.expand(-1, len(lengths))[:, piece, None]
-            scores += ((rest @ move.double().T) * weighted).sum(dim=0)
+        ends = np.cumsum(lengths)
+        for piece, (end, length) in enumerate(zip(ends, lengths, strict=True)):
+            mine, share = slice(end - length, end), shares[:, :, piece]
+            rest = left[:, mine] - share @ middles[:, mine].double()
+            weighted = share * precision.expand(-1, len(lengths))[:, piece, None]
+            scores += ((rest @ moves[:, mine].double().T) * weighted).sum(dim=0)
     return scores
 
 
