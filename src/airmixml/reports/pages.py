@@ -25,8 +25,8 @@ _MOST_FOLDERS: Final = 12
 # Who makes the page of a result from its JSON file and its scenario; imported when a folder of that kind is met.
 _BUILDERS: Final = {
     "run": "airmixml.runs.run_page:run_page",
-    "attack": "airmixml.reports.of_studies:attack_page",
-    "audit": "airmixml.reports.of_studies:audit_page",
+    "attack": "airmixml.attacks.attack_page:attack_page",
+    "audit": "airmixml.audit.audit_page:audit_page",
     "plan": "airmixml.reports.of_studies:plan_page",
     "comparison": "airmixml.compare.comparison_page:comparison_page",
     "sweep": "airmixml.sweeps.sweep_page:sweep_page",
