@@ -36,8 +36,8 @@ from sklearn.datasets import load_breast_cancer
 
 # All of it here: a child shall not import anything for seconds.
 import airmixml.compare
-import airmixml.reports.of_runs
 import airmixml.reports.pages
+import airmixml.runs.run_page
 import airmixml.sweeps.grid_sweep
 from airmixml import AirMixClassifier
 from airmixml.budgets import LedgerFile, People

@@ -71,12 +71,7 @@ def test_as_a_process_with_json(run_python: Callable[..., Finished], airmix: Air
     assert "<code>airmix run --preset paper-iris --set radio.slots=100 --set learner.epochs=2</code>" in first
     again = airmix("report", "here", "--json")
     assert json.loads(again.stdout) == {"report": "here/report.html", "folders": ["here"]}
-    # What was asked for by name has the picture of the ledger too.
-    second = (tmp_path / "here" / "report.html").read_text(encoding="utf-8")
-    assert (first.count("<figure>"), second.count("<figure>")) == (2, 3)
-    assert re.sub(r"<figure>.*?</figure>\n", "", second, flags=re.S) == re.sub(
-        r"<figure>.*?</figure>\n", "", first, flags=re.S
-    )
+    assert (tmp_path / "here" / "report.html").read_text(encoding="utf-8") == first
     assert not [path for path in tmp_path.rglob("*") if is_temporary(path)]
 
 

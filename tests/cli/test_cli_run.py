@@ -46,7 +46,7 @@ def test_the_table_goes_to_stdout_and_nothing_to_stderr(small_run: SmallRun) -> 
         "release",
         "3.98e-15 W per symbol",  # -114 dBm
         "runs/paper-iris-seed7",
-        "runs/paper-iris-seed7/figures/overview.png",
+        "runs/paper-iris-seed7/report.html",
     ):
         assert part in done.stdout, part
 

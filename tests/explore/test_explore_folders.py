@@ -19,7 +19,7 @@ from airmixml import Scenario
 from airmixml.errors import RunFolderError
 from airmixml.explore.finished import plain_curve
 from airmixml.explore.run_book import NOTES, RunBook
-from airmixml.reports.content import read_curve
+from airmixml.reports.curves import read_curve
 from airmixml.runs import run
 
 MEMBER = "loss.npy"
@@ -120,7 +120,7 @@ def test_a_curve_without_numbers_is_told_of(client: TestClient, runs: Path, cont
     assert "learning_curve.csv: does not hold what airmix wrote" in answer.json()["line"]
     assert answer.json()["facts"]["data"] == "iris", "what came out is still shown"
     with pytest.raises(RunFolderError, match="does not hold what airmix wrote"):
-        read_curve(runs / "good", "")
+        read_curve(runs / "good")
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes in folders")

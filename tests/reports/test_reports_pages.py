@@ -81,9 +81,9 @@ def test_pages_say_what_the_results_say(made: Made, read_page: Callable[[Path], 
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
-        ("seeds", ("mean of 2 seeds", "seed 1")),
+        ("seeds", ("mean of 2 seeds", "All seeds")),
         ("closed-form", ("lda, closed form", "energy per worker")),
-        ("rounds", ("lda, then 3 rounds of gradients", "1 slot and 3 rounds", "Learning curve of private-iris")),
+        ("rounds", ("lda, then 3 rounds of gradients", "1 slot and 3 rounds")),
         ("audit", ("NOT REFUTED", "with 95 % confidence", "clopper-pearson", "100 per adversary")),
         ("attack", ("can name", "The release: mixtures without a schedule", "scores above one that nobody holds")),
         ("compare", ("trusted curator", "Within the target ", "receiver noise")),

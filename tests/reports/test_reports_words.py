@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 
 from airmixml import Scenario
 from airmixml.attacks.grades import naming_bound
+from airmixml.output.cards import NEIGHBOURS, cards_of, meaning, promise_of, right_at_most, trust
+from airmixml.output.commands import command_for, flat
+from airmixml.output.records import shown, table_of
 from airmixml.output.tables import Table
 from airmixml.privacy import PrivacyStatement
 from airmixml.registries import NOISES
-from airmixml.reports.cards import NEIGHBOURS, cards_of, meaning, promise_of, right_at_most, trust
-from airmixml.reports.folders import command_for, flat, typed_command
-from airmixml.reports.records import shown, table_of
+from airmixml.reports.folders import typed_command
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -1,26 +1,28 @@
 """What the table of a run says about workers that do not send and what would mend it, and about rows of the data."""
 
 import html
-import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from airmixml import Scenario, run, settle
+from airmixml.output.page import Cards, Facts
 from airmixml.planning.account import account_scenario
 from airmixml.planning.known_inputs import data_dimensions
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.reports import write_report
-from airmixml.reports.folders import find_folder
-from airmixml.reports.of_runs import run_content
-from airmixml.runs.results import SeedsResult, load_result
-from airmixml.runs.run_rows import plain_rows, run_rows
+from airmixml.runs.results import SeedsResult
+from airmixml.runs.run_page import run_page
 from airmixml.wording import epsilon_text
 
 
 def told(scenario: Scenario, out: Path) -> str:
-    metrics = run(scenario, out=out, pictures=False).to_dict()
-    return " ".join(f"{name} {value}" for rows in run_rows(scenario, metrics).values() for name, value in rows)
+    return run_page(run(scenario, out=out, pictures=False).to_dict(), scenario).to_markdown().replace(" | ", " ")
+
+
+def privacy_of(scenario: Scenario, metrics: dict[str, Any]) -> dict[str, str]:
+    return {name: text for facts in run_page(metrics, scenario).all(Facts, "privacy") for name, text in facts.rows}
 
 
 ALONE = ("workers.sends=gradients", "learner.rounds=0", "learner.descent=adam", "radio.slots=8")
@@ -88,16 +90,16 @@ def test_a_run_says_what_a_row_on_several_workers_is_protected_by(tmp_path: Path
     stated = {each.adversary: each.epsilon for each in result.row_statements}
     mu = gaussian_mu(5.0, 0.01)
     assert stated["everyone"] == pytest.approx(gaussian_epsilon(result.row_copies * mu, 0.01), rel=1e-6)
-    shown = dict(run_rows(scenario, result.to_dict())["privacy"])["  a row of the data"]
+    shown = privacy_of(scenario, result.to_dict())["  a row of the data"]
     assert f"epsilon {epsilon_text(stated['everyone'])}" in shown
     assert shown.endswith(f"against everyone, held by up to {result.row_copies} workers")
-    (group,) = run_content(find_folder(tmp_path / "run")).cards
+    (group,) = run_page(result.to_dict(), scenario).all(Cards)
     for card in group.cards:
         assert f"epsilon {epsilon_text(stated[card.adversary])}" in dict(card.facts)["a row of the data"]
     alone = scenario.with_overrides("workers.holding=dealt", "workers.count=100", "radio.scheduled=100")
-    dealt = run_rows(alone, run(alone, out=tmp_path / "dealt", pictures=False).to_dict())["privacy"]
-    assert "per worker, which is per row of the data" in dealt[0][1]
-    assert "  a row of the data" not in dict(dealt)
+    dealt = privacy_of(alone, run(alone, out=tmp_path / "dealt", pictures=False).to_dict())
+    assert "per worker, which is per row of the data" in dealt["privacy"]
+    assert "  a row of the data" not in dealt
 
 
 @pytest.mark.parametrize("protected", [False, True])
@@ -109,11 +111,11 @@ def test_a_run_says_why_nothing_is_stated_against_an_adversary(tmp_path: Path, p
     assert set(reasons) == {"eavesdropper"}
     metrics = run(scenario, out=tmp_path / "run", pictures=False, private=protected).to_dict()
     assert metrics["unstated"] == reasons
-    rows = dict(plain_rows(run_rows(scenario, metrics)["privacy"]))
-    assert rows["eavesdropper"] == f"no guarantee stated ({reasons['eavesdropper']})"
-    assert rows["eavesdropper"] in html.unescape(write_report(tmp_path / "run").read_text())
-    sentence = plain_rows(run_rows(scenario, metrics)["verdict"])[0][1]
-    assert sentence.endswith("no guarantee stated against the eavesdropper")
+    rows = privacy_of(scenario, metrics)
+    assert rows["  eavesdropper"] == f"no guarantee stated ({reasons['eavesdropper']})"
+    assert rows["  eavesdropper"] in html.unescape(write_report(tmp_path / "run").read_text())
+    sentence = run_page(metrics, scenario).verdict
+    assert sentence.endswith("no guarantee stated against the eavesdropper.")
     assert "no protection" not in sentence
 
 
@@ -121,16 +123,14 @@ def test_a_run_begins_with_its_result_in_one_sentence(tmp_path: Path) -> None:
     """What it learnt beside guessing, whom its epsilons are against, and against whom or of what they are too large."""
     scenario = Scenario.preset("paper-iris").with_overrides("learner.epochs=1")
     result = run(scenario, out=tmp_path / "run", pictures=False)
-    parts = run_rows(scenario, result.to_dict())
-    ((name, sentence),) = plain_rows(parts["verdict"])
-    assert (next(iter(parts)), name) == ("verdict", "result")
+    sentence = run_page(result.to_dict(), scenario).verdict
     assert result.accuracy is not None
-    assert sentence.startswith(f"accuracy {100 * result.accuracy.final:.1f} %")
+    assert sentence.startswith(f"Accuracy {100 * result.accuracy.final:.1f} %")
     assert " (ridge without privacy " in sentence
     server = min(each.epsilon for each in result.privacy if each.adversary == "server")
     assert f"against the release, epsilon {epsilon_text(server)} against the server, no protection" in sentence
-    assert sentence.endswith("no protection against the eavesdropper or for a row of the data")
-    assert f"{sentence[0].upper()}{sentence[1:]}." in html.unescape(write_report(tmp_path / "run").read_text())
+    assert sentence.endswith("no protection against the eavesdropper or for a row of the data.")
+    assert sentence in html.unescape(write_report(tmp_path / "run").read_text())
 
 
 def test_the_result_names_no_epsilon_that_is_shown_equal(tmp_path: Path) -> None:
@@ -142,13 +142,5 @@ def test_the_result_names_no_epsilon_that_is_shown_equal(tmp_path: Path) -> None
     for epsilon, times in ((own["epsilon"] * (1.0 + 1e-12), 0), (own["epsilon"] * 1.01, 1)):
         server = [each for each in metrics["privacy"] if each["adversary"] == "server"]
         stated = {**metrics, "privacy": [own, *server, {**other, "epsilon": epsilon}]}
-        sentence = plain_rows(run_rows(scenario, stated)["verdict"])[0][1]
+        sentence = run_page(stated, scenario).verdict
         assert sentence.count(f" against {'the ' * (other['adversary'] == 'release')}{other['adversary']}") == times
-
-
-def test_a_folder_of_a_run_without_reasons_is_read(tmp_path: Path) -> None:
-    run(Scenario.preset("private-iris"), out=tmp_path / "run", pictures=False)
-    metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
-    del metrics["unstated"]
-    (tmp_path / "run" / "metrics.json").write_text(json.dumps(metrics))
-    assert load_result(tmp_path / "run").unstated is None

@@ -34,7 +34,7 @@ def report_command(
     from airmixml.reports import write_report, write_side_by_side
 
     if len(folders) == 1:
-        path = write_report(folders[0], out=out, drawn=True)
+        path = write_report(folders[0], out=out)
     else:
         names = "-".join(folder.absolute().name for folder in folders)[:_LONGEST_NAME]
         path = write_side_by_side(folders, out or Path("runs") / f"report-{names}.html")

@@ -1,20 +1,16 @@
-"""``airmix run``, and the table at the end of it."""
+"""``airmix run``."""
 
 import os
-from itertools import accumulate
 from typing import Annotated, Any
 
-from rich.markup import escape
 from typer import Option
 
 from airmixml.cli import options
-from airmixml.cli.finished import Made, make_or_find
-from airmixml.cli.terminal import command_seconds, show
+from airmixml.cli.finished import make_or_find
+from airmixml.cli.terminal import print_places, show
 from airmixml.errors import hides_values
-from airmixml.output.tables import Table
-from airmixml.runs.run_rows import run_rows, run_title
-from airmixml.scenario import Scenario, Speed
-from airmixml.wording import duration
+from airmixml.runs.run_page import run_page
+from airmixml.scenario import Speed
 
 _CHECKPOINT_SECONDS = 5.0
 _CHECKPOINT_VARIABLE = "AIRMIX_CHECKPOINT_SECONDS"
@@ -67,7 +63,9 @@ def run_command(
     where |= {"engine": engine, "jobs": jobs, "ledger": ledger, "checkpoint_seconds": _checkpoint_seconds()}
     mode: dict[str, Any] = {"private": private, "public_test": public_test, "show_values": show_values}
     made = make_or_find(run, scenario, seeds=seeds, **mode, **where)
-    show(as_json, {**made.metrics, **made.report}, _run_table(scenario, made))
+    show(as_json, {**made.metrics, **made.report}, run_page(made.metrics, scenario))
+    if not as_json:
+        print_places({"run folder": made.metrics["run_dir"], **made.report}, seconds=made.metrics["seconds"])
 
 
 def _checkpoint_seconds() -> float:
@@ -76,19 +74,3 @@ def _checkpoint_seconds() -> float:
         return max(0.0, float(os.environ[_CHECKPOINT_VARIABLE]))
     except (KeyError, ValueError):
         return _CHECKPOINT_SECONDS
-
-
-def _run_table(scenario: Scenario, made: Made) -> Table:
-    """Return the accuracy, privacy and cost of a run as a table of two columns, and where its report is."""
-    metrics = made.metrics
-    rows = run_rows(scenario, metrics).values()
-    took = "{}" if made.before else f"{duration(command_seconds())}, {{}} of it for the run"
-    timed = [[(name, took.format(text) if name == "time" else text) for name, text in part] for part in rows]
-    parts = [*timed, [(name, escape(path)) for name, path in made.report.items()]]
-    return Table(
-        title=escape(run_title(scenario, metrics)),
-        columns=("", ""),
-        rows=tuple(row for part in parts for row in part),
-        words=2,
-        sections=tuple(accumulate(map(len, parts))),
-    )

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import accumulate, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -17,6 +18,7 @@ from typer import Exit
 
 from airmixml.cli.interrupt import RESUME, is_resumable, raise_when_interrupted
 from airmixml.cli.main import STARTED
+from airmixml.output.page import Facts, Lines, Notices, Page
 from airmixml.output.tables import Table
 from airmixml.progress import Progress
 from airmixml.wording import duration
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 _ENVIRONMENT: Final = {name: value for name, value in os.environ.items() if (name, value) != ("COLUMNS", "0")}
 console = Console(highlight=False, _environ=_ENVIRONMENT)
 stderr_console = Console(stderr=True, highlight=False, _environ=_ENVIRONMENT)
+_ON_SCREEN: Final = (str, Facts, Table, Lines, Notices)
 _SECONDS_BETWEEN_LINES: Final = 30.0
 _VARIABLE: Final = "AIRMIX_PROGRESS_SECONDS"
 _SECONDS_TO_MEASURE: Final = 2.0
@@ -46,21 +49,49 @@ def print_line(text: str, style: str | None = None) -> None:
     console.print(text, style=style, markup=False, soft_wrap=True)
 
 
-def show(as_json: bool, plain: dict[str, Any], *parts: str | Text | Table) -> None:
-    """Print a result: as one JSON object, or as lines and tables; in lines nothing is markup."""
+def show(as_json: bool, plain: dict[str, Any], *parts: str | Text | Table | Page) -> None:
+    """Print a result: as one JSON object, or as pages, lines and tables; in lines nothing is markup."""
     if as_json:
         print_json(plain)
         return
     for part in parts:
-        if isinstance(part, str):
+        if isinstance(part, Page):
+            print_page(part)
+        elif isinstance(part, str):
             print_line(part)
         else:
             console.print(part, soft_wrap=isinstance(part, Text))
 
 
+def print_page(page: Page) -> None:
+    """Print a page: title, verdict, notices, then facts in one table, tables and lines in their order."""
+    print_line(page.title, style="bold")
+    for line in filter(None, (page.verdict, *page.notices)):
+        console.print(line, markup=False)
+    shown: Iterator[Any] = (part for kept in page.sections for part in kept.parts if isinstance(part, _ON_SCREEN))
+    for is_facts, parts in groupby(shown, key=lambda part: isinstance(part, Facts)):
+        for part in [_facts_table(list(parts))] if is_facts else parts:
+            if isinstance(part, Table):
+                console.print(part.plain)
+            else:
+                console.print("\n".join([part] if isinstance(part, str) else part.lines), markup=False)
+
+
+def _facts_table(facts: list[Any]) -> Table:
+    rows = tuple(row for each in facts for row in each.rows)
+    return Table(columns=("", ""), rows=rows, words=2, sections=tuple(accumulate(len(each.rows) for each in facts)))
+
+
 def report_lines(report: Mapping[str, str]) -> list[str]:
     """Return where the report is, if there is one."""
     return [f"{name}: {path}" for name, path in report.items()]
+
+
+def print_places(places: Mapping[str, str], *, seconds: float) -> None:
+    """Print how long a command took, ``seconds`` of it for its work, and where things are."""
+    print_line(f"time: {duration(command_seconds())}, {duration(seconds)} of it for the work")
+    for line in report_lines(places):
+        print_line(line)
 
 
 def command_seconds() -> float:

@@ -18,7 +18,7 @@ from airmixml.errors import AirMixError, LedgerError, PluginError, ScenarioError
 from airmixml.notebook import html_table
 from airmixml.privacy import PrivacyStatement
 from airmixml.radio import check_privacy_target
-from airmixml.runs.run_rows import no_better_than_guessing
+from airmixml.runs.run_page import no_better_than_guessing
 from airmixml.runs.spending import CellBudget, Spending, joined, plan_spending
 from airmixml.scenario import Air, RunContext, Scenario, keys_in_force
 from airmixml.scenario.consistency import require_classes

@@ -14,7 +14,7 @@ from airmixml.arrays import Doubles
 from airmixml.errors import AirMixError, RunFolderError
 from airmixml.explore.asked import finite
 from airmixml.reading import open_within, read_within
-from airmixml.reports.content import read_curve
+from airmixml.reports.curves import read_curve
 from airmixml.reports.folders import find_folder
 from airmixml.runs.model_files import CHECKPOINT
 from airmixml.runs.results import load_result
@@ -79,7 +79,7 @@ def _array(archive: zipfile.ZipFile, name: str) -> Doubles:
 
 def curve_of(root: Path, folder: Path) -> dict[str, Any]:
     """Return the curve of a finished run; a protected one keeps none."""
-    found = read_curve(folder, "", lambda path: read_within(root, path, _MOST_CURVE_BYTES))
+    found = read_curve(folder, lambda path: read_within(root, path, _MOST_CURVE_BYTES))
     if found is None:
         return plain_curve()
     columns = {name: [value for _, value in each] for name, each in found.columns.items()}

@@ -1,24 +1,28 @@
-"""A page: what a result looks like, as facts, tables, cards and pictures; one HTML file that needs no other."""
+"""A page: what a result looks like, as facts, tables, cards and pictures; as Markdown, and as one HTML file."""
 
 from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from html import escape
 from importlib.resources import files
-from typing import Final, assert_never
+from typing import Any, Final, TypeVar, assert_never
 
-from airmixml.output.tables import Table
+from airmixml.output.tables import Table, html_cell
 from airmixml.version import __version__
 
-Rows = tuple[tuple[str, str], ...]
+Rows = Sequence[tuple[str, str]]
 """Names and values, in order."""
 
 COMMAND: Final = "airmix-command"
 GENERATOR: Final = "airmix report"
+_CARDS: Final = (
+    "One card for each adversary. Epsilon is the smallest that any accountant certifies for the worst worker; 1 is a "
+    "strong promise, 10 a weak one."
+)
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
@@ -51,6 +55,7 @@ class Cards:
 
     title: str
     cards: tuple[Card, ...]
+    note: str = ""  # how to read them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +99,7 @@ class Notices:
     lines: tuple[str, ...]
 
 
+Kind = TypeVar("Kind")
 Part = str | Facts | Table | Cards | Picture | Folded | Code | Lines | Notices
 
 
@@ -107,9 +113,18 @@ class Section:
     parts: tuple[Part, ...]
 
 
+def section(name: str, heading: str, *parts: Part, link: str = "") -> Section:
+    """Return parts below a heading; ``link`` is shorter, for the list of contents."""
+    return Section(name=name, link=link or heading, heading=heading, parts=parts)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """Everything that a page says."""
+    """Everything that a page says.
+
+    Files have all of it. A terminal has title, verdict, notices, facts, tables and lines: what is folded, cards,
+    pictures and code are left to files.
+    """
 
     kind: str
     title: str  # what was done, in a few words
@@ -119,14 +134,56 @@ class Page:
     sections: tuple[Section, ...]  # those without parts are left out
     command: tuple[str, ...] = ()  # words that make it again
 
+    @classmethod
+    def of_result(
+        cls,
+        *,
+        asked: Rows = (),
+        results: Rows = (),
+        privacy: Rows = (),
+        cards: Sequence[Cards] = (),
+        costs: Rows = (),
+        tables: Iterable[Part] = (),
+        **others: Any,
+    ) -> Page:
+        """Return the page of a command's result; ``others`` are kind, title and other fields of a page.
+
+        ``privacy`` are rows that the terminal shows for the ``cards``, one group for each setting. Of the ``command``
+        a builder gives the name and the options that say more than the scenario.
+        """
+        explained = (replace(cards[0], note=_CARDS), *cards[1:]) if cards else ()
+        return cls(
+            sections=(
+                section("asked", "What was asked", Facts(caption="The question", rows=asked)),
+                section("results", "What came out", Facts(caption="The answer", rows=results)),
+                section("privacy", "Who learns what", Facts(caption="The promise", rows=privacy), *explained),
+                section("costs", "On the air", Facts(caption="The cost", rows=costs)),
+                section("tables", "Tables", *tables),
+            ),
+            **others,
+        )
+
+    def all(self, kind: type[Kind], name: str = "") -> Iterator[Kind]:
+        """Yield the parts of a kind, of all sections or of that name."""
+        parts = (part for each in self.sections if name in ("", each.name) for part in each.parts)
+        return (part for part in parts if isinstance(part, kind))
+
+    def to_markdown(self) -> str:
+        """Return the page for a file that is read as it is; pictures are named."""
+        texts = [f"# {self.title}", self.verdict, *(f"> {each}" for each in self.notices)]
+        for each in self.sections:
+            parts = list(filter(None, map(_markdown, each.parts)))
+            texts += [f"## {each.heading}", *parts] if parts else []
+        return "\n\n".join(text.strip("\n") for text in texts if text) + "\n"
+
     def to_html(self) -> str:
         """Return one file: nothing in it is fetched, and no script runs."""
-        shown = [each for each in self.sections if each.parts]
-        links = _each('<li><a href="#{}">{}</a></li>', ((each.name, each.link) for each in shown))
+        shown = [(each, inside) for each in self.sections if (inside := _html(each.parts))]
+        links = _each('<li><a href="#{}">{}</a></li>', ((each.name, each.link) for each, _ in shown))
         sections = "".join(
             f'<section aria-labelledby="{each.name}">\n<h2 id="{each.name}">{escape(each.heading)}</h2>\n'
-            f"{_html(each.parts)}</section>\n"
-            for each in shown
+            f"{inside}</section>\n"
+            for each, inside in shown
         )
         verdict = f'<p class="verdict">{escape(self.verdict)}</p>\n' if self.verdict else ""
         numbers = _each("<div><dt>{}</dt><dd>{}</dd></div>", self.headline)
@@ -166,7 +223,10 @@ def _part(part: Part) -> str:
         case Facts(rows=()) | Lines(lines=()) | Notices(lines=()):
             html = ""
         case Facts():
-            rows = _each('<tr><th scope="row">{}</th><td>{}</td></tr>', part.rows)
+            rows = "".join(
+                f'<tr><th scope="row">{escape(name.strip())}</th><td>{html_cell(value)}</td></tr>\n'
+                for name, value in part.rows
+            )
             caption = f'<caption class="hidden">{escape(part.caption)}</caption>'
             html = f'<table class="facts">\n{caption}\n<tbody>\n{rows}</tbody>\n</table>\n'
         case Lines():
@@ -174,7 +234,8 @@ def _part(part: Part) -> str:
         case Notices():
             html = f'<div class="notice" role="note">\n{_html(part.lines)}</div>\n'
         case Cards():
-            html = f'<h3>{escape(part.title)}</h3>\n<div class="cards">\n{"".join(map(_card, part.cards))}</div>\n'
+            cards = f'<div class="cards">\n{"".join(map(_card, part.cards))}</div>\n'
+            html = f"{_html([part.note] if part.note else [])}<h3>{escape(part.title)}</h3>\n{cards}"
         case Folded():
             html = _folded(part.summary, _html(part.parts), is_open=part.open)
         case Code():
@@ -184,6 +245,32 @@ def _part(part: Part) -> str:
         case _:
             assert_never(part)
     return html
+
+
+def _markdown(part: Part) -> str:
+    """Return one part as Markdown; nothing where it is empty."""
+    match part:
+        case str():
+            text = part
+        case Table():
+            text = part.to_markdown()
+        case Facts():
+            text = Table(columns=("", ""), rows=tuple(part.rows)).to_markdown() if part.rows else ""
+        case Lines() | Notices():
+            text = "\n".join(f"- {line}" for line in part.lines)
+        case Cards():
+            rows = tuple((card.adversary, card.epsilon, card.promise, card.words) for card in part.cards)
+            columns = ("adversary", "epsilon", "promise", "what it means")
+            text = Table(title=part.title, columns=columns, rows=rows).to_markdown()
+        case Folded():
+            text = "\n\n".join([f"### {part.summary}", *map(_markdown, part.parts)])
+        case Code():
+            text = f"```\n{part.text}\n```"
+        case Picture():
+            text = f"![{part.shows}]({part.file})"
+        case _:
+            assert_never(part)
+    return text
 
 
 def _each(form: str, rows: Iterable[tuple[str, ...]]) -> str:

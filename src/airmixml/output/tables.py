@@ -42,10 +42,8 @@ class Table:
 
     @property
     def plain(self) -> Table:
-        """The table with texts that look like Rich's markup shown as they are."""
-        from rich.markup import escape
-
-        columns, *rows = (tuple(map(escape, row)) for row in (self.columns, *self.rows))
+        """The table with texts that look like Rich's markup shown as they are, and marked cells marked."""
+        columns, *rows = (tuple(map(_markup, row)) for row in (self.columns, *self.rows))
         return replace(self, columns=columns, rows=tuple(rows))
 
     def to_markdown(self) -> str:
@@ -67,8 +65,8 @@ class Table:
         heads = "".join(f'<th scope="col">{escape(name)}</th>' if name else "<td></td>" for name in self.columns)
         head = f"<thead><tr>{heads}</tr></thead>\n" if any(self.columns) else ""
         body = "\n".join(
-            f'<tr><th scope="row">{escape(row[0])}</th>{"".join(f"<td>{_html(cell)}</td>" for cell in row[1:])}</tr>'
-            for row in self.rows
+            f'<tr><th scope="row">{escape(name)}</th>{"".join(f"<td>{html_cell(cell)}</td>" for cell in cells)}</tr>'
+            for name, *cells in self.rows
         )
         caption = escape(self.title or "Table")
         return (
@@ -151,12 +149,19 @@ class Table:
 
 
 class Marked(str):
-    """A cell that differs from its neighbours."""
+    """A cell to notice: it differs from its neighbours, or says that something is wrong."""
 
     __slots__ = ()
 
 
-def _html(cell: str) -> str:
+def _markup(cell: str) -> str:
+    from rich.markup import escape
+
+    return f"[bold red]{escape(cell)}[/]" if isinstance(cell, Marked) else escape(cell)
+
+
+def html_cell(cell: str) -> str:
+    """Return a cell for HTML."""
     return f"<mark>{escape(cell)}</mark>" if isinstance(cell, Marked) else escape(cell)
 
 

@@ -6,17 +6,15 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import unescape
 from pathlib import Path
 from typing import Any, Final
 
-from airmixml.errors import AirMixError, RunFolderError, ScenarioError
+from airmixml.errors import RunFolderError, ScenarioError
 from airmixml.output.page import COMMAND, GENERATOR
 from airmixml.reading import Read, read_regular
-from airmixml.scenario import Scenario, preset_names
-from airmixml.scenario.toml import value_text
+from airmixml.scenario import Scenario
 from airmixml.storage.files import corrupt_file
 from airmixml.storage.run_folder import METRICS, PARTIAL, REPORT, SCENARIO
 from airmixml.wording import reason
@@ -41,8 +39,10 @@ class FoundFolder:
     file: Path  # the JSON file that says so
     plain: dict[str, Any]  # its content
 
-    def scenario(self) -> Scenario:
-        """Return what was run: of the TOML file, or of the JSON file where there is none."""
+    def scenario(self) -> Scenario | None:
+        """Return what was run: of the TOML file, or of the JSON file where there is none; None of a reproduction."""
+        if self.kind == "reproduction":
+            return None
         toml = self.path / SCENARIO
         there = os.path.lexists(toml)
         try:
@@ -84,8 +84,6 @@ def find_folder(path: Path | str, work: Path | None = None, read: Read = read_re
     return FoundFolder(path=path, kind=kind, file=file, plain=plain)
 
 
-_FROM_FILE: Final = "scenario.toml"
-_MOST_CHANGES: Final = 12
 _BEGINNING: Final = 20_000  # bytes of a page, in which it says what it is
 _META: Final = re.compile(r'<meta name="([^"]*)" content="([^"]*)">')
 _LEFT_OUT: Final = {"--json": 0, "--force": 0, "--out": 1}  # options that decide no result, and how many words follow
@@ -124,67 +122,3 @@ def _about(path: Path) -> dict[str, str]:
     except OSError:
         return {}
     return {name: unescape(content) for name, content in _META.findall(text)}
-
-
-def command_for(command: str, scenario: Scenario, *options: str) -> tuple[str, ...]:
-    """Return an ``airmix`` command of a scenario: a preset with changes, or a file where those are too many."""
-    return ("airmix", command, *_chosen(scenario), *options)
-
-
-def seeds_option(count: int) -> tuple[str, ...]:
-    """Return the option for so many seeds."""
-    return ("--seeds", str(count)) if count > 1 else ()
-
-
-def values_option(option: str, key: str, values: Iterable[Any]) -> tuple[str, str]:
-    """Return an option that gives several values of a key."""
-    return option, f"{key}={','.join(value_text(tuple(each) if isinstance(each, list) else each) for each in values)}"
-
-
-def _chosen(scenario: Scenario) -> Sequence[str]:
-    if scenario.name in preset_names():
-        preset = Scenario.preset(scenario.name)
-        try:
-            changes = _changes(preset, scenario)
-            if len(changes) <= _MOST_CHANGES and preset.with_overrides(*changes) == scenario:
-                return ("--preset", scenario.name, *(word for each in changes for word in ("--set", each)))
-        except AirMixError:
-            pass  # such as an air that no longer comes with the package
-    return (_FROM_FILE,)
-
-
-def _changes(preset: Scenario, scenario: Scenario) -> list[str]:
-    """Return what makes a preset the scenario; another air is named first, since it brings keys of its own."""
-    chosen = scenario.air.preset
-    before = [] if chosen == preset.air.preset else [f"air.preset={chosen}"]
-    changed = changed_keys(preset.on_air(chosen) if before else preset, scenario)
-    return before + [f"{key}={shown_value(value)}" for key, value in changed.items()]
-
-
-def needs_file(command: Sequence[str]) -> bool:
-    """Whether the command reads the scenario that the report shows."""
-    return _FROM_FILE in command
-
-
-def flat(scenario: Scenario) -> dict[str, Any]:
-    """Return every key as it is written after ``--set``, with its value."""
-    tables = scenario.to_dict()
-    top = {name: value for name, value in tables.items() if not isinstance(value, dict)}
-    below = {
-        f"{table}.{key}": value
-        for table, keys in tables.items()
-        if isinstance(keys, dict)
-        for key, value in keys.items()
-    }
-    return top | below
-
-
-def changed_keys(before: Scenario, after: Scenario) -> dict[str, Any]:
-    """Return the keys of the second scenario that differ from the first, with their values there."""
-    was = flat(before)
-    return {key: value for key, value in flat(after).items() if value != was[key]}
-
-
-def shown_value(value: Any) -> str:
-    """Return a value of a key as ``--set`` takes it."""
-    return json.dumps(value) if isinstance(value, list | bool) else value_text(value)

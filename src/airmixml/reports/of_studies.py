@@ -1,24 +1,21 @@
-"""What a report says of attacks, audits, plans, comparisons, sweeps, studies of tolerances and reproductions."""
+"""Pages of attacks, audits, plans, comparisons, sweeps, studies of tolerances and reproductions."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
-from itertools import chain
+from collections.abc import Sequence
 from typing import Any, Final
 
-from airmixml.output.page import Card, Cards, Lines, Part, Rows
+from airmixml.output.cards import cards_of, claimed_card
+from airmixml.output.commands import command_for, seeds_option, values_option
+from airmixml.output.page import Card, Cards, Lines, Page, Part, Rows
+from airmixml.output.records import shown, table_of
 from airmixml.privacy import PrivacyStatement
-from airmixml.reports.cards import asked_for, cards_of, claimed_card
-from airmixml.reports.content import Content, picture_in
-from airmixml.reports.folders import FoundFolder, command_for, seeds_option, values_option
-from airmixml.reports.records import shown, table_of
 from airmixml.scenario import Scenario
 from airmixml.storage.files import from_plain
 from airmixml.wording import (
     NONE,
-    duration,
     epsilon_text,
     joules,
     plural,
@@ -30,24 +27,10 @@ from airmixml.wording import (
 _NO_COLUMNS: Final = ("about", "note", "value", "shown", "guess")  # of a comparison
 _SIMULATED_SEEDS: Final = "Simulation: noise and schedule follow from the seeds, so anyone can remove them."
 _INFINITE: Final = "infinite"
-_TABLES: Final = "the tables have the numbers"
-_BESIDE_PRINT: Final = "measured values beside the printed ones"
-_PICTURES: Final = {  # what stands below each, and what it shows
-    "attack": ("What was recovered", "Originals beside what each adversary recovered"),
-    "audit": (
-        "Claims and lower bounds, and the error rates of the attack",
-        "Epsilons claimed and found, on a line each",
-    ),
-    "plan": ("Other designs at the same privacy", "Signal, energy and learning noise of other designs"),
-    "compare": ("Accuracy, epsilon, energy and time of each row", "The rows of the table as a picture"),
-    "sweep": ("The first metric over the grid", "The first metric at every combination of the values"),
-    "tolerances": ("Accuracy against the size of each impairment", "How accuracy falls as each impairment grows"),
-}
 
 
-def attack_content(found: FoundFolder) -> Content:
+def attack_page(plain: dict[str, Any], scenario: Scenario) -> Page:
     """Return what an attack folder tells: one group of cards for each setting."""
-    plain, scenario = found.plain, found.scenario()
     from airmixml.attacks.attack_report import read_attack, summary_of, tables_of  # here: it loads torch
 
     cases = plain["cases"]
@@ -60,7 +43,6 @@ def attack_content(found: FoundFolder) -> Content:
         )
     )
     return _study(
-        found,
         scenario,
         title=f"What adversaries learn of {scenario.title}",
         verdict=plain["verdict"],
@@ -68,8 +50,8 @@ def attack_content(found: FoundFolder) -> Content:
         results=tuple((case["label"], case["verdict"]) for case in cases),
         cards=tuple(Cards(title=case["label"], cards=_attacked(case)) for case in cases),
         tables=(*((Lines(told),) if told else ()), summary_of(read), *tables, Lines(notes)),
-        command=command_for("attack", scenario),
-        made_with=(("device", plain["device"]), _seconds(plain)),
+        kind="attack",
+        command=("attack",),
     )
 
 
@@ -89,9 +71,8 @@ def _attacked(case: dict[str, Any]) -> tuple[Card, ...]:
     return tuple(cards)
 
 
-def audit_content(found: FoundFolder) -> Content:
+def audit_page(plain: dict[str, Any], scenario: Scenario) -> Page:
     """Return what an audit folder tells."""
-    plain, scenario = found.plain, found.scenario()
     cards: list[Card] = []
     tables: list[Part] = []
     for each in plain["audits"]:
@@ -113,7 +94,6 @@ def audit_content(found: FoundFolder) -> Content:
     trials = plain["audits"][0]["trials"]
     count = trials["with_canary"] + trials["without"]
     return _study(
-        found,
         scenario,
         title=f"Audit of {scenario.title}",
         verdict=plain["verdict"],
@@ -121,16 +101,13 @@ def audit_content(found: FoundFolder) -> Content:
         results=(("verdict", plain["verdict"]),),
         cards=(Cards(title=scenario.title, cards=tuple(cards)),),
         tables=tuple(tables),
-        command=command_for(
-            "audit", scenario, "--trials", str(count), *(("--fault", plain["fault"]) if plain["fault"] else ())
-        ),
-        made_with=(_seconds(plain),),
+        kind="audit",
+        command=("audit", "--trials", str(count), *(("--fault", plain["fault"]) if plain["fault"] else ())),
     )
 
 
-def plan_content(found: FoundFolder) -> Content:
+def plan_page(plain: dict[str, Any], scenario: Scenario) -> Page:
     """Return what the folder of a plan tells."""
-    plain, scenario = found.plain, found.scenario()
     from airmixml.planning.plan_page import plan_parts  # here: it loads torch, which other reports need not
 
     results: list[tuple[str, str]] = [("feasible", "yes" if plain["feasible"] else "no")]
@@ -138,7 +115,6 @@ def plan_content(found: FoundFolder) -> Content:
         results.append(("energy", f"{joules(plain['energy_joules'])} in total"))
         results.append(("per worker", f"{joules(plain['worker_energy_joules'])} mean"))
     return _study(
-        found,
         scenario,
         title=f"Plan of {scenario.title}",
         verdict=plain["verdict"],
@@ -146,14 +122,13 @@ def plan_content(found: FoundFolder) -> Content:
         results=tuple(results),
         cards=_target(scenario, scenario.privacy.epsilon if plain["feasible"] else None),
         tables=tuple(plan_parts(plain, scenario, command_for("run", scenario))),
-        command=command_for("plan", scenario),
-        made_with=(_seconds(plain),),
+        kind="plan",
+        command=("plan",),
     )
 
 
-def comparison_content(found: FoundFolder) -> Content:
+def comparison_page(plain: dict[str, Any], scenario: Scenario) -> Page:
     """Return what a comparison tells; cards are those of the scenario itself, tables have every method."""
-    plain, scenario = found.plain, found.scenario()
     rows, varied = plain["rows"], plain["varied"]
     accuracies = {_label(row): shown("accuracy", row["accuracy"]) for row in rows}
     best = _label(max(rows, key=lambda row: float(row["accuracy"]["mean"])))
@@ -166,7 +141,6 @@ def comparison_content(found: FoundFolder) -> Content:
     named = [{varied or "method": label, **row} for label, row in zip(accuracies, columns, strict=True)]
     abouts = {_label(row): " ".join(filter(None, (row.get("about"), row.get("note")))) for row in rows}
     return _study(
-        found,
         scenario,
         title=f"{scenario.title} at several values of {varied}" if varied else f"{scenario.title} and its alternatives",
         verdict=plain["verdict"] if "notes" in plain else untested,
@@ -179,8 +153,8 @@ def comparison_content(found: FoundFolder) -> Content:
             Lines(tuple(map(sentence, plain.get("notes", ())))),
             Lines(tuple(f"{label}: {about}" for label, about in abouts.items() if about)),
         ),
-        command=command_for("compare", scenario, *options, *seeds_option(len(plain["seeds"]))),
-        made_with=(("airmixml", plain["airmixml"]),) if plain.get("airmixml") else (),
+        kind="comparison",
+        command=("compare", *options, *seeds_option(len(plain["seeds"]))),
     )
 
 
@@ -198,9 +172,8 @@ def _exposed(row: dict[str, Any], scenario: Scenario) -> tuple[Card, ...]:
     return tuple(cards)
 
 
-def sweep_content(found: FoundFolder) -> Content:
+def sweep_page(plain: dict[str, Any], scenario: Scenario) -> Page:
     """Return what a sweep tells."""
-    plain, scenario = found.plain, found.scenario()
     cells, failures, grid = plain["cells"], plain["failures"], plain["grid"]
     failed = f"; {plural(sum(failures.values()), 'run')} failed" if failures else ""
     words = [word for key, values in grid.items() for word in values_option("--grid", key, values)]
@@ -214,7 +187,6 @@ def sweep_content(found: FoundFolder) -> Content:
         for cell in cells
     ]
     return _study(
-        found,
         scenario,
         title=f"{scenario.title}: {', '.join(grid)}",
         verdict=f"{plural(len(cells), 'cell')} of airmix {plain['command']}, {_seeds(plain)} each{failed}.",
@@ -226,7 +198,8 @@ def sweep_content(found: FoundFolder) -> Content:
         results=tuple((name, _range(cells, name)) for name in plain["metrics"]),
         cards=_swept_cards(cells, scenario),
         tables=table_of(f"Every combination of {', '.join(grid)}", rows, "sweep.csv"),
-        command=command_for("sweep", scenario, *words, *command, *seeds_option(len(plain["seeds"]))),
+        kind="sweep",
+        command=("sweep", *words, *command, *seeds_option(len(plain["seeds"]))),
     )
 
 
@@ -249,9 +222,8 @@ def _swept_cards(cells: list[dict[str, Any]], scenario: Scenario) -> tuple[Cards
     return (Cards(title="All cells", cards=tuple(cards)),) if cards else ()
 
 
-def tolerances_content(found: FoundFolder) -> Content:
+def tolerances_page(plain: dict[str, Any], scenario: Scenario) -> Page:
     """Return what a study of tolerances tells."""
-    plain, scenario = found.plain, found.scenario()
     found_sizes = plain["tolerances"]
     results = [("on the ideal air", f"{plain['ideal']['mean']:.2f} %")]
     rows = []
@@ -270,7 +242,6 @@ def tolerances_content(found: FoundFolder) -> Content:
     only = ",".join(each["key"].removeprefix("air.") for each in found_sizes)
     words = ("--drop", f"{plain['drop']:g}", "--only", only, "--seeds", str(len(plain["seeds"])))
     return _study(
-        found,
         scenario,
         kind="study of tolerances",
         title=f"How bad each impairment may get: {scenario.title}",
@@ -284,7 +255,7 @@ def tolerances_content(found: FoundFolder) -> Content:
             *table_of("Sizes that are tolerated, and what hardware has", rows, "tolerances.json"),
             Lines(tuple(f"{each['name']}: {each['hardware']}." for each in found_sizes)),
         ),
-        command=command_for("tolerances", scenario, *words),
+        command=("tolerances", *words),
     )
 
 
@@ -302,15 +273,13 @@ def _delivered(has: dict[str, Any], unit: str) -> str:
     return f"{_size(has['size'], unit)} ({' and '.join(suffers) or 'tolerated'})"
 
 
-def reproduction_content(found: FoundFolder) -> Content:
+def reproduction_page(plain: dict[str, Any], _scenario: None) -> Page:
     """Return what a reproduction tells."""
-    plain = found.plain
     verdicts = Counter(str(cell.get("verdict") or "").partition(" from")[0] for cell in plain["cells"])
     left_out = {"curve", "errors", "why"}
     cells = [{name: value for name, value in cell.items() if name not in left_out} for cell in plain["cells"]]
     quick = ("--quick",) if plain["quick"] else ()
-    return Content(
-        folder=found.path,
+    return Page.of_result(
         kind="reproduction",
         title="The paper, run again",
         notices=(*((quick_reproduction(plain["targets"]),) if plain["quick"] else ()), _SIMULATED_SEEDS),
@@ -323,55 +292,14 @@ def reproduction_content(found: FoundFolder) -> Content:
             *table_of("What the text claims", plain.get("claims", []), "report.json"),
             *table_of("Printed and measured", cells, "report.json"),
         ),
-        pictures=tuple(
-            picture
-            for name in sorted(path.stem for path in found.path.glob("*.png"))
-            for picture in picture_in(found.path, f"{name}.png", name, f"{name}: {_BESIDE_PRINT}; {_TABLES}.")
-        ),
-        command=("airmix", "reproduce", *plain["targets"], "--seeds", str(plain["seeds"]), *quick),
-        made_with=(("airmixml", plain["airmixml"]), ("device", plain["device"])),
+        command=("reproduce", *plain["targets"], "--seeds", str(plain["seeds"]), *quick),
     )
 
 
-CONTENTS: Final[dict[str, Callable[[FoundFolder], Content]]] = {
-    "attack": attack_content,
-    "audit": audit_content,
-    "plan": plan_content,
-    "comparison": comparison_content,
-    "sweep": sweep_content,
-    "tolerances": tolerances_content,
-    "reproduction": reproduction_content,
-}
-
-
-def _study(
-    found: FoundFolder,
-    scenario: Scenario,
-    *,
-    kind: str = "",
-    more_asked: Rows = (),
-    notices: Sequence[str] | None = None,
-    **others: Any,
-) -> Content:
-    """Return the content of a study of one scenario, with its picture."""
-    asked: Rows = (
-        ("data", scenario.workers.dataset),
-        ("workers", f"{scenario.workers.count:,}, {scenario.radio.scheduled:,} at a time in {scenario.slots_in_words}"),
-        ("privacy target", asked_for(scenario)),
-    )
-    pictures = (
-        picture_in(found.path, f"{name}.png", caption, f"{shows}; {_TABLES}.")
-        for name, (caption, shows) in _PICTURES.items()
-    )
-    return Content(
-        folder=found.path,
-        kind=kind or found.kind,
-        scenario=scenario,
-        asked=asked + more_asked,
-        notices=(sentence(simulated(scenario.seed)),) if notices is None else tuple(notices),
-        pictures=tuple(chain.from_iterable(pictures)),
-        **others,
-    )
+def _study(scenario: Scenario, *, more_asked: Rows = (), notices: Sequence[str] | None = None, **others: Any) -> Page:
+    """Return the page of a study of one scenario."""
+    said = (sentence(simulated(scenario.seed)),) if notices is None else tuple(notices)
+    return Page.of_result(asked=more_asked, notices=said, **others)
 
 
 def _target(scenario: Scenario, epsilon: float | None) -> tuple[Cards, ...]:
@@ -385,10 +313,6 @@ def _label(row: dict[str, Any]) -> str:
 
 def _seeds(plain: dict[str, Any]) -> str:
     return plural(len(plain["seeds"]), "seed")
-
-
-def _seconds(plain: dict[str, Any]) -> tuple[str, str]:
-    return "time", duration(plain["seconds"])
 
 
 def _range(cells: list[dict[str, Any]], name: str) -> str:

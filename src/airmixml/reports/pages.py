@@ -4,29 +4,109 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from airmixml.errors import AirMixError, RunFolderError
-from airmixml.output.page import Cards, Code, Folded, Notices, Page, Part
+from airmixml.output.cards import asked_for
+from airmixml.output.commands import command_for, flat, needs_file, shown_value
+from airmixml.output.page import Cards, Code, Facts, Folded, Notices, Page, Part, Rows, section
 from airmixml.output.tables import Marked, Table
-from airmixml.reports.content import MOST_BYTES, PROTECTED, Content, draw_curves, embed, section
-from airmixml.reports.folders import find_folder, flat, is_report, recorded_command, shown_value
+from airmixml.reports.folders import FoundFolder, find_folder, is_report, recorded_command
+from airmixml.reports.pictures import MOST_BYTES, embed, pictures_in
+from airmixml.scenario import Scenario
 from airmixml.storage.files import corrupt_file, write_text, writing_to
-from airmixml.storage.run_folder import REPORT, SCENARIO
-from airmixml.wording import NONE, against, plural
+from airmixml.storage.run_folder import PROTECTION, REPORT, SCENARIO
+from airmixml.wording import NONE, against, duration, plural
 
 _MOST_FOLDERS: Final = 12
+# Who makes the page of a result from its JSON file and its scenario; imported when a folder of that kind is met.
+_BUILDERS: Final = {
+    "run": "airmixml.runs.run_page:run_page",
+    "attack": "airmixml.reports.of_studies:attack_page",
+    "audit": "airmixml.reports.of_studies:audit_page",
+    "plan": "airmixml.reports.of_studies:plan_page",
+    "comparison": "airmixml.reports.of_studies:comparison_page",
+    "sweep": "airmixml.reports.of_studies:sweep_page",
+    "tolerances": "airmixml.reports.of_studies:tolerances_page",
+    "reproduction": "airmixml.reports.of_studies:reproduction_page",
+}
+_RELEASABLE: Final = (
+    "This page holds nothing but what the privacy statements below cover, and what was public before the run."
+)
+_STUDY: Final = "Some of the numbers and pictures below never saw noise: never release this page for real data."
+_REPEATED: Final = (
+    "Each repetition is another release of the same data and reveals more: it draws new noise, and its model differs."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """A folder and what its command says about it."""
+
+    found: FoundFolder
+    page: Page  # as the command's own builder has it
+    scenario: Scenario | None  # None where there are many
+
+    @property
+    def protected(self) -> bool:
+        """Whether only what the statements cover may be told."""
+        return self.found.plain.get("mode") == PROTECTION
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """The words that make the folder again, as its files tell them."""
+        name, *options = self.page.command
+        return ("airmix", name, *options) if self.scenario is None else command_for(name, self.scenario, *options)
+
+    @property
+    def recorded(self) -> tuple[str, ...]:
+        """The command of an earlier report of the folder, which a protected one is not asked for."""
+        return (() if self.protected else recorded_command(self.found.path)) or self.command
+
+    @property
+    def asked(self) -> Rows:
+        """What was asked: what the page says, and what every scenario has."""
+        rows = dict(_rows(self.page, "asked"))
+        if (scenario := self.scenario) is None:
+            return tuple(rows.items())
+        sends = f"{scenario.workers.count:,}, {scenario.radio.scheduled:,} at a time in {scenario.slots_in_words}"
+        about = {"data": scenario.workers.dataset, "workers": sends, "learner": scenario.learner.in_words}
+        return tuple((about | {"privacy target": asked_for(scenario)} | rows).items())
+
+    def whole(self, command: Sequence[str]) -> Page:
+        """Return the page with what every report has: scenario, pictures, versions, and the command."""
+        plain, first = self.found.plain, self.page.sections[0]
+        asked = section(first.name, first.heading, Facts(caption="The question", rows=self.asked))
+        kept = [asked, *self.page.sections[1:]] if first.name == "asked" else [asked, *self.page.sections]
+        words = {} if self.protected else {"airmixml": plain.get("airmixml")}
+        made = {**words, **plain.get("versions", {}), "device": plain.get("device")}
+        if "seconds" in plain:
+            made["time"] = duration(plain["seconds"])
+        versions = tuple((name, str(value)) for name, value in made.items() if value)
+        again: list[Part] = [Code(shlex.join(command))]
+        again += ["with the scenario below saved as scenario.toml."] if needs_file(command) else []
+        again += [_REPEATED] if self.protected else []
+        if self.scenario is not None:
+            again.append(Folded(summary="The whole scenario", parts=(Code(self.scenario.to_toml()),)))
+        again.append(Folded(summary="Made with", parts=(Facts(caption="Versions and time", rows=versions),)))
+        study = (_STUDY,) if self.found.kind == "run" else ()
+        return replace(
+            self.page,
+            notices=(*self.page.notices, *((_RELEASABLE,) if self.protected else study)),
+            command=tuple(command),
+            sections=(
+                *kept,
+                section("pictures", "Pictures", *embed(pictures_in(self.found.path, protected=self.protected))),
+                section("again", "Make it again", *again),
+            ),
+        )
 
 
 def write_report(
-    folder: Path | str,
-    *,
-    command: Sequence[str] = (),
-    out: Path | None = None,
-    work: Path | None = None,
-    drawn: bool = False,
+    folder: Path | str, *, command: Sequence[str] = (), out: Path | None = None, work: Path | None = None
 ) -> Path:
     """Write ``report.html`` into a folder that a command has made, and return its path.
 
@@ -37,14 +117,11 @@ def write_report(
         command: the words that made it; without them those of an earlier report, or what the files tell.
         out: file to write instead; only a page of ours is replaced.
         work: where its files still are, of a folder that is about to get its name.
-        drawn: draw what the folder has as numbers only: what each worker of a simulated run spent.
     """
     folder = Path(folder)
-    content = read_content(folder, work, drawn=drawn)
-    words = tuple(command) or recorded_command(work or folder)
-    if content.kind == PROTECTED:
-        words = ()  # what else was typed, the statements do not cover
-    path = _write((work or folder) / REPORT if out is None else out, content.page(words))
+    report = read_report(folder, work)
+    page = report.whole(report.recorded if report.protected else tuple(command) or report.recorded)
+    path = _write((work or folder) / REPORT if out is None else out, page)
     return folder / REPORT if out is None else path
 
 
@@ -54,7 +131,7 @@ def write_side_by_side(folders: Sequence[Path | str], out: Path) -> Path:
         raise RunFolderError(f"give 2 to {_MOST_FOLDERS} folders to put side by side, not {len(folders)}")
     if out.name == REPORT and (out.parent / "metrics.json").exists():
         raise RunFolderError(f"{out}: is the report of a single folder; choose another name with --out")
-    return _write(out, side_by_side([read_content(Path(folder)) for folder in folders]))
+    return _write(out, side_by_side([read_report(Path(folder)) for folder in folders]))
 
 
 def _write(path: Path, page: Page) -> Path:
@@ -68,20 +145,17 @@ def _write(path: Path, page: Page) -> Path:
     return path
 
 
-def read_content(folder: Path, work: Path | None = None, *, drawn: bool = False) -> Content:
+def read_report(folder: Path, work: Path | None = None) -> Report:
     """Return what a folder tells; refuse one that airmix did not make, or that was changed.
 
-    ``work`` is where its files are before it gets its name; ``drawn`` is that of ``write_report``.
+    ``work`` is where its files are before it gets its name.
     """
     found = find_folder(folder, work)
+    module, _, builder = _BUILDERS[found.kind].partition(":")
     try:
-        if found.kind == "run":
-            from airmixml.reports.of_runs import run_content  # here: it loads torch, which others need not
-
-            return run_content(found, drawn=drawn)
-        from airmixml.reports.of_studies import CONTENTS
-
-        return CONTENTS[found.kind](found)
+        scenario = found.scenario()
+        page = getattr(import_module(module), builder)(found.plain, scenario)
+        return Report(found=found, page=page, scenario=scenario)
     except AirMixError:
         raise
     except OSError as problem:
@@ -91,52 +165,47 @@ def read_content(folder: Path, work: Path | None = None, *, drawn: bool = False)
         raise corrupt_file(found.file, problem, delete=f"the folder {folder}") from problem
 
 
-def side_by_side(contents: Sequence[Content]) -> Page:
+def side_by_side(reports: Sequence[Report]) -> Page:
     """Return the page about several folders."""
-    names = short_names([content.folder for content in contents])
-    pairs = list(zip(names, contents, strict=True))
-    curves = [
-        replace(curve, label=name if len(content.curves) == 1 else f"{name}, {curve.label}")
-        for name, content in pairs
-        for curve in content.curves
-    ]
-    scenarios = [{} if each.scenario is None else flat(each.scenario) for each in contents]
+    from airmixml.reports.curves import draw_curves
+
+    names = short_names([report.found.path for report in reports])
+    pairs = dict(zip(names, reports, strict=True))
+    scenarios = [{} if each.scenario is None else flat(each.scenario) for each in reports]
     told = [{key: shown_value(value) for key, value in scenario.items()} for scenario in scenarios]
     differences = _beside("Keys that differ", names, told, first="key", differing=True)
     asked: list[Part] = [
-        f"{name} ({content.kind}): {content.title}{f'. {content.verdict}' if content.verdict else ''}"
-        for name, content in pairs
+        f"{name} ({report.page.kind}): {report.page.title}{f'. {report.page.verdict}' if report.page.verdict else ''}"
+        for name, report in pairs.items()
     ]
     asked += (
         ["Marked values are not those of the first column; all keys that are not listed are equal.", *differences]
         if differences
         else ["Nothing: the scenarios are equal."]
     )
-    learning = draw_curves(curves, named=True)
-    results = (
-        *_beside("What came out", names, [dict(content.results) for content in contents]),
-        *_beside("Smallest epsilon against each adversary", names, list(map(_epsilons, contents))),
-        *_beside("Energy, power and time on the air", names, [dict(content.costs) for content in contents]),
-        *((learning,) if learning is not None else ()),
+    asked += _beside("What was asked", names, [dict(report.asked) for report in reports])
+    results: tuple[Part, ...] = (
+        *_beside("What came out", names, [dict(_rows(report.page, "results")) for report in reports]),
+        *_beside("Smallest epsilon against each adversary", names, list(map(_epsilons, reports))),
+        *_beside("Energy, power and time on the air", names, [dict(_rows(each.page, "costs")) for each in reports]),
+        *draw_curves({name: report.found.path for name, report in pairs.items() if report.found.kind == "run"}),
     )
     privacy: list[Part] = []
     pictures: list[Part] = []
     again: list[Part] = []
-    for name, content in pairs:
-        if not content.cards:
-            privacy.append(f"{name}: no epsilon is stated.")
-        for group in content.cards:
-            title = name if len(content.cards) == 1 else f"{name}: {group.title}"
-            privacy += [Cards(title=title, cards=group.cards), Notices(content.notices)]
-        drawn = embed(content.pictures, MOST_BYTES // len(contents))
-        pictures.append(
-            Folded(summary=f"{name}: {plural(len(drawn), 'picture')}", parts=tuple(drawn), open=len(names) < 4)
-        )
-        again += [name, Code(shlex.join(recorded(content)))]
-    asked += _beside("What was asked", names, [dict(content.asked) for content in contents])
+    for name, report in pairs.items():
+        groups = list(report.page.all(Cards))
+        privacy += [] if groups else [f"{name}: no epsilon is stated."]
+        for group in groups:
+            title = name if len(groups) == 1 else f"{name}: {group.title}"
+            privacy += [Cards(title=title, cards=group.cards), Notices(report.page.notices)]
+        drawn = embed(pictures_in(report.found.path, protected=report.protected), MOST_BYTES // len(reports))
+        about = f"{name}: {plural(len(drawn), 'picture')}"
+        pictures.append(Folded(summary=about, parts=tuple(drawn), open=len(names) < 4))
+        again += [name, Code(shlex.join(report.recorded))]
     return Page(
         kind="side by side",
-        title=f"{len(contents)} results side by side: {', '.join(names)}",
+        title=f"{len(reports)} results side by side: {', '.join(names)}",
         sections=(
             section("differences", "What was asked, and what differs", *asked, link="What differs"),
             section("results", "What came out", *results),
@@ -147,9 +216,9 @@ def side_by_side(contents: Sequence[Content]) -> Page:
     )
 
 
-def recorded(content: Content) -> tuple[str, ...]:
-    """Return the command of a folder: of its report, or what its files tell."""
-    return content.command if content.kind == PROTECTED else recorded_command(content.folder) or content.command
+def _rows(page: Page, name: str) -> Rows:
+    """Return the facts of a section, those that continue the one before without a name of their own."""
+    return tuple((row[0].strip(), row[1]) for facts in page.all(Facts, name) for row in facts.rows if row[0])
 
 
 def short_names(folders: Sequence[Path]) -> list[str]:
@@ -170,7 +239,7 @@ def _beside(
     Where only ``differing`` rows are shown, values that are not those of the first column are marked.
     """
     rows = []
-    for name in dict.fromkeys(name for column in columns for name in column if name):
+    for name in dict.fromkeys(name for column in columns for name in column):
         values = [column.get(name, NONE) for column in columns]
         if not differing:
             rows.append((name, *values))
@@ -179,11 +248,11 @@ def _beside(
     return (Table(title=title, columns=(first, *names), rows=tuple(rows)),) if rows else ()
 
 
-def _epsilons(content: Content) -> dict[str, str]:
+def _epsilons(report: Report) -> dict[str, str]:
     """Return what is promised against each adversary; of several settings, that of the first."""
-    cards = content.cards[0].cards if content.cards else ()
-    told = {against(card.adversary): f"{card.epsilon} ({card.promise})" for card in cards}
-    if told and content.scenario is not None:  # an epsilon is never a bare number
-        privacy = content.scenario.privacy
+    cards: Any = next(report.page.all(Cards), None)
+    told = {against(card.adversary): f"{card.epsilon} ({card.promise})" for card in cards.cards} if cards else {}
+    if told and report.scenario is not None:  # an epsilon is never a bare number
+        privacy = report.scenario.privacy
         told |= {"delta": f"{privacy.delta:.3g}", "neighbours": privacy.adjacency}
     return told

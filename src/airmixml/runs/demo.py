@@ -14,7 +14,7 @@ import numpy as np
 
 from airmixml.output.figures import GREEN, ORANGE, chance_line, new_figure, save_figure
 from airmixml.progress import Progress
-from airmixml.runs.run_rows import row_epsilons
+from airmixml.runs.run_facts import row_epsilons
 from airmixml.scenario import Scenario
 
 if TYPE_CHECKING:

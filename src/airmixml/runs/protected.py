@@ -82,6 +82,7 @@ class ProtectedRunner:
         metrics = {
             **stated_in_both_modes(learned, device=context.speed.device, run_dir=run_dir),
             "mode": PROTECTION,
+            "public_test": self.public_test,
             "releases": 1,
             **{name: getattr(report, name) for name in ("slots", "symbols_per_slot", "air_seconds")},
             **({"rounds": rounds} if (rounds := report.system.about_rounds) else {}),

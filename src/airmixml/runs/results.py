@@ -280,6 +280,7 @@ class ProtectedResult(_Plain):
     link: dict[str, float] | None = None
     rounds: dict[str, float] | None = None
     killed: int = 0
+    public_test: bool = False
     baselines: Baselines | None = None
 
 

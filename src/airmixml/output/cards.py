@@ -10,11 +10,11 @@ from airmixml.errors import PluginError
 from airmixml.output.page import Card, Rows
 from airmixml.privacy import PrivacyStatement
 from airmixml.registries import ADVERSARIES
-from airmixml.runs.run_rows import PROTECTS_NOBODY
 from airmixml.scenario import Scenario
 from airmixml.wording import NO_GUARANTEE, NO_PROTECTION_ABOVE_EPSILON, against, epsilon_text, sentence
 
 NOTHING: Final = "nothing is promised"
+PROTECTS_NOBODY: Final = "an epsilon this large protects nobody"
 # As docs/concepts.md has them.
 NEIGHBOURS: Final = {
     "replace-one": "replace-one: one worker holds another sample",

@@ -1,0 +1,282 @@
+"""The page of a run: what ran, how well it learnt, who learns what, what it cost."""
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+from airmixml.output.cards import NOTHING, PROTECTS_NOBODY, cards_of
+from airmixml.output.commands import seeds_option
+from airmixml.output.page import Card, Cards, Folded, Page, Rows
+from airmixml.output.tables import Marked, Table
+from airmixml.privacy import PrivacyStatement
+from airmixml.runs.run_facts import air_time_rows, median_rows, of_row, privacy_rows, radio_rows, row_epsilons
+from airmixml.scenario import Scenario, air_in_words
+from airmixml.storage.files import from_plain
+from airmixml.storage.run_folder import PROTECTION
+from airmixml.wording import (
+    NO_PROTECTION_ABOVE_EPSILON,
+    NONE,
+    UNSTATED,
+    against,
+    epsilon_text,
+    number_text,
+    outputs_text,
+    plural,
+    sentence,
+    simulated,
+    unstated,
+)
+from airmixml.workers import sends_inputs_unchanged
+from airmixml.workers.population import held_by, inputs_in_words, row_name
+
+_SCORE_NAMES: Final = {
+    "r2": "R^2",
+    "rmse": "root mean square error",
+    "mae": "mean absolute error",
+    "labels_right": "labels right",
+    "exact_match": "all labels right",
+    "macro_f1": "F1, mean over labels",
+}
+_CLASSES_SHOWN: Final = 6
+_NO_R2: Final = 5e-7  # less is rounding
+_ANSWERS: Final = {
+    "classification": "always the most frequent class of the test rows",
+    "multi-label": "always the more frequent answer of the test rows",
+    "regression": "always the mean of the test rows",
+}
+_POLICY_NAMES: Final = {"dirmix": "DirMix", "nonmix": "NonMix", "equalmix": "EqualMix"}
+
+
+def run_page(metrics: dict[str, Any], scenario: Scenario) -> Page:
+    """Return the page of a run, or of several seeds, from the content of its ``metrics.json``."""
+    protected = metrics["mode"] == PROTECTION
+    mode = "protection: noise and schedule from the system's entropy, forgotten at once"
+    scores = _scores(scenario, metrics)
+    costs = (air_time_rows if protected else radio_rows)(scenario, metrics)
+    statements = [from_plain(PrivacyStatement, each) for each in metrics["privacy"]]
+    cards = cards_of(statements, scenario, _more(scenario, metrics))
+    return Page.of_result(
+        kind="protected run" if protected else "run",
+        title=_title(scenario, metrics),
+        verdict=sentence(_verdict(scenario, metrics, scores)),
+        notices=(sentence(mode if protected else simulated(scenario.seed)), *_warnings(scenario, metrics)),
+        headline=_headline(scores, cards, dict(costs)),
+        asked=_what_ran(scenario, metrics),
+        results=(*scores, *_baselines(metrics)),
+        privacy=privacy_rows(scenario, metrics),
+        cards=(Cards(title=scenario.title, cards=cards),),
+        costs=costs,
+        tables=_of_classes(metrics["baselines"]),
+        command=("run", *_options(metrics)),
+    )
+
+
+def _title(scenario: Scenario, metrics: dict[str, Any]) -> str:
+    if metrics["mode"] == PROTECTION:
+        killed = f" and {metrics['killed']:,} killed" if metrics["killed"] else ""
+        return f"{scenario.title}, protected, {plural(metrics['releases'], 'release')}{killed}"
+    runs = metrics.get("runs", [])
+    return f"{scenario.title}, " + (
+        f"mean of {len(runs)} seeds ± standard deviation" if runs else f"seed {scenario.seed}"
+    )
+
+
+def _options(metrics: dict[str, Any]) -> tuple[str, ...]:
+    """Return the options that made the run, as its result tells them."""
+    private: tuple[str, ...] = ()
+    if metrics["mode"] == PROTECTION:
+        private = ("--private", *(("--public-test",) if metrics["public_test"] else ()))
+    seeds = seeds_option(metrics.get("releases") or len(metrics.get("runs", ())))
+    return (*private, *seeds, *(() if metrics["device"] == "cpu" else ("--device", metrics["device"])))
+
+
+def _warnings(scenario: Scenario, metrics: dict[str, Any]) -> list[str]:
+    """Return what a reader must know about the promise before reading any number."""
+    own, count, found = metrics["privacy"][0], scenario.workers.count, []
+    if own["epsilon"] > NO_PROTECTION_ABOVE_EPSILON:
+        found.append(PROTECTS_NOBODY)
+    target = own["target_epsilon"]
+    if target is not None and own["epsilon"] > target * (1.0 + 1e-9):
+        every = metrics.get("releases", 1) + metrics.get("killed", 0)
+        found.append("target missed" + (f" by {every:,} releases together" if every > 1 else ""))
+    if own["delta"] * count >= 1.0:
+        found.append(f"delta is not below 1 in {count:,} workers: it permits revealing a worker outright")
+    return list(map(sentence, found))
+
+
+def _headline(scores: Rows, cards: Sequence[Card], costs: dict[str, str]) -> Rows:
+    """Return how well it learnt, what is promised against the two that matter, and what a worker spends."""
+    told = []
+    for card in cards:
+        if card.is_target or card.adversary == "server":
+            delta = dict(card.facts).get("delta", "").partition(":")[0]
+            by = dict(card.details).get("accountant", "").partition(",")[0]
+            epsilon = card.epsilon + (f" by {by}" if by else "") + (f", delta {delta}" if delta else "")
+            told.append((f"epsilon {against(card.adversary)}", f"{epsilon} ({card.promise})"))
+    shown = {"energy per worker": "  per worker", "on the air": "on the air"}
+    return (*scores[:1], *told, *((name, costs[key]) for name, key in shown.items() if key in costs))
+
+
+def _more(scenario: Scenario, metrics: dict[str, Any]) -> dict[str, Rows]:
+    """Return what is known of the median worker, and of a row of the data against each adversary, or why nothing is."""
+    epsilons, copies = row_epsilons(metrics), metrics["row_copies"]
+    name, held = row_name(scenario.workers, copies), held_by(scenario.workers, copies)
+    more: dict[str, Rows] = {whom: (("why", unstated(why)),) for whom, why in metrics["unstated"].items()}
+    more["server"] = tuple(("median worker", text) for text in median_rows(metrics))
+    for adversary in dict.fromkeys(each["adversary"] for each in metrics["privacy"]) if name and epsilons else ():
+        said = f"epsilon {of_row(metrics, adversary)}" if adversary in epsilons else NOTHING
+        more[adversary] = (*more.get(adversary, ()), (name, f"{said}, {held}"))
+    return more
+
+
+def _of_classes(found: dict[str, Any] | None) -> tuple[Folded, ...]:
+    """Return how each class fared on the clean test set, and which are taken for which; counts of all seeds."""
+    if not found or not found["classes"]:
+        return ()
+    names = tuple(each["name"] for each in found["classes"])
+    shares = [
+        tuple(NONE if each[share] is None else f"{100 * each[share]:.1f} %" for share in ("recall", "precision"))
+        for each in found["classes"]
+    ]
+    counted = [f"{each['rows']:,}" for each in found["classes"]]
+    tables = [
+        Table(
+            title="Each class",
+            columns=("class", "test rows", "recall", "precision"),
+            rows=tuple((name, rows, *both) for name, rows, both in zip(names, counted, shares, strict=True)),
+        )
+    ]
+    if found["confusion"]:
+        rows = zip(names, found["confusion"], strict=True)
+        title = "Confusion matrix: test rows by true class (down) and predicted class (across)"
+        cells = tuple((name, *(f"{count:,}" for count in row)) for name, row in rows)
+        tables.append(Table(title=title, columns=("true class", *names), rows=cells))
+    return (Folded(summary="Each class", parts=tuple(tables), open=True),)
+
+
+def _verdict(scenario: Scenario, metrics: dict[str, Any], scores: Rows) -> str:
+    """Return in one sentence how well it learnt, beside what, and against whom something is promised."""
+    name, value = scores[0]
+    found, learnt = metrics["baselines"], f"{name} {value.partition(' on the ')[0].partition(':')[0]}"
+    if found:
+        learnt += ", no better than guessing" * no_better_than_guessing(found["gain"], found["gain_error"])
+        beside = [row for row in _baselines(metrics) if row[0].strip() in (_without_privacy(found), "guessing")]
+        told = (f"{each.strip()} {text.partition(' (')[0]}" for each, text in beside)
+        learnt += f" ({', '.join(told)})"
+    least: dict[str, float] = {}
+    for each in metrics["privacy"]:
+        if each["adjacency"] == metrics["privacy"][0]["adjacency"]:
+            least[each["adversary"]] = min(each["epsilon"], least.get(each["adversary"], math.inf))
+    own, limit = metrics["privacy"][0]["adversary"], NO_PROTECTION_ABOVE_EPSILON
+    weak = [each for each, epsilon in least.items() if epsilon > limit]
+    shown = {each: epsilon_text(epsilon) for each, epsilon in least.items()}  # what differs only by rounding is equal
+    more = [each for each in least if least[each] > least[own] and shown[each] != shown[own]]
+    above = [each for each in least if each not in weak and each in (own, *more)]
+    said = [f"epsilon {shown[each]} {against(each)}" for each in above]
+    lacking = {"no protection": [*map(against, weak)], UNSTATED: [*map(against, metrics["unstated"])]}
+    row, of_row = row_name(scenario.workers, metrics["row_copies"]), row_epsilons(metrics).get(own)
+    if row and own not in weak and (of_row is None or of_row > limit):
+        lacking[UNSTATED if of_row is None else "no protection"].append(f"for {row}")
+    said += [f"{words} {' or '.join(whom)}" for words, whom in lacking.items() if whom]
+    return f"{learnt}; {', '.join(said)}"
+
+
+def _what_ran(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
+    dataset, workers, radio, mixing = metrics["dataset"], scenario.workers, scenario.radio, scenario.mixing
+    alpha = f"(alpha = {mixing.alpha:g})" if mixing.policy == "dirmix" else ""
+    on_average = " on average" if radio.schedule_kind.by_coin else ""
+    sent_by = f"{workers.count:,}, {radio.scheduled:,} at a time{on_average} in {scenario.slots_in_words}"
+    inputs, outputs = inputs_in_words(workers, dataset["input_dim"]), outputs_text(workers.task, dataset["label_dim"])
+    rows = [("data", f"{dataset['name']}: {inputs}, {outputs}")]
+    if not sends_inputs_unchanged(workers):
+        centre = "" if workers.centre == "none" else f", centre {workers.centre}"
+        rounded = f", {plural(workers.bits, 'bit')} per symbol" if workers.bits else ""
+        if workers.bits and workers.centre_on_air:
+            rounded += " (the mean before them unrounded)"
+        constant = f", constant {workers.constant:g}" if workers.constant else ""
+        sent = f"{workers.sends} of {workers.encoder}{centre}{constant}, norm {workers.clip_norm:g}"
+        rows.append(("sent", f"{sent}, label weight {workers.label_weight:g}{rounded}"))
+    rows += [("workers", sent_by), ("mixing", _POLICY_NAMES.get(mixing.policy, mixing.policy) + alpha)]
+    if why := scenario.why_no_rounds:
+        rows.append(("rounds", f"none: {why}"))
+    if not scenario.air.is_ideal:
+        rows.append(("air", air_in_words(scenario.air)))
+    if workers.several_rows:
+        most = f", at most {workers.max_rows:,} rows" if workers.max_rows else ""
+        norm = f"the norm of {workers.rows_bound:g} row{'' if workers.rows_bound == 1 else 's'}"
+        rows.append(("rows per worker", f"one sum of all{most}, shortened to {norm}"))
+    if metrics.get("clipped_values"):
+        rows.append(("clipped", f"{plural(metrics['clipped_values'], 'input value')} outside the declared bounds"))
+    if metrics.get("clipped_samples"):
+        counted = scenario.privacy.sensitivity == "encoder"
+        hint = "" if counted else "; to gain from it set privacy.sensitivity = encoder"
+        rows.append(
+            ("clipped", f"{plural(metrics['clipped_samples'], 'sample')}, to the norm {workers.clip_norm:g}{hint}")
+        )
+    return rows
+
+
+def no_better_than_guessing(gain: float, error: float) -> bool:
+    """Return whether a score is no more than two standard errors above that of guessing."""
+    return gain <= 2.0 * error
+
+
+def _without_privacy(found: dict[str, Any]) -> str:
+    """Return what the row of the learner without privacy is called: by that learner, which need not be the run's."""
+    return f"{found['how'].replace(',', ' ').partition(' ')[0]} without privacy"
+
+
+def _baselines(metrics: dict[str, Any]) -> Rows:
+    """Return what the score stands beside, and which classes it is worst at; cells of a sweep have none."""
+    found = metrics["baselines"]
+    if not found:
+        return []
+    shares = metrics["task"] != "regression"
+
+    def told(value: float) -> str:
+        return f"{100 * value:.1f} %" if shares else f"R^2 {0.0 if abs(value) < _NO_R2 else value:.4g}"
+
+    reached, how = found["without_privacy"], found["how"]
+    gain, error = ((100 if shares else 1) * found[name] for name in ("gain", "gain_error"))
+    unit, answer = (" points", _ANSWERS[metrics["task"]]) if shares else (" of R^2", _ANSWERS["regression"])
+    over = "test rows and seeds" if metrics.get("runs") else "test rows"
+    gained = f"{gain:.3g} ± {2 * error:.2g}{unit} (about 95 %: two standard errors over {over})"
+    if no_better_than_guessing(gain, error):
+        gained = Marked(f"no better than guessing: {gained}")
+    rows = [(f"  {_without_privacy(found)}", f"{told(reached)} ({how})")] if reached is not None else []
+    rows += [("  guessing", f"{told(found['guess'])} ({answer})"), ("  beyond guessing", gained)]
+    named = [(each["name"], each["recall"]) for each in found["classes"] if each["recall"] is not None]
+    if len(named) > _CLASSES_SHOWN:
+        named = sorted(named, key=lambda each: each[1])[:_CLASSES_SHOWN]
+    if named:
+        worst = f"the {_CLASSES_SHOWN} worst of {len(found['classes'])}: " * (len(found["classes"]) > _CLASSES_SHOWN)
+        rows.append(("  recall", worst + ", ".join(f"{name}: {100 * recall:.0f} %" for name, recall in named)))
+    return rows
+
+
+def _scores(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
+    """Return accuracy, or the scores of another task, on the clean test set."""
+    accuracy, shares, learner = metrics["accuracy"], metrics["task"] != "regression", scenario.learner
+    how = f"({scenario.learner_in_words})" if learner.closed_form else f"({learner.model}, final epoch)"
+    if accuracy is not None:
+
+        def percent(name: str) -> str:
+            deviation = accuracy.get(f"{name}_deviation")
+            return f"{100 * accuracy[name]:.1f}" + ("" if deviation is None else f" ± {100 * deviation:.1f}") + " %"
+
+        best_epoch = f"epoch {accuracy['best_epoch']}, " if "best_epoch" in accuracy else ""
+        best = ("  best epoch", f"{percent('best')} ({best_epoch}chosen on the test set)")
+        final = ("accuracy", f"{percent('final')} on the clean test set {how}")
+        return (final,) if learner.closed_form else (final, best)
+    if not metrics["scores"]:
+        hidden = "it would reveal something about the test rows (--public-test if these are public)"
+        return (("accuracy" if metrics["task"] == "classification" else "scores", f"not stated: {hidden}"),)
+    deviations, rows = metrics.get("score_deviations", {}), []
+    for place, (name, value) in enumerate(metrics["scores"].items()):
+        kind, _, target = name.partition(".")
+        spread = f" ± {number_text(deviations[name] * (100 if shares else 1), 3)}" if name in deviations else ""
+        text = f"{100 * value:.1f}{spread} %" if shares else f"{number_text(value)}{spread}"
+        text += f" on the clean test set {how}" if place == 0 else ""
+        unit = " in the target's own unit" if kind in ("rmse", "mae") else ""
+        rows.append((_SCORE_NAMES[kind] + (f", {target}" if target else ""), text + unit))
+    return tuple(rows)
