@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from airmixml import Scenario
+from airmixml.cli.plan import with_set
 from airmixml.data.embedded import DIGITS
 from airmixml.edge import learn
 from airmixml.planning.design_figures import draw_plan
 from airmixml.planning.learning_noise import DesignScorer, SendingPlan
 from airmixml.planning.plan import InputMoments, make_plan
 from airmixml.planning.recommend import Recommendation, recommend
-from airmixml.planning.recommended_page import with_set
 from airmixml.streams import Streams
 from airmixml.workers import load_dataset
 

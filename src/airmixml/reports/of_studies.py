@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from airmixml.output.cards import cards_of, claimed_card
-from airmixml.output.commands import command_for, seeds_option, values_option
+from airmixml.output.commands import seeds_option, values_option
 from airmixml.output.page import Card, Cards, Lines, Page, Part, Rows
 from airmixml.output.records import shown, table_of
 from airmixml.privacy import PrivacyStatement
@@ -17,7 +17,6 @@ from airmixml.storage.files import from_plain
 from airmixml.wording import (
     NONE,
     epsilon_text,
-    joules,
     plural,
     quick_reproduction,
     sentence,
@@ -103,27 +102,6 @@ def audit_page(plain: dict[str, Any], scenario: Scenario) -> Page:
         tables=tuple(tables),
         kind="audit",
         command=("audit", "--trials", str(count), *(("--fault", plain["fault"]) if plain["fault"] else ())),
-    )
-
-
-def plan_page(plain: dict[str, Any], scenario: Scenario) -> Page:
-    """Return what the folder of a plan tells."""
-    from airmixml.planning.plan_page import plan_parts  # here: it loads torch, which other reports need not
-
-    results: list[tuple[str, str]] = [("feasible", "yes" if plain["feasible"] else "no")]
-    if "energy_joules" in plain:
-        results.append(("energy", f"{joules(plain['energy_joules'])} in total"))
-        results.append(("per worker", f"{joules(plain['worker_energy_joules'])} mean"))
-    return _study(
-        scenario,
-        title=f"Plan of {scenario.title}",
-        verdict=plain["verdict"],
-        notices=(),
-        results=tuple(results),
-        cards=_target(scenario, scenario.privacy.epsilon if plain["feasible"] else None),
-        tables=tuple(plan_parts(plain, scenario, command_for("run", scenario))),
-        kind="plan",
-        command=("plan",),
     )
 
 

@@ -27,7 +27,7 @@ _BUILDERS: Final = {
     "run": "airmixml.runs.run_page:run_page",
     "attack": "airmixml.reports.of_studies:attack_page",
     "audit": "airmixml.reports.of_studies:audit_page",
-    "plan": "airmixml.reports.of_studies:plan_page",
+    "plan": "airmixml.planning.plan_page:plan_page",
     "comparison": "airmixml.reports.of_studies:comparison_page",
     "sweep": "airmixml.reports.of_studies:sweep_page",
     "tolerances": "airmixml.reports.of_studies:tolerances_page",
