@@ -27,7 +27,7 @@ _BUILDERS: Final = {
     "run": "airmixml.runs.run_page:run_page",
     "attack": "airmixml.attacks.attack_page:attack_page",
     "audit": "airmixml.audit.audit_page:audit_page",
-    "plan": "airmixml.reports.of_studies:plan_page",
+    "plan": "airmixml.planning.plan_page:plan_page",
     "comparison": "airmixml.compare.comparison_page:comparison_page",
     "sweep": "airmixml.sweeps.sweep_page:sweep_page",
     "tolerances": "airmixml.tolerances.tolerance_page:tolerances_page",
