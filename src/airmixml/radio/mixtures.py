@@ -114,7 +114,6 @@ class AirReport(Tally):
         self.snr_db = DecibelHistogram()
         self.input_snr_db = DecibelHistogram()
         self.label_snr_db = DecibelHistogram()
-        self._dataset = dataset
         self._input_share = self.signal.input_symbols / self.signal.symbols
         self._sums = torch.zeros(2, dtype=torch.float64)  # of the noise variance, and of squared shares
         self._received_slots = 0  # without those of rounds
@@ -149,11 +148,6 @@ class AirReport(Tally):
         self._sums = self._sums + as_tensor(sums["air_sums"]).to(self._sums)
         for name in _SNRS:
             vars(self)[name].merge(sums[name])
-
-    @cached_property
-    def peak_to_average_db(self) -> dict[str, float] | None:
-        """Of an air that is not ideal: largest over mean power of what samples are sent with."""
-        return self.system.air.peak_to_average_db(self.system, self._dataset)
 
     @property
     def noise_variance(self) -> float:
@@ -199,7 +193,6 @@ class AirReport(Tally):
             "snr_db": self.snr_db.quantile_db(0.5),
             "snr_inputs_db": self.input_snr_db.quantile_db(0.5),
             "snr_labels_db": self.label_snr_db.quantile_db(0.5),
-            **({"peak_to_average_db": self.peak_to_average_db} if self.peak_to_average_db else {}),
         }
 
 
