@@ -222,7 +222,7 @@ class _ImpairedAir(IdealAir):
     def mean(
         self, scenario: Scenario, slot: Any, inputs: Singles, population: Population, noise: Doubles, streams: Streams
     ) -> Doubles:
-        from airmixml.radio.impaired_centring import impaired_mean
+        from airmixml.radio.impaired_reception import impaired_mean
 
         on_pilot, noise = slot.noise_deviation / math.sqrt(slot.pilot_energy), slot.noise_deviation * noise
         radiated = float(slot.energy_joules[0] / slot.power_watts[0]) / slot.seconds

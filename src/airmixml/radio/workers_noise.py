@@ -11,7 +11,15 @@ from airmixml.integers.rounding import grid_margin
 from airmixml.privacy import Sensitivity, facts
 from airmixml.radio.ideal_air import air_of
 from airmixml.radio.integer_sums import IntegerSums, fit_sums
-from airmixml.radio.masking import Masking, any_masking, choose_masking, gain_error_of, mask_advice, protected_graph
+from airmixml.radio.masking import (
+    Masking,
+    any_masking,
+    check_recovered,
+    choose_masking,
+    gain_error_of,
+    mask_advice,
+    protected_graph,
+)
 from airmixml.radio.noise import Noise
 from airmixml.scenario import Air, Mixing, Privacy, Radio, Scenario, Workers
 from airmixml.streams import Secret, Streams
@@ -209,7 +217,6 @@ class _NoiseOnIntegers(OwnNoise):
         import torch
 
         from airmixml.radio.reception import Reception, signal_power
-        from airmixml.radio.recoverable import check_recovered
 
         scenario, secret, sums = setting.scenario, setting.secret, setting.integers
         noise, streams = sums.noise, Streams(scenario.seed, secret)
