@@ -86,8 +86,7 @@ class Auditor:
     @cached_property
     def tally(self) -> Tally:
         """What the schedule of the scenario's seed decides."""
-        progress, engine = self._context.progress, self._context.engine
-        tally = rehearse(self.scenario, self._features, self.dataset.label_dim, progress=progress, engine=engine)
+        tally = rehearse(self.scenario, self._features, self.dataset.label_dim, progress=self._context.progress)
         if not tally.largest_power_watts:
             raise ScenarioError(air_of(self.scenario).nobody_sent)
         return tally

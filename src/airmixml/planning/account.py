@@ -254,7 +254,7 @@ def account_scenario(
 
     Where the power follows from the privacy target all slots are alike and nothing is drawn. Else, or if the ``ledger``
     is asked for, the slots are rehearsed, and the server's figures are those of the schedule that the seed draws. An
-    ``engine`` that is not this process rehearses shards of slots, and asks accountants, side by side.
+    ``engine`` that is not this process asks accountants side by side.
     """
     privacy, policy = scenario.privacy, scenario.mixing.power_policy
     if masking := masking_of(scenario):
@@ -264,7 +264,7 @@ def account_scenario(
     if drawn:
         from airmixml.radio.tally import rehearse  # here: it needs torch
 
-        tally = rehearse(scenario, input_dim, label_dim, progress=progress, engine=engine, holding=holding)
+        tally = rehearse(scenario, input_dim, label_dim, progress=progress, holding=holding)
         design = tally.design
     else:
         system = System.of(scenario, input_dim, label_dim)

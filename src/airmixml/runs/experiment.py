@@ -20,7 +20,6 @@ from airmixml.errors import ScenarioError, hides_values
 from airmixml.output.tables import rows_csv
 from airmixml.progress import Progress, silent
 from airmixml.radio import check_privacy_target
-from airmixml.radio.shards import SHARDS, ShardStore
 from airmixml.radio.transmission import Transmission
 from airmixml.registries import names_objects
 from airmixml.runs.baselines import baselines_of
@@ -36,7 +35,7 @@ from airmixml.runs.results import (
 )
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.scenario.toml import folder_stem
-from airmixml.storage.files import corrupt_file, write_arrays, write_text, writing_to
+from airmixml.storage.files import ResultStore, corrupt_file, write_arrays, write_text, writing_to
 from airmixml.storage.run_folder import (
     METRICS,
     RUNS_FOLDER,
@@ -59,6 +58,7 @@ if TYPE_CHECKING:
     Runner: TypeAlias = "SimulationRunner | ProtectedRunner"
 
 AnyResult = RunResult | SeedsResult | ProtectedResult
+_SHARDS = "shards"  # the folder that finished parts are kept in until the run is whole
 
 
 @hides_values
@@ -220,7 +220,7 @@ class SimulationRunner:
         warn_of_clipping(dataset.clipped_values, held_dim * (dataset.train_samples + len(dataset.test_labels)))
         made_with = f"{device} torch {torch.__version__}"
         checkpoint = FileCheckpoint(folder.work, made_with=made_with, every_seconds=self.checkpoint_seconds)
-        shards = ShardStore(folder.work / SHARDS, made_with)
+        shards = ResultStore(folder.work / _SHARDS, made_with)
         learned = learn(scenario, dataset=dataset, context=context, checkpoint=checkpoint, shards=shards)
         seconds = time.perf_counter() - started
         if self.spending is not None:
@@ -313,5 +313,5 @@ def _publish(
     """Write what makes a run folder whole and give it its name."""
     write_text(folder.work / SCENARIO, scenario.to_toml())
     write_text(folder.work / METRICS, json.dumps(result.to_dict(), indent=2, allow_nan=False) + "\n")
-    shutil.rmtree(folder.work / SHARDS, ignore_errors=True)
+    shutil.rmtree(folder.work / _SHARDS, ignore_errors=True)
     folder.publish(replace=force, leave_out=(CHECKPOINT,), finish=finish)

@@ -179,9 +179,8 @@ class _Result(_Plain):
     ``unstated`` has, for adversaries against whom ``privacy`` states nothing, the reason; older runs have none.
     ``row_privacy`` says what the server learns of a row of data that up to ``row_copies`` workers hold;
     ``row_statements`` says the same of every adversary, that of the target first, and nothing is certified against one
-    that is missing there. ``air`` has the name of the air's preset and each key that is not as on the ideal air. There
-    ``peak_to_average_db`` says how far the largest symbol of a sample is above their mean, for the median sample and
-    the worst. ``integers`` has step, bits and noise where workers send integers, ``rounds`` number, share and clip
+    that is missing there. ``air`` has the name of the air's preset and each key that is not as on the ideal air.
+    ``integers`` has step, bits and noise where workers send integers, ``rounds`` number, share and clip
     of rounds of gradients, and what each takes: uplink symbols and seconds, downlink bits, multiply-accumulates.
     ``link`` has what a digital link takes: bits, packets and lost vectors of a slot, a worker's time and the backhaul
     of all slots; ``symbols_per_slot`` are then the bits of a vector. ``baselines`` are what the score stands beside;
@@ -219,7 +218,6 @@ class _Result(_Plain):
     task: str = "classification"
     scores: dict[str, float] = field(default_factory=dict)
     air: AirKeys = field(default_factory=dict)
-    peak_to_average_db: dict[str, float] | None = None
     integers: dict[str, float] | None = None
     link: dict[str, float] | None = None
     rounds: dict[str, float] | None = None
