@@ -217,9 +217,8 @@ def _gain_errors(scenario: Scenario) -> Rows:
 
 def _recovery_advice(scenario: Scenario) -> str:
     """Return what recovery would do about the masks of absent workers, at the same privacy."""
-    from airmixml.radio.masking import masking_of, most_recoverable_share
+    from airmixml.radio.masking import enough_absent, masking_of, most_recoverable_share
     from airmixml.radio.noise import expected_noise
-    from airmixml.radio.masking import enough_absent
 
     enough, most = enough_absent(scenario), most_recoverable_share(scenario)
     if enough > most:
