@@ -15,7 +15,7 @@ from deploy_histories import AIR_KEY, analog_contract, keys
 from airmixml.deploy import air_link
 from airmixml.deploy.air import Adder, EmulatedAir, Opening, SumOnAir, as_bytes, frame_messages
 from airmixml.deploy.air_link import Addresses, AirLink
-from airmixml.deploy.kinds import AnalogKind, loudest_samples
+from airmixml.deploy.baseband import AnalogKind, loudest_samples
 from airmixml.deploy.wire import SERVER, Message, Type
 from airmixml.errors import ProtocolError
 
@@ -75,7 +75,7 @@ def test_a_sample_beyond_the_grid_stays_out_and_one_at_its_end_enters(sign: comp
 def test_what_a_worker_forms_is_never_too_loud(workers: int, bits: int, gain: float) -> None:
     """Even where every sample is at the end of the grid, and float32 rounds what a channel makes of it."""
     kind = replace(KIND, workers=workers)
-    ends = kind.code.samples(
+    ends = kind.samples(
         np.zeros(kind.numbers),
         kind.watts,
         largest_watts=kind.watts,
@@ -83,7 +83,7 @@ def test_what_a_worker_forms_is_never_too_loud(workers: int, bits: int, gain: fl
         masks=lambda first, count: np.where(np.arange(count) % 2, 1e9, -1e9),
         gain=gain,
     )
-    levels = ends.real.astype(np.float64) * math.sqrt(gain) / kind.code.step(kind.watts)
+    levels = ends.real.astype(np.float64) * math.sqrt(gain) / kind.step(kind.watts)
     assert np.abs(levels) == pytest.approx(np.full(kind.numbers, 2.0**bits), rel=1e-7)
     air = new_air([kind], (gain,) * len(SIGNING))
     air.handle(opening(0, 1))

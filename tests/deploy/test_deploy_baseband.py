@@ -11,15 +11,27 @@ from airmixml import Scenario, settle, simulate
 from airmixml.deploy.air import MOST_WORKERS
 from airmixml.deploy.analog import check_emulated, for_workers
 from airmixml.deploy.baseband import Baseband
-from airmixml.deploy.lab import running_air, try_out
+from airmixml.deploy.lab import Lab, try_out
 from airmixml.deploy.learning import Teacher
+from airmixml.deploy.local import Carry
+from airmixml.deploy.wire import Type, unpacked
 from airmixml.errors import ProtocolError, ScenarioError
 from airmixml.streams import Streams
 from airmixml.workers import deploy, load_dataset
 
-CODE = Baseband(numbers=200, norm=2.0, most_watts=4e-12, limit_watts=1e-3, workers=64, receiver_watts=3e-13)
+CODE = Baseband(numbers=200, norm=2.0, watts=4e-12, limit_watts=1e-3, workers=64, receiver_watts=3e-13)
 SEED = bytes(32)
 MASKED = ("privacy.noise=masked", "privacy.adversary=everyone")
+
+
+def without(*absent: int) -> Carry:
+    """A network on which these workers agree to a round, and then never send."""
+
+    def network(content: bytes) -> list[bytes]:
+        message = unpacked(content)
+        return [] if message.sender in absent and message.type in (Type.FRAME, Type.SAMPLES) else [content]
+
+    return network
 
 
 def vectors(workers: int, numbers: int, norm: float) -> np.ndarray:
@@ -40,9 +52,7 @@ def test_a_sample_is_a_number_times_its_amplitude_in_phase() -> None:
 
 @pytest.mark.parametrize("workers", [1, 2, 64, 100, MOST_WORKERS])
 def test_float32_adds_up_all_frames_without_rounding_in_any_order(workers: int) -> None:
-    code = Baseband(
-        numbers=50, norm=2.0, most_watts=4.0, limit_watts=1e3, workers=workers, own_watts=0.3, mask_watts=9.0
-    )
+    code = Baseband(numbers=50, norm=2.0, watts=4.0, limit_watts=1e3, workers=workers, own_watts=0.3, mask_watts=9.0)
     sent = vectors(workers, 50, 2.0)
     frames = [
         code.samples(
@@ -61,7 +71,7 @@ def test_float32_adds_up_all_frames_without_rounding_in_any_order(workers: int) 
 def test_the_mean_of_a_sum_is_that_of_the_vectors_by_their_shares() -> None:
     sent, watts = vectors(3, 200, 2.0), np.array([4e-12, 1e-12, 1e-12])
     frames = [CODE.samples(each, p, largest_watts=4e-12, seed=SEED) for each, p in zip(sent, watts, strict=True)]
-    mean = CODE.mean(sum(frames), watts, 4e-12, None)
+    mean = CODE.mean_of(sum(frames), watts, 4e-12)
     assert mean.vector == pytest.approx(np.array([0.5, 0.25, 0.25]) @ sent, abs=2.0**-34 / 4e-6 * 1.5)
     assert mean.present == pytest.approx(1.0 / (0.5**2 + 2 * 0.25**2))
     rounding = 3 * 2.0**-68 / 12.0
@@ -69,12 +79,12 @@ def test_the_mean_of_a_sum_is_that_of_the_vectors_by_their_shares() -> None:
 
 
 def test_noise_is_of_the_agreed_variance_and_new_for_every_seed() -> None:
-    code = Baseband(numbers=20_000, norm=1.0, most_watts=1.0, limit_watts=10.0, workers=2, own_watts=0.09)
+    code = Baseband(numbers=20_000, norm=1.0, watts=1.0, limit_watts=10.0, workers=2, own_watts=0.09)
     frames = [code.samples(np.zeros(20_000), 1.0, largest_watts=1.0, seed=bytes([each] * 32)).real for each in range(2)]
     for frame in frames:
         assert np.var(frame) == pytest.approx(0.09, rel=0.1)
     assert abs(np.mean(frames[0] * frames[1])) < 0.09 * 10.0 / math.sqrt(20_000)
-    assert code.mean(sum(frames).astype(np.complex64), np.ones(2), 1.0, None).noise_variance == pytest.approx(
+    assert code.mean_of(sum(frames).astype(np.complex64), np.ones(2), 1.0).noise_variance == pytest.approx(
         2 * 0.09 / 4.0, rel=1e-6
     )
 
@@ -104,14 +114,14 @@ def test_what_the_owner_did_not_agree_to_is_refused(changed: dict[str, object], 
 
 
 def test_noise_and_masks_above_the_power_limit_are_refused() -> None:
-    code = Baseband(numbers=4, norm=1.0, most_watts=1.0, limit_watts=2.0, workers=2, own_watts=1.0, mask_watts=1.5)
+    code = Baseband(numbers=4, norm=1.0, watts=1.0, limit_watts=2.0, workers=2, own_watts=1.0, mask_watts=1.5)
     with pytest.raises(ProtocolError, match="a slot would have to arrive with 34"):
         code.samples(np.zeros(4), 1.0, largest_watts=1.0, seed=SEED)
 
 
 def test_more_workers_than_float32_adds_up_exactly_are_refused() -> None:
     with pytest.raises(ProtocolError, match=r'must be 1 to 4,096 .* use privacy\.arithmetic = "integers"'):
-        Baseband(numbers=4, norm=1.0, most_watts=1.0, limit_watts=2.0, workers=MOST_WORKERS + 1)
+        Baseband(numbers=4, norm=1.0, watts=1.0, limit_watts=2.0, workers=MOST_WORKERS + 1)
 
 
 def test_masks_cancel_in_the_sum_and_those_of_absent_workers_are_recovered() -> None:
@@ -119,15 +129,14 @@ def test_masks_cancel_in_the_sum_and_those_of_absent_workers_are_recovered() -> 
     scenario = table(16, *MASKED, "privacy.most_absent=0.2", "privacy.colluders=1")
     dataset = load_dataset(scenario.workers, Streams(scenario.seed))
     population = deploy(scenario.workers, dataset, Streams(scenario.seed))
-    with running_air(scenario, dataset, population, "adder") as lab:
-        lab.absent = frozenset({3, 11})
-        (found,) = lab.run()
-        (kind,) = lab.contract.kinds
+    lab = Lab(scenario, dataset, population)
+    (found,) = lab.run(network=without(3, 11))
+    (kind,) = lab.contract.kinds
     present = [each for each in range(16) if each not in (3, 11)]
     assert found.present == tuple(present)
     sent = kind.payload.vectors(np.array(population.sample_index)[present]).mean(axis=0)
     assert found.mean == pytest.approx(sent, abs=7 * math.sqrt(found.variance))
-    masks = math.sqrt(kind.code.mask_watts / kind.largest_watts(0))  # of one frame, in units of a vector
+    masks = math.sqrt(kind.mask_watts / kind.largest_watts(0))  # of one frame, in units of a vector
     assert masks > 10 * math.sqrt(found.variance)
 
 
@@ -159,9 +168,9 @@ def test_without_noise_the_air_gives_the_sums_of_a_simulation(changes: tuple[str
     population = deploy(scenario.workers, dataset, Streams(scenario.seed))
     mixtures = simulate(scenario, dataset=dataset, population=population)
     told = iter(each.told for each in mixtures.rounds)
-    with running_air(scenario, dataset, population, "adder") as lab:
-        sums = [each.mean for each in lab.run(lambda _: next(told))]
-        payloads = [each.payload for each in lab.contract.kinds]
+    lab = Lab(scenario, dataset, population)
+    sums = [each.mean for each in lab.run(lambda _: next(told))]
+    payloads = [each.payload for each in lab.contract.kinds]
     assert len(sums) == scenario.slots_on_air
     slots, rounds = sums[: scenario.radio.slots], sums[scenario.radio.slots :]
     for found, inputs, labels in zip(slots, mixtures.inputs.numpy(), mixtures.labels.numpy(), strict=True):
@@ -179,10 +188,9 @@ def test_a_model_is_trained_through_the_air_though_a_worker_is_silent(changes: t
     scenario = table(24, "privacy.epsilon=1000", "learner.rounds=2", *changes)
     dataset = load_dataset(scenario.workers, Streams(scenario.seed))
     population = deploy(scenario.workers, dataset, Streams(scenario.seed))
-    with running_air(scenario, dataset, population, "adder") as lab:
-        lab.absent = frozenset({7})
-        teacher = Teacher(lab.contract, dataset)
-        sums = lab.run(teacher.tell)
+    lab = Lab(scenario, dataset, population)
+    teacher = Teacher(lab.contract, dataset)
+    sums = lab.run(teacher.tell, network=without(7))
     assert [each.present for each in sums] == [tuple(each for each in range(24) if each != 7)] * 3
     assert [each.weight for each in sums] == pytest.approx([23.0] * 3)
     assert teacher.learned(sums).history.final_accuracy > 0.85
@@ -191,7 +199,7 @@ def test_a_model_is_trained_through_the_air_though_a_worker_is_silent(changes: t
 def test_a_trial_puts_air_and_simulation_side_by_side() -> None:
     trial = try_out(table(24, "privacy.epsilon=1000"))
     assert trial.trained.history.final_accuracy == pytest.approx(trial.simulated.history.final_accuracy, abs=0.05)
-    assert set(trial.seconds) == {"start", "training", "frames", "air"}
+    assert set(trial.seconds) == {"start", "training"}
 
 
 @pytest.mark.parametrize(

@@ -169,6 +169,15 @@ class Adder:
         """Nothing was started."""
 
 
+MakeRuntime = Callable[[int, float], Runtime]
+"""Starts what adds up the frames of so many workers, with so much noise of the receiver in watts per sample."""
+
+
+def adder(inputs: int, noise_watts: float) -> Runtime:
+    """Add up in NumPy."""
+    return Adder(noise_watts)
+
+
 class EmulatedAir:
     """The hub of one run.
 

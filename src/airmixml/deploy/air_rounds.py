@@ -12,7 +12,7 @@ from airmixml.deploy.wire import AIR, Message, Type
 from airmixml.errors import ProtocolError
 
 if TYPE_CHECKING:
-    from airmixml.deploy.kinds import AnalogKind
+    from airmixml.deploy.baseband import AnalogKind
 
 _SLOT_MILLISECONDS: Final = 3_600_000  # after which an air closes a slot whose server is gone
 

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from airmixml.arrays import dbm_to_watts
 from airmixml.data import DataSet
+from airmixml.deploy.baseband import AnalogKind
 from airmixml.deploy.contract import UNITS
-from airmixml.deploy.kinds import AnalogKind
 from airmixml.errors import ScenarioError
 from airmixml.radio.draws import AirSetting, draw_slots, slots_of_rounds
 from airmixml.radio.system import System
@@ -69,6 +70,7 @@ def agreed_values(setting: AirSetting) -> dict[str, Any]:
         "own_watts": 0.0 if masking is None else masking.own_watts,
         "receiver_watts": scenario.privacy.noise_kind.drawn_watts(scenario),
         "workers": scenario.radio.scheduled,
+        "limit_watts": float(dbm_to_watts(scenario.radio.max_power_dbm)),
     }
 
 

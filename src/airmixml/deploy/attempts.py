@@ -15,8 +15,8 @@ from airmixml.deploy.worker import Name
 from airmixml.errors import ProtocolError
 
 if TYPE_CHECKING:
-    from airmixml.deploy.frames import Mean
-    from airmixml.deploy.kinds import AnalogKind, FrameKind
+    from airmixml.deploy.baseband import AnalogKind
+    from airmixml.deploy.frames import FrameKind, Mean
 
 MOST_DEADLINES: Final = 8
 """Deadlines of one phase after which a server gives up."""

@@ -1,26 +1,35 @@
-"""One worker's analog frame as complex baseband, and the way back from a received sum to the mean of vectors.
+"""Analog frames: a worker's vector as complex baseband, and the way back from a received sum to the mean of vectors.
 
 A number of a vector is one complex sample, in phase: sqrt(beta) q v_j, the worker's own noise and its masks, in the
 square root of watts as received. A worker whose channel has the power gain g sends it divided by sqrt(g). Samples lie
 on a grid, as a converter's do, that is coarse enough for float32 to add up all workers of a slot without rounding, in
 any order: whatever adds them up, the sum is exact, and masks cancel in it up to the grid.
+
+Samples travel to an air, which adds them up. Of them a worker tells the server the digest alone, and its own noise
+hides it from all who hear the frame by itself, as the air does.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from hashlib import sha256
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.arrays import watts_to_dbm
-from airmixml.deploy.air import MOST_WORKERS, Samples
-from airmixml.deploy.frames import Mean
+from airmixml.arrays import Doubles, dbm_to_watts, watts_to_dbm
+from airmixml.deploy.air import MOST_WORKERS, Samples, SumOnAir, as_bytes, frame_messages
+from airmixml.deploy.frames import FrameKind, Mean, Sender
+from airmixml.deploy.wire import Message
 from airmixml.errors import ProtocolError
 from airmixml.masks.expansion import standard_normals
 
-Masks = Callable[[int, int], NDArray[np.float64]]
+if TYPE_CHECKING:
+    from airmixml.masks.rules import Rules
+
+Masks = Callable[[int, int], Doubles]
 """Gives the masks of numbers ``first`` to ``first + count - 1`` of a frame."""
 
 _EXACT_BITS: Final = 23  # of a whole number that float32 holds, besides its sign; half of them are to spare
@@ -34,12 +43,12 @@ class Baseband:
 
     numbers: int
     norm: float  # that no vector exceeds
-    most_watts: float  # beta q^2 that a worker is received with at most: its privacy rests on it
+    watts: float  # beta q^2 that a worker is received with at most: its privacy rests on it
     limit_watts: float  # of a worker's transmitter
     workers: int  # of a slot at most
-    own_watts: float = 0.0  # variance of a worker's own noise on a number
+    own_watts: float = 0.0  # variance of a worker's own noise on a number, as received
     mask_watts: float = 0.0  # of all its masks
-    receiver_watts: float = 0.0  # noise power per complex sample of the receiver
+    receiver_watts: float = 0.0  # noise power per complex sample of the receiver, behind which nobody hides
 
     def __post_init__(self) -> None:
         if not 1 <= self.workers <= MOST_WORKERS:
@@ -53,9 +62,10 @@ class Baseband:
         reach = math.sqrt(largest_watts) * self.norm + _DEVIATIONS * math.sqrt(self.own_watts + self.mask_watts)
         return float(2.0 ** (math.ceil(math.log2(reach)) - self._bits))
 
-    def largest_sample(self, largest_watts: float) -> float:
-        """Return what no sample of such a slot exceeds as received."""
-        return self.step(largest_watts) * (1 << self._bits)
+    @property
+    def loudest(self) -> float:
+        """The largest sample that an air adds up, as received; half a step is for a channel's rounding to float32."""
+        return self.step(self.watts) * ((1 << self._bits) + 0.5)
 
     @property
     def _bits(self) -> int:
@@ -83,7 +93,16 @@ class Baseband:
             masks: what its masks are, where there are some.
             gain: power gain of its channel, which it makes up for.
         """
-        self._check(vector, watts, largest_watts, gain)
+        if len(vector) != self.numbers or not np.linalg.norm(vector) <= self.norm * (1.0 + 1e-5):
+            raise ProtocolError(
+                f"vector of {len(vector)} numbers: must have {self.numbers} and a norm of at most {self.norm:.6g}"
+            )
+        if not 0.0 < watts <= largest_watts <= self.watts * _ROUNDING:
+            raise ProtocolError(
+                f"order: asks to be received with {watts:.6g} W in a slot of at most {largest_watts:.6g} W; must be "
+                f"above 0 and at most the agreed {self.watts:.6g} W"
+            )
+        self.check_limit(watts, self.limit_watts, gain)
         total = math.sqrt(watts) * vector.astype(np.float64)
         if self.own_watts:
             total += math.sqrt(self.own_watts) * standard_normals(seed, slot, 0, self.numbers)
@@ -93,19 +112,7 @@ class Baseband:
         levels = np.clip(np.rint(total / step), -most, most)
         return (levels * (step / math.sqrt(gain))).astype(np.complex64)
 
-    def _check(self, vector: NDArray[np.floating], watts: float, largest_watts: float, gain: float) -> None:
-        if len(vector) != self.numbers or not np.linalg.norm(vector) <= self.norm * (1.0 + 1e-5):
-            raise ProtocolError(
-                f"vector of {len(vector)} numbers: must have {self.numbers} and a norm of at most {self.norm:.6g}"
-            )
-        if not 0.0 < watts <= largest_watts <= self.most_watts * _ROUNDING:
-            raise ProtocolError(
-                f"order: asks to be received with {watts:.6g} W in a slot of at most {largest_watts:.6g} W; must be "
-                f"above 0 and at most the agreed {self.most_watts:.6g} W"
-            )
-        self.check_power(watts, self.limit_watts, gain)
-
-    def check_power(self, watts: float, limit_watts: float, gain: float) -> None:
+    def check_limit(self, watts: float, limit_watts: float, gain: float) -> None:
         """Refuse to be received with so much through a channel of this power gain where the transmitter is too weak."""
         # The paper's P is that of a symbol of amplitude 1; what is radiated on average over a slot counts as well.
         for what, needed in (
@@ -119,26 +126,78 @@ class Baseband:
                     "it sends nothing"
                 )
 
-    def mean(
-        self, total: Samples, watts: NDArray[np.float64], largest_watts: float, correction: NDArray[np.float64] | None
-    ) -> Mean:
+    def mean_of(self, total: Samples, watts: Doubles, largest_watts: float, correction: Doubles | float = 0.0) -> Mean:
         """Return the mean of the vectors in a sum, weighted by shares.
 
         Args:
             total: the received sum; shape numbers.
             watts: beta q^2 of each worker that is in the sum.
             largest_watts: as the slot was ordered.
-            correction: what masks leave in the sum, where there are some.
+            correction: what masks leave in the sum.
         """
-        if len(total) != self.numbers or not len(watts):
-            raise ProtocolError(
-                f"sum of {len(watts)} workers with {len(total)} samples: must have a worker and {self.numbers} samples"
-            )
-        amplitudes = np.sqrt(watts)
-        divisor = float(amplitudes.sum())
-        in_phase = total.real.astype(np.float64)
-        if correction is not None:
-            in_phase -= correction
+        divisor = float(np.sqrt(watts).sum())
         of_each = self.own_watts + self.step(largest_watts) ** 2 / 12.0  # and of rounding to the grid
         variance = (self.receiver_watts / 2.0 + len(watts) * of_each) / divisor**2
+        in_phase = total.real.astype(np.float64) - correction
         return Mean(in_phase / divisor, variance, divisor**2 / float(watts.sum()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnalogKind(Baseband):
+    """Complex baseband, what a frame of it costs, and how many a worker sends at most."""
+
+    on_air: ClassVar[bool] = True
+    rounds: ClassVar[str] = "airmixml.deploy.air_rounds:AttemptOnAir"
+
+    sends: str  # moments or gradients
+    cost: int
+    releases: int
+
+    def check_power(self, power_dbm: float, gain: float) -> None:
+        """Refuse an order with too little power to be received as agreed through a channel of this power gain."""
+        self.check_limit(self.watts, float(dbm_to_watts(power_dbm)), gain)
+
+    def rules(self, agreed: "Sequence[Rules]") -> "list[Rules]":
+        """Return none: such frames have no masks."""
+        return []
+
+    def received_watts(self, slot: int, workers: Sequence[int]) -> Doubles:
+        """Return what these workers are received with in a slot."""
+        return np.full(len(workers), self.watts)
+
+    def largest_watts(self, slot: int) -> float:
+        """Return what the strongest worker of a slot is received with."""
+        return self.watts
+
+    def messages(self, vector: NDArray[np.floating], by: Sender) -> list[Message]:
+        """Return the digest of the samples, for the server, and the samples."""
+        length = float(np.linalg.norm(vector.astype(np.float64)))
+        found = self.samples(
+            vector.astype(np.float64) * min(1.0, self.norm / max(length, self.norm)),
+            float(self.received_watts(by.slot, [by.worker])[0]),
+            largest_watts=self.largest_watts(by.slot),
+            seed=by.seed,
+            slot=by.slot,
+            masks=None if by.masks is None else partial(by.masks.masks, by.slot),
+            gain=by.gain,
+        )
+        return frame_messages(as_bytes(found), by.say)
+
+    def check(self, body: bytes) -> None:
+        """Refuse what is no digest."""
+        if len(body) != sha256().digest_size:
+            raise ProtocolError(f"FRAME has {len(body)} bytes and must be the digest of samples")
+
+    def mean(self, total: SumOnAir, slot: int, correction: Doubles | float = 0.0) -> Mean:
+        """Return the mean over the workers of a sum, without what masks have left in it."""
+        watts = self.received_watts(slot, total.present)
+        return self.mean_of(total.samples, watts, self.largest_watts(slot), correction)
+
+
+def loudest_samples(kinds: Iterable[FrameKind | AnalogKind]) -> dict[int, float]:
+    """Return the largest sample that an air adds up, by the number of samples of a frame."""
+    found: dict[int, float] = {}
+    for each in kinds:
+        if isinstance(each, AnalogKind):
+            found[each.numbers] = max(each.loudest, found.get(each.numbers, 0.0))
+    return found

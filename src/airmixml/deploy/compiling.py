@@ -13,8 +13,9 @@ from typing import Any, Final
 
 from airmixml.data import Bounded, DataSet
 from airmixml.deploy.analog import analog_kinds, check_emulated, for_workers
+from airmixml.deploy.baseband import AnalogKind
 from airmixml.deploy.contract import UNITS, Contract, Member
-from airmixml.deploy.kinds import AnalogKind, FrameKind
+from airmixml.deploy.frames import FrameKind
 from airmixml.errors import ProtocolError, ScenarioError
 from airmixml.integers.skellam import rounded_mu_per_step
 from airmixml.masks.graph import draw_graph

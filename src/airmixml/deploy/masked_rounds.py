@@ -3,10 +3,10 @@
 A sum is exact over those whose frames are in: they have signed the list of the others, whose masks are rebuilt.
 """
 
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 
 from airmixml.deploy.attempts import Attempt, Letter, Phase
-from airmixml.deploy.frames import Mean
+from airmixml.deploy.frames import FrameKind, Mean
 from airmixml.deploy.wire import Message, Type, pack_list, unpack_parts
 from airmixml.deploy.worker import ANNOUNCEMENT_BYTES, REVEAL_BYTES, absent_list, announcement_of, delivery, reveal_of
 from airmixml.errors import ProtocolError
@@ -15,16 +15,13 @@ from airmixml.masks.recovery import Answer
 from airmixml.masks.recovery_server import RecoveryServer
 from airmixml.masks.rounds import Round, round_name
 
-if TYPE_CHECKING:
-    from airmixml.deploy.kinds import FrameKind
-
 _BYTES: Final = {Phase.ANNOUNCING: ANNOUNCEMENT_BYTES, Phase.REVEALING: REVEAL_BYTES, Phase.SIGNING: 64}
 
 
 class MaskedAttempt(Attempt):
     """An attempt at a round of masked integers, which the server adds up."""
 
-    kind: "FrameKind"
+    kind: FrameKind
     round: Round  # once it is drawn
     recovery: RecoveryServer  # once frames are in
     absent: tuple[int, ...] = ()

@@ -6,23 +6,23 @@ are all of one power and without masks on an air, has no such contract.
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
+from hashlib import sha256
 from typing import Any, Final
 
 import numpy as np
 import torch
 
-from airmixml.arrays import Doubles, dbm_to_watts
+from airmixml.arrays import Doubles
 from airmixml.data import Bounded, DataSet
 from airmixml.deploy.air import SumOnAir
 from airmixml.deploy.air_rounds import AttemptOnAir
 from airmixml.deploy.analog import agreed_values, settings_of
 from airmixml.deploy.attempts import Attempt, Letter, Phase
-from airmixml.deploy.baseband import Baseband
+from airmixml.deploy.baseband import AnalogKind
 from airmixml.deploy.contract import Contract, Member
 from airmixml.deploy.frames import Mean
-from airmixml.deploy.kinds import AnalogKind
 from airmixml.deploy.masked_rounds import MaskedAttempt
 from airmixml.errors import ProtocolError
 from airmixml.masks.rules import Rules, choose_rules
@@ -44,29 +44,7 @@ class PlannedKind(AnalogKind):
     payload: Payload  # what all workers send, before noise and masks
     first: int  # number of its first round
     slots: range  # its rounds as a simulation numbers them
-
-    @cached_property
-    def code(self) -> Baseband:
-        """How its samples are formed."""
-        masks = 0.0
-        if self.own_rules is not None:
-            masks = self.own_rules.degree * self.own_rules.mask_deviation**2 + self.own_rules.self_deviation**2
-        limit = dbm_to_watts(self.setting.scenario.radio.max_power_dbm)
-        return replace(super().code, limit_watts=limit, mask_watts=masks)
-
-    @cached_property
-    def own_rules(self) -> Rules | None:
-        """What workers insist on where frames have Gaussian masks."""
-        masking, privacy, seats = self.setting.masking, self.setting.scenario.privacy, self.workers
-        if masking is None or masking.graph is None:
-            return None
-        return choose_rules(
-            masking.graph,
-            colluders=min(privacy.colluders, seats - 1),
-            absent=math.ceil(privacy.most_absent * seats),
-            mask_deviation=math.sqrt(masking.pair_watts),
-            self_deviation=math.sqrt(masking.self_watts),
-        )
+    own_rules: Rules | None  # what workers insist on where frames have Gaussian masks
 
     def rules(self, agreed: Sequence[Rules]) -> list[Rules]:
         """Return the rules of its masks, of which a round has one size."""
@@ -143,7 +121,7 @@ class MaskedOnAir(PlannedOnAir, MaskedAttempt):
 
 
 class TrialContract(Contract):
-    """What names a trial's run and its members; what the air has of it is that alone."""
+    """What names a trial's run and its members; it is never sent or stored."""
 
     kinds: tuple[PlannedKind, ...]
 
@@ -157,9 +135,10 @@ class TrialContract(Contract):
         """What scores of a model stand for."""
         return self.plan.score_link
 
-    def to_json(self) -> bytes:
-        """Return the contract without the plan of its frames, which no order chooses among."""
-        return Contract.to_json(replace(self, kinds=()))
+    @cached_property
+    def run(self) -> bytes:
+        """The name of the run: keys are those of one trial alone."""
+        return sha256(self.server_key.encode()).digest()
 
 
 def planned_contract(
@@ -195,19 +174,35 @@ def _kinds(scenario: Scenario, dataset: DataSet, population: Population) -> Iter
     policy, first = scenario.mixing.power_policy, 0
     for setting, slots in settings_of(scenario, dataset, population):
         payload = make_sender(setting.scenario, dataset, _CPU, holdings=population.holdings)
-        most_watts = float(dbm_to_watts(scenario.radio.max_power_dbm))  # of a channel without loss
+        values, rules = agreed_values(setting), _rules(setting)
+        watts = values["limit_watts"]  # of a channel without loss
         if not policy.follows_channels:
-            of_policy = policy.largest_received_watts(setting.scenario, setting.private_received_watts)
-            most_watts = min(most_watts, of_policy)
+            watts = min(watts, policy.largest_received_watts(setting.scenario, setting.private_received_watts))
+        masks = 0.0 if rules is None else rules.degree * rules.mask_deviation**2 + rules.self_deviation**2
         yield PlannedKind(
             norm=payload.largest_norm,
-            watts=most_watts,
+            watts=watts,
+            mask_watts=masks,
             cost=0,
             releases=len(slots),
             setting=setting,
             payload=payload,
             first=first,
             slots=slots,
-            **agreed_values(setting),
+            own_rules=rules,
+            **values,
         )
         first += len(slots)
+
+
+def _rules(setting: AirSetting) -> Rules | None:
+    masking, privacy, seats = setting.masking, setting.scenario.privacy, setting.scenario.radio.scheduled
+    if masking is None or masking.graph is None:
+        return None
+    return choose_rules(
+        masking.graph,
+        colluders=min(privacy.colluders, seats - 1),
+        absent=math.ceil(privacy.most_absent * seats),
+        mask_deviation=math.sqrt(masking.pair_watts),
+        self_deviation=math.sqrt(masking.self_watts),
+    )
