@@ -40,10 +40,10 @@ def air_command(
     seed: options.Seed = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Emulate the air: add up complex baseband of workers, in NumPy or in GNU Radio.
+    """Emulate the air: add up complex baseband of workers over ZeroMQ, in NumPy or in GNU Radio.
 
-    With a folder it serves the workers of a deployment over ZeroMQ until their run is over. With a scenario it tries it
-    out on public data: workers send their frames through an air, and the model is put beside that of a simulation.
+    With a folder it serves the workers of a deployment until their run is over. With a scenario it tries it out on
+    public data, in one process: the model that is learned through the air is put beside that of a simulation.
     """
     make_runtime = _runtime(runtime, frequency_offset, taps)
     if file is not None and file.is_dir():

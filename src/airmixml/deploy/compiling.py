@@ -42,6 +42,12 @@ class Owner:
     epsilon: float = 0.0  # of the budget; 0: the scenario's
     spare: int = 0  # rounds that may be sent again after a failure
 
+    def __post_init__(self) -> None:
+        if self.spare < 0:
+            raise ScenarioError(f"--spare = {self.spare}: must be 0 or more rounds")
+        if not self.epsilon >= 0.0:
+            raise ScenarioError(f"--epsilon = {self.epsilon:g}: must be above 0 (0: the scenario's)")
+
 
 def planned_for(scenario: Scenario, workers: int) -> Scenario:
     """Return the scenario for so many workers, all of which send in every slot; refuse what cannot be deployed."""

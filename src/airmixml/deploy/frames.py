@@ -98,7 +98,7 @@ class FrameKind(IntegerCode):
     def messages(self, vector: NDArray[np.floating], by: Sender) -> list[Message]:
         """Return what a worker says that sends a vector."""
         assert by.masks is not None
-        masks = partial(by.masks.integer_masks, by.slot)
+        masks = partial(by.masks.masks, by.slot)
         return [by.say(Type.FRAME, self.packed(self.residues(vector, by.seed, by.slot, masks)))]
 
     @property

@@ -159,5 +159,5 @@ class MaskedAttempt(Attempt):
 
     def mean(self) -> Mean:
         """Return the mean over the workers whose frames are in, without their masks."""
-        correction = self.recovery.integer_correction(self.number, 0, self.kind.numbers)
+        correction = self.recovery.correction(self.number, 0, self.kind.numbers)
         return self.kind.mean(self.frames, correction)
