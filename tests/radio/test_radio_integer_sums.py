@@ -140,7 +140,7 @@ def _sums(scenario: Scenario):  # type: ignore[no-untyped-def]
 def test_the_stated_epsilon_is_that_of_the_library_for_every_adversary() -> None:
     scenario = digits("privacy.colluders=100", "privacy.epsilon=2.0")
     sums = _sums(scenario)
-    own = sums.noise.epsilon(1e-5, honest=1100)
+    own = stated_epsilon(sums.noise, 1e-5, honest=1100)
     assert own == pytest.approx(2.0, rel=1e-6)
     assert own <= 2.0
     for adversary in ("everyone", "server", "release", "eavesdropper"):
