@@ -151,7 +151,7 @@ class History:
 
     def _new_air(self) -> EmulatedAir:
         server_key = bytes.fromhex(self.contract.server_key)
-        loudest = loudest_samples(self.contract.kinds)
+        loudest = loudest_samples(each for each in self.contract.kinds if isinstance(each, AnalogKind))
         return EmulatedAir(self.contract.run, self.contract.directory, server_key, AIR_KEY, Adder(), (), loudest)
 
     def _device(self, identity: int) -> Device:
@@ -329,7 +329,7 @@ class History:
                 continue
             exact = sum(self.hidden[name] for name in names)
             if isinstance(kind, AnalogKind):
-                received, step = found.mean * len(found.present) * np.sqrt(kind.watts), kind.step(kind.watts)
+                received, step = found.mean * len(found.present) * np.sqrt(kind.watts), kind.step
                 is_exact = np.array_equal(np.rint(exact.real / step), np.rint(received / step))
             else:
                 received = np.rint(found.mean * len(found.present) / kind.step).astype(np.int64)

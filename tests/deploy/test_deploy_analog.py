@@ -332,7 +332,7 @@ class System:
             kind = self.contract.kinds[found.kind]
             if found.kind or not isinstance(kind, AnalogKind):
                 continue  # gradients need the model
-            step = kind.step(kind.watts)
+            step = kind.step
             levels = np.zeros(kind.numbers)
             for each in found.present:
                 rows = folder_of(self.folder, f"worker-{each}") / ROWS

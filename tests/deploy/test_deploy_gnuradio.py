@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from airmixml import Scenario, settle
+from airmixml import Scenario
 from airmixml.deploy.air import adder
-from airmixml.deploy.analog import for_workers
+from airmixml.deploy.compiling import planned_for
 from airmixml.deploy.endpoint import DeployError
 from airmixml.deploy.gnuradio_air import SYSTEM_PYTHON, GnuRadio
 from airmixml.deploy.lab import Lab, try_out
@@ -118,15 +118,15 @@ def test_a_flowgraph_that_dies_is_noticed() -> None:
 
 @pytest.mark.long
 def test_64_workers_train_a_model_through_gnu_radio() -> None:
-    """Masked frames with noise: their sum is that of the adder, and the model is as good as a simulation's."""
+    """Frames with noise: the model is as good as a simulation's."""
     scenario = Scenario.preset("private-table").with_overrides(
         "workers.centre=public",
         "learner.rounds=1",
         "privacy.epsilon=100",
-        "privacy.noise=masked",
+        "privacy.noise=workers",
         "privacy.adversary=everyone",
     )
-    trial = try_out(settle(for_workers(scenario, 64)), make_runtime=gnu_radio)
+    trial = try_out(planned_for(scenario, 64, public=True), make_runtime=gnu_radio)
     found, simulated = (each.history.final_accuracy for each in (trial.trained, trial.simulated))
     assert found > 0.85
     assert found == pytest.approx(simulated, abs=0.08)
@@ -140,7 +140,7 @@ def test_frames_of_workers_give_the_mean_that_the_adder_gives() -> None:
         "mixing.power_scale_watts=1e-9",
         "learner.rounds=0",
     )
-    scenario = settle(for_workers(scenario, 64))
+    scenario = planned_for(scenario, 64, public=True)
     dataset = load_dataset(scenario.workers, Streams(0))
     population = deploy(scenario.workers, dataset, Streams(0))
     means = []

@@ -50,10 +50,12 @@ def air_command(
         _serve(file, make_runtime)
         return
     scenario = options.Chosen(file, preset, None, assignments).read(seed)
-    from airmixml.deploy.analog import NOBODY_PROTECTED, for_workers
+    from airmixml.deploy.analog import NOBODY_PROTECTED
+    from airmixml.deploy.compiling import planned_for
     from airmixml.deploy.lab import try_out
 
-    scenario = options.settle_scenario(for_workers(scenario, workers) if workers else scenario)
+    workers = workers or options.settle_scenario(scenario).workers.count
+    scenario = planned_for(scenario, workers, public=True)
     with progress_bars() as progress:
         trial = try_out(scenario, make_runtime=make_runtime, record=record, replay=replay, progress=progress)
     through = runtime if replay is None else f"{replay}"
@@ -94,12 +96,10 @@ def _runtime(name: str, frequency_offset: float, taps: str) -> MakeRuntime:
 
 
 def _serve(folder: Path, make_runtime: MakeRuntime) -> None:
-    from contextlib import closing
-
-    from airmixml.deploy.air import EmulatedAir, bind, connect, send, serve
+    from airmixml.deploy.air import bind, connect, send, serve
     from airmixml.deploy.air_link import Addresses
     from airmixml.deploy.analog import check_emulated
-    from airmixml.deploy.baseband import AnalogKind, loudest_samples
+    from airmixml.deploy.baseband import running_air
     from airmixml.deploy.contract import Contract
     from airmixml.deploy.credentials import AIR_FOLDER
     from airmixml.deploy.endpoint import CONTRACT, DeployError, read_file, read_signing_keys
@@ -111,10 +111,7 @@ def _serve(folder: Path, make_runtime: MakeRuntime) -> None:
     where, (key,) = Addresses.read(own), read_signing_keys(own, 1)
     contract = Contract.from_json(read_file(own / CONTRACT), str(own / CONTRACT))
     check_emulated(contract.plan, protects=bool(contract.budget))
-    watts = max((each.receiver_watts for each in contract.kinds if isinstance(each, AnalogKind)), default=0.0)
-    with closing(make_runtime(len(contract.members), watts)) as runtime:
-        server_key, loudest = bytes.fromhex(contract.server_key), loudest_samples(contract.kinds)
-        air = EmulatedAir(contract.run, contract.directory, server_key, key, runtime, contract.gains, loudest)
+    with running_air(contract, key, make_runtime) as air:
         frames, address = bind("PULL", where.frames)
         echo(f"listening at {address}")
         to_server = connect("PUSH", where.sums)

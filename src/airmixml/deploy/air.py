@@ -188,8 +188,8 @@ class EmulatedAir:
         signing_key: the air's own.
         runtime: what adds up.
         gains: power gain of each worker's channel, in their order; 1 where there are none.
-        loudest: sample as received that a frame of so many samples may have, see ``kinds.loudest_samples``; where there
-            are none, it takes all whose sum is finite.
+        loudest: sample as received that a frame of so many samples may have, see ``baseband.loudest_samples``; where
+            there are none, it takes all whose sum is finite.
     """
 
     def __init__(

@@ -183,10 +183,6 @@ class Attempt:
         """Go on to the next phase with those who answered, or end the attempt."""
         raise NotImplementedError
 
-    def finish(self, present: Collection[int], mean: "Mean") -> None:
-        """End the round with its sum."""
-        self.run.done(self, Sum.of(self.number, self.place, present, mean))
-
     def enter(self, phase: Phase, expected: Collection[int]) -> None:
         """Begin to wait for these workers."""
         self.phase, self.expected, self.got, self.deadlines = phase, set(expected), {}, 0

@@ -7,46 +7,54 @@ those of any simulation: the hub hears every frame by itself, and one process ho
 import secrets
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
+
+import torch
 
 from airmixml.data import DataSet
-from airmixml.deploy.air import EmulatedAir, MakeRuntime, SumOnAir, adder
-from airmixml.deploy.analog import check_emulated
+from airmixml.deploy.air import MakeRuntime, SumOnAir, adder
 from airmixml.deploy.attempts import Sum
+from airmixml.deploy.baseband import AnalogKind, running_air
+from airmixml.deploy.compiling import Owner, make_contract
+from airmixml.deploy.contract import Contract
 from airmixml.deploy.journal import Journal
 from airmixml.deploy.learning import Teacher
 from airmixml.deploy.local import Carry, carry
-from airmixml.deploy.planned import TrialContract, planned_contract
 from airmixml.deploy.server import Server, Tell
 from airmixml.deploy.sigmf_files import Recording, read_recording, write_recording
 from airmixml.deploy.spending import Spending
 from airmixml.deploy.wire import AIR, unpacked
 from airmixml.deploy.worker import Device, Transcripts, vector_of
 from airmixml.edge import TrainedModel, learn
-from airmixml.errors import ProtocolError, ScenarioError
+from airmixml.errors import ProtocolError
 from airmixml.masks.keys import KEY_BYTES, verifying_key
 from airmixml.progress import Progress, silent
+from airmixml.radio.senders import make_sender
 from airmixml.scenario import RunContext, Scenario
 from airmixml.scenario.air import SYMBOLS_PER_SECOND
 from airmixml.streams import Streams
 from airmixml.workers import Population, deploy, load_dataset
 
+_CPU: Final = torch.device("cpu")
+
 
 class Lab:
-    """Workers, a server and an air, with new keys."""
+    """Workers, a server and an air of a settled scenario, with new keys."""
 
     def __init__(self, scenario: Scenario, dataset: DataSet, population: Population) -> None:
         keys = {each: secrets.token_bytes(KEY_BYTES) for each in range(scenario.workers.count)}
         self._server_key, self._air_key = (secrets.token_bytes(KEY_BYTES) for _ in range(2))
-        public = {each: verifying_key(key) for each, key in keys.items()}
-        own = verifying_key(self._server_key), verifying_key(self._air_key)
-        self.contract = planned_contract(scenario, dataset, population, public, *own)
-        transcripts, spending = Transcripts(self.contract), Spending(self.contract)
-        vectors = [vector_of([each.payload for each in self.contract.kinds], row) for row in population.sample_index]
+        public = {str(each): verifying_key(key) for each, key in keys.items()}
+        made = make_contract(scenario, dataset, public, verifying_key(self._server_key), Owner(public=True))
+        self.contract = contract = replace(made, air_key=verifying_key(self._air_key).hex())
+        sent = [replace(scenario, workers=replace(scenario.workers, sends=each.sends)) for each in contract.kinds]
+        self.payloads = [make_sender(each, dataset, _CPU, holdings=population.holdings) for each in sent]
+        transcripts, spending = Transcripts(contract), Spending(contract)
+        vectors = [vector_of(self.payloads, row) for row in population.sample_index]
         self._devices = {
-            each: Device(each, self.contract, key, vectors[each], spending, transcripts) for each, key in keys.items()
+            each: Device(each, contract, key, vectors[each], spending, transcripts) for each, key in keys.items()
         }
         self.heard: dict[int, SumOnAir] = {}  # by round
 
@@ -58,9 +66,8 @@ class Lab:
         progress: Progress = silent,
     ) -> list[Sum]:
         """Run all rounds and return their sums."""
-        contract, notes, scenario = self.contract, list[str](), self.contract.plan
+        contract, notes = self.contract, list[str]()
         server = Server(contract, self._server_key, Journal(None, contract.run), tell, notes.append)
-        watts = scenario.privacy.noise_kind.drawn_watts(scenario)
 
         def carried(content: bytes) -> list[bytes]:
             progress("over the air", len(server.sums), len(contract.schedule))
@@ -69,9 +76,7 @@ class Lab:
                 self.heard[message.round] = SumOnAir.of(message.body)
             return network(content)
 
-        with closing(make_runtime(scenario.radio.scheduled, watts)) as runtime:
-            server_key = verifying_key(self._server_key)
-            air = EmulatedAir(contract.run, contract.directory, server_key, self._air_key, runtime)
+        with running_air(contract, self._air_key, make_runtime) as air:
             carry(server, self._devices, carried, air)
         if server.failure:
             refusals = [each for each in notes if " refuses: " in each]
@@ -96,8 +101,10 @@ def try_out(
     replay: Path | None = None,
     progress: Progress = silent,
 ) -> Trial:
-    """Train a settled scenario's model through an emulated air, or from a SigMF recording of one; and simulate it."""
-    check_emulated(scenario, protects=False)
+    """Train a scenario's model through an emulated air, or from a SigMF recording of one; and simulate it.
+
+    ``scenario`` is one of ``planned_for`` with public data.
+    """
     started, streams = time.perf_counter(), Streams(scenario.seed)
     dataset = load_dataset(scenario.workers, streams)
     population = deploy(scenario.workers, dataset, streams)
@@ -119,21 +126,17 @@ def try_out(
     return Trial(trained=trained, simulated=simulated, seconds=seconds)
 
 
-def replayed(contract: TrialContract, recorded: Sequence[SumOnAir]) -> list[Sum]:
-    """Return the sums of a recording, in order; masks, whose keys are gone, are in none of them."""
-    if contract.plan.privacy.noise_kind.masked:
-        raise ScenarioError(
-            'privacy.noise = "masked": cannot be replayed: what masks leave in a sum is recovered while it is sent'
-        )
+def replayed(contract: Contract, recorded: Sequence[SumOnAir]) -> list[Sum]:
+    """Return the sums of a recording, in order."""
     if len(recorded) < len(contract.schedule):
         raise ProtocolError(f"recording: has no sum of slot {len(recorded)}; record all slots of the scenario")
     sums = []
     for number, (place, total) in enumerate(zip(contract.schedule, recorded, strict=False)):
         kind = contract.kinds[place]
-        if len(total.samples) != kind.numbers or not total.present:
+        if not isinstance(kind, AnalogKind) or len(total.samples) != kind.numbers or not total.present:
             raise ProtocolError(
                 f"recording: slot {number} has {len(total.samples)} samples of {len(total.present)} workers; must have "
                 f"a worker and {kind.numbers} samples"
             )
-        sums.append(Sum.of(number, place, total.present, kind.mean(total, number)))
+        sums.append(Sum.of(number, place, total.present, kind.mean(total)))
     return sums
