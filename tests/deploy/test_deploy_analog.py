@@ -384,10 +384,13 @@ class TestProcesses:
         server = system.server()
         dying = (
             "import os, signal\n"
+            "from contextlib import contextmanager\n"
             "from airmixml.deploy.spending import Spending\n"
             "together = Spending.together\n"
-            "def reserve_and_die(self, entries):\n"
-            "    together(self, entries)\n"
+            "@contextmanager\n"
+            "def reserve_and_die(self):\n"
+            "    with together(self):\n"
+            "        yield\n"
             "    if self.spent(2) or self._frames:\n"
             "        os.kill(os.getpid(), signal.SIGKILL)\n"
             "Spending.together = reserve_and_die\n"

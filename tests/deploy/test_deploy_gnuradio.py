@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from airmixml import Scenario
-from airmixml.deploy.air import adder
+from airmixml.deploy.air import Adder
 from airmixml.deploy.compiling import planned_for
 from airmixml.deploy.endpoint import DeployError
 from airmixml.deploy.gnuradio_air import SYSTEM_PYTHON, GnuRadio
@@ -144,7 +144,7 @@ def test_frames_of_workers_give_the_mean_that_the_adder_gives() -> None:
     dataset = load_dataset(scenario.workers, Streams(0))
     population = deploy(scenario.workers, dataset, Streams(0))
     means = []
-    for make_runtime in (adder, gnu_radio):
+    for make_runtime in (Adder, gnu_radio):
         means.append(Lab(scenario, dataset, population).run(make_runtime=make_runtime)[0].mean)
     assert means[0] == pytest.approx(means[1], abs=1e-7)
     assert np.abs(means[0]).max() > 0.1

@@ -87,9 +87,9 @@ def _runtime(name: str, frequency_offset: float, taps: str) -> MakeRuntime:
             f"--taps {taps}: must be complex numbers with commas between them, such as 1,0.1j"
         ) from None
     if name == "adder":
-        from airmixml.deploy.air import adder
+        from airmixml.deploy.air import Adder
 
-        return adder
+        return Adder
     from airmixml.deploy.gnuradio_air import GnuRadio
 
     return lambda inputs, watts: GnuRadio(inputs, noise_watts=watts, frequency_offset=frequency_offset, taps=paths)

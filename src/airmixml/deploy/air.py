@@ -146,7 +146,7 @@ class Runtime(Protocol):
 class Adder:
     """Adds up in NumPy, and the noise of a receiver, ``noise_watts`` per complex sample; nobody hides behind it."""
 
-    def __init__(self, noise_watts: float = 0.0) -> None:
+    def __init__(self, inputs: int = MOST_WORKERS, noise_watts: float = 0.0) -> None:
         self._noise_watts, self._random = noise_watts, np.random.default_rng()
         self._total = np.zeros(0, dtype=np.complex128)
 
@@ -171,11 +171,6 @@ class Adder:
 
 MakeRuntime = Callable[[int, float], Runtime]
 """Starts what adds up the frames of so many workers, with so much noise of the receiver in watts per sample."""
-
-
-def adder(inputs: int, noise_watts: float) -> Runtime:
-    """Add up in NumPy."""
-    return Adder(noise_watts)
 
 
 class EmulatedAir:

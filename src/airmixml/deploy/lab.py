@@ -14,7 +14,7 @@ from typing import Final
 import torch
 
 from airmixml.data import DataSet
-from airmixml.deploy.air import MakeRuntime, SumOnAir, adder
+from airmixml.deploy.air import Adder, MakeRuntime, SumOnAir
 from airmixml.deploy.attempts import Sum
 from airmixml.deploy.baseband import AnalogKind, running_air
 from airmixml.deploy.compiling import Owner, make_contract
@@ -23,7 +23,7 @@ from airmixml.deploy.journal import Journal
 from airmixml.deploy.learning import Teacher
 from airmixml.deploy.local import Carry, carry
 from airmixml.deploy.server import Server, Tell
-from airmixml.deploy.sigmf_files import Recording, read_recording, write_recording
+from airmixml.deploy.sigmf_files import read_recording, write_recording
 from airmixml.deploy.spending import Spending
 from airmixml.deploy.wire import AIR, unpacked
 from airmixml.deploy.worker import Device, Transcripts, vector_of
@@ -33,7 +33,6 @@ from airmixml.masks.keys import KEY_BYTES, verifying_key
 from airmixml.progress import Progress, silent
 from airmixml.radio.senders import make_sender
 from airmixml.scenario import RunContext, Scenario
-from airmixml.scenario.air import SYMBOLS_PER_SECOND
 from airmixml.streams import Streams
 from airmixml.workers import Population, deploy, load_dataset
 
@@ -61,7 +60,7 @@ class Lab:
     def run(
         self,
         tell: Tell | None = None,
-        make_runtime: MakeRuntime = adder,
+        make_runtime: MakeRuntime = Adder,
         network: Carry = lambda content: [content],
         progress: Progress = silent,
     ) -> list[Sum]:
@@ -96,7 +95,7 @@ class Trial:
 def try_out(
     scenario: Scenario,
     *,
-    make_runtime: MakeRuntime = adder,
+    make_runtime: MakeRuntime = Adder,
     record: Path | None = None,
     replay: Path | None = None,
     progress: Progress = silent,
@@ -108,7 +107,7 @@ def try_out(
     started, streams = time.perf_counter(), Streams(scenario.seed)
     dataset = load_dataset(scenario.workers, streams)
     population = deploy(scenario.workers, dataset, streams)
-    recorded = None if replay is None else read_recording(replay).sums
+    recorded = None if replay is None else read_recording(replay)
     lab = Lab(scenario, dataset, population)
     teacher, running = Teacher(lab.contract, dataset), time.perf_counter()
     if recorded is None:
@@ -120,7 +119,7 @@ def try_out(
     if record is not None and recorded is None:
         about = f"{scenario.title}, seed {scenario.seed}: sums of an emulated air"
         heard = [lab.heard[each] for each in sorted(lab.heard)]
-        write_recording(record, Recording(sums=heard, sample_rate=SYMBOLS_PER_SECOND, description=about))
+        write_recording(record, heard, about)
     context = RunContext(progress=progress)
     simulated = learn(scenario, dataset=dataset, population=population, context=context).trained
     return Trial(trained=trained, simulated=simulated, seconds=seconds)

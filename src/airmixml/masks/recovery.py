@@ -39,7 +39,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from hashlib import sha256
 from operator import index
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, Final, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,27 +119,24 @@ def seed_commitment(seed: bytes) -> bytes:
     return sha256(PROTOCOL + b" seed\0" + seed).digest()
 
 
-class MaskLaw(NamedTuple):
-    """Masks of symbols of a slot: Gaussian, or with ``rules.bits`` uniform modulo 2^bits."""
+@dataclass(frozen=True)
+class MaskLaw:
+    """Masks of some symbols: Gaussian, or with ``rules.bits`` uniform modulo 2^bits."""
 
     rules: Rules
-    slot: int
-    first: int
-    count: int
+    where: tuple[int, int, int]  # slot, first symbol, count
 
     def own(self, seed: bytes) -> NDArray[Any]:
         """Return a worker's own mask; shape count."""
-        rules, *where = self
-        if rules.bits:
-            return uniform_integers(seed, *where, rules.bits)
-        return self_mask(seed, rules.self_deviation, *where)
+        if self.rules.bits:
+            return uniform_integers(seed, *self.where, self.rules.bits)
+        return self_mask(seed, self.rules.self_deviation, *self.where)
 
     def of_edges(self, own: int, seeds: Mapping[int, Sequence[bytes]]) -> NDArray[Any]:
         """Return the sum of the masks of worker ``own`` on edges with these seeds; shape count."""
-        rules, *where = self
-        if rules.bits:
-            return integer_edge_masks(own, seeds, rules.bits, *where)
-        return edge_masks(own, seeds, rules.mask_deviation, *where)
+        if self.rules.bits:
+            return integer_edge_masks(own, seeds, self.rules.bits, *self.where)
+        return edge_masks(own, seeds, self.rules.mask_deviation, *self.where)
 
     def reduced(self, total: NDArray[Any]) -> NDArray[Any]:
         """Return a sum of masks, modulo 2^bits; shape count."""
@@ -207,7 +204,7 @@ class RecoveringWorker:
         if announced.announcements.get(self.identity) != self.announce():
             raise ProtocolError(f"round does not have the announcement of worker {self.identity}; leave the worker out")
         announced.check_announcements()
-        announced.check_directory(self._directory, self.identity)
+        announced.check_directory(self._directory)
         self._rules = announced.rules
         run, slots = self._run[:KEY_BYTES], self._run[:-1]
         one_range = "use that one, or what the owners name another run"
@@ -229,7 +226,7 @@ class RecoveringWorker:
             )
         if joined.announcements is not announced.announcements:
             joined = announced.drawn(dict(joined.reveals))  # the worker's own numbers, whatever equals them
-        joined.check(self.identity)
+        joined.check()
         self._round = joined
         neighbours = sorted(joined.graph[self.identity])
         self._edge_seeds = joined.edge_seeds(self._mask_keys, self.identity, set(neighbours))
@@ -273,7 +270,7 @@ class RecoveringWorker:
         under one mask would show their difference. All slots are sent in one round: the same values under several masks
         would be released as often.
         """
-        law = MaskLaw(self._rules, *self._go_on(slot, first, count))
+        law = MaskLaw(self._rules, self._go_on(slot, first, count))
         return law.reduced(law.own(self._own_seed) + law.of_edges(self.identity, self._edge_seeds))
 
     def _go_on(self, slot: int, first: int, count: int) -> tuple[int, int, int]:

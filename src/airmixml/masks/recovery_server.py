@@ -48,7 +48,7 @@ class RecoveryServer:
 
     def correction(self, slot: int, first: int, count: int) -> NDArray[Any]:
         """Return what the masks leave in the sum of the present workers' symbols, to be subtracted; shape count."""
-        law = MaskLaw(self._round.rules, slot, first, count)
+        law = MaskLaw(self._round.rules, (slot, first, count))
         total = np.zeros(count, dtype=np.uint64 if law.rules.bits else np.float64)  # modulo 2^64, so modulo 2^bits too
         for seed in self._own_seeds.values():
             total += law.own(seed)

@@ -24,11 +24,11 @@ import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, wraps
 from hashlib import sha256
 from operator import index
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from airmixml.errors import ProtocolError
 from airmixml.masks.graph import MOST_ROUNDS, MaskGraph, draw_graph
@@ -126,6 +126,20 @@ class Reveal:
         return PROTOCOL + b" reveal\0" + transcript + identity_bytes(self.identity) + self.nonce
 
 
+def _once(check: Callable[..., None]) -> Callable[..., None]:
+    """Run a check of a round unless it has passed: where one process plays many workers, they share the round."""
+
+    @wraps(check)
+    def checked(self: "Round", *about: Any) -> None:
+        passed = vars(self).setdefault("passed", {})
+        name = check.__name__, *(each if isinstance(each, frozenset) else id(each) for each in about)
+        if name not in passed:
+            check(self, *about)
+            passed[name] = about  # kept: no other gets its identity
+
+    return checked
+
+
 @dataclass(frozen=True)
 class Round:
     """The workers of a round, their keys and, once all nonces are revealed, the graph of their masks."""
@@ -149,13 +163,6 @@ class Round:
     @property
     def _seats(self) -> MaskGraph:
         return draw_graph(len(self.announcements), self.rules.degree, int.from_bytes(self.seed, "big"))
-
-    def _once(self, what: object, check: Callable[[], object]) -> None:
-        """Run a check unless it has passed: where one process plays many workers, they share the round."""
-        passed = vars(self).setdefault("passed", set())
-        if what not in passed:
-            check()
-            passed.add(what)
 
     @cached_property
     def transcript(self) -> bytes:
@@ -183,11 +190,9 @@ class Round:
             whole.update(b"".join(map(identity_bytes, neighbours)))
         return whole.digest()
 
+    @_once
     def check_announcements(self) -> None:
         """Refuse too few or too many workers, or one whose keys are not signed: before any nonce is revealed."""
-        self._once("announcements", self._check_announcements)
-
-    def _check_announcements(self) -> None:
         if not all(isinstance(each, int) for each in self.announcements):
             raise ProtocolError("announcements must name workers by whole numbers; send them again")
         if set(self.announcements) != set(self.verifying_keys):
@@ -207,25 +212,19 @@ class Round:
             if announced.identity != other or not signed:
                 raise ProtocolError(f"announcement of worker {other} is not signed by it; leave that worker out")
 
-    def check_directory(self, directory: Mapping[int, bytes], identity: int) -> None:
+    @_once
+    def check_directory(self, directory: Mapping[int, bytes]) -> None:
         """Refuse verifying keys that are not those of a worker's own directory."""
+        for other, key in self.verifying_keys.items():
+            if directory.get(other) != key:
+                raise ProtocolError(
+                    f"verifying key of worker {other} is not the one in this worker's directory; send that one, or "
+                    "agree on rules without that worker"
+                )
 
-        def check() -> None:
-            for other, key in self.verifying_keys.items():
-                if directory.get(other) != key:
-                    raise ProtocolError(
-                        f"verifying key of worker {other} is not the one in the directory of worker {identity}; send "
-                        "that one, or agree on rules without that worker"
-                    )
-
-        vars(self).setdefault("directories", {})[id(directory)] = directory  # kept: no other gets its identity
-        self._once(("directory", id(directory)), check)
-
-    def check(self, identity: int) -> None:
+    @_once
+    def check(self) -> None:
         """Refuse nonces that were not committed to, and a graph of them that does not keep to the rules."""
-        self._once("reveals", lambda: self._check_reveals(identity))
-
-    def _check_reveals(self, identity: int) -> None:
         missing = sorted(set(self.announcements) - set(self.reveals))
         if missing:
             raise ProtocolError(
@@ -235,7 +234,7 @@ class Round:
         if set(self.reveals) != set(self.announcements):
             raise ProtocolError("announcements and reveals must name the same workers; send them again")
         for other in sorted(self.announcements):
-            self.check_reveal(self.reveals[other], other, f"worker {identity} was shown")
+            self.check_reveal(self.reveals[other], other)
         for each, neighbours in self.graph.items():
             repeats = sum(times * times for times in Counter(neighbours).values()) - self.rules.degree
             if repeats > self.rules.most_repeats:
@@ -250,7 +249,7 @@ class Round:
                 f"{self.rules.second_eigenvalue:.4g}; start the round again"
             )
 
-    def check_reveal(self, reveal: Reveal, other: int, which: str = "were sent to it") -> None:
+    def check_reveal(self, reveal: Reveal, other: int) -> None:
         """Refuse a nonce that this worker was not committed to, or did not reveal for these announcements."""
         announced = self.announcements[other]
         if announced.identity != other:
@@ -262,8 +261,8 @@ class Round:
         signed = is_signed(reveal.statement(self.transcript), reveal.signed, self.verifying_keys[other])
         if reveal.identity != other or not signed:
             raise ProtocolError(
-                f"reveal of worker {other} is not signed for the announcements that {which}: the server shows others "
-                "different ones; start the round again"
+                f"reveal of worker {other} is not signed for these announcements: the server shows others different "
+                "ones; start the round again"
             )
 
     def edge_seeds(self, keys: KeyPair, own: int, others: Collection[int]) -> dict[int, tuple[bytes, ...]]:
@@ -286,9 +285,10 @@ class Round:
         named = frozenset(listed)
         if len(named) < len(listed) or not named <= self.graph.keys():
             raise ProtocolError("list of absent workers must name workers of the round, each once")
-        self._once(named, lambda: self._check_named(named))
+        self._check_named(named)
         return named
 
+    @_once
     def _check_named(self, named: frozenset[int]) -> None:
         most = self.rules.most_absent
         if len(named) > most:
