@@ -21,7 +21,8 @@ from airmixml.errors import PluginError, RunFolderError
 from airmixml.planning.account import account_scenario
 from airmixml.privacy import Server
 from airmixml.radio.power import PowerPolicy
-from airmixml.registries import ACCOUNTANTS, POWER_POLICIES, REGISTRIES, Registry
+from airmixml.registries import ACCOUNTANTS, POWER_POLICIES, REGISTRIES
+from airmixml.registry import Registry
 from airmixml.reports import write_report
 from airmixml.scenario import Air, Learner, Mixing, Privacy, Radio, Workers
 from airmixml.workers import Encoder

@@ -11,7 +11,8 @@ from airmixml.cli import options
 from airmixml.cli.terminal import console, print_json, show
 from airmixml.errors import AirMixError, ScenarioError
 from airmixml.output.tables import terminal_table
-from airmixml.registries import REGISTRIES, Registry
+from airmixml.registries import REGISTRIES
+from airmixml.registry import Registry
 from airmixml.scenario import AIR_PRESETS, Scenario, air_summary, preset_names, preset_summary
 from airmixml.scenario.toml import describe_air
 from airmixml.version import __version__

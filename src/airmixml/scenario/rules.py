@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final
 
 from airmixml.errors import ScenarioError, UnknownObjectError
-from airmixml.registries import NOT_HERE, REGISTRIES, Registry
+from airmixml.registries import REGISTRIES
+from airmixml.registry import NOT_HERE, Registry
 from airmixml.wording import did_you_mean, shown
 
 AUTO: Final = "auto"
