@@ -11,9 +11,10 @@ from airmixml.cli import options
 from airmixml.cli.terminal import console, print_json, show
 from airmixml.errors import AirMixError, ScenarioError
 from airmixml.output.tables import terminal_table
-from airmixml.registries import REGISTRIES, Registry
-from airmixml.scenario import AIR_PRESETS, Scenario, air_summary, preset_names, preset_summary
-from airmixml.scenario.toml import describe_air
+from airmixml.registries import REGISTRIES
+from airmixml.registry import Registry
+from airmixml.scenario import AIR_PRESETS, Scenario, air_summary, air_text, preset_names, preset_summary
+from airmixml.scenario.air import air_tables
 from airmixml.version import __version__
 from airmixml.wording import reason, shown
 
@@ -42,17 +43,16 @@ def show_command(
 ) -> None:
     """Print a preset as a scenario file that explains every key.
 
-    With --air alone, print that air: every key, what it means, and where its number is from.
+    With --air alone, print the file of that air: its keys, and where each number is from.
     """
     named = options.named_air(air)
     if preset is None:
         if named is None:
             raise ScenarioError("give the name of a preset (`airmix presets`), --air NAME (`airmix airs`), or both")
-        described = describe_air(named)
         if as_json:
-            print_json(described.to_dict())
+            print_json({"name": named, "about": air_summary(named), "tables": air_tables(named)})
         else:
-            typer.echo(described.to_toml(), nl=False)
+            typer.echo(air_text(named), nl=False)
         return
     scenario = Scenario.preset(preset)
     scenario = scenario if named is None else scenario.on_air(named)

@@ -15,7 +15,7 @@ from airmixml.errors import AirMixError, ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.radio.power_calibration import check_privacy_target
 from airmixml.scenario import AIR_PRESETS, Air, Scenario
-from airmixml.scenario.toml import describe_air
+from airmixml.scenario.air import named_air
 from airmixml.storage.run_folder import REPORT, identity_of
 from airmixml.storage.study import consecutive_seeds, study_folder, study_path
 from airmixml.streams import Streams
@@ -231,7 +231,7 @@ class _Search:
     def __init__(self, trials: _Trials, chosen: Sequence[ImpairmentLadder], *, drop: float, quick: bool) -> None:
         self._trials, self._base, self._drop = trials, trials.scenario.air, drop
         self._searches = {ladder.key: LadderSearch(ladder, coarse=quick) for ladder in chosen}
-        self._hardware = {name: describe_air(name).air for name in HARDWARE}
+        self._hardware = {name: named_air(name) for name in HARDWARE}
 
     def search_accuracy(self) -> None:
         """Run rounds until every ladder has its answer, then what hardware has and no answer covers."""
