@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from airmixml import PrivacyError
+from airmixml.edge import simulate
 from airmixml.privacy import Eavesdropper, Sensitivity, facts, gaussian_epsilon
 from airmixml.radio.draws import AirSetting, draw_slots
 from airmixml.radio.path_loss import weakest_gain
@@ -18,7 +19,6 @@ from airmixml.radio.power_calibration import check_privacy_target, private_recei
 from airmixml.radio.ratios import MAX_MIN
 from airmixml.radio.system import System, adversary_named, planned_design, sensitivity_of
 from airmixml.radio.tally import Tally, rehearse
-from airmixml.radio.transmission import simulate
 from airmixml.randomness.slot_words import slot_words
 from airmixml.scenario import Mixing, Scenario
 from airmixml.streams import Streams

@@ -40,7 +40,7 @@ from airmixml.radio.draws import AirSetting, draw_slots, slots_of_rounds
 from airmixml.radio.histograms import DecibelHistogram
 from airmixml.radio.ideal_air import air_of
 from airmixml.radio.noise import expected_noise
-from airmixml.radio.power import TransmitPower, largest_shares
+from airmixml.radio.power import TransmitPower
 from airmixml.radio.power_calibration import private_received_watts, slots_target
 from airmixml.radio.row_privacy import plan_row_privacy, row_statements
 from airmixml.radio.system import System, adversary_named, planned_design
@@ -167,7 +167,8 @@ def _costs(
     limited_share, beta = float(np.concatenate([draws.limited, round_limited]).mean()), draws.power_scale_watts
     strongest_watts = received_watts
     if draws.limited.all():  # then no slot is as loud as privacy would allow
-        strongest_watts = float((drawn.power_scale_watts * largest_shares(scenario, drawn.ratios) ** 2).max())
+        shares = scenario.radio.schedule_kind.largest_shares(scenario, drawn.ratios)
+        strongest_watts = float((drawn.power_scale_watts * shares**2).max())
     design = planned_design(scenario, sensitivity, received_watts=received_watts)
     strongest = replace(design, received_watts=tuple(each * strongest_watts for each in sizing.system.strengths))
     samples = scenario.workers.sends == "samples"

@@ -14,7 +14,7 @@ from airmixml.arrays import Doubles, Integers
 from airmixml.devices import in_order
 from airmixml.errors import ScenarioError
 from airmixml.radio.ideal_air import air_of
-from airmixml.radio.noise import Noise, noise_of
+from airmixml.radio.noise import Noise
 from airmixml.radio.path_loss import worker_path_gain
 from airmixml.radio.power import PowerControl, check_added_power, check_lowest_power, control_power
 from airmixml.radio.power_calibration import asked_received_watts
@@ -64,7 +64,8 @@ class AirSetting:
     @property
     def noise(self) -> Noise:
         """What hides a worker."""
-        return noise_of(self.scenario)
+        noise: Noise = self.scenario.privacy.noise_kind
+        return noise
 
     @property
     def masking(self) -> Masking | None:
@@ -187,7 +188,7 @@ def draws_key(scenario: Scenario) -> DrawsKey:
         return *who, radio, scenario.link, air, scenario.mixing, scenario.privacy, rounds
     blank = Mixing()
     mixing = replace(scenario.mixing, power=blank.power, power_scale_watts=blank.power_scale_watts)
-    rounded = None if noise_of(scenario).real else scenario.privacy
+    rounded = None if scenario.privacy.noise_kind.real else scenario.privacy
     return *who, radio, scenario.link, Air(), mixing, rounded, rounds
 
 
