@@ -56,7 +56,7 @@ def settings_of(scenario: Scenario, dataset: DataSet, population: Population) ->
     where = dataset.input_dim, dataset.label_dim, population.distance_metres
     found = [(AirSetting.of(scenario, *where), range(scenario.radio.slots))]
     if scenario.learner.rounds:
-        found.append((AirSetting.of_rounds(scenario, *where), slots_of_rounds(scenario)))
+        found.append((AirSetting.of(scenario, *where, in_rounds=True), slots_of_rounds(scenario)))
     return found
 
 

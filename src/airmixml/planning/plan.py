@@ -298,7 +298,7 @@ def _in_rounds(sizing: Sizing) -> tuple[float, Doubles, NDArray[np.bool_]]:
     scenario, system, joules = sizing.scenario, sizing.system, 0.0
     watts, limited = np.zeros(0), np.zeros(0, dtype=np.bool_)
     if system.rounds:
-        setting = AirSetting.of_rounds(scenario, sizing.input_dim, sizing.label_dim, sizing.distance_metres)
+        setting = AirSetting.of(scenario, sizing.input_dim, sizing.label_dim, sizing.distance_metres, in_rounds=True)
         draws = draw_slots(setting, slots_of_rounds(scenario)[:REHEARSED_ROUNDS]).numpy()
         joules = system.rounds * setting.joules_per_watt * float(draws.power_watts.sum(axis=1).mean())
         told = setting.radiated_share if scenario.privacy.noise_kind.brought else 1.0
