@@ -201,9 +201,9 @@ class _ImpairedAir(IdealAir):
     def arrive(
         self, setting: AirSetting, payload: Payload, index: torch.Tensor, drawn: SlotTensors, slots: range
     ) -> Arrival:
-        from airmixml.radio.impaired_reception import arrive_impaired
+        from airmixml.radio.impaired_reception import ImpairedSlots
 
-        return arrive_impaired(setting, payload, index, drawn, slots)
+        return ImpairedSlots(setting, payload, index, drawn, slots).arrive()
 
     def converted(self, scenario: Scenario, payload: Payload) -> Payload:
         from airmixml.radio.transmitters import through_converters

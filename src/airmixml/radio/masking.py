@@ -157,12 +157,13 @@ def _unit_masking(privacy: Privacy, seats: int, seed: int, share: float) -> Mask
         return Masking(graph=None, honest=Honest(count=seats - colluders))
     absent = math.ceil(privacy.most_absent * seats)
     taken_out = colluders + absent
-    if seats < 2 or (colluders > seats - 2 and not absent):
-        few = f'radio.scheduled = {seats}: must be at least 2 for privacy.noise = "masked": workers hide each other'
+    if seats < 2:
         raise PrivacyError(
-            few
-            if seats < 2
-            else f"privacy.colluders = {privacy.colluders}: so many leave fewer than two of the {seats:,} workers of a "
+            f'radio.scheduled = {seats}: must be at least 2 for privacy.noise = "masked": workers hide each other'
+        )
+    if colluders > seats - 2 and not absent:
+        raise PrivacyError(
+            f"privacy.colluders = {privacy.colluders}: so many leave fewer than two of the {seats:,} workers of a "
             f"slot, who hide each other; must be at most {seats - 2:,}, or schedule more workers"
         )
     degree = privacy.mask_degree or rules.recovering_degree(seats, colluders, absent)
