@@ -107,10 +107,6 @@ class IdealAir:
         """Return by how much gains differ (variance over the square of the mean), and which share is silent."""
         return 0.0, 0.0
 
-    def converter_watts(self, scenario: Scenario, masking: Any) -> float:
-        """Return the variance of what converters make of the noise and masks that a worker adds."""
-        return 0.0
-
     def channels(
         self, setting: Any, workers: torch.Tensor, gain: torch.Tensor, slots: range, source: SlotWords
     ) -> Channels:

@@ -162,11 +162,6 @@ class _ImpairedAir(IdealAir):
     def spread(self, scenario: Scenario) -> tuple[float, float]:
         return gain_spread(scenario), min(silent_share(scenario), _MOST_SILENT)
 
-    def converter_watts(self, scenario: Scenario, masking: Any) -> float:
-        from airmixml.radio.residual_noise import converter_watts
-
-        return converter_watts(masking, scenario.air.dac_bits) if scenario.air.dac_bits else 0.0
-
     def channels(
         self, setting: AirSetting, workers: torch.Tensor, gain: torch.Tensor, slots: range, source: SlotWords
     ) -> Channels:

@@ -31,7 +31,7 @@ from airmixml.radio.path_loss import worker_path_gain
 from airmixml.radio.power import PowerControl
 from airmixml.radio.reception import Arrival, Reception, signal_power
 from airmixml.radio.residual_noise import ResidualNoise
-from airmixml.radio.transmitters import Sender, TransmitterErrors, kept_of_pilots
+from airmixml.radio.transmitters import Parts, TransmitterErrors, kept_of_pilots
 from airmixml.randomness.slot_words import CPU, SlotWords, normal_pairs, slot_words
 from airmixml.scenario import Air, Scenario
 from airmixml.streams import Streams
@@ -93,13 +93,20 @@ class ImpairedSlots:
                     self._carriers = leaks if self._carriers is None else self._carriers + leaks
                 turned.append(errors.add(of_pieces, self.index[:, seats], watts))
             together = slice(parts[0].start, parts[-1].stop)
-            for sent in errors.senders(drawn.power_watts[:, together]):
-                self._add(sent, self.index[:, together], turned, gains.draws.some(together))
+            for sent, arriving in errors.senders(drawn.power_watts[:, together]):
+                self._add(sent, arriving, self.index[:, together], turned, gains.draws.some(together))
         if divisor is None:
             divisor = self._divisor(mean)
         clean, across = self._over(divisor)
-        given = {"slots": self.slots, "payload": self.payload, "index": self.index, "clean": clean}
-        return _ImpairedArrival(**given, there=self, divisor=divisor, across=across)
+        return _ImpairedArrival(
+            slots=self.slots,
+            payload=self.payload,
+            index=self.index,
+            clean=clean,
+            across=across,
+            divisor=divisor,
+            of=self,
+        )
 
     def _of_pilots(self, seats: slice, gains: torch.Tensor) -> torch.Tensor:
         """Return how the pilots of some seats arrive, given their gains; slots x pilots, complex."""
@@ -140,17 +147,19 @@ class ImpairedSlots:
         share = drawn.ratios[:, seats].square() * drawn.power_scale_watts[:, None]
         return of_data * (received_watts / share).nan_to_num(nan=0.0, posinf=0.0)
 
-    def _add(self, sent: Sender, samples: torch.Tensor, gains: Sequence[torch.Tensor], draws: SeatDraws) -> None:
+    def _add(
+        self, sent: Payload, parts: Parts, samples: torch.Tensor, gains: Sequence[torch.Tensor], draws: SeatDraws
+    ) -> None:
         """Add what workers with these samples, slots x workers, send with gains of slots x some workers x pieces."""
-        for part, (of_gain, sign) in sent.parts.items():
+        for part, (of_gain, sign) in parts.items():
             weights = torch.cat([getattr(each, of_gain) for each in gains], dim=1)
             if of_gain == "imag" and not bool(weights.any()):
                 continue  # nothing arrives a quarter turn off where phases are right
             if smears(self.air):
                 factors = timing_factors(self.air, draw_offsets(draws))
-                some = sent.payload.weighted_sums(samples, weights, factors, self._places)
+                some = sent.weighted_sums(samples, weights, factors, self._places)
             else:
-                some = sent.payload.weighted_sum(samples, weights, self._places)
+                some = sent.weighted_sum(samples, weights, self._places)
             some = some if sign > 0.0 else -some
             self._sums[part] = self._sums[part] + some if part in self._sums else some
 
@@ -192,7 +201,7 @@ class ImpairedSlots:
 class _ImpairedArrival(Arrival):
     """Slots on an air that is not ideal: what the server has of them besides the sum."""
 
-    there: ImpairedSlots
+    of: ImpairedSlots
     divisor: torch.Tensor  # mean gain that the server divided by, complex; slots x pieces, or x 1
     across: torch.Tensor  # what arrives a quarter turn off, without noise; slots x symbols
 
@@ -200,7 +209,7 @@ class _ImpairedArrival(Arrival):
         self, setting: AirSetting, drawn: PowerControl, normals: torch.Tensor, place: torch.Tensor | None
     ) -> Reception:
         """Return mixtures through the server's converters and equaliser, and the noise that it measures."""
-        air, clean, there, frame = setting.scenario.air, self.clean, self.there, self.there.frame
+        air, clean, there, frame = setting.scenario.air, self.clean, self.of, self.of.frame
         scales: Sequence[torch.Tensor] = there.errors.with_noise(_deviation(setting, drawn)[:, None], self.divisor)
         if frame.pieces > 1:
             scales = [there.on_symbols(each) for each in scales]

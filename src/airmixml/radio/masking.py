@@ -35,6 +35,7 @@ _HEARS_THE_SUM: Final = ("server", "release")
 _ENOUGH_IN_SUM: Final = 100.0  # times the receiver's noise, which then matters to nobody
 _MORE_ABSENT: Final = 1e-6  # probability with which more are absent in some slot than ``enough_absent`` allows for
 _STEPS: Final = 100
+_CONVERTER_RANGE: Final = 6.0  # deviations of what it adds to which a worker's converter reaches
 _HEADROOM_DB: Final = 10.0  # of the farthest worker's mean power: noise has peaks
 
 
@@ -53,6 +54,14 @@ class Masking:
         """Of all that a worker adds."""
         masks = 0.0 if self.graph is None else self.graph.degree * self.pair_watts
         return self.own_watts + masks + self.self_watts
+
+    def rounded_watts(self, bits: int) -> float:
+        """Return that of what a converter of so many bits makes of all that a worker adds; 0 where there is none."""
+        if not bits:
+            return 0.0
+        from airmixml.impairments.converters import gaussian_rounding  # here: it needs torch
+
+        return self.added_watts * gaussian_rounding(bits, _CONVERTER_RANGE).error_variance
 
     @property
     def hidden_watts(self) -> float:

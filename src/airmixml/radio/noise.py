@@ -184,7 +184,7 @@ def expected_noise(scenario: Scenario, signal_loss: float = 1.0) -> ExpectedNois
         return ExpectedNoise(receiver_watts=receiver_watts)
     air = air_of(scenario)
     spread, silent = air.spread(scenario)
-    rounded_watts = air.converter_watts(scenario, masking)
+    rounded_watts = masking.rounded_watts(scenario.air.dac_bits)
     each = 2.0 * scenario.radio.scheduled / (1.0 - silent)
     pairs_watts = 0.0 if masking.graph is None else masking.graph.degree * masking.pair_watts
     return ExpectedNoise(

@@ -169,8 +169,7 @@ class SlotTotals:
     def _count_power(self, power_watts: torch.Tensor) -> None:
         """Count the powers of those who do send."""
         self._raise("power", power_watts)
-        self.power_dbm.add(power_watts * 1e3)
-        self.power_dbm.discard_zeros((power_watts == 0.0).sum())
+        self.power_dbm.add(power_watts[power_watts > 0.0] * 1e3)
 
     @property
     def worker_energy_joules(self) -> Doubles:
