@@ -221,23 +221,16 @@ class _AirCarryingNoise(_ImpairedAir):
     Noise is on symbols before a converter rounds them, and who brings it is heard to take part whatever it sends.
     """
 
+    gain_bound, gain_failure, converted = IdealAir.gain_bound, IdealAir.gain_failure, IdealAir.converted
+
     def _moves(self, system: System, of_data: Sensitivity) -> tuple[float, float]:
         return of_data.removal, of_data.replacement
-
-    def gain_bound(self, scenario: Scenario, symbols: int, seats: int = 0) -> float:
-        return 1.0
-
-    def gain_failure(self, scenario: Scenario) -> float:
-        return 0.0
 
     def _in_rounds(self, system: System) -> GainsInRounds | None:
         return None
 
     def _antenna_gain(self, system: System, antennas: int = 0) -> float:
         return 1.0
-
-    def converted(self, scenario: Scenario, payload: Payload) -> Payload:
-        return payload
 
 
 IMPAIRED: Final = _ImpairedAir()

@@ -146,9 +146,7 @@ class _NoiseOnIntegers(OwnNoise):
 
     about = "the workers' own noise on integers"
     real = False
-
-    def advice(self, scenario: Scenario) -> str:
-        return ""
+    advice, masking = Noise.advice, Noise.masking
 
     def check(self, workers: Workers, radio: Radio, air: Air, mixing: Mixing, privacy: Privacy) -> None:
         super().check(workers, radio, air, mixing, privacy)
@@ -168,9 +166,6 @@ class _NoiseOnIntegers(OwnNoise):
                 raise ScenarioError(f"{key} = {as_set(value)}: must be {as_set(must)} for {integers}")
         if privacy.modulus_bits == 1:
             raise ScenarioError("privacy.modulus_bits = 1: must be 2 to 62, or 0 for as many as it takes")
-
-    def masking(self, scenario: Scenario, secret: Secret | None = None) -> Masking | None:
-        return None
 
     def sums(self, scenario: Scenario, sensitivity: Sensitivity) -> IntegerSums | None:
         return fit_sums(scenario, sensitivity, masked=self.masked) if sensitivity.numbers else None
