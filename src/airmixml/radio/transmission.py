@@ -198,11 +198,16 @@ def open_air(
         dataset = load_dataset(
             first.workers, streams, data_dir=context.data_dir, progress=progress, device=context.speed.device
         )
-    _check_worker_memory(first)
+    count, physical = first.workers.count, physical_memory_bytes()
+    if count * _BYTES_PER_WORKER > physical:  # rather than be killed half-way
+        raise ScenarioError(
+            f"workers.count = {count}: needs more memory than the {physical / 1e9:.0f} GB of this machine; deploy "
+            "fewer workers"
+        )
     if population is None:
         population = deploy(first.workers, dataset, streams)
-    elif population.count != first.workers.count:
-        raise ScenarioError(f"workers.count = {first.workers.count}: must be the population's {population.count}")
+    elif population.count != count:
+        raise ScenarioError(f"workers.count = {count}: must be the population's {population.count}")
     if first.workers.centre_on_air:
         from airmixml.radio.centring import centre_privately
 
@@ -287,16 +292,6 @@ def kept_block(
     found = {each: getattr(block, each) for each in _RECEIVED}
     store.save(name, values, {key: each.cpu().numpy() for key, each in found.items() if each is not None})
     return block
-
-
-def _check_worker_memory(scenario: Scenario) -> None:
-    """Refuse more workers than fit rather than be killed half-way."""
-    physical = physical_memory_bytes()
-    if scenario.workers.count * _BYTES_PER_WORKER > physical:
-        raise ScenarioError(
-            f"workers.count = {scenario.workers.count}: needs more memory than the {physical / 1e9:.0f} GB of this "
-            "machine; deploy fewer workers"
-        )
 
 
 def _check_memory(scenario: Scenario, signal: Signal, device: torch.device, members: int) -> None:
