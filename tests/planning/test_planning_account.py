@@ -10,11 +10,11 @@ import pytest
 import scipy.stats
 
 from airmixml import PrivacyError, Scenario, ScenarioError
+from airmixml.edge import simulate
 from airmixml.planning.account import Account, account_numbers, account_scenario, epsilon_curves
 from airmixml.planning.known_inputs import data_dimensions
 from airmixml.privacy import gaussian_epsilon, participation_bound
 from airmixml.privacy.gaussian import gaussian_mu
-from airmixml.radio import simulate
 from airmixml.radio.tally import rehearse
 from airmixml.workers import settle
 

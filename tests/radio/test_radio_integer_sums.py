@@ -49,24 +49,24 @@ def stated(scenario: Scenario, adversary: str, adjacency: str = "remove-one") ->
 
 
 def test_a_sum_whose_every_part_is_formed_has_the_law_of_the_one_that_is_drawn() -> None:
-    """Rounding, noise of each worker, uniform masks of each pair, residues; against the sum's own noise. 6,000 sums."""
+    """Rounding, noise of each worker, uniform masks of each pair, residues; against the sum's own noise. 2,000 sums."""
     noise = fitted(small_target(), bits=9)
     vectors = np.random.default_rng(1).standard_normal((12, 6))
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     edges = draw_graph(12, 4, 0).edges
     generator = np.random.default_rng(2)
-    rounded = noise.code.rounded(np.tile(vectors, (6000, 1)), generator)
+    rounded = noise.code.rounded(np.tile(vectors, (2000, 1)), generator)
     integers = rounded + draw_skellam(noise.variance_per_worker, generator, rounded.shape)
-    integers = integers.reshape(6000, 12, 6)
+    integers = integers.reshape(2000, 12, 6)
     of_workers = integers.transpose(1, 0, 2).reshape(12, -1)
     residues = masked(of_workers, edges, lambda i, j: np.random.default_rng((i, j)), 9)
-    formed_sums = noise.decoded(add_up(residues, 9)).reshape(6000, 6)
-    drawn_sums = np.array([noise.sum_of([vectors[:5], vectors[5:]], generator) for _ in range(6000)])
+    formed_sums = noise.decoded(add_up(residues, 9)).reshape(2000, 6)
+    drawn_sums = np.array([noise.sum_of([vectors[:5], vectors[5:]], generator) for _ in range(2000)])
     for column in range(6):
         assert stats.ks_2samp(formed_sums[:, column], drawn_sums[:, column]).pvalue > 1e-4
     deviation = math.sqrt(noise.sum_variance)
     for sums in (formed_sums, drawn_sums):
-        assert np.abs(sums.mean(axis=0) - vectors.sum(axis=0)).max() < 5 * deviation / math.sqrt(6000)
+        assert np.abs(sums.mean(axis=0) - vectors.sum(axis=0)).max() < 5 * deviation / math.sqrt(2000)
     counts = np.bincount(residues[0].astype(np.int64), minlength=2**9)  # what one worker sends alone tells nothing
     assert stats.chisquare(counts).pvalue > 1e-4
 

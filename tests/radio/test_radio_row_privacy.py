@@ -10,11 +10,11 @@ from scipy.stats import binom, hypergeom, norm
 
 from airmixml import Scenario
 from airmixml.arrays import dbm_to_watts
+from airmixml.edge import simulate
 from airmixml.errors import PrivacyError
 from airmixml.privacy import Design, Release, Sensitivity, Server, gaussian_epsilon
 from airmixml.privacy.gaussian import gaussian_mu
 from airmixml.privacy.statements import state_row
-from airmixml.radio import simulate
 from airmixml.radio.draws import AirSetting, draw_blocks
 from airmixml.radio.masking import masking_of
 from airmixml.radio.tally import rehearse

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from airmixml import Scenario
+from airmixml.edge import simulate
 from airmixml.errors import ScenarioError
 from airmixml.planning.account import account_scenario
-from airmixml.radio import AirReport, simulate
+from airmixml.radio import AirReport
 from airmixml.radio.masking import Masking, choose_masking
 from airmixml.radio.noise import Noise
 from airmixml.radio.power import PowerPolicy

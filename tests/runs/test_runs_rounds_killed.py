@@ -18,7 +18,7 @@ from scipy.stats import norm
 
 from airmixml import Scenario, run
 from airmixml.errors import LeftoverWarning
-from airmixml.radio import rounds
+from airmixml.radio.mixtures import Air
 from airmixml.storage.files import write_text
 
 Airmix = Callable[..., subprocess.CompletedProcess[str]]
@@ -119,15 +119,16 @@ def test_only_missing_rounds_are_sent(
     changes: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scenario = Scenario.preset("private-table").with_overrides("learner.rounds=4", *changes)
-    real, sent = rounds.receive_slots, list[int]()
+    real, sent = Air.receive, list[int]()
 
-    def receive(*given: Any) -> Any:
-        sent.append(given[3].start)
-        if len(sent) == stop:
-            raise StopError
-        return real(*given)
+    def receive(air: Air, payload: Any, slots: range) -> Any:
+        if slots.start or changes == ALONE:  # else it is the slot of moments
+            sent.append(slots.start)
+            if len(sent) == stop:
+                raise StopError
+        return real(air, payload, slots)
 
-    monkeypatch.setattr(rounds, "receive_slots", receive)
+    monkeypatch.setattr(Air, "receive", receive)
     stop = 0
     run(scenario, out=tmp_path / "whole", pictures=False)
     every, sent[:], stop = list(sent), [], 3

@@ -74,7 +74,7 @@ class Auditor:
         where = scenario, self._features, dataset.label_dim, placed_distances(scenario)
         self._bench = Bench(
             air=AirSetting.of(*where),
-            rounds=AirSetting.of_rounds(*where) if follow_rounds(scenario) else None,
+            rounds=AirSetting.of(*where, in_rounds=True) if follow_rounds(scenario) else None,
             classes=dataset.label_dim,
             adjacency=self.adjacency,
             trials=settings.trials // 2,

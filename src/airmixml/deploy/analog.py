@@ -62,7 +62,7 @@ def analog_kinds(
     where = dataset.input_dim, dataset.label_dim, population.distance_metres
     settings = [(AirSetting.of(scenario, *where), range(scenario.radio.slots))]
     if scenario.learner.rounds:
-        settings.append((AirSetting.of_rounds(scenario, *where), slots_of_rounds(scenario)))
+        settings.append((AirSetting.of(scenario, *where, in_rounds=True), slots_of_rounds(scenario)))
     moves = System.of(scenario, dataset.input_dim, dataset.label_dim).sensitivity
     apart = moves.squared_move(scenario.privacy.adjacency, "none") / moves.removal
     kinds = []

@@ -182,8 +182,7 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
         Labels are class numbers, or samples x outputs with the code by which they are sent; each has a name. ``worker``
         says who holds each row, if one may hold several.
         """
-        from airmixml.edge import train
-        from airmixml.radio import simulate
+        from airmixml.edge import simulate, train
         from airmixml.radio.tally import placed_distances
 
         if self.mode not in _MODES:

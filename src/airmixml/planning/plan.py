@@ -39,7 +39,7 @@ from airmixml.radio.draws import AirSetting, draw_slots, slots_of_rounds
 from airmixml.radio.histograms import DecibelHistogram
 from airmixml.radio.ideal_air import air_of
 from airmixml.radio.noise import expected_noise
-from airmixml.radio.power import TransmitPower, largest_shares
+from airmixml.radio.power import TransmitPower
 from airmixml.radio.power_calibration import private_received_watts, slots_target
 from airmixml.radio.row_privacy import plan_row_privacy, row_statements
 from airmixml.radio.system import System, adversary_named, planned_design
@@ -160,7 +160,8 @@ def _costs(sizing: Sizing, moments: InputMoments, held_dim: int | None, *, named
     limited_share, beta = float(np.concatenate([draws.limited, round_limited]).mean()), draws.power_scale_watts
     strongest_watts = received_watts
     if draws.limited.all():  # then no slot is as loud as privacy would allow
-        strongest_watts = float((drawn.power_scale_watts * largest_shares(scenario, drawn.ratios) ** 2).max())
+        shares = scenario.radio.schedule_kind.largest_shares(scenario, drawn.ratios)
+        strongest_watts = float((drawn.power_scale_watts * shares**2).max())
     design = planned_design(scenario, sensitivity, received_watts=received_watts)
     strongest = replace(design, received_watts=tuple(each * strongest_watts for each in sizing.system.strengths))
     power_dbm = _power_dbm(scenario, sending)
@@ -250,7 +251,7 @@ def _in_rounds(sizing: Sizing) -> tuple[float, Doubles, NDArray[np.bool_]]:
     scenario, system, joules = sizing.scenario, sizing.system, 0.0
     watts, limited = np.zeros(0), np.zeros(0, dtype=np.bool_)
     if system.rounds:
-        setting = AirSetting.of_rounds(scenario, sizing.input_dim, sizing.label_dim, sizing.distance_metres)
+        setting = AirSetting.of(scenario, sizing.input_dim, sizing.label_dim, sizing.distance_metres, in_rounds=True)
         draws = draw_slots(setting, slots_of_rounds(scenario)[:REHEARSED_ROUNDS]).numpy()
         joules = system.rounds * setting.joules_per_watt * float(draws.power_watts.sum(axis=1).mean())
         told = setting.radiated_share if scenario.privacy.noise_kind.brought else 1.0

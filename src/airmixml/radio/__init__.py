@@ -9,14 +9,14 @@ from airmixml.lazy import import_late
 if TYPE_CHECKING:
     from airmixml.radio.mixtures import AirReport, MixtureBlock, simulate_blocks
     from airmixml.radio.power_calibration import check_privacy_target
-    from airmixml.radio.transmission import Mixtures, simulate
+    from airmixml.radio.transmission import Mixtures
 
-__all__ = ["AirReport", "MixtureBlock", "Mixtures", "check_privacy_target", "simulate", "simulate_blocks"]
+__all__ = ["AirReport", "MixtureBlock", "Mixtures", "check_privacy_target", "simulate_blocks"]
 
 __getattr__ = import_late(
     __name__,
     {
-        ".transmission": ("Mixtures", "simulate"),
+        ".transmission": ("Mixtures",),
         ".mixtures": ("AirReport", "MixtureBlock", "simulate_blocks"),
         ".power_calibration": ("check_privacy_target",),
     },

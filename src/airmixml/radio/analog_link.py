@@ -12,6 +12,7 @@ import numpy as np
 
 from airmixml.arrays import Doubles, db_to_ratio, dbm_to_watts, ratio_to_db, watts_to_dbm
 from airmixml.errors import ScenarioError
+from airmixml.radio.ideal_air import prefix_bound
 from airmixml.scenario import Air, Radio, Scenario
 from airmixml.scenario.air import SYMBOLS_PER_SECOND
 from airmixml.wording import duration
@@ -88,7 +89,9 @@ class AnalogLink:
             return system.symbols_on_air / SYMBOLS_PER_SECOND
         if system.scenario.radio.slot_seconds:
             return system.slot_seconds
-        return system.air.radiated(system) / SYMBOLS_PER_SECOND
+        air = system.scenario.air
+        radiated = min(system.sensitivity.removal / prefix_bound(air), float(system.signal.symbols))
+        return radiated * (air.grid.length / air.subcarriers if air.waveform == "ofdm" else 1.0) / SYMBOLS_PER_SECOND
 
     def planned_watts(self, scenario: Scenario, received_watts: float, power_gain: Doubles) -> Doubles:
         """Return P of workers that are received with so much, by the power gain of their channels; same shape."""

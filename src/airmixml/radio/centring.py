@@ -21,7 +21,6 @@ from airmixml.privacy import PrivacyStatement
 from airmixml.privacy.evaluation import better_receivers
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.radio.ideal_air import air_of
-from airmixml.radio.noise import noise_of
 from airmixml.radio.path_loss import worker_path_gain
 from airmixml.radio.power_calibration import centring_target, composes_exactly
 from airmixml.radio.system import assumed_noise_watts
@@ -70,10 +69,6 @@ class CentringSlot:
             )
         return gaussian_epsilon(copies * self.mu(adjacency), self._left(copies))
 
-    def one_with(self, accountant: str) -> bool:
-        """Whether that accountant's word on the other slots is of one Gaussian mechanism, as this slot is."""
-        return self.exact and accountant == "gdp"
-
     def joined(
         self, epsilon: float, delta: float, adversary: str, accountant: str, adjacency: str, copies: int = 1
     ) -> float:
@@ -82,7 +77,7 @@ class CentringSlot:
         ``delta`` is without that of gains above their bound. Where both are Gaussian mechanisms, their mu^2 add up.
         """
         own = self.epsilon(adversary, adjacency, copies)
-        if not self.one_with(accountant):
+        if not (self.exact and accountant == "gdp"):
             return epsilon + own
         others = gaussian_mu(max(epsilon, _LEAST_EPSILON), delta)
         together = math.hypot(others, copies * self.mu(adjacency))
@@ -94,14 +89,6 @@ class CentringSlot:
         if left <= 0.0:
             raise PrivacyError(f"air.gain_failure: {copies:,} workers' gains take all of delta = {self.delta:g}")
         return left
-
-    @property
-    def gains_in_words(self) -> str:
-        """How strongly it may be received, where that is not as planned; empty elsewhere."""
-        if self.gain_bound == 1.0:
-            return ""
-        unless = f" (except with probability {self.gain_failure:.2g}, in delta)" if self.gain_failure else ""
-        return f", received with at most {self.gain_bound:.4g} times the planned power{unless}"
 
     def louder(self, factor: float) -> "CentringSlot":
         """Return the slot where ``factor`` times the power is received."""
@@ -115,13 +102,16 @@ class CentringSlot:
     def added_to(self, statement: PrivacyStatement, copies: int = 1) -> PrivacyStatement:
         """Return what holds for this slot and the others, which the statement is about, together."""
         adversary, adjacency, accountant = statement.adversary, statement.adjacency, statement.accountant
-        composition = "one Gaussian mechanism" if self.one_with(accountant) else "basic composition"
+        composition = "one Gaussian mechanism" if self.exact and accountant == "gdp" else "basic composition"
         how, left = ", sent unrounded" if self.unrounded else "", statement.delta - statement.gain_failure
+        unless = f" (except with probability {self.gain_failure:.2g}, in delta)" if self.gain_failure else ""
+        louder = f", received with at most {self.gain_bound:.4g} times the planned power{unless}"
         return replace(
             statement,
             epsilon=self.joined(statement.epsilon, left, adversary, accountant, adjacency, copies),
             delta=statement.delta + self.delta,
-            why=f"{statement.why}; with the slot that estimated the mean{how} ({composition}){self.gains_in_words}",
+            why=f"{statement.why}; with the slot that estimated the mean{how} ({composition})"
+            + (louder if self.gain_bound != 1.0 else ""),
             gain_bound=max(statement.gain_bound, self.gain_bound),
             gain_failure=statement.gain_failure + copies * self.gain_failure,
             if_better={
@@ -168,7 +158,7 @@ def plan_centring(scenario: Scenario, features: int, distance_metres: Doubles) -
     return CentringSlot(
         received_watts=received_watts,
         power_watts=power_watts,
-        noise_deviation=math.sqrt(noise_of(scenario).drawn_watts(scenario) / 2.0 / received_watts) / len(gain),
+        noise_deviation=math.sqrt(privacy.noise_kind.drawn_watts(scenario) / 2.0 / received_watts) / len(gain),
         removal_mu=math.sqrt(received_watts * removal / half_noise_watts),
         replacement_mu=math.sqrt(received_watts * replacement / half_noise_watts),
         features=features,

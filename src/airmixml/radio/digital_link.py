@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -36,59 +35,24 @@ class AbsentWorkers(Air):
     is_ideal = True
 
 
-@dataclass(frozen=True)
 class Traffic:
-    """What vectors of so many bits take in a slot."""
+    """What vectors of so many bits take in a slot of so many workers."""
 
-    link: Link
-    bits: int  # of a worker's vector
-    workers: int  # of a slot
-
-    @cached_property
-    def packets(self) -> int:
-        """Of one vector."""
-        return -(-self.bits // (8 * self.link.packet_bytes))
-
-    @cached_property
-    def lost(self) -> float:
-        """Probability that some packet of a vector never arrives: 1 - (1 - p^tries)^packets."""
-        return -math.expm1(self.packets * math.log1p(-(self.link.packet_error**self.link.tries)))
-
-    @cached_property
-    def expected_tries(self) -> float:
-        """How often a packet is sent on average: (1 - p^tries) / (1 - p)."""
-        error = self.link.packet_error
-        return (1.0 - error**self.link.tries) / (1.0 - error)
-
-    @cached_property
-    def worker_bits(self) -> float:
-        """What a worker sends on average, headers and repeated packets included."""
-        return (self.bits + 8 * self.packets * self.link.header_bytes) * self.expected_tries
-
-    @cached_property
-    def worker_seconds(self) -> float:
-        """For how long a worker sends."""
-        return self.worker_bits / (1e6 * self.link.rate_mbps)
-
-    @cached_property
-    def busiest(self) -> int:
-        """Workers of the busiest access point; they are divided evenly."""
-        return -(-self.workers // self.link.access_points)
-
-    @cached_property
-    def air_seconds(self) -> float:
-        """How long a slot takes: as long as the busiest access point, or as a worker's duty allows."""
-        return self.worker_seconds * max(float(self.busiest), 1.0 / self.link.duty)
-
-    @cached_property
-    def backhaul_bits(self) -> int:
-        """One vector from each access point."""
-        return min(self.link.access_points, self.workers) * self.bits
-
-    @cached_property
-    def backhaul_seconds(self) -> float:
-        """How long an access point takes to forward it."""
-        return self.bits / (1e6 * self.link.backhaul_mbps)
+    def __init__(self, link: Link, bits: int, workers: int) -> None:
+        error, self.bits = link.packet_error, bits
+        self.packets = -(-bits // (8 * link.packet_bytes))  # of one vector
+        # Probability that some packet of a vector never arrives: 1 - (1 - p^tries)^packets.
+        self.lost = -math.expm1(self.packets * math.log1p(-(error**link.tries)))
+        # How often a packet is sent on average: (1 - p^tries) / (1 - p).
+        self.expected_tries = (1.0 - error**link.tries) / (1.0 - error)
+        # What a worker sends on average, headers and repeated packets included, and for how long.
+        self.worker_bits = (bits + 8 * self.packets * link.header_bytes) * self.expected_tries
+        self.worker_seconds = self.worker_bits / (1e6 * link.rate_mbps)
+        self.busiest = -(-workers // link.access_points)  # workers of the busiest access point: divided evenly
+        # A slot takes as long as the busiest access point, or as a worker's duty allows.
+        self.air_seconds = self.worker_seconds * max(float(self.busiest), 1.0 / link.duty)
+        self.backhaul_bits = min(link.access_points, workers) * bits  # one vector from each access point
+        self.backhaul_seconds = bits / (1e6 * link.backhaul_mbps)
 
 
 class DigitalLink(AnalogLink):

@@ -14,7 +14,7 @@ from airmixml.arrays import Doubles, Integers
 from airmixml.devices import in_order
 from airmixml.errors import ScenarioError
 from airmixml.radio.ideal_air import air_of
-from airmixml.radio.noise import Noise, noise_of
+from airmixml.radio.noise import Noise
 from airmixml.radio.path_loss import worker_path_gain
 from airmixml.radio.power import PowerControl, check_added_power, check_lowest_power, control_power
 from airmixml.radio.power_calibration import asked_received_watts
@@ -64,7 +64,8 @@ class AirSetting:
     @property
     def noise(self) -> Noise:
         """What hides a worker."""
-        return noise_of(self.scenario)
+        noise: Noise = self.scenario.privacy.noise_kind
+        return noise
 
     @property
     def masking(self) -> Masking | None:
@@ -77,37 +78,28 @@ class AirSetting:
         return self.masking if self.integers is None else self.integers.as_masking(self.scenario)
 
     @classmethod
-    def of(cls, scenario: Scenario, input_dim: int, label_dim: int, distance_metres: Doubles) -> Self:
-        """Gather the setting of a scenario with its workers at the given distances; shape workers."""
+    def of(
+        cls, scenario: Scenario, input_dim: int, label_dim: int, distance_metres: Doubles, *, in_rounds: bool = False
+    ) -> Self:
+        """Gather the setting of a scenario's slots, or of the rounds that follow; distances are workers'."""
         system = System.of(scenario, input_dim, label_dim)
         received_watts = asked_received_watts(scenario, system.sensitivity, distance_metres)
-        return cls._of_system(system, scenario, received_watts, distance_metres)
-
-    @classmethod
-    def of_rounds(cls, scenario: Scenario, input_dim: int, label_dim: int, distance_metres: Doubles) -> Self:
-        """Gather the setting of the rounds that follow the scenario's slots."""
-        whole = System.of(scenario, input_dim, label_dim)
-        received_watts = asked_received_watts(scenario, whole.sensitivity, distance_metres) * whole.round_strength
-        if whole.of_rounds.integers is not None:
-            received_watts = whole.of_rounds.integers.received_watts
-        setting = cls._of_system(whole.of_rounds, scenario, received_watts, distance_metres)
-        return replace(setting, in_rounds=True)
-
-    @classmethod
-    def _of_system(cls, system: System, given: Scenario, received_watts: float, distance_metres: Doubles) -> Self:
-        scenario = system.scenario
-        signal, per_watt, masking = system.signal, system.joules_per_watt, system.masking
+        if in_rounds:
+            sums = system.of_rounds.integers
+            received_watts = received_watts * system.round_strength if sums is None else sums.received_watts
+            system = system.of_rounds
+        met, signal, per_watt, masking = system.scenario, system.signal, system.joules_per_watt, system.masking
         radiated_share = per_watt / system.slot_seconds
         added_watts = 0.0
         if masking is not None:
-            noisy = signal.symbols + system.noise.probes(scenario, signal.symbols)
+            noisy = signal.symbols + system.noise.probes(met, signal.symbols)
             added_watts = masking.added_watts * noisy / SYMBOLS_PER_SECOND / per_watt
-            check_added_power(scenario, masking.added_watts, distance_metres)
-        check_lowest_power(scenario, received_watts + added_watts, radiated_share, distance_metres)
+            check_added_power(met, masking.added_watts, distance_metres)
+        check_lowest_power(met, received_watts + added_watts, radiated_share, distance_metres)
         return cls(
-            scenario=scenario,
-            given=given,
-            worker_path_gain=worker_path_gain(scenario, distance_metres),
+            scenario=met,
+            given=scenario,
+            worker_path_gain=worker_path_gain(met, distance_metres),
             signal=signal,
             private_received_watts=received_watts,
             joules_per_watt=per_watt,
@@ -115,6 +107,7 @@ class AirSetting:
             added_watts=added_watts,
             radiated_share=radiated_share,
             integers=system.integers,
+            in_rounds=in_rounds,
             lost=system.link.lost_share(system),
         )
 
@@ -187,7 +180,7 @@ def draws_key(scenario: Scenario) -> DrawsKey:
         return *who, radio, scenario.link, air, scenario.mixing, scenario.privacy, rounds
     blank = Mixing()
     mixing = replace(scenario.mixing, power=blank.power, power_scale_watts=blank.power_scale_watts)
-    rounded = None if noise_of(scenario).real else scenario.privacy
+    rounded = None if scenario.privacy.noise_kind.real else scenario.privacy
     return *who, radio, scenario.link, Air(), mixing, rounded, rounds
 
 

@@ -38,10 +38,6 @@ class DecibelHistogram:
         step = values.flatten().log10().mul_(steps_per_factor).sub_(self.LOWEST_DB / self.STEP_DB)
         self._counts = _counted(self._counts, step.clamp_(0.0, len(self._counts) - 0.5).long())
 
-    def discard_zeros(self, count: torch.Tensor) -> None:
-        """Take back so many values that were zero."""
-        self._counts[0] -= count
-
     def quantile_db(self, share: float) -> float:
         """Return the middle of the step below which that share of the values lies."""
         counts = self.counts

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from airmixml.arrays import Doubles, Singles
     from airmixml.randomness.slot_words import SlotWords
-    from airmixml.scenario import Scenario
+    from airmixml.scenario import Air, Scenario
     from airmixml.streams import Streams
     from airmixml.workers import Population
     from airmixml.workers.payloads import Payload
@@ -78,10 +78,6 @@ class IdealAir:
         """Return squared moves of vectors as they are sent: of so many symbols, none above the largest."""
         return removal, replacement
 
-    def radiated(self, system: Any) -> float:
-        """Return the largest energy of a slot's symbols that a worker radiates, per watt of P."""
-        return float(min(system.sensitivity.removal, float(system.signal.symbols)))
-
     def gain_bound(self, scenario: Scenario, symbols: int, seats: int = 0) -> float:
         """Return what no worker's power gain exceeds, except with probability ``gain_failure``.
 
@@ -102,22 +98,14 @@ class IdealAir:
         return False
 
     def facts(self, system: Any) -> Iterator[Fact]:
-        """Yield what it says of privacy, but for the server's antennas."""
-        return iter(())
-
-    def antennas(self, system: Any) -> Antennas:
-        """Return what all antennas of the server have of a worker over what the chosen one has: here there is one."""
+        """Yield what it says of privacy, such as what all antennas have of a worker over what the chosen one has."""
         steady = system.scenario.radio.fading == "none"
         many = 1.0 if system.noise.brought else float(MANY_ANTENNAS) if steady else math.inf
-        return Antennas(count=1, many=many)
+        yield Antennas(count=1, many=many)
 
     def spread(self, scenario: Scenario) -> tuple[float, float]:
         """Return by how much gains differ (variance over the square of the mean), and which share is silent."""
         return 0.0, 0.0
-
-    def converter_watts(self, scenario: Scenario, masking: Any) -> float:
-        """Return the variance of what converters make of the noise and masks that a worker adds."""
-        return 0.0
 
     def channels(
         self, setting: Any, workers: torch.Tensor, gain: torch.Tensor, slots: range, source: SlotWords
@@ -163,3 +151,12 @@ def air_of(scenario: Any) -> IdealAir:
         return IDEAL
     air: IdealAir = _impaired("CARRYING_NOISE" if scenario.privacy.noise_kind.brought else "IMPAIRED")
     return air
+
+
+def prefix_bound(air: Air) -> float:
+    """Return how many times the energy of its symbols a worker may be received with, where OFDM has a cyclic prefix.
+
+    The prefix is the end of an OFDM symbol once more, with noise of its own, and a server may listen to it. The energy
+    of a vector can lie all in what is repeated, so that it is sent twice; without a prefix nothing is.
+    """
+    return 2.0 if air.waveform == "ofdm" and air.cyclic_prefix else 1.0

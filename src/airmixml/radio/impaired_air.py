@@ -30,7 +30,7 @@ from airmixml.impairments.renewal import renew
 from airmixml.privacy import Sensitivity
 from airmixml.privacy.evaluation import MANY_ANTENNAS
 from airmixml.privacy.facts import Antennas, Fact, GainsTell, ImperfectAir, SofterShares
-from airmixml.radio.ideal_air import Channels, IdealAir
+from airmixml.radio.ideal_air import Channels, IdealAir, prefix_bound
 from airmixml.randomness.slot_words import SlotWords, slot_words
 from airmixml.scenario.air import SYMBOLS_PER_SECOND
 from airmixml.workers import Signal, declared_bounds, sends_inputs_unchanged
@@ -103,11 +103,6 @@ class _ImpairedAir(IdealAir):
         removal += self.pilot_share(scenario) * removal
         return repeated * removal_factor(air) * removal, repeated * replacement * _amplified(air)
 
-    def radiated(self, system: System) -> float:
-        air = system.scenario.air
-        once = min(system.sensitivity.removal / prefix_bound(air), float(system.signal.symbols))
-        return once * (air.grid.length / air.subcarriers if air.waveform == "ofdm" else 1.0)
-
     def gain_bound(self, scenario: Scenario, symbols: int, seats: int = 0) -> float:
         seats = seats or scenario.slots_on_air * scenario.radio.schedule_kind.seats_with_gains(scenario)
         bound = largest_power_gain(scenario, seats, symbols)
@@ -139,20 +134,16 @@ class _ImpairedAir(IdealAir):
         return clips or scenario.mixing.assignment_kind.follows_channels or follows_worker(scenario)
 
     def facts(self, system: System) -> Iterator[Fact]:
-        scenario, gains = system.scenario, self._in_rounds(system)
+        scenario, gains, rounds = system.scenario, self._in_rounds(system), range(1, system.rounds + 1)
         if self.gains_tell_schedule(scenario):
             yield GainsTell()
-        in_rounds = () if gains is None else tuple(gains.mean(count) for count in range(1, system.rounds + 1))
+        in_rounds = () if gains is None else tuple(gains.mean(each) for each in rounds)
         yield ImperfectAir(gain_bound=system.gain_bound, in_rounds=in_rounds, gain_failure=self.gain_failure(scenario))
         if scenario.air.power_step_db > 0.0 or math.isfinite(scenario.air.min_power_dbm):
             yield SofterShares()
-
-    def antennas(self, system: System) -> Antennas:
-        scenario, gains, rounds = system.scenario, self._in_rounds(system), range(1, system.rounds + 1)
-        in_rounds = () if gains is None else tuple(gains.mean_at_server(each) / gains.mean(each) for each in rounds)
-        return Antennas(
+        yield Antennas(
             gain=self._antenna_gain(system),
-            in_rounds=in_rounds,
+            in_rounds=() if gains is None else tuple(gains.mean_at_server(each) / gains.mean(each) for each in rounds),
             count=scenario.air.antennas,
             many=self._antenna_gain(system, MANY_ANTENNAS),
         )
@@ -170,11 +161,6 @@ class _ImpairedAir(IdealAir):
 
     def spread(self, scenario: Scenario) -> tuple[float, float]:
         return gain_spread(scenario), min(silent_share(scenario), _MOST_SILENT)
-
-    def converter_watts(self, scenario: Scenario, masking: Any) -> float:
-        from airmixml.radio.residual_noise import converter_watts
-
-        return converter_watts(masking, scenario.air.dac_bits) if scenario.air.dac_bits else 0.0
 
     def channels(
         self, setting: AirSetting, workers: torch.Tensor, gain: torch.Tensor, slots: range, source: SlotWords
@@ -210,9 +196,9 @@ class _ImpairedAir(IdealAir):
     def arrive(
         self, setting: AirSetting, payload: Payload, index: torch.Tensor, drawn: SlotTensors, slots: range
     ) -> Arrival:
-        from airmixml.radio.impaired_reception import arrive_impaired
+        from airmixml.radio.impaired_reception import ImpairedSlots
 
-        return arrive_impaired(setting, payload, index, drawn, slots)
+        return ImpairedSlots(setting, payload, index, drawn, slots).arrive()
 
     def converted(self, scenario: Scenario, payload: Payload) -> Payload:
         from airmixml.radio.transmitters import through_converters
@@ -235,23 +221,16 @@ class _AirCarryingNoise(_ImpairedAir):
     Noise is on symbols before a converter rounds them, and who brings it is heard to take part whatever it sends.
     """
 
+    gain_bound, gain_failure, converted = IdealAir.gain_bound, IdealAir.gain_failure, IdealAir.converted
+
     def _moves(self, system: System, of_data: Sensitivity) -> tuple[float, float]:
         return of_data.removal, of_data.replacement
-
-    def gain_bound(self, scenario: Scenario, symbols: int, seats: int = 0) -> float:
-        return 1.0
-
-    def gain_failure(self, scenario: Scenario) -> float:
-        return 0.0
 
     def _in_rounds(self, system: System) -> GainsInRounds | None:
         return None
 
     def _antenna_gain(self, system: System, antennas: int = 0) -> float:
         return 1.0
-
-    def converted(self, scenario: Scenario, payload: Payload) -> Payload:
-        return payload
 
 
 IMPAIRED: Final = _ImpairedAir()
@@ -267,15 +246,6 @@ def _amplified(air: Air) -> float:
     if math.isinf(air.amplifier_saturation_dbm):
         return 1.0
     return expansion(air)
-
-
-def prefix_bound(air: Air) -> float:
-    """Return how many times the energy of its symbols a worker may be received with, where OFDM has a cyclic prefix.
-
-    The prefix is the end of an OFDM symbol once more, with noise of its own, and a server may listen to it. The energy
-    of a vector can lie all in what is repeated, so that it is sent twice; without a prefix nothing is.
-    """
-    return 2.0 if air.waveform == "ofdm" and air.cyclic_prefix else 1.0
 
 
 def _with_rounding(scenario: Scenario, replacement: float, signal: Signal) -> float:
@@ -303,7 +273,9 @@ def _rounded_distance(air: Air, squared_norm: float, squared_distance: float, la
         return squared_distance
     if air.waveform == "ofdm":
         return 4.0 * squared_norm
-    apart = math.sqrt(squared_distance) + 2.0 * _rounding_radius(largest, symbols, air.dac_bits)
+    # Rounding moves a vector by half a step in each symbol at most.
+    radius = math.sqrt(symbols) * largest / (1.0 if air.dac_bits == 1 else 2.0 * (2 ** (air.dac_bits - 1) - 1))
+    apart = math.sqrt(squared_distance) + 2.0 * radius
     return min(4.0 * squared_norm, apart**2)
 
 
@@ -319,8 +291,3 @@ def _largest_symbol(scenario: Scenario, signal: Signal) -> float:
     if signal.moments:
         return max(squared_norm, signal.label_weight * math.sqrt(squared_norm))
     return max(1.0 if sends_inputs_unchanged(workers) else math.sqrt(squared_norm), signal.label_weight)
-
-
-def _rounding_radius(largest: float, symbols: int, bits: int) -> float:
-    """Return how far, in norm, rounding moves a vector of so many symbols at most: half a step in each."""
-    return math.sqrt(symbols) * largest / (1.0 if bits == 1 else 2.0 * (2 ** (bits - 1) - 1))

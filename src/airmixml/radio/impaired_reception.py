@@ -20,7 +20,7 @@ import torch
 
 from airmixml.arrays import Doubles, Singles
 from airmixml.impairments.converters import HEADROOM, causal_levels, first_level, round_to_levels, rounding_variance
-from airmixml.impairments.frame import Frame, expected_drift, frame_of
+from airmixml.impairments.frame import expected_drift, frame_of
 from airmixml.impairments.gains import SeatDraws
 from airmixml.impairments.leakage import leaked
 from airmixml.impairments.presence import impair
@@ -31,7 +31,7 @@ from airmixml.radio.path_loss import worker_path_gain
 from airmixml.radio.power import PowerControl
 from airmixml.radio.reception import Arrival, Reception, signal_power
 from airmixml.radio.residual_noise import ResidualNoise
-from airmixml.radio.transmitters import Sender, TransmitterErrors, kept_of_pilots
+from airmixml.radio.transmitters import Parts, TransmitterErrors, kept_of_pilots
 from airmixml.randomness.slot_words import CPU, SlotWords, normal_pairs, slot_words
 from airmixml.scenario import Air, Scenario
 from airmixml.streams import Streams
@@ -47,30 +47,177 @@ _OF_THE_MEAN: Final = 2  # kind of slot, beside the scenario's own and rounds
 _PILOT, _QUADRATURE, _RESIDUAL, _PROBES, _NOISE_ON_PROBES = 1, 2, 3, 4, 5
 
 
-@dataclass(frozen=True, kw_only=True)
-class ImpairedArrival(Arrival):
-    """The same on an air that is not ideal: what the server has of slots besides the sum."""
+class ImpairedSlots:
+    """Some slots of an air that is not ideal: who sends what in them, and what of it reaches the server.
 
-    frame: Frame
-    source: SlotWords  # that all of it is drawn from
+    Signals of workers add up before the server divides: real and imaginary part, slots x symbols each.
+    """
+
+    def __init__(
+        self, setting: AirSetting, payload: Payload, index: torch.Tensor, drawn: SlotTensors, slots: range
+    ) -> None:
+        assert drawn.gains is not None
+        self.setting, self.payload, self.index, self.drawn, self.slots = setting, payload, index, drawn, slots
+        self.air, self.gains = setting.scenario.air, drawn.gains
+        self.frame = frame_of(self.air, setting.signal.symbols)
+        self.source = slot_words(setting.streams, "air", index.device)  # that all of it is drawn from
+        # What transmitters do that is not computed symbol by symbol.
+        self.errors = TransmitterErrors(setting, payload, drawn.power_watts)
+        masking = setting.masking  # what the noise and masks of workers leave, where they bring some
+        self.residual = None if masking is None else ResidualNoise(setting.scenario, masking)
+        self._places = Places(self.frame.lengths, index.shape[1])
+        self._sums: dict[str, torch.Tensor] = {}
+        self._carriers: torch.Tensor | None = None  # slots x pieces
+
+    def arrive(self) -> Arrival:
+        """Add up what workers send."""
+        gains, drawn, frame, errors = self.gains, self.drawn, self.frame, self.errors
+        divisor, mean = None, torch.zeros((), dtype=torch.complex128, device=self.index.device)
+        if self.residual is not None:
+            check_recoverable(self.setting.scenario, self.residual.masking, drawn.ratios > 0.0, self.slots)
+            pilots = (self._of_pilots(seats, gains.of_pilots(seats)) for seats in gains.parts)
+            divisor = self._divisor(sum(pilots, start=mean))
+        for parts in gains.batches:
+            turned = []
+            for seats in parts:
+                drawn_gains, watts = gains.with_pilots(seats), drawn.power_watts[:, seats]
+                turns = drawn_gains.expand(-1, -1, frame.pieces + frame.pilot_count)[:, :, frame.pieces :]
+                mean = mean + self._of_pilots(seats, turns)
+                of_pieces = drawn_gains[:, :, : frame.pieces]
+                if divisor is not None:  # how the noise and masks of these workers arrive, over the mean gain
+                    of_pieces = errors.with_amplifiers(of_pieces, drawn.ratios[:, seats], watts)
+                    self._add_residual(seats, of_pieces / divisor[:, None, :])
+                of_pieces = of_pieces * drawn.ratios[:, seats, None].float()
+                leaks = leaked(self.air, gains.draws.some(seats), of_pieces, self._mean_square(seats))
+                if leaks is not None:
+                    self._carriers = leaks if self._carriers is None else self._carriers + leaks
+                turned.append(errors.add(of_pieces, self.index[:, seats], watts))
+            together = slice(parts[0].start, parts[-1].stop)
+            for sent, arriving in errors.senders(drawn.power_watts[:, together]):
+                self._add(sent, arriving, self.index[:, together], turned, gains.draws.some(together))
+        if divisor is None:
+            divisor = self._divisor(mean)
+        clean, across = self._over(divisor)
+        return _ImpairedArrival(
+            slots=self.slots,
+            payload=self.payload,
+            index=self.index,
+            clean=clean,
+            across=across,
+            divisor=divisor,
+            of=self,
+        )
+
+    def _of_pilots(self, seats: slice, gains: torch.Tensor) -> torch.Tensor:
+        """Return how the pilots of some seats arrive, given their gains; slots x pilots, complex."""
+        shares = self.drawn.ratios[:, seats] * kept_of_pilots(
+            self.setting, self.frame, self.drawn.power_watts[:, seats]
+        )
+        if smears(self.air):
+            shares = shares * pilot_gain(self.air, draw_offsets(self.gains.draws.some(seats)))
+        return (shares[:, None, :].to(gains.dtype) @ gains)[:, 0].to(torch.complex128)
+
+    def _divisor(self, mean: torch.Tensor) -> torch.Tensor:
+        """Return what the server divides each piece by, given sum_i q_i g_i at each pilot; slots x pieces, or x 1."""
+        setting, frame, device = self.setting, self.frame, self.index.device
+        if not setting.pilot_energy:
+            # How many tossed heads must not be divided out, and shows in a pilot as a gain does.
+            return torch.ones((len(self.slots), 1), dtype=torch.complex128, device=device)
+        error = _deviation(setting, self.drawn) / math.sqrt(setting.pilot_energy / frame.pilot_count)
+        seen = mean + error[:, None] * _pilot_normals(self.source, self.slots, frame.pilot_count)
+        at_pilots = _trusted_gain(seen, 2.0 * error.square()[:, None])
+        drift = torch.from_numpy(expected_drift(setting.scenario, frame)).to(device)
+        return at_pilots[:, torch.tensor(frame.pilots, device=device)] * drift
+
+    def _add_residual(self, seats: slice, gains: torch.Tensor) -> None:
+        """Tell the residual noise how the noise and masks of some seats arrive: slots x seats x pieces."""
+        assert self.residual is not None
+        assert self.drawn.planned_ratios is not None
+        planned = self.drawn.planned_ratios[:, seats]
+        kept = (self.drawn.ratios[:, seats] / planned).nan_to_num(nan=0.0)  # in a fade nobody sends, as planned
+        offsets = draw_offsets(self.gains.draws.some(seats)) if smears(self.air) else None
+        self.residual.add(kept[:, :, None] * gains, planned, kept > 0.0, offsets)
+
+    def _mean_square(self, seats: slice) -> torch.Tensor | float:
+        """Return the largest mean square of a worker's symbols, own noise and masks included; slots x seats, or all."""
+        of_data, drawn = self.payload.largest_norm**2 / self.setting.signal.symbols, self.drawn
+        if self.residual is None:
+            return of_data
+        received_watts = drawn.power_watts[:, seats] * drawn.magnitude[:, seats].square()
+        share = drawn.ratios[:, seats].square() * drawn.power_scale_watts[:, None]
+        return of_data * (received_watts / share).nan_to_num(nan=0.0, posinf=0.0)
+
+    def _add(
+        self, sent: Payload, parts: Parts, samples: torch.Tensor, gains: Sequence[torch.Tensor], draws: SeatDraws
+    ) -> None:
+        """Add what workers with these samples, slots x workers, send with gains of slots x some workers x pieces."""
+        for part, (of_gain, sign) in parts.items():
+            weights = torch.cat([getattr(each, of_gain) for each in gains], dim=1)
+            if of_gain == "imag" and not bool(weights.any()):
+                continue  # nothing arrives a quarter turn off where phases are right
+            if smears(self.air):
+                factors = timing_factors(self.air, draw_offsets(draws))
+                some = sent.weighted_sums(samples, weights, factors, self._places)
+            else:
+                some = sent.weighted_sum(samples, weights, self._places)
+            some = some if sign > 0.0 else -some
+            self._sums[part] = self._sums[part] + some if part in self._sums else some
+
+    def _over(self, divisor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the real and imaginary part of what arrives over the mean gain of its piece; slots x symbols each."""
+        parts = self._sums
+        if smears(self.air):
+            parts = {part: smear(each, self.air, self.frame) for part, each in parts.items()}
+        along, across = parts["real"], parts.get("imag")
+        by = self.on_symbols(1.0 / divisor)
+        real, imag = by.real.to(along.dtype), by.imag.to(along.dtype)
+        if self._carriers is not None:
+            carriers = self.on_symbols(self._carriers)
+            along = along + carriers.real.to(along.dtype)
+            across = carriers.imag.to(along.dtype) if across is None else across + carriers.imag.to(along.dtype)
+        if across is None:
+            return along * real, along * imag
+        return along * real - across * imag, along * imag + across * real
+
+    def on_symbols(self, of_pieces: torch.Tensor) -> torch.Tensor:
+        """Return what each symbol has of the pieces, slots x pieces or x 1; slots x symbols."""
+        lengths = torch.tensor(self.frame.lengths, device=of_pieces.device)
+        return of_pieces.expand(-1, self.frame.pieces).repeat_interleave(lengths, dim=1)
+
+    def normals(self, per_slot: int, sequence: int) -> torch.Tensor:
+        """Return independent standard normal values; slots x per_slot, float64."""
+        return _normals(self.source, self.slots, per_slot, sequence)
+
+    def left(self, drawn: PowerControl, sequence: int) -> torch.Tensor | float:
+        """Return what is left of workers' noise and masks on every symbol; slots x symbols, or 0 without."""
+        if self.residual is None:
+            return 0.0
+        symbols, terms = sum(self.frame.lengths), self.residual.terms
+        normals = self.normals(terms * symbols, sequence).reshape(len(self.slots), terms, symbols)
+        return self.residual.receive(normals, drawn.power_scale_watts, self.frame)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _ImpairedArrival(Arrival):
+    """Slots on an air that is not ideal: what the server has of them besides the sum."""
+
+    of: ImpairedSlots
     divisor: torch.Tensor  # mean gain that the server divided by, complex; slots x pieces, or x 1
     across: torch.Tensor  # what arrives a quarter turn off, without noise; slots x symbols
-    errors: TransmitterErrors  # what transmitters do that is not computed symbol by symbol
-    residual: ResidualNoise | None  # what the noise and masks of workers leave, where they bring some
 
     def receive(
         self, setting: AirSetting, drawn: PowerControl, normals: torch.Tensor, place: torch.Tensor | None
     ) -> Reception:
         """Return mixtures through the server's converters and equaliser, and the noise that it measures."""
-        air, clean, frame, slots = setting.scenario.air, self.clean, self.frame, self.slots
-        scales: Sequence[torch.Tensor] = self.errors.with_noise(_deviation(setting, drawn)[:, None], self.divisor)
+        air, clean, there, frame = setting.scenario.air, self.clean, self.of, self.of.frame
+        scales: Sequence[torch.Tensor] = there.errors.with_noise(_deviation(setting, drawn)[:, None], self.divisor)
         if frame.pieces > 1:
-            lengths = torch.tensor(frame.lengths, device=clean.device)
-            scales = [each.expand(-1, frame.pieces).repeat_interleave(lengths, dim=1) for each in scales]
+            scales = [there.on_symbols(each) for each in scales]
         received = torch.addcmul(clean, normals.to(clean.dtype), scales[0].to(clean.dtype), out=place)
-        if self.residual is not None:
-            received = received + _left(self.residual, drawn, self, slots, _RESIDUAL).to(received.dtype)
-        across = self.across + scales[1] * _normals(self.source, slots, clean.shape[1], _QUADRATURE)
+        left = there.left(drawn, _RESIDUAL)
+        if isinstance(left, torch.Tensor):
+            received = received + left.to(received.dtype)
+        across = self.across + scales[1] * there.normals(clean.shape[1], _QUADRATURE)
         levels = None
         if air.adc_bits and air.adc_gain == "causal":
             start = first_level(self.payload.largest_norm, setting.signal.symbols, scales[0][:, 0])
@@ -80,11 +227,10 @@ class ImpairedArrival(Arrival):
             clean, received, across = (equalise(each, air, frame) for each in (clean, received, across))
             least = noise_gain(air) * least
         variance, snr = across[:, : setting.signal.input_symbols].square().mean(dim=1).clamp(min=least), None
-        if self.residual is not None:
+        if there.residual is not None:
             # Noise probes are drawn as a slot of the same gains without data, of which only so many symbols are sent.
             symbols = setting.signal.symbols
-            heard = scales[0] * _normals(self.source, slots, symbols, _NOISE_ON_PROBES)
-            heard = heard + _left(self.residual, drawn, self, slots, _PROBES)
+            heard = scales[0] * there.normals(symbols, _NOISE_ON_PROBES) + there.left(drawn, _PROBES)
             if smears(air):
                 heard = equalise(heard, air, frame)
             probes = setting.noise.probes(setting.scenario, symbols)
@@ -93,165 +239,10 @@ class ImpairedArrival(Arrival):
         return Reception(clean=clean, received=received, noise_variance=variance, snr=snr, divisor=self.divisor)
 
 
-def arrive_impaired(
-    setting: AirSetting, payload: Payload, index: torch.Tensor, drawn: SlotTensors, slots: range
-) -> ImpairedArrival:
-    """Add up what workers with these samples, slots x scheduled, send in these slots."""
-    gains = drawn.gains
-    assert gains is not None
-    scenario, device = setting.scenario, index.device
-    frame, air = frame_of(scenario.air, setting.signal.symbols), scenario.air
-    source = slot_words(setting.streams, "air", device)
-    errors, masking = TransmitterErrors(setting, payload, drawn.power_watts), setting.masking
-    residual = None if masking is None else ResidualNoise(scenario, masking)
-    divisor, mean = None, torch.zeros((), dtype=torch.complex128, device=device)
-    if masking is not None:
-        check_recoverable(scenario, masking, drawn.ratios > 0.0, slots)
-        pilots = (_of_pilots(setting, frame, drawn, seats, gains.of_pilots(seats)) for seats in gains.parts)
-        divisor = _divisor(setting, frame, drawn, slots, source, sum(pilots, start=mean))
-    arriving = _Arriving(air, frame, index.shape[1])
-    for parts in gains.batches:
-        turned = []
-        for seats in parts:
-            drawn_gains, watts = gains.with_pilots(seats), drawn.power_watts[:, seats]
-            turns = drawn_gains.expand(-1, -1, frame.pieces + frame.pilot_count)[:, :, frame.pieces :]
-            mean = mean + _of_pilots(setting, frame, drawn, seats, turns)
-            of_pieces = drawn_gains[:, :, : frame.pieces]
-            if residual is not None:  # how the noise and masks of these workers arrive, over the mean gain
-                assert divisor is not None
-                of_pieces = errors.with_amplifiers(of_pieces, drawn.ratios[:, seats], watts)
-                _add_residual(residual, drawn, seats, of_pieces / divisor[:, None, :], air)
-            of_pieces = of_pieces * drawn.ratios[:, seats, None].float()
-            arriving.add_carriers(gains.draws.some(seats), of_pieces, _mean_square(setting, payload, drawn, seats))
-            turned.append(errors.add(of_pieces, index[:, seats], watts))
-        together = slice(parts[0].start, parts[-1].stop)
-        samples = index[:, together]
-        for sent in errors.senders(drawn.power_watts[:, together]):
-            arriving.add(sent, samples, turned, gains.draws.some(together))
-    if divisor is None:
-        divisor = _divisor(setting, frame, drawn, slots, source, mean)
-    clean, across = arriving.over(divisor)
-    return ImpairedArrival(
-        slots=slots,
-        payload=payload,
-        index=index,
-        clean=clean,
-        frame=frame,
-        source=source,
-        divisor=divisor,
-        across=across,
-        errors=errors,
-        residual=residual,
-    )
-
-
-class _Arriving:
-    """What signals of workers add up to before the server divides: real and imaginary part, slots x symbols each."""
-
-    def __init__(self, air: Air, frame: Frame, seats: int) -> None:
-        self._air, self._frame, self._places = air, frame, Places(frame.lengths, seats)
-        self._sums: dict[str, torch.Tensor] = {}
-        self._carriers: torch.Tensor | None = None  # slots x pieces
-
-    def add(self, sent: Sender, samples: torch.Tensor, gains: Sequence[torch.Tensor], draws: SeatDraws) -> None:
-        """Add what workers with these samples, slots x workers, send with gains of slots x some workers x pieces."""
-        for part, (of_gain, sign) in sent.parts.items():
-            weights = torch.cat([getattr(each, of_gain) for each in gains], dim=1)
-            if of_gain == "imag" and not bool(weights.any()):
-                continue  # nothing arrives a quarter turn off where phases are right
-            if smears(self._air):
-                factors = timing_factors(self._air, draw_offsets(draws))
-                some = sent.payload.weighted_sums(samples, weights, factors, self._places)
-            else:
-                some = sent.payload.weighted_sum(samples, weights, self._places)
-            some = some if sign > 0.0 else -some
-            self._sums[part] = self._sums[part] + some if part in self._sums else some
-
-    def add_carriers(self, draws: SeatDraws, gains: torch.Tensor, mean_square: torch.Tensor | float) -> None:
-        """Add the carriers that workers with these gains leak, where they do; see ``leaked``."""
-        more = leaked(self._air, draws, gains, mean_square)
-        if more is not None:
-            self._carriers = more if self._carriers is None else self._carriers + more
-
-    def over(self, divisor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the real and imaginary part of what arrives over the mean gain of its piece; slots x symbols each."""
-        parts = self._sums
-        if smears(self._air):
-            parts = {part: smear(each, self._air, self._frame) for part, each in parts.items()}
-        along, across = parts["real"], parts.get("imag")
-        by = self._on_symbols(1.0 / divisor)
-        real, imag = by.real.to(along.dtype), by.imag.to(along.dtype)
-        if self._carriers is not None:
-            carriers = self._on_symbols(self._carriers)
-            along = along + carriers.real.to(along.dtype)
-            across = carriers.imag.to(along.dtype) if across is None else across + carriers.imag.to(along.dtype)
-        if across is None:
-            return along * real, along * imag
-        return along * real - across * imag, along * imag + across * real
-
-    def _on_symbols(self, of_pieces: torch.Tensor) -> torch.Tensor:
-        lengths = torch.tensor(self._frame.lengths, device=of_pieces.device)
-        return of_pieces.expand(-1, self._frame.pieces).repeat_interleave(lengths, dim=1)
-
-
-def _add_residual(residual: ResidualNoise, drawn: SlotTensors, seats: slice, gains: torch.Tensor, air: Air) -> None:
-    """Tell the residual noise how the noise and masks of some seats arrive: slots x seats x pieces."""
-    assert drawn.planned_ratios is not None
-    assert drawn.gains is not None
-    planned = drawn.planned_ratios[:, seats]
-    kept = (drawn.ratios[:, seats] / planned).nan_to_num(nan=0.0)  # in a fade nobody sends, as planned
-    offsets = draw_offsets(drawn.gains.draws.some(seats)) if smears(air) else None
-    residual.add(kept[:, :, None] * gains, planned, kept > 0.0, offsets)
-
-
-def _mean_square(setting: AirSetting, payload: Payload, drawn: SlotTensors, seats: slice) -> torch.Tensor | float:
-    """Return the largest mean square of a worker's symbols, its own noise and masks included; slots x seats, or all."""
-    of_data = payload.largest_norm**2 / setting.signal.symbols
-    if setting.masking is None:
-        return of_data
-    received_watts = drawn.power_watts[:, seats] * drawn.magnitude[:, seats].square()
-    share = drawn.ratios[:, seats].square() * drawn.power_scale_watts[:, None]
-    return of_data * (received_watts / share).nan_to_num(nan=0.0, posinf=0.0)
-
-
 def _deviation(setting: AirSetting, drawn: PowerControl) -> torch.Tensor:
     """Return the deviation of the receiver's noise on the real part, over sqrt(beta); slots."""
     noise_watts = setting.noise.drawn_watts(setting.scenario)
     return torch.sqrt(noise_watts / 2.0 / drawn.power_scale_watts)
-
-
-def _divisor(
-    setting: AirSetting, frame: Frame, drawn: SlotTensors, slots: range, source: SlotWords, mean: torch.Tensor
-) -> torch.Tensor:
-    """Return what the server divides each piece by, given sum_i q_i g_i at each pilot; slots x pieces, or x 1."""
-    if not setting.pilot_energy:
-        # How many tossed heads must not be divided out, and shows in a pilot as a gain does.
-        return torch.ones((len(slots), 1), dtype=torch.complex128, device=source.device)
-    error = _deviation(setting, drawn) / math.sqrt(setting.pilot_energy / frame.pilot_count)
-    seen = mean + error[:, None] * _pilot_normals(source, slots, frame.pilot_count)
-    at_pilots = _trusted_gain(seen, 2.0 * error.square()[:, None])
-    drift = torch.from_numpy(expected_drift(setting.scenario, frame)).to(source.device)
-    return at_pilots[:, torch.tensor(frame.pilots, device=source.device)] * drift
-
-
-def _left(
-    residual: ResidualNoise, drawn: PowerControl, there: ImpairedArrival, slots: range, sequence: int
-) -> torch.Tensor:
-    """Return what is left of workers' noise and masks on every symbol; slots x symbols."""
-    symbols = sum(there.frame.lengths)
-    normals = _normals(there.source, slots, residual.terms * symbols, sequence)
-    return residual.receive(normals.reshape(len(slots), residual.terms, symbols), drawn.power_scale_watts, there.frame)
-
-
-def _of_pilots(
-    setting: AirSetting, frame: Frame, drawn: SlotTensors, seats: slice, gains: torch.Tensor
-) -> torch.Tensor:
-    """Return how the pilots of some seats arrive, given their gains; slots x pilots, complex."""
-    shares = drawn.ratios[:, seats] * kept_of_pilots(setting, frame, drawn.power_watts[:, seats])
-    if smears(setting.scenario.air):
-        assert drawn.gains is not None
-        shares = shares * pilot_gain(setting.scenario.air, draw_offsets(drawn.gains.draws.some(seats)))
-    return (shares[:, None, :].to(gains.dtype) @ gains)[:, 0].to(torch.complex128)
 
 
 def _trusted_gain(seen: torch.Tensor, squared_error: torch.Tensor) -> torch.Tensor:

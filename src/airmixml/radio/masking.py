@@ -35,6 +35,7 @@ _HEARS_THE_SUM: Final = ("server", "release")
 _ENOUGH_IN_SUM: Final = 100.0  # times the receiver's noise, which then matters to nobody
 _MORE_ABSENT: Final = 1e-6  # probability with which more are absent in some slot than ``enough_absent`` allows for
 _STEPS: Final = 100
+_CONVERTER_RANGE: Final = 6.0  # deviations of what it adds to which a worker's converter reaches
 _HEADROOM_DB: Final = 10.0  # of the farthest worker's mean power: noise has peaks
 
 
@@ -53,6 +54,14 @@ class Masking:
         """Of all that a worker adds."""
         masks = 0.0 if self.graph is None else self.graph.degree * self.pair_watts
         return self.own_watts + masks + self.self_watts
+
+    def rounded_watts(self, bits: int) -> float:
+        """Return that of what a converter of so many bits makes of all that a worker adds; 0 where there is none."""
+        if not bits:
+            return 0.0
+        from airmixml.impairments.converters import gaussian_rounding  # here: it needs torch
+
+        return self.added_watts * gaussian_rounding(bits, _CONVERTER_RANGE).error_variance
 
     @property
     def hidden_watts(self) -> float:
@@ -157,12 +166,13 @@ def _unit_masking(privacy: Privacy, seats: int, seed: int, share: float) -> Mask
         return Masking(graph=None, honest=Honest(count=seats - colluders))
     absent = math.ceil(privacy.most_absent * seats)
     taken_out = colluders + absent
-    if seats < 2 or (colluders > seats - 2 and not absent):
-        few = f'radio.scheduled = {seats}: must be at least 2 for privacy.noise = "masked": workers hide each other'
+    if seats < 2:
         raise PrivacyError(
-            few
-            if seats < 2
-            else f"privacy.colluders = {privacy.colluders}: so many leave fewer than two of the {seats:,} workers of a "
+            f'radio.scheduled = {seats}: must be at least 2 for privacy.noise = "masked": workers hide each other'
+        )
+    if colluders > seats - 2 and not absent:
+        raise PrivacyError(
+            f"privacy.colluders = {privacy.colluders}: so many leave fewer than two of the {seats:,} workers of a "
             f"slot, who hide each other; must be at most {seats - 2:,}, or schedule more workers"
         )
     degree = privacy.mask_degree or rules.recovering_degree(seats, colluders, absent)

@@ -127,12 +127,6 @@ class Noise:
 RECEIVER: Final = Noise()
 
 
-def noise_of(scenario: Scenario) -> Noise:
-    """Return what hides the workers of a scenario."""
-    noise: Noise = scenario.privacy.noise_kind
-    return noise
-
-
 def true_noise_watts(scenario: Scenario) -> float:
     """Return the noise power per complex symbol of this run, with that of interference.
 
@@ -182,7 +176,7 @@ class ExpectedNoise:
 
 def expected_noise(scenario: Scenario, signal_loss: float = 1.0) -> ExpectedNoise:
     """Return the noise in the sum of a slot; ``signal_loss`` is what the air takes from the power of the signal."""
-    noise = noise_of(scenario)
+    noise: Noise = scenario.privacy.noise_kind
     masking = noise.masking(scenario)
     nominal_watts = dbm_to_watts(scenario.radio.noise_dbm) + dbm_to_watts(scenario.air.interference_dbm)
     receiver_watts = noise.receiver_watts(scenario, nominal_watts) * signal_loss
@@ -190,7 +184,7 @@ def expected_noise(scenario: Scenario, signal_loss: float = 1.0) -> ExpectedNois
         return ExpectedNoise(receiver_watts=receiver_watts)
     air = air_of(scenario)
     spread, silent = air.spread(scenario)
-    rounded_watts = air.converter_watts(scenario, masking)
+    rounded_watts = masking.rounded_watts(scenario.air.dac_bits)
     each = 2.0 * scenario.radio.scheduled / (1.0 - silent)
     pairs_watts = 0.0 if masking.graph is None else masking.graph.degree * masking.pair_watts
     return ExpectedNoise(

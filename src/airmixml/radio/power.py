@@ -51,7 +51,8 @@ class PowerPolicy:
         self, scenario: Scenario, received_watts: float, ratios: torch.Tensor, largest: torch.Tensor
     ) -> torch.Tensor:
         """Return beta, shape slots, from shares q (slots x scheduled) and the largest that the limit allows (slots)."""
-        return received_watts / largest_shares(scenario, ratios) ** 2
+        shares: torch.Tensor = scenario.radio.schedule_kind.largest_shares(scenario, ratios)
+        return received_watts / shares**2
 
 
 class _LargestPower(PowerPolicy):
@@ -131,12 +132,6 @@ def largest_power_scale(ratios: torch.Tensor, magnitude: torch.Tensor, max_power
 def transmit_power(power_scale_watts: torch.Tensor, ratios: torch.Tensor, magnitude: torch.Tensor) -> torch.Tensor:
     """Return P = beta q^2 / |h|^2; slots x scheduled."""
     return (ratios / magnitude).square_().mul_(power_scale_watts[:, None])
-
-
-def largest_shares(scenario: Scenario, ratios: torch.Tensor) -> torch.Tensor:
-    """Return the largest share of each slot, or what a Poisson schedule gives all who send; shape slots."""
-    shares: torch.Tensor = scenario.radio.schedule_kind.largest_shares(scenario, ratios)
-    return shares
 
 
 def control_power(

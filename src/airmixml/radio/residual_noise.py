@@ -20,19 +20,12 @@ from typing import Final
 
 import torch
 
-from airmixml.impairments.converters import gaussian_rounding
 from airmixml.impairments.frame import Frame
 from airmixml.impairments.timing import filter_blocks, mean_factors, pulse_expansion, smears, timing_factors
 from airmixml.radio.masking import Masking
 from airmixml.scenario import Scenario
 
 _MOST_DIFFERENCES: Final = 1 << 28
-_CONVERTER_RANGE: Final = 6.0  # deviations of what it adds to which a worker's converter reaches
-
-
-def converter_watts(masking: Masking, bits: int) -> float:
-    """Return the variance of what rounding and saturation make of what a worker adds, which is Gaussian."""
-    return masking.added_watts * gaussian_rounding(bits, _CONVERTER_RANGE).error_variance
 
 
 class ResidualNoise:
@@ -87,7 +80,7 @@ class ResidualNoise:
             from_expected = squares - crossed - crossed.transpose(2, 3) + sending * expected
             total = total + masking.pair_watts * differences + masking.self_watts * from_expected
         if self.air.dac_bits:
-            total = total + converter_watts(masking, self.air.dac_bits) * squares
+            total = total + masking.rounded_watts(self.air.dac_bits) * squares
         return total
 
     def receive(self, normals: torch.Tensor, power_scale_watts: torch.Tensor, frame: Frame) -> torch.Tensor:

@@ -62,11 +62,11 @@ class RoundsOnAir:
 
         Those that were run already are not run again: what they received is given once more.
         """
-        dataset, scenario, metres = sent.dataset, sent.scenario, sent.population.distance_metres
+        dataset, scenario, population = sent.dataset, sent.scenario, sent.population
         follow = scenario.workers.sends != "gradients"
-        made = AirSetting.of_rounds if follow else AirSetting.of
-        setting = replace(made(scenario, dataset.input_dim, dataset.label_dim, metres), secret=sent.secret)
-        air = Air(settings=[setting], dataset=dataset, population=sent.population, speed=context.speed)
+        where = dataset.input_dim, dataset.label_dim, population.distance_metres
+        settings = [replace(AirSetting.of(scenario, *where, in_rounds=follow), secret=sent.secret)]
+        air = Air(settings=settings, dataset=dataset, population=population, speed=context.speed)
         slots = slots_of_rounds(scenario) if follow else range(air.slots)
         rounds = cls(air, sent.report, slots, follow=follow, progress=context.progress, kept=kept)
         rounds.rounds = sent.rounds

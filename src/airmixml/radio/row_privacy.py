@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -22,9 +22,6 @@ from airmixml.scenario import Scenario
 from airmixml.wording import against, epsilon_text
 from airmixml.workers.population import held_by, row_name
 
-if TYPE_CHECKING:
-    from airmixml.radio.centring import CentringSlot
-
 
 @dataclass(frozen=True, kw_only=True)
 class RowPrivacy:
@@ -33,9 +30,7 @@ class RowPrivacy:
     name: str  # "a row of the data", "a person", "one of its rows"
     held: str  # by whom it is held, in words
     copies: int  # by how many workers at most
-    statements: tuple[
-        PrivacyStatement, ...
-    ]  # the smallest epsilon against each adversary that one is certified against
+    statements: tuple[PrivacyStatement, ...]  # the smallest epsilon against each adversary that has one
 
     @property
     def epsilons(self) -> dict[str, float]:

@@ -14,7 +14,6 @@ from airmixml.arrays import Doubles, Integers
 from airmixml.privacy import Ledger, facts
 from airmixml.radio.draws import SlotTensors
 from airmixml.radio.histograms import DecibelHistogram, SlotStrengths
-from airmixml.radio.power import largest_shares
 from airmixml.radio.power_calibration import asked_received_watts
 from airmixml.radio.system import System
 from airmixml.scenario import Scenario
@@ -104,13 +103,15 @@ class SlotTotals:
         if draws.planned_ratios is not None:
             received_watts = received_watts * heard
         server_watts = None
-        strengths = scale_watts * largest_shares(self.scenario, ratios) ** 2
+        shares: torch.Tensor = self.scenario.radio.schedule_kind.largest_shares(self.scenario, ratios)
+        strengths = scale_watts * shares**2
         took_part = torch.ones_like(who, dtype=torch.bool)
         if draws.gains is not None:
             # A gain may differ from piece to piece: no part of a worker's vector arrives more strongly than this.
             peaks = draws.gains.peaks if draws.planned_ratios is None else torch.ones_like(ratios)
             received_watts, planned_watts = received_watts * peaks, received_watts
-            strengths = self._strengths_with(draws, ratios, peaks, strengths, of_rounds=of_rounds)
+            by_share = shares[:, None] ** 2 if self.scenario.radio.schedule_kind.by_coin else ratios.square()
+            strengths = self._strengths_with(draws, by_share, peaks, strengths, of_rounds=of_rounds)
         else:
             planned_watts = received_watts
         if draws.gains is not None or draws.planned_ratios is not None or self.scenario.radio.schedule_kind.by_coin:
@@ -137,13 +138,11 @@ class SlotTotals:
         self._strengths.add(strengths, of_rounds=of_rounds)
 
     def _strengths_with(
-        self, draws: SlotTensors, ratios: torch.Tensor, peaks: torch.Tensor, planned: torch.Tensor, *, of_rounds: bool
+        self, draws: SlotTensors, by_share: torch.Tensor, peaks: torch.Tensor, planned: torch.Tensor, *, of_rounds: bool
     ) -> torch.Tensor:
         """Return beta max q^2 of slots with the gains that were drawn, and keep what was planned; shape slots."""
         assert self._planned_strengths is not None
         beta = draws.power_scale_watts
-        by_coin = self.scenario.radio.schedule_kind.by_coin
-        by_share = largest_shares(self.scenario, ratios)[:, None] ** 2 if by_coin else ratios.square()
         if self._planned.says(facts.SofterShares) and self._asked_watts is not None and draws.planned_ratios is None:
             # Another worker in a seat might have sent with all of its share.
             asked_watts = self._asked_watts * (self.system.round_strength if of_rounds else 1.0)
@@ -170,8 +169,7 @@ class SlotTotals:
     def _count_power(self, power_watts: torch.Tensor) -> None:
         """Count the powers of those who do send."""
         self._raise("power", power_watts)
-        self.power_dbm.add(power_watts * 1e3)
-        self.power_dbm.discard_zeros((power_watts == 0.0).sum())
+        self.power_dbm.add(power_watts[power_watts > 0.0] * 1e3)
 
     @property
     def worker_energy_joules(self) -> Doubles:

@@ -14,7 +14,7 @@ from airmixml.privacy import Adversary, Design, Sensitivity, facts
 from airmixml.privacy.design import slots_per_round
 from airmixml.privacy.mechanism import Rounding
 from airmixml.radio.ideal_air import IdealAir, air_of
-from airmixml.radio.noise import Noise, noise_of
+from airmixml.radio.noise import Noise
 from airmixml.radio.path_loss import best_power_gain, weakest_gain
 from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Scenario
@@ -139,7 +139,8 @@ class System:
     @cached_property
     def noise(self) -> Noise:
         """What hides a worker."""
-        return noise_of(self.scenario)
+        noise: Noise = self.scenario.privacy.noise_kind
+        return noise
 
     @cached_property
     def masking(self) -> Masking | None:
@@ -260,7 +261,7 @@ class System:
         )
 
     def _facts(self, received_watts: float, floor: float) -> Iterator[facts.Fact]:
-        """Yield what each stage says of privacy: power, air, noise, ratios, transmitters, antennas."""
+        """Yield what each stage says of privacy: power, air, noise, ratios, schedule, transmitters."""
         scenario, radio = self.scenario, self.scenario.radio
         if self.power_may_tell_schedule(received_watts, floor):
             yield facts.PowerTells()
@@ -268,7 +269,6 @@ class System:
         yield from map(self._of_both, self.noise.facts(scenario, self.sensitivity, received_watts))
         yield from scenario.mixing.assignment_kind.facts()
         yield from radio.schedule_kind.facts(scenario)
-        yield self.air.antennas(self)
         yield facts.Transmitters(weakest_gain=floor, limit_watts=dbm_to_watts(radio.max_power_dbm))
 
     def _of_both(self, fact: facts.Fact) -> facts.Fact:
@@ -307,4 +307,4 @@ def round_length_of(scenario: Scenario) -> int:
 
 def assumed_noise_watts(scenario: Scenario) -> float:
     """Return the noise power per complex symbol that statements assume: the least that the receiver may have."""
-    return noise_of(scenario).stated_watts(scenario)
+    return float(scenario.privacy.noise_kind.stated_watts(scenario))

@@ -290,7 +290,7 @@ def rehearse_family(
     add_slots(settings, tallies, progress=partial(progress, "rehearsal"))
     for tally in tallies:
         if tally.system.rounds:  # one after the other, as they are sent
-            setting = AirSetting.of_rounds(tally.scenario, *dims)
+            setting = AirSetting.of(tally.scenario, *dims, in_rounds=True)
             for slot in slots_of_rounds(tally.scenario):
                 tally.add_draws(draw_slots(setting, range(slot, slot + 1)), of_rounds=True)
     return tallies

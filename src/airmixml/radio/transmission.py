@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
@@ -17,18 +16,17 @@ from airmixml.data import DataSet
 from airmixml.devices import find_device, physical_memory_bytes, using_threads
 from airmixml.errors import ScenarioError
 from airmixml.notebook import html_facts
-from airmixml.progress import Progress, silent
 from airmixml.radio.draws import AirSetting, check_family, draw_slots
 from airmixml.radio.ideal_air import air_of
 from airmixml.radio.mixtures import Air, AirReport, MixtureBlock, check_finite
 from airmixml.radio.power_calibration import check_privacy_target
 from airmixml.radio.shards import Gatherer, PartitionedPayload, gather_shards, require_independent, suits_partition
-from airmixml.registries import PAYLOADS, names_objects
-from airmixml.scenario import RunContext, Scenario, Speed
+from airmixml.registries import PAYLOADS
+from airmixml.scenario import RunContext, Scenario
 from airmixml.storage.files import ResultStore
 from airmixml.streams import Secret, Streams
 from airmixml.wording import plural
-from airmixml.workers import Population, Signal, deploy, load_dataset, settle
+from airmixml.workers import Population, Signal, deploy, load_dataset
 from airmixml.workers.loading import too_many_numbers
 from airmixml.workers.payloads import Payload
 
@@ -84,7 +82,12 @@ class Mixtures(Transmission):
         """
         from torch.utils.data import TensorDataset
 
-        check_are_pairs(self.scenario)
+        sends = self.scenario.workers.sends
+        if PAYLOADS.load(sends).moments or sends == "gradients":
+            raise ScenarioError(
+                f'workers.sends = "{sends}": must be "samples" for a training loop of your own, which needs pairs of '
+                "an input and a label mixture; from moments a learner in closed form learns, such as ridge or lda"
+            )
         return TensorDataset(self.inputs, self.labels)
 
     def _repr_html_(self) -> str:
@@ -94,36 +97,6 @@ class Mixtures(Transmission):
         return html_facts(
             f"Mixtures of {self.scenario.title}, seed {self.scenario.seed}", {**about, **self.report.facts()}
         )
-
-
-def check_are_pairs(scenario: Scenario) -> None:
-    """Refuse sums that are no mixtures of samples with their labels: moments and gradients."""
-    sends = scenario.workers.sends
-    if PAYLOADS.load(sends).moments or sends == "gradients":
-        raise ScenarioError(
-            f'workers.sends = "{sends}": must be "samples" for a training loop of your own, which needs pairs of an '
-            "input and a label mixture; from moments a learner in closed form learns, such as ridge or lda"
-        )
-
-
-@names_objects
-def simulate(
-    scenario: Scenario,
-    *,
-    dataset: DataSet | None = None,
-    population: Population | None = None,
-    speed: Speed | None = None,
-    data_dir: Path | None = None,
-    progress: Progress = silent,
-    secret: Secret | None = None,
-) -> Mixtures:
-    """Run what ``airmixml.simulate`` does, whose arguments these are, but for rounds, which depend on a model."""
-    context = RunContext(speed=speed or Speed(), data_dir=data_dir, progress=progress, secret=secret)
-    if dataset is None:
-        scenario = settle(scenario, data_dir=data_dir, progress=progress)
-    else:
-        scenario = scenario.settled(dataset.train_samples, dataset.held_dim)
-    return simulate_family([scenario], dataset=dataset, population=population, context=context)[0]
 
 
 def simulate_family(
@@ -136,7 +109,7 @@ def simulate_family(
 ) -> list[Mixtures]:
     """Simulate scenarios that differ only in power, privacy target and learner; all else is drawn once.
 
-    Each gets the mixtures that ``simulate`` would give it alone. The ``store`` keeps the shards of other engines.
+    Each gets the mixtures that it would get alone. The ``store`` keeps the shards of other engines.
     """
     context = context or RunContext()
     gather = partial(_gather_mixtures, device=context.speed.device, members=len(scenarios))
@@ -225,11 +198,16 @@ def open_air(
         dataset = load_dataset(
             first.workers, streams, data_dir=context.data_dir, progress=progress, device=context.speed.device
         )
-    _check_worker_memory(first)
+    count, physical = first.workers.count, physical_memory_bytes()
+    if count * _BYTES_PER_WORKER > physical:  # rather than be killed half-way
+        raise ScenarioError(
+            f"workers.count = {count}: needs more memory than the {physical / 1e9:.0f} GB of this machine; deploy "
+            "fewer workers"
+        )
     if population is None:
         population = deploy(first.workers, dataset, streams)
-    elif population.count != first.workers.count:
-        raise ScenarioError(f"workers.count = {first.workers.count}: must be the population's {population.count}")
+    elif population.count != count:
+        raise ScenarioError(f"workers.count = {count}: must be the population's {population.count}")
     if first.workers.centre_on_air:
         from airmixml.radio.centring import centre_privately
 
@@ -314,16 +292,6 @@ def kept_block(
     found = {each: getattr(block, each) for each in _RECEIVED}
     store.save(name, values, {key: each.cpu().numpy() for key, each in found.items() if each is not None})
     return block
-
-
-def _check_worker_memory(scenario: Scenario) -> None:
-    """Refuse more workers than fit rather than be killed half-way."""
-    physical = physical_memory_bytes()
-    if scenario.workers.count * _BYTES_PER_WORKER > physical:
-        raise ScenarioError(
-            f"workers.count = {scenario.workers.count}: needs more memory than the {physical / 1e9:.0f} GB of this "
-            "machine; deploy fewer workers"
-        )
 
 
 def _check_memory(scenario: Scenario, signal: Signal, device: torch.device, members: int) -> None:

@@ -31,6 +31,11 @@ _FEW_NUMBERS: Final = 1 << 26
 _STEPS_PER_DEVIATION: Final = 16.0
 _MOST_OF_THE_POOL: Final = 0.99
 
+Parts = dict[str, tuple[str, float]]
+"""By the part of what arrives: the part of gains that brings it there, and its sign."""
+_AS_IT_IS: Final[Parts] = {"real": ("real", 1.0), "imag": ("imag", 1.0)}
+_AHEAD: Final[Parts] = {"real": ("imag", -1.0), "imag": ("real", 1.0)}  # by a quarter turn
+
 
 class _Converted(Wrapper):
     """Vectors rounded to levels that end at the largest symbol of each, and no longer than declared."""
@@ -142,22 +147,6 @@ def _distort_waveform(
     return Distortion(factor, error * mean_squares / 2.0, circular=True)
 
 
-class Sender(NamedTuple):
-    """What workers send, as real numbers; ``ahead`` by a quarter turn, or not."""
-
-    payload: Payload
-    ahead: bool = False
-
-    @property
-    def parts(self) -> dict[str, tuple[str, float]]:
-        """By the part of what arrives: the part of gains that brings it there, and its sign."""
-        return (
-            {"real": ("imag", -1.0), "imag": ("real", 1.0)}
-            if self.ahead
-            else {"real": ("real", 1.0), "imag": ("imag", 1.0)}
-        )
-
-
 class TransmitterErrors:
     """Adds up, workers by workers, the variance in a slot's sum of errors that are not computed symbol by symbol."""
 
@@ -171,19 +160,19 @@ class TransmitterErrors:
         # Of all errors before the server divides: on the real part, on the imaginary, and both; 3 x slots x pieces.
         self._covariance: torch.Tensor | None = None
 
-    def senders(self, power_watts: torch.Tensor) -> list[Sender]:
-        """Return what workers with these powers, slots x workers, send: clipped, compressed, and turned."""
+    def senders(self, power_watts: torch.Tensor) -> list[tuple[Payload, Parts]]:
+        """Return what workers with these powers, slots x workers, send as real numbers: clipped, compressed, turned."""
         scenario, payload = self._setting.scenario, self._payload
         if self._exact or scenario.air.waveform != "single-carrier":
-            return [Sender(payload)]
+            return [(payload, _AS_IT_IS)]
         limits = converters.peak_amplitude(scenario, power_watts)
         sent = payload if limits is None else PeakLimited(payload, limits)
         saturation = self._saturation(power_watts)
         if saturation is None:
-            return [Sender(sent)]
-        parts = [Sender(_Amplified(sent, scenario.air, saturation, 0))]
+            return [(sent, _AS_IT_IS)]
+        parts: list[tuple[Payload, Parts]] = [(_Amplified(sent, scenario.air, saturation, 0), _AS_IT_IS)]
         if scenario.air.amplifier_turn_degrees:
-            parts.append(Sender(_Amplified(sent, scenario.air, saturation, 1), ahead=True))
+            parts.append((_Amplified(sent, scenario.air, saturation, 1), _AHEAD))
         return parts
 
     def add(self, gains: torch.Tensor, samples: torch.Tensor, power_watts: torch.Tensor) -> torch.Tensor:

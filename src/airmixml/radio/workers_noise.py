@@ -146,13 +146,7 @@ class _NoiseOnIntegers(OwnNoise):
 
     about = "the workers' own noise on integers"
     real = False
-
-    def __init__(self, real_numbers: OwnNoise) -> None:
-        self._real_numbers = real_numbers
-        self.rests_on, self.trusted, self.masked = real_numbers.rests_on, real_numbers.trusted, real_numbers.masked
-
-    def advice(self, scenario: Scenario) -> str:
-        return ""
+    advice, masking = Noise.advice, Noise.masking
 
     def check(self, workers: Workers, radio: Radio, air: Air, mixing: Mixing, privacy: Privacy) -> None:
         super().check(workers, radio, air, mixing, privacy)
@@ -172,15 +166,6 @@ class _NoiseOnIntegers(OwnNoise):
                 raise ScenarioError(f"{key} = {as_set(value)}: must be {as_set(must)} for {integers}")
         if privacy.modulus_bits == 1:
             raise ScenarioError("privacy.modulus_bits = 1: must be 2 to 62, or 0 for as many as it takes")
-
-    def trust(self, privacy: Privacy, adversary: str) -> str:
-        return self._real_numbers.trust(privacy, adversary)
-
-    def check_secret(self, scenario: Scenario, secret: Secret) -> None:
-        self._real_numbers.check_secret(scenario, secret)
-
-    def masking(self, scenario: Scenario, secret: Secret | None = None) -> Masking | None:
-        return None
 
     def sums(self, scenario: Scenario, sensitivity: Sensitivity) -> IntegerSums | None:
         return fit_sums(scenario, sensitivity, masked=self.masked) if sensitivity.numbers else None
@@ -251,6 +236,10 @@ class _NoiseOnIntegers(OwnNoise):
         )
 
 
+class _MaskedOnIntegers(_NoiseOnIntegers, _MaskedNoise):
+    """The same with masks that are uniform modulo 2^b."""
+
+
 OWN: Final = OwnNoise()
 MASKED: Final = _MaskedNoise()
-_INTEGERS: Final = {each.masked: _NoiseOnIntegers(each) for each in (OWN, MASKED)}
+_INTEGERS: Final = {each.masked: each for each in (_NoiseOnIntegers(), _MaskedOnIntegers())}

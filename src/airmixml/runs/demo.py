@@ -81,8 +81,7 @@ def run_both(seeds: int, epochs: int, progress: Progress, finish: Finish | None 
     paper = Scenario.preset("paper-iris").with_overrides(f"learner.epochs={epochs}")
     target = (f"privacy.{key}={getattr(paper.privacy, key)}" for key in ("epsilon", "delta", "adjacency"))
     private = Scenario.preset("private-iris").with_overrides(*target)
-    from airmixml.edge import train, train_seeds
-    from airmixml.radio import simulate
+    from airmixml.edge import simulate, train, train_seeds
     from airmixml.runs import run
 
     metrics, private_metrics = (
