@@ -213,7 +213,6 @@ IMPAIRMENTS: Final = Registry(
         "doppler": "airmixml.impairments.doppler:Doppler",
         "late-workers": "airmixml.impairments.presence:LateWorkers",
         "timing-slope": "airmixml.impairments.timing:TimingSlope",
-        "silent-clusters": "airmixml.impairments.echoes:SilentClusters",
         "silent-fades": "airmixml.impairments.renewal:SilentFades",
     },
 )

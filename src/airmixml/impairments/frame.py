@@ -72,11 +72,6 @@ class Frame:
         """All symbols of a slot on the air, data and overhead."""
         return sum(self.lengths) + self.overhead_symbols
 
-    @property
-    def first_pieces(self) -> list[int]:
-        """The first piece of each block."""
-        return [piece for piece, block in enumerate(self.blocks) if piece == 0 or block != self.blocks[piece - 1]]
-
     @cached_property
     def per_block(self) -> int:
         """Pieces of every block but the last, which may have fewer."""

@@ -162,7 +162,9 @@ class ImpairedAir(IdealAir):
     def antennas(self, system: System) -> Antennas:
         """Return the bound on it."""
         scenario, gains, rounds = system.scenario, self._in_rounds(system), range(1, system.rounds + 1)
-        in_rounds = () if gains is None else tuple(gains.mean_at_server(each) / gains.mean(each) for each in rounds)
+        in_rounds = (
+            () if gains is None else tuple(gains.mean(each, at_server=True) / gains.mean(each) for each in rounds)
+        )
         return Antennas(
             gain=self._antenna_gain(system),
             in_rounds=in_rounds,
