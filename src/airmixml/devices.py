@@ -53,7 +53,7 @@ def find_device(name: str) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError:
-        raise ScenarioError(f"device = {name!r}: must be cpu or cuda (cuda:1 for the second one)") from None
+        device = torch.device("meta")
     if device.type == "cpu":
         return device
     if device.type != "cuda":

@@ -163,7 +163,6 @@ IMPAIRMENTS: Final = Registry(
         "doppler: doppler=Doppler",
         "presence: late-workers=LateWorkers",
         "timing: timing-slope=TimingSlope",
-        "echoes: silent-clusters=SilentClusters",
         "renewal: silent-fades=SilentFades",
     ),
 )

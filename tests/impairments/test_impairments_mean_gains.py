@@ -85,11 +85,11 @@ def test_sums_exceed_a_bound_no_more_often_than_stated_and_nearly_as_often(air: 
     for failure in (1e-2, 1e-3):
         found = bounds_of(scenario, failure)
         assert found.sums is not None
-        for drawn, bound in ((sums, found.mean(ROUNDS)), (together, found.mean_at_server(ROUNDS))):
+        for drawn, bound in ((sums, found.mean(ROUNDS)), (together, found.mean(ROUNDS, at_server=True))):
             assert (drawn > ROUNDS * bound).sum() <= failure * trials + 4 * math.sqrt(failure * trials)
         # With 64 antennas gains are bounded as if all channels were at the floor: 2 dB.
         strongest, less_db = (together, 2.5) if air == "campus" else (sums, 1.0)
-        bound = found.mean_at_server(ROUNDS) / 10 ** (less_db / 10)
+        bound = found.mean(ROUNDS, at_server=True) / 10 ** (less_db / 10)
         assert (strongest > ROUNDS * bound).sum() > failure * trials
 
 

@@ -6,9 +6,10 @@ import torch
 
 from airmixml import Scenario
 from airmixml.errors import ScenarioError
-from airmixml.impairments.echoes import SilentClusters, draw_responses, echoes_of, inverted_amplitude, standard_profile
+from airmixml.impairments.echoes import draw_responses, echoes_of, inverted_amplitude, standard_profile
 from airmixml.impairments.frame import frame_of
 from airmixml.impairments.gains import SeatDraws
+from airmixml.impairments.renewal import SilentFades
 from airmixml.impairments.timing import TimingSlope, draw_offsets
 from airmixml.radio.centring import plan_centring
 from airmixml.radio.system import sensitivity_of
@@ -110,7 +111,7 @@ def test_inversion_costs_the_harmonic_mean_and_leaves_fades_silent() -> None:
     assert np.allclose(found[some], needed[some] ** -0.5)
     assert (found[~some] ** 2 < 10**-0.7).all()
     assert some.mean() > 0.5
-    silent = SilentClusters.of(asked)
+    silent = SilentFades.of(asked)
     assert silent is not None
     assert np.array_equal(silent.gains(draws).numpy(), heard[:, :, list(draws.frame.clusters)])
     assert (~heard).mean() == pytest.approx(1 - np.exp(-(10**-0.7)), abs=0.03)

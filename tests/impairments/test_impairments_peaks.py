@@ -9,16 +9,16 @@ import torch
 from scipy.integrate import quad
 
 from airmixml import Scenario
-from airmixml.impairments.converters import clipped_gaussian, gaussian_peak, peak_amplitude
+from airmixml.impairments.converters import clipped_gaussian, gaussian_peak, limit_amplitude
 
 
 def test_the_amplitude_follows_from_the_power() -> None:
     """A limit of 1 mW: who sends with 1 mW may reach 1, with 4 mW 1/2, and who is silent anything."""
     limited = Scenario().with_overrides("air.peak_power_dbm=0")
-    found = peak_amplitude(limited, torch.tensor([[1e-3, 4e-3, 0.0]]))
+    found = limit_amplitude(limited.air.peak_power_dbm, torch.tensor([[1e-3, 4e-3, 0.0]]))
     assert found is not None
     assert found[0].tolist() == pytest.approx([1.0, 0.5, math.inf])
-    assert peak_amplitude(Scenario(), torch.ones(1, 1)) is None
+    assert limit_amplitude(Scenario().air.peak_power_dbm, torch.ones(1, 1)) is None
 
 
 @pytest.mark.parametrize("squared_limit", [0.05, 0.5, 1.0, 4.0, 9.0])

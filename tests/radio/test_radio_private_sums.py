@@ -23,7 +23,7 @@ from airmixml.radio.system import sensitivity_of
 from airmixml.streams import Secret, Streams
 from airmixml.workers import load_dataset, within_declared
 from airmixml.workers.payloads import Payload, mix_samples
-from airmixml.workers.private_sums import BLOCK, add_up_products, add_up_rows, add_up_samples, rounding_backoff
+from airmixml.workers.private_sums import BLOCK, add_up_products, add_up_rows, rounding_backoff
 
 UNIT = [0.5, 0.5, 0.5, 0.5]  # of norm 1 to the last bit
 
@@ -104,9 +104,9 @@ def test_many_more_workers(workers: int) -> None:
     table = torch.tensor([[1.0 / 3.0, 2.0 / 3.0, 2.0 / 3.0]], dtype=torch.float64)
     index, shares = torch.zeros((1, workers), dtype=torch.int64), torch.full((1, workers), 1.0 / workers)
     shares = shares.double()
-    with_all = add_up_samples(table, index, rounding_backoff(workers) * shares)
+    with_all = mix_samples(table, index, rounding_backoff(workers) * shares)
     shares[0, 0] = 0.0
-    distance = float((with_all - add_up_samples(table, index, rounding_backoff(workers) * shares)).norm()) * workers
+    distance = float((with_all - mix_samples(table, index, rounding_backoff(workers) * shares)).norm()) * workers
     assert 1.0 - 5e-5 < distance <= float(table.norm())
     assert 0.0 < 1.0 - rounding_backoff(workers) < 2e-5
 
@@ -149,10 +149,10 @@ def test_any_vectors_shares_and_order(workers: int, seed: int) -> None:
     order = rng.permutation(workers)
     index, weights = torch.from_numpy(order)[None], torch.from_numpy(shares)[None]
     weights *= rounding_backoff(workers)
-    with_all = add_up_samples(torch.from_numpy(vectors), index, weights)
+    with_all = mix_samples(torch.from_numpy(vectors), index, weights)
     silent = weights.clone()
     silent[0, rng.integers(workers)] = 0.0
-    distance = float((with_all - add_up_samples(torch.from_numpy(vectors), index, silent)).norm())
+    distance = float((with_all - mix_samples(torch.from_numpy(vectors), index, silent)).norm())
     assert distance <= shares.max()
 
 
@@ -163,7 +163,7 @@ def test_sums_over_several_blocks() -> None:
     assert add_up_rows(shares, rows) == pytest.approx(expected, rel=1e-13)
     index = torch.arange(len(rows))[None].repeat(2, 1)
     weights = torch.from_numpy(np.stack([shares, 2.0 * shares]))
-    found = add_up_samples(torch.from_numpy(rows).double(), index, weights)
+    found = mix_samples(torch.from_numpy(rows).double(), index, weights)
     assert found[0].tolist() == pytest.approx(expected, rel=1e-13)
     assert found[1].tolist() == pytest.approx([2.0 * each for each in expected], rel=1e-13)
 

@@ -161,7 +161,7 @@ def test_embeddings_are_exported_without_scaling(tmp_path: Path) -> None:
     assert exported.label_type == "string"
 
 
-def test_windows_and_colours_are_exported(tmp_path: Path) -> None:
+def test_colours_are_exported_and_windows_are_not(tmp_path: Path) -> None:
     rng, labels = np.random.default_rng(0), np.arange(60) % 2
     series = np.sin(np.arange(16) * (1 + labels[:, None, None])) + rng.normal(size=(60, 3, 16))
     np.savez(tmp_path / "series.npz", inputs=series, labels=labels, layout="channels x time")
@@ -169,12 +169,14 @@ def test_windows_and_colours_are_exported(tmp_path: Path) -> None:
     for name, encoder in (("series", "windows"), ("colours", "cells")):
         changes = (f"workers.encoder={encoder}", f"workers.dataset={tmp_path / name}.npz", "workers.features=30")
         bounds = ("workers.input_lower=-5", "workers.input_upper=5", "workers.centre=none")
-        run(Scenario.preset("private-table").with_overrides(*changes, *bounds), out=tmp_path / name)
-        export_onnx(tmp_path / name, tmp_path / f"{name}.onnx")
-        model = load_model(tmp_path / name)
-        rows = rng.normal(size=(50, model.n_features_in_)).astype(np.float32)
-        likely = answers(tmp_path / f"{name}.onnx", rows)[1]
-        np.testing.assert_allclose(likely, model.predict_proba(rows), atol=2e-5)
+        run(Scenario.preset("private-table").with_overrides(*changes, *bounds), out=tmp_path / name, pictures=False)
+    with pytest.raises(PluginError, match=r'workers\.encoder = "windows": cannot be exported'):
+        export_onnx(tmp_path / "series", tmp_path / "series.onnx")
+    export_onnx(tmp_path / "colours", tmp_path / "colours.onnx")
+    model = load_model(tmp_path / "colours")
+    rows = rng.normal(size=(50, model.n_features_in_)).astype(np.float32)
+    likely = answers(tmp_path / "colours.onnx", rows)[1]
+    np.testing.assert_allclose(likely, model.predict_proba(rows), atol=2e-5)
 
 
 @pytest.mark.parametrize("task", ["regression", "multi-label"])

@@ -56,7 +56,8 @@ class ReceivedMoments:
     @cached_property
     def spectrum(self) -> Spectrum:
         """Eigenvalues and eigenvectors of ``second``, which take longest; computed once."""
-        return _spectrum(self.second)
+        values, vectors = torch.linalg.eigh(self.second)
+        return values, vectors
 
     def with_cross(self, cross: torch.Tensor) -> Self:
         """Return the same with another ``cross``; what is known of ``second`` is kept."""
@@ -209,8 +210,8 @@ def ridge(learner: Learner, moments: ReceivedMoments) -> tuple[torch.Tensor, tor
     """Least squares from inputs to labels."""
     # Of one-hot labels, which add up to 1, only differences matter.
     cross = moments.cross if moments.signed else moments.cross - moments.cross.mean(dim=-1, keepdim=True)
-    solved = _solve_cautiously if moments.signed else _solve_denoised
-    weights = solved(learner, moments.spectrum, moments.noise_edge, cross)
+    edge = learner.shrinkage * moments.noise_edge
+    weights = (_solve_cautiously if moments.signed else _solve_denoised)(moments.spectrum, edge, cross)
     return weights, moments.label_mean - moments.input_mean @ weights
 
 
@@ -229,7 +230,7 @@ def lda(learner: Learner, moments: ReceivedMoments) -> tuple[torch.Tensor, torch
     kept = len(moments.cross) - (1 if moments.constant else 0)
     means = moments.cross[:kept] / shares
     within = moments.second[:kept, :kept] - (means * shares) @ means.T
-    weights = _solve_denoised(learner, _spectrum(within), moments.noise_edge, means)
+    weights = _solve_denoised(torch.linalg.eigh(within), learner.shrinkage * moments.noise_edge, means)
     biases = shares.log() - 0.5 * (means * weights).sum(dim=0) - moments.input_mean[:kept] @ weights
     if not moments.constant:
         return weights, biases
@@ -237,39 +238,31 @@ def lda(learner: Learner, moments: ReceivedMoments) -> tuple[torch.Tensor, torch
     return torch.vstack([weights, (biases / moments.constant)[None]]), torch.zeros_like(biases)
 
 
-def _spectrum(second: torch.Tensor) -> Spectrum:
-    values, vectors = torch.linalg.eigh(second)
-    return values, vectors
-
-
-def _solve_denoised(learner: Learner, spectrum: Spectrum, noise_edge: float, right: torch.Tensor) -> torch.Tensor:
-    """Solve for W, second W = right, with the eigenvalues that ``second`` had before the noise.
+def _solve_denoised(spectrum: Spectrum, edge: float, right: torch.Tensor) -> torch.Tensor:
+    """Solve for W, second W = right, with the eigenvalues that ``second`` had before the noise; R is the edge.
 
     Symmetric noise whose own eigenvalues fill a half circle of radius R moves an eigenvalue v > R / 2 to
     v + R^2 / (4 v) (Benaych-Georges and Nadakuditi 2011). So an observed l > R stood for (l + sqrt(l^2 - R^2)) / 2, and
     of those below nothing is known but that they were at most R / 2.
     """
-    edge = learner.shrinkage * noise_edge
-    observed, vectors = spectrum
-    above = observed.clamp(min=edge)
+    above = spectrum[0].clamp(min=edge)
     # The square of the edge itself may be rounded to a hair less than that of a number.
-    return _solve_in(vectors, observed, (above + (above.square() - edge**2).clamp(min=0.0).sqrt()) / 2.0, right)
+    return _solve_in(spectrum, (above + (above.square() - edge**2).clamp(min=0.0).sqrt()) / 2.0, right)
 
 
-def _solve_cautiously(learner: Learner, spectrum: Spectrum, noise_edge: float, right: torch.Tensor) -> torch.Tensor:
+def _solve_cautiously(spectrum: Spectrum, edge: float, right: torch.Tensor) -> torch.Tensor:
     """Solve for W, second W = right, for labels whose scale matters: an eigenvalue v counts as sqrt(v^2 + R^2).
 
     The most likely of classes stays the same when all scores are too large, but a target that is too large is wrong. So
     directions that cannot be told from the noise, whose radius is R, are shrunk rather than taken for as large as they
     may be. Chosen on five public tables at epsilon 1, 3 and 10, among it, v + c R and v + (c R)^2 / v.
     """
-    edge = learner.shrinkage * noise_edge
+    return _solve_in(spectrum, (spectrum[0].clamp(min=0.0).square() + edge**2).sqrt(), right)
+
+
+def _solve_in(spectrum: Spectrum, values: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """Divide by the values along the eigenvectors; the spectrum has the eigenvalues before they were mended."""
     observed, vectors = spectrum
-    return _solve_in(vectors, observed, (observed.clamp(min=0.0).square() + edge**2).sqrt(), right)
-
-
-def _solve_in(vectors: torch.Tensor, observed: torch.Tensor, values: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-    """Divide by the values along the eigenvectors (d x d); ``observed`` are the eigenvalues before they were mended."""
     # Where nothing regularises, directions in which nothing varies stay unused rather than divide by rounding.
     values = values.maximum((observed.abs().amax(dim=-1, keepdim=True) * _ROUNDING_FLOOR).clamp(min=_SMALLEST))
     return torch.matmul(vectors, (vectors.mT @ right) / values[..., None])

@@ -93,7 +93,12 @@ class Preconditioned(Stepping):
         super().__init__(learner, start)
         assert start.moments is not None
         values, self._vectors = start.moments.spectrum
-        together = start.norm * (learner.rounds_step or _all_steps(learner, start))
+        most = learner.rounds_step
+        if not most:  # for inputs of norm 1; for numbers, what eight steps of Newton's amount to
+            width = math.sqrt(math.sqrt(start.weights.shape[-2]))
+            of_logits = min(_STEPS * width, _STEPS_PER_ROUND * learner.rounds)
+            most = of_logits if start.link.logits else _NEWTON_STEPS * learner.gradient_clip
+        together = start.norm * most
         step = together / learner.rounds / (learner.gradient_clip * start.norm)
         self._steps = step / (values.clamp(min=0.0) + start.moments.noise_edge / 2.0)
 
@@ -101,13 +106,6 @@ class Preconditioned(Stepping):
         """Step along each eigenvector by what it is worth."""
         along = self._vectors.mT @ gradient.to(self._vectors)
         self.weights = self.weights - (self._vectors @ (along * self._steps[..., None])).to(self.weights)
-
-
-def _all_steps(learner: Learner, start: Start) -> float:
-    """Return M for inputs of norm 1; for numbers, what eight steps of Newton's amount to."""
-    if not start.link.logits:
-        return _NEWTON_STEPS * learner.gradient_clip
-    return min(_STEPS * math.sqrt(math.sqrt(start.weights.shape[-2])), _STEPS_PER_ROUND * learner.rounds)
 
 
 class AdamDescent(Stepping):
@@ -180,15 +178,10 @@ def _checked(descent: Descent, biases: torch.Tensor, learner: Learner) -> Soluti
     """Return the model as it stands; refuse one with numbers that single precision, which is broadcast, cannot hold."""
     if all(torch.isfinite(part.float()).all() for part in (descent.weights, biases)):
         return descent.weights, biases
-    steps: tuple[str, ...] = ("learning_rate",)
-    or_clip = ""
-    if descent.needs_moments:
-        given = tuple(name for name in ("rounds_step", "temperature") if getattr(learner, name))
-        steps, or_clip = given or ("rounds_step",), f", or a learner.gradient_clip above {learner.gradient_clip:g}"
-    told = " and ".join(f"learner.{name} = {getattr(learner, name):g}" for name in steps)
-    than = "" if getattr(learner, steps[0]) else " than the default, such as 1"
+    keys = ("rounds_step", "temperature", "gradient_clip") if descent.needs_moments else ("learning_rate",)
+    told = ", ".join(f"learner.{key} = {getattr(learner, key):g}" for key in keys)
     raise ScenarioError(
-        f"{told}: the rounds diverge, their model has numbers that are not finite; use a smaller value{than}{or_clip}"
+        f"{told}: the rounds diverge, their model has numbers that are not finite; use smaller steps or a larger clip"
     )
 
 

@@ -76,15 +76,9 @@ class Cnn(LearnerModel):
         """Return convolutions, followed by the dense layers."""
         from torch import nn
 
-        if image_shape is None:
-            raise ScenarioError(
-                'learner.model = "cnn": needs images, but the data set has none; use learner.model = "mlp"'
-            )
-        if is_series(image_shape):
-            raise ScenarioError(
-                f'learner.model = "cnn": needs images, but an input is a series of {in_words(image_shape)}; use '
-                'learner.model = "mlp"'
-            )
+        if image_shape is None or is_series(image_shape):
+            there = f"an input is a series of {in_words(image_shape)}" if image_shape else "the data set has none"
+            raise ScenarioError(f'learner.model = "cnn": needs images, but {there}; use learner.model = "mlp"')
         channels, height, width = planes(image_shape)
         layers: list[nn.Module] = [nn.Unflatten(1, (channels, height, width))]
         for filters in learner.filters:

@@ -122,7 +122,12 @@ def build_model(learner: Learner, input_dim: int, label_dim: int, image_shape: I
         model: nn.Sequential = LEARNERS.make(learner.model).build(learner, input_dim, label_dim, image_shape)
         if learner.model not in LEARNERS.own:
             _check_shapes(learner, model, input_dim, label_dim)
-    _check_size(learner, model)
+    needed = 4 * 4 * sum(parameter.numel() for parameter in model.parameters())  # with gradients and Adam's two moments
+    if needed > physical_memory_bytes():
+        raise ScenarioError(
+            f"learner.hidden_units = {list(learner.hidden_units)}: needs {needed / 1e9:.0f} GB of memory, "
+            f"this machine has {physical_memory_bytes() / 1e9:.0f} GB; use smaller layers"
+        )
     # Not ``to_empty``: it imports SymPy, which takes longer than a small training.
     for module in model.modules():
         for name, value in list(module.named_parameters(recurse=False)):
@@ -146,16 +151,6 @@ def _check_shapes(learner: Learner, model: nn.Module, input_dim: int, label_dim:
         raise PluginError(f"{named}: its network takes no {taken} ({reason(problem)}); correct its build") from problem
     if made != wanted:
         raise PluginError(f"{named}: its network makes scores of shape {made} of {taken}; must make {wanted}")
-
-
-def _check_size(learner: Learner, model: nn.Module) -> None:
-    """Refuse a network that this machine cannot hold: parameters, gradients and Adam's two moments in float32."""
-    needed = 4 * 4 * sum(parameter.numel() for parameter in model.parameters())
-    if needed > physical_memory_bytes():
-        raise ScenarioError(
-            f"learner.hidden_units = {list(learner.hidden_units)}: needs {needed / 1e9:.0f} GB of memory, "
-            f"this machine has {physical_memory_bytes() / 1e9:.0f} GB; use smaller layers"
-        )
 
 
 def initialise(model: nn.Module, generator: torch.Generator) -> None:

@@ -273,22 +273,13 @@ def _name(parameter: str) -> str:
 def _is_block(layers: Sequence[nn.Module]) -> bool:
     """Return whether the layers are a convolution of every place without padding, then ReLU and max-pooling."""
     match layers:
-        case [nn.Conv2d() as convolution, nn.ReLU(), nn.MaxPool2d() as pool]:
-            plain = (1, 1), (0, 0), (1, 1), 1, convolution.kernel_size[::-1]
-            odd = pool.padding or pool.dilation != 1 or pool.ceil_mode or pool.kernel_size != pool.stride
-            return (
-                convolution.bias is not None
-                and not odd
-                and isinstance(pool.kernel_size, int)
-                and plain
-                == (
-                    convolution.stride,
-                    convolution.padding,
-                    convolution.dilation,
-                    convolution.groups,
-                    convolution.kernel_size,
-                )
-            )
+        case [
+            nn.Conv2d(stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1) as convolution,
+            nn.ReLU(),
+            nn.MaxPool2d(padding=0, dilation=1, ceil_mode=False, kernel_size=int(side), stride=step),
+        ]:
+            down, right = convolution.kernel_size
+            return convolution.bias is not None and side == step and down == right
     return False
 
 

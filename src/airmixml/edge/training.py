@@ -17,6 +17,7 @@ from airmixml.arrays import Sums
 from airmixml.data import DataSet
 from airmixml.edge.calibration import probability_factor
 from airmixml.edge.closed_form import MomentsCollector, ReceivedMoments, Solution, linear_model, solve
+from airmixml.edge.descents import run_rounds
 from airmixml.edge.models import TrainedModel, TrainingHistory, build_model, class_scores, leading_score, note_scores
 from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent
@@ -43,7 +44,7 @@ def train(
     scenario, dataset, inputs, labels = mixtures.scenario, mixtures.dataset, mixtures.inputs, mixtures.labels
     context = RunContext(speed=speed or Speed(), progress=progress, secret=mixtures.secret)
     if scenario.workers.sends == "gradients":
-        return last_of(_rounds(RoundsOnAir.of(mixtures, context)), dataset)
+        return last_of(run_rounds(RoundsOnAir.of(mixtures, context)), dataset)
     if scenario.learner.closed_form:
         collector = collected_from(mixtures)
         return solve_and_score(mixtures, collector, context)
@@ -197,7 +198,7 @@ def solve_and_score(
     solved, moments = solve_collected(transmission, collector)
     if learner.rounds:
         on_air = RoundsOnAir.of(transmission, context, kept)
-        return last_of(_rounds(on_air, solved, moments), dataset)
+        return last_of(run_rounds(on_air, solved, moments), dataset)
     return score_solved(learner, dataset, solved, moments)
 
 
@@ -222,7 +223,7 @@ def _learn_by_rounds(
     """Run slots of gradients alone, from a model of zeros on."""
     started = time.perf_counter()
     on_air = RoundsOnAir.alone(open_air([scenario], dataset, population, context), context, kept)
-    trained = last_of(_rounds(on_air), on_air.air.dataset)
+    trained = last_of(run_rounds(on_air), on_air.air.dataset)
     return Learned(
         transmission=on_air.transmission(),
         trained=trained,
@@ -238,14 +239,6 @@ def last_of(solutions: Iterable[Solution], dataset: DataSet) -> TrainedModel:
         model = linear_model(*solution)
         curve += _leading_score(model, dataset)
     return TrainedModel(model=model, history=_scored(model, dataset, curve))
-
-
-def _rounds(
-    on_air: RoundsOnAir, first: Solution | None = None, moments: ReceivedMoments | None = None
-) -> Iterator[Solution]:
-    from airmixml.edge.descents import run_rounds  # here: most learners need no rounds
-
-    return run_rounds(on_air, first, moments)
 
 
 def _leading_score(model: nn.Module, dataset: DataSet) -> list[float]:
@@ -307,9 +300,9 @@ def simulate(
         (mixtures,) = simulate_family([scenario], dataset=dataset, population=population, context=context)
         if scenario.learner.rounds:
             first = solve_collected(mixtures, collected_from(mixtures))
-            deque(_rounds(RoundsOnAir.of(mixtures, context), *first), maxlen=0)
+            deque(run_rounds(RoundsOnAir.of(mixtures, context), *first), maxlen=0)
         return mixtures
     on_air = RoundsOnAir.alone(open_air([scenario], dataset, population, context), context)
-    deque(_rounds(on_air), maxlen=0)
+    deque(run_rounds(on_air), maxlen=0)
     received = torch.stack([each.gradient.mT.flatten().float() for each in on_air.rounds])
     return Mixtures(**vars(on_air.transmission()), inputs=received, labels=received[:, :0])

@@ -20,19 +20,13 @@ from typing import Final
 import numpy as np
 import torch
 
-from airmixml.arrays import Doubles, dbm_to_watts
-from airmixml.scenario import Air, Scenario
+from airmixml.arrays import Doubles
+from airmixml.scenario import Air
 
 _NEGLIGIBLE: Final = 1e-3  # relative error of an amplitude, -60 dB: other errors of a transmitter are far larger
 _DRIVES: Final = np.geomspace(1e-4, 1e4, 40_001)  # r / A, at which slopes are looked at
 _BACKOFFS: Final = np.geomspace(1e-3, 1e6, 721)  # A^2 over the mean power of a Gaussian waveform
 _NODES: Final = 96
-
-
-def saturation_amplitude(scenario: Scenario, power_watts: torch.Tensor) -> torch.Tensor | None:
-    """Return A where a symbol of amplitude 1 is sent with power P, of any shape; None where amplifiers are linear."""
-    limit_dbm = scenario.air.amplifier_saturation_dbm
-    return None if math.isinf(limit_dbm) else (dbm_to_watts(limit_dbm) / power_watts.double()).sqrt()
 
 
 def is_linear(air: Air, squared_drive: float) -> bool:

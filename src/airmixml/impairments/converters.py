@@ -24,7 +24,6 @@ from scipy.special import ndtr
 
 from airmixml.arrays import dbm_to_watts
 from airmixml.impairments.frame import Frame
-from airmixml.scenario import Scenario
 
 HEADROOM: Final = 8.0  # 18 dB: of products, a later block may have symbols several times as large
 _START_ROOT_MEAN_SQUARES: Final = 32.0
@@ -98,12 +97,9 @@ def causal_levels(received: torch.Tensor, frame: Frame, start: torch.Tensor, hea
     return torch.stack(levels, dim=1)[:, block_of]
 
 
-def peak_amplitude(scenario: Scenario, power_watts: torch.Tensor) -> torch.Tensor | None:
-    """Return A = sqrt(P_peak / P), where a symbol of amplitude 1 is sent with power P; None without a limit."""
-    limit_dbm = scenario.air.peak_power_dbm
-    if math.isinf(limit_dbm):
-        return None
-    return (dbm_to_watts(limit_dbm) / power_watts.double()).sqrt()
+def limit_amplitude(limit_dbm: float, power_watts: torch.Tensor) -> torch.Tensor | None:
+    """Return A = sqrt(P_limit / P), where a symbol of amplitude 1 is sent with power P; None without a limit."""
+    return None if math.isinf(limit_dbm) else (dbm_to_watts(limit_dbm) / power_watts.double()).sqrt()
 
 
 def clipped_gaussian(squared_limit: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

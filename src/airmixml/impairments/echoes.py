@@ -20,7 +20,6 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
-from typing import Self
 
 import numpy as np
 import torch
@@ -28,7 +27,8 @@ from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles, db_to_ratio
 from airmixml.errors import ScenarioError
-from airmixml.impairments.gains import Impairment, SeatDraws
+from airmixml.impairments.fading import weakest_fading
+from airmixml.impairments.gains import SeatDraws
 from airmixml.scenario import Air, Scenario
 
 
@@ -100,27 +100,10 @@ def inverted_amplitude(scenario: Scenario, echoes: Echoes, draws: SeatDraws) -> 
     A worker that is silent on all of them gets less than any that sends: it is out of reach.
     """
     widths = torch.tensor(scenario.air.grid.widths, dtype=torch.float64, device=draws.workers.device)
-    power = draw_responses(echoes, draws).abs().square()
-    floor = db_to_ratio(scenario.air.truncation_db)
-    mean = (torch.where(power >= floor, 1.0 / power, 0.0) * widths).sum(dim=2) / widths.sum()
-    return torch.where(mean > 0.0, mean.rsqrt(), 1e-3 * math.sqrt(floor))
+    return harmonic_amplitude(draw_responses(echoes, draws).abs().square(), widths, weakest_fading(scenario))
 
 
-@dataclass(frozen=True, eq=False)
-class SilentClusters(Impairment):
-    """g = 0 on clusters in a fade, on which a worker stays silent; else 1."""
-
-    about = "clusters of subcarriers in a fade, left silent"
-    scenario: Scenario
-    echoes: Echoes
-
-    @classmethod
-    def of(cls, scenario: Scenario) -> Self | None:
-        """Return it where a channel has echoes and workers do not invert every fade."""
-        echoes = None if math.isinf(scenario.air.truncation_db) else echoes_of(scenario)
-        return None if echoes is None else cls(scenario, echoes)
-
-    def gains(self, draws: SeatDraws) -> torch.Tensor:
-        """Draw 0 or 1; slots x scheduled x pieces."""
-        heard = draw_responses(self.echoes, draws).abs().square() >= db_to_ratio(self.scenario.air.truncation_db)
-        return heard.double()[:, :, torch.tensor(draws.frame.clusters, device=heard.device)]
+def harmonic_amplitude(power: torch.Tensor, symbols: torch.Tensor, floor: float) -> torch.Tensor:
+    """Return 1 / sqrt(mean 1 / power) over so many symbols of each part, 0 for those below the floor; slots x seats."""
+    mean = (torch.where(power >= floor, 1.0 / power, 0.0) * symbols).sum(dim=2) / symbols.sum()
+    return torch.where(mean > 0.0, mean.rsqrt(), 1e-3 * math.sqrt(floor or 1.0))

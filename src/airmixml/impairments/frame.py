@@ -72,11 +72,6 @@ class Frame:
         """All symbols of a slot on the air, data and overhead."""
         return sum(self.lengths) + self.overhead_symbols
 
-    @property
-    def first_pieces(self) -> list[int]:
-        """The first piece of each block."""
-        return [piece for piece, block in enumerate(self.blocks) if piece == 0 or block != self.blocks[piece - 1]]
-
     @cached_property
     def per_block(self) -> int:
         """Pieces of every block but the last, which may have fewer."""
@@ -137,19 +132,18 @@ def frame_of(air: Air, symbols: int, *, piece_symbols: int = 0) -> Frame:
     block_count = -(-symbols // per_block)
     pieces = _pieces_per_block(air, per_block / SYMBOLS_PER_SECOND)
     most = piece_symbols or max(1, -(-per_block // pieces))
-    lengths, blocks, seconds = [], [], []
+    rows: list[tuple[int, int, float]] = []  # length, block, seconds
     for block in range(block_count):
         left = min(per_block, symbols - block * per_block)
         for first in range(0, left, most):
-            length = min(most, left - first)
-            lengths.append(length)
-            blocks.append(block)
-            begin, end = ((before + symbol) / SYMBOLS_PER_SECOND for symbol in (first, first + length))
-            seconds.append(air.mean_drift_seconds(begin, end))
+            last = min(first + most, left)
+            begin, end = ((before + symbol) / SYMBOLS_PER_SECOND for symbol in (first, last))
+            rows.append((last - first, block, air.mean_drift_seconds(begin, end)))
+    lengths, blocks, seconds = zip(*rows, strict=True)
     return Frame(
-        lengths=tuple(lengths),
-        blocks=tuple(blocks),
-        seconds=tuple(seconds),
+        lengths=lengths,
+        blocks=blocks,
+        seconds=seconds,
         overhead_symbols=block_count * overhead,
         pilot_seconds=of_pilots / SYMBOLS_PER_SECOND,
     )

@@ -54,17 +54,12 @@ class GainsInRounds(NamedTuple):
     sums: SumBound | None  # None: gains are at most the largest
     at_server: SumBound | None  # the same with all antennas
 
-    def mean(self, rounds: int) -> float:
-        """Return the bound on the mean gain of so many rounds."""
-        return _mean(self.sums, rounds, self.largest)
-
-    def mean_at_server(self, rounds: int) -> float:
-        """Return the bound on the mean of what all antennas receive in so many rounds."""
-        return _mean(self.at_server, rounds, self.largest * self.most_antennas)
-
-
-def _mean(sums: SumBound | None, rounds: int, largest: float) -> float:
-    return largest if sums is None else min(sums.total(rounds) / rounds, largest)
+    def mean(self, rounds: int, *, at_server: bool = False) -> float:
+        """Return the bound on the mean gain of so many rounds, at one antenna or at all of the server's."""
+        sums, largest = self.sums, self.largest
+        if at_server:
+            sums, largest = self.at_server, self.largest * self.most_antennas
+        return largest if sums is None else min(sums.total(rounds) / rounds, largest)
 
 
 @lru_cache(maxsize=64)
@@ -107,7 +102,7 @@ def _joined(
     """Return a bound on gains without a law, the laws of others, their places, and their share of the failure."""
     impairments = impairments_of(scenario)
     frame = frame_of(scenario.air, symbols).with_pilots if symbols else None  # a removed worker takes pilots along
-    laws = [law_of(impairment, frame) for impairment in impairments]
+    laws = [impairment.law(frame) if hasattr(impairment, "law") else None for impairment in impairments]
     others = [impairment for impairment, law in zip(impairments, laws, strict=True) if law is None]
     each = failure / (1 + sum(not _is_certain(impairment) for impairment in others))
     pieces = _places(scenario, frame, "piece")
@@ -116,11 +111,6 @@ def _joined(
     drawn = (error.drawn for error in errors if isinstance(error, GaussianError))
     places = max((_places(scenario, frame, often) for often in drawn), default=1)
     return alone, errors, places, each
-
-
-def law_of(impairment: Any, frame: Frame | None) -> Error | None:
-    """Return the law of an impairment's abs(g), if it has one that can be joined with those of others."""
-    return impairment.law(frame) if hasattr(impairment, "law") else None
 
 
 def never_exceeded(scenario: Scenario) -> bool:

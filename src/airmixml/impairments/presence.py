@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
 import torch
 
 from airmixml.arrays import db_to_ratio, dbm_to_watts
@@ -42,11 +43,6 @@ def present(scenario: Scenario, draws: SeatDraws) -> torch.Tensor:
     if not absent:
         return torch.ones_like(draws.workers, dtype=torch.bool)
     return draws.uniforms("absent")[:, :, 0] >= absent
-
-
-def has_levels(scenario: Scenario) -> bool:
-    """Return whether some powers cannot be sent with."""
-    return scenario.air.power_step_db > 0.0 or math.isfinite(scenario.air.min_power_dbm)
 
 
 def possible_power(scenario: Scenario, power_watts: torch.Tensor, radiated_share: float) -> torch.Tensor:
@@ -83,7 +79,7 @@ def impair(
     """
     there = present(scenario, seats)
     ratios, power_watts = ratios * there, power_watts * there
-    if has_levels(scenario):
+    if scenario.air.power_step_db > 0.0 or math.isfinite(scenario.air.min_power_dbm):
         possible = possible_power(scenario, power_watts, radiated_share)
         kept = (possible / power_watts).nan_to_num_(nan=0.0)
         ratios = ratios * kept.sqrt_()
@@ -109,5 +105,7 @@ class LateWorkers(Impairment):
         chance, frame = draws.uniforms("late", 2), draws.frame
         late, came_at = chance[:, :, :1] < self.probability, chance[:, :, 1:]
         lengths = torch.tensor(frame.lengths, dtype=torch.float64, device=chance.device)
-        begins = ((lengths.cumsum(dim=0) - lengths) / lengths.sum())[frame.first_pieces]
+        begins = ((lengths.cumsum(dim=0) - lengths) / lengths.sum())[
+            torch.from_numpy(np.flatnonzero(np.diff(frame.blocks, prepend=-1)))
+        ]
         return draws.by_block((~late | (came_at <= begins)).double())

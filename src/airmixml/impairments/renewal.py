@@ -22,6 +22,7 @@ import torch
 
 from airmixml.errors import ScenarioError
 from airmixml.impairments.antennas import MOST_FADINGS
+from airmixml.impairments.echoes import draw_responses, echoes_of, harmonic_amplitude
 from airmixml.impairments.fading import renews, weakest_fading
 from airmixml.impairments.gains import Impairment, SeatDraws
 from airmixml.scenario import Scenario
@@ -83,32 +84,35 @@ def renew(scenario: Scenario, draws: SeatDraws) -> Renewed | None:
     heard = power >= floor
     intervals = np.array(frame.blocks) // scenario.air.blocks_per_fading
     symbols = torch.from_numpy(np.bincount(intervals, frame.lengths)).to(fading.device)
-    mean = (torch.where(heard, 1.0 / power, 0.0) * symbols).sum(dim=2) / symbols.sum()
-    silent = 1e-3 * math.sqrt(floor or 1.0)
     weakest = torch.where(heard, fading, math.inf).amin(dim=2)
     others: torch.Tensor | float = 0.0
     if scenario.air.antennas > 1:
         others = draw_other_antennas(scenario, draws, fading.shape[2])
     return Renewed(
-        inverted=torch.where(mean > 0.0, mean.rsqrt(), silent),
-        weakest=torch.where(weakest.isinf(), silent, weakest),
+        inverted=harmonic_amplitude(power, symbols, floor),
+        weakest=torch.where(weakest.isinf(), 1e-3 * math.sqrt(floor or 1.0), weakest),
         antenna_gain=torch.where(heard, (power + others) / power, 1.0).amax(dim=2),
     )
 
 
 @dataclass(frozen=True)
 class SilentFades(Impairment):
-    """g = 0 in coherence times in which a worker is in a fade and stays silent; else 1."""
+    """g = 0 in coherence times, or on clusters of subcarriers, in a fade, where a worker stays silent; else 1."""
 
-    about = "coherence times in a fade, left silent"
+    about = "coherence times or clusters of subcarriers in a fade, left silent"
     scenario: Scenario
 
     @classmethod
     def of(cls, scenario: Scenario) -> Self | None:
-        """Return it where fading is renewed within slots, and workers do not invert every fade."""
-        return cls(scenario) if renews(scenario) and scenario.air.truncation_db > -math.inf else None
+        """Return it where fading differs within slots, and workers do not invert every fade."""
+        differs = renews(scenario) or echoes_of(scenario) is not None
+        return cls(scenario) if differs and scenario.air.truncation_db > -math.inf else None
 
     def gains(self, draws: SeatDraws) -> torch.Tensor:
         """Draw 0 or 1; slots x scheduled x pieces."""
+        floor, echoes = weakest_fading(self.scenario), echoes_of(self.scenario)
+        if echoes is not None:
+            heard = draw_responses(echoes, draws).abs().square() >= floor
+            return heard.double()[:, :, torch.tensor(draws.frame.clusters, device=heard.device)]
         power = (magnitudes(self.scenario, draws) / draws.path_gain[:, :, None]).square()
-        return draws.by_block((power >= weakest_fading(self.scenario)).double())
+        return draws.by_block((power >= floor).double())

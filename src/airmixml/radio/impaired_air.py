@@ -143,7 +143,9 @@ class _ImpairedAir(IdealAir):
             yield SofterShares()
         yield Antennas(
             gain=self._antenna_gain(system),
-            in_rounds=() if gains is None else tuple(gains.mean_at_server(each) / gains.mean(each) for each in rounds),
+            in_rounds=()
+            if gains is None
+            else tuple(gains.mean(each, at_server=True) / gains.mean(each) for each in rounds),
             count=scenario.air.antennas,
             many=self._antenna_gain(system, MANY_ANTENNAS),
         )

@@ -21,7 +21,7 @@ import torch
 
 from airmixml.arrays import Integers
 from airmixml.impairments import converters
-from airmixml.impairments.amplifier import amplified_gaussian, amplify, is_linear, saturation_amplitude
+from airmixml.impairments.amplifier import amplified_gaussian, amplify, is_linear
 from airmixml.impairments.frame import Frame
 from airmixml.radio.draws import AirSetting
 from airmixml.scenario import Air, Scenario
@@ -123,8 +123,8 @@ def distort(
 def _distort_waveform(
     scenario: Scenario, mean_squares: torch.Tensor, symbols: int, power_watts: torch.Tensor, largest_norm: float
 ) -> Distortion | None:
-    air, limits = scenario.air, converters.peak_amplitude(scenario, power_watts)
-    saturation = saturation_amplitude(scenario, power_watts)
+    air, limits = scenario.air, converters.limit_amplitude(scenario.air.peak_power_dbm, power_watts)
+    saturation = converters.limit_amplitude(scenario.air.amplifier_saturation_dbm, power_watts)
     if not air.dac_bits and limits is None and saturation is None:
         return None
     factor, error = torch.ones_like(mean_squares), torch.zeros_like(mean_squares)
@@ -165,7 +165,7 @@ class TransmitterErrors:
         scenario, payload = self._setting.scenario, self._payload
         if self._exact or scenario.air.waveform != "single-carrier":
             return [(payload, _AS_IT_IS)]
-        limits = converters.peak_amplitude(scenario, power_watts)
+        limits = converters.limit_amplitude(scenario.air.peak_power_dbm, power_watts)
         sent = payload if limits is None else PeakLimited(payload, limits)
         saturation = self._saturation(power_watts)
         if saturation is None:
@@ -191,7 +191,7 @@ class TransmitterErrors:
     def with_amplifiers(self, gains: torch.Tensor, ratios: torch.Tensor, power_watts: torch.Tensor) -> torch.Tensor:
         """Return gains, slots x workers x pieces, with what amplifiers do to workers' noise and masks (Bussgang)."""
         setting = self._setting
-        saturation = saturation_amplitude(setting.scenario, power_watts)
+        saturation = converters.limit_amplitude(setting.scenario.air.amplifier_saturation_dbm, power_watts)
         if saturation is None:
             return gains
         factor, error = amplified_gaussian(setting.scenario.air, saturation.square() / setting.radiated_share)
@@ -209,10 +209,10 @@ class TransmitterErrors:
         By the declared norm and the strongest worker of the slots: what a row holds must not decide for all.
         """
         scenario = self._setting.scenario
-        first = saturation_amplitude(scenario, self._strongest)
+        first = converters.limit_amplitude(scenario.air.amplifier_saturation_dbm, self._strongest)
         if first is None or is_linear(scenario.air, float((self._payload.largest_norm / first).square())):
             return None
-        return saturation_amplitude(scenario, power_watts)
+        return converters.limit_amplitude(scenario.air.amplifier_saturation_dbm, power_watts)
 
     def with_noise(self, deviation: torch.Tensor, divisor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the deviation of noise and errors together on real and imaginary part; slots x pieces (or x 1) each.
@@ -232,7 +232,8 @@ class TransmitterErrors:
 def kept_of_pilots(setting: AirSetting, frame: Frame, power_watts: torch.Tensor) -> torch.Tensor | float:
     """Return what is left of the amplitude of pilots, clipped and compressed, complex where turned; slots x workers."""
     scenario, air = setting.scenario, setting.scenario.air
-    limits, saturation = converters.peak_amplitude(scenario, power_watts), saturation_amplitude(scenario, power_watts)
+    limits = converters.limit_amplitude(scenario.air.peak_power_dbm, power_watts)
+    saturation = converters.limit_amplitude(scenario.air.amplifier_saturation_dbm, power_watts)
     if (limits is None and saturation is None) or not setting.pilot_energy:
         return 1.0
     amplitude = math.sqrt(setting.pilot_energy / (frame.pilot_count * air.pilot_symbols))

@@ -111,7 +111,7 @@ def encoder_of(workers: Workers) -> Encoder:
 
 def scales_inputs(workers: Workers) -> bool:
     """Whether inputs are scaled to [0, 1] by declared bounds before they are encoded."""
-    return bool(getattr(encoder_of(workers), "scales_inputs", True))  # encoders of before may lack it
+    return encoder_of(workers).scales_inputs
 
 
 def sends_inputs_unchanged(workers: Workers) -> bool:

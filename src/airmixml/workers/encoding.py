@@ -21,7 +21,7 @@ from airmixml.registries import ENCODERS
 from airmixml.scenario import Workers
 from airmixml.streams import Streams
 from airmixml.wording import shown
-from airmixml.workers.encoder import encoder_of
+from airmixml.workers.encoder import Encoder, encoder_of
 
 _TRIED_ROWS: Final = 8
 _TRIED_ALONE: Final = (1, 5)
@@ -125,22 +125,22 @@ def _less(features: Singles, mean: Singles | None, *, own: bool = False) -> Sing
 
 def _check_shape(workers: Workers, image_shape: ImageShape) -> None:
     """Refuse inputs that are not what the encoder looks at."""
-    encoder, series = encoder_of(workers), is_series(image_shape)
-    if not (encoder.needs_images or encoder.needs_series) or (image_shape and series == encoder.needs_series):
+    series = is_series(image_shape)
+
+    def suits(encoder: Encoder) -> bool:
+        of_rows = not (encoder.needs_images or encoder.needs_series)
+        return of_rows or (image_shape is not None and encoder.needs_series == series)
+
+    if suits(encoder_of(workers)):
         return
-    wanted = "series, channels over time" if encoder.needs_series else "images"
-    there, mend = "the data set has none", ", or declare workers.shape"
-    if image_shape:
+    wanted = "series, channels over time" if encoder_of(workers).needs_series else "images"
+    there = "the data set has none"
+    if image_shape is not None:
         there = f"an input is {'a series' if series else 'an image'} of {in_words(image_shape)}"
-        mend = ', or say that it is one (workers.shape, or layout="channels x time" in the NPZ file)'
-        mend = mend if encoder.needs_series else ""
-    own = {name: ENCODERS.load(name) for name in ENCODERS.own}
-    others = [name for name, each in own.items() if not (each.needs_images or each.needs_series)]
-    others += [
-        name for name, each in own.items() if image_shape and (each.needs_series if series else each.needs_images)
-    ]
+    others = ", ".join(name for name in ENCODERS.own if suits(ENCODERS.load(name)))
     raise ScenarioError(
-        f'workers.encoder = "{workers.encoder}": needs {wanted}, but {there}; use one of {", ".join(others)}{mend}'
+        f'workers.encoder = "{workers.encoder}": needs {wanted}, but {there}; use one of {others}, or declare '
+        "workers.shape"
     )
 
 
@@ -151,7 +151,7 @@ def _features(
     encoder = encoder_of(workers)
     if encoder.keeps_inputs:
         return np.asarray(unit_inputs, dtype=np.float32)
-    where = {"device": device} if getattr(encoder, "takes_device", False) else {}
+    where = {"device": device} if encoder.takes_device else {}
     found = encoder.features(workers, unit_inputs, image_shape, streams.generator("encoder"), **where)
     try:
         features = np.asarray(found, dtype=np.float32)

@@ -75,9 +75,8 @@ def _append_constant(workers: Workers) -> OnBatch:
 def encoder_part(rows: RowEncoder) -> GraphPart:
     """Return the part that computes the encoder's features, or say that there is none."""
     workers, shape = rows.workers, rows.row_format.image_shape
-    graph = getattr(encoder_of(workers), "graph", None)  # encoders of before may lack it
     generator = Streams(rows.seed).generator("encoder")
-    part = None if graph is None else graph(workers, rows.row_format.width, shape, generator)
+    part = encoder_of(workers).graph(workers, rows.row_format.width, shape, generator)
     if part is None:
         raise _no_graph(workers, "graph")
     if isinstance(part, GraphPart):

@@ -155,7 +155,7 @@ def load_raw(workers: Workers, data_dir: Path | None, progress: Progress) -> Raw
     """Return the samples as their source has them."""
     known = known_dataset(workers.dataset)
     if known is not None:
-        if getattr(known, "task", "classification") != workers.task:
+        if known.task != workers.task:
             raise ScenarioError(
                 f'workers.task = "{workers.task}": must be "{known.task}" for workers.dataset = "{known.name}"'
             )

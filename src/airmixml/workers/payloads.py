@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.arrays import Integers, Singles
-from airmixml.workers.private_sums import BLOCK, add_up_samples, rounding_backoff
+from airmixml.workers.private_sums import BLOCK, rounding_backoff
 from airmixml.workers.signal import Signal
 
 if TYPE_CHECKING:
@@ -282,8 +282,8 @@ class Table(Wrapper):
         weights, lengths = self._in_pieces(weights, places)
         if exact:
             weights = rounding_backoff(workers) * weights.double()
-        add_up = add_up_samples if exact else mix_samples
-        sums = [add_up(columns, index, weights[:, :, piece]) for piece, columns in self._columns(tuple(lengths), exact)]
+        columns = self._columns(tuple(lengths), exact)
+        sums = [mix_samples(some, index, weights[:, :, piece]) for piece, some in columns]
         return sums[0] if len(sums) == 1 else torch.cat(sums, dim=1)
 
     def _columns(self, lengths: tuple[int, ...], exact: bool) -> list[tuple[int, torch.Tensor]]:
@@ -357,8 +357,15 @@ def mix_samples(table: torch.Tensor, index: torch.Tensor, weights: torch.Tensor)
     """Return sum_i q_i s_i in the precision of the table, the mixture without noise; slots x symbols.
 
     The table holds the symbols of each sample of the pool, samples x symbols; samples and ratios q are slots x workers.
+    At most ``BLOCK`` workers are added up at once, then the sums of these blocks.
     """
     import torch
 
-    bag = torch.nn.functional.embedding_bag
-    return bag(index, table, per_sample_weights=weights.to(table.dtype), mode="sum")
+    bag, (slots, workers) = torch.nn.functional.embedding_bag, index.shape
+    weights = weights.to(table.dtype)
+    if workers <= BLOCK:
+        return bag(index, table, per_sample_weights=weights, mode="sum")
+    starts = torch.arange(0, workers, BLOCK).to(index)
+    offsets = (workers * torch.arange(slots).to(index)[:, None] + starts).flatten()
+    blocks = bag(index.flatten(), table, offsets, per_sample_weights=weights.flatten(), mode="sum")
+    return blocks.reshape(slots, len(starts), -1).sum(dim=1)

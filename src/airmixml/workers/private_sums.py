@@ -45,23 +45,6 @@ def rounding_backoff(workers: int, block: int = BLOCK) -> float:
     return factor
 
 
-def add_up_samples(table: torch.Tensor, sample_index: torch.Tensor, shares: torch.Tensor) -> torch.Tensor:
-    """Return sum_i q_i v_i in float64; slots x symbols.
-
-    The table of what each sample of the pool sends is samples x symbols; indices and shares, softened already, are
-    slots x scheduled. Table and shares are float64.
-    """
-    import torch
-
-    slots, scheduled = sample_index.shape
-    starts = torch.arange(0, scheduled, BLOCK).to(sample_index)
-    offsets = (scheduled * torch.arange(slots).to(sample_index)[:, None] + starts).flatten()
-    blocks = torch.nn.functional.embedding_bag(
-        sample_index.flatten(), table, offsets, per_sample_weights=shares.flatten(), mode="sum"
-    )
-    return blocks.reshape(slots, len(starts), -1).sum(dim=1)
-
-
 def add_up_rows(shares: Doubles, rows: Singles) -> Doubles:
     """Return sum_i q_i x_i in float64, shape numbers, of rows (samples x numbers) that workers hold; shape samples."""
     total = np.zeros(rows.shape[1])

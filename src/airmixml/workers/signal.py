@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 
 import numpy as np
 
-from airmixml.arrays import Doubles, Singles
+from airmixml.arrays import Singles
 from airmixml.errors import ScenarioError, private
 from airmixml.registries import PAYLOADS
 from airmixml.scenario import Radio, Workers
@@ -191,19 +191,15 @@ def within_declared(workers: Workers, inputs: Singles) -> Singles:
             "dataset: an input is negative, but the scenario's encoder declares that none is; encode the inputs first "
             "(airmixml.workers.encode)"
         )
-    long = _longer(inputs, squares, squared_norm)
+    # Squared norms are added up again where rounding could decide.
+    rounding = 2.0 * (features + 2) * _UNIT_ROUNDOFF
+    near = np.flatnonzero(squares > squared_norm * (1.0 - rounding)).tolist()
+    long = [row for row in near if math.fsum(np.square(inputs[row], dtype=np.float64)) > squared_norm]
     if squared_norm >= features or not long:
         return inputs
     kept = inputs.copy()
     kept[long] = bound_norms(replace(workers, norm="clip"), inputs[long])[0]
     return kept
-
-
-def _longer(inputs: Singles, squares: Doubles, squared_norm: float) -> list[int]:
-    """Return which inputs are longer than that; their squared norms are added up again where rounding could decide."""
-    rounding = 2.0 * (inputs.shape[1] + 2) * _UNIT_ROUNDOFF
-    near = np.flatnonzero(squares > squared_norm * (1.0 - rounding)).tolist()
-    return [row for row in near if math.fsum(np.square(inputs[row], dtype=np.float64)) > squared_norm]
 
 
 def _within_cube(workers: Workers, inputs: Singles) -> Singles:

@@ -46,8 +46,8 @@ class Network(ABC):
         """Return what one input costs: products of matrices and convolutions, and the largest result on the way."""
 
     @abstractmethod
-    def exported(self, name: str) -> Any:
-        """Return it for batches of any size, as a part of a ``GraphPart``; refuse where it is none."""
+    def exported(self) -> Any:
+        """Return it for batches of any size, as a part of a ``GraphPart``."""
 
 
 class NetworkEncoder(Encoder):
@@ -81,7 +81,7 @@ class NetworkEncoder(Encoder):
 
     def graph(self, workers: Workers, input_dim: int, image_shape: ImageShape, rng: Generator) -> Any:
         """Return the network."""
-        return GraphPart(self.network().exported(self.name()), self._tried(_input_shapes(input_dim, image_shape))[0])
+        return GraphPart(self.network().exported(), self._tried(_input_shapes(input_dim, image_shape))[0])
 
     def _tried(self, shapes: Sequence[Shape]) -> tuple[Shape, int]:
         """Return the shape that the network takes and the width of its output; it is tried once for each shape."""

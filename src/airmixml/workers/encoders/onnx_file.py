@@ -47,7 +47,8 @@ class OnnxNetwork(Network):
             )
         self._input = inputs[0].name
         batch, *dims = inputs[0].shape
-        self._batch = batch if isinstance(batch, int) else 0
+        if isinstance(batch, int):
+            raise PluginError(f"{path}: is for batches of {batch}; export it with a dynamic first dimension")
         self._dims = [size if isinstance(size, int) else 0 for size in dims]  # 0: any
 
     def takes(self, shapes: Sequence[Shape]) -> Shape | None:
@@ -64,21 +65,13 @@ class OnnxNetwork(Network):
         return "N x " + " x ".join(str(size or "any") for size in self._dims)
 
     def run(self, inputs: Singles) -> Singles:
-        """Return the first output; a graph for batches of one size gets batches of that size."""
-        at_once = self._batch or len(inputs)
-        parts = [self._run(inputs[start : start + at_once], at_once) for start in range(0, len(inputs), at_once)]
-        return np.concatenate(parts)
-
-    def _run(self, some: Singles, at_once: int) -> Singles:
-        missing = np.zeros((at_once - len(some), *some.shape[1:]), dtype=np.float32)
-        fed = np.ascontiguousarray(np.concatenate([some, missing]), dtype=np.float32)
+        """Return the first output."""
         try:
-            output = np.asarray(self._session.run(None, {self._input: fed})[0])
+            return np.asarray(self._session.run(None, {self._input: np.ascontiguousarray(inputs, dtype=np.float32)})[0])
         except Exception as problem:  # onnxruntime raises types of its own
             raise ScenarioError(
-                f"the ONNX graph cannot be run on inputs of {some.shape[1:]} ({reason(problem)})"
+                f"the ONNX graph cannot be run on inputs of {inputs.shape[1:]} ({reason(problem)})"
             ) from None
-        return output[: len(some)] if output.ndim else output
 
     def cost(self, shape: Shape) -> FeatureCost:
         """Run one input with all that is computed on the way as outputs, and count."""
@@ -91,27 +84,21 @@ class OnnxNetwork(Network):
         session = onnxruntime.InferenceSession(
             model.SerializeToString(), _options(onnxruntime, as_it_is=True), ["CPUExecutionProvider"]
         )
-        batch = self._batch or 1
         names = [each.name for each in session.get_outputs()]
-        found = session.run(None, {self._input: np.zeros((batch, *shape), dtype=np.float32)})
+        found = session.run(None, {self._input: np.zeros((1, *shape), dtype=np.float32)})
         constants = {each.name: tuple(each.dims) for each in graph.initializer}
         shapes = {name: np.shape(value) for name, value in zip(names, found, strict=True)}
-        shapes |= {self._input: (batch, *shape), **constants}
+        shapes |= {self._input: (1, *shape), **constants}
         type_of = onnx.helper.tensor_dtype_to_np_dtype
         stored = sum(math.prod(each.dims) * type_of(each.data_type).itemsize for each in graph.initializer)
         return FeatureCost(
-            multiply_accumulates=sum(_products(node, shapes) for node in graph.node) // batch,
+            multiply_accumulates=sum(_products(node, shapes) for node in graph.node),
             constant_bytes=stored,
-            working_numbers=max(map(np.size, found)) // batch,
+            working_numbers=max(map(np.size, found)),
         )
 
-    def exported(self, name: str) -> Any:
+    def exported(self) -> Any:
         """Return the ONNX model."""
-        if self._batch:
-            raise PluginError(
-                f'workers.encoder = "{name}": is for batches of {self._batch}; to export a run, make the first '
-                "dimension of its graph dynamic"
-            )
         return self._model
 
 

@@ -89,14 +89,14 @@ class TorchNetwork(Network):
         with torch.no_grad():
             return np.asarray(self.module(torch.from_numpy(np.ascontiguousarray(inputs))).float().numpy())
 
-    def exported(self, name: str) -> torch.nn.Module:
+    def exported(self) -> torch.nn.Module:
         """Return the module."""
         return self.module
 
     def cost(self, shape: Shape) -> FeatureCost:
         """Run one input and count."""
         values = [*self.module.parameters(), *self.module.buffers()]
-        counter = _Counter()
+        counter = _Counter()  # type: ignore[no-untyped-call]
         with torch.no_grad(), counter:
             self.module(torch.zeros((1, *shape)))
         return FeatureCost(

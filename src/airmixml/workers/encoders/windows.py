@@ -5,7 +5,7 @@ a logarithmic scale, on which twice as strong is the same step everywhere.
 """
 
 import math
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.random import Generator
@@ -13,7 +13,7 @@ from numpy.random import Generator
 from airmixml.arrays import ImageShape, Integers, Singles, planes
 from airmixml.scenario import Workers
 from airmixml.workers.encoder import HARD_OPERATION, Encoder, FeatureCost
-from airmixml.workers.encoders.random_features import waves, waves_cost, waves_graph
+from airmixml.workers.encoders.random_features import waves, waves_cost
 
 _BANDS: Final = 6
 _FAINTEST: Final = 1e-3  # of the declared range: what is fainter counts as nothing
@@ -37,38 +37,6 @@ class Windows(Encoder):
         series = unit_inputs.reshape(-1, channels, times)
         parts = [window_numbers(some) for some in np.array_split(series, max(1, len(series) // _WINDOWS_AT_ONCE))]
         return waves(np.concatenate(parts), self.feature_count(workers, unit_inputs.shape[1]), rng)
-
-    def graph(self, workers: Workers, input_dim: int, image_shape: ImageShape, rng: Generator) -> Any:
-        """Return the waves of a batch; the Fourier transform is a product, up to the last band."""
-        import torch
-
-        assert image_shape is not None
-        channels, _, times = planes(image_shape)
-        edges = band_edges(times)
-        periods = np.arange(edges[-1])
-        turns = 2.0 * np.pi * np.outer(np.arange(times), periods) / times
-        within = ((periods >= edges[:-1, None]) & (periods < edges[1:, None])).T[:, : None if times > 1 else 0]
-        cosines, sines, bands = (
-            torch.from_numpy(each.astype(np.float32)) for each in (np.cos(turns), np.sin(turns), within)
-        )
-        turn = waves_graph(channels * (2 + bands.shape[1]), self.feature_count(workers, input_dim), rng)
-
-        def compute(inputs: torch.Tensor) -> torch.Tensor:
-            series = inputs.reshape(-1, channels, times)
-            means = series.mean(dim=2)
-            moving = series - means[:, :, None]
-            power = (moving @ cosines).square() + (moving @ sines).square()
-            in_bands = (2.0 / times**2 * power) @ bands
-            strengths = moving.square().mean(dim=2).sqrt()
-            parts = [
-                _PER_RANGE * (means - 0.5),
-                _PER_FOLD * (1.0 + strengths / _FAINTEST).log(),
-                _PER_FOLD_IN_BAND * 0.5 * (1.0 + in_bands / _FAINTEST**2).log().flatten(1),
-            ]
-            found: torch.Tensor = turn(torch.cat(parts, dim=1))
-            return found
-
-        return compute
 
     def cost(self, workers: Workers, input_dim: int) -> FeatureCost:
         """A Fourier transform and the logarithms of up to 16 channels."""
