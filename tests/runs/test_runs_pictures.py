@@ -11,7 +11,7 @@ from airmixml import Scenario, run, simulate, train
 from airmixml.runs.demo import Side, changes_of
 from airmixml.runs.pictures import run_figure
 from airmixml.runs.results import SeedsResult
-from airmixml.runs.score_pictures import draw_ledger, draw_seeds, read_curve
+from airmixml.runs.score_pictures import draw_seeds, read_curve
 
 PRIVATE = Scenario.preset("private-iris")
 PAPER = Scenario.preset("paper-iris").with_overrides("radio.slots=40", "learner.epochs=3")
@@ -52,24 +52,10 @@ def test_accuracies_start_at_zero_beside_what_guessing_gives(drawn: dict[str, Fi
         assert "guessing 40 %" in labels
 
 
-def test_one_slot_is_two_numbers_and_matrices_have_a_scale(drawn: dict[str, Figure]) -> None:
-    axis = axes_of(drawn["private"], "Received signal-to-noise ratio of the slot")
-    assert sum(text.get_text().endswith(" dB") for text in axis.texts) == 2
-    images = [image for axis in drawn["private"].axes for image in axis.get_images()]
-    assert sum(image.colorbar is not None for image in images) == 2
-    pairs = [images[:2], images[2:4]]
-    assert all(sent.get_clim() == received.get_clim() for sent, received in pairs)
-
-
 def test_the_limit_is_named_beside_its_line(drawn: dict[str, Figure]) -> None:
     axis = axes_of(drawn["paper"], "Power")
     assert axis.get_legend() is None
     assert [text.get_text() for text in axis.texts] == ["limit 23"]
-
-
-def test_the_privacy_picture_names_delta() -> None:
-    report = simulate(PRIVATE).report
-    assert "δ = 0.01" in draw_ledger(report.worker_epsilons(), report.statements).get_suptitle()
 
 
 def test_several_seeds_are_one_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,22 +44,20 @@ def show_command(
 
     With --air alone, print that air: every key, what it means, and where its number is from.
     """
-    named = options.named_air(air)
+    if preset is None and air is None:
+        raise ScenarioError("give the name of a preset (`airmix presets`), --air NAME (`airmix airs`), or both")
+    options.on_air(air, [])  # refuses one that is not known
     if preset is None:
-        if named is None:
-            raise ScenarioError("give the name of a preset (`airmix presets`), --air NAME (`airmix airs`), or both")
-        described = describe_air(named)
-        if as_json:
-            print_json(described.to_dict())
-        else:
-            typer.echo(described.to_toml(), nl=False)
-        return
-    scenario = Scenario.preset(preset)
-    scenario = scenario if named is None else scenario.on_air(named)
-    if as_json:
-        print_json(scenario.to_json())
+        described = describe_air(air or "")
+        plain, text = described.to_dict(), described.to_toml()
     else:
-        typer.echo(scenario.to_toml(comments=True), nl=False)
+        scenario = Scenario.preset(preset)
+        scenario = scenario if air is None else scenario.on_air(air)
+        plain, text = scenario.to_json(), scenario.to_toml(comments=True)
+    if as_json:
+        print_json(plain)
+    else:
+        typer.echo(text, nl=False)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -56,6 +56,7 @@ class Cards:
     title: str
     cards: tuple[Card, ...]
     note: str = ""  # how to read them
+    on_screen: bool = False  # whether a terminal has them too
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,8 +123,8 @@ def section(name: str, heading: str, *parts: Part, link: str = "") -> Section:
 class Page:
     """Everything that a page says.
 
-    Files have all of it. A terminal has title, verdict, notices, facts, tables and lines: what is folded, cards,
-    pictures and code are left to files.
+    Files have all of it. A terminal has title, verdict, notices, facts, tables and lines: what is folded, pictures,
+    code and most cards are left to files.
     """
 
     kind: str
@@ -140,7 +141,6 @@ class Page:
         *,
         asked: Rows = (),
         results: Rows = (),
-        privacy: Rows = (),
         cards: Sequence[Cards] = (),
         costs: Rows = (),
         tables: Iterable[Part] = (),
@@ -148,15 +148,15 @@ class Page:
     ) -> Page:
         """Return the page of a command's result; ``others`` are kind, title and other fields of a page.
 
-        ``privacy`` are rows that the terminal shows for the ``cards``, one group for each setting. Of the ``command``
-        a builder gives the name and the options that say more than the scenario.
+        There is one group of ``cards`` for each setting. Of the ``command`` a builder gives the name and the options
+        that say more than the scenario.
         """
         explained = (replace(cards[0], note=_CARDS), *cards[1:]) if cards else ()
         return cls(
             sections=(
                 section("asked", "What was asked", Facts(caption="The question", rows=asked)),
                 section("results", "What came out", Facts(caption="The answer", rows=results)),
-                section("privacy", "Who learns what", Facts(caption="The promise", rows=privacy), *explained),
+                section("privacy", "Who learns what", *explained),
                 section("costs", "On the air", Facts(caption="The cost", rows=costs)),
                 section("tables", "Tables", *tables),
             ),

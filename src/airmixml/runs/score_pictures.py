@@ -99,38 +99,13 @@ def _epsilons(axis: Axes, result: SeedsResult) -> None:
     finish_axis(axis, "Privacy of each seed", legend=8, loc="upper left")
 
 
-def draw_ledger(epsilons: NDArray[np.float64], statements: list[PrivacyStatement], path: Path | None = None) -> Figure:
-    """Draw what the server can learn of each worker, and what every accountant certifies against every adversary."""
-    figure, own = new_figure(11, 4.2, _assumed(statements[0]), size=10), statements[0]
-    ledger, certified = figure.subplots(1, 2)
-    _certified(certified, statements)
-    median, worst = float(np.median(epsilons)), float(epsilons.max())
-    ledger.hist(epsilons, bins=40, range=(0.0, max(worst, 1e-6)), color=BLUE, alpha=0.75)  # ends at the worst worker
-    ledger.axvline(median, color="0.3", label=f"median {median:.3g}")
-    ledger.axvline(worst, color=ORANGE, label=f"worst {worst:.3g}")
-    if own.adversary == "server" and own.target_epsilon is not None:
-        ledger.axvline(own.target_epsilon, color=GREEN, linestyle="--", label=f"target {own.target_epsilon:g}")
-    ledger.set(xlabel="ε of a worker against the server", ylabel="workers", title="Privacy ledger")
-    ledger.set_xlim(0.0, 1.15 * max(worst, own.target_epsilon or 0.0, 1e-6))
-    ledger.locator_params(axis="x", nbins=5)
-    finish_axis(ledger, legend=8, loc="upper left")
-    return saved(figure, path)
-
-
 def draw_statements(statements: Sequence[PrivacyStatement], path: Path | None = None) -> Figure:
     """Draw what every accountant certifies against every adversary, for the neighbours of the first statement."""
-    figure = new_figure(7, 4.2, _assumed(statements[0]), size=10)
-    _certified(figure.subplots(), [each for each in statements if each.adjacency == statements[0].adjacency])
-    return saved(figure, path)
-
-
-def _assumed(statement: PrivacyStatement) -> str:
-    return f"δ = {statement.delta:g}, {statement.adjacency} neighbours"
-
-
-def _certified(certified: Axes, statements: list[PrivacyStatement]) -> None:
     from matplotlib.ticker import NullFormatter
 
+    own = statements[0]
+    figure = new_figure(7, 4.2, f"δ = {own.delta:g}, {own.adjacency} neighbours", size=10)
+    certified, statements = figure.subplots(), [each for each in statements if each.adjacency == own.adjacency]
     found = {each.adversary for each in statements}
     adversaries = [*filter(found.__contains__, ADVERSARIES.names), *sorted(found - set(ADVERSARIES.names))]
     accountants = [*dict.fromkeys((*ACCOUNTANTS.names, *(each.accountant for each in statements)))]
@@ -149,3 +124,4 @@ def _certified(certified: Axes, statements: list[PrivacyStatement]) -> None:
     if high < 20.0 * low:  # else the axis might show no number at all
         certified.set_xlim(low / 3.0, 3.0 * high)
     finish_axis(certified, legend=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return saved(figure, path)
