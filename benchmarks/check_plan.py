@@ -158,8 +158,8 @@ def check(case: Case) -> dict[str, Any]:
     assert found is not None
     recommended = found.best.sending
     if case.name.endswith("samples only"):
-        rivals = [each for each in found.by_scheduled if each.sending.sends == "samples"]
-        recommended = min(rivals, key=lambda each: each.learning_noise_db).sending
+        rivals = [each for each in found.tried if each.sends == "samples"]
+        recommended = min(rivals, key=lambda each: found.tried[each])
     rows = []
     for sending in dict.fromkeys((recommended, *grid(case, scorer))):
         noise = scorer.exact_noise(sending)

@@ -12,17 +12,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 from pathlib import Path
 
 import compare_tables
 from airmixml import Scenario, Speed
-from airmixml.compare import METHODS, Comparison, Outcome, Row, compare_methods, load_methods
+from airmixml.compare import METHODS, compare_methods, load_methods
 from airmixml.compare.comparison_picture import comparison_figure
 from airmixml.output.figures import save_figure
 from airmixml.scenario import RunContext
-from airmixml.storage.files import from_plain
-from compare_tables import EPSILONS, ROOT, Plain, results_file
+from compare_tables import EPSILONS, ROOT, results_file
 
 PICTURE = ROOT / "docs" / "images" / "compare-mnist.png"
 WORK = Path("runs") / "measure-compare"
@@ -56,24 +54,9 @@ def measure(epsilon: int, asked: list[str], seeds: int, context: RunContext) -> 
 def write_docs() -> None:
     """Write the tables and the picture."""
     compare_tables.update()
-    rows = compare_tables.load_rows()
-    whole = tuple(read_row(row) for row in rows[EPSILONS[0]])
-    seeds = list(range(len(rows[EPSILONS[0]][0]["accuracy"]["by_seed"])))
-    shown = Comparison(scenario=scenario_at(EPSILONS[0]), rows=whole, seeds=seeds, kept=0, out=WORK)
-    save_figure(comparison_figure(shown), PICTURE)
-
-
-def read_row(row: Plain) -> Row:
-    """Return a row of the results, for the picture."""
-    exposure = row["exposure"]
-    if exposure is not None:
-        exposure = {name: math.inf if value == "infinite" else value for name, value in exposure.items()}
-    costs = ("uplink_symbols", "downlink_bits", "slots_per_worker", "air_seconds", "energy_joules")
-    costs += ("worker_multiply_accumulates", "seconds")
-    privacy = [{**each, "epsilon": math.inf if each["epsilon"] is None else each["epsilon"]} for each in row["privacy"]]
-    said = {"privacy": privacy, "exposure": exposure, "note": row["note"], **{name: row.get(name) for name in costs}}
-    outcomes = tuple(from_plain(Outcome, {"accuracy": each, **said}) for each in row["accuracy"]["by_seed"])
-    return Row(name=row["method"], label=row["method"], about=row["about"], outcomes=outcomes)
+    rows = compare_tables.load_rows()[EPSILONS[0]]
+    shown = {"rows": rows, "seeds": rows[0]["accuracy"]["by_seed"], "guess": None}
+    save_figure(comparison_figure(shown, scenario_at(EPSILONS[0])), PICTURE)
 
 
 def main() -> None:

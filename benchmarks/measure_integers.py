@@ -26,7 +26,10 @@ from airmixml.edge.models import class_scores
 from airmixml.edge.training import collector_for
 from airmixml.errors import AirMixError
 from airmixml.integers import IntegerCode, IntegerNoise
-from airmixml.privacy.gaussian import gaussian_mu
+from airmixml.integers.integer_noise import variance_for_target
+from airmixml.integers.skellam import rounded_mu_per_step
+from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
+from airmixml.privacy.mechanism import SHARE_FOR_TAILS, log_cut, settled_epsilon
 from airmixml.streams import Streams
 from airmixml.workers import Signal, load_dataset
 from airmixml.workers.moments import pack_symmetric
@@ -53,6 +56,17 @@ def accuracy(scenario: Scenario, dataset: DataSet, total: np.ndarray, variance: 
     return float((found == dataset.test_labels).mean())
 
 
+def stated_epsilon(noise: IntegerNoise, honest: int, delta: float) -> float:
+    """Return an epsilon that holds at delta if so many workers keep their noise secret; or infinity."""
+
+    def found(assumed: float) -> float:
+        cut = log_cut(noise.code.numbers, assumed, delta)
+        mu = noise.code.steps * rounded_mu_per_step(honest * noise.variance_per_worker, cut)
+        return gaussian_epsilon(mu, delta * (1.0 - SHARE_FOR_TAILS)) if mu < 1e100 else math.inf
+
+    return settled_epsilon(found)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--features", type=int, default=256)
@@ -71,8 +85,10 @@ def main() -> None:
     norm = math.sqrt(signal.largest_squared_norm(scenario.workers.clip_norm**2))
     doubles = inputs.double()
     exact = torch.cat([pack_symmetric(doubles.T @ doubles), weight * (doubles.T @ labels.double()).flatten()]).numpy()
+    most = 8.0 * workers * norm / math.sqrt(signal.symbols)  # times the root mean square of a sum of equal vectors
     codes = {
-        bits: IntegerCode.of(numbers=signal.symbols, norm=norm, workers=workers, bits=bits) for bits in arguments.bits
+        bits: IntegerCode(numbers=signal.symbols, norm=norm, step=2.0 * most / 2.0**bits, bits=bits)
+        for bits in arguments.bits
     }
     started = time.perf_counter()
     totals = {bits: np.zeros(signal.symbols, dtype=np.int64) for bits in codes}
@@ -95,7 +111,8 @@ def main() -> None:
         for bits, code in codes.items():
             row: dict[str, Any] = {"epsilon": epsilon, "bits": bits, "norm_in_steps": code.steps}
             try:
-                mechanism = IntegerNoise.calibrate(code, workers=workers, epsilon=epsilon, delta=delta)
+                share = variance_for_target(code, epsilon=epsilon, delta=delta) / workers
+                mechanism = IntegerNoise(code=code, workers=workers, variance_per_worker=share)
             except AirMixError as problem:
                 rows.append({**row, "refused": str(problem)})
                 continue
@@ -107,8 +124,8 @@ def main() -> None:
             ]
             found = [accuracy(scenario, dataset, each, mechanism.sum_variance) for each in sums]
             row |= {
-                "stated_epsilon": mechanism.epsilon(delta),
-                "epsilon_half_honest": finite(mechanism.epsilon(delta, honest=workers // 2)),
+                "stated_epsilon": stated_epsilon(mechanism, workers, delta),
+                "epsilon_half_honest": finite(stated_epsilon(mechanism, workers // 2, delta)),
                 "variance_per_worker": mechanism.variance_per_worker,
                 "deviation": math.sqrt(mechanism.noise_variance),
                 "measured_deviation": float(np.std(np.concatenate([each - exact for each in sums]))),

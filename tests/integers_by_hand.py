@@ -9,10 +9,42 @@ import numpy as np
 
 from airmixml.arrays import Doubles, Integers
 from airmixml.errors import PrivacyError
-from airmixml.integers.rounding import Residues, reduce
+from airmixml.integers.integer_noise import IntegerNoise, variance_for_target
+from airmixml.integers.rounding import IntegerCode, Residues, reduce
+from airmixml.integers.skellam import rounded_mu_per_step
+from airmixml.privacy.gaussian import gaussian_epsilon
+from airmixml.privacy.mechanism import SHARE_FOR_TAILS, log_cut, settled_epsilon
+
+_RANGE_IN_DEVIATIONS = 8.0
 
 PairGenerator = Callable[[int, int], np.random.Generator]
 """A fresh generator from the seed that workers i < j share."""
+
+
+def code_for(*, numbers: int, norm: float, workers: int, bits: int) -> IntegerCode:
+    """The finest code that holds sums up to 8 times the root mean square of a sum of equal vectors."""
+    most = _RANGE_IN_DEVIATIONS * workers * norm / math.sqrt(numbers)
+    return IntegerCode(numbers=numbers, norm=norm, step=2.0 * most / 2.0**bits, bits=bits)
+
+
+def calibrated(
+    code: IntegerCode, *, workers: int, epsilon: float, delta: float, honest: int = 0, distance: float = 1.0
+) -> IntegerNoise:
+    """The least noise with which so many honest workers (0: all) have that epsilon at delta."""
+    total = variance_for_target(code, epsilon=epsilon, delta=delta, distance=distance)
+    return IntegerNoise(code=code, workers=workers, variance_per_worker=total / (honest or workers))
+
+
+def stated_epsilon(noise: IntegerNoise, delta: float, *, honest: int = 0, distance: float = 1.0) -> float:
+    """An epsilon that holds at delta if so many workers (0: all) keep their noise secret, by Theorem 2."""
+    carried = (honest or noise.workers) * noise.variance_per_worker
+
+    def found(assumed: float) -> float:
+        cut = log_cut(noise.code.numbers, assumed, delta)
+        mu = distance * noise.code.steps * rounded_mu_per_step(carried, cut)
+        return gaussian_epsilon(mu, delta * (1.0 - SHARE_FOR_TAILS)) if mu < 1e100 else math.inf
+
+    return settled_epsilon(found)
 
 
 def masked(integers: Integers, edges: Integers, pair_generator: PairGenerator, bits: int) -> Residues:

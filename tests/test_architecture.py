@@ -20,7 +20,6 @@ FOUNDATION = (
     "lazy",
     "streams",
     "devices",
-    "numpy_tensors",
     "fingerprints",
     "registry",
     "registries",

@@ -21,7 +21,8 @@ from airmixml.errors import PluginError, RunFolderError
 from airmixml.planning.account import account_scenario
 from airmixml.privacy import Server
 from airmixml.radio.power import PowerPolicy
-from airmixml.registries import ACCOUNTANTS, POWER_POLICIES, REGISTRIES, Registry
+from airmixml.registries import ACCOUNTANTS, POWER_POLICIES, REGISTRIES
+from airmixml.registry import Registry
 from airmixml.reports import write_report
 from airmixml.scenario import Air, Learner, Mixing, Privacy, Radio, Workers
 from airmixml.workers import Encoder
@@ -110,7 +111,7 @@ def test_an_object_with_a_value_of_a_wrong_type_is_named_in_one_line(example: An
 
 def test_impairments_are_given_in_a_list_or_a_tuple(example: Any) -> None:
     assert Air(also=[example.Blockage]) == Air(also=(example.Blockage,))
-    with pytest.raises(ScenarioError, match=r"^air\.also = .*: must be a list or tuple$"):
+    with pytest.raises(ScenarioError, match=r"^air\.also = .*: must be a list, each one of"):
         Air(also=example.Blockage)
 
 

@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 
 from airmixml.errors import AirMixError, PluginError, ScenarioError
-from airmixml.registries import ENCODERS, REGISTRIES, Registry
+from airmixml.registries import ENCODERS, REGISTRIES
+from airmixml.registry import Registry
 from airmixml.scenario import Scenario, Workers
 from airmixml.streams import Streams
 from airmixml.workers import declared_bounds, encode, encoded_dim, load_dataset

@@ -111,20 +111,6 @@ def watts_to_dbm(watts: ArrayLike) -> Doubles:
 Sums = dict[str, NDArray[Any]]
 
 
-def without_zeros(name: str, values: NDArray[Any]) -> Sums:
-    """Return the places and values of an array of one axis that are not zero."""
-    places = np.flatnonzero(values)
-    return {f"{name}/places": places, f"{name}/values": values[places]}
-
-
-def with_zeros(sums: Sums, name: str, length: int) -> NDArray[Any]:
-    """Return the array of that length of which ``without_zeros`` kept the rest."""
-    values = sums[f"{name}/values"]
-    every = np.zeros(length, dtype=values.dtype)
-    every[sums[f"{name}/places"]] = values
-    return every
-
-
 def below(name: str, sums: Sums) -> Sums:
     """Return the same sums under names that begin with this one."""
     return {f"{name}/{inner}": values for inner, values in sums.items()}

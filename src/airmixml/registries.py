@@ -10,37 +10,23 @@ from traceback import walk_tb
 from typing import Any, Final, ParamSpec, TypeVar
 
 from airmixml.errors import PluginError, private
-from airmixml.registry import NOT_HERE, Registry
+from airmixml.registry import Registry
 from airmixml.wording import reason, shown
-
-__all__ = [
-    "ACCOUNTANTS",
-    "ADVERSARIES",
-    "ASSIGNMENTS",
-    "ATTACKS",
-    "DATASETS",
-    "DESCENTS",
-    "ENCODERS",
-    "FADINGS",
-    "IMPAIRMENTS",
-    "LEARNERS",
-    "LINKS",
-    "METHODS",
-    "NOISES",
-    "NOT_HERE",
-    "PATH_LOSSES",
-    "PAYLOADS",
-    "POWER_POLICIES",
-    "RATIOS",
-    "REGISTRIES",
-    "SCHEDULES",
-    "Registry",
-    "add_given",
-    "names_objects",
-]
 
 _Result = TypeVar("_Result")
 _Given = ParamSpec("_Given")
+
+
+def _in(package: str, *modules: str) -> dict[str, str]:
+    """Return where things live, of lines "module: name name=Attribute"; an attribute not said is the name, as NAME."""
+    places = {}
+    for line in modules:
+        module, _, words = line.partition(": ")
+        for word in words.split():
+            name, _, attribute = word.partition("=")
+            places[name] = f"{package}.{module}:{attribute or name.upper().replace('-', '_')}"
+    return places
+
 
 ENCODERS: Final = Registry(
     "encoder",
@@ -51,18 +37,15 @@ ENCODERS: Final = Registry(
         *("about", "feature_count", "features", "cost", "after_centring"),
         *("bounds_norm", "keeps_inputs", "never_negative", "needs_images", "takes_features"),
     ),
-    places={
-        "scale": "airmixml.workers.encoders.inputs:SCALE",
-        "clip": "airmixml.workers.encoders.inputs:CLIP",
-        "dct": "airmixml.workers.encoders.linear:DCT",
-        "projection": "airmixml.workers.encoders.linear:PROJECTION",
-        "convolution": "airmixml.workers.encoders.images:CONVOLUTION",
-        "gradients": "airmixml.workers.encoders.images:GRADIENTS",
-        "cells": "airmixml.workers.encoders.images:CELLS",
-        "windows": "airmixml.workers.encoders.windows:WINDOWS",
-        "embeddings": "airmixml.workers.encoders.inputs:EMBEDDINGS",
-        "mixed": "airmixml.workers.encoders.random_features:MIXED",
-    },
+    places=_in(
+        "airmixml.workers.encoders",
+        "inputs: scale clip",
+        "linear: dct projection",
+        "images: convolution gradients cells",
+        "windows: windows",
+        "inputs: embeddings",
+        "random_features: mixed",
+    ),
     objects=True,
     files={
         "onnx": "airmixml.workers.encoders.onnx_file:OnnxFile",
@@ -81,15 +64,9 @@ DATASETS: Final = Registry(
         *("name", "about", "train_samples", "test_samples", "input_dim", "label_dim", "image_shape"),
         *("lower", "upper", "scaled_mean", "scaled_deviation", "load"),
     ),
-    places={
-        "iris": "airmixml.data.embedded:IRIS",
-        "digits": "airmixml.data.embedded:DIGITS",
-        "mnist": "airmixml.data.mnist:MNIST",
-        "fashion-mnist": "airmixml.data.mnist:FASHION_MNIST",
-        "breast-cancer": "airmixml.data.embedded:BREAST_CANCER",
-        "wine": "airmixml.data.embedded:WINE",
-        "diabetes": "airmixml.data.embedded:DIABETES",
-    },
+    places=_in(
+        "airmixml.data", "embedded: iris digits", "mnist: mnist fashion-mnist", "embedded: breast-cancer wine diabetes"
+    ),
     objects=True,
 )
 """Where samples come from."""
@@ -100,13 +77,13 @@ ACCOUNTANTS: Final = Registry(
     "privacy.accountant",
     base="airmixml.privacy.Accountant",
     needs=("about", "refusal", "epsilon", "quick_epsilon", "power_factor", "considers_all_views", "closed_form"),
-    places={
-        "paper-loose": "airmixml.privacy.paper_bounds:PaperLoose",
-        "paper-tight": "airmixml.privacy.paper_bounds:PaperTight",
-        "rdp": "airmixml.privacy.renyi:RdpAccountant",
-        "pld": "airmixml.privacy.loss_distribution:PldAccountant",
-        "gdp": "airmixml.privacy.gaussian:Gdp",
-    },
+    places=_in(
+        "airmixml.privacy",
+        "paper_bounds: paper-loose=PaperLoose paper-tight=PaperTight",
+        "renyi: rdp=RdpAccountant",
+        "loss_distribution: pld=PldAccountant",
+        "gaussian: gdp=Gdp",
+    ),
 )
 """What turns slots into an epsilon."""
 
@@ -117,12 +94,9 @@ ADVERSARIES: Final = Registry(
     base="airmixml.privacy.Adversary",
     needs=("about", "of", "mechanism", "views", "noise_watts", "knows_schedule", "own_receiver"),
     made_by="of",
-    places={
-        "release": "airmixml.privacy.adversaries:Release",
-        "server": "airmixml.privacy.adversaries:Server",
-        "eavesdropper": "airmixml.privacy.adversaries:Eavesdropper",
-        "everyone": "airmixml.privacy.adversaries:Everyone",
-    },
+    places=_in(
+        "airmixml.privacy", "adversaries: release=Release server=Server eavesdropper=Eavesdropper everyone=Everyone"
+    ),
 )
 """Whom a target can be against."""
 
@@ -132,12 +106,7 @@ LEARNERS: Final = Registry(
     "learner.model",
     base="airmixml.edge.LearnerModel",
     needs=("about", "closed_form", "build"),
-    places={
-        "mlp": "airmixml.edge.learners:Mlp",
-        "cnn": "airmixml.edge.learners:Cnn",
-        "ridge": "airmixml.edge.learners:Ridge",
-        "lda": "airmixml.edge.learners:Lda",
-    },
+    places=_in("airmixml.edge", "learners: mlp=Mlp cnn=Cnn ridge=Ridge lda=Lda"),
 )
 """What the server trains."""
 
@@ -147,20 +116,15 @@ ATTACKS: Final = Registry(
     "--attacks",
     base="airmixml.attacks.Attack",
     needs=("about", "adversary", "findings", "refusal", "run"),
-    places={
-        "least-squares": "airmixml.attacks.server_attacks:LEAST_SQUARES",
-        "non-negative": "airmixml.attacks.server_attacks:NON_NEGATIVE",
-        "prior": "airmixml.attacks.server_attacks:PRIOR",
-        "release": "airmixml.attacks.listener_attacks:RELEASE",
-        "eavesdropper": "airmixml.attacks.listener_attacks:EAVESDROPPER",
-        "everyone": "airmixml.attacks.isolating_listener:EVERYONE",
-        "informed-server": "airmixml.attacks.informed:SERVER",
-        "informed-release": "airmixml.attacks.informed:RELEASE",
-        "informed-eavesdropper": "airmixml.attacks.informed:EAVESDROPPER",
-        "informed-everyone": "airmixml.attacks.informed:EVERYONE",
-        "inversion": "airmixml.attacks.inversion:SERVER",
-        "inversion-everyone": "airmixml.attacks.inversion:EVERYONE",
-    },
+    places=_in(
+        "airmixml.attacks",
+        "server_attacks: least-squares non-negative prior",
+        "listener_attacks: release eavesdropper",
+        "isolating_listener: everyone",
+        "informed: informed-server=SERVER informed-release=RELEASE informed-eavesdropper=EAVESDROPPER",
+        "informed: informed-everyone=EVERYONE",
+        "inversion: inversion=SERVER inversion-everyone=EVERYONE",
+    ),
     objects=True,
 )
 """What tries to learn about people."""
@@ -171,27 +135,15 @@ METHODS: Final = Registry(
     "--methods",
     base="airmixml.compare.Method",
     needs=("about", "run", "missing", "skipped"),
-    places={
-        "airmix": "airmixml.compare.ours:AIRMIX",
-        "airmix-rounds": "airmixml.compare.ours:AIRMIX_ROUNDS",
-        "masked": "airmixml.compare.ours:MASKED",
-        "masked-rounds": "airmixml.compare.ours:MASKED_ROUNDS",
-        "unmasked": "airmixml.compare.ours:UNMASKED",
-        "digital": "airmixml.compare.ours:DIGITAL",
-        "digital-rounds": "airmixml.compare.ours:DIGITAL_ROUNDS",
-        "workers-noise": "airmixml.compare.ours:WORKERS_NOISE",
-        "mixup-features": "airmixml.compare.ours:MIXUP_FEATURES",
-        "paper": "airmixml.compare.ours:PAPER",
-        "federated": "airmixml.compare.ours:FEDERATED",
-        "federated-50": "airmixml.compare.ours:FEDERATED_50",
-        "federated-masked": "airmixml.compare.ours:FEDERATED_MASKED",
-        "dp-sgd": "airmixml.compare.baselines.central:DP_SGD",
-        "dp-logistic": "airmixml.compare.baselines.central:DP_LOGISTIC",
-        "adassp": "airmixml.compare.baselines.central:ADASSP",
-        "local-dp": "airmixml.compare.baselines.local_dp:LOCAL_DP",
-        "logistic": "airmixml.compare.baselines.central:LOGISTIC",
-        "raw": "airmixml.compare.baselines.separate:RAW",
-    },
+    places=_in(
+        "airmixml.compare",
+        "ours: airmix airmix-rounds masked masked-rounds unmasked digital digital-rounds workers-noise",
+        "ours: mixup-features paper federated federated-50 federated-masked",
+        "baselines.central: dp-sgd dp-logistic adassp",
+        "baselines.local_dp: local-dp",
+        "baselines.central: logistic",
+        "baselines.separate: raw",
+    ),
     objects=True,
 )
 """What a scenario is compared with."""
@@ -203,19 +155,17 @@ IMPAIRMENTS: Final = Registry(
     base="airmixml.impairments.gains.Impairment",
     needs=("about", "of", "gains", "largest_power_gain", "follows_worker"),
     made_by="of",
-    places={
-        "phase-error": "airmixml.impairments.phases:PhaseError",
-        "frequency-offset": "airmixml.impairments.phases:FrequencyOffset",
-        "phase-noise": "airmixml.impairments.phases:PhaseNoise",
-        "amplitude-error": "airmixml.impairments.phases:AmplitudeError",
-        "estimation-error": "airmixml.impairments.estimation:EstimationError",
-        "reciprocity-error": "airmixml.impairments.estimation:ReciprocityError",
-        "doppler": "airmixml.impairments.doppler:Doppler",
-        "late-workers": "airmixml.impairments.presence:LateWorkers",
-        "timing-slope": "airmixml.impairments.timing:TimingSlope",
-        "silent-clusters": "airmixml.impairments.echoes:SilentClusters",
-        "silent-fades": "airmixml.impairments.renewal:SilentFades",
-    },
+    places=_in(
+        "airmixml.impairments",
+        "phases: phase-error=PhaseError frequency-offset=FrequencyOffset phase-noise=PhaseNoise",
+        "phases: amplitude-error=AmplitudeError",
+        "estimation: estimation-error=EstimationError reciprocity-error=ReciprocityError",
+        "doppler: doppler=Doppler",
+        "presence: late-workers=LateWorkers",
+        "timing: timing-slope=TimingSlope",
+        "echoes: silent-clusters=SilentClusters",
+        "renewal: silent-fades=SilentFades",
+    ),
 )
 """What an air does to a signal."""
 
@@ -226,11 +176,9 @@ PAYLOADS: Final = Registry(
     base="airmixml.workers.payloads.Payload",
     needs=("about", "moments", "tabled", "layout", "largest_squared_norm", "largest_squared_distance", "vectors"),
     made_by="__call__",
-    places={
-        "samples": "airmixml.workers.payloads:Samples",
-        "moments": "airmixml.workers.moments:Moments",
-        "gradients": "airmixml.workers.gradients:Gradients",
-    },
+    places=_in(
+        "airmixml.workers", "payloads: samples=Samples", "moments: moments=Moments", "gradients: gradients=Gradients"
+    ),
 )
 """What a worker sends of its features and its label."""
 
@@ -241,10 +189,7 @@ DESCENTS: Final = Registry(
     base="airmixml.edge.descents.Stepping",
     needs=("about", "needs_moments", "broadcast", "receive"),
     made_by="__call__",
-    places={
-        "preconditioned": "airmixml.edge.descents:Preconditioned",
-        "adam": "airmixml.edge.descents:AdamDescent",
-    },
+    places=_in("airmixml.edge", "descents: preconditioned=Preconditioned adam=AdamDescent"),
 )
 """What a server broadcasts next, given what it received in a round."""
 
@@ -254,11 +199,7 @@ NOISES: Final = Registry(
     "privacy.noise",
     base="airmixml.radio.noise.Noise",
     needs=("about", "brought", "masked", "real", "check", "receiver_watts", "in_sum_watts", "facts", "receive"),
-    places={
-        "receiver": "airmixml.radio.noise:RECEIVER",
-        "workers": "airmixml.radio.workers_noise:OWN",
-        "masked": "airmixml.radio.workers_noise:MASKED",
-    },
+    places=_in("airmixml.radio", "noise: receiver", "workers_noise: workers=OWN masked"),
     objects=True,
 )
 """What hides a worker."""
@@ -269,11 +210,7 @@ POWER_POLICIES: Final = Registry(
     "mixing.power",
     base="airmixml.radio.power.PowerPolicy",
     needs=("about", "keeps_target", "follows_channels", "received_watts", "largest_received_watts", "power_scale"),
-    places={
-        "max": "airmixml.radio.power:LARGEST",
-        "dp": "airmixml.radio.power:PRIVATE",
-        "fixed": "airmixml.radio.power:FIXED",
-    },
+    places=_in("airmixml.radio", "power: max=LARGEST dp=PRIVATE fixed"),
     objects=True,
 )
 """How strongly slots are received."""
@@ -284,10 +221,7 @@ LINKS: Final = Registry(
     "radio.link",
     base="airmixml.radio.analog_link.AnalogLink",
     needs=("about", "on_air", "meets", "check", "slot_seconds", "joules_per_watt", "lost_share", "sent", "to_dict"),
-    places={
-        "analog": "airmixml.radio.analog_link:ANALOG",
-        "digital": "airmixml.radio.digital_link:DIGITAL",
-    },
+    places=_in("airmixml.radio", "analog_link: analog", "digital_link: digital"),
     objects=True,
 )
 """How vectors get to the server."""
@@ -298,11 +232,7 @@ FADINGS: Final = Registry(
     "radio.fading",
     base="airmixml.impairments.fading.Fading",
     needs=("about", "quantile", "rician_k", "draw", "share_below"),
-    places={
-        "none": "airmixml.impairments.fading:NONE",
-        "rayleigh": "airmixml.impairments.fading:RAYLEIGH",
-        "rician": "airmixml.impairments.fading:RICIAN",
-    },
+    places=_in("airmixml.impairments", "fading: none rayleigh rician"),
     objects=True,
 )
 """How channels differ from their mean."""
@@ -313,11 +243,7 @@ RATIOS: Final = Registry(
     "mixing.policy",
     base="airmixml.radio.ratios.Ratios",
     needs=("about", "exchangeable", "shares", "draw"),
-    places={
-        "dirmix": "airmixml.radio.ratios:DIRMIX",
-        "nonmix": "airmixml.radio.ratios:NONMIX",
-        "equalmix": "airmixml.radio.ratios:EQUALMIX",
-    },
+    places=_in("airmixml.radio", "ratios: dirmix nonmix equalmix"),
     objects=True,
 )
 """How the mixing ratios are drawn."""
@@ -328,10 +254,7 @@ ASSIGNMENTS: Final = Registry(
     "mixing.assignment",
     base="airmixml.radio.ratios.Assignment",
     needs=("about", "follows_channels", "assign", "facts", "deal"),
-    places={
-        "random": "airmixml.radio.ratios:RANDOM",
-        "max-min": "airmixml.radio.ratios:MAX_MIN",
-    },
+    places=_in("airmixml.radio", "ratios: random max-min"),
     objects=True,
 )
 """Which worker of a slot gets which ratio."""
@@ -345,10 +268,7 @@ SCHEDULES: Final = Registry(
         *("about", "sampling", "by_coin", "uniform", "pick", "most_participations", "check", "facts", "seats"),
         *("seats_with_gains", "draw", "shares", "largest_shares", "varying_share"),
     ),
-    places={
-        "fixed": "airmixml.radio.schedules:FIXED",
-        "poisson": "airmixml.radio.schedules:POISSON",
-    },
+    places=_in("airmixml.radio", "schedules: fixed poisson"),
     objects=True,
 )
 """Who sends when."""
@@ -359,7 +279,7 @@ PATH_LOSSES: Final = Registry(
     "radio.path_loss",
     base="airmixml.radio.path_loss.PathLoss",
     needs=("about", "loss_db", "gain"),
-    places={"power-law": "airmixml.radio.path_loss:POWER_LAW"},
+    places=_in("airmixml.radio", "path_loss: power-law"),
     objects=True,
 )
 """How channels weaken with the distance."""

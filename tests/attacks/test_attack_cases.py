@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import csv
-import io
 import json
 import math
 import struct
@@ -20,7 +18,7 @@ from levels_for_tests import level_of
 
 from airmixml.attacks import AttackResult, PlainFindings, attack, choose_parts, read_cases
 from airmixml.attacks.attack_cases import attack_each
-from airmixml.attacks.attack_report import attack_csv, attack_markdown, epsilon_text, tables_of
+from airmixml.attacks.attack_page import attack_page
 from airmixml.attacks.case_result import CaseResult, Found
 from airmixml.attacks.grades import GRADES, Findings, grade_of, naming_bound
 from airmixml.attacks.inference import Identified, LabelInference, Linkage
@@ -33,7 +31,7 @@ from airmixml.registries import ATTACKS
 from airmixml.scenario import RunContext, Scenario
 from airmixml.storage.files import ResultStore
 from airmixml.streams import Streams
-from airmixml.wording import NOTHING_PROMISED
+from airmixml.wording import NOTHING_PROMISED, epsilon_text
 from airmixml.workers import deploy, load_dataset
 
 PARTS = ("least-squares", "non-negative", "prior", "release", "eavesdropper")
@@ -148,7 +146,6 @@ def server(
 ) -> ServerFindings:
     return ServerFindings(
         psnr_db=Spread(median=12.0, low=10.0, high=14.0, largest=15.0),
-        ssim=None,
         recognised=7,
         recognised_share=0.4 + 0.6 * beyond,
         guessing=0.4,
@@ -320,7 +317,7 @@ def result(epsilon: float | None = 1.0, **findings: Findings) -> CaseResult:
 
 
 PROMISED = "PROMISED against the release: epsilon {}, which no attack broke. "
-NOISE = "assumed: the noise of the server's receiver"
+NOISE = "assumes the noise of the server's receiver"
 
 
 def of_many(findings: ServerFindings) -> ServerFindings:
@@ -360,26 +357,19 @@ def test_where_an_informed_attack_can_tell_a_weaker_one_that_cannot_decides_noth
     found = replace(nothing, findings=Informed(share=0.2, words="guesses 3 of 10 classes", columns={}))
     leaky = replace(few, found={**few.found, "other": found})
     assert leaky.verdict.endswith(". LEAKS to the server.")
-    assert "found: the informed server guesses 3 of 10 classes: 20 % (guessing 0 %)" in leaky.details
+    assert ("  other", "guesses 3 of 10 classes", "20 %", "0 %", "–", "yes") in leaky.summary
 
 
 def test_the_worst_grade_counts_and_the_words_say_why() -> None:
     both = result(server=server(0.501, 0.0), release=listener())
     assert both.grade == "exposed"
     assert both.verdict == f"{PROMISED.format(1)}EXPOSED to the server."
-    assert both.details == [
-        "promised against the release: epsilon 1 for a worker and a row; delta 0.01",
-        "survived: yes; no figure that its epsilon limits exceeds guessing",
-        "found: the server reads a sample's class: 70 % (guessing 40 %, its epsilon allows 65 %)",
-        "tested: 9 figures at once, at most 1 % false alarms over all of them (Holm)",
-        NOISE,
-    ]
+    told = f"promise: delta 0.01; replace-one; {NOISE}; the target is epsilon 5 by paper-loose"
+    assert both.details == [told, "tested: 9 figures at once, at most 1 % false alarms over all of them (Holm)"]
+    assert both.summary[0] == ("server", "reads a sample's class", "70 %", "40 %", "65 %", "yes")
     nothing = result(server=of_many(server(0.0, 0.0)), release=listener())
     assert nothing.verdict == f"{PROMISED.format(1)}Nothing found."
-    assert (
-        "tested: nothing beyond chance; 9 figures at once, at most 1 % false alarms over all of them (Holm)"
-        in nothing.details
-    )
+    assert {row[-1] for row in nothing.summary} == {"no"}
     seen = result(eavesdropper=listener(beside=(3, 6)), release=listener(auc=0.6))
     assert seen.verdict == f"{PROMISED.format(1)}EXPOSED to the eavesdropper; LEAKS to the release."
     assert seen.summary == [
@@ -387,14 +377,13 @@ def test_the_worst_grade_counts_and_the_words_say_why() -> None:
         ("release", "tells who took part (AUC)", "0.60", "0.50", "0.73", "yes"),
     ]
     assert seen.attackers == (
-        "eavesdropper: listens 2.5 m from a worker; release: only the mixtures; –: epsilon does not limit it"
+        "release: only the mixtures; eavesdropper: listens 2.5 m from a worker; –: epsilon does not limit it"
     )
 
 
 def test_the_figure_closest_to_its_limit_is_in_the_table() -> None:
     """Beside a larger figure that no epsilon limits, and marked."""
     near = result(release=listener(auc=0.55, clear=5))
-    assert near.details[1].startswith("survived: yes; closest: the release tells who took part (AUC): 0.55 (guessing")
     assert [row[:3] for row in near.summary] == [
         ("release", "names the sample in a slot", "5 of 10"),
         ("  closest", "tells who took part (AUC)", "0.55"),
@@ -407,20 +396,19 @@ def test_the_figure_closest_to_its_limit_is_in_the_table() -> None:
 
 def test_the_target_is_told_beside_what_is_certified() -> None:
     case = replace(result(release=listener()), claimed_by={"release": "pld"})
-    assert case.scenario.privacy.accountant == "paper-loose"
-    told = f"target epsilon {case.scenario.privacy.epsilon:g} by paper-loose; by pld epsilon 1 for a worker and a row"
+    assert case.verdict.startswith("PROMISED against the release: epsilon 1 by pld, ")
     kept = replace(case, scenario=case.scenario.with_overrides("mixing.power=dp"))
-    assert kept.details[0] == f"promised against the release: {told}; delta 0.01"
+    assert kept.details[0].endswith("; the target is epsilon 5 by paper-loose")
     loud = replace(case, scenario=case.scenario.with_overrides("mixing.power=max"))
-    assert loud.details[0] == "promised against the release: by pld epsilon 1 for a worker and a row; delta 0.01"
+    assert "target" not in loud.details[0]
 
 
 def test_what_guessing_gives_has_the_unit_of_the_success() -> None:
     few = counted("names", 0.2, 10, 0.026, shown="2 of 10")
-    assert (few.text, few.guessing_text) == ("2 of 10", "0.26 of 10")
+    assert (few.text, few.like(few.guessing)) == ("2 of 10", "0.26 of 10")
     texts = [few.like(rate) for rate in (0.0, 1e-6, 0.5, 1.0)]
     assert texts == ["0 of 10", "<0.001 of 10", "5 of 10", "10 of 10"]
-    assert counted("reads", 0.2, 10, 0.026).guessing_text == "2.6 %"
+    assert counted("reads", 0.2, 10, 0.026).like(0.026) == "2.6 %"
 
 
 def test_no_figure_beyond_chance_stands_beside_nothing_found() -> None:
@@ -430,9 +418,7 @@ def test_no_figure_beyond_chance_stands_beside_nothing_found() -> None:
     )
     assert small.grade == "hidden"
     assert small.verdict == f"{PROMISED.format(1)}Only hints found, by the release."
-    assert "found: a hint, the release tells who took part (AUC): 0.52 (guessing 0.50, its epsilon allows 0.73)" in (
-        small.details
-    )
+    assert small.summary == [("release", "tells who took part (AUC)", "0.52", "0.50", "0.73", "yes")]
     clear = result(None, release=listener(auc=0.63))
     assert (clear.grade, clear.verdict) == ("leaks", "NOTHING PROMISED against the release. LEAKS to the release.")
 
@@ -443,9 +429,7 @@ def test_an_attack_that_exceeds_its_epsilon_breaks_the_promise() -> None:
     broken = result(0.1, release=listener(auc=0.63))
     assert broken.broken
     assert broken.verdict.startswith("PROMISE BROKEN against the release: epsilon 0.1. LEAKS to the release")
-    assert "survived: no: the release tells who took part (AUC): 0.63 (guessing 0.50, its epsilon allows 0.53)" in (
-        broken.details
-    )
+    assert broken.summary == [("release", "tells who took part (AUC)", "0.63", "0.50", "0.53", "yes")]
     # An epsilon against another adversary is not the one that was promised.
     assert not replace(broken, scenario=broken.scenario.with_overrides("privacy.adversary=server")).broken
 
@@ -460,8 +444,6 @@ def test_nothing_found_is_no_promise_at_a_large_epsilon() -> None:
         "PROMISE TOO WEAK against the release: epsilon 11,000. "
         "Nothing found; no useful promise against the server and the eavesdropper."
     )
-    close = result(5.0, release=listener(auc=0.55)).details[1]
-    assert close.startswith("survived: not broken, but too weak to help; closest: the release ")
     unclaimed = result(None, release=listener())
     assert unclaimed.grade == NOTHING_PROMISED
     assert unclaimed.verdict == "NOTHING PROMISED against the release. Nothing found."
@@ -486,8 +468,7 @@ def test_a_row_on_many_workers_is_covered_by_its_own_epsilon_alone() -> None:
     assert plain["claimed_per_row"] == {"server": 200.0, "release": 1.0, "eavesdropper": None}
     worst = replace(many, claimed_per_row={**many.claimed_per_row, "release": 200.0})
     assert worst.verdict.startswith("PROMISE TOO WEAK against the release: epsilon 1 per worker, 200 per row. ")
-    told = "promised against the release: epsilon 1 for a worker, 200 for a row that up to 20 workers hold; delta 0.01"
-    assert worst.details[0] == told
+    assert worst.details[0].endswith("; up to 20 workers hold one row")
 
 
 def test_epsilons_in_few_digits() -> None:
@@ -499,7 +480,7 @@ def test_figures_tables_and_pictures_of_two_settings(whole: tuple[AttackResult, 
     found, folder = whole
     metrics = found.to_dict()
     assert {entry.name for entry in folder.iterdir()} == {
-        "scenario.toml", "metrics.json", "attack.md", "attack.csv", "attack.png", "attack.svg", "parts",
+        "scenario.toml", "metrics.json", "attack.md", "attack.png", "attack.svg", "parts",
     }  # fmt: skip
     assert json.loads((folder / "metrics.json").read_text()) == json.loads(json.dumps(metrics))
     assert not any(line.strip("# ") == "" and "#" in line for line in (folder / "attack.md").read_text().splitlines())
@@ -511,22 +492,13 @@ def test_figures_tables_and_pictures_of_two_settings(whole: tuple[AttackResult, 
     assert private["claimed"]["release"] <= 10.0
     assert private["server"]["methods"]["least-squares"]["psnr_db"]["median"] < 15.0
     assert loud["server"]["methods"]["least-squares"]["psnr_db"]["median"] > 40.0
-    rows = list(csv.DictReader(io.StringIO((folder / "attack.csv").read_text())))
-    assert [(row["setting"], row["attack"]) for row in rows] == [
-        (label, part) for label in ("maximum power", "epsilon 10") for part in PARTS
-    ]
-    for row, part in zip(rows[:3], PARTS, strict=False):
-        figures = loud["server"]["methods"][part]
-        assert float(row["psnr_db_median"]) == figures["psnr_db"]["median"]
-        assert float(row["labels_accuracy"]) == figures["labels"]["accuracy"]
-        assert float(row["epsilon_claimed"]) == loud["claimed"]["server"]
-    assert float(rows[8]["linkage_auc"]) == private["release"]["linkage"]["auc"]
     text = (folder / "attack.md").read_text()
-    assert text == attack_markdown(found)
+    assert text == attack_page(metrics, DIGITS).to_markdown()
     assert all(case["verdict"] in text for case in metrics["cases"])
-    tables = [line for line in text.splitlines() if line.startswith("|")]
-    assert len(tables) == (2 + 6) + (2 + 6) + 2 * (2 + 2)
-    assert [{line.count("|") for line in some} for some in (tables[:8], tables[8:16])] == [{8}, {10}]
+    figures = sum(len(case["measured"]) for case in metrics["cases"])
+    rows = [line for line in text.splitlines() if line.startswith(("| maximum power | ", "| epsilon 10 | "))]
+    assert len(rows) >= figures + sum(len(case["summary"]) for case in metrics["cases"])
+    assert "maximum power, prior: PSNR " in text
     head = (folder / "attack.png").read_bytes()[:24]
     assert head[:8] == b"\x89PNG\r\n\x1a\n"
     width, height = struct.unpack(">II", head[16:])
@@ -542,9 +514,9 @@ def test_values_of_each_worker_and_examples_that_all_settings_share(whole: tuple
     for number, case in enumerate(metrics["cases"]):
         for method, figures in case["server"]["methods"].items():
             with np.load(folder / "parts" / f"{number + 1:02d}-{method}.npz", allow_pickle=False) as content:
-                psnr_db, ssim, recognised = (content[name] for name in ("psnr_db", "ssim", "recognised"))
+                psnr_db, recognised = (content[name] for name in ("psnr_db", "recognised"))
                 originals, examples = content["originals"], content["examples"]
-            assert psnr_db.shape == ssim.shape == recognised.shape == (80,)
+            assert psnr_db.shape == recognised.shape == (80,)
             assert recognised.sum() == figures["recognised"]
             assert np.median(psnr_db) == pytest.approx(figures["psnr_db"]["median"], rel=1e-5)
             rows = [int(np.flatnonzero((dataset.train_inputs == original).all(axis=1))[0]) for original in originals]
@@ -578,7 +550,7 @@ def test_some_attacks_alone(tmp_path: Path, parts: tuple[str, ...]) -> None:
     assert [name for name in ("server", "release", "eavesdropper") if case[name] is not None] == [
         {"prior": "server"}.get(part, part) for part in parts
     ]
-    assert len(list(csv.reader(io.StringIO(attack_csv(found))))) == 1 + len(parts)
+    assert {each["attack"] for each in case["measured"]} == set(parts)
     assert (tmp_path / "here" / "attack.png").stat().st_size > 5000
 
 
@@ -679,19 +651,14 @@ def test_an_attack_of_another_package_stands_beside_ours(tmp_path: Path) -> None
     found = attack(IRIS, ("release", "mean"), out=tmp_path / "here", pictures=False)
     (case,) = found.cases
     assert case.grade == "leaks"
-    assert "found: the release guesses 3 of 10 classes: 30 % (guessing 0 %)" in case.details
+    assert ("  mean", "guesses 3 of 10 classes", "30 %", "0 %", "–", "yes") in case.summary
     figures = json.loads((tmp_path / "here" / "metrics.json").read_text())["cases"][0]
     assert figures["other_attacks"]["mean"]["adversary"] == "release"
     assert figures["other_attacks"]["mean"]["grade"] == "leaks"
     assert figures["release"]["grade"] != "leaks"
-    _, table = tables_of(found)
-    assert table.title == "release, mean: take the class of the public mean nearest to the strongest slot"
-    assert (table.columns[3:], table.rows[0][3:]) == (("right | wrong",), ("3 | 7",))
     text = (tmp_path / "here" / "attack.md").read_text()
-    assert table.title in text
-    assert "3 \\| 7" in text
-    rows = list(csv.DictReader(io.StringIO((tmp_path / "here" / "attack.csv").read_text())))
-    assert [(row["attack"], row["figures_right"]) for row in rows] == [("release", ""), ("mean", "3")]
+    assert "guesses 3 of 10 classes" in text
+    assert "mean: right | wrong 3 | 7" in text
     # Alone it has nothing to draw, and what it refuses is left out.
     attack(IRIS, ("mean",), out=tmp_path / "alone")
     moments = Scenario.preset("private-iris")

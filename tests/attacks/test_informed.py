@@ -90,9 +90,8 @@ def test_a_server_that_knows_the_other_flowers_finds_a_row_that_twenty_workers_h
     epsilon, of_row = (case[name]["server"] for name in ("claimed", "claimed_per_row"))
     claimed = f"epsilon {epsilon:.4g} per worker by gdp, {of_row:,.0f} per row"
     assert result["verdict"] == f"PROMISE TOO WEAK against the server: {claimed}. EXPOSED to the server."
-    assert "found: the informed server detects a row: 100 % (guessing 1.0 %)" in case["details"]
+    assert ["  informed", "detects a row", "100 %", "1.0 %"] in [row[:4] for row in case["summary"]]
     # What it learns of a worker is within its epsilon of 5.
-    assert any(each.startswith("survived: not broken, but too weak to help; closest: ") for each in case["details"])
     text = (tmp_path / "out" / "attack.md").read_text()
     assert "the informed server detects a row" in text
     assert "epsilon per worker | per row" in text

@@ -101,16 +101,16 @@ def test_formed_masks_have_the_law_of_the_graph_and_cancel_in_a_sum() -> None:
     found, honest = masking(10, 6), np.ones(10, dtype=np.bool_)
     listening = listen(found, 0, honest, most_masks=10_000)
     formed = FormedMasks.of(listening, found, seed=3, round_id=b"test")
-    drawn, weights = formed.added(formed.weights, 0, 0, 40_000), all_weights(listening, honest)
+    drawn, weights = formed.added(formed.weights, 0, 0, 0, 40_000), all_weights(listening, honest)
     expected = weights @ (covariance(found, honest) - OWN * np.eye(10)) @ weights
     assert drawn.var() == pytest.approx(expected, rel=5.0 * math.sqrt(2.0 / 40_000))  # masks of both ends, each its own
     only = {formed.seat: 1.0}
-    own = formed.added(only, 1, 0, 40_000)
+    own = formed.added(only, 0, 1, 0, 40_000)
     assert own.var() == pytest.approx(6 * PAIR, rel=5.0 * math.sqrt(2.0 / 40_000))
-    assert abs(np.corrcoef(own, formed.added(only, 2, 0, 40_000))[0, 1]) < 0.025
+    assert abs(np.corrcoef(own, formed.added(only, 0, 2, 0, 40_000))[0, 1]) < 0.025
     alone = FormedMasks.of(listen(found, 0, honest, 0), found, seed=3, round_id=b"test")
     others = {seat: 1.0 for seat in alone.weights if seat != alone.seat}
-    np.testing.assert_allclose(alone.added(only, 0, 0, 50), -alone.added(others, 0, 0, 50), atol=1e-12)
+    np.testing.assert_allclose(alone.added(only, 0, 0, 0, 50), -alone.added(others, 0, 0, 0, 50), atol=1e-12)
 
 
 def test_reused_seeds_are_the_same_in_every_slot() -> None:
@@ -118,7 +118,7 @@ def test_reused_seeds_are_the_same_in_every_slot() -> None:
     formed = FormedMasks.of(
         listen(found, 0, np.ones(10, dtype=np.bool_), 0), found, seed=3, round_id=b"test", reused=True
     )
-    assert np.ptp(np.concatenate([formed.added({formed.seat: 1.0}, slot, 0, 5) for slot in range(3)])) == 0.0
+    assert np.ptp(np.concatenate([formed.added({formed.seat: 1.0}, 0, slot, 0, 5) for slot in range(3)])) == 0.0
 
 
 def test_absent_are_called_as_many_neighbours_as_workers_put_up_with() -> None:

@@ -14,8 +14,8 @@ from scipy.stats import chi2
 from airmixml import Scenario, ScenarioError
 from airmixml.audit import Audit, AuditSettings, fault_named, noise_check
 from airmixml.audit.faults import SOUND
+from airmixml.audit.isolating_listener import check_added_noise, residue_trials
 from airmixml.audit.known_schedule import heard_noise, known_schedule_trials
-from airmixml.audit.residues import check_residues, residue_trials
 from airmixml.audit.trials import Bench, Keeper
 from airmixml.radio.draws import AirSetting
 from airmixml.radio.tally import placed_distances
@@ -115,7 +115,7 @@ def test_a_residue_tells_nothing() -> None:
 
 
 def test_masks_cancel_in_the_sum_of_what_is_formed() -> None:
-    check = check_residues(bench_of(), 0, 1e-6)
+    check = check_added_noise(bench_of(), 0, 1e-6)
     assert check.passed is True
     assert check.deviation == pytest.approx(1.0, abs=0.05)
 

@@ -50,8 +50,7 @@ def test_the_reason_why_nothing_is_stated_is_said_once(airmix: Airmix) -> None:
     for text in told:
         assert text.count("what a receiver near the workers hears of the slot for the mean is not accounted for") == 1
         assert '- eavesdropper: no guarantee stated (workers.centre = "private" or "refined": what a' in text
-    assert "median worker epsilon 1 against the server" in told[0]
-    assert "typical" not in told[0]
+    assert "median worker │ epsilon 1 against the server" in told[0]
 
 
 @pytest.mark.long

@@ -12,7 +12,8 @@ from importlib.metadata import version
 import pytest
 
 from airmixml import Scenario
-from airmixml.registries import ACCOUNTANTS, ATTACKS, METHODS, Registry
+from airmixml.registries import ACCOUNTANTS, ATTACKS, METHODS
+from airmixml.registry import Registry
 
 Airmix = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -43,11 +43,6 @@ def test_one_json_object_with_rows(
     ("arguments", "said"),
     [
         (("--methods", "airmix,federatd"), ("--methods = 'federatd'", "did you mean federated?")),
-        (("--vary", "privacy.epsilom=1,2"), ("privacy.epsilom", "privacy.epsilon")),
-        (("--vary", "workers.bits=1,99"), ("workers.bits = 99", "at most 16")),
-        (("--vary", "workers.bits"), ("--vary workers.bits", "KEY=V1,V2,...")),
-        (("--vary", "learner.hidden_units=1,2"), ("--vary learner.hidden_units", "list")),
-        (("--vary", "privacy.epsilon=1,2", "--methods", "raw"), ("--methods and --vary", "give one of them")),
         (("--set", "mixing.power=max"), ('mixing.power = "max"', "--set mixing.power=dp")),
         (("--seeds", "0"), ("seeds = 0", "at least 1")),
     ],

@@ -9,7 +9,7 @@ import pytest
 
 from airmixml import Scenario
 from airmixml.planning.plan import make_plan
-from airmixml.planning.plan_page import plan_parts
+from airmixml.planning.plan_page import plan_page
 from airmixml.planning.slot_designs import InputMoments
 
 FEW = ("workers.count=400", "radio.scheduled=400")
@@ -36,8 +36,7 @@ def test_plans(error: str, much: bool) -> None:
     plan = make_plan(scenario, 5, 3, InputMoments(mean=0.5, deviation=0.2), alternatives=False)
     assert plan.masks is not None
     assert plan.masks.times_the_noise == pytest.approx(2.41 if much else 1.14, rel=0.06)  # of 512 drawn gains
-    lines = [part for part in plan_parts(plan.to_dict(), scenario, ["airmix", "run"]) if isinstance(part, str)]
-    assert any(PARTS[1] in line for line in lines) is much
+    assert (PARTS[1] in plan_page(plan.to_dict(), scenario).to_markdown()) is much
 
 
 @pytest.mark.parametrize(

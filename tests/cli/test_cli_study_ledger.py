@@ -104,7 +104,7 @@ def test_rows_of_a_comparison_that_are_ours_are_counted(
     before = fullest(tmp_path)
     assert airmix(*COMPARE, "--methods", "masked,airmix,raw").returncode == 0
     assert fullest(tmp_path) == before
-    line = refused("compare", *DEALT, "--ledger", "b.sqlite", "--vary", "privacy.epsilon=0.6,0.7", "--out", "other")
+    line = refused(*COMPARE, "--set", "privacy.epsilon=0.9", "--methods", "airmix", "--out", "other")
     assert "nothing was sent" in line
 
 

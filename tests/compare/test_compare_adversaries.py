@@ -10,7 +10,7 @@ import pytest
 
 from airmixml import Scenario
 from airmixml.compare import Outcome, Work, choose_methods, compare_methods, load_methods
-from airmixml.compare.comparison_tables import adversaries_table
+from airmixml.compare.comparison_page import adversaries_table, legend_table
 from airmixml.compare.methods import Exposure
 from airmixml.edge import learn
 from airmixml.errors import PrivacyError
@@ -127,11 +127,12 @@ def test_tables_and_files(tmp_path: Path) -> None:
     compare_methods(IRIS, methods, out=tmp_path / "out")
     kept = compare_methods(IRIS, methods, out=tmp_path / "out")  # as read from the files
     assert kept.kept == 3
-    rows = {row[0]: row[2:] for row in adversaries_table(kept).rows}
-    assert rows["airmix"][0] == "5"
-    assert rows["airmix"][2:] == ("no guarantee", "receiver noise")
-    assert rows["local-dp"][1:] == ("5", "5", "workers' noise")
-    assert rows["adassp"] == ("no guarantee", "–", "no guarantee", "trusted curator")
+    rows = {row[0]: row[1:4] for row in adversaries_table(kept.to_dict(), IRIS).rows}
+    assert (rows["airmix"][0], rows["airmix"][2]) == ("5", "no guarantee")
+    assert rows["local-dp"][1:] == ("5", "5")
+    assert rows["adassp"] == ("no guarantee", "–", "no guarantee")
+    rests = [row[2] for row in legend_table(kept.to_dict()).rows]
+    assert rests == ["receiver noise", "workers' noise", "trusted curator"]
     plain = {row["method"]: row for row in json.loads(json.dumps(kept.to_dict(), allow_nan=False))["rows"]}
     assert plain["airmix"]["exposure"]["everyone"] == "infinite"
     assert plain["adassp"]["exposure"]["eavesdropper"] is None

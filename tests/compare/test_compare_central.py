@@ -81,7 +81,7 @@ def test_logistic_regression_is_scikit_learns_and_has_no_epsilon(work: Work) -> 
         scaler.transform(raw.train_inputs[population.sample_index]), raw.train_labels[population.sample_index]
     )
     assert outcome.accuracy == pytest.approx(model.score(scaler.transform(raw.test_inputs), raw.test_labels), abs=1e-12)
-    row = Row(name="logistic", label="logistic", about="", outcomes=(outcome,))
+    row = Row(name="logistic", about="", outcomes=(outcome,))
     assert row.to_dict()["privacy"][0]["epsilon"] is None
 
 

@@ -14,10 +14,9 @@ import pytest
 from airmixml import Scenario
 from airmixml.compare import Comparison, Outcome, RightRows, Row, Work, compare_methods, load_methods
 from airmixml.compare.chance import difference
-from airmixml.compare.comparison_tables import brief_parts, comparison_table, write_comparison
+from airmixml.compare.comparison_page import comparison_page, methods_table, write_comparison
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.reports import write_report
-from airmixml.storage.files import ResultStore
 
 IRIS = Scenario.preset("private-iris")
 GUESS = "10" * 10  # right on 10 of 20 test rows
@@ -37,7 +36,6 @@ def compared(outcome: Outcome, folder: Path, **right: list[str]) -> Comparison:
     rows = tuple(
         Row(
             name=name,
-            label=name,
             about=f"what {name} is",
             outcomes=tuple(
                 replace(outcome, accuracy=each.count("1") / 20, tested=RightRows(right=each, guess=GUESS))
@@ -113,7 +111,7 @@ def test_the_sentence_and_the_ranks_are_of_the_same_rows(outcome: Outcome, tmp_p
     assert more.ranks == (1, 1, 1, 4, None)
     assert more.verdict.startswith("Within the target against the server first (80.00 %), inside (40.00 %) and apart")
     assert [row["rank"] for row in more.to_dict()["rows"]] == [1, 1, 1, 4, None]
-    assert [row[1] for row in comparison_table(more).rows] == ["1", "1", "1", "4", "–"]
+    assert [row[1] for row in methods_table(more.to_dict(), IRIS).rows] == ["1", "1", "1", "4", "–"]
 
 
 def test_the_sentence_counts_a_long_list_and_needs_the_same_test_rows(outcome: Outcome, tmp_path: Path) -> None:
@@ -124,7 +122,6 @@ def test_the_sentence_counts_a_long_list_and_needs_the_same_test_rows(outcome: O
     untested = replace(many, rows=(rows[0], older))
     assert untested.ranks is None
     assert "not tested" in untested.verdict
-    assert "results" in untested.verdict  # what to delete
     other = RightRows(right=text(5), guess=GUESS[::-1])  # of other rows
     assert replace(many, rows=(rows[0], replace(older, outcomes=(replace(older.first, tested=other),)))).ranks is None
 
@@ -134,7 +131,6 @@ def test_no_better_than_guessing_is_said_as_a_run_says_it(outcome: Outcome, tmp_
     assert [row.no_better_than_guessing for row in found.rows] == [False, True]
     assert "no better than guessing (50 %): bad" in printed(found)
     assert [row["no_better_than_guessing"] for row in found.to_dict()["rows"]] == [False, True]
-    assert "no better than guessing (50 %)" in comparison_table(found).note
 
 
 def test_right_rows_and_the_guess_are_those_of_the_test_set() -> None:
@@ -164,14 +160,8 @@ def test_a_row_on_many_workers_has_the_epsilon_that_a_run_and_gaussians_give() -
         assert load_methods(name)[name].run(Work(scenario=dealt)).row_epsilon is None
 
 
-def printed(found: Comparison, width: int = 80) -> str:
-    from rich.console import Console
-
-    console = Console(width=width, no_color=True)
-    with console.capture() as capture:
-        for part in brief_parts(found):
-            console.print(part, highlight=False)
-    return " ".join(capture.get().split())
+def printed(found: Comparison) -> str:
+    return " ".join(comparison_page(found.to_dict(), found.scenario).to_markdown().split())
 
 
 def test_every_screen_says_the_same(tmp_path: Path) -> None:
@@ -179,43 +169,18 @@ def test_every_screen_says_the_same(tmp_path: Path) -> None:
     compare_methods(IRIS, methods, out=tmp_path / "out")
     found = compare_methods(IRIS, methods, out=tmp_path / "out")  # as read from the files
     assert found.kept == 4
-    write_comparison(found)
+    write_comparison(found.to_dict(), found.scenario, found.out)
     page = write_report(tmp_path / "out").read_text(encoding="utf-8")
     plain = json.loads((tmp_path / "out" / "compare.json").read_text())
     assert plain["verdict"] == found.verdict
     ranks = {row["method"]: row["rank"] for row in plain["rows"]}
     assert ranks == dict(zip(methods, found.ranks or (), strict=True))
     markdown = (tmp_path / "out" / "compare.md").read_text()
-    for screen in (printed(found), " ".join(markdown.split()), " ".join(page.split())):
-        assert found.verdict in screen
-        assert "1,921" in screen
-        assert "held by up to 34 workers" in screen
-        assert all(str(row.about) in screen for row in found.rows)
-
-
-def test_older_folders_are_resumed_and_read_and_crown_nobody(tmp_path: Path) -> None:
-    """Results of earlier versions do not say which test rows were right, nor anything of a row of the data."""
-    out, methods = tmp_path / "out", load_methods("airmix", "raw")
-    compare_methods(IRIS, methods, out=out)
-    store = ResultStore(out / "results")
-    for path in (out / "results").iterdir():
-        values = json.loads(path.read_text())["values"]
-        store.save(
-            path.name, {name: values[name] for name in values if name not in ("tested", "row_copies", "row_epsilon")}
-        )
-    found = compare_methods(IRIS, methods, out=out)
-    assert found.kept == 2
-    assert found.ranks is None
-    assert found.row_name == ""
-    assert "not tested against chance" in found.verdict
-    write_comparison(found)
-    plain = json.loads((out / "compare.json").read_text())
-    for name in ("notes", "guess"):
-        plain.pop(name)
-    (out / "compare.json").write_text(json.dumps({**plain, "verdict": "Most accurate: raw (98.00 %)."}))
-    page = write_report(out).read_text(encoding="utf-8")
-    assert "not tested against chance" in page
-    assert "Most accurate" not in page
+    for told in (printed(found), " ".join(markdown.split()), " ".join(page.split())):
+        assert found.verdict in told
+        assert "1,921" in told
+        assert "held by up to 34 workers" in told
+        assert all(str(row.about) in told for row in found.rows)
 
 
 def test_what_runs_on_the_ideal_air_is_said(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from airmixml import Scenario
 from airmixml.compare import METHODS, Outcome, Work, compare_methods, load_methods
-from airmixml.compare.comparison_tables import comparison_table
+from airmixml.compare.comparison_page import costs_table
 from airmixml.errors import ScenarioError
 from airmixml.workers import settle
 
@@ -118,10 +118,14 @@ def test_federated_learning_is_simulated_on_the_scenarios_air(tmp_path: Path) ->
 
 def test_tables_state_slots_uplink_and_downlink(tmp_path: Path) -> None:
     found = compare_methods(THREE_ROUNDS, load_methods("airmix", "airmix-rounds", "adassp"), out=tmp_path)
-    table = comparison_table(found)
-    places = [table.columns.index(name) for name in ("slots per worker", "uplink symbols", "downlink bits")]
+    table = costs_table(found.to_dict(), THREE_ROUNDS)
+    places = [table.columns.index(name) for name in ("slots per worker", "uplink", "downlink bits")]
     rows = {row[0]: [row[place] for place in places] for row in table.rows}
-    assert rows == {"airmix": ["1", "30", "0"], "airmix-rounds": ["4", "75", "1,824"], "adassp": ["–", "–", "–"]}
+    assert rows == {
+        "airmix": ["1", "30 symbols", "0"],
+        "airmix-rounds": ["4", "75 symbols", "1,824"],
+        "adassp": ["–", "–", "–"],
+    }
     plain = found.to_dict()["rows"][1]
     assert (plain["slots_per_worker"], plain["downlink_bits"]) == (4, 1824)
 
@@ -133,11 +137,9 @@ def test_the_two_methods_are_next_to_what_they_are_variants_of() -> None:
 
 
 def test_an_uplink_of_bits_is_not_called_symbols(tmp_path: Path) -> None:
-    """A digital link counts bits: the column says so, and where others count symbols each cell does."""
     found = compare_methods(THREE_ROUNDS, load_methods("airmix", "adassp"), out=tmp_path)
     row = found.rows[0]
     digital = replace(row, outcomes=tuple(replace(each, uplink_unit="bits") for each in row.outcomes))
-    alone, beside = (comparison_table(replace(found, rows=rows)) for rows in ((digital,), (row, digital)))
-    assert alone.rows[0][alone.columns.index("uplink bits")] == "30"
+    beside = costs_table(replace(found, rows=(row, digital)).to_dict(), THREE_ROUNDS)
     place = beside.columns.index("uplink")
     assert [each[place] for each in beside.rows] == ["30 symbols", "30 bits"]

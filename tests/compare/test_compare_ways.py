@@ -35,7 +35,7 @@ def test_three_ways_on_one_air_by_a_process(run_python: Callable[..., CompletedP
     assert "keep keys" in rows["digital"]["trusted"]
     assert "receiver" in rows["unmasked"]["trusted"]
     text = (tmp_path / "runs" / "compare-trustless-digits-air" / "compare.md").read_text(encoding="utf-8")
-    assert "| energy per worker | spectrum | trusted |" in text
+    assert "| energy per worker | spectrum | worker MACs | wall time | trusted |" in text
 
 
 @pytest.mark.parametrize("preset", ["trustless-digits", "trustless-digits-digital", "private-iris"])

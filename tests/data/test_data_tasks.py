@@ -73,8 +73,8 @@ def test_targets_labels_and_holders_of_arrays(tmp_path: Path) -> None:
         ("a,y,w\n1,1,p\n2,2,\n", {"worker_column": "w"}, "row 3, column 'w': the worker is missing"),
         ("a,y,w\n1,1,p\n2,2,p\n", {"worker_column": "w"}, "all rows are of one worker"),
         ("a,y,w\n1,1,p\n2,2,q\n", {"worker_column": "who"}, "names no column 'who'"),
-        ("a,y\n1,1\n2,2\n", {"worker_column": "y"}, "name a column twice"),
-        ("a,y,w\n1,1,p\n2,2,q\n", {"worker_column": "w", "feature_columns": ("w",)}, "is the worker, so it cannot be"),
+        ("a,y\n1,1\n2,2\n", {"worker_column": "y"}, "column 'y' is named twice"),
+        ("a,y,w\n1,1,p\n2,2,q\n", {"worker_column": "w", "feature_columns": ("w",)}, "column 'w' is named twice"),
         ("a,y\n" + "".join(f"1,{k}.5\n" for k in range(40)), {}, 'workers.task = "regression"'),
         # 214 whole numbers in 442 rows, as scikit-learn's diabetes has them.
         ("a,y\n" + "".join(f"1,{k % 214}\n" for k in [*range(300), *range(142)]), {}, "must be classes, not measured"),

@@ -5,6 +5,7 @@ import io
 import json
 import random
 from collections.abc import Callable
+from contextlib import chdir
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -102,10 +103,13 @@ def called(*words: str) -> str:
     return result.output
 
 
-def accuracy_of(messy: Messy, folder: Path, monkeypatch: pytest.MonkeyPatch) -> float:
+def accuracy_of(messy: Messy, folder: Path) -> float:
     """Go from init to predict, and return the accuracy of the run's own test rows."""
-    folder.mkdir()
-    monkeypatch.chdir(folder)
+    with chdir(folder):
+        return accuracy_here(messy, folder)
+
+
+def accuracy_here(messy: Messy, folder: Path) -> float:
     data = f"table{messy.suffix}"
     messy.write(folder / data)
     known = [word for each in KNOWN for word in ("--column", each)]
@@ -120,16 +124,18 @@ def accuracy_of(messy: Messy, folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
     return float(run["accuracy"]["final"])
 
 
+@pytest.fixture(scope="module")
+def clean(tmp_path_factory: pytest.TempPathFactory) -> float:
+    return accuracy_of(Messy(), tmp_path_factory.mktemp("clean"))
+
+
 @pytest.mark.parametrize(
     "name", [name if name in SOME else pytest.param(name, marks=pytest.mark.long) for name in MESSY]
 )
-def test_a_messy_table_is_learnt_as_well_as_its_clean_copy(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_messy_table_is_learnt_as_well_as_its_clean_copy(name: str, tmp_path: Path, clean: float) -> None:
     assert len(MESSY) >= 40
     messy = MESSY[name]
-    clean = accuracy_of(Messy(), tmp_path / "clean", monkeypatch)
-    found = accuracy_of(messy, tmp_path / "messy", monkeypatch)
+    found = accuracy_of(messy, tmp_path)
     assert clean > 0.8
     # 300 test rows: a standard error of 2.3 points where other noise or other rows enter.
     assert found == clean if messy.same else found > clean - 0.07

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from airmixml import Scenario
 from airmixml.arrays import Singles
 from airmixml.deploy.contract import Contract, Member
-from airmixml.deploy.kinds import FrameKind
+from airmixml.deploy.frames import FrameKind
 from airmixml.deploy.wire import PREFIX, SERVER, Message, Type
 from airmixml.masks.expansion import integer_edge_masks, uniform_integers
 from airmixml.masks.keys import is_signed, signature, verifying_key
@@ -148,7 +148,7 @@ def reference_frame(contract: Contract, features: Singles, labels: Singles, secr
     payload = payload_of(contract.plan.workers, features[None], labels[None], protects=True)
     vector = payload.vectors(np.array([0]))[0]
     assert vector.dtype == np.float32
-    return kind.code.packed(kind.code.residues(vector, secrets.noise, number, masks))
+    return kind.packed(kind.residues(vector, secrets.noise, number, masks))
 
 
 class _Edge(ctypes.Structure):

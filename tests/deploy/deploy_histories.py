@@ -17,10 +17,10 @@ import numpy as np
 
 from airmixml.deploy.air import Adder, EmulatedAir, as_samples
 from airmixml.deploy.attempts import Letter
+from airmixml.deploy.baseband import AnalogKind, loudest_samples
 from airmixml.deploy.compiling import Owner, data_of, make_contract, planned_for
 from airmixml.deploy.contract import Contract
 from airmixml.deploy.journal import Journal
-from airmixml.deploy.kinds import AnalogKind, loudest_samples
 from airmixml.deploy.server import Server
 from airmixml.deploy.spending import Spending
 from airmixml.deploy.wire import AIR, Message, Type, unpacked
@@ -151,7 +151,7 @@ class History:
 
     def _new_air(self) -> EmulatedAir:
         server_key = bytes.fromhex(self.contract.server_key)
-        loudest = loudest_samples(self.contract.kinds)
+        loudest = loudest_samples(each for each in self.contract.kinds if isinstance(each, AnalogKind))
         return EmulatedAir(self.contract.run, self.contract.directory, server_key, AIR_KEY, Adder(), (), loudest)
 
     def _device(self, identity: int) -> Device:
@@ -287,8 +287,8 @@ class History:
         if said.type is Type.SAMPLES:
             self.hidden.setdefault(name, as_samples(said.body[64:]).astype(np.complex128))
         elif said.type is Type.FRAME and not self.contract.on_air:
-            kind = next(k for k, each in enumerate(self.contract.kinds) if each.code.frame_bytes == len(said.body))
-            code = self.contract.kinds[kind].code
+            kind = next(k for k, each in enumerate(self.contract.kinds) if each.frame_bytes == len(said.body))
+            code = self.contract.kinds[kind]
             vector, seed = self.vector(said.sender, kind), self._seeds[said.sender]
             self.hidden.setdefault(name, code.noisy(vector, seed, said.round))
 
@@ -329,7 +329,7 @@ class History:
                 continue
             exact = sum(self.hidden[name] for name in names)
             if isinstance(kind, AnalogKind):
-                received, step = found.mean * len(found.present) * np.sqrt(kind.watts), kind.code.step(kind.watts)
+                received, step = found.mean * len(found.present) * np.sqrt(kind.watts), kind.step
                 is_exact = np.array_equal(np.rint(exact.real / step), np.rint(received / step))
             else:
                 received = np.rint(found.mean * len(found.present) / kind.step).astype(np.int64)

@@ -15,7 +15,7 @@ from deploy_histories import AIR_KEY, analog_contract, keys
 from airmixml.deploy import air_link
 from airmixml.deploy.air import Adder, EmulatedAir, Opening, SumOnAir, as_bytes, frame_messages
 from airmixml.deploy.air_link import Addresses, AirLink
-from airmixml.deploy.kinds import AnalogKind, loudest_samples
+from airmixml.deploy.baseband import AnalogKind, loudest_samples
 from airmixml.deploy.wire import SERVER, Message, Type
 from airmixml.errors import ProtocolError
 
@@ -75,16 +75,10 @@ def test_a_sample_beyond_the_grid_stays_out_and_one_at_its_end_enters(sign: comp
 def test_what_a_worker_forms_is_never_too_loud(workers: int, bits: int, gain: float) -> None:
     """Even where every sample is at the end of the grid, and float32 rounds what a channel makes of it."""
     kind = replace(KIND, workers=workers)
-    ends = kind.code.samples(
-        np.zeros(kind.numbers),
-        kind.watts,
-        largest_watts=kind.watts,
-        seed=bytes(32),
-        masks=lambda first, count: np.where(np.arange(count) % 2, 1e9, -1e9),
-        gain=gain,
-    )
-    levels = ends.real.astype(np.float64) * math.sqrt(gain) / kind.code.step(kind.watts)
-    assert np.abs(levels) == pytest.approx(np.full(kind.numbers, 2.0**bits), rel=1e-7)
+    loud = np.full(kind.numbers, 1e9)
+    most = np.clip(np.rint(loud / kind.step), -(2.0**bits), 2.0**bits) * kind.step
+    assert kind.loudest == most[0] + kind.step / 2.0
+    ends = (np.where(np.arange(kind.numbers) % 2, most, -most) / math.sqrt(gain)).astype(np.complex64)
     air = new_air([kind], (gain,) * len(SIGNING))
     air.handle(opening(0, 1))
     air.handle(frame(0, ends))

@@ -9,12 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from airmixml import Scenario, settle
-from airmixml.deploy.analog import for_workers
-from airmixml.deploy.planned import planned_contract
-from airmixml.streams import Streams
-from airmixml.workers import deploy, load_dataset
-
 Airmix = Callable[..., subprocess.CompletedProcess[str]]
 TRIAL = ("air", "--preset", "private-table", "--workers", "16", "--set", "workers.centre=public")
 LOUD = ("--set", "privacy.epsilon=1000", "--set", "learner.rounds=1")
@@ -39,19 +33,6 @@ def test_a_trial_is_recorded_and_replayed_to_the_same_model(airmix: Airmix, tmp_
     assert short.stderr.splitlines()[-1].startswith("airmix: error: recording: has no sum of slot")
 
 
-@pytest.fixture
-def contract(tmp_path: Path) -> Path:
-    scenario = settle(for_workers(Scenario.preset("private-table"), 2))
-    dataset = load_dataset(scenario.workers, Streams(0))
-    population = deploy(scenario.workers, dataset, Streams(0))
-    public = {0: b"a" * 32, 1: b"b" * 32}
-    made = planned_contract(scenario, dataset, population, public, b"s" * 32, b"")
-    (tmp_path / "contract.json").write_bytes(made.to_json())
-    (tmp_path / "bad.key").write_text("xyz")
-    (tmp_path / "air.key").write_text("ab" * 32)
-    return tmp_path / "contract.json"
-
-
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
@@ -61,7 +42,7 @@ def contract(tmp_path: Path) -> Path:
         ((*TRIAL, "--set", "air.preset=lab"), 'air.preset = lab: must be "ideal"'),
         ((*TRIAL, "--set", "workers.centre=refined"), 'workers.centre = "refined": must be "none"'),
         ((*TRIAL, "--replay", "nothing"), "nothing.sigmf-meta: cannot be read"),
-        (("air", "nothing.json"), "nothing.json: cannot be read"),
+        (("air", "nothing.toml"), "nothing.toml: "),
         (("air", "."), ".: is no deployment with an air"),
         (("air",), "give either a scenario file or --preset"),
     ],
@@ -87,27 +68,13 @@ def test_a_deployment_has_an_air_where_frames_are_analog(airmix: Airmix, tmp_pat
     done = airmix(*ANALOG, "privacy.noise=workers")
     assert done.returncode == 0, done.stderr
     assert "airmix air here" in done.stdout
-    (tmp_path / "here" / "air" / "air.json").unlink()
+    where = tmp_path / "here" / "air" / "air.json"
+    for address in ("tcp://0.0.0.0:0", "tcp://example.org:1", "tcp://127.0.0.1:none"):
+        where.write_text(json.dumps({"frames": address, "sums": address}))
+        refused = airmix("air", "here")
+        assert refused.returncode == 2
+        assert refused.stderr.startswith(f"airmix: error: {address}: "), refused.stderr
+    where.unlink()
     lost = airmix("air", "here")
     assert (lost.returncode, len(lost.stderr.splitlines())) == (2, 1)
     assert "air.json: cannot be read" in lost.stderr
-
-
-def test_a_contract_needs_a_key_and_addresses_on_this_machine(airmix: Airmix, contract: Path) -> None:
-    key, folder = contract.with_name("air.key"), contract.parent
-    there = f"ipc://{folder}/sums"
-    for arguments, line in (
-        ((), "--key and --sums: both are needed"),
-        (("--key", folder / "bad.key", "--sums", there), f"{folder / 'bad.key'}: must hold one signing key"),
-        (("--key", folder / "no.key", "--sums", there), f"{folder / 'no.key'}: cannot be read"),
-        (("--key", key, "--sums", there, "--listen", "tcp://0.0.0.0:0"), "tcp://0.0.0.0:0: must be tcp://127.0.0.1"),
-        (("--key", key, "--sums", "tcp://example.org:1"), "tcp://example.org:1: must be tcp://127.0.0.1"),
-        (("--key", key, "--sums", "tcp://127.0.0.1:none"), "tcp://127.0.0.1:none: cannot be used"),
-        (
-            ("--key", key, "--sums", there, "--listen", f"ipc://{folder}/no/such"),
-            f"ipc://{folder}/no/such: cannot be used",
-        ),
-    ):
-        done = airmix("air", contract, *arguments)
-        assert done.returncode == 2, done
-        assert done.stderr.splitlines()[-1].startswith(f"airmix: error: {line}"), done.stderr

@@ -22,6 +22,7 @@ from airmixml import Scenario
 from airmixml.arrays import watts_to_dbm
 from airmixml.deploy import Server, carry
 from airmixml.deploy.air import Adder, EmulatedAir, SumOnAir, as_samples
+from airmixml.deploy.baseband import AnalogKind
 from airmixml.deploy.broker import free_port
 from airmixml.deploy.compiling import Owner, data_of, make_contract, planned_for
 from airmixml.deploy.contract import UNITS, Contract
@@ -29,7 +30,6 @@ from airmixml.deploy.credentials import create_deployment
 from airmixml.deploy.dealing import ROWS, deal_rows
 from airmixml.deploy.endpoint import Endpoint, load_contract
 from airmixml.deploy.journal import Journal
-from airmixml.deploy.kinds import AnalogKind
 from airmixml.deploy.server_process import open_server
 from airmixml.deploy.spending import Spending
 from airmixml.deploy.wire import AIR, SERVER, Message, Type, unpack_refusal, unpacked
@@ -332,7 +332,7 @@ class System:
             kind = self.contract.kinds[found.kind]
             if found.kind or not isinstance(kind, AnalogKind):
                 continue  # gradients need the model
-            step = kind.code.step(kind.watts)
+            step = kind.step
             levels = np.zeros(kind.numbers)
             for each in found.present:
                 rows = folder_of(self.folder, f"worker-{each}") / ROWS
@@ -384,10 +384,13 @@ class TestProcesses:
         server = system.server()
         dying = (
             "import os, signal\n"
+            "from contextlib import contextmanager\n"
             "from airmixml.deploy.spending import Spending\n"
             "together = Spending.together\n"
-            "def reserve_and_die(self, entries):\n"
-            "    together(self, entries)\n"
+            "@contextmanager\n"
+            "def reserve_and_die(self):\n"
+            "    with together(self):\n"
+            "        yield\n"
             "    if self.spent(2) or self._frames:\n"
             "        os.kill(os.getpid(), signal.SIGKILL)\n"
             "Spending.together = reserve_and_die\n"

@@ -7,19 +7,32 @@ import math
 import numpy as np
 import pytest
 
-from airmixml import Scenario, settle, simulate
-from airmixml.deploy.air import MOST_WORKERS
-from airmixml.deploy.analog import check_emulated, for_workers
+from airmixml import Scenario, simulate
+from airmixml.deploy.air import MOST_WORKERS, SumOnAir
+from airmixml.deploy.analog import check_emulated
 from airmixml.deploy.baseband import Baseband
-from airmixml.deploy.lab import running_air, try_out
+from airmixml.deploy.compiling import planned_for
+from airmixml.deploy.lab import Lab, try_out
 from airmixml.deploy.learning import Teacher
+from airmixml.deploy.local import Carry
+from airmixml.deploy.wire import Type, unpacked
 from airmixml.errors import ProtocolError, ScenarioError
 from airmixml.streams import Streams
 from airmixml.workers import deploy, load_dataset
 
-CODE = Baseband(numbers=200, norm=2.0, most_watts=4e-12, limit_watts=1e-3, workers=64, receiver_watts=3e-13)
+CODE = Baseband(numbers=200, norm=2.0, watts=4e-12, limit_watts=1e-3, workers=64, receiver_watts=3e-13)
 SEED = bytes(32)
 MASKED = ("privacy.noise=masked", "privacy.adversary=everyone")
+
+
+def without(*absent: int) -> Carry:
+    """A network on which these workers agree to a round, and then never send."""
+
+    def network(content: bytes) -> list[bytes]:
+        message = unpacked(content)
+        return [] if message.sender in absent and message.type in (Type.FRAME, Type.SAMPLES) else [content]
+
+    return network
 
 
 def vectors(workers: int, numbers: int, norm: float) -> np.ndarray:
@@ -29,27 +42,20 @@ def vectors(workers: int, numbers: int, norm: float) -> np.ndarray:
 
 def test_a_sample_is_a_number_times_its_amplitude_in_phase() -> None:
     (vector,) = vectors(1, 200, 2.0)
-    frame = CODE.samples(vector, 1e-12, largest_watts=4e-12, seed=SEED)
+    frame = CODE.samples(vector, SEED)
     assert frame.dtype == np.complex64
     assert not frame.imag.any()
     step = 2.0**-34  # 2e-6 * 2.0 is below 2^-17, and 64 workers leave 17 of 23 bits
-    assert frame.real / step == pytest.approx(np.rint(1e-6 * vector / step), abs=1e-9)
-    through = CODE.samples(vector, 1e-12, largest_watts=4e-12, seed=SEED, gain=1e-4)
+    assert frame.real / step == pytest.approx(np.rint(2e-6 * vector / step), abs=1e-9)
+    through = CODE.samples(vector, SEED, gain=1e-4)
     assert through.real == pytest.approx(100.0 * frame.real, rel=1e-6)
 
 
 @pytest.mark.parametrize("workers", [1, 2, 64, 100, MOST_WORKERS])
 def test_float32_adds_up_all_frames_without_rounding_in_any_order(workers: int) -> None:
-    code = Baseband(
-        numbers=50, norm=2.0, most_watts=4.0, limit_watts=1e3, workers=workers, own_watts=0.3, mask_watts=9.0
-    )
+    code = Baseband(numbers=50, norm=2.0, watts=4.0, limit_watts=1e3, workers=workers, own_watts=0.3)
     sent = vectors(workers, 50, 2.0)
-    frames = [
-        code.samples(
-            each, 4.0, largest_watts=4.0, seed=number.to_bytes(32, "little"), masks=lambda _, n: np.full(n, 9.0)
-        )
-        for number, each in enumerate(sent)
-    ]
+    frames = [code.samples(each, number.to_bytes(32, "little")) for number, each in enumerate(sent)]
     exact = np.sum(np.array(frames, dtype=np.complex128), axis=0)
     for order in (frames, frames[::-1]):
         total = np.zeros(50, dtype=np.complex64)
@@ -58,37 +64,32 @@ def test_float32_adds_up_all_frames_without_rounding_in_any_order(workers: int) 
         assert np.array_equal(total, exact)
 
 
-def test_the_mean_of_a_sum_is_that_of_the_vectors_by_their_shares() -> None:
-    sent, watts = vectors(3, 200, 2.0), np.array([4e-12, 1e-12, 1e-12])
-    frames = [CODE.samples(each, p, largest_watts=4e-12, seed=SEED) for each, p in zip(sent, watts, strict=True)]
-    mean = CODE.mean(sum(frames), watts, 4e-12, None)
-    assert mean.vector == pytest.approx(np.array([0.5, 0.25, 0.25]) @ sent, abs=2.0**-34 / 4e-6 * 1.5)
-    assert mean.present == pytest.approx(1.0 / (0.5**2 + 2 * 0.25**2))
+def test_the_mean_of_a_sum_is_that_of_the_vectors() -> None:
+    sent = vectors(3, 200, 2.0)
+    total = sum(CODE.samples(each, SEED) for each in sent)
+    mean = CODE.mean(SumOnAir((0, 1, 2), total))
+    assert mean.vector == pytest.approx(sent.mean(axis=0), abs=2.0**-34 / 6e-6 * 1.5)
+    assert mean.present == 3.0
     rounding = 3 * 2.0**-68 / 12.0
-    assert mean.noise_variance == pytest.approx((3e-13 / 2.0 + rounding) / 4e-6**2)
+    assert mean.noise_variance == pytest.approx((3e-13 / 2.0 + rounding) / 6e-6**2)
 
 
 def test_noise_is_of_the_agreed_variance_and_new_for_every_seed() -> None:
-    code = Baseband(numbers=20_000, norm=1.0, most_watts=1.0, limit_watts=10.0, workers=2, own_watts=0.09)
-    frames = [code.samples(np.zeros(20_000), 1.0, largest_watts=1.0, seed=bytes([each] * 32)).real for each in range(2)]
+    code = Baseband(numbers=20_000, norm=1.0, watts=1.0, limit_watts=10.0, workers=2, own_watts=0.09)
+    frames = [code.samples(np.zeros(20_000), bytes([each] * 32)).real for each in range(2)]
     for frame in frames:
         assert np.var(frame) == pytest.approx(0.09, rel=0.1)
     assert abs(np.mean(frames[0] * frames[1])) < 0.09 * 10.0 / math.sqrt(20_000)
-    assert code.mean(sum(frames).astype(np.complex64), np.ones(2), 1.0, None).noise_variance == pytest.approx(
-        2 * 0.09 / 4.0, rel=1e-6
-    )
+    total = SumOnAir((0, 1), sum(frames).astype(np.complex64))
+    assert code.mean(total).noise_variance == pytest.approx(2 * 0.09 / 4.0, rel=1e-6)
 
 
 @pytest.mark.parametrize(
     ("changed", "reason"),
     [
-        ({"watts": 5e-12, "largest_watts": 5e-12}, "at most the agreed 4e-12 W"),
-        ({"watts": 2e-12, "largest_watts": 1e-12}, "must be above 0"),
-        ({"watts": 0.0}, "must be above 0"),
-        ({"watts": math.nan}, "must be above 0"),
         (
             {"gain": 1e-10},
-            "arrive with -90.0 dBm through a gain of 1e-10, and the power limit of this worker is 0.0 dBm",
+            "arrive with -84.0 dBm through a gain of 1e-10, and the power limit of this worker is 0.0 dBm",
         ),
         ({"gain": 0.0}, "the power limit of this worker"),
         ({"gain": math.nan}, "the power limit of this worker"),
@@ -98,47 +99,27 @@ def test_noise_is_of_the_agreed_variance_and_new_for_every_seed() -> None:
     ],
 )
 def test_what_the_owner_did_not_agree_to_is_refused(changed: dict[str, object], reason: str) -> None:
-    given = {"vector": vectors(1, 200, 2.0)[0], "watts": 1e-12, "largest_watts": 1e-12, "seed": SEED} | changed
+    given = {"vector": vectors(1, 200, 2.0)[0], "seed": SEED} | changed
     with pytest.raises(ProtocolError, match=reason):
         CODE.samples(**given)
 
 
-def test_noise_and_masks_above_the_power_limit_are_refused() -> None:
-    code = Baseband(numbers=4, norm=1.0, most_watts=1.0, limit_watts=2.0, workers=2, own_watts=1.0, mask_watts=1.5)
+def test_noise_above_the_power_limit_is_refused() -> None:
+    code = Baseband(numbers=4, norm=1.0, watts=1.0, limit_watts=2.0, workers=2, own_watts=2.5)
     with pytest.raises(ProtocolError, match="a slot would have to arrive with 34"):
-        code.samples(np.zeros(4), 1.0, largest_watts=1.0, seed=SEED)
+        code.samples(np.zeros(4), SEED)
 
 
 def test_more_workers_than_float32_adds_up_exactly_are_refused() -> None:
     with pytest.raises(ProtocolError, match=r'must be 1 to 4,096 .* use privacy\.arithmetic = "integers"'):
-        Baseband(numbers=4, norm=1.0, most_watts=1.0, limit_watts=2.0, workers=MOST_WORKERS + 1)
-
-
-def test_masks_cancel_in_the_sum_and_those_of_absent_workers_are_recovered() -> None:
-    """A frame alone is noise, and the sum has no mask in it, of the absent neither."""
-    scenario = table(16, *MASKED, "privacy.most_absent=0.2", "privacy.colluders=1")
-    dataset = load_dataset(scenario.workers, Streams(scenario.seed))
-    population = deploy(scenario.workers, dataset, Streams(scenario.seed))
-    with running_air(scenario, dataset, population, "adder") as lab:
-        lab.absent = frozenset({3, 11})
-        (found,) = lab.run()
-        (kind,) = lab.contract.kinds
-    present = [each for each in range(16) if each not in (3, 11)]
-    assert found.present == tuple(present)
-    sent = kind.payload.vectors(np.array(population.sample_index)[present]).mean(axis=0)
-    assert found.mean == pytest.approx(sent, abs=7 * math.sqrt(found.variance))
-    masks = math.sqrt(kind.code.mask_watts / kind.largest_watts(0))  # of one frame, in units of a vector
-    assert masks > 10 * math.sqrt(found.variance)
+        Baseband(numbers=4, norm=1.0, watts=1.0, limit_watts=2.0, workers=MOST_WORKERS + 1)
 
 
 TABLE = Scenario.preset("private-table").with_overrides("workers.centre=public", "learner.rounds=0")
 
 
 def table(workers: int, *changes: str) -> Scenario:
-    return settle(for_workers(TABLE, workers).with_overrides(*changes))
-
-
-SAMPLES = ("workers.sends=samples", "workers.label_code=one-hot", "radio.slots=4", "mixing.policy=dirmix")
+    return planned_for(TABLE.with_overrides(*changes), workers, public=True)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +127,6 @@ SAMPLES = ("workers.sends=samples", "workers.label_code=one-hot", "radio.slots=4
     [
         (),
         ("learner.rounds=2",),
-        (*SAMPLES, "radio.scheduled=5"),
         ("privacy.noise=workers", "privacy.adversary=everyone"),
     ],
 )
@@ -159,9 +139,9 @@ def test_without_noise_the_air_gives_the_sums_of_a_simulation(changes: tuple[str
     population = deploy(scenario.workers, dataset, Streams(scenario.seed))
     mixtures = simulate(scenario, dataset=dataset, population=population)
     told = iter(each.told for each in mixtures.rounds)
-    with running_air(scenario, dataset, population, "adder") as lab:
-        sums = [each.mean for each in lab.run(lambda _: next(told))]
-        payloads = [each.payload for each in lab.contract.kinds]
+    lab = Lab(scenario, dataset, population)
+    sums = [each.mean for each in lab.run(lambda _: next(told))]
+    payloads = lab.payloads
     assert len(sums) == scenario.slots_on_air
     slots, rounds = sums[: scenario.radio.slots], sums[scenario.radio.slots :]
     for found, inputs, labels in zip(slots, mixtures.inputs.numpy(), mixtures.labels.numpy(), strict=True):
@@ -173,16 +153,13 @@ def test_without_noise_the_air_gives_the_sums_of_a_simulation(changes: tuple[str
         assert found == pytest.approx(expected, abs=2e-4)
 
 
-@pytest.mark.parametrize("changes", [(), (*MASKED, "privacy.most_absent=0.1")])
-def test_a_model_is_trained_through_the_air_though_a_worker_is_silent(changes: tuple[str, ...]) -> None:
-    """With masks, those of the silent worker are recovered by the classes that a deployment runs."""
-    scenario = table(24, "privacy.epsilon=1000", "learner.rounds=2", *changes)
+def test_a_model_is_trained_through_the_air_though_a_worker_is_silent() -> None:
+    scenario = table(24, "privacy.epsilon=1000", "learner.rounds=2")
     dataset = load_dataset(scenario.workers, Streams(scenario.seed))
     population = deploy(scenario.workers, dataset, Streams(scenario.seed))
-    with running_air(scenario, dataset, population, "adder") as lab:
-        lab.absent = frozenset({7})
-        teacher = Teacher(lab.contract, dataset)
-        sums = lab.run(teacher.tell)
+    lab = Lab(scenario, dataset, population)
+    teacher = Teacher(lab.contract, dataset)
+    sums = lab.run(teacher.tell, network=without(7))
     assert [each.present for each in sums] == [tuple(each for each in range(24) if each != 7)] * 3
     assert [each.weight for each in sums] == pytest.approx([23.0] * 3)
     assert teacher.learned(sums).history.final_accuracy > 0.85
@@ -191,7 +168,7 @@ def test_a_model_is_trained_through_the_air_though_a_worker_is_silent(changes: t
 def test_a_trial_puts_air_and_simulation_side_by_side() -> None:
     trial = try_out(table(24, "privacy.epsilon=1000"))
     assert trial.trained.history.final_accuracy == pytest.approx(trial.simulated.history.final_accuracy, abs=0.05)
-    assert set(trial.seconds) == {"start", "training", "frames", "air"}
+    assert set(trial.seconds) == {"start", "training"}
 
 
 @pytest.mark.parametrize(
@@ -206,7 +183,6 @@ def test_protection_by_the_receivers_noise_is_refused_on_an_emulated_air(changes
     with pytest.raises(ScenarioError, match=reason):
         check_emulated(scenario, protects=True)
     check_emulated(scenario, protects=False)
-    check_emulated(table(24, *MASKED), protects=True)
 
 
 @pytest.mark.parametrize(
@@ -214,9 +190,11 @@ def test_protection_by_the_receivers_noise_is_refused_on_an_emulated_air(changes
     [
         (("air.preset=lab",), "air.preset"),
         (("radio.schedule=poisson", "workers.count=100"), "radio.schedule"),
-        ((*MASKED, "privacy.arithmetic=integers"), "privacy.arithmetic"),
+        (("mixing.policy=dirmix",), "mixing.policy"),
+        (MASKED, "privacy.noise"),
+        ((*MASKED, "privacy.arithmetic=integers"), "radio.link"),
     ],
 )
 def test_what_complex_baseband_does_not_carry_is_refused(changes: tuple[str, ...], key: str) -> None:
     with pytest.raises(ScenarioError, match=f"{key} = .*: must be"):
-        check_emulated(table(24, *changes), protects=False)
+        table(24, *changes)

@@ -13,14 +13,14 @@ from scipy import stats
 
 from airmixml.deploy.compiling import data_of, make_contract, planned_for
 from airmixml.deploy.contract import UNITS, Contract
-from airmixml.deploy.frames import FrameCode
+from airmixml.deploy.frames import FrameKind
 from airmixml.deploy.journal import MESSAGE, Journal
 from airmixml.deploy.spending import Spending
 from airmixml.errors import ProtocolError, ScenarioError
-from airmixml.integers.rounding import IntegerCode
 from airmixml.scenario import Scenario
 
 SEED = bytes(range(32))
+CODE = {"norm": 1.0, "step": 0.01, "bits": 20, "variance": 40.0, "sends": "moments", "cost": 1, "releases": 1}
 
 
 def _stream(use: int, slot: int, count: int) -> bytes:
@@ -29,7 +29,7 @@ def _stream(use: int, slot: int, count: int) -> bytes:
 
 
 def test_a_frame_is_what_integers_and_a_cipher_alone_make_of_a_vector() -> None:
-    frame = FrameCode(code=IntegerCode(numbers=50, norm=1.0, step=0.01, bits=20), variance=40.0)
+    frame = FrameKind(numbers=50, **CODE)
     vector = np.linspace(-0.1, 0.12, 50)
     masks = np.arange(50, dtype=np.uint64) * np.uint64(20_021)
     rounding, noise = _stream(3, 9, 200), _stream(4, 9, 400)
@@ -52,7 +52,7 @@ def test_a_frame_is_what_integers_and_a_cipher_alone_make_of_a_vector() -> None:
 
 
 def test_the_noise_of_frames_has_the_variance_of_the_contract() -> None:
-    frame = FrameCode(code=IntegerCode(numbers=20_000, norm=1.0, step=0.01, bits=20), variance=40.0)
+    frame = FrameKind(numbers=20_000, **CODE)
     drawn = frame.noisy(np.zeros(20_000), SEED, 0)
     ratio = drawn.var() * len(drawn) / 40.0
     low, high = stats.chi2.ppf([1e-6, 1 - 1e-6], len(drawn))

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import subprocess
-import time
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from airmixml import Scenario, settle
-from airmixml.deploy.analog import for_workers
+from airmixml import Scenario
+from airmixml.deploy.air import Adder
+from airmixml.deploy.compiling import planned_for
 from airmixml.deploy.endpoint import DeployError
 from airmixml.deploy.gnuradio_air import SYSTEM_PYTHON, GnuRadio
-from airmixml.deploy.lab import running_air, try_out
+from airmixml.deploy.lab import Lab, try_out
 from airmixml.errors import ProtocolError
 from airmixml.streams import Streams
 from airmixml.workers import deploy, load_dataset
@@ -32,6 +31,10 @@ pytestmark = [
     pytest.mark.deploy,
     pytest.mark.skipif(not has_gnu_radio(), reason="GNU Radio is not installed: apt-get install gnuradio"),
 ]
+
+
+def gnu_radio(inputs: int, noise_watts: float) -> GnuRadio:
+    return GnuRadio(inputs, noise_watts=noise_watts)
 
 
 def on_a_grid(rng: np.random.Generator, workers: int, samples: int) -> np.ndarray:
@@ -115,15 +118,15 @@ def test_a_flowgraph_that_dies_is_noticed() -> None:
 
 @pytest.mark.long
 def test_64_workers_train_a_model_through_gnu_radio() -> None:
-    """Masked frames with noise: their sum is that of the adder, and the model is as good as a simulation's."""
+    """Frames with noise: the model is as good as a simulation's."""
     scenario = Scenario.preset("private-table").with_overrides(
         "workers.centre=public",
         "learner.rounds=1",
         "privacy.epsilon=100",
-        "privacy.noise=masked",
+        "privacy.noise=workers",
         "privacy.adversary=everyone",
     )
-    trial = try_out(settle(for_workers(scenario, 64)), runtime="gnuradio")
+    trial = try_out(planned_for(scenario, 64, public=True), make_runtime=gnu_radio)
     found, simulated = (each.history.final_accuracy for each in (trial.trained, trial.simulated))
     assert found > 0.85
     assert found == pytest.approx(simulated, abs=0.08)
@@ -137,39 +140,11 @@ def test_frames_of_workers_give_the_mean_that_the_adder_gives() -> None:
         "mixing.power_scale_watts=1e-9",
         "learner.rounds=0",
     )
-    scenario = settle(for_workers(scenario, 64))
+    scenario = planned_for(scenario, 64, public=True)
     dataset = load_dataset(scenario.workers, Streams(0))
     population = deploy(scenario.workers, dataset, Streams(0))
     means = []
-    for runtime in ("adder", "gnuradio"):
-        with running_air(scenario, dataset, population, runtime) as lab:
-            lab.absent = frozenset({5})
-            means.append(lab.run()[0].mean)
+    for make_runtime in (Adder, gnu_radio):
+        means.append(Lab(scenario, dataset, population).run(make_runtime=make_runtime)[0].mean)
     assert means[0] == pytest.approx(means[1], abs=1e-7)
     assert np.abs(means[0]).max() > 0.1
-
-
-def children_of(process: int) -> list[int]:
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            fields = (folder / "stat").read_text().rpartition(")")[2].split()
-            if int(fields[1]) == process and fields[0] != "Z":
-                found.append(int(folder.name))
-    return found
-
-
-def test_a_killed_air_takes_its_flowgraph_along_and_the_server_is_told() -> None:
-    changes = ("workers.centre=public", "learner.rounds=0")
-    scenario = settle(for_workers(Scenario.preset("private-table").with_overrides(*changes), 8))
-    dataset = load_dataset(scenario.workers, Streams(0))
-    population = deploy(scenario.workers, dataset, Streams(0))
-    with running_air(scenario, dataset, population, "gnuradio") as lab:
-        (flowgraph,) = children_of(lab.air.process.pid)
-        lab.air.process.kill()
-        with pytest.raises(DeployError, match="the air ended"):
-            lab.run()
-        until = time.monotonic() + 30.0
-        while Path(f"/proc/{flowgraph}").exists() and time.monotonic() < until:
-            time.sleep(0.05)
-        assert not Path(f"/proc/{flowgraph}").exists()

@@ -11,31 +11,31 @@ import numpy as np
 import pytest
 
 from airmixml.deploy.air import SumOnAir
-from airmixml.deploy.sigmf_files import Recording, paths_of, read_recording, write_recording
+from airmixml.deploy.sigmf_files import paths_of, read_recording, write_recording
 from airmixml.errors import DataError
+from airmixml.scenario.air import SYMBOLS_PER_SECOND
 
 
-def recording(*lengths: int) -> Recording:
+def recording(*lengths: int) -> list[SumOnAir]:
     rng = np.random.default_rng(2)
-    sums = [
+    return [
         SumOnAir((0, number + 1), (rng.standard_normal(n) + 1j * rng.standard_normal(n)).astype(np.complex64))
         for number, n in enumerate(lengths)
     ]
-    return Recording(sums=sums, sample_rate=794e3, description="two slots")
 
 
 def test_both_files_are_as_the_specification_says(tmp_path: Path) -> None:
     made = recording(3, 2)
-    data, meta = write_recording(tmp_path / "new" / "slots", made)
+    data, meta = write_recording(tmp_path / "new" / "slots", made, "two slots")
     assert (data.name, meta.name) == ("slots.sigmf-data", "slots.sigmf-meta")
     # Real and imaginary parts in turn, four bytes each, little end first.
     parts = np.frombuffer(data.read_bytes(), dtype="<f4")
-    every = np.concatenate([each.samples for each in made.sums])
+    every = np.concatenate([each.samples for each in made])
     assert parts.tolist() == np.stack([every.real, every.imag], axis=1).ravel().tolist()
     told = json.loads(meta.read_text())
     assert set(told) == {"global", "captures", "annotations"}
     assert told["global"]["core:datatype"] == "cf32_le"
-    assert told["global"]["core:sample_rate"] == 794e3
+    assert told["global"]["core:sample_rate"] == SYMBOLS_PER_SECOND
     assert told["global"]["core:sha512"] == hashlib.sha512(data.read_bytes()).hexdigest()
     assert told["captures"] == [{"core:sample_start": 0}]
     spans = [(each["core:sample_start"], each["core:sample_count"]) for each in told["annotations"]]
@@ -45,28 +45,18 @@ def test_both_files_are_as_the_specification_says(tmp_path: Path) -> None:
 @pytest.mark.parametrize("suffix", ["", ".sigmf-data", ".sigmf-meta", ".sigmf"])
 def test_what_was_written_is_read_again(tmp_path: Path, suffix: str) -> None:
     made = recording(7, 1, 4)
-    write_recording(tmp_path / "a.b", made)
+    write_recording(tmp_path / "a.b", made, "")
     found = read_recording(tmp_path / f"a.b{suffix}")
-    assert (found.sample_rate, found.description) == (794e3, "two slots")
-    assert [each.present for each in found.sums] == [(0, 1), (0, 2), (0, 3)]
-    for one, other in zip(found.sums, made.sums, strict=True):
+    assert [each.present for each in found] == [(0, 1), (0, 2), (0, 3)]
+    for one, other in zip(found, made, strict=True):
         assert np.array_equal(one.samples, other.samples)
 
 
 def test_524800_samples_go_out_and_in(tmp_path: Path) -> None:
     made = recording(524_800)
-    write_recording(tmp_path / "large", made)
+    write_recording(tmp_path / "large", made, "")
     found = read_recording(tmp_path / "large")
-    assert np.array_equal(found.sums[0].samples, made.sums[0].samples)
-
-
-def test_a_recording_of_another_tool_is_one_slot(tmp_path: Path) -> None:
-    (tmp_path / "x.sigmf-data").write_bytes(np.ones(4, dtype="<c8").tobytes())
-    about = {"core:datatype": "cf32_le", "core:version": "1.0.0"}
-    (tmp_path / "x.sigmf-meta").write_text(json.dumps({"global": about, "captures": [], "annotations": []}))
-    (only,) = read_recording(tmp_path / "x").sums
-    assert only.present == ()
-    assert np.array_equal(only.samples, np.ones(4))
+    assert np.array_equal(found[0].samples, made[0].samples)
 
 
 def change(path: Path, edit: Callable[[dict], object]) -> None:
@@ -86,17 +76,17 @@ OTHER, LONG, BEFORE = {"core:datatype": "ci16_le"}, {"core:sample_count": 9}, {"
         (lambda data, meta: meta.write_text("{"), "is no SigMF metadata"),
         (lambda data, meta: meta.write_text("[" * 100_000), "is no SigMF metadata"),
         (lambda data, meta: meta.write_bytes(b"\xff\x00"), "is no SigMF metadata"),
-        (lambda data, meta: change(meta, lambda m: m.pop("captures")), "is no SigMF metadata"),
+        (lambda data, meta: change(meta, lambda m: m.pop("global")), "is no SigMF metadata"),
         (lambda data, meta: change(meta, lambda m: m.update(annotations=[{}])), "is no SigMF metadata"),
         (lambda data, meta: change(meta, lambda m: m["global"].update(OTHER)), "'ci16_le' must be"),
         (lambda data, meta: change(meta, lambda m: m["annotations"][1].update(LONG)), "spans samples"),
         (lambda data, meta: change(meta, lambda m: m["annotations"][0].update(BEFORE)), "spans samples"),
-        (lambda data, meta: data.write_bytes(data.read_bytes()[:-3]), "end within a sample"),
+        (lambda data, meta: data.write_bytes(data.read_bytes()[:-3]), "is not what x.sigmf-meta describes"),
         (lambda data, meta: data.write_bytes(bytes(40)), "is not what x.sigmf-meta describes"),
     ],
 )  # fmt: skip
 def test_a_broken_recording_gives_one_line(tmp_path: Path, spoil: Callable[[Path, Path], None], reason: str) -> None:
-    spoil(*write_recording(tmp_path / "x", recording(3, 2)))
+    spoil(*write_recording(tmp_path / "x", recording(3, 2), ""))
     with pytest.raises(DataError, match=reason) as found:
         read_recording(tmp_path / "x")
     assert "\n" not in str(found.value)
@@ -104,7 +94,7 @@ def test_a_broken_recording_gives_one_line(tmp_path: Path, spoil: Callable[[Path
 
 def test_samples_that_are_not_finite_are_refused(tmp_path: Path) -> None:
     sums = [SumOnAir((0,), np.array([1.0, np.nan], dtype=np.complex64))]
-    write_recording(tmp_path / "x", Recording(sums=sums, sample_rate=1.0))
+    write_recording(tmp_path / "x", sums, "")
     with pytest.raises(DataError, match="not finite"):
         read_recording(tmp_path / "x")
 
@@ -112,5 +102,5 @@ def test_samples_that_are_not_finite_are_refused(tmp_path: Path) -> None:
 def test_a_place_that_cannot_be_written_gives_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match="cannot be written"):
-        write_recording(tmp_path / "file" / "x", recording(1))
+        write_recording(tmp_path / "file" / "x", recording(1), "")
     assert paths_of(Path("a/b"))[0] == Path("a/b.sigmf-data")

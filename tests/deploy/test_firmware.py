@@ -190,9 +190,9 @@ def test_ties_of_the_noise_are_decided_by_the_lower_words(library: ctypes.CDLL) 
     assert worker.frame(secrets) == OK
     by_hand = [-6 + sum(each <= drawn for each in met) for drawn in full]
     drawn = usual.at(words, lambda place: int(ties[place[0]]))
-    plain = kind.code.unpacked(reference_frame(contract, worker.features(6), LABEL, secrets, 0))
-    expected = (plain + (np.array(by_hand) - drawn).astype(np.uint64)) & kind.code.modulus
-    assert (kind.code.unpacked(unpacked(worker.sent).body) == expected).all()
+    plain = kind.unpacked(reference_frame(contract, worker.features(6), LABEL, secrets, 0))
+    expected = (plain + (np.array(by_hand) - drawn).astype(np.uint64)) & kind.modulus
+    assert (kind.unpacked(unpacked(worker.sent).body) == expected).all()
 
 
 def with_table(blob: bytes, thresholds: int, table: SkellamTable) -> bytes:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from airmixml.integers import IntegerCode, IntegerNoise
 from airmixml.privacy.gaussian import gaussian_mu
+from integers_by_hand import calibrated, code_for
 from residues_on_air import (
     analog_gain_error,
     analog_snr_db,
@@ -61,8 +61,8 @@ def test_bit_planes(percent: str, group: int) -> None:
     ("numbers", "said"), [(NUMBERS, "0.5 % wider than Gaussian noise"), (535_040, "0.14 % (1,024")]
 )
 def test_how_much_wider_the_noise_is(numbers: int, said: str) -> None:
-    code = IntegerCode.of(numbers=numbers, norm=math.sqrt(1.25), workers=WORKERS, bits=BITS)
-    mechanism = IntegerNoise.calibrate(code, workers=WORKERS, epsilon=1.0, delta=1e-5)
+    code = code_for(numbers=numbers, norm=math.sqrt(1.25), workers=WORKERS, bits=BITS)
+    mechanism = calibrated(code, workers=WORKERS, epsilon=1.0, delta=1e-5)
     wider = math.sqrt(mechanism.noise_variance) * gaussian_mu(1.0, 1e-5) / code.norm - 1.0
     assert wider == pytest.approx(float(said.split(" %", maxsplit=1)[0]) / 100, rel=0.05)
     assert said in TEXT

@@ -62,7 +62,7 @@ def test_the_explorer_and_its_runs_import_nothing_from_the_working_folder(
     small = {"preset": "paper-iris", "overrides": {"radio.slots": 20, "learner.epochs": 1}}
     refused = {"preset": "paper-iris", "overrides": {"privacy.accountant": "gdp"}}  # so that nothing heavy is computed
     parts = [json.loads(line)["part"] for line in post("api/design", refused).splitlines()]
-    assert "trial" in parts, "a process computed it"
+    assert "curves" in parts or "options" in parts or "account" in parts, "a process computed it"
     name = json.loads(post("api/runs", small))["name"]
     while True:
         with browser.open(f"{page}api/runs/{name}") as answer:

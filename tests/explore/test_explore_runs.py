@@ -18,7 +18,7 @@ import pytest
 from airmixml import Scenario
 from airmixml.errors import RunFolderError, ScenarioError
 from airmixml.explore.finished import plain_curve
-from airmixml.explore.run_book import NOTES, Child, RunBook
+from airmixml.explore.run_book import NOTES, RunBook
 from airmixml.runs import run
 
 LONG = Scenario.preset("paper-iris").with_overrides("radio.slots=400", "learner.epochs=1000000")
@@ -67,7 +67,7 @@ def idle_runs(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def launch(book: RunBook, name: str) -> None:
         idle = [sys.executable, "-c", "import time; time.sleep(600)"]
-        book._children[name] = Child(subprocess.Popen(idle, stderr=subprocess.DEVNULL))
+        book._processes[name] = subprocess.Popen(idle, stderr=subprocess.DEVNULL)
 
     monkeypatch.setattr(RunBook, "_launch", launch)
 
@@ -109,9 +109,9 @@ def test_a_run_of_another_process_is_left_alone_and_a_killed_one_can_be_resumed(
         other.cancel(name)
     with pytest.raises(RunFolderError, match=f"{name}: another process runs it; wait for that, or end it there"):
         other.resume(name)
-    assert other._children == {}
+    assert other._processes == {}
     assert other.close() == 0
-    os.kill(book._children[name].process.pid, signal.SIGKILL)
+    os.kill(book._processes[name].pid, signal.SIGKILL)
     assert wait_for(book, name, "interrupted")["resumable"]
     request.getfixturevalue("idle_runs")
     book.resume(name)
@@ -179,4 +179,4 @@ def test_a_note_of_a_stranger_reaches_no_file_outside_the_runs_folder(book: RunB
     (notes / "demo.toml").write_text(text)
     with pytest.raises(ScenarioError, match="the explorer reads files in"):
         book.resume("demo")
-    assert not book._children
+    assert not book._processes

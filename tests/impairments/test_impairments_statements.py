@@ -275,23 +275,13 @@ def test_gains_below_one_do_not_make_what_is_sent_seem_less() -> None:
     assert design.sent_watts[0] == pytest.approx(4e-3)
 
 
-def test_parts_of_a_run_merge_to_the_same_statements() -> None:
-    from airmixml.radio.tally import Tally
-
+def test_before_the_draw_gains_are_those_of_the_bound() -> None:
     scenario = SMALL.with_overrides(*ROUGH)
-    setting = AirSetting.of(scenario, 4, 3, placed_distances(scenario))
-    whole = rehearse(scenario, 4, 3)
-    merged = Tally(scenario, 4, 3, placed_distances(scenario), received_watts=setting.private_received_watts)
-    for slots in (range(25), range(25, 40)):
-        part = Tally(scenario, 4, 3, received_watts=setting.private_received_watts, part=True)
-        part.add_draws(draw_slots(setting, slots))
-        merged.merge(part.sums())
-    assert merged.design == whole.design
-    merged.before_the_draw = True
-    assert merged.design.fact(facts.ImperfectAir).gain_bound == air_of(scenario).gain_bound(
-        scenario, whole.signal.symbols
-    )
-    assert merged.design.drawn is None
+    tally = rehearse(scenario, 4, 3)
+    tally.before_the_draw = True
+    bound = air_of(scenario).gain_bound(scenario, tally.signal.symbols)
+    assert tally.design.fact(facts.ImperfectAir).gain_bound == bound
+    assert tally.design.drawn is None
 
 
 def test_what_is_drawn_for_the_air_is_secret_where_data_are_protected() -> None:

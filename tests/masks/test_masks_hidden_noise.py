@@ -169,7 +169,7 @@ def test_all_neighbours_of_a_worker_leave_it_its_own_noise() -> None:
     assert draw_graph(7, 8, 0).fewest_sharing(6) == 6
 
 
-@pytest.mark.parametrize(("seats", "degree"), [(40, 8), (80, 8), (300, 32), (2000, 16), (2000, 64)])
+@pytest.mark.parametrize(("seats", "degree"), [(40, 8), (80, 8), (300, 32), (400, 16), (400, 64)])
 def test_a_worker_checks_the_second_eigenvalue_without_scipy(seats: int, degree: int) -> None:
     for seed in range(3):
         graph = draw_graph(seats, degree, seed)

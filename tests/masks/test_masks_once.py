@@ -92,13 +92,9 @@ def test_one_width_of_integers_in_a_round() -> None:
     wide, narrow = (replace(RULES, bits=bits) for bits in (64, 8))
     assert wide.packed() != narrow.packed() != RULES.packed()
     worker = ready_round(rules=wide).workers[5]
-    masks = worker.integer_masks(0, 0, 100)
+    masks = worker.masks(0, 0, 100)
     assert int(masks.max()) > 1 << 60
-    with pytest.raises(ProtocolError, match=r"rules\.bits = 64: must be 0 for masks"):
-        worker.masks(0, 100, 1)
-    with pytest.raises(ProtocolError, match=r"rules\.bits = 0: must be 0 for masks, and above 0 for integer_masks"):
-        ready_round().workers[5].integer_masks(0, 0, 1)
-    others = ready_round(rules=narrow).workers[5].integer_masks(0, 0, 800)
+    others = ready_round(rules=narrow).workers[5].masks(0, 0, 800)
     assert int(others.max()) < 256
     assert not np.array_equal(np.frombuffer(masks.tobytes(), np.uint8)[::8], others[::8])
 

@@ -78,13 +78,11 @@ def test_the_graph_of_the_accounting_can_be_used_although_pairs_share_several_ma
 def test_sums_of_integers_are_recovered_exactly(bits: int) -> None:
     party, absent = ready_round(rules=replace(RULES, bits=bits)), {3, 11}
     values = np.random.default_rng(1).integers(0, 100, (30, 500)).astype(np.uint64)
-    masks = np.stack([party.workers[each].integer_masks(0, 0, 500) for each in range(30)])
+    masks = np.stack([party.workers[each].masks(0, 0, 500) for each in range(30)])
     assert int(masks.max()) < 2**bits
     for worker in party.workers.values():
         with pytest.raises(ProtocolError, match="was masked before"):
-            worker.integer_masks(0, 499, 1)
-        with pytest.raises(ProtocolError, match=rf"rules\.bits = {bits}: must be 0 for masks"):
-            worker.masks(1, 0, 1)
+            worker.masks(0, 499, 1)
     present = [each for each in range(30) if each not in absent]
     server = RecoveryServer(party.joined, absent)
     for answer in party.answers(party.lists_signed(absent, present), present):
@@ -93,7 +91,7 @@ def test_sums_of_integers_are_recovered_exactly(bits: int) -> None:
     wanted = [int(each) % modulus for each in values[present].sum(axis=0)]
     received = [sum(map(int, column)) % modulus for column in (values + masks)[present].T]
     assert received != wanted
-    correction = server.integer_correction(0, 0, 500).tolist()
+    correction = server.correction(0, 0, 500).tolist()
     assert [(one - other) % modulus for one, other in zip(received, correction, strict=True)] == wanted
 
 

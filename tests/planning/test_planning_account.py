@@ -267,10 +267,8 @@ def test_both_epsilons_against_the_server_stand_beside_each_other() -> None:
     assert second.epsilon < first.epsilon
     assert second.before_the_draw == pytest.approx(first.epsilon, rel=1e-9)
     assert first.before_the_draw is None
-    assert f"{first.epsilon:.4g}: before the draw, for up to 25 slots" in before.draw_in_words
-    assert "after a typical draw about 27, for the 12 slots of the worst worker" in before.draw_in_words
-    assert f"{second.epsilon:.4g}: the 12 slots of the worst worker" in drawn.draw_in_words
-    assert f"before the draw epsilon {first.epsilon:.4g}, for up to 25 slots" in drawn.draw_in_words
+    assert before.draw_in_words.startswith("before the draw, for up to 25 slots of one worker: server by")
+    assert f"were drawn server: gdp {first.epsilon:.4g}" in drawn.draw_in_words
 
 
 def test_the_median_worker_before_and_after_the_draw() -> None:
@@ -300,7 +298,7 @@ def test_statements_for_a_drawn_schedule_tell_what_a_plan_says_before_the_draw()
     assert drawn.row is not None
     assert drawn.row.before_the_draw == pytest.approx(planned.row.epsilons)
     assert (planned.row.when, drawn.row.when) == (", before the draw", "")
-    assert "also before the draw: server by paper-loose and paper-tight and rdp and pld" in planned.draw_in_words
+    assert "of one worker: server by paper-loose, paper-tight, rdp, pld, gdp" in planned.draw_in_words
     assert "a row of the data: release 435.9, server 435.9, eavesdropper 469,000" in drawn.draw_in_words
 
 
@@ -316,5 +314,5 @@ def test_an_eavesdroppers_epsilon_follows_from_the_places_of_workers() -> None:
     )
     assert after.epsilon < 0.99 * before.epsilon
     assert after.before_the_draw == pytest.approx(before.epsilon, rel=1e-6)
-    assert "eavesdropper: before workers are placed" in planned.draw_in_words
-    assert "for the places of workers as drawn; before the draw eavesdropper: pld 2,071" in drawn.draw_in_words
+    assert planned.draw_in_words == ""
+    assert "before schedule and places were drawn eavesdropper: pld 2,071" in drawn.draw_in_words

@@ -12,15 +12,9 @@ from airmixml import Scenario, ScenarioError
 from airmixml.data.dataset import RawData
 from airmixml.edge.training import learn
 from airmixml.planning import InputMoments
-from airmixml.planning.design_search import (
-    DesignSearch,
-    TableDesign,
-    TriedDesign,
-    is_searched,
-    search_designs,
-    simplest_of,
-)
+from airmixml.planning.design_search import DesignSearch, TableDesign, TriedDesign, simplest_of
 from airmixml.planning.table_trial import KINDS, EncodedTable, NoisyDesign, TableKind, make_table
+from airmixml.planning.trials import TableTrial, trial_of
 from airmixml.radio.tally import placed_distances
 from airmixml.streams import Streams
 from airmixml.workers import load_dataset
@@ -34,6 +28,14 @@ PLAIN = (
 )
 TABLE = Scenario.preset("private-table").with_overrides(*PLAIN).settled(379)
 COLUMNS = InputMoments(mean=0.317, deviation=0.104)
+
+
+def search_designs(
+    scenario: Scenario, inputs: int, classes: int, moments: InputMoments, seconds: float = math.inf
+) -> DesignSearch:
+    search = TableTrial(scenario, inputs, classes, moments).search(seconds)
+    assert search is not None
+    return search
 
 
 @pytest.fixture(scope="module")
@@ -142,8 +144,8 @@ def test_rows_of_few_columns_are_tried_at_one_norm_whatever_the_start_has() -> N
     ],
 )
 def test_what_is_not_tried(changes: tuple[str, ...]) -> None:
-    assert not is_searched(TABLE.with_overrides(*changes))
-    assert is_searched(TABLE)
+    assert trial_of(TABLE.with_overrides(*changes), (31, 2), 30, COLUMNS, named=False) is None
+    assert isinstance(trial_of(TABLE, (31, 2), 30, COLUMNS, named=False), TableTrial)
 
 
 @pytest.fixture(scope="module")
@@ -168,7 +170,7 @@ def test_time_on_the_air_decides_between_features_and_rounds(satimage: DesignSea
     scenario = Scenario.preset("private-table").settled(4435, 36)
     moments, own_seconds = InputMoments(mean=0.37, deviation=0.12), satimage.own.air_seconds
     for limit in (own_seconds, own_seconds / 3.0):
-        found = search_designs(scenario, 36, 6, moments, max_air_seconds=limit)
+        found = search_designs(scenario, 36, 6, moments, limit)
         assert found.best.air_seconds <= limit
         assert found.best.accuracy < satimage.best.accuracy
     assert found.best.design.rounds < scenario.learner.rounds
@@ -189,7 +191,7 @@ def tried(rounds: int, *accuracies: float, symbols: int = 100) -> TriedDesign:
 def told(own: TriedDesign, *others: TriedDesign, seconds: float = math.inf) -> DesignSearch:
     every = sorted((own, *others), key=lambda each: -each.accuracy)
     best = simplest_of(every, seconds)
-    sizes = {"tables": 3, "rows": 379, "inputs": 30, "classes": 2}
+    sizes = {"rows": 379, "inputs": 30, "classes": 2}
     return DesignSearch(own=own, best=best, tried=tuple(every), max_air_seconds=seconds, **sizes)
 
 

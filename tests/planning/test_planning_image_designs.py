@@ -1,17 +1,26 @@
 """One slot or rounds for images: what was measured on public sets, at the noise of the scenario."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from airmixml import Scenario
-from airmixml.planning import image_designs
+from airmixml.planning import InputMoments, image_designs
 from airmixml.planning.design_search import DesignSearch
-from airmixml.planning.image_designs import MeasuredSet, measured, nearest_set, search_image_designs
+from airmixml.planning.image_designs import MeasuredSet, measured, nearest_set
+from airmixml.planning.trials import trial_of
 from airmixml.privacy.gaussian import gaussian_mu
 
 MNIST = Scenario.preset("private-mnist")
+
+
+def search_image_designs(
+    scenario: Scenario, dimensions: tuple[int, int], max_air_seconds: float = math.inf
+) -> DesignSearch | None:
+    trial = trial_of(scenario, dimensions, None, InputMoments(mean=0.4, deviation=0.2), named=True)
+    return trial and trial.search(max_air_seconds)
 
 
 def found(*changes: str, features: int = 1024, **options: float) -> DesignSearch:

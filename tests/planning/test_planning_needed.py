@@ -9,10 +9,10 @@ import pytest
 
 from airmixml import Scenario, ScenarioError
 from airmixml.planning import InputMoments
-from airmixml.planning.design_search import TABLES, DesignSearch, TableDesign, TableTrial
-from airmixml.planning.image_designs import search_image_designs
+from airmixml.planning.design_search import DesignSearch, TableDesign
 from airmixml.planning.needed import _nearest, needed_for
 from airmixml.planning.planned import Needed
+from airmixml.planning.trials import TableTrial, trial_of
 
 PLAIN = ("workers.centre=public", "workers.norm=clip", "learner.model=lda", "learner.rounds=0")
 TABLE = Scenario.preset("private-table").with_overrides(*PLAIN).settled(300)
@@ -22,7 +22,7 @@ DIGITS = Scenario.preset("private-mnist")
 
 def search_of(scenario: Scenario, inputs: int = 5, classes: int = 2) -> DesignSearch:
     (own,) = TableTrial(scenario, inputs, classes, COLUMNS).of([TableDesign.of(scenario)])
-    sizes = {"tables": TABLES, "rows": 300, "inputs": inputs, "classes": classes}
+    sizes = {"rows": 300, "inputs": inputs, "classes": classes}
     return DesignSearch(own=own, best=own, tried=(own,), **sizes)
 
 
@@ -63,7 +63,9 @@ def test_more_accuracy_takes_more_and_a_looser_target_takes_fewer_workers(easy: 
 
 
 def test_images_are_answered_by_what_was_measured() -> None:
-    search = search_image_designs(DIGITS, (1024, 10))
+    trial = trial_of(DIGITS, (1024, 10), None, COLUMNS, named=True)
+    assert trial is not None
+    search = trial.search()
     assert search is not None
     asked = {"held_dim": None, "dimensions": (1024, 10), "moments": COLUMNS}
     found = {each.quantity: each for each in needed_for(0.985, DIGITS, search, **asked)}

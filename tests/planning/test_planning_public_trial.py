@@ -8,10 +8,10 @@ import pytest
 from airmixml import Scenario, settle
 from airmixml.edge import learn
 from airmixml.planning import InputMoments
-from airmixml.planning.design_search import TableDesign
+from airmixml.planning.design_search import TableDesign, Trial
 from airmixml.planning.plan import make_plan
-from airmixml.planning.public_trial import PublicTrial, trial_of
 from airmixml.planning.slot_designs import is_public
+from airmixml.planning.trials import PublicTrial, trial_of
 from airmixml.streams import Streams
 from airmixml.workers import load_dataset
 
@@ -19,6 +19,12 @@ IRIS = Scenario.preset("private-iris")
 MOMENTS = InputMoments(mean=0.551, deviation=0.25)
 OWN = TableDesign.of(IRIS)
 FEATURES = replace(OWN, encoder="mixed", features=128, centre="refined", norm="unit", label_code="centred")
+
+
+def trial(scenario: Scenario, *, named: bool) -> Trial:
+    found = trial_of(scenario, (5, 3), 4, MOMENTS, named=named)
+    assert found is not None
+    return found
 
 
 @pytest.mark.long
@@ -32,26 +38,28 @@ def test_the_trial_on_public_rows_tells_what_runs_reach() -> None:
 
 def test_designs_are_tried_on_the_public_rows_that_are_named() -> None:
     """Features of four columns were better on synthetic tables, and are far worse on iris itself."""
-    trial = trial_of(IRIS, 4, 3, MOMENTS, named=True)
-    assert trial.times == "splits of iris"
-    own, features = trial.of([OWN, FEATURES])
+    on_iris = trial(IRIS, named=True)
+    assert on_iris.times == "splits of iris"
+    own, features = on_iris.of([OWN, FEATURES])
     assert features.accuracy < own.accuracy - 0.05
 
 
 @pytest.mark.long
 def test_what_is_recommended_for_public_rows_recommends_itself() -> None:
-    first = trial_of(IRIS, 4, 3, MOMENTS, named=True).search()
+    first = trial(IRIS, named=True).search()
+    assert first is not None
     assert first.basis == "8 splits of iris"
     assert first.measured_on == "iris, which is public and was read"
-    again = trial_of(first.best.design.applied_to(IRIS), 4, 3, MOMENTS, named=True).search()
+    again = trial(first.best.design.applied_to(IRIS), named=True).search()
+    assert again is not None
     assert again.best == again.own == first.best
 
 
 def test_rows_that_are_not_public_are_not_read() -> None:
     own_file = settle(IRIS).with_overrides("workers.dataset=not-there.csv", "workers.label_column=kind")
     assert not is_public(own_file)
-    assert trial_of(own_file, 4, 3, MOMENTS, named=True).times == "synthetic tables"
-    assert trial_of(IRIS, 4, 3, MOMENTS, named=False).times == "synthetic tables"
+    assert trial(own_file, named=True).times == "synthetic tables"
+    assert trial(IRIS, named=False).times == "synthetic tables"
 
 
 @pytest.mark.parametrize("changes", [(), ("workers.centre=refined", "workers.norm=unit", "workers.label_code=centred")])

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from airmixml import Scenario
+from airmixml.cli.plan import with_set
 from airmixml.data.embedded import DIGITS
 from airmixml.edge import learn
 from airmixml.planning.design_figures import draw_plan
 from airmixml.planning.learning_noise import DesignScorer, SendingPlan
 from airmixml.planning.plan import InputMoments, make_plan
 from airmixml.planning.recommend import Recommendation, recommend
-from airmixml.planning.recommended_page import with_set
 from airmixml.streams import Streams
 from airmixml.workers import load_dataset
 
@@ -78,7 +78,6 @@ def test_the_overrides_run_keep_the_target_and_beat_a_bad_design(
     transmission, trained = learned.transmission, learned.trained
     assert transmission.report.privacy.epsilon <= scenario.privacy.epsilon
     assert transmission.report.air_seconds == pytest.approx(found.best.air_seconds, rel=1e-9, abs=0)
-    assert transmission.report.energy_joules == pytest.approx(found.best.energy_joules, rel=0.1, abs=0)
     bad = scenario.with_overrides("mixing.power=dp", "mixing.alpha=1", "workers.label_weight=0.1")
     assert trained.history.test_accuracy[-1] > accuracy(bad) + 0.3
     assert found.gain_db > 3.0
@@ -90,9 +89,6 @@ def test_the_weight_that_is_recommended_is_among_the_best(against_server: Recomm
     others = [accuracy(changed.with_overrides(f"workers.label_weight={weight}")) for weight in (0.1, 0.3, 1.0)]
     assert accuracy(changed) > max(others) - 0.015
     assert accuracy(changed) > others[0] + 0.2
-    by_weight = {option.sending.label_weight: option.learning_noise_db for option in found.by_weight}
-    assert min(by_weight.values()) == pytest.approx(found.best.learning_noise_db, abs=0.1)
-    assert by_weight[0.1] > by_weight[0.3] > found.best.learning_noise_db
 
 
 def test_what_is_recommended_is_not_bettered_by_recommending_again(against_server: Recommendation) -> None:

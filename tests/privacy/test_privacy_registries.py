@@ -18,7 +18,8 @@ from airmixml.privacy import Accountant, Adversary, Design, GaussianSlots, Serve
 from airmixml.privacy.mechanism import accountant_named
 from airmixml.radio.system import adversary_named
 from airmixml.radio.tally import rehearse
-from airmixml.registries import ACCOUNTANTS, ADVERSARIES, LEARNERS, Registry
+from airmixml.registries import ACCOUNTANTS, ADVERSARIES, LEARNERS
+from airmixml.registry import Registry
 
 SCENARIO = Scenario().with_overrides(
     "workers.count=100",

@@ -21,7 +21,7 @@ from airmixml.radio.draws import AirSetting, draw_slots
 from airmixml.radio.noise import true_noise_watts
 from airmixml.radio.power_calibration import private_received_watts
 from airmixml.radio.system import sensitivity_of
-from airmixml.radio.tally import Tally, prepare_draws, rehearse
+from airmixml.radio.tally import Tally, rehearse
 from airmixml.randomness.slot_words import slot_words
 from airmixml.streams import Streams
 from airmixml.workers import Population
@@ -71,20 +71,6 @@ def test_with_fading_the_server_has_what_every_antenna_receives() -> None:
     most = float(np.max(sum(gain**2 for gain in gains) / drawn.magnitude.numpy() ** 2))
     plan = tally.design.before_the_draw()
     assert max(plan.at_server().received_watts) == pytest.approx(most * max(plan.received_watts))
-
-
-def test_parts_of_a_run_add_up_to_the_whole() -> None:
-    faded = scenario("radio.fading=rayleigh", "air.antennas=2", "radio.slots=300")
-    whole = rehearse(faded, 4, 3)
-    distance_metres = np.linspace(10.0, 300.0, 30)
-    setting = AirSetting.of(faded, 4, 3, distance_metres)
-    one, cut = (Tally(faded, 4, 3, distance_metres) for _ in range(2))
-    one.add_draws(draw_slots(setting, range(300)))
-    for chapters in (range(1), range(1, 3)):
-        cut.merge(prepare_draws((setting, 4, 3, None))(chapters))
-    assert cut.ledger.received_watts.tolist() == one.ledger.received_watts.tolist()
-    assert cut.design == one.design
-    assert whole.slots == 300
 
 
 def test_a_target_against_the_server_costs_power_and_one_against_a_release_does_not() -> None:

@@ -17,8 +17,7 @@ from airmixml.integers.rounding import reduce, signed
 from airmixml.masks.graph import draw_graph
 from airmixml.radio.digital_link import Traffic
 from airmixml.radio.draws import AirSetting, draw_slots
-from airmixml.radio.masking import any_masking
-from airmixml.radio.recoverable import check_recovered
+from airmixml.radio.masking import any_masking, check_recovered
 from airmixml.radio.system import System
 from airmixml.radio.tally import placed_distances, rehearse
 from airmixml.scenario import Air, Link

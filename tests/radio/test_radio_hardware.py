@@ -19,7 +19,7 @@ from airmixml.radio.impaired_reception import convert_received
 from airmixml.radio.mixtures import MixtureBlock
 from airmixml.radio.senders import make_sender
 from airmixml.radio.system import sensitivity_of
-from airmixml.radio.transmitters import PeakLimited, distort, peak_to_average_db
+from airmixml.radio.transmitters import PeakLimited, distort
 from airmixml.scenario import Air
 from airmixml.streams import Secret
 from airmixml.workers import Population, Signal
@@ -213,18 +213,6 @@ def test_the_largest_product_is_found_without_forming_any() -> None:
     for weight in (0.1, 1.0):
         found = largest_product(torch.from_numpy(data.train_inputs), labels, weight).numpy()
         assert found == pytest.approx(np.abs(moments_of(data, weight)).max(axis=1), rel=1e-6)
-
-
-def test_peak_to_average_of_what_is_sent() -> None:
-    """Of rows with a single 1 among four numbers and its label: 6 symbols, two of them 1: 6 / 2 = 4.77 dB."""
-    data = unit_data(4, 4)
-    data.train_inputs[:] = np.eye(4, dtype=np.float32)
-    signal = Signal(features=4, classes=2)
-    found = peak_to_average_db(scenario(), signal, data)
-    assert found == pytest.approx({"median": 10.0 * math.log10(3.0), "largest": 10.0 * math.log10(3.0)})
-    # Products: one of 10 is 1 and one of 8 with labels is 0.5: 18 symbols of energy 1.25.
-    products = Signal(features=4, classes=2, moments=True, label_weight=0.5)
-    assert peak_to_average_db(scenario(), products, data)["median"] == pytest.approx(10.0 * math.log10(18 / 1.25))
 
 
 @pytest.mark.parametrize("bits", [2, 4, 6, 10])

@@ -13,6 +13,7 @@ from scipy import stats
 from airmixml import Scenario
 from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.integers import IntegerNoise
+from airmixml.integers.exact_sampler import draw_skellam
 from airmixml.integers.fitting import SumTarget, fitted
 from airmixml.integers.rounding import reduce
 from airmixml.masks.graph import draw_graph
@@ -28,7 +29,7 @@ from airmixml.radio.tally import placed_distances
 from airmixml.streams import Secret
 from airmixml.workers import Signal
 from airmixml.workers.payloads import Payload, Samples, Table
-from integers_by_hand import add_up, masked
+from integers_by_hand import add_up, masked, stated_epsilon
 
 
 def digits(*overrides: str) -> Scenario:
@@ -54,7 +55,9 @@ def test_a_sum_whose_every_part_is_formed_has_the_law_of_the_one_that_is_drawn()
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     edges = draw_graph(12, 4, 0).edges
     generator = np.random.default_rng(2)
-    integers = noise.worker_integers(np.tile(vectors, (6000, 1)), generator).reshape(6000, 12, 6)
+    rounded = noise.code.rounded(np.tile(vectors, (6000, 1)), generator)
+    integers = rounded + draw_skellam(noise.variance_per_worker, generator, rounded.shape)
+    integers = integers.reshape(6000, 12, 6)
     of_workers = integers.transpose(1, 0, 2).reshape(12, -1)
     residues = masked(of_workers, edges, lambda i, j: np.random.default_rng((i, j)), 9)
     formed_sums = noise.decoded(add_up(residues, 9)).reshape(6000, 6)
@@ -137,7 +140,7 @@ def _sums(scenario: Scenario):  # type: ignore[no-untyped-def]
 def test_the_stated_epsilon_is_that_of_the_library_for_every_adversary() -> None:
     scenario = digits("privacy.colluders=100", "privacy.epsilon=2.0")
     sums = _sums(scenario)
-    own = sums.noise.epsilon(1e-5, honest=1100)
+    own = stated_epsilon(sums.noise, 1e-5, honest=1100)
     assert own == pytest.approx(2.0, rel=1e-6)
     assert own <= 2.0
     for adversary in ("everyone", "server", "release", "eavesdropper"):

@@ -12,7 +12,6 @@ from airmixml import Scenario
 from airmixml.masks.graph import draw_graph
 from airmixml.masks.hidden_noise import who_is_left
 from airmixml.radio.masking import (
-    best_mask_share,
     gain_error_of,
     mask_advice,
     mask_share_of,
@@ -44,7 +43,7 @@ def left_in_sum(workers: int, error: float, share: float, rng: np.random.Generat
 @pytest.mark.parametrize(("workers", "error"), CASES)
 def test_formed_masks_leave_what_the_law_says(workers: int, error: float) -> None:
     rng = np.random.default_rng(1)
-    share = best_mask_share(workers, error)
+    share = 1.0 - 1.0 / times_the_noise(workers, error)
     deviation = math.sqrt(left_in_sum(workers, error, share, rng))
     assert deviation == pytest.approx(times_the_noise(workers, error), rel=0.06)
     worse = [left_in_sum(workers, error, other, rng) for other in (share / 3.0, 1.0 - (1.0 - share) / 3.0)]

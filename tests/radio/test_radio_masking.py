@@ -17,8 +17,7 @@ from airmixml.impairments.fading import silent_share
 from airmixml.privacy import facts
 from airmixml.radio import simulate_blocks
 from airmixml.radio.draws import AirSetting, draw_slots
-from airmixml.radio.masking import masking_of
-from airmixml.radio.recoverable import check_recoverable
+from airmixml.radio.masking import check_recoverable, masking_of
 
 MASKED = ("privacy.noise=masked", "privacy.above_thermal_db=20")
 CYCLES = (*MASKED, "radio.scheduled=12", "privacy.mask_degree=4")

@@ -15,9 +15,9 @@ from airmixml.privacy import Design, Release, Sensitivity, Server, gaussian_epsi
 from airmixml.privacy.gaussian import gaussian_mu
 from airmixml.privacy.statements import state_row
 from airmixml.radio import simulate
-from airmixml.radio.draws import AirSetting, draw_blocks, shards_of
+from airmixml.radio.draws import AirSetting, draw_blocks
 from airmixml.radio.masking import masking_of
-from airmixml.radio.tally import Tally, placed_distances, prepare_draws, rehearse
+from airmixml.radio.tally import rehearse
 from airmixml.scenario import preset_names, preset_summary
 from airmixml.workers.population import planned_holding
 
@@ -212,19 +212,3 @@ def test_no_preset_that_copies_rows_is_silent_about_it() -> None:
     assert "protects nobody" in preset_summary("digits")
     report = simulate(Scenario.preset("digits").with_overrides("radio.slots=50")).report
     assert min(each.epsilon for each in report.statements) > 50.0
-
-
-def test_parts_of_a_run_have_the_rows_of_the_whole_to_the_last_bit() -> None:
-    scenario = Scenario.preset("paper-iris")
-    holding, distance_metres = planned_holding(scenario), placed_distances(scenario)
-    setting = AirSetting.of(scenario, 4, 3, distance_metres)
-    whole, cut = (Tally(scenario, 4, 3, distance_metres, holding=holding) for _ in range(2))
-    for block in draw_blocks(setting, 300):
-        whole.add_draws(block)
-    for chapters in shards_of(setting):
-        cut.merge(prepare_draws((setting, 4, 3, holding))(chapters))
-    squares = [tally.row_squared_mu() for tally in (whole, cut)]
-    assert squares[0] is not None
-    assert squares[1] is not None
-    assert squares[0].tolist() == squares[1].tolist()
-    assert whole.privacy_of_rows() == cut.privacy_of_rows()

@@ -17,7 +17,8 @@ from airmixml.radio.noise import Noise
 from airmixml.radio.power import PowerPolicy
 from airmixml.radio.reception import Reception
 from airmixml.radio.workers_noise import OwnNoise
-from airmixml.registries import NOISES, POWER_POLICIES, Registry
+from airmixml.registries import NOISES, POWER_POLICIES
+from airmixml.registry import Registry
 from airmixml.streams import Secret
 
 FEW = ("workers.dataset=digits", "workers.count=400", "radio.scheduled=20", "radio.slots=60", "workers.encoder=clip")

@@ -16,12 +16,6 @@ IRIS = Scenario.preset("paper-iris")
 MASKED = Scenario.preset("trustless-iris").with_overrides("workers.count=60", "radio.scheduled=60")
 
 
-def test_the_same_scenario_is_one_system_and_another_is_another() -> None:
-    assert System.of(IRIS, 4, 3) is System.of(IRIS, 4, 3)
-    assert System.of(IRIS, 4, 3) is not System.of(IRIS.with_overrides("seed=5"), 4, 3)
-    assert System.of(IRIS, 4, 3) != System.of(IRIS, 4, 2)
-
-
 def test_facts_are_derived_once_and_not_handed_to_other_processes() -> None:
     system = System.of(MASKED, 5, 3)
     assert system.masking is system.masking

@@ -18,7 +18,6 @@ COMMANDS = {
     "audit": ("audit", "--preset", "private-iris", "--trials", "100", "--canaries", "20"),
     "attack": ("attack", "--preset", "private-iris", "--attacks", "release"),
     "compare": ("compare", "--preset", "private-iris", "--methods", "airmix,dp-logistic"),
-    "vary": ("compare", "--preset", "private-iris", "--vary", "privacy.epsilon=1,5"),
     "sweep": ("sweep", "--preset", "private-iris", "--grid", "privacy.epsilon=0.5,5", "--jobs", "1"),
     "tolerances": ("tolerances", "--preset", "private-iris", "--quick", "--only", "absent", "--jobs", "1"),
     "plan": ("plan", "--preset", "paper-iris"),

@@ -124,7 +124,7 @@ def test_monsters_are_answered_in_one_short_line(refused: Any, text: str) -> Non
     ("text", "parts"),
     [
         ("[radios]\nslots = 1", ("radios: unknown key", "did you mean radio")),
-        ("[workrs]\ncount = 3", ("workrs: unknown key", "did you mean workers? (a table)")),
+        ("[workrs]\ncount = 3", ("workrs: unknown key", "did you mean workers?")),
         ("[radio]\nslot = 1", ("radio.slot: unknown key", "did you mean radio.slots?")),
         ("slots = 1", ("slots: unknown key", "did you mean radio.slots?")),
         ("[learner]\nepoch = 1", ("learner.epoch: unknown key", "did you mean learner.epochs?")),

@@ -317,9 +317,8 @@ def test_a_cell_that_breaks_costs_no_other_and_is_tried_again(tmp_path: Path, mo
     [
         ({"seeds": 0}, "seeds = 0: must be at least 1"),
         ({"command": "plan"}, "--command = 'plan': must be one of run, attack, audit"),
-        ({"engine": "spark"}, "--engine = 'spark': must be one of processes, ray"),
+        ({"engine": "spark"}, "--engine = 'spark': must be local or ray"),
         ({"jobs": -1}, "--jobs = -1"),
-        ({"metrics": ["acuracy.final"]}, "--metric acuracy.final: airmix run has none of that name; did you mean accu"),
         ({"attacks": ["prior"]}, "--attacks: belongs to --command attack"),
         ({"command": "attack", "attacks": ["prio"]}, "--attacks 'prio'"),
         ({"audit": AuditSettings()}, "--audit: belongs to --command audit"),
@@ -335,6 +334,12 @@ def test_mistakes_cost_one_line_and_write_nothing(
         swept(**options)
     assert line in str(refusal.value)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_metric_that_no_cell_has_is_refused_and_no_cell_is_lost(tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError, match=r"--metric acuracy\.final: airmix run has none of that name; did you mean"):
+        swept(metrics=["acuracy.final"], out=tmp_path / "out")
+    assert swept(metrics=["accuracy.final"], out=tmp_path / "out").kept == 3
 
 
 def test_data_that_are_not_there_are_refused_before_anything_is_run(tmp_path: Path) -> None:
@@ -358,19 +363,6 @@ def test_data_that_come_later_are_tried_again(tmp_path: Path, monkeypatch: pytes
         broken = swept(IRIS.with_seed(77), out=tmp_path)
     assert [row.error for row in broken.rows] == ["the files are out of reach"] * 3
     assert [row.error for row in swept(IRIS.with_seed(77), out=tmp_path).rows] == [""] * 3
-
-
-def test_how_much_it_is_is_told_once_before_it_begins(tmp_path: Path) -> None:
-    told: list[str] = []
-    swept(
-        seeds=2, out=tmp_path, announce=told.append, progress=lambda stage, done, _total: told.append(f"{stage} {done}")
-    )
-    assert told[:2] == ["3 cells x 2 seeds = 6 runs", "sweep 0"]
-    assert sum("cells" in line for line in told) == 1
-    refused: list[str] = []
-    with pytest.raises(RunFolderError):
-        swept(IRIS.with_overrides("privacy.delta=0.001"), out=tmp_path, announce=refused.append)
-    assert refused == []
 
 
 def test_a_regression_shows_its_own_scores(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from airmixml.lazy import import_late
 
 if TYPE_CHECKING:
     from airmixml.attacks.attack_cases import Case, attack, choose_parts, read_cases
-    from airmixml.attacks.attack_report import AttackResult
+    from airmixml.attacks.case_result import AttackResult
     from airmixml.attacks.grades import PlainFindings
     from airmixml.attacks.reconstruction import reconstruct
     from airmixml.attacks.target import Attack, Outcome, Target, watch
@@ -39,7 +39,7 @@ __getattr__ = import_late(
         "airmixml.attacks.attack_cases": ("Case", "attack", "choose_parts", "read_cases"),
         "airmixml.attacks.grades": ("PlainFindings",),
         "airmixml.attacks.reconstruction": ("reconstruct",),
-        "airmixml.attacks.attack_report": ("AttackResult",),
+        "airmixml.attacks.case_result": ("AttackResult",),
         "airmixml.attacks.target": ("Attack", "Outcome", "Target", "watch"),
     },
 )

@@ -16,8 +16,8 @@ import numpy as np
 
 from airmixml.arrays import Integers
 from airmixml.attacks.attack_figure import draw_attack
-from airmixml.attacks.attack_report import AttackResult, attack_csv, attack_markdown
-from airmixml.attacks.case_result import CaseResult, Found
+from airmixml.attacks.attack_page import attack_page
+from airmixml.attacks.case_result import AttackResult, CaseResult, Found
 from airmixml.attacks.claimed_epsilons import LeastEpsilons, least_epsilons
 from airmixml.attacks.target import Reader, Target
 from airmixml.data import DataSet
@@ -168,12 +168,12 @@ def attack(
         results = attack_each(cases, parts, folder=folder.work / "parts", context=context)
         seconds = time.perf_counter() - started
         result = AttackResult(cases=results, seconds=seconds, device=context.speed.device, run_dir=folder.final)
+        plain = result.to_dict()
         write_text(folder.work / SCENARIO, first.to_toml())
-        write_text(folder.work / "attack.md", attack_markdown(result))
-        write_text(folder.work / "attack.csv", attack_csv(result))
+        write_text(folder.work / "attack.md", attack_page(plain, first).to_markdown())
         if pictures:
             draw_attack(result, folder.work)
-        write_text(folder.work / METRICS, json.dumps(result.to_dict(), indent=2, allow_nan=False) + "\n")
+        write_text(folder.work / METRICS, json.dumps(plain, indent=2, allow_nan=False) + "\n")
         folder.publish(replace=force, finish=finish)
     return result
 

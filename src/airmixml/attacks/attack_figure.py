@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from airmixml.arrays import ImageShape, Shape, Singles, is_series, planes
-from airmixml.attacks.attack_report import AttackResult
-from airmixml.attacks.case_result import LISTENERS, CaseResult, Found
+from airmixml.attacks.case_result import LISTENERS, AttackResult, CaseResult, Found
 from airmixml.attacks.grades import TOO_FEW
 from airmixml.output.figures import as_picture, new_figure, save_png_and_svg
 from airmixml.wording import NOTHING_PROMISED, epsilon_text, plural
@@ -66,8 +65,7 @@ def draw_attack(result: AttackResult, folder: Path | None = None) -> Figure:
     """Draw the picture of an attack, into ``folder`` as ``attack.png`` and ``attack.svg``."""
     shapes = (getattr(each.findings, "image_shape", None) for case in result.cases for each in case.found.values())
     shape = next((shape for shape in shapes if shape is not None and not is_series(shape)), None)
-    rows = _rows_of_methods(result.cases[0]) if len(result.cases) == 1 else _rows_of_cases(result.cases)
-    figure = _draw(rows, shape, _title(result.cases))
+    figure = _draw(_rows(result.cases), shape, _title(result.cases))
     if folder is not None:
         save_png_and_svg(figure, folder / "attack")
     return figure
@@ -82,40 +80,30 @@ def _title(cases: list[CaseResult]) -> str:
     return f"{scenario.title}: {plural(workers.count, 'worker')}, {sent_in}"
 
 
-def _rows_of_cases(cases: list[CaseResult]) -> list[_Row]:
-    """Return the originals, then one line for each setting with the best that each adversary can do."""
+def _rows(cases: list[CaseResult]) -> list[_Row]:
+    """Return the originals, then what each adversary recovers of each setting.
+
+    A single setting has a line for each way in which the server can solve for the samples, several the best of them.
+    """
     rows: list[_Row] = []
     originals: dict[str, _Cell] = {}
     for case in cases:
-        cells = _listeners(case)
-        if methods := _methods(case):
-            best = max(methods, key=lambda found: found.findings.strength)
-            cells["server"] = _cell(case, best)
-            originals = originals or {"server": _originals(best, _HELD)}
-        rows.append((case.label, cells))
+        cells: dict[str, _Cell] = {name: _cell(case, case.found[name]) for name in LISTENERS if name in case.found}
+        methods = [] if case.server is None else [each for each in case.server.found if "examples" in each.arrays]
+        if len(cases) == 1:
+            originals = {
+                name: _originals(case.found[name], _HELD if name == "everyone" else _CLEAREST) for name in cells
+            }
+        elif methods:
+            methods = [max(methods, key=lambda found: found.findings.strength)]
+        if methods:
+            originals.setdefault("server", _originals(methods[0], _HELD))
+        for number, found in enumerate(methods):
+            label = found.attack if len(cases) == 1 else case.label
+            rows.append((label, {"server": _cell(case, found), **(cells if not number else {})}))
+        if not methods:
+            rows.append(("received" if len(cases) == 1 else case.label, cells))
     return [("originals", originals), *rows] if originals else rows
-
-
-def _rows_of_methods(case: CaseResult) -> list[_Row]:
-    """Return the originals, then one line for each way in which the server can solve for them."""
-    methods, heard = _methods(case), _listeners(case)
-    originals = {name: _originals(case.found[name], _HELD if name == "everyone" else _CLEAREST) for name in heard}
-    if not methods:
-        return [("originals", originals), ("received", heard)]
-    rows: list[_Row] = [("originals", {"server": _originals(methods[0], _HELD), **originals})]
-    for found in methods:
-        rows.append((found.attack, {"server": _cell(case, found), **heard}))
-        heard = {}
-    return rows
-
-
-def _methods(case: CaseResult) -> list[Found]:
-    """Return the server's reconstructions that have something to show."""
-    return [] if case.server is None else [found for found in case.server.found if "examples" in found.arrays]
-
-
-def _listeners(case: CaseResult) -> dict[str, _Cell]:
-    return {name: _cell(case, case.found[name]) for name in LISTENERS if name in case.found}
 
 
 def _originals(found: Found, text: str) -> _Cell:

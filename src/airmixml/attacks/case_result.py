@@ -3,27 +3,26 @@
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Final
 
 from airmixml.attacks.grades import GRADES, TOO_FEW, grade_of, guessing_bound, naming_bound
 from airmixml.attacks.measured import EXPOSED, FALSE_ALARMS, Measured, beyond_chance, beyond_guessing
 from airmixml.attacks.target import Outcome
+from airmixml.notebook import html_lines
 from airmixml.scenario import Scenario, keys_in_force
 from airmixml.wording import NONE, NOTHING_PROMISED, against, epsilon_text, plural
 
 LISTENERS: Final = ("release", "eavesdropper", "everyone")
-# Who attacks and what each of them knows, for those who read the table alone.
-_KNOWS: Final = {
+_NO_LIMIT: Final = "no limit"
+# Words of the table, and what they mean to those who read it alone.
+_LEGEND: Final = {
     "server": "knows the schedule",
     "release": "only the mixtures",
     "eavesdropper": "listens {metres:g} m from a worker",
     "everyone": "hears each worker without noise",
     "informed": "knows all other samples",
     "inversion": "informed, solves for a sample behind its gradients",
-}
-_NO_LIMIT: Final = "no limit"
-# Words of the table, and what they mean.
-_LEGEND: Final = {
     "detects": "with the false alarms of guessing",
     "closest": "to what epsilon allows",
     "beyond": "more than epsilon allows",
@@ -32,7 +31,7 @@ _LEGEND: Final = {
 }
 _TO_WHOM: Final = {"exposed": "EXPOSED to", "leaks": "LEAKS to", TOO_FEW: "too few mixtures or workers to tell for"}
 _LARGEST_LIMIT: Final = 0.995  # as good as none
-SUMMARY: Final = ("attacker", "what it does", "success", "guessing", "epsilon allows", "beyond chance")
+_LEVELS: Final = ("", "leaks", "exposed")
 
 
 def _joined(words: Iterable[str]) -> str:
@@ -59,14 +58,13 @@ class Found(Outcome):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Group:
-    """Attacks of one adversary with findings of one kind, and the claim against it; the best of them speaks for all."""
+    """Attacks of one adversary with findings of one kind; the best of them speaks for all."""
 
     adversary: str
     found: list[Found]
-    bound: float  # on naming a sample, by the claim that covers what was attacked
     figures: list[Measured]  # of all these attacks
-    counts: float  # largest p-value that is beyond chance among all figures of the setting
-    strict: float  # the same were all others by chance
+    certain: list[Measured]  # those beyond chance
+    grade: str  # what is found and promised
 
     @property
     def best(self) -> Found:
@@ -74,24 +72,11 @@ class Group:
         return max(self.found, key=lambda each: each.findings.strength)
 
     @property
-    def certain(self) -> list[Measured]:
-        """Figures beyond chance."""
-        return [each for each in self.figures if each.p_value <= self.counts]
-
-    @property
     def figure(self) -> Measured:
         """The figure that says most: the largest one beyond chance, or else the least likely one."""
-        levels = ("", "leaks", "exposed")
-        return max(
-            self.certain or self.figures,
-            key=lambda each: (levels.index(each.level), each.share) if self.certain else (-each.p_value, each.share),
+        return (
+            largest(self.certain) if self.certain else max(self.figures, key=lambda each: (-each.p_value, each.share))
         )
-
-    @property
-    def grade(self) -> str:
-        """What is found and promised."""
-        too_few = not self.certain and all(each.p_if_half > self.strict for each in self.figures)
-        return grade_of(self.figure.level if self.certain else "", self.bound, too_few=too_few)
 
     @property
     def how(self) -> str:
@@ -99,11 +84,10 @@ class Group:
         findings = self.best.findings
         return self.best.attack if findings.kind == "other" else findings.kind if findings.informed else ""
 
-    @property
-    def who(self) -> str:
-        """The adversary in a sentence."""
-        who = _the(self.adversary)
-        return who.replace("the ", "the informed ") if self.best.findings.informed else who
+
+def largest(figures: Iterable[Measured]) -> Measured:
+    """Return the figure of the worst level; of several the one that found the largest part."""
+    return max(figures, key=lambda each: (_LEVELS.index(each.level), each.share))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -123,38 +107,33 @@ class CaseResult:
 
     @cached_property
     def groups(self) -> list[Group]:
-        """All that was found, by adversary and kind of findings."""
+        """All that was found, by adversary and kind of findings; all figures are tested at once."""
         kinds: dict[tuple[str, type], list[Found]] = {}
         for each in self.found.values():
             kinds.setdefault((each.adversary, type(each.findings)), []).append(each)
         figures = {kind: [one for each in found for one in each.findings.measured()] for kind, found in kinds.items()}
         every = [each for some in figures.values() for each in some]
-        tested = {"counts": beyond_chance(every), "strict": FALSE_ALARMS / len(every)}
-        return [
-            Group(
-                adversary=kind[0],
-                found=found,
-                bound=self.naming_bound(kind[0], found[0].findings.among(self.held)),
-                figures=figures[kind],
-                **tested,
-            )
-            for kind, found in kinds.items()
-        ]
+        cutoff, groups = beyond_chance(every), []
+        for (adversary, kind), found in kinds.items():
+            some = figures[adversary, kind]
+            certain = [each for each in some if each.p_value <= cutoff]
+            too_few = not certain and all(each.p_if_half > FALSE_ALARMS / len(every) for each in some)
+            bound = self.naming_bound(adversary, found[0].findings.among(self.held))
+            grade = grade_of(largest(certain).level if certain else "", bound, too_few=too_few)
+            groups.append(Group(adversary=adversary, found=found, figures=some, certain=certain, grade=grade))
+        return groups
 
     def per_row(self, adversary: str) -> float | None:
         """Return the epsilon of a row, with all its copies."""
         return self.claimed_per_row.get(adversary, self.claimed[adversary])
 
     def naming_bound(self, adversary: str, among: int = 0) -> float:
-        """Return the largest probability that the claims leave of naming a sample among all held, or so many.
-
-        Attacks look for workers and rows, so the larger epsilon of both counts.
-        """
+        """Return the largest probability that the claims leave of naming a sample among all held, or so many."""
         privacy = self.scenario.privacy
         return naming_bound(self._covering(adversary), privacy.delta, privacy.adjacency, among or self.held)
 
     def _covering(self, adversary: str) -> float | None:
-        """Return the epsilon that covers a worker and a row."""
+        """Return the epsilon that covers a worker and a row, both of which attacks look for."""
         both = (self.claimed[adversary], self.per_row(adversary))
         return None if None in both else max(each for each in both if each is not None)
 
@@ -176,16 +155,22 @@ class CaseResult:
         return next(group for group in self.groups if any(each.attack == attack for each in group.found))
 
     @property
-    def deciding(self) -> list[Group]:
-        """All groups but those that cannot tell where informed attacks of the same adversary, the strongest, can."""
-        groups = self.groups
-        told = {each.adversary for each in groups if each.best.findings.informed and each.grade != TOO_FEW}
-        return [each for each in groups if each.grade != TOO_FEW or each.adversary not in told]
+    def graded(self) -> dict[str, str]:
+        """The worst grade of each adversary.
+
+        Groups that cannot tell say nothing where informed attacks of the same adversary, the strongest, can.
+        """
+        told = {each.adversary for each in self.groups if each.best.findings.informed and each.grade != TOO_FEW}
+        worst: dict[str, str] = {}
+        for group in self.groups:
+            if group.grade != TOO_FEW or group.adversary not in told:
+                worst[group.adversary] = max(group.grade, worst.get(group.adversary, "hidden"), key=GRADES.index)
+        return worst
 
     @property
     def grade(self) -> str:
         """The worst grade over all adversaries that attacked."""
-        return max((group.grade for group in self.deciding), key=GRADES.index)
+        return max(self.graded.values(), key=GRADES.index)
 
     @cached_property
     def limited(self) -> list[tuple[float, Group, Measured]]:
@@ -207,11 +192,6 @@ class CaseResult:
         return any(each.p_value_beyond(self.limit(each, own)) < FALSE_ALARMS / len(figures) for each in figures)
 
     @property
-    def nearest(self) -> tuple[Group, Measured] | None:
-        """The figure that uses most of what its epsilon allows; None where none exceeds guessing."""
-        return next(((group, each) for used, group, each in self.limited[-1:] if used > 0.0), None)
-
-    @property
     def _promise(self) -> str:
         """What the scenario promises against its own adversary, and whether that survived."""
         adversary = self.scenario.privacy.adversary
@@ -231,110 +211,84 @@ class CaseResult:
     @property
     def verdict(self) -> str:
         """One line for a person who decides: what is promised, whether that survived, what was found and by whom."""
-        worst: dict[str, str] = {}
-        for group in self.deciding:
-            worst[group.adversary] = max(group.grade, worst.get(group.adversary, "hidden"), key=GRADES.index)
-        graded = {grade: [_the(who) for who, found in worst.items() if found == grade] for grade in worst.values()}
-        found = [f"{words} {_joined(graded[grade])}" for grade, words in _TO_WHOM.items() if grade in graded]
-        if not graded.keys() & {"leaks", "exposed"}:
+        worst = self.graded
+        whom = {grade: [_the(who) for who, found in worst.items() if found == grade] for grade in worst.values()}
+        found = [f"{words} {_joined(whom[grade])}" for grade, words in _TO_WHOM.items() if grade in whom]
+        if not whom.keys() & {"leaks", "exposed"}:
             hints = dict.fromkeys(_the(group.adversary) for group in self.groups if group.certain)
             found.insert(0, f"only hints found, by {_joined(hints)}" if hints else "nothing found")
         own = _the(self.scenario.privacy.adversary)
-        if others := [each for each in graded.get(NOTHING_PROMISED, ()) if each != own]:
+        if others := [each for each in whom.get(NOTHING_PROMISED, ()) if each != own]:
             found.append(f"no useful promise against {_joined(others)}")
         text = "; ".join(found)
         return f"{self._promise}. {text[0].upper()}{text[1:]}."
 
-    def _told(self, group: Group, figure: Measured) -> str:
-        limit = self.limit(figure, group.adversary)
-        allowed = f", its epsilon allows {figure.like(limit)}" if limit < 1.0 else ""
-        return f"{group.who} {figure.what}: {figure.text} (guessing {figure.guessing_text}{allowed})"
-
     @property
     def details(self) -> list[str]:
-        """What is promised, whether it survived, what was found, how that was tested, what is assumed; a line each."""
-        privacy, lines = self.scenario.privacy, []
-        own, worker = privacy.adversary, self.claimed.get(privacy.adversary)
-        if worker is not None:
-            row, copies = self.per_row(own), f" that up to {self.copies:,} workers hold" if self.copies > 1 else ""
-            of_row = " and a row" if row == worker else f", {epsilon_text(row)} for a row{copies}"
-            promised = f"epsilon {epsilon_text(worker)} for a worker{of_row}"
-            if by := self.claimed_by.get(own):
-                promised = f"by {by} {promised}"
-                if self.scenario.mixing.power_policy.keeps_target:
-                    promised = f"target epsilon {privacy.epsilon:g} by {privacy.accountant}; {promised}"
-            lines = [f"promised {against(own)}: {promised}; delta {privacy.delta:.3g}"]
-        weak = worker is not None and self.naming_bound(own) >= EXPOSED
-        unbroken = "not broken, but too weak to help" if weak else "yes"
-        if self.nearest is not None:
-            survived = "no" if self.broken else f"{unbroken}; closest"
-            lines.append(f"survived: {survived}: {self._told(*self.nearest)}")
-        elif self.limited:
-            lines.append(f"survived: {unbroken}; no figure that its epsilon limits exceeds guessing")
-        ranked = sorted((group for group in self.groups if group.certain), key=lambda each: -GRADES.index(each.grade))
-        best = {group.adversary: group for group in reversed(ranked)}
-        for group in (each for each in ranked if best[each.adversary] is each):
-            hint = "" if group.figure.level else "a hint, "
-            lines.append(f"found: {hint}{self._told(group, group.figure)}")
-        tested = sum(len(group.figures) for group in self.groups)
-        nothing = "" if ranked else "nothing beyond chance; "
-        alarms = f"at most {100 * FALSE_ALARMS:g} % false alarms over all of them (Holm)"
-        lines.append(f"tested: {nothing}{plural(tested, 'figure')} at once, {alarms}")
-        if worker is not None:
-            receiver = "eavesdropper's" if own == "eavesdropper" else "server's"
-            noise = "the workers' own noise" if privacy.noise_kind.brought else f"the noise of the {receiver} receiver"
-            lines.append(f"assumed: {noise}")
-        return lines
+        """What the promise is about and assumes, and how figures were tested; a line each."""
+        privacy = self.scenario.privacy
+        tested = plural(sum(len(group.figures) for group in self.groups), "figure")
+        lines = [f"tested: {tested} at once, at most {100 * FALSE_ALARMS:g} % false alarms over all of them (Holm)"]
+        if self.claimed.get(privacy.adversary) is None:
+            return lines
+        receiver = "eavesdropper's" if privacy.adversary == "eavesdropper" else "server's"
+        noise = "the workers' own noise" if privacy.noise_kind.brought else f"the noise of the {receiver} receiver"
+        told = [f"delta {privacy.delta:.3g}", privacy.adjacency, f"assumes {noise}"]
+        if self.scenario.mixing.power_policy.keeps_target:
+            told.append(f"the target is epsilon {privacy.epsilon:g} by {privacy.accountant}")
+        if self.copies > 1:
+            told.append(f"up to {self.copies:,} workers hold one row")
+        return [f"promise: {'; '.join(told)}", *lines]
 
-    @property
+    @cached_property
     def summary(self) -> list[tuple[str, ...]]:
         """Who attacks, what, how often that succeeds, by guessing, by what epsilon allows, and whether it is chance."""
         rows, seen = list[tuple[str, ...]](), set[str]()
         order = list(dict.fromkeys(group.adversary for group in self.groups))
+        used, nearest, closest = self.limited[-1] if self.limited else (0.0, None, None)
         for group in sorted(self.groups, key=lambda each: order.index(each.adversary)):
             name = group.adversary if group.adversary not in seen else ""
             name = f"{name}, {group.how}" if name and group.how else name or f"  {group.how}"
             seen.add(group.adversary)
             rows.append((name, *self._row(group, group.figure)))
-            if self.nearest and self.nearest[0] is group and self.nearest[1] != group.figure:
-                rows.append(("  beyond" if self.broken else "  closest", *self._row(*self.nearest)))
+            if closest and used > 0.0 and nearest is group and closest != group.figure:
+                rows.append(("  beyond" if self.broken else "  closest", *self._row(group, closest)))
         return rows
 
     def _row(self, group: Group, figure: Measured) -> tuple[str, ...]:
         limit = self.limit(figure, group.adversary)
         limited = NONE if not self._covers(figure) else figure.like(limit) if limit < 1.0 else _NO_LIMIT
         chance = "yes" if figure in group.certain else "no"
-        return figure.what, figure.text, figure.guessing_text, limited, chance
+        return figure.what, figure.text, figure.like(figure.guessing), limited, chance
 
     @property
     def attackers(self) -> str:
         """Who the adversaries of the summary are, and what its other words mean."""
         metres = self.scenario.privacy.eavesdropper_distance_metres
-        names = dict.fromkeys(word for group in self.groups for word in (group.adversary, group.how))
-        known = [f"{name}: {_KNOWS[name].format(metres=metres)}" for name in names if name in _KNOWS]
-        words = [cell for row in self.summary for cell in (row[0].strip(), row[1].partition(" ")[0], row[4])]
-        return "; ".join([*known, *(f"{word}: {meaning}" for word, meaning in _LEGEND.items() if word in words)])
+        words = {word for group in self.groups for word in (group.adversary, group.how)}
+        words |= {cell for row in self.summary for cell in (row[0].strip(), row[1].partition(" ")[0], row[4])}
+        return "; ".join(f"{word}: {means.format(metres=metres)}" for word, means in _LEGEND.items() if word in words)
 
     @property
     def server(self) -> Group | None:
         """The server's reconstructions."""
         return next((group for group in self.groups if group.best.findings.kind == "server"), None)
 
-    def graded(self, attack: str) -> dict[str, Any]:
-        """Return the figures of an attack with the grade of what was found against its adversary."""
-        return {**self.found[attack].to_dict(), "grade": self.group_of(attack).grade}
-
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; inversion and attacks of other packages have an entry of their own."""
         scenario, server = self.scenario, self.server
         methods = {} if server is None else {each.attack: each.to_dict() for each in server.found}
+        listeners: dict[str, Any] = dict.fromkeys(LISTENERS)
         informed: dict[str, Any] = {}
         others: dict[str, Any] = {}
         for name, each in self.found.items():
+            figures = {**each.to_dict(), "grade": self.group_of(name).grade}
             if each.findings.kind == "informed":
-                informed[each.adversary] = self.graded(name)
-            elif name not in (*methods, *LISTENERS):
-                others[name] = {"adversary": each.adversary, **self.graded(name)}
+                informed[each.adversary] = figures
+            elif name in LISTENERS:
+                listeners[name] = figures
+            elif name not in methods:
+                others[name] = {"adversary": each.adversary, **figures}
         return {
             "label": self.label,
             "name": scenario.name,
@@ -344,7 +298,7 @@ class CaseResult:
             "scheduled": scenario.radio.scheduled,
             "eavesdropper_distance_metres": scenario.privacy.eavesdropper_distance_metres,
             "server": server and {"best": server.best.attack, "grade": server.grade, "methods": methods},
-            **{name: self.graded(name) if name in self.found else None for name in LISTENERS},
+            **listeners,
             "informed": informed,
             **({"other_attacks": others} if others else {}),
             "claimed": {"delta": scenario.privacy.delta, "adjacency": scenario.privacy.adjacency, **self.claimed},
@@ -357,15 +311,50 @@ class CaseResult:
             "grade": self.grade,
             "verdict": self.verdict,
             "details": self.details,
+            "summary": [list(row) for row in self.summary],
+            "words": self.attackers,
             "measured": [
                 {
                     **asdict(each),
                     "adversary": group.adversary,
+                    "attack": found.attack,
+                    "texts": self._row(group, each),
                     "informed": group.best.findings.informed,
                     "limit": self.limit(each, group.adversary),
                     "beyond_chance": each in group.certain,
                 }
                 for group in self.groups
-                for each in group.figures
+                for found in group.found
+                for each in found.findings.measured()
             ],
+            "also": {name: each.findings.also() for name, each in self.found.items()},
+        }
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AttackResult:
+    """Everything that one command found, setting by setting; ``to_dict`` is its ``metrics.json``."""
+
+    cases: list[CaseResult]
+    seconds: float
+    device: str
+    run_dir: Path
+
+    def _repr_html_(self) -> str:
+        told = (line for case in self.cases for line in (f"{case.label}: {case.verdict}", *case.details))
+        return html_lines([*told, f"Tables and picture: {self.run_dir}/attack.md"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON; name, seed, verdict and grade are those of the first setting."""
+        first = self.cases[0]
+        return {
+            "name": first.scenario.name,
+            "seed": first.scenario.seed,
+            "mode": "simulation",
+            "cases": [case.to_dict() for case in self.cases],
+            "verdict": first.verdict,
+            "grade": first.grade,
+            "seconds": self.seconds,
+            "device": self.device,
+            "run_dir": str(self.run_dir),
         }

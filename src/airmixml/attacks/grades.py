@@ -6,7 +6,6 @@ Every kind of findings has its own figures; tables, verdicts and pictures ask al
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import Any, ClassVar, Final, Self
 
@@ -26,13 +25,6 @@ class Findings(ABC):
     # those who know all samples but one, "inversion" for what these reconstruct, "other" for attacks of other packages
     kind: ClassVar[str] = "other"
     informed: ClassVar[bool] = False  # whether the adversary knows all samples but one
-    titles: ClassVar[dict[str, str]] = {}  # of the table, by adversary; "" for one table of all adversaries
-    explanation: ClassVar[str] = ""  # stands above the table
-
-    @classmethod
-    def note(cls, _found: Sequence[Self]) -> str:
-        """Return the explanation, with what it says of these findings."""
-        return cls.explanation
 
     @abstractmethod
     def measured(self) -> list[Measured]:
@@ -43,9 +35,9 @@ class Findings(ABC):
         """Larger for the better of two attacks of this kind; first which part of what guessing leaves open it found."""
         return (max((each.share for each in self.measured() if each.p_value <= FALSE_ALARMS), default=0.0),)
 
-    @abstractmethod
-    def cells(self) -> dict[str, str]:
-        """Return the columns of the table and their texts."""
+    def also(self) -> dict[str, str]:
+        """Return what else there is to say beside the figures, by name."""
+        return {}
 
     @abstractmethod
     def caption(self, grade: str) -> str:
@@ -73,7 +65,7 @@ class PlainFindings(Findings):
 
     share: float  # part of what guessing leaves open that was learned: 0 is guessing, 1 is everything
     words: str  # what the adversary does, such as "names the class of 30 of 40 workers"
-    columns: dict[str, str]  # texts of the attack's table, by column
+    columns: dict[str, str]  # what else there is to say, by name
     figures: dict[str, float] = field(default_factory=dict)  # numbers for JSON and CSV
     p_value: float = 0.0  # of such a share by guessing; 0 where that was ruled out
 
@@ -83,7 +75,7 @@ class PlainFindings(Findings):
         known: dict[str, Any] = {"rate": self.share, "guessing": 0.0, "p_value": p_value, "p_if_half": 0.0, "of": ""}
         return [Measured(what=self.words, **known)]
 
-    def cells(self) -> dict[str, str]:
+    def also(self) -> dict[str, str]:
         """Return the columns."""
         return self.columns
 

@@ -40,7 +40,6 @@ from airmixml.attacks.sample_symbols import InnerProducts, Samples
 from airmixml.attacks.target import Outcome, ServerView, Target, no_sample, not_overheard
 from airmixml.scenario import Scenario, Speed
 from airmixml.streams import Streams
-from airmixml.wording import NONE
 from airmixml.workers import Holdings, within_declared
 from airmixml.workers.row_sums import RowSums
 
@@ -50,12 +49,6 @@ _DECOYS: Final = 50
 _PANEL: Final = 500  # public samples of which each target has its decoys
 _TRIALS: Final = 20  # of each target
 LARGEST_PRECISION: Final = 1e9  # where nothing hides a worker: symbols are numbers of single precision
-_NOTE: Final = (
-    "*named*: how often the right one of the candidates is named for a worker, for a row with all its copies, or for a "
-    "person; *detected*: how often it is found to have taken part, at 1 % false alarms; *mu*: distance of present and "
-    "absent in standard deviations of the noise, of the median target; *guessing*: how often a guess names the right "
-    "one; *copies*: the most workers that hold one row. The epsilon per row covers a row with all its copies."
-)
 
 Precision = Callable[[Heard, Integers, int, Speed], Doubles]
 """A^2 of vectors, each sent by the workers whose entry is its number (-1: by none); shape targets."""
@@ -127,13 +120,6 @@ class Informed:
             found = detected(self.hits, self.trials, self.candidates - 1, FALSE_POSITIVES, 1, alike=True)
         return [named, replace(found, what=f"detects a {whom}")]
 
-    @property
-    def mu(self) -> str:
-        """The median and the largest distance, in few digits."""
-        if self.mu_median is None or self.mu_largest is None:
-            return NONE
-        return f"{self.mu_median:.3g} (largest {self.mu_largest:.3g})"
-
 
 @dataclass(frozen=True, kw_only=True)
 class InformedFindings(Findings):
@@ -141,8 +127,6 @@ class InformedFindings(Findings):
 
     kind: ClassVar[str] = "informed"
     informed: ClassVar[bool] = True
-    titles: ClassVar[dict[str, str]] = {"": "Informed adversaries: they know all samples but one"}
-    explanation: ClassVar[str] = _NOTE
 
     worker: Informed
     row: Informed
@@ -162,13 +146,13 @@ class InformedFindings(Findings):
         """Return among how many samples one was looked for."""
         return self.row.candidates
 
-    def cells(self) -> dict[str, str]:
-        """Return how often each was named and detected, and the distances."""
-        named = {f"named, {whom}": f"{100 * found.named:.0f} %" for whom, found in self.of.items()}
-        hits = {f"detected, {whom}": f"{100 * found.hits:.0f} %" for whom, found in self.of.items()}
-        distances = {f"mu, {whom}": found.mu for whom, found in self.of.items()}
-        guessing = {"guessing": f"{100 * self.row.chance:.0f} %", "copies": f"{self.row.copies:,}"}
-        return {**named, **hits, **distances, **guessing}
+    def also(self) -> dict[str, str]:
+        """Return the distances of the median and of the largest target, and how often a row is held."""
+        known = {whom: found for whom, found in self.of.items() if found.mu_median is not None}
+        distances = {
+            f"mu of a {whom}": f"{each.mu_median:.3g} to {each.mu_largest:.3g}" for whom, each in known.items()
+        }
+        return {**distances, "copies of a row": f"{self.row.copies:,}"}
 
     def caption(self, _grade: str) -> str:
         """Return how often rows are named."""

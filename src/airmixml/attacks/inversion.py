@@ -40,7 +40,6 @@ class InversionFindings(ServerFindings):
 
     kind: ClassVar[str] = "inversion"
     informed: ClassVar[bool] = True
-    titles: ClassVar[dict[str, str]] = {"": "Gradient inversion by adversaries who know all samples but one"}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

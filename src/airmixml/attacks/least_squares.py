@@ -41,6 +41,8 @@ class MixingMatrix:
     @classmethod
     def of(cls, draws: Sequence[SlotDraws], workers: int, weights: Doubles, device: torch.device) -> Self:
         """Return the matrix of consecutive draws; a seat that nobody took leaves no entry."""
+        if not draws:
+            return cls(csr_array((0, workers)), weights, device)
         scheduled = np.concatenate([each.scheduled_workers for each in draws])
         ratios = np.concatenate([each.ratios for each in draws])
         slot, seat = np.nonzero(ratios)

@@ -7,19 +7,9 @@ from airmixml.arrays import ImageShape
 from airmixml.attacks.grades import Findings
 from airmixml.attacks.inference import ClassShares, Identified, LabelInference, Linkage
 from airmixml.attacks.measured import LEAK, Measured, counted, detected, told_apart
-from airmixml.wording import NONE, plural
+from airmixml.wording import plural
 
 _METHODS: Final = 2  # likelihood ratios and nearest neighbours, of which the better one is judged
-_NOTE: Final = (
-    "*AUC*: probability that a sample that a worker holds scores above one that nobody holds (0.5 is guessing); "
-    "*detected*: share of the held samples that score above all but 1 % of the others (*guessing*: of samples that "
-    "nobody holds); *named*: slots that differ most from the mean mixture, for their noise, in which the sample of the "
-    "strongest worker is named among all that are held; *unmixed*: groups of similar slots that lead to the right "
-    "sample; *neighbour*: slots in which the eavesdropper hears the worker next to it loudest and names its sample; "
-    "*strongest 10*, *100*: how many of the workers received most strongly have as many first scores; *class shares*: "
-    "error of the class shares of all workers (total variation), which privacy of one worker does not hide. In the "
-    "picture, received samples are shown as bright as the original, and the right way round."
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,12 +22,9 @@ class Unmixing:
 
 
 def _named(what: str, found: Identified, guessing: float) -> Measured:
-    rate, how = found.identified / found.looked_at, {"shown": _out_of(found), "of": "", "identifies": True}
-    return counted(what, rate, found.looked_at, guessing, p_value=found.p_value, **how)
-
-
-def _out_of(found: Identified | None) -> str:
-    return NONE if found is None or not found.looked_at else f"{found.identified:,} of {found.looked_at:,}"
+    shown = f"{found.identified:,} of {found.looked_at:,}"
+    how: dict[str, Any] = {"shown": shown, "p_value": found.p_value, "of": "", "identifies": True}
+    return counted(what, found.identified / found.looked_at, found.looked_at, guessing, **how)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,12 +32,6 @@ class ListenerFindings(Findings):
     """What was found without a schedule, in figures."""
 
     kind: ClassVar[str] = "listener"
-    titles: ClassVar[dict[str, str]] = {
-        "release": "The release: mixtures without a schedule",
-        "eavesdropper": "An eavesdropper near a worker",
-        "everyone": "Everyone: each worker heard without noise, all other samples known",
-    }
-    explanation: ClassVar[str] = _NOTE
 
     linkage: Linkage  # known samples told from samples that nobody holds
     unmixing: Unmixing
@@ -92,20 +73,9 @@ class ListenerFindings(Findings):
         )
         return [auc, self._detected, *found, main]
 
-    def cells(self) -> dict[str, str]:
-        """Return membership, workers named, and the error of the class shares."""
-        clearest, unmixing, beside = self.clearest_slots, self.unmixing, self.beside
-        return {
-            "AUC": f"{self.linkage.auc:.2f}",
-            "detected": f"{100 * self.linkage.hit_rate:.1f} %",
-            "guessing": f"{100 * self._detected.guessing:.1f} %",
-            "named": _out_of(clearest),
-            "unmixed": f"{unmixing.identified:,} of {unmixing.estimates:,}",
-            "neighbour": _out_of(beside),
-            "strongest 10": _out_of(self.loudest),
-            "strongest 100": _out_of(self.loudest_hundred),
-            "class shares": NONE if self.shares is None else f"{100 * self.shares.distance:.1f} %",
-        }
+    def also(self) -> dict[str, str]:
+        """Return the error of the class shares of all workers (total variation), which no epsilon of one hides."""
+        return {} if self.shares is None else {"class share error": f"{100 * self.shares.distance:.1f} %"}
 
     def caption(self, grade: str) -> str:
         """Return how many workers are named, and how many samples are told from others."""

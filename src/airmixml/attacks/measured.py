@@ -55,11 +55,6 @@ class Measured:
         """The rate."""
         return self.shown or _percent(self.rate)
 
-    @property
-    def guessing_text(self) -> str:
-        """The rate of a guess, written like this one."""
-        return self.like(self.guessing)
-
     def like(self, rate: float) -> str:
         """Return another rate, written like this one."""
         if self.shown and self.trials:

@@ -8,6 +8,8 @@ Adversaries that know no sample gain nothing: a round is one more sum over all i
 what any sum does.
 """
 
+from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -16,6 +18,7 @@ import torch
 
 from airmixml.arrays import Doubles, Integers, Singles
 from airmixml.data import OneHot
+from airmixml.edge.descents import run_rounds
 from airmixml.radio.draws import AirSetting, SlotDraws
 from airmixml.radio.mixtures import MixtureBlock
 from airmixml.radio.rounds import RoundsOnAir
@@ -98,6 +101,11 @@ class WatchedRounds(RoundsOnAir):
         super().__init__(*given, **named)
         self.heard: list[Round] = []
 
+    def watched(self, *first: Any) -> list[Round]:
+        """Run all rounds from a first solution, if there is one, and return what was heard."""
+        deque(run_rounds(self, *first), maxlen=0)
+        return self.heard
+
     def send(self, told: Broadcast) -> Any:
         """Run a round, and keep the model, the draws and the noise."""
         received, block = super().send(told), self.last
@@ -111,17 +119,24 @@ class WatchedRounds(RoundsOnAir):
         return received
 
 
+def received_gains(block: MixtureBlock) -> Iterator[tuple[slice, torch.Tensor]]:
+    """Yield seats, and Re(g / d) of each, where the server divided by the mean gain d; slots x seats x pieces."""
+    gains, divisor, ratios = block.drawn.gains, block.divisor, block.drawn.ratios
+    if gains is None or divisor is None:
+        yield slice(0, ratios.shape[1]), torch.ones_like(ratios)[:, :, None]
+        return
+    for some in gains.parts:
+        yield some, (gains.of(some) / divisor[:, None, :]).real.expand(-1, -1, gains.draws.frame.pieces)
+
+
 def as_heard(block: MixtureBlock) -> SlotDraws:
     """Return the draws of a block, with the shares that workers have in what the server made of its reception."""
-    gains, divisor = block.drawn.gains, block.divisor
-    if gains is None or divisor is None:
+    gains = block.drawn.gains
+    if gains is None or block.divisor is None:
         return block.draws
-    frame, shares = gains.draws.frame, []
-    lengths = torch.tensor(frame.lengths, dtype=torch.float64, device=divisor.device)
+    lengths = torch.tensor(gains.draws.frame.lengths, dtype=torch.float64, device=block.divisor.device)
     part_of_slot = lengths / lengths.sum()
-    for some in gains.parts:
-        turned = (gains.of(some) / divisor[:, None, :]).real.expand(-1, -1, frame.pieces)
-        shares.append(block.drawn.ratios[:, some] * (turned @ part_of_slot))
+    shares = [block.drawn.ratios[:, some] * (turned @ part_of_slot) for some, turned in received_gains(block)]
     return replace(block.draws, ratios=torch.cat(shares, dim=1).cpu().numpy())
 
 

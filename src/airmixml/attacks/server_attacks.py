@@ -1,6 +1,5 @@
 """The server's attacks: reconstruct every worker's sample, then see how like it is and who can be recognised."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Self
 
@@ -8,27 +7,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom, chi2
 
-from airmixml.arrays import Doubles, ImageShape, Integers, Shape, Singles, is_series, planes
+from airmixml.arrays import Doubles, ImageShape, Integers, Singles
 from airmixml.attacks.grades import Findings
 from airmixml.attacks.inference import LabelInference, infer_labels
 from airmixml.attacks.measured import Measured, beyond_guessing, counted
 from airmixml.attacks.reconstruction import Reconstruction, reconstruct, reconstruction_refusal
-from airmixml.attacks.sample_symbols import blocks_of
 from airmixml.attacks.target import Decoder, Outcome, Reader, Target
 from airmixml.data import DataSet
 from airmixml.scenario import Scenario
-from airmixml.wording import NONE
 
 _COPY_DB: Final = 10.0
 # A perfect copy has no error; what float32 cannot tell apart counts as one.
 _SMALLEST_ERROR: Final = 1e-12
-_WINDOW: Final = 7
-_NOTE: Final = (
-    "PSNR and SSIM are of the median worker. *copied*: the error is a tenth of that of the public mean, or less; "
-    "*read*: a classifier trained on public samples reads the right class from the recovered sample; *label*: the "
-    "label symbols give it away. Always naming the most frequent class is right in {guessing}. Which method did best "
-    "is judged with the truth at hand."
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,11 +42,8 @@ class ServerFindings(Findings):
     """What a reconstruction shows of the workers, over all of them."""
 
     kind: ClassVar[str] = "server"
-    titles: ClassVar[dict[str, str]] = {"server": "The server, who knows the schedule"}
-    explanation: ClassVar[str] = _NOTE
 
     psnr_db: Spread  # likeness to the original
-    ssim: Spread | None  # the same for images
     recognised: int  # workers whose class a reader trained on public samples reads from the reconstruction
     recognised_share: float
     guessing: float  # how often always naming the most frequent class is right
@@ -72,13 +59,7 @@ class ServerFindings(Findings):
     reader_accuracy: float  # how often the reader reads clean samples
     iterations: int
     solver_seconds: float
-    explained_p_value: float = 0.0  # of so much by guessing; 0 in older results, which did not test it
-
-    @classmethod
-    def note(cls, found: Sequence[Self]) -> str:
-        """Return what the columns are, and how often guessing is right."""
-        rates = {f"{100 * each.guessing:.1f} %" for each in found}
-        return cls.explanation.format(guessing=" or ".join(sorted(rates)))
+    explained_p_value: float  # of so much by guessing
 
     def measured(self) -> list[Measured]:
         """Return what was read, inferred, copied and seen."""
@@ -109,24 +90,14 @@ class ServerFindings(Findings):
         """The share; of equal ones how much was seen."""
         return *super().strength, self.explained
 
-    def cells(self) -> dict[str, str]:
-        """Return PSNR and SSIM of the median worker, and shares of the workers."""
-        return {
-            # First what verdicts name: a narrow terminal leaves out the last columns.
-            "read": f"{100 * self.recognised_share:.1f} %",
-            "label": f"{100 * self.labels.accuracy:.1f} %",
-            "copied": f"{100 * self.copied_share:.1f} %",
-            "PSNR": f"{self.psnr_db.median:.1f} dB",
-            "SSIM": NONE if self.ssim is None else f"{self.ssim.median:.2f}",
-        }
+    def also(self) -> dict[str, str]:
+        """Return the PSNR of the median worker."""
+        return {"PSNR": f"{self.psnr_db.median:.1f} dB"}
 
     def caption(self, _grade: str) -> str:
         """Return what was read, and how like the originals it is."""
-        ssim = "" if self.ssim is None else f", SSIM {self.ssim.median:.2f}"
-        return (
-            f"reads {100 * self.recognised_share:.0f} % (guessing {100 * self.guessing:.0f} %), "
-            f"PSNR {self.psnr_db.median:.1f} dB{ssim}"
-        )
+        read = f"reads {100 * self.recognised_share:.0f} % (guessing {100 * self.guessing:.0f} %)"
+        return f"{read}, PSNR {self.psnr_db.median:.1f} dB"
 
 
 def recognise(
@@ -134,15 +105,13 @@ def recognise(
 ) -> tuple[ServerFindings, dict[str, NDArray[Any]]]:
     """Compare what was recovered with what the workers hold, not encoded: rows ``held_index`` of the pool.
 
-    Returns the figures, and by worker: decoded ``samples`` (workers x inputs), ``psnr_db``, whether the class was
-    ``recognised``, and ``ssim`` of images.
+    Returns the figures, and by worker: decoded ``samples`` (workers x inputs), ``psnr_db``, and whether the class was
+    ``recognised``.
     """
     samples, workers = decoder.decode(reconstruction.inputs), len(held_index)
     originals, labels = held.train_inputs[held_index], held.train_labels[held_index]
     public_mean = held.test_inputs.mean(axis=0)
     psnr_db = peak_signal_to_noise_db(originals, samples)
-    shape = None if is_series(held.image_shape) else held.image_shape
-    ssim = None if shape is None else structural_similarity(originals, samples, shape)
     recognised = reader.read(samples) == labels
     inferred = infer_labels(reconstruction.labels, labels)
     share, guessing = float(recognised.mean()), inferred.baseline
@@ -152,7 +121,6 @@ def recognise(
     by_chance = count_copies(np.roll(originals, 1, axis=0), samples, public_mean)
     findings = ServerFindings(
         psnr_db=Spread.of(psnr_db),
-        ssim=None if ssim is None else Spread.of(ssim),
         recognised=int(recognised.sum()),
         recognised_share=share,
         guessing=guessing,
@@ -170,39 +138,13 @@ def recognise(
         solver_seconds=reconstruction.seconds,
         explained_p_value=explained_by_chance(explained, len(np.unique(held_index)), held.test_inputs),
     )
-    by_worker = {"samples": samples, "psnr_db": psnr_db.astype(np.float32), "recognised": recognised}
-    return findings, by_worker if ssim is None else {**by_worker, "ssim": ssim.astype(np.float32)}
+    return findings, {"samples": samples, "psnr_db": psnr_db.astype(np.float32), "recognised": recognised}
 
 
 def peak_signal_to_noise_db(originals: Singles, recovered: Singles) -> Doubles:
     """Return -10 log10 of each sample's mean squared error, for values in [0, 1]; shape samples."""
     errors = np.square(originals - recovered).mean(axis=1, dtype=np.float64)
     return np.asarray(-10.0 * np.log10(np.maximum(errors, _SMALLEST_ERROR)))
-
-
-def structural_similarity(
-    originals: Singles, recovered: Singles, image_shape: Shape, images_at_once: int = 4096
-) -> Doubles:
-    """Return the SSIM of each pair of images (Wang et al. 2004, as scikit-image has it); shape samples.
-
-    The images are laid one below the other, so that scikit-image is called once for thousands of them. Windows that
-    reach into a neighbour lie in the margin, which does not count for a single image either. Of an image with channels
-    it is the mean over them.
-    """
-    from skimage.metrics import structural_similarity as similarity
-
-    _, height, width = planes(image_shape)
-    window = min(_WINDOW, *(side - 1 + side % 2 for side in (height, width)))
-    if window < 3:
-        raise ValueError(f"images of {height} x {width}: too small for SSIM, whose windows are 3 x 3 or larger")
-    margin = (window - 1) // 2
-    found = np.empty(len(originals))
-    for some in blocks_of(len(originals), 1, images_at_once):
-        strips = [np.asarray(part[some], dtype=np.float64).reshape(-1, width) for part in (originals, recovered)]
-        _, by_pixel = similarity(*strips, win_size=window, data_range=1.0, full=True)
-        inner = by_pixel.reshape(-1, height, width)[:, margin : height - margin, margin : width - margin]
-        found[some] = inner.reshape(len(originals[some]), -1).mean(axis=1)
-    return found
 
 
 def count_copies(originals: Singles, recovered: Singles, public_mean: Singles) -> int:

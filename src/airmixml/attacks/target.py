@@ -8,7 +8,6 @@ vary, how to turn an encoder's features back into samples, and how to read their
 from __future__ import annotations
 
 import warnings
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -18,7 +17,6 @@ from typing import Any, Final, Protocol, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from airmixml.arrays import Doubles, Integers, Singles
 from airmixml.attacks.grades import Findings
@@ -27,7 +25,6 @@ from airmixml.attacks.rounds import Round, WatchedRounds, as_heard, weights_of
 from airmixml.attacks.sample_symbols import Layout, layout_of, numbers_in
 from airmixml.data import DataSet
 from airmixml.devices import find_device, physical_memory_bytes
-from airmixml.edge.descents import run_rounds
 from airmixml.edge.training import collector_for, solve_collected
 from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent
@@ -64,11 +61,24 @@ class ServerView:
     layout: Layout  # which numbers of a worker are looked at
     received: torch.Tensor  # mixtures of those numbers; slots x numbers, on the device
     symbols: torch.Tensor  # all symbols of the first slots, as sent; slots x symbols
-    released: torch.Tensor  # mixtures of inputs; slots x inputs, or of moments those of each class: (slots classes) x
-    labels: torch.Tensor  # mixtures of labels; slots x classes, none of moments, which send no label by itself
     matrix: MixingMatrix  # shares, each slot weighted by 1 / (noise variance)
     draws: list[SlotDraws]  # schedule, ratios and powers, block by block
     rounds: tuple[Round, ...] = ()  # of gradients, which are not among the slots above
+
+    @cached_property
+    def released(self) -> torch.Tensor:
+        """Mixtures of inputs; slots x inputs, or of moments those of each class: (slots classes) x inputs."""
+        signal = self.signal
+        if not signal.moments:
+            return self.received[:, : signal.features]
+        products = self.symbols[:, signal.input_symbols :] / signal.label_weight
+        return rows_of_classes(products, signal.features, signal.classes)
+
+    @property
+    def labels(self) -> torch.Tensor:
+        """Mixtures of labels; slots x classes, none of moments, which send no label by itself."""
+        signal = self.signal
+        return self.received[:, self.received.shape[1] if signal.moments else signal.features :] / signal.label_weight
 
     @property
     def scenario(self) -> Scenario:
@@ -101,15 +111,15 @@ class ServerView:
         """The data as they are sent."""
         return self.transmission.dataset
 
-    def holders_of(self, rows: Integers) -> Integers:
-        """Return the first worker that holds each of these rows of the pool; shape rows."""
-        order = np.argsort(self.held_index, kind="stable")
-        return np.asarray(order[np.searchsorted(self.held_index, rows, sorter=order)])
-
     @property
     def held_index(self) -> Integers:
         """Row of the training pool that each worker holds; shape workers."""
         return self.transmission.population.sample_index
+
+    def holders_of(self, rows: Integers) -> Integers:
+        """Return the first worker that holds each of these rows of the pool; shape rows."""
+        order = np.argsort(self.held_index, kind="stable")
+        return np.asarray(order[np.searchsorted(self.held_index, rows, sorter=order)])
 
 
 def watch(scenario: Scenario, *, context: RunContext | None = None) -> ServerView:
@@ -122,66 +132,39 @@ def watch(scenario: Scenario, *, context: RunContext | None = None) -> ServerVie
     held_dim = dataset.held_dim or dataset.input_dim
     signal = Signal.of(scenario.workers, encoded_dim(scenario.workers, held_dim), dataset.label_dim)
     _check_memory(scenario, signal, device)
-    if scenario.workers.sends == "gradients":
-        return _watch_rounds_alone(scenario, dataset, device, context)
     air = open_air([scenario], dataset, None, context)
-    layout = layout_of(signal, air.dataset, device)
-    collectors = [collector_for(scenario, air.dataset)] if scenario.learner.rounds else []
-    received, whole, weights = list[torch.Tensor](), list[torch.Tensor](), list[Doubles]()
-    draws = list[SlotDraws]()
-    kept = slots_kept(_SLOTS_BY_CLASS, signal.symbols)
+    received, whole, weights, draws = list[torch.Tensor](), list[torch.Tensor](), list[Doubles](), list[SlotDraws]()
+    kept, rounds = slots_kept(_SLOTS_BY_CLASS, signal.symbols), list[Round]()
+    if scenario.workers.sends == "gradients":  # all slots are rounds
+        on_air, layout = WatchedRounds.alone(air, context), Layout(signal)
+        rounds = on_air.watched()
+        transmission = on_air.transmission()
+    else:
+        layout = layout_of(signal, air.dataset, device)
+        collector = collector_for(scenario, air.dataset) if scenario.learner.rounds else None
 
-    def receive(_number: int, block: MixtureBlock) -> None:
-        received.append(layout.received(block))
-        if signal.moments and block.first_slot < kept:
-            symbols = torch.cat([block.inputs, signal.label_weight * block.labels], dim=1)
-            whole.append(symbols[: kept - block.first_slot].float())
-        for collector in collectors:
-            collector.add(block.inputs, block.labels)
-        draws.append(as_heard(block))
-        weights.append(weights_of(block, scenario))
+        def receive(_number: int, block: MixtureBlock) -> None:
+            received.append(layout.received(block))
+            if signal.moments and block.first_slot < kept:
+                symbols = torch.cat([block.inputs, signal.label_weight * block.labels], dim=1)
+                whole.append(symbols[: kept - block.first_slot].float())
+            if collector is not None:
+                collector.add(block.inputs, block.labels)
+            draws.append(as_heard(block))
+            weights.append(weights_of(block, scenario))
 
-    (transmission,) = run_here(air, receive, context)
-    rounds = list[Round]()
-    for collector in collectors:  # the models that were broadcast follow from what was received
-        on_air = WatchedRounds.of(transmission, context)
-        deque(run_rounds(on_air, *solve_collected(transmission, collector)), maxlen=0)
-        rounds += on_air.heard
-    everything = torch.cat(received)
-    labels = everything[:, signal.features :] / signal.label_weight
-    symbols, released = everything, everything[:, : signal.features]
-    if signal.moments:
-        symbols = torch.cat(whole)
-        with_labels = symbols[:, signal.input_symbols :] / signal.label_weight
-        released = rows_of_classes(with_labels, signal.features, signal.classes)
+        (transmission,) = run_here(air, receive, context)
+        if collector is not None:  # the models that were broadcast follow from what was received
+            rounds = WatchedRounds.of(transmission, context).watched(*solve_collected(transmission, collector))
+    everything = torch.cat(received) if received else torch.zeros((0, signal.features), device=device)
     return ServerView(
         transmission=transmission,
         layout=layout,
         received=everything,
-        symbols=symbols,
-        released=released,
-        labels=labels[:, :0] if signal.moments else labels,
-        matrix=MixingMatrix.of(draws, scenario.workers.count, np.concatenate(weights), device),
+        symbols=torch.cat(whole) if whole else everything,
+        matrix=MixingMatrix.of(draws, scenario.workers.count, np.concatenate([np.zeros(0), *weights]), device),
         draws=draws,
         rounds=tuple(rounds),
-    )
-
-
-def _watch_rounds_alone(scenario: Scenario, dataset: DataSet, device: torch.device, context: RunContext) -> ServerView:
-    """Return what the server holds of a run all of whose slots are rounds: there are no others."""
-    on_air = WatchedRounds.alone(open_air([scenario], dataset, None, context), context)
-    deque(run_rounds(on_air), maxlen=0)
-    none = torch.zeros((0, on_air.setting.signal.features), device=device)
-    return ServerView(
-        transmission=on_air.transmission(),
-        layout=Layout(on_air.setting.signal),
-        received=none,
-        symbols=none,
-        released=none,
-        labels=none,
-        matrix=MixingMatrix(csr_array((0, scenario.workers.count)), np.zeros(0), device),
-        draws=[],
-        rounds=tuple(on_air.heard),
     )
 
 

@@ -4,7 +4,6 @@
 """
 
 import json
-import math
 import time
 from functools import cached_property
 from pathlib import Path
@@ -14,13 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.attacks.claimed_epsilons import Claim, claims_of
-from airmixml.audit.audit_page import audit_markdown, draw_audit, verdict_of
-from airmixml.audit.canaries import draw_pairs, sent_of, worst_samples
-from airmixml.audit.claims_and_bounds import Audit, AuditResult, why_far_below
+from airmixml.audit.audit_figure import draw_audit
+from airmixml.audit.audit_page import audit_page
+from airmixml.audit.claims_and_bounds import Audit, AuditResult
 from airmixml.audit.isolating_listener import check_added_noise
 from airmixml.audit.noise_check import CHECKS, NoiseCheck, NoiseMeter, check_noise, runs_needed, stated_noise_watts
 from airmixml.audit.one_run import OneRun, canaries_that_fit, run_with_canaries
-from airmixml.audit.residues import check_residues
 from airmixml.audit.rounds import check_rounds_noise, follow_rounds
 from airmixml.audit.settings import AUDITED, AuditSettings
 from airmixml.audit.trials import ADDED_NOISE, KEPT_FILES, NOISE, ROUNDS_NOISE, Bench, Keeper
@@ -28,7 +26,6 @@ from airmixml.data import DataSet
 from airmixml.devices import using_threads
 from airmixml.engines import Engine
 from airmixml.errors import ScenarioError
-from airmixml.privacy import Sensitivity
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import CentringSlot
 from airmixml.radio.draws import AirSetting
@@ -43,11 +40,6 @@ from airmixml.storage.run_folder import METRICS, RUNS_FOLDER, SCENARIO, Finish, 
 from airmixml.streams import Streams
 from airmixml.workers import encoded_dim, load_dataset, settle
 
-# A sensitivity that the worst canaries miss by more than this is worth a word.
-_NOT_REACHED: Final = 1.001
-# So are canaries of the one run that move by less than this of what the worst ones do.
-_WELL_REACHED: Final = 0.9
-_PAIRS_LOOKED_AT: Final = 16
 # Most of the failure probability that a check of the noise takes: noise is plenty, so it costs nothing.
 _NOISE_FAILURE: Final = 1e-6
 _NOISE_SHARE: Final = 0.01
@@ -94,8 +86,7 @@ class Auditor:
     @cached_property
     def tally(self) -> Tally:
         """What the schedule of the scenario's seed decides."""
-        progress, engine = self._context.progress, self._context.engine
-        tally = rehearse(self.scenario, self._features, self.dataset.label_dim, progress=progress, engine=engine)
+        tally = rehearse(self.scenario, self._features, self.dataset.label_dim, progress=self._context.progress)
         if not tally.largest_power_watts:
             raise ScenarioError(air_of(self.scenario).nobody_sent)
         return tally
@@ -143,8 +134,7 @@ class Auditor:
         """Measure the noise that the claim rests on: in sums that are received, or what workers add themselves."""
         air, fault, failure = self._bench.air, self._settings.fault, self._noise_failure
         if not in_sums:
-            added = check_added_noise if air.integers is None else check_residues
-            return self._keeper.check(ADDED_NOISE, lambda: added(self._bench, worker, failure))
+            return self._keeper.check(ADDED_NOISE, lambda: check_added_noise(self._bench, worker, failure))
         if self.scenario.workers.sends == "gradients":
             return self._rounds_check(NOISE)
         about = air.signal.symbols, fault, self._context, failure, air.integers
@@ -188,39 +178,11 @@ class Auditor:
             notes.append("the one run is about the slots of moments, not about rounds")
         if not why_told and len(self.tally.design.counts) > len(self._bench.kinds):
             notes.append("slots differ in power: claims are about those of this seed, trials about those of others too")
-        if far_below := why_far_below(found):
-            notes.append(far_below)
-        sampling = "none" if why_told else self.tally.design.sampling
-        claimed = self.tally.design.sensitivity.squared_move(self.adjacency, sampling)
-        moved = self._worst_moves.squared_move(self.adjacency, sampling)
-        if claimed > _NOT_REACHED * moved and not self._settings.fault.name:
-            notes.append(f"the sensitivity {claimed:g} that is claimed with is never reached: {moved:.4g} is")
         if any(bound.epsilon is not None and bound.adjacency != self.adjacency for bound in found.bounds):
             notes.append("the one run is held against the claim for replace-one: somebody takes a removed one's seat")
-        if found.one_run is not None and (missed := self._missed_by_pairs(found.one_run.adjacency)):
-            notes.append(missed)
         if found.noise_check.passed is None:
             notes.append("the noise of a run was not checked: its signal is so loud that float32 rounds it away")
         return notes
-
-    def _missed_by_pairs(self, adjacency: str) -> str:
-        """Return in words how far the canaries of the one run fall short of the worst ones; empty where they do not."""
-        pairs = draw_pairs(self.scenario, self._features, self.dataset.label_dim, _PAIRS_LOOKED_AT)
-        first, second = np.split(sent_of(self.scenario, pairs), 2)
-        moves = first if adjacency == "remove-one" else first - second
-        moved, worst = float(np.mean(np.sum(moves**2, axis=1))), self._worst_moves.squared_move(adjacency, "none")
-        short = moved < _WELL_REACHED * worst
-        return f"canaries of the one run move by {moved:.3g} squared, the worst ones by {worst:.3g}" if short else ""
-
-    @cached_property
-    def _worst_moves(self) -> Sensitivity:
-        """Largest squared moves of canaries as they are really sent."""
-        canaries = worst_samples(self.scenario, self._features, self.dataset.label_dim)
-        sent = [sent_of(kind.air.scenario, canaries) for kind in self._bench.kinds]
-        return Sensitivity(
-            removal=max(math.fsum(canary**2) for canary, *_ in sent),
-            replacement=max(math.fsum((canary - other) ** 2) for canary, other, _ in sent),
-        )
 
 
 def audit(
@@ -272,7 +234,6 @@ def audit_scenario(
         scenario=scenario,
         fault=settings.fault,
         audits=audits,
-        verdict=verdict_of(audits, settings.fault),
         resumed_blocks=keeper.resumed_blocks,
         seconds=time.perf_counter() - started,
         run_dir=run_dir,
@@ -290,7 +251,8 @@ def _write(result: AuditResult, folder: Path) -> None:
             scores[f"{each.adversary}_one_run"] = each.one_run.scores
             scores[f"{each.adversary}_one_run_coins"] = each.one_run.coins
     write_arrays(folder / "scores.npz", scores)
-    write_text(folder / "audit.md", audit_markdown(result))
+    plain = result.to_dict()
+    write_text(folder / "audit.md", audit_page(plain, result.scenario).to_markdown())
     draw_audit(result, folder / "audit.png")
     write_text(folder / SCENARIO, result.scenario.to_toml())
-    write_text(folder / METRICS, json.dumps(result.to_dict(), indent=2, allow_nan=False) + "\n")
+    write_text(folder / METRICS, json.dumps(plain, indent=2, allow_nan=False) + "\n")

@@ -49,13 +49,6 @@ def clopper_pearson_epsilon(scores_in: Scores, scores_out: Scores, delta: float,
     return max(0.0, _chosen_then_counted(scores_in, scores_out, both_directions, (1.0 - confidence) / 2.0))
 
 
-def largest_counted_epsilon(trials: int, delta: float, confidence: float) -> float:
-    """Return the most that ``clopper_pearson_epsilon`` can say after so many trials in each world: no error at all."""
-    counted = trials - int(trials * _CHOOSING_SHARE)
-    limit = float(binomial_upper(0, counted, (1.0 - confidence) / 2.0))
-    return max(0.0, float(_log_ratio(np.array(1.0 - limit - delta), np.array(limit))))
-
-
 def gaussian_epsilon_lower(scores_in: Scores, scores_out: Scores, delta: float, confidence: float) -> float:
     """Return an epsilon that a *Gaussian* mechanism with these scores exceeds with that confidence.
 

@@ -12,6 +12,7 @@ from airmixml.audit import bounds as lower
 from airmixml.audit.faults import Fault
 from airmixml.audit.noise_check import NoiseCheck
 from airmixml.audit.one_run import OneRun
+from airmixml.audit.settings import AUDITED
 from airmixml.audit.trials import Trials
 from airmixml.errors import ScenarioError
 from airmixml.notebook import html_lines, html_table
@@ -23,7 +24,6 @@ from airmixml.wording import against, epsilon_text
 _LEAST_P_VALUE: Final = 1e-4
 # Noise that is missing altogether still gives a finite epsilon.
 _LEAST_DEVIATION: Final = 1e-6
-_COUNTING: Final = "clopper-pearson"
 _ONE_RUN: Final = "one run"
 _ALONE: Final = "one worker alone"
 
@@ -75,8 +75,13 @@ class Audit:
         """What is claimed of the whole run, and which part of it is audited, in words; empty where all of it is."""
         if not self.whole_claims:
             return ""
-        whole = claim_in_words(sharpest_of(self.whole_claims), self.whole_delta)
-        part = claim_in_words(self.sharpest, self.delta)
+        claims = (sharpest_of(self.whole_claims), self.whole_delta), (self.sharpest, self.delta)
+        whole, part = (
+            "none"
+            if claim is None
+            else f"epsilon {epsilon_text(claim.epsilon)} at delta {delta:.3g} ({claim.accountant})"
+            for claim, delta in claims
+        )
         return (
             f"claim of the whole run {against(self.adversary)}: {whole}; "
             f"audited: the slots without the one that estimates the mean, claim: {part}"
@@ -107,6 +112,18 @@ class Audit:
         claim = self.claim_beside(bound)
         return claim is not None and bound.epsilon is not None and bound.epsilon > (claim.epsilon or 0.0)
 
+    @property
+    def in_words(self) -> str:
+        """The largest bound that refutes a claim, or else the best one, beside what is claimed."""
+        refuting = [bound for bound in self.bounds if self.refutes(bound)]
+        bound = max(refuting, key=lambda found: found.epsilon or 0.0) if refuting else self.best
+        stated, attack = self.claim_beside(bound), AUDITED[self.adversary].attack
+        claimed = "nothing is claimed"
+        if stated is not None:
+            claimed = f"{epsilon_text(stated.epsilon)} is claimed ({stated.accountant})"
+        found = f"found epsilon >= {epsilon_text(bound.epsilon)} with {100 * self.confidence:g} % confidence"
+        return f"{self.scope}: " * bool(self.scope) + f"the best attack {attack} {found}, {claimed}"
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         sharpest, claims = self.sharpest, [asdict(claim) for claim in self.whole_claims]
@@ -131,18 +148,6 @@ class Audit:
         }
 
 
-def noise_checks(audits: list[Audit]) -> list[NoiseCheck]:
-    """Return what was measured of noise: of a real run, of what workers add, or both."""
-    return list({check.of: check for each in audits for check in each.noise_checks}.values())
-
-
-def claim_in_words(claim: Claim | None, delta: float) -> str:
-    """Return a claim with its delta and accountant, for a sentence."""
-    return (
-        "none" if claim is None else f"epsilon {epsilon_text(claim.epsilon)} at delta {delta:.3g} ({claim.accountant})"
-    )
-
-
 def _bounds_of(audit: Audit) -> list[LowerBound]:
     """Return the bounds of all methods; the failure probability is split over them (Bonferroni).
 
@@ -163,7 +168,7 @@ def _bounds_of(audit: Audit) -> list[LowerBound]:
         about = about or audit.adjacency
         found.append(LowerBound(method=method, epsilon=epsilon, adjacency=about, assumes=assumes, detail=detail))
 
-    add(_COUNTING, lower.clopper_pearson_epsilon(*scores, delta, each), "independent trials")
+    add("clopper-pearson", lower.clopper_pearson_epsilon(*scores, delta, each), "independent trials")
     if trials.normal:
         epsilon = lower.gaussian_epsilon_lower(*scores, delta, each)
         add("gaussian", epsilon, "the trade-off curve of a Gaussian mechanism")
@@ -194,25 +199,6 @@ def _bounds_of(audit: Audit) -> list[LowerBound]:
     return found
 
 
-def why_far_below(audit: Audit, near: float = 0.7) -> str:
-    """Return why the best bound may be far below the claim; empty where it reaches that part of it."""
-    best, claim = audit.best, audit.sharpest
-    if claim is None or claim.epsilon is None or (best.epsilon or 0.0) >= near * claim.epsilon:
-        return ""
-    trials = len(audit.trials.scores_in)
-    methods = sum(bound.epsilon is not None for bound in audit.bounds)
-    most = lower.largest_counted_epsilon(trials, audit.delta, 1.0 - audit.failure / methods)
-    if best.method == _COUNTING and claim.epsilon > most:
-        rare = "and less where only rare outcomes tell"
-        return f"counting {2 * trials:,} trials cannot show more than epsilon {epsilon_text(most)}, {rare}"
-    otherwise = "more come closer; or more is claimed than is lost"
-    return f"{2 * trials:,} trials leave much uncertain at delta {audit.delta:.3g}, {otherwise}"
-
-
-def _beside(claim: Claim | None) -> tuple[str, str]:
-    return ("none", "") if claim is None else (epsilon_text(claim.epsilon), claim.accountant)
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AuditResult:
     """Everything that one command found, one audit for each adversary; ``to_dict`` is its ``metrics.json``."""
@@ -220,7 +206,6 @@ class AuditResult:
     scenario: Scenario
     fault: Fault
     audits: list[Audit]
-    verdict: str  # one line that a manager understands
     resumed_blocks: int  # of trials, that an interrupted audit had finished
     seconds: float
     run_dir: Path
@@ -231,18 +216,41 @@ class AuditResult:
         return any(each.caught for each in self.audits)
 
     @property
+    def noise_checks(self) -> list[NoiseCheck]:
+        """What was measured of noise: of a real run, of what workers add, or both."""
+        return list({check.of: check for each in self.audits for check in each.noise_checks}.values())
+
+    @property
     def own(self) -> Audit:
         """The audit of the scenario's own adversary, or else the first."""
         adversary = self.scenario.privacy.adversary
         return next((each for each in self.audits if each.adversary == adversary), self.audits[0])
 
+    @cached_property
+    def verdict(self) -> str:
+        """One line that a manager understands."""
+        audits, fault, checks = self.audits, self.fault, self.noise_checks
+        broken = f" (injected fault: {fault.about})" if fault.name else ""
+        faulty = [check.why_not for check in checks if check.passed is False]
+        refuted = [each for each in audits if any(map(each.refutes, each.bounds))]
+        if refuted or faulty:
+            first = "CAUGHT" if fault.name else "BROKEN"
+            if faulty:
+                false = "no claim that rests on it holds" if not refuted else "the claims are false"
+            else:
+                false = "that claim is false" if len(refuted) == 1 else "those claims are false"
+            return f"{first}: " + "; ".join(faulty + [each.in_words for each in refuted]) + f", so {false}{broken}."
+        first, found = "NOT CAUGHT" if fault.name else "NOT REFUTED", []
+        if all(each.sharpest is None for each in audits):
+            first, found = "NO CLAIM", ["nothing could be refuted"]
+        found += [each.in_words for each in audits]
+        if any(check.passed is None for check in checks):
+            found.append("the noise of a run was not checked")
+        return f"{first}: " + "; ".join(found) + f"{broken}."
+
     def _repr_html_(self) -> str:
-        rows = [
-            (each.adversary, *_beside(each.sharpest), f">= {epsilon_text(each.best.epsilon)} ({each.best.method})")
-            for each in self.audits
-        ]
-        columns = ("adversary", "claimed", "accountant", f"found, {100 * self.own.confidence:g} % confidence")
-        return html_lines([self.verdict]) + html_table(f"Audit of {self.scenario.title}", columns, rows)
+        rows = [(each.adversary, each.in_words) for each in self.audits]
+        return html_lines([self.verdict]) + html_table(f"Audit of {self.scenario.title}", ("adversary", "found"), rows)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; bounds and claims at the top are those of the scenario's own adversary."""
@@ -259,7 +267,7 @@ class AuditResult:
             "caught": self.caught,
             "noise_check": self.own.noise_check.to_dict(),
             **({} if of_rounds is None else {"rounds_noise_check": of_rounds.to_dict()}),
-            "noise_checks": [check.to_dict() for check in noise_checks(self.audits)],
+            "noise_checks": [{**check.to_dict(), "told": check.in_words} for check in self.noise_checks],
             "fault": self.fault.name or None,
             "audits": [each.to_dict() for each in self.audits],
             "resumed_blocks": self.resumed_blocks,

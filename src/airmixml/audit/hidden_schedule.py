@@ -25,12 +25,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from airmixml.arrays import Doubles, Integers
+from airmixml.arrays import Doubles
 from airmixml.audit.canaries import has_rounds, sent_of, worst_samples
 from airmixml.audit.faults import SOUND, Fault
 from airmixml.audit.noise_check import stated_noise_watts
 from airmixml.audit.rounds import ONE_MODEL
-from airmixml.audit.trials import Bench, SlotKind, Trials, noise_source, shares_of
+from airmixml.audit.trials import Bench, SlotKind, Trials, noise_source
 from airmixml.impairments.frame import frame_of
 from airmixml.radio.draws import AirSetting, SlotTensors, draw_slots
 from airmixml.radio.path_loss import worker_path_gain
@@ -266,51 +266,40 @@ class _Runs:
         noise_watts, scenario = stated_noise_watts(base), base.with_seed(base.seed + run)
         gain = worker_path_gain(scenario, placed_distances(scenario))
         kind = replace(self.kind, air=replace(self.kind.air, scenario=scenario, worker_path_gain=gain))
-        column = np.full(scenario.workers.count, -1)
-        column[:canaries] = np.arange(canaries)
-        totals = [_Score(base, self.moves, self.law, canaries) for _ in range(2)]
+        column, worlds = torch.full((scenario.workers.count,), -1), (self.moves.with_canary, self.moves.without)
+        column[:canaries] = torch.arange(canaries)
+        totals = [_Score(base, self.moves, self.law, canaries) for _ in worlds]
         for block, drawn in zip(self.blocks, kind.drawn(self.block_slots), strict=True):
             source = noise_source(base.seed, 2 * (run * self.blocks_per_run + block) + 1)
-            if drawn.gains is not None:
-                self._add_impaired(totals, drawn, column, source)
-                continue
-            draws = drawn.numpy()
-            shares = shares_of(column[draws.scheduled_workers], draws.ratios, canaries)
-            beta = torch.from_numpy(draws.power_scale_watts)
-            amplitude = torch.sqrt(beta / (noise_watts / 2.0)).float()[:, None]
-            for total, move in zip(totals, (self.moves.with_canary, self.moves.without), strict=True):
-                clean = torch.cat([shares * float(part) for part in move], dim=1)
-                noise = torch.randn(clean.shape, generator=source)
-                received = receive_mixtures(clean, noise, beta, fault.heard(noise_watts)) * amplitude
-                told = shares * amplitude if fault.schedule_revealed else None
-                total.add(received.reshape(len(draws), len(move), canaries), told)
+            slot, seat = torch.nonzero(column[drawn.scheduled_workers] >= 0, as_tuple=True)
+            who, beta = column[drawn.scheduled_workers[slot, seat]], drawn.power_scale_watts
+            amplitude = torch.sqrt(beta / (noise_watts / 2.0)).float()[:, None, None]
+            turned = drawn.ratios[slot, seat, None, None] * self._gains(drawn, slot, seat)
+            dtype, told = torch.complex64 if turned.is_complex() else torch.float32, None
+            if fault.schedule_revealed:
+                told = torch.zeros((len(drawn), canaries), dtype=dtype)
+                told[slot, who] = turned[:, 0, 0].to(dtype)
+                told = told * amplitude[:, 0]
+            for total, move in zip(totals, worlds, strict=True):
+                clean = torch.zeros((len(drawn), len(move), canaries), dtype=dtype)
+                clean[slot, :, who] = (turned @ torch.from_numpy(move).to(turned.dtype)).to(dtype)
+                total.add(_in_noise(clean, beta, fault.heard(noise_watts), source) * amplitude, told)
         return np.stack([total.scores.numpy() for total in totals])
 
-    def _add_impaired(
-        self, totals: list[_Score], drawn: SlotTensors, column: Integers, source: torch.Generator
-    ) -> None:
-        """Take slots of an air that is not ideal into account, both quadratures of the plane that is received."""
-        in_pieces, gains, canaries = self.moves.in_pieces, drawn.gains, len(totals[0].scores)
-        assert in_pieces is not None
-        assert gains is not None
-        noise_watts, slots = stated_noise_watts(self.kind.air.scenario), len(drawn)
-        amplitude = torch.sqrt(drawn.power_scale_watts / (noise_watts / 2.0))[:, None, None]
-        slot, seat = torch.nonzero(torch.from_numpy(column)[drawn.scheduled_workers] >= 0, as_tuple=True)
-        who = torch.from_numpy(column)[drawn.scheduled_workers[slot, seat]]
-        products = torch.from_numpy(in_pieces).to(torch.complex128)
-        gain = gains.at(slot, seat).to(products.dtype).expand(-1, products.shape[2])
-        turned = drawn.ratios[slot, seat, None, None] * torch.einsum("np,dep->nde", gain, products)
-        told = None
-        if self.fault.schedule_revealed:
-            told = torch.zeros((slots, canaries), dtype=torch.complex64)
-            told[slot, who] = turned[:, 0, 0].to(told.dtype)
-            told = told * amplitude[:, 0]
-        for total, move in zip(totals, (self.moves.with_canary, self.moves.without), strict=True):
-            clean = torch.zeros((slots, len(move), canaries), dtype=torch.complex64)
-            clean[slot, :, who] = (turned @ torch.from_numpy(move).to(turned.dtype)).to(clean.dtype)
-            real, imaginary = (torch.randn(clean.shape, generator=source) for _ in range(2))
-            noise = math.sqrt(self.fault.heard(noise_watts) / noise_watts) * torch.complex(real, imaginary)
-            total.add(clean * amplitude.float() + noise, told)
+    def _gains(self, drawn: SlotTensors, slot: torch.Tensor, seat: torch.Tensor) -> torch.Tensor:
+        """Return what the gains of seats make of the plane; seats x dimensions x dimensions."""
+        if drawn.gains is None or self.moves.in_pieces is None:
+            return torch.eye(len(self.moves.without), dtype=torch.float64)
+        products = torch.from_numpy(self.moves.in_pieces).to(torch.complex128)
+        gain = drawn.gains.at(slot, seat).to(products.dtype).expand(-1, products.shape[2])
+        return torch.einsum("np,dep->nde", gain, products)
+
+
+def _in_noise(clean: torch.Tensor, beta: torch.Tensor, watts: float, source: torch.Generator) -> torch.Tensor:
+    """Return the receptions of slots, of both quadratures where they are complex; slots x dimensions x trials."""
+    parts = [part.flatten(1) for part in ((clean.real, clean.imag) if clean.is_complex() else (clean,))]
+    heard = [receive_mixtures(part, torch.randn(part.shape, generator=source), beta, watts) for part in parts]
+    return (torch.complex(*heard) if len(heard) == 2 else heard[0]).reshape(clean.shape)
 
 
 def _of_all_kinds(kinds: Sequence[_Runs], run: int, canaries: int) -> Doubles:

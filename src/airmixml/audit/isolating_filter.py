@@ -12,10 +12,10 @@ shows in what is heard.
 """
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -167,35 +167,28 @@ class FormedMasks:
         """Return of which slot, from which symbol on and how many numbers are really formed."""
         return (0, 0, 1) if self.reused else (slot, first, count)
 
-    def self_mask(self, slot: int, first: int, count: int) -> Doubles:
-        """Return the self mask of the audited worker, in sqrt(watts); shape count."""
-        from airmixml.masks.expansion import self_mask  # here: it needs the extra "masks"
-
-        deviation = float(np.sqrt(self.masking.self_watts))
-        return np.broadcast_to(self_mask(self.self_seed, deviation, *self._where(slot, first, count)), (count,))
-
-    def residues(self, seats: Iterable[int], bits: int, slot: int, first: int, count: int) -> NDArray[np.uint64]:
-        """Return what the masks of these seats add up to where they are integers modulo 2^bits; shape count."""
-        from airmixml.masks.expansion import integer_edge_masks  # here: it needs the extra "masks"
+    def self_mask(self, bits: int, slot: int, first: int, count: int) -> NDArray[Any]:
+        """Return the self mask of the audited worker, in sqrt(watts), or integers of so many bits; shape count."""
+        from airmixml.masks.expansion import self_mask, uniform_integers  # here: they need the extra "masks"
 
         where = self._where(slot, first, count)
-        every = (integer_edge_masks(seat, self.seeds[seat], bits, *where) for seat in seats)
-        return np.broadcast_to(sum(every, np.zeros(where[-1], dtype=np.uint64)), (count,))
+        if bits:
+            return np.broadcast_to(uniform_integers(self.self_seed, *where, bits), (count,))
+        return np.broadcast_to(self_mask(self.self_seed, float(np.sqrt(self.masking.self_watts)), *where), (count,))
 
-    def self_residues(self, bits: int, slot: int, first: int, count: int) -> NDArray[np.uint64]:
-        """Return the self mask of the audited worker where it is integers modulo 2^bits; shape count."""
-        from airmixml.masks.expansion import uniform_integers  # here: it needs the extra "masks"
+    def added(self, weights: dict[int, float], bits: int, slot: int, first: int, count: int) -> NDArray[Any]:
+        """Return sum_j w_j sum_l m_jl of each symbol, in sqrt(watts) times the weights' unit; shape count.
 
-        return np.broadcast_to(uniform_integers(self.self_seed, *self._where(slot, first, count), bits), (count,))
+        Of masks that are integers of so many ``bits`` it is the sum, modulo 2^64, over the seats that have weights.
+        """
+        from airmixml.masks.expansion import edge_masks, integer_edge_masks  # here: they need the extra "masks"
 
-    def added(self, weights: dict[int, float], slot: int, first: int, count: int) -> Doubles:
-        """Return sum_j w_j sum_l m_jl of each symbol, in sqrt(watts) times the weights' unit; shape count."""
-        from airmixml.masks.expansion import edge_masks  # here: it needs the extra "masks"
-
-        where = self._where(slot, first, count)
-        total, deviation = np.zeros(where[-1]), float(np.sqrt(self.masking.pair_watts))
+        where, deviation = self._where(slot, first, count), float(np.sqrt(self.masking.pair_watts))
+        total: NDArray[Any] = np.zeros(where[-1], dtype=np.uint64 if bits else np.float64)
         for own, weight in weights.items():
-            if own in self.seeds:
+            if own in self.seeds and bits:
+                total += integer_edge_masks(own, self.seeds[own], bits, *where)
+            elif own in self.seeds:
                 total += weight * edge_masks(own, self.seeds[own], deviation, *where)
         return np.broadcast_to(total, (count,))
 

@@ -9,7 +9,7 @@ is stronger than stated is no fault.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -98,14 +98,25 @@ class NoiseCheck:
     def _fails(self, p_value: float | None) -> bool:
         return p_value is not None and p_value < self.failure
 
+    @property
+    def in_words(self) -> str:
+        """What the noise is like, in one line."""
+        if self.passed is None:
+            return "not checked: its signal is so loud that float32 rounds it away"
+        runs = f" of {self.runs:,} runs" if self.runs > 1 else ""
+        left_out = f", {self.slots_left_out:,} louder slots left out" if self.slots_left_out else ""
+        shape = "" if self.shape_p_value is None else f", of being Gaussian {self.shape_p_value:.2g}"
+        return (
+            f"{self.why_not.removeprefix(f'{self.of} ') or 'as stated'}; "
+            f"standard deviation {self.deviation:.4g} of the stated one, {self.upper:.4g} at most, from "
+            f"{self.numbers:,} numbers{runs}{left_out}; p-value of the quietest slot or symbol "
+            f"{self.quietest_p_value:.2g}, of repeated noise {self.repeated_p_value:.2g}{shape} (a fault below "
+            f"{self.failure:.2g})"
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         return {**vars(self), "passed": self.passed, "why_not": self.why_not}
-
-    @classmethod
-    def from_dict(cls, plain: dict[str, Any]) -> Self:
-        """Return the check that ``to_dict`` was called on."""
-        return cls(**{name: value for name, value in plain.items() if name not in ("passed", "why_not")})
 
 
 class NoiseMeter:

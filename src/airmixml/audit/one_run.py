@@ -19,11 +19,12 @@ import torch
 from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles, Integers, dbm_to_watts
+from airmixml.attacks.rounds import received_gains
 from airmixml.audit.canaries import AlteredPayload, draw_pairs, faulty_sender, sent_of
 from airmixml.audit.faults import Fault
 from airmixml.audit.noise_check import NoiseMeter, heard_blocks
-from airmixml.audit.trials import shares_of
 from airmixml.data import DataSet
+from airmixml.impairments.frame import frame_of
 from airmixml.radio.centring import centre_privately
 from airmixml.radio.mixtures import MixtureBlock
 from airmixml.radio.senders import make_sender
@@ -122,63 +123,31 @@ def _matched_scores(
     middles: torch.Tensor,
     moves: torch.Tensor,
 ) -> torch.Tensor:
-    """Return the scores of who knows the schedule: subtract what is expected, filter for each canary's own move."""
-    noise_watts, scores = dbm_to_watts(scenario.radio.noise_dbm), torch.zeros(len(moves), dtype=torch.float64)
-    for received, block in heard:
-        draws, columns = block.draws, column[block.draws.scheduled_workers]
-        if block.divisor is not None:
-            index = torch.from_numpy(sample_index[draws.scheduled_workers])
-            scores += _impaired_scores(received, block, scenario, sender, index, columns, middles, moves)
-            continue
-        shares = shares_of(columns, draws.ratios, len(moves))
-        others = torch.from_numpy(np.where(columns < 0, draws.ratios, 0.0))
-        known = sender.weighted_sum(torch.from_numpy(sample_index[draws.scheduled_workers]), others)
-        left = (received - known).to(moves.dtype) - shares @ middles  # sums of moments come in float64
-        weights = torch.from_numpy(draws.power_scale_watts / (noise_watts / 2.0))[:, None]
-        scores += ((left @ moves.T).double() * shares.double() * weights).sum(dim=0)
-    return scores
-
-
-def _impaired_scores(
-    received: torch.Tensor,
-    block: MixtureBlock,
-    scenario: Scenario,
-    sender: Payload,
-    sample_index: torch.Tensor,
-    columns: Integers,
-    middles: torch.Tensor,
-    moves: torch.Tensor,
-) -> torch.Tensor:
-    """Return what the slots of a block add to the matched scores on an air that is not ideal; shape canaries.
+    """Return the scores of who knows the schedule: subtract what is expected, filter for each canary's own move.
 
     Who knows the schedule knows gains too, and so the share with which a worker enters each piece of what the server
-    made of its reception: Re(q g / d) where it divided by d. Pilots of silent canaries are left in: a weaker attack.
+    made of its reception. Pilots of silent canaries are left in: a weaker attack.
     """
-    gains, divisor = block.drawn.gains, block.divisor
-    assert gains is not None
-    assert divisor is not None
-    frame, ratios = gains.draws.frame, block.drawn.ratios
-    left, places = received.double(), Places(frame.lengths, sample_index.shape[1])
-    for some in gains.parts:
-        turned = (ratios[:, some, None] * gains.of(some) / divisor[:, None, :]).real
-        others = turned * torch.from_numpy(columns[:, some] < 0)[..., None]
-        left = left - sender.weighted_sum(sample_index[:, some], others, places)
-    slot, seat = (torch.from_numpy(part) for part in np.nonzero(columns >= 0))
-    who = torch.from_numpy(columns)[slot, seat]
-    of_air = gains.at(slot, seat)[:, : frame.pieces]
-    turned = (ratios[slot, seat, None] * of_air / divisor[slot]).real.expand(-1, frame.pieces)
-    half_noise_watts = dbm_to_watts(scenario.radio.noise_dbm) / 2.0
-    precision = block.drawn.power_scale_watts[:, None] * divisor.abs().square() / half_noise_watts
-    precision = precision.expand(-1, frame.pieces)
-    scores, first = torch.zeros(len(moves), dtype=torch.float64), 0
-    for piece, length in enumerate(frame.lengths):
-        numbers = slice(first, first + length)
-        shares = torch.zeros((len(received), len(moves)), dtype=torch.float64)
-        shares[slot, who] = turned[:, piece]
-        rest = left[:, numbers] - shares @ middles[:, numbers].double()
-        weighted = shares * precision[:, piece, None]
-        scores += ((rest @ moves[:, numbers].double().T) * weighted).sum(dim=0)
-        first += length
+    lengths = frame_of(scenario.air, moves.shape[1]).lengths
+    watts, scores = dbm_to_watts(scenario.radio.noise_dbm) / 2.0, torch.zeros(len(moves), dtype=torch.float64)
+    for received, block in heard:
+        columns, index = (torch.from_numpy(each[block.draws.scheduled_workers]) for each in (column, sample_index))
+        left, shares = received.double(), torch.zeros((len(received), len(moves), len(lengths)), dtype=torch.float64)
+        for seats, gains in received_gains(block):
+            turned = block.drawn.ratios[:, seats, None] * gains
+            others = turned * (columns[:, seats] < 0)[..., None]
+            left = left - sender.weighted_sum(index[:, seats], others, Places(lengths, index.shape[1]))
+            slot, seat = torch.nonzero(columns[:, seats] >= 0, as_tuple=True)
+            shares[slot, columns[:, seats][slot, seat]] = turned[slot, seat].double()
+        precision = block.drawn.power_scale_watts[:, None] / watts
+        if block.divisor is not None:
+            precision = precision * block.divisor.abs().square()
+        ends = np.cumsum(lengths)
+        for piece, (end, length) in enumerate(zip(ends, lengths, strict=True)):
+            mine, share = slice(end - length, end), shares[:, :, piece]
+            rest = left[:, mine] - share @ middles[:, mine].double()
+            weighted = share * precision.expand(-1, len(lengths))[:, piece, None]
+            scores += ((rest @ moves[:, mine].double().T) * weighted).sum(dim=0)
     return scores
 
 

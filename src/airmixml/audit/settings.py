@@ -78,9 +78,8 @@ class Everyone(Server):
 
     def trials(self, bench: Bench, worker: int, *, told: bool) -> tuple[Trials, Trials | None]:
         """Return scores of an attack that listens to all workers, and of one that listens to the audited one alone."""
-        from airmixml.audit.isolating_listener import isolating_trials  # here: they need torch
+        from airmixml.audit.isolating_listener import isolating_trials, residue_trials  # here: they need torch
         from airmixml.audit.known_schedule import known_schedule_trials
-        from airmixml.audit.residues import residue_trials
 
         if bench.air.integers is not None:  # all that all hear is worth the sum of the honest workers
             return known_schedule_trials(bench, worker), residue_trials(bench, worker)

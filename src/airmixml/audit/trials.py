@@ -177,14 +177,3 @@ def noise_source(seed: int, chapter: int) -> torch.Generator:
     """Return the generator of a block's noise, of torch, which draws normal numbers several times as fast as NumPy."""
     start = Streams(seed).generator("audit", chapter).integers(2**63 - 1)
     return torch.Generator().manual_seed(int(start))
-
-
-def shares_of(columns: Integers, ratios: Doubles, canaries: int) -> torch.Tensor:
-    """Return the share of each canary in each slot, 0 where it does not send; slots x canaries.
-
-    ``columns`` has the number of the canary in each seat, -1 for other workers; like ratios slots x scheduled.
-    """
-    slot, seat = np.nonzero(columns >= 0)
-    shares = torch.zeros((len(columns), canaries))
-    shares[slot, columns[slot, seat]] = torch.from_numpy(ratios[slot, seat]).float()
-    return shares

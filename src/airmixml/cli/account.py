@@ -4,31 +4,25 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from errno import EISDIR
 from os import strerror
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from rich.markup import escape
-from rich.table import Table
 from typer import Context, Option
 
 from airmixml.cli import options
 from airmixml.cli.options import choices
-from airmixml.cli.terminal import console, print_line, progress_bars, report_lines, show
+from airmixml.cli.terminal import progress_bars, report_lines, show
 from airmixml.engines import Engine
 from airmixml.errors import AirMixError, ScenarioError
-from airmixml.numpy_tensors import stand_in
-from airmixml.output.tables import terminal_table
 from airmixml.planning.known_inputs import data_dimensions
-from airmixml.privacy import facts
 from airmixml.registries import ACCOUNTANTS, ADVERSARIES
 from airmixml.scenario.rules import Real, Rule, Whole
 from airmixml.scenario.toml import folder_stem
 from airmixml.storage.files import writing_to
-from airmixml.wording import epsilon_text, if_uninformed, own_slots, plural, unstated
 
 if TYPE_CHECKING:
     from airmixml.planning.account import Account
@@ -84,7 +78,6 @@ def account_command(
     or --epsilon. The options from --workers to --colluders are for plain numbers.
     """
     started = time.perf_counter()
-    stand_in()
     numbers: dict[str, Any] = {name: context.params[name] for name in _NUMBERS}
     given, of_a_scenario = _given(context, numbers), _given(context, _OF_A_SCENARIO)
     scenario = None
@@ -119,10 +112,11 @@ def account_command(
 
             with writing_to(drawn, option="--picture"):
                 draw_account(account, *epsilon_curves(account, progress=progress, engine=machines), drawn)
-    picture_place = {"picture": str(drawn)} if drawn is not None else {}
-    if not as_json:
-        _print(account, brief=brief)
-    show(as_json, {**account.to_dict(), "seconds": seconds, **picture_place}, *report_lines(picture_place))
+    from airmixml.planning.account_page import account_page
+
+    place = {"picture": str(drawn)} if drawn is not None else {}
+    plain = {**account.to_dict(), "seconds": seconds, **place}
+    show(as_json, plain, account_page(account, brief=brief), *report_lines(place))
 
 
 def _given(context: Context, names: Iterable[str]) -> list[str]:
@@ -166,103 +160,3 @@ def picture_path(picture: Path | None, name: str) -> Path:
             raise IsADirectoryError(EISDIR, strerror(EISDIR))
         TemporaryFile(dir=next(folder for folder in path.parents if folder.exists())).close()
     return path
-
-
-def _print(account: Account, *, brief: bool) -> None:
-    about = f"epsilon at delta = {account.delta:g}, {account.adjacency} neighbours"
-    console.print(f"[bold]{escape(account.title)}[/bold]: {about}")
-    console.print(terminal_table(*account.cells()))
-    if account.draw_in_words:
-        print_line(account.draw_in_words)
-    if account.advice:
-        console.print(escape(account.advice))
-    if account.row is not None:
-        missing = len(account.row.statements) < len(account.adversaries)
-        dash = " (- no guarantee stated)" if missing else ""
-        console.print(
-            f"{account.row.name}, {account.row.held}: the smallest epsilon that holds{account.row.when}{dash}"
-        )
-    _print_what_if(account)
-    on_graph = [each.adversary for each in account.statements if each.hidden_failure]
-    if brief and on_graph:
-        console.print(if_uninformed(on_graph))
-    if brief:
-        for line in _refused(
-            account, {each for each, _ in account.refusals} - {each.adversary for each in account.statements}
-        ):
-            print_line(f"- {line}")
-    if not brief:
-        assumptions = Table.grid(padding=(0, 2))
-        assumptions.add_column(style="cyan", no_wrap=True)
-        assumptions.add_column(overflow="fold")
-        for name, text in _assumptions(account):
-            assumptions.add_row(name, escape(text))
-        console.print(assumptions)
-
-
-def _print_what_if(account: Account) -> None:
-    if not account.what_if:
-        return
-    names = sorted({name for each in account.what_if for name in each.epsilons}, reverse=True)
-    rows = [[each.name, *(_cell(each.epsilons.get(name)) for name in names)] for each in account.what_if]
-    title = "Epsilon at most, with the same noise, masks and power"
-    if not account.design.says(facts.WorkersNoise):
-        title = f"Epsilon if received better ({account.receivers})"
-    console.print(terminal_table(["what if", *names], rows, title=title))
-    if others := account.what_if[0].accountants:
-        by = ", ".join(f"{adversary} by {accountant}" for adversary, accountant in others.items())
-        console.print(f"{by}; others by gdp")
-    for each in account.what_if:
-        if each.note:
-            console.print(f"{each.name}: {each.note}")
-
-
-def _refused(account: Account, of: Collection[str] | None = None) -> list[str]:
-    """Return why there is no epsilon in a cell of the table, each reason once, of these adversaries or of all."""
-    refusing: dict[tuple[str, str], list[str]] = {}
-    for (adversary, accountant), why in account.refusals.items():
-        refusing.setdefault((adversary, why), []).append(accountant)
-    told: dict[str, list[str]] = {}
-    for (adversary, why), names in refusing.items():
-        every = set(names) == account.asked
-        by = "" if every else f" by {' and '.join(names)}"
-        if of is None or adversary in of:
-            told.setdefault(f"{by}: {unstated(why) if every else why}", []).append(adversary)
-    return [f"{' and '.join(adversaries)}{line}" for line, adversaries in told.items()]
-
-
-def _cell(epsilon: float | None) -> str:
-    return "-" if epsilon is None else epsilon_text(epsilon)
-
-
-def _assumptions(account: Account) -> list[tuple[str, str]]:
-    from airmixml.privacy.evaluation import air_in_words
-
-    design, multiplier = account.design, account.design.noise_multiplier(account.adjacency)
-    mean = account.centring is not None
-    rows = [
-        ("workers", f"{design.workers:,}, {design.scheduled:,} at a time in {account.slots_in_words}"),
-        ("power", f"{account.power}; noise multiplier {multiplier:.4g} in the strongest slot"),
-        ("unit", account.unit),
-    ]
-    at_server = next(each for each in account.adversaries if not each.own_receiver)
-    if air := air_in_words(design, at_server):
-        rows.append(("air", air))
-    for each in account.adversaries:
-        with_mean = f"; {design.participations + 1:,} with that for the mean" if mean and each.knows_schedule else ""
-        rows += [(each.name, f"knows {each.knows}"), ("", each.why(design) + with_mean)]
-    median = f"epsilon {epsilon_text(account.median_epsilon)} against the server"
-    if account.tally is None:
-        median += f", in {plural(int(account.median_slots), 'slot')}"
-    rows.append(("median worker", median))
-    if account.tally is not None:
-        summary = account.tally.ledger.summary(account.tally.worker_epsilons())
-        worst, slots = epsilon_text(summary["worst_epsilon"]), own_slots(summary["worst_worker_slots"], mean=mean)
-        rows.append(("worst worker", f"epsilon {worst} against the server, in {slots}"))
-        rows.append(("schedule", f"drawn from seed {account.seed}: a simulation; a real run draws another one"))
-    elif design.schedule_failure and not design.max_participations:
-        rare = f"no worker sends in more than {design.participations:,} slots, except with probability 1e-9"
-        rare += " (--ledger draws the schedule)"
-        rows.append(("before a run", rare))
-    rows += [(name, ACCOUNTANTS.load(name).about) for name in ACCOUNTANTS.names]
-    return rows + [("-", line) for line in _refused(account)]

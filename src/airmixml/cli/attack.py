@@ -2,37 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Annotated, Any
 
-from rich.markup import escape
-from rich.text import Text
 from typer import Option
 
 from airmixml.cli import options
 from airmixml.cli.finished import make_or_find, show_made
 from airmixml.cli.options import choices
-from airmixml.output.tables import Table, wide_table
 from airmixml.registries import ATTACKS
 from airmixml.scenario import Speed
 from airmixml.scenario.grid import only_varied
-from airmixml.wording import NOTHING_PROMISED, simulated
-
-_STYLES = {
-    "hidden": "green",
-    NOTHING_PROMISED: "yellow",
-    "too few to tell": "bright_black",
-    "leaks": "dark_orange",
-    "exposed": "red",
-}
 
 
 def attack_command(
-    file: options.File = None,
-    preset: options.Preset = None,
-    air: options.AirName = None,
-    assignments: options.Assignments = None,
-    bounds: options.Bounds = None,
+    chosen: options.Chosen,
     vary: Annotated[
         list[str] | None,
         Option(
@@ -69,37 +52,15 @@ def attack_command(
     strongest figure of each adversary beside guessing and what its epsilon allows; attack.md and the report have all.
     Repeat the same command to resume an interrupted attack, or to see a finished one again.
     """
-    scenario = options.choose_scenario(
-        file, preset, options.on_air(air, assignments), seed, bounds=bounds, data_dir=data_dir
-    )
+    scenario = chosen.settled(seed, data_dir=data_dir)
     speed = Speed(device=device, threads=threads)
     options.check_force(force, out)
     varied = only_varied(vary, "attack")
     from airmixml.attacks import attack, choose_parts, read_cases
+    from airmixml.attacks.attack_page import attack_page
 
     cases = read_cases(scenario, varied, beside)
     parts = choose_parts(attacks, (case.scenario for case in cases))
     where: dict[str, Any] = {"out": out, "force": force, "speed": speed, "data_dir": data_dir}
     made = make_or_find(attack, cases, parts, engine=engine, jobs=jobs, **where)
-    show_made(as_json, made, _parts, "attack")
-
-
-def _parts(metrics: dict[str, Any]) -> Iterator[str | Text | Table]:
-    """Yield one screen of what ``metrics.json`` holds; what there is beside stands in attack.md."""
-    from airmixml.attacks.attack_report import read_attack, summary_of
-
-    cases, result = metrics["cases"], read_attack(metrics)
-    single = len(cases) == 1
-    for case in cases:
-        label = "" if single else f"{case['label']}: "
-        yield Text(f"{label}{case['verdict']}", style=f"bold {_STYLES[case['grade']]}")
-        yield from (f"- {line}" for line in case["details"] if single)
-    summary = summary_of(result)
-    heads = (name.replace(" allows", "\nallows").replace("beyond ", "beyond\n") for name in summary.columns)
-    yield wide_table(heads, [list(map(escape, row)) for row in summary.rows], words=2 if single else 3)
-    yield from dict.fromkeys(case.attackers for case in result.cases)
-    yield simulated(metrics["seed"])
-    for case in cases:
-        if case["left_out"]:
-            of, why = "" if single else f" of {case['label']}", case["left_out"].items()
-            yield f"left out{of}: " + "; ".join(f"{name} ({each})" for name, each in why)
+    show_made(as_json, made, attack_page(made.metrics, cases[0].scenario), "attack")

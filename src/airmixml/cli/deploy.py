@@ -1,43 +1,38 @@
 """``airmix deploy``, ``airmix server``, ``airmix worker`` and ``airmix gateway``."""
 
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from typer import Argument, Option
 
 from airmixml.cli import light, options
-from airmixml.cli.deploy_up import up_command
+from airmixml.cli.deploy_up import set_up, up_command
 from airmixml.cli.interrupt import raise_when_interrupted
 from airmixml.cli.terminal import print_error_line, show
 from airmixml.errors import ScenarioError
-from airmixml.scenario import Scenario
-
-if TYPE_CHECKING:
-    from airmixml.deploy.endpoint import Endpoint
 
 app = options.command_group("Set up a scenario as a system of separate processes.")
 app.command("up")(up_command)
 
-Workers = Annotated[int, Option(help="Number of workers [default: the scenario's].", show_default=False)]
-Gateways = Annotated[int, Option(help="Number of gateways that the workers are behind (0: each connects by itself).")]
-Port = Annotated[int, Option(help="Port of the broker on this machine (0: a free one).")]
-Spare = Annotated[int, Option(help="Rounds that may be sent again after a failure; budgets must cover them.")]
-Epsilon = Annotated[
-    float, Option(help="Budget of each worker's own ledger [default: the scenario's epsilon].", show_default=False)
-]
-Enrolled = Annotated[
-    Path | None,
-    Option(help="Folder of public keys NAME.pub that devices made (`airmix deploy key`).", show_default=False),
-]
-Folder = Annotated[Path, Option(help="Folder that `airmix deploy init` wrote, or a copy of the endpoint's own.")]
-Patience = Annotated[float, Option(help="Seconds after which a silent server is given up.")]
 EventsFile = Annotated[
     Path | None, Option(help="File to append what it does to, as lines of JSON.", show_default=False)
 ]
-ShowValues = Annotated[
-    bool, Option("--show-values", help="Let error messages quote rows and values, for the owner alone.")
-]
+
+
+@dataclass(frozen=True)
+class EndpointOptions:
+    """What a worker and a gateway are told besides their name and their rows."""
+
+    folder: Annotated[Path, Option(help="Folder that `airmix deploy init` wrote, or a copy of the endpoint's own.")] = (
+        light.FOLDER
+    )
+    patience: Annotated[float, Option(help="Seconds after which a silent server is given up.")] = light.PATIENCE_SECONDS
+    events: EventsFile = None
+    show_values: Annotated[
+        bool, Option("--show-values", help="Let error messages quote rows and values, for the owner alone.")
+    ] = False
 
 
 @app.command("init")
@@ -45,12 +40,19 @@ ShowValues = Annotated[
 def init_command(
     chosen: options.Chosen,
     out: Annotated[Path, Option(help="Folder to create.")] = light.FOLDER,
-    workers: Workers = 0,
-    gateways: Gateways = 0,
-    spare: Spare = 0,
-    epsilon: Epsilon = 0.0,
-    enrolled: Enrolled = None,
-    port: Port = 0,
+    workers: Annotated[int, Option(help="Number of workers [default: the scenario's].", show_default=False)] = 0,
+    gateways: Annotated[
+        int, Option(help="Number of gateways that the workers are behind (0: each connects by itself).")
+    ] = 0,
+    spare: Annotated[int, Option(help="Rounds that may be sent again after a failure; budgets must cover them.")] = 0,
+    epsilon: Annotated[
+        float, Option(help="Budget of each worker's own ledger [default: the scenario's epsilon].", show_default=False)
+    ] = 0.0,
+    enrolled: Annotated[
+        Path | None,
+        Option(help="Folder of public keys NAME.pub that devices made (`airmix deploy key`).", show_default=False),
+    ] = None,
+    port: Annotated[int, Option(help="Port of the broker on this machine (0: a free one).")] = 0,
     data_dir: options.DataDir = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -60,9 +62,13 @@ def init_command(
     its own, from `airmix deploy key`. Keep ca/ca.key elsewhere: it makes certificates.
     """
     scenario = chosen.settled(data_dir=data_dir)
-    server = _create(scenario, out, workers, gateways, spare, epsilon, port, data_dir, enrolled)
+    from airmixml.deploy.compiling import Owner
     from airmixml.deploy.credentials import AIR_FOLDER
 
+    owner = Owner(epsilon=epsilon, spare=spare)
+    *_, server = set_up(
+        scenario, out, workers or scenario.workers.count, gateways, owner, port, data_dir=data_dir, enrolled=enrolled
+    )
     kind = "gateway" if gateways else "worker"
     behind = f" behind {gateways} gateways" if gateways else ""
     show(
@@ -98,57 +104,8 @@ def key_command(
     )
 
 
-def _create(
-    scenario: Scenario,
-    out: Path,
-    workers: int,
-    gateways: int,
-    spare: int,
-    epsilon: float,
-    port: int,
-    data_dir: Path | None,
-    enrolled: Path | None = None,
-) -> "Endpoint":
-    from airmixml.deploy.broker import free_port
-    from airmixml.deploy.compiling import Owner, data_of, make_contract, planned_for
-    from airmixml.deploy.credentials import check_gateways, check_new, create_deployment
-
-    check_new(out, workers or scenario.workers.count, gateways)
-    if spare < 0:
-        raise ScenarioError(f"--spare = {spare}: must be 0 or more rounds")
-    if not epsilon >= 0.0:
-        raise ScenarioError(f"--epsilon = {epsilon:g}: must be above 0 (0: the scenario's)")
-    planned = planned_for(scenario, workers or scenario.workers.count)
-    check_gateways(planned.workers.count, gateways, planned.privacy.colluders)
-    dataset, owner = data_of(planned, data_dir), Owner(epsilon=epsilon, spare=spare)
-    server = create_deployment(
-        out,
-        lambda keys, server_key: make_contract(planned, dataset, keys, server_key, owner),
-        workers=planned.workers.count,
-        gateways=gateways,
-        port=port or free_port(),
-        enrolled=enrolled,
-    )
-    if gateways and not planned.privacy.colluders:
-        print_error_line(
-            "airmix deploy: privacy.colluders = 0: all workers, and so all gateways, are taken as honest towards each "
-            "other"
-        )
-    return server
-
-
 def server_command(
-    place: Annotated[
-        Path,
-        Argument(
-            metavar="SCENARIO|FOLDER",
-            help="Folder that `airmix deploy init` wrote, or a scenario file to make one of.",
-            show_default=False,
-        ),
-    ],
-    out: Annotated[Path, Option(help="With a scenario: folder to create.")] = light.FOLDER,
-    workers: Workers = 0,
-    gateways: Gateways = 0,
+    folder: Annotated[Path, Argument(help="Folder that `airmix deploy init` wrote.", show_default=False)],
     with_broker: Annotated[
         bool, Option("--with-broker", help="Start the broker (mosquitto) too, and end it with the server.")
     ] = False,
@@ -166,25 +123,15 @@ def server_command(
 
     Everything that it accepts is in its log (server/journal) before it goes on: repeat the command to resume.
     """
-    from airmixml.deploy.server_process import Timing
-
     if not deadline > 0.0:
         raise ScenarioError(f"--deadline = {deadline:g}: must be above 0 seconds")
-    if place.is_dir():
-        if workers or gateways:
-            raise ScenarioError(f"--workers, --gateways: are decided already for {place}; leave them out")
-        folder = place
-    else:
-        folder = out
-        scenario = options.settle_scenario(Scenario.load(place), data_dir=data_dir)
-        _create(scenario, out, workers, gateways, 0, 0.0, 0, data_dir)
     from airmixml.deploy.broker import Broker
     from airmixml.deploy.compiling import data_of
     from airmixml.deploy.credentials import held_keys
     from airmixml.deploy.endpoint import SERVER_NAME, Endpoint, load_contract
     from airmixml.deploy.events import Events
     from airmixml.deploy.learning import Teacher
-    from airmixml.deploy.server_process import open_server, run_server
+    from airmixml.deploy.server_process import Timing, open_server, run_server
     from airmixml.deploy.status import Status
     from airmixml.deploy.transport import Lines
     from airmixml.errors import ProtocolError
@@ -194,8 +141,8 @@ def server_command(
     def announce(link: str) -> None:
         print_error_line(f"airmix server: status page at {link} (works once; Enter prints another)")
 
-    log = Lines(SERVER_NAME)
-    contract = load_contract(folder / SERVER_NAME)
+    log, own = Lines(SERVER_NAME), folder / SERVER_NAME
+    contract = load_contract(own)
     dataset = data_of(contract.plan, data_dir)
     teacher = Teacher(contract, dataset)
     if held := held_keys(folder):
@@ -207,27 +154,26 @@ def server_command(
     raise_when_interrupted()
     with Broker(folder) if with_broker else nullcontext():
         server = open_server(folder, log, teacher.tell)
-        watch = Status(Endpoint.read(folder / SERVER_NAME), deadline, teacher.score, log, Events(events))
+        watch = Status(Endpoint.read(own), deadline, teacher.score, log, Events(events))
         with serving_status(watch.plain, None, announce) if status else nullcontext():
             run_server(folder, server, log, Timing(deadline=deadline), watch)
     if server.failure and not server.sums:
         raise ProtocolError(f"no round was completed: {server.failure}")
-    trained = teacher.learned(server.sums)
+    spent, accuracy = contract.share(max(server.spent.values())), teacher.score(server.sums)
     result: dict[str, Any] = {
         "rounds": [{"round": each.number, "workers": list(each.present)} for each in server.sums],
-        "budget_spent": contract.share(max(server.spent.values())),
+        "budget_spent": spent,
         "budget": {"epsilon": contract.epsilon, "delta": contract.delta},
-        "accuracy": teacher.score(server.sums),
+        "accuracy": accuracy,
         "failure": server.failure,
     }
-    save_deployed(trained.model, dataset, folder / SERVER_NAME, contract.plan, result)
-    spent, accuracy = result["budget_spent"], result["accuracy"]
+    save_deployed(teacher.learned(server.sums).model, dataset, own, contract.plan, result)
     scored = "" if accuracy is None else f"; accuracy {100 * accuracy:.1f} % on the test rows"
     show(
         as_json,
         {"folder": str(folder), **result},
         *(f"round {each.number}: the sum of {len(each.present)} workers" for each in server.sums),
-        f"{folder / SERVER_NAME / 'model.pt'}: learned from {len(server.sums)} rounds{scored}",
+        f"{own / 'model.pt'}: learned from {len(server.sums)} rounds{scored}",
         f"no worker has spent more than {100 * spent:.0f} % of its budget; promised for all of it: {contract.promise}",
     )
 
@@ -235,28 +181,22 @@ def server_command(
 def worker_command(
     data: Annotated[Path, Option(help="CSV or NPZ file of the worker's own rows.")],
     name: Annotated[str, Option("--id", metavar="NAME", help="Name of the worker, such as worker-0.")],
-    folder: Folder = light.FOLDER,
-    patience: Patience = light.PATIENCE_SECONDS,
-    events: EventsFile = None,
-    show_values: ShowValues = False,
+    given: EndpointOptions,
 ) -> None:
     """Be a worker: answer the server's orders, within a budget that this worker keeps itself.
 
     What it has spent is in its ledger, in the endpoint's folder: without that file it would not know what it has sent.
     """
-    light.run(data, name, folder, patience, events, show_values=show_values)
+    light.run(data, name, **vars(given))
 
 
 def gateway_command(
     data: Annotated[Path, Option(help="CSV or NPZ file with the rows of all its workers, in their order.")],
     name: Annotated[str, Option("--id", metavar="NAME", help="Name of the gateway, such as gateway-0.")],
-    folder: Folder = light.FOLDER,
-    patience: Patience = light.PATIENCE_SECONDS,
-    events: EventsFile = None,
-    show_values: ShowValues = False,
+    given: EndpointOptions,
 ) -> None:
     """Be many workers behind one connection, with messages in batches and one ledger.
 
     Each worker has keys of its own and signs what it sends; the gateway's machine is trusted with the data of all.
     """
-    light.run(data, name, folder, patience, events, show_values=show_values)
+    light.run(data, name, **vars(given))

@@ -1,8 +1,6 @@
-"""``airmix deploy up``: a whole deployment on this machine, with a live table, a kill, a replay and a picture."""
+"""``airmix deploy up``: a whole deployment on this machine, with a kill, a replay and a picture."""
 
 import itertools
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -11,20 +9,58 @@ from typer import Option
 
 from airmixml.cli import options
 from airmixml.cli.interrupt import raise_when_interrupted
-from airmixml.cli.terminal import command_seconds, print_error_line, show, stderr_console
+from airmixml.cli.terminal import command_seconds, print_error_line, show
 from airmixml.errors import ScenarioError
 from airmixml.output.tables import Table
+from airmixml.scenario import Scenario
 from airmixml.wording import duration
 
 if TYPE_CHECKING:
-    from rich.table import Table as RichTable
-
+    from airmixml.data import DataSet
+    from airmixml.deploy.compiling import Owner
     from airmixml.deploy.contract import Contract
-    from airmixml.deploy.trial import History, Watch
+    from airmixml.deploy.endpoint import Endpoint
+    from airmixml.deploy.trial import History
 
 PRESET: Final = "trustless-wine"
 _PICTURE: Final = "lanes.png"
-_SECONDS_BETWEEN_TABLES: Final = 0.2
+
+
+def set_up(
+    scenario: Scenario,
+    out: Path,
+    workers: int,
+    gateways: int = 0,
+    owner: "Owner | None" = None,
+    port: int = 0,
+    *,
+    data_dir: Path | None = None,
+    enrolled: Path | None = None,
+) -> "tuple[Scenario, DataSet, Endpoint]":
+    """Write the folders of a deployment; return what is deployed, its data, and the server's endpoint."""
+    from airmixml.deploy.broker import free_port
+    from airmixml.deploy.compiling import data_of, make_contract, planned_for
+    from airmixml.deploy.credentials import check_gateways, check_new, create_deployment
+
+    check_new(out, workers, gateways)
+    planned = planned_for(scenario, workers)
+    check_gateways(workers, gateways, planned.privacy.colluders)
+    dataset = data_of(planned, data_dir)
+    raise_when_interrupted()
+    server = create_deployment(
+        out,
+        lambda keys, server_key: make_contract(planned, dataset, keys, server_key, owner),
+        workers=workers,
+        gateways=gateways,
+        port=port or free_port(),
+        enrolled=enrolled,
+    )
+    if gateways and not planned.privacy.colluders:
+        print_error_line(
+            "airmix deploy: privacy.colluders = 0: all workers, and so all gateways, are taken as honest towards each "
+            "other"
+        )
+    return planned, dataset, server
 
 
 @options.with_groups
@@ -49,13 +85,12 @@ def up_command(
     `airmix predict` reads, and a picture.
     """
     from airmixml.deploy.attacker import admit_attacker
-    from airmixml.deploy.broker import find_mosquitto, free_port
-    from airmixml.deploy.compiling import data_of, make_contract, planned_for
+    from airmixml.deploy.broker import find_mosquitto
     from airmixml.deploy.contract import Contract
-    from airmixml.deploy.credentials import check_new, create_deployment
     from airmixml.deploy.dealing import deal_rows
     from airmixml.deploy.lanes import draw_lanes
     from airmixml.deploy.trial import Trial
+    from airmixml.storage.run_folder import RUNS_FOLDER
 
     find_mosquitto()
     if not deadline > 0.0:
@@ -65,56 +100,20 @@ def up_command(
     if rounds is not None:
         chosen = replace(chosen, assignments=[*(chosen.assignments or ()), f"learner.rounds={rounds}"])
     scenario = chosen.settled(data_dir=data_dir)
-    name = f"deploy-{scenario.name}"
-    folder = out or _free_folder(name)
-    check_new(folder, workers, 0)
-    planned = planned_for(scenario, workers)
-    dataset = data_of(planned, data_dir)
-    if out is None and folder.name != name:
-        print_error_line(f"airmix: {folder}: a new folder, since {folder.with_name(name)} is there already")
-    raise_when_interrupted()
-    server = create_deployment(
-        folder,
-        lambda keys, server_key: make_contract(planned, dataset, keys, server_key),
-        workers=workers,
-        port=free_port(),
-    )
+    first = RUNS_FOLDER / f"deploy-{scenario.name}"
+    others = (first.with_name(f"{first.name}-{number}") for number in itertools.count(2))
+    folder = out or next(each for each in itertools.chain([first], others) if not each.exists())
+    if out is None and folder != first:
+        print_error_line(f"airmix: {folder}: a new folder, since {first} is there already")
+    planned, dataset, server = set_up(scenario, folder, workers, data_dir=data_dir)
     rows = deal_rows(planned, dataset, folder, server, data_dir)
     contract = Contract.load(folder / "contract.json")
     admit_attacker(folder, contract.run)
     more = () if data_dir is None else ("--data-dir", data_dir)
-    with _shown(contract, as_json=as_json) as watch:
-        history = Trial(folder, deadline=deadline, kill=kill, more=more).run(watch)
+    history = Trial(folder, deadline=deadline, kill=kill, more=more).run(_Lines())
     draw_lanes(history, f"{planned.name}: {workers} workers over mutual TLS; {contract.promise}", folder / _PICTURE)
     result = _result(history, contract, folder, rows)
     show(as_json, result, *_told(result, history))
-
-
-def _free_folder(name: str) -> Path:
-    from airmixml.storage.run_folder import RUNS_FOLDER
-
-    names = (RUNS_FOLDER / (name if number == 1 else f"{name}-{number}") for number in itertools.count(1))
-    return next(each for each in names if not each.exists())
-
-
-@contextmanager
-def _shown(contract: "Contract", *, as_json: bool) -> Iterator["Watch"]:
-    """Yield what shows a table of workers while it changes; where there is no terminal, a line for each round."""
-    if as_json or not stderr_console.is_terminal:
-        yield _Lines()
-        return
-    from rich.live import Live
-
-    with Live(console=stderr_console, auto_refresh=False, transient=True) as live:
-        last = 0.0
-
-        def watch(history: "History") -> None:
-            nonlocal last
-            if history.seconds - last > _SECONDS_BETWEEN_TABLES:
-                last = history.seconds
-                live.update(_live_table(history, contract, stderr_console.height), refresh=True)
-
-        yield watch
 
 
 class _Lines:
@@ -135,38 +134,6 @@ class _Lines:
             if line not in self._said:
                 self._said.add(line)
                 print_error_line(f"airmix: {at:5.1f} s  {line}")
-
-
-def _live_table(history: "History", contract: "Contract", height: int) -> "RichTable":
-    from rich.table import Table as RichTable
-
-    number, phase = history.where
-    alive = sum(lane.is_alive for lane in history.lanes.values())
-    title = (
-        f"{history.seconds:4.1f} s   round {number} of {len(contract.schedule)}: {phase}   {alive} of "
-        f"{len(history.lanes)} workers alive"
-    )
-    table = RichTable(title=title, title_justify="left")
-    for name, justify in (("worker", "left"), ("alive", "left"), ("round", "right"), ("sent last", "left")):
-        table.add_column(name, justify=justify)  # type: ignore[arg-type]
-    table.add_column("spent", justify="right")
-    lanes = list(history.lanes.values())
-    shown = sorted(lanes, key=lambda lane: not (lane.killed or lane.refusals))[: max(4, height - 7)]
-    for lane in lanes:
-        if lane in shown:
-            table.add_row(*_cells(lane))
-    if len(shown) < len(lanes):
-        table.caption = f"and {len(lanes) - len(shown)} more"
-    return table
-
-
-def _cells(lane: Any) -> tuple[str, ...]:
-    last = lane.events[-1] if lane.events else {"event": "", "round": ""}
-    state = "yes" if lane.is_alive else ("starting" if not lane.alive else "no")
-    if lane.killed:
-        state = "[red]killed[/red]" if not lane.is_alive else "[green]again[/green]"
-    refused = " [yellow](refused a replay)[/yellow]" if lane.refusals else ""
-    return lane.name, state + refused, str(last.get("round", "")), last["event"], f"{100 * lane.spent:.0f} %"
 
 
 def _result(history: "History", contract: "Contract", folder: Path, rows: list[int]) -> dict[str, Any]:

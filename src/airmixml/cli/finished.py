@@ -2,14 +2,13 @@
 
 import contextlib
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.text import Text
-
 from airmixml.cli.terminal import print_error_line, print_report_place, progress_bars, show
+from airmixml.output.page import Page
 from airmixml.output.tables import Table
 from airmixml.wording import in_plain_words
 
@@ -54,11 +53,9 @@ def say_finished_before(folder: Path, *, protected: bool = False, may_force: boo
     )
 
 
-def show_made(
-    as_json: bool, made: Made, parts: Callable[[dict[str, Any]], Iterable[str | Text | Table]], name: str
-) -> None:
+def show_made(as_json: bool, made: Made, page: Page, name: str) -> None:
     """Print an attack or an audit, whose files are called ``name``, and where they are."""
-    show(as_json, {**made.metrics, **made.report}, *([] if as_json else parts(made.metrics)))
+    show(as_json, {**made.metrics, **made.report}, page)
     if not as_json:
         print_report_place(Path(made.metrics["run_dir"]), name, made.report)
 
@@ -75,7 +72,7 @@ def report_into(places: list[dict[str, str]], *, typed: bool = True) -> "Finish"
 def show_study(
     as_json: bool,
     plain: dict[str, Any],
-    *parts: str | Table,
+    *parts: str | Table | Page,
     name: str,
     out: Path,
     write: Callable[[], Sequence[Path]],

@@ -11,9 +11,10 @@ from airmixml.cli import options
 from airmixml.cli.terminal import console, print_json, show
 from airmixml.errors import AirMixError, ScenarioError
 from airmixml.output.tables import terminal_table
-from airmixml.registries import REGISTRIES, Registry
-from airmixml.scenario import AIR_PRESETS, Scenario, air_summary, preset_names, preset_summary
-from airmixml.scenario.toml import describe_air
+from airmixml.registries import REGISTRIES
+from airmixml.registry import Registry
+from airmixml.scenario import AIR_PRESETS, Scenario, air_summary, air_text, preset_names, preset_summary
+from airmixml.scenario.air import air_tables
 from airmixml.version import __version__
 from airmixml.wording import reason, shown
 
@@ -42,14 +43,14 @@ def show_command(
 ) -> None:
     """Print a preset as a scenario file that explains every key.
 
-    With --air alone, print that air: every key, what it means, and where its number is from.
+    With --air alone, print the file of that air: its keys, and where each number is from.
     """
     if preset is None and air is None:
         raise ScenarioError("give the name of a preset (`airmix presets`), --air NAME (`airmix airs`), or both")
     options.on_air(air, [])  # refuses one that is not known
     if preset is None:
-        described = describe_air(air or "")
-        plain, text = described.to_dict(), described.to_toml()
+        name = air or ""
+        plain, text = {"name": name, "about": air_summary(name), "tables": air_tables(name)}, air_text(name)
     else:
         scenario = Scenario.preset(preset)
         scenario = scenario if air is None else scenario.on_air(air)

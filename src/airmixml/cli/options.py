@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_type_hints
 from typer import Argument, Context, Option, Typer, echo
 
 from airmixml.errors import PluginError, ScenarioError
-from airmixml.registries import Registry
+from airmixml.registry import Registry
 from airmixml.scenario import AIR_PRESETS, Scenario
 from airmixml.wording import did_you_mean, shown
 

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
+import shlex
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from rich.markup import escape
 from typer import Option
 
 from airmixml.cli import options
 from airmixml.cli.account import picture_path
 from airmixml.cli.finished import report_into
-from airmixml.cli.terminal import console, progress_bars, report_lines, show
+from airmixml.cli.terminal import progress_bars, report_lines, show
 from airmixml.errors import ScenarioError
-from airmixml.numpy_tensors import stand_in
 from airmixml.planning.known_inputs import data_dimensions, input_moments, table_columns
 from airmixml.scenario import Scenario
 from airmixml.scenario.rules import AUTO, Whole
@@ -72,7 +72,6 @@ def plan_command(
     --rows, --input-dim and --label-dim, and then no file is read. With these three the default preset is private-table.
     A public table that the scenario names is read, to recommend nothing that does worse on it.
     """
-    stand_in()
     if chosen.file is None and chosen.preset is None:
         chosen = _of_own_table(chosen, None not in (rows, input_dim, label_dim))
     may_read, counted = input_dim is None, rows is not None or input_dim is not None
@@ -102,49 +101,57 @@ def plan_command(
             how: dict[str, Any] = {"held_dim": held_dim, "dimensions": dimensions, "moments": moments}
             plan = with_needed(plan, accuracy, scenario, **how, progress=progress)
     seconds = time.perf_counter() - started
-    if drawn is not None and (plan.options or plan.recommended):
-        from airmixml.planning.design_figures import draw_plan
-
-        with writing_to(drawn, option="--picture"):
-            draw_plan(plan, scenario, drawn)
-    command = ["airmix", "run", *(_on_own_table(chosen, rows) if counted else chosen).words()]
+    overrides = plan.overrides
+    if plan.recommended is None and scenario.mixing.power != "dp":
+        overrides += ("mixing.power=dp",)
+    plain, places = {**plan.to_dict(), "seconds": seconds}, dict[str, str]()
+    words = ["airmix", "run", *(_on_own_table(chosen, rows) if counted else chosen).words()]
+    if plan.feasible:
+        plain["run_with"] = shlex.join(with_set(words, overrides))
     if write is not None and plan.feasible:
-        _write_recommended(plan, _with_own_table(scenario) if counted else scenario, write)
-    from airmixml.planning.plan_page import plan_parts, planned_otherwise, write_plan
+        _write_recommended(_with_own_table(scenario) if counted else scenario, overrides, write)
+        places["scenario"] = str(write)
+    from airmixml.planning.plan_page import plan_page, write_plan
 
-    parts = [*plan_parts(plan.to_dict(), scenario, command), *_rows_of_the_file(plan, scenario, rows)]
-    report: dict[str, str] = {}
+    if drawn is not None and plan.drawable:
+        _draw(plan, scenario, drawn)
+        plain["picture"] = places["picture"] = str(drawn)
     if out is not None:
+        reports: list[dict[str, str]] = []
         with writing_to(out):
-            reports: list[dict[str, str]] = []
-            look = {"seconds": seconds, "picture": not no_picture, "finish": report_into(reports)}
-            folder = write_plan(plan, scenario, parts, out, force=force, **look)
-        report = {"run_dir": str(folder), **reports[0]}
-    picture_place = {"picture": str(drawn)} if drawn and (plan.options or plan.recommended) else {}
-    shown = {"scenario": str(write)} if write is not None and plan.feasible else {}
-    shown |= {**picture_place, **{name: path for name, path in report.items() if name == "report"}}
-    if not as_json:
-        _print_verdict(plan, "" if scenario.mixing.power == "dp" else f", {planned_otherwise(scenario)}")
-    texts = [part if isinstance(part, str) else part.plain for part in parts]
-    show(as_json, {**plan.to_dict(), "seconds": seconds, **picture_place, **report}, *texts, *report_lines(shown))
+            look = {"picture": not no_picture, "finish": report_into(reports)}
+            plain["run_dir"] = str(write_plan(plan, plain, scenario, out, force=force, **look))
+        plain, places = {**plain, **reports[0]}, {**places, **reports[0]}
+    hints = ["run it with:", plain["run_with"], *_about_the_file(words, scenario, rows)] if plan.feasible else []
+    show(as_json, plain, plan_page(plain, scenario), *hints, *report_lines(places))
 
 
-def _rows_of_the_file(plan: Plan, scenario: Scenario, rows: int | None) -> list[str]:
-    """Return how many rows the file of a run must have so that as many send as were planned."""
-    if rows is None or not plan.feasible or scenario.workers.train_samples or scenario.workers.several_rows:
-        return []
-    of_file = -(-3 * rows // 2)  # the fewest of which two thirds are as many
-    return [f"{rows:,} rows send; a run keeps a third of its file for testing, so the file needs {of_file:,} rows"]
+def _draw(plan: Plan, scenario: Scenario, path: Path) -> None:
+    from airmixml.planning.design_figures import draw_plan
+
+    with writing_to(path, option="--picture"):
+        draw_plan(plan, scenario, path)
 
 
-def _print_verdict(plan: Plan, otherwise: str) -> None:
-    if plan.needed is not None:
-        from airmixml.planning.recommended_page import needed_in_a_line
+def with_set(command: Sequence[str], overrides: Sequence[str]) -> list[str]:
+    """Return the command with these keys set, each once: what it set of them before is left out."""
+    keys, words = {each.partition("=")[0] for each in overrides}, list(command)
+    for at in range(len(words) - 2, -1, -1):
+        if words[at] == "--set" and words[at + 1].partition("=")[0].strip() in keys:
+            del words[at : at + 2]
+    return words + [word for each in overrides for word in ("--set", each)]
 
-        console.print(needed_in_a_line(plan.to_dict()))
-    word, colour = ("feasible", "green") if plan.feasible else ("not feasible", "red")
-    console.print(f"[bold]{escape(plan.title)}[/bold]: [{colour}]{word}{otherwise}[/]")
-    console.print(escape(plan.verdict))
+
+def _about_the_file(words: list[str], scenario: Scenario, rows: int | None) -> Iterator[str]:
+    """Yield what the command needs of a user's own table, and how many rows send where so many were planned."""
+    if "BOUNDS.toml" in words:
+        yield (
+            "TABLE.csv is your file and CLASS its column to learn; BOUNDS.toml has a line COLUMN = [lower, upper] for "
+            "each input"
+        )
+    if rows is not None and not scenario.workers.train_samples and not scenario.workers.several_rows:
+        of_file = -(-3 * rows // 2)  # the fewest of which two thirds are as many
+        yield f"{rows:,} rows send; a run keeps a third of its file for testing, so the file needs {of_file:,} rows"
 
 
 def _check_limits(max_air_seconds: float | None, accuracy: float | None) -> None:
@@ -165,13 +172,11 @@ def _check_out(out: Path | None, picture: Path | None, write: Path | None, *, fo
         raise ScenarioError(f"--write {write}: is there already; choose another name, or remove it")
 
 
-def _write_recommended(plan: Plan, scenario: Scenario, path: Path) -> None:
+def _write_recommended(scenario: Scenario, overrides: Sequence[str], path: Path) -> None:
     """Write the scenario with all that the plan recommends."""
     from airmixml.radio.masking import with_masks_settled
     from airmixml.storage.files import write_text
 
-    overrides = plan.recommended.overrides if plan.recommended else ()
-    overrides += () if plan.masks is None else plan.masks.overrides
     with writing_to(path, option="--write"):
         write_text(path, with_masks_settled(scenario.with_overrides(*overrides)).to_toml(comments=True))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
@@ -10,7 +9,7 @@ from typer import Option
 from airmixml.cli import options
 from airmixml.cli.finished import show_study
 from airmixml.cli.options import choices
-from airmixml.cli.terminal import print_error_line, progress_bars, report_failures
+from airmixml.cli.terminal import progress_bars, report_failures
 from airmixml.errors import ScenarioError
 from airmixml.registries import ATTACKS
 from airmixml.scenario.grid import Grid
@@ -35,7 +34,7 @@ def sweep_command(
     ] = None,
     seed: options.Seed = None,
     seeds: options.Seeds = 1,
-    engine: Annotated[str, Option(help="Run on processes of this machine, or on a Ray cluster (ray).")] = "processes",
+    engine: options.Engine = "local",
     jobs: Annotated[
         int | None, Option(help="Number of cells at a time [default: one per core; all of a Ray cluster].")
     ] = None,
@@ -64,7 +63,7 @@ def sweep_command(
     scenario = chosen.read(seed)
     values, processes = Grid.parse(grid or ()), options.check_jobs(jobs)
     from airmixml.sweeps.grid_sweep import sweep_grid
-    from airmixml.sweeps.sweep_page import NO_PARQUET, picture_note, sweep_dict, terminal_summary, write_sweep
+    from airmixml.sweeps.sweep_page import sweep_page, write_sweep
 
     with progress_bars() as progress:
         swept = sweep_grid(
@@ -83,23 +82,16 @@ def sweep_command(
             audit=_audit_settings(command, trials, canaries, fault),
             ledger=ledger,
             progress=progress,
-            announce=lambda line: print_error_line(f"airmix: {line}"),
         )
 
-    def write() -> list[Path]:
-        files = write_sweep(swept)
-        if not any(path.suffix == ".parquet" for path in files):
-            print_error_line(f"airmix: {NO_PARQUET}")
-        return files
-
+    plain = swept.to_dict()
     show_study(
         as_json,
-        {**sweep_dict(swept), "kept": swept.kept},
-        terminal_summary(swept),
-        *filter(None, (*swept.notes, picture_note(swept))),
+        {**plain, "kept": swept.kept},
+        sweep_page(plain, scenario),
         name="sweep",
         out=swept.out,
-        write=write,
+        write=lambda: write_sweep(swept),
         seconds=swept.seconds,
         kept=plural(swept.kept, "run") if swept.kept else "",
     )

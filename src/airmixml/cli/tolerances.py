@@ -8,7 +8,7 @@ from airmixml.cli import options
 from airmixml.cli.finished import show_study
 from airmixml.cli.terminal import progress_bars
 from airmixml.tolerances.impairment_ladder import chosen_ladders
-from airmixml.wording import plural, simulated
+from airmixml.wording import plural
 
 _SEEDS, _QUICK_SEEDS = 3, 1
 
@@ -26,7 +26,7 @@ def tolerances_command(
     seeds: Annotated[
         int | None, Option(help="Number of runs of each size, with consecutive seeds [default: 3].")
     ] = None,
-    engine: Annotated[str, Option(help="Run on processes of this machine, or on a Ray cluster (ray).")] = "processes",
+    engine: options.Engine = "local",
     jobs: Annotated[
         int | None, Option(help="Number of runs at a time [default: one per core; all of a Ray cluster].")
     ] = None,
@@ -45,7 +45,7 @@ def tolerances_command(
     processes = options.check_jobs(jobs)
     options.check_force(force, out)
     scenario = chosen.settled(seed, data_dir=data_dir)
-    from airmixml.tolerances.tolerance_page import notes, terminal_tolerances, write_tolerances
+    from airmixml.tolerances.tolerance_page import tolerances_page, write_tolerances
     from airmixml.tolerances.tolerance_search import find_tolerances
 
     with progress_bars() as progress:
@@ -61,16 +61,14 @@ def tolerances_command(
             progress=progress,
             **where,
         )
+    plain = found.to_dict()
     show_study(
         as_json,
-        found.to_dict(),
-        terminal_tolerances(found),
-        *notes(found),
-        *(f"cannot be run: air.{each.ladder.key} ({each.why_not})" for each in found.found if each.why_not),
-        simulated(scenario.seed),
+        plain,
+        tolerances_page(plain, scenario),
         name="tolerances",
         out=found.out,
-        write=lambda: write_tolerances(found),
+        write=lambda: write_tolerances(plain, scenario, found.out),
         seconds=found.seconds,
         kept=f"{plural(found.kept, 'run')} of {found.runs:,}" if found.kept else "",
     )

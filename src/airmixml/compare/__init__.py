@@ -1,4 +1,4 @@
-"""One system beside its alternatives on the same work, or beside itself at other values of one key."""
+"""One system beside its alternatives on the same work."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from airmixml.lazy import import_late
 from airmixml.registries import METHODS
 
 if TYPE_CHECKING:
-    from airmixml.compare.comparison import Comparison, Row, compare_methods, vary_key
+    from airmixml.compare.comparison import Comparison, Row
+    from airmixml.compare.run_methods import compare_methods
 
 __all__ = [
     "METHODS",
@@ -23,9 +24,12 @@ __all__ = [
     "choose_methods",
     "compare_methods",
     "load_methods",
-    "vary_key",
 ]
 
 __getattr__ = import_late(
-    __name__, {"airmixml.compare.comparison": ("Comparison", "Row", "compare_methods", "vary_key")}
+    __name__,
+    {
+        "airmixml.compare.comparison": ("Comparison", "Row"),
+        "airmixml.compare.run_methods": ("compare_methods",),
+    },
 )

@@ -9,14 +9,13 @@ from typing import Final
 
 import numpy as np
 
-from airmixml.data.columns import is_known_unit, is_missing, unit_of
-from airmixml.data.csv_file import Dialect, checked_header, finite_numbers, table_rows
+from airmixml.data.columns import is_missing
+from airmixml.data.csv_file import Dialect, finite_numbers, open_table
 from airmixml.data.labels import look_measured
 from airmixml.errors import DataError
 from airmixml.wording import shown
 
 _MOST_CATEGORIES: Final = 30
-_FEW_KINDS: Final = 5  # "2 doors" and "4 doors" are categories
 _ROWS_TO_TELL: Final = 10  # in fewer rows all values may differ by chance
 _MOST_REMEMBERED: Final = 1_000_000
 _OF_A_PERSON: Final = re.compile(
@@ -58,26 +57,13 @@ class ColumnSeen:
             found[text.casefold()] = max(best, text, key=lambda each: self.texts[each])
         return tuple(found.values())
 
-    @property
-    def with_unit(self) -> str:
-        """The first text that is a number with a unit, where all are numbers, with units or without; else nothing."""
-        found: dict[str, str] = {}  # by unit
-        for text in self.texts:
-            if unit := unit_of(text):
-                found.setdefault(unit, text)
-            elif not any(finite_numbers([text], mark) for mark in self.reads):
-                return ""
-        usual = all(map(is_known_unit, found)) or (len(found) == 1 and len(self.texts) > _FEW_KINDS)
-        return next(iter(found.values()), "") if usual else ""
-
     def is_number(self, decimal: str) -> bool:
         """Whether every value is a number."""
         return self.values > 0 and self.reads[decimal]
 
-    @property
-    def constant(self) -> bool:
-        """Whether all of several rows have the same value."""
-        return len(self.texts) == 1 and self.values > 1 and not self.missing
+    def odd_text(self, decimal: str) -> str:
+        """Return the first text that is no number; empty where all are."""
+        return next((text for text in self.texts if finite_numbers([text], decimal) is None), "")
 
     def measured_kinds(self, decimal: str) -> int:
         """Return how many different numbers it has, where these look measured; 0 where they may be classes."""
@@ -85,12 +71,6 @@ class ColumnSeen:
         different, counts = np.unique(numbers or [0.0], return_counts=True)
         fractional = bool((different != np.floor(different)).any())
         return len(different) if look_measured(counts, numeric=True, fractional=fractional) else 0
-
-    def units_in_words(self, cell: str = "") -> str:
-        """Return what to do about numbers with a unit; with a ``cell``, for its owner alone."""
-        kept = json.dumps(f"{self.name}=LOWER,UPPER {unit_of(self.with_unit)}", ensure_ascii=False)
-        example = f", such as {shown(cell)}" if cell else ""
-        return f"has cells with a unit{example}: write plain numbers there, and the unit in --column {kept}"
 
     def why_left_out(self, decimal: str) -> str:
         """Return why it is no input by default; empty where it is one."""
@@ -100,8 +80,6 @@ class ColumnSeen:
             return "has no values"
         if _OF_A_PERSON.search(self.name):
             return f"is named like who a row is of ({person})"
-        if self.with_unit:
-            return self.units_in_words()
         if different == self.values >= _ROWS_TO_TELL and (self.whole or not number):
             return f"has another value in every row, as a name or a number of each has ({person})"
         if number or different <= _MOST_CATEGORIES:
@@ -116,7 +94,6 @@ class TableSeen:
     columns: dict[str, ColumnSeen]
     dialect: Dialect
     decimal: str
-    rows: int
 
     def __str__(self) -> str:
         mark = ", decimal commas" if self.decimal == "comma" else ""
@@ -125,28 +102,19 @@ class TableSeen:
 
 def look_at(path: Path) -> TableSeen:
     """Read a table once and return what its columns seem to hold; refuse one without a header."""
-    with table_rows(path, "give a CSV or NPZ file") as (rows, dialect):
-        names = [text.strip() for text in next(rows, (0, []))[1]]
-        if all(names):
-            checked_header(names, path)
-        if len(names) < 2 or not all(names):
+    with open_table(path, "give a CSV or NPZ file") as file:
+        if len(file.names) < 2 or not all(file.names):
             raise DataError(
                 f"{path}: must have a header with a name of its own for each of at least 2 columns, and rows"
             )
-        if finite_numbers(names) is not None:
+        if finite_numbers(file.names) is not None:
             raise DataError(f"{path}: row 1 has numbers where the names of columns must be; add a header row")
-        columns = [ColumnSeen(name) for name in names]
-        count = 0
-        for number, row in rows:
-            if len(row) != len(names):
-                raise DataError(
-                    f"{path}: row {number} has {len(row)} values, but the header names {len(names)} columns"
-                )
-            count += 1
+        columns = [ColumnSeen(name) for name in file.names]
+        for _, row in file.rows():
             for column, text in zip(columns, row, strict=True):
                 column.add(text.strip())
-    if not count:
-        raise DataError(f"{path}: has a header, {shown(names[0])} and so on, but no rows")
+    if not columns[0].values + columns[0].missing:
+        raise DataError(f"{path}: has a header, {shown(columns[0].name)} and so on, but no rows")
     read = {mark: sum(column.is_number(mark) for column in columns) for mark in ("point", "comma")}
     decimal = "comma" if read["comma"] > read["point"] else "point"
-    return TableSeen(columns={each.name: each for each in columns}, dialect=dialect, decimal=decimal, rows=count)
+    return TableSeen(columns={each.name: each for each in columns}, dialect=file.dialect, decimal=decimal)

@@ -27,27 +27,6 @@ _GROUPED: Final = {
     for name, (mark, other) in _MARKS.items()
 }
 
-_WITH_UNIT: Final = re.compile(
-    rf"(?P<before>[$€£¥₹]|[A-Z]{{3}}(?= ))?\s*[+-]?\d+(?:[.,{_SPACES}]\d+)*\s*"
-    r"(?P<after>[^\W\d_][^\s,;]{0,9}|[%‰°€$£¥₹µ]\S?)?"
-)
-_KNOWN_UNIT: Final = re.compile(
-    "[%‰°$€£¥₹]|°[cf]|eur|usd|gbp|chf|[kmµ]?g|lbs?|oz|[kcmµ]?m|ft|in|mi|[mµ]?s|min|h|hrs?|[cm]?l|[km]v|kwh?|ma|[kmg]?hz|"
-    "mmhg|bpm|[kmg]b|years?|yrs?|days?|km/h|m/s|mph",
-    re.IGNORECASE,
-)
-
-
-def unit_of(text: str) -> str:
-    """Return the unit that a number is written with, as in 12 kg, 45 % or EUR 1.200,50; empty where there is none."""
-    found = _WITH_UNIT.fullmatch(text.strip())
-    return (found["before"] or found["after"] or "") if found else ""
-
-
-def is_known_unit(unit: str) -> bool:
-    """Return whether a text is a usual unit, so that texts with it are no categories."""
-    return _KNOWN_UNIT.fullmatch(unit) is not None
-
 
 def is_missing(text: str) -> bool:
     """Return whether a text says that there is no value."""

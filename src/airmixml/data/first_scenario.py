@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from airmixml.data.column_kinds import TableSeen, look_at
+from airmixml.data.column_kinds import look_at
+from airmixml.data.csv_file import find_column
 from airmixml.data.labels import number_classes
 from airmixml.data.npz_file import read_header, read_labels
 from airmixml.errors import DataError, ScenarioError
 from airmixml.scenario.rules import Real
 from airmixml.scenario.tables import SEPARATED
-from airmixml.wording import did_you_mean, shown
+from airmixml.wording import shown
 
 _USUAL_LABELS: Final = ("label", "target", "class", "y")
 _NUMBER: Final = Real()
@@ -88,95 +89,75 @@ def first_scenario(path: Path, asked: Asked | None = None) -> FirstScenario:
 
 def _of_table(path: Path, asked: Asked) -> FirstScenario:
     table, declared = look_at(path), asked.declared
-    names = list(table.columns)
+    names, columns = list(table.columns), table.columns
     labels = asked.labels or (next((name for name in names if name.lower() in _USUAL_LABELS), names[-1]),)
-    _check_names((*labels, *declared, *([asked.person] if asked.person else [])), names, path)
-    several = [name for name in names if name in labels] + ([asked.person] if asked.person else [])
-    if len(set(several)) < len(labels) + bool(asked.person):
+    person = (asked.person,) if asked.person else ()
+    for name in (*labels, *person, *declared):
+        find_column(name, names, path, "--label, --labels, --person and --column")
+    if len({*labels, *person}) < len(labels) + len(person):
         raise ScenarioError("--label, --labels and --person: name each column once")
-    classes = asked.task == "classification"
+    classes, regression = asked.task == "classification", asked.task == "regression"
     if classes and len(labels) > 1:
         raise ScenarioError('--labels: several columns need --task "multi-label" (yes or no each) or --task regression')
     bounded = [name for name in labels if name in declared]
-    if bounded and asked.task != "regression":
+    if bounded and not regression:
         raise ScenarioError(
             f"--column {shown(bounded[0])}: is the label, which has no bounds; with --task regression it has"
         )
-    if classes and (kinds := table.columns[labels[0]].measured_kinds(table.decimal)):
+    if classes and (kinds := columns[labels[0]].measured_kinds(table.decimal)):
         raise ScenarioError(
             f"{labels[0]}: looks like a measured number ({kinds:,} different values); add --task regression, or name a "
             "column of classes by --label"
         )
-    for name in (*declared, *(labels if asked.task == "regression" else ())):
-        cell = table.columns[name].with_unit
-        if cell and not (name in declared and declared[name].categories):
-            raise DataError(f"{path}: column {shown(name)} {table.columns[name].units_in_words(cell)}")
-    inputs, left_out = _inputs_of(table, asked, labels)
+    measured = [name for name, known in declared.items() if not known.categories]
+    for name in (*measured, *(labels if regression else ())):
+        if odd := columns[name].odd_text(table.decimal):
+            raise DataError(f"{path}: column {shown(name)} holds {shown(odd)}: must hold plain numbers alone")
+    others = [name for name in names if name not in (*labels, *person)]
+    left_out = {
+        name: why for name in others if name not in declared and (why := columns[name].why_left_out(table.decimal))
+    }
+    inputs = [name for name in others if name not in left_out]
     if not inputs:
-        why = "".join(f"; column {shown(name)} {_why(table, name, each)}" for name, each in left_out.items())
+        why = "".join(f"; column {shown(name)} {each}" for name, each in left_out.items())
         raise DataError(
             f"{path}: no column but {shown(labels[0])} holds numbers or categories; give at least one input{why}"
         )
-    categories = {
-        name: declared[name].categories if name in declared else table.columns[name].categories
-        for name in inputs
-        if (name in declared and declared[name].categories)
-        or (name not in declared and not table.columns[name].is_number(table.decimal))
+    known = {name: declared[name].categories for name in inputs if name in declared}
+    found = [name for name in inputs if name not in declared and not columns[name].is_number(table.decimal)]
+    categories = {name: each for name, each in known.items() if each} | {
+        name: columns[name].categories for name in found
     }
     numbers = [name for name in inputs if name not in categories]
-    gaps = [name for name in numbers if table.columns[name].missing]
+    gaps = [name for name in numbers if columns[name].missing]
+    single = f"label_column = {_quoted(labels[0])}" + ("  # the class of a row" if classes else "")
     lines = [
         *_beginning(path),
         f"# read as {table}",
         *(['decimal = "comma"'] if table.decimal == "comma" else []),
-        *([f"worker_column = {_quoted(asked.person)}  # all rows of one are one worker's"] if asked.person else []),
+        *(f"worker_column = {_quoted(name)}  # all rows of one are one worker's" for name in person),
         *(f"# left out: {_quoted(name)}, which {why}" for name, why in left_out.items()),
-        *_label_lines(labels, classes),
+        single if len(labels) == 1 else f"label_columns = {_listed(labels)}",
         "feature_columns = [",
         *(f"    {_quoted(name)}," for name in inputs),
         "]",
-        *_missing_lines(gaps),
-        *(_class_lines([*table.columns[labels[0]].texts.elements()], path) if classes else []),
-        *_unlabelled_lines(classes and bool(table.columns[labels[0]].missing)),
+        *(_MISSING_EXPLAINED if gaps else ()),
+        *(_class_lines([*columns[labels[0]].texts.elements()], path) if classes else []),
+        *(_UNLABELLED if classes and columns[labels[0]].missing else ()),
         *_task_lines(asked, labels),
         *_BOUNDS_EXPLAINED,
         "[workers.bounds]",
         *(_bound_line(name, declared.get(name)) for name in numbers),
-        *_category_lines(categories, declared),
+        *(_CATEGORIES_EXPLAINED if categories else ()),
+        *(f"{_quoted(name)} = {_listed(each)}" for name, each in categories.items()),
     ]
-    missing = [name for name in numbers if name not in declared]
-    if asked.task == "regression":
-        missing += [name for name in labels if name not in declared]
+    missing = [name for name in (*numbers, *(labels if regression else ())) if name not in declared]
     notes = [f"read as {table}"]
-    notes += [f"column {shown(name)} is left out: it {_why(table, name, why)}" for name, why in left_out.items()]
-    constant = [shown(name) for name in inputs if table.columns[name].constant]
-    notes += [f"the same value in all rows of {', '.join(constant)}: nothing can be learnt from it"] if constant else []
-    found = [shown(name) for name in categories if name not in declared]
-    notes += [f"categories found in the rows of {', '.join(found)}: check them"] if found else []
-    notes += (
-        [f"missing numbers in {', '.join(map(shown, gaps))}: they count as the middle of the bounds"] if gaps else []
-    )
+    notes += [f"column {shown(name)} is left out: it {why}" for name, why in left_out.items()]
+    notes += [f"categories found in the rows of {', '.join(map(shown, found))}: check them"] if found else []
+    filled = "they count as the middle of the bounds"
+    notes += [f"missing numbers in {', '.join(map(shown, gaps))}: {filled}"] if gaps else []
     return FirstScenario(text="\n".join([*lines, *_END]) + "\n", missing=tuple(missing), notes=tuple(notes))
-
-
-def _why(table: TableSeen, name: str, left_out: str) -> str:
-    """Return why a column is left out, for the terminal: with the cell that is the reason, where there is one."""
-    cell = table.columns[name].with_unit
-    return left_out.replace(table.columns[name].units_in_words(), table.columns[name].units_in_words(cell))
-
-
-def _inputs_of(table: TableSeen, asked: Asked, labels: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """Return the input columns, and why others are none; a declared column always is one."""
-    inputs, left_out = [], {}
-    for name, column in table.columns.items():
-        if name in labels or name == asked.person:
-            continue
-        why = "" if name in asked.declared else column.why_left_out(table.decimal)
-        if why:
-            left_out[name] = why
-        else:
-            inputs.append(name)
-    return inputs, left_out
 
 
 def _of_arrays(path: Path, asked: Asked) -> FirstScenario:
@@ -213,27 +194,18 @@ _BOUNDS_EXPLAINED: Final = (
     "# Do not measure them on the data: that would leak rows. Values outside are clipped; bounds that are far too wide",
     "# cost accuracy. Replace LOWER and UPPER, and remove the # in front of the line.",
 )
-_END: Final = (
-    "",
-    "[privacy]",
-    "epsilon = 1.0",
-    "delta = 0.0  # a tenth of 1 / rows",
+_END: Final = ("", "[privacy]", "epsilon = 1.0", "delta = 0.0  # a tenth of 1 / rows")
+_MISSING_EXPLAINED: Final = (
+    'missing = "fill"  # a missing number counts as the middle of its bounds; "indicator" adds an input to say so',
+    "# fill = {COLUMN = NUMBER}  # or as a number of your own, column by column",
 )
-
-
-def _label_lines(labels: Sequence[str], classes: bool) -> list[str]:
-    if len(labels) > 1:
-        return [f"label_columns = [{', '.join(map(_quoted, labels))}]"]
-    return [f"label_column = {_quoted(labels[0])}" + ("  # the class of a row" if classes else "")]
-
-
-def _missing_lines(gaps: Sequence[str]) -> list[str]:
-    if not gaps:
-        return []
-    return [
-        'missing = "fill"  # a missing number counts as the middle of its bounds; "indicator" adds an input to say so',
-        f"# fill = {{{_quoted(gaps[0])} = NUMBER}}  # or as a number of your own, column by column",
-    ]
+_UNLABELLED: Final = ('unknown_labels = "absent"  # a row without a label sends zeros',)
+_CATEGORIES_EXPLAINED: Final = (
+    "",
+    "# Public categories, found in the file or declared: each becomes an input of 0 or 1. Merge one that could name a",
+    "# person, and add those that no row has; any other value counts as none of them.",
+    "[workers.categories]",
+)
 
 
 def _class_lines(labels: list[str], path: Path) -> list[str]:
@@ -246,11 +218,7 @@ def _class_lines(labels: list[str], path: Path) -> list[str]:
         names = number_classes(labels, str(path))[1]
     except DataError:
         return [*lines, '# classes = ["CLASS", "CLASS"]  # needed to protect the data']
-    return [*lines, f"classes = [{', '.join(map(_quoted, names))}]  # add those that no row has"]
-
-
-def _unlabelled_lines(some: bool) -> list[str]:
-    return ['unknown_labels = "absent"  # a row without a label sends zeros'] if some else []
+    return [*lines, f"classes = {_listed(names)}  # add those that no row has"]
 
 
 def _task_lines(asked: Asked, labels: Sequence[str]) -> list[str]:
@@ -280,24 +248,8 @@ def _bound_line(name: str, known: Declared | None) -> str:
     return f"{_quoted(name)} = [{known.lower!r}, {known.upper!r}]{unit}"
 
 
-def _category_lines(categories: dict[str, tuple[str, ...]], declared: dict[str, Declared]) -> list[str]:
-    if not categories:
-        return []
-    found = "" if all(name in declared for name in categories) else ", found in the file"
-    return [
-        "",
-        f"# Public categories{found}: each becomes an input of 0 or 1. Merge one that could name a person, and add",
-        "# those that no row has; any other value counts as none of them.",
-        "[workers.categories]",
-        *(f"{_quoted(name)} = [{', '.join(map(_quoted, each))}]" for name, each in categories.items()),
-    ]
-
-
-def _check_names(asked: Iterable[str], names: list[str], path: Path) -> None:
-    for name in asked:
-        if name not in names:
-            near = did_you_mean(name, list(map(shown, names)))
-            raise ScenarioError(f"{path}: row 1 names no column {shown(name)}{near}")
+def _listed(texts: Iterable[str]) -> str:
+    return f"[{', '.join(map(_quoted, texts))}]"
 
 
 def _folder_name(stem: str) -> str:

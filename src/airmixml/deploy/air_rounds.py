@@ -7,12 +7,12 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from airmixml.deploy.air import Opening, SumOnAir
-from airmixml.deploy.attempts import Attempt, Letter, Phase
+from airmixml.deploy.attempts import Attempt, Letter, Phase, Sum
 from airmixml.deploy.wire import AIR, Message, Type
 from airmixml.errors import ProtocolError
 
 if TYPE_CHECKING:
-    from airmixml.deploy.kinds import AnalogKind
+    from airmixml.deploy.baseband import AnalogKind
 
 _SLOT_MILLISECONDS: Final = 3_600_000  # after which an air closes a slot whose server is gone
 
@@ -23,38 +23,28 @@ class AttemptOnAir(Attempt):
     kind: "AnalogKind"
     first_phase: ClassVar = Phase.SENDING
     seats: frozenset[int] = frozenset()  # workers that the air was told of first
-    ordered: list[Letter]  # what has them send to it
-
-    @property
-    def is_sending(self) -> bool:
-        """Whether the slot is open."""
-        return self.phase is Phase.SENDING
+    ordered: Letter  # what has them send to it
 
     @property
     def is_answered(self) -> bool:
         """Frames alone end no phase: the air has the sum."""
-        return not self.is_sending and super().is_answered
+        return False
 
     @property
     def missing(self) -> set[int]:
         """Where all have sent and the air has no sum yet, a frame was lost on its way: all are asked again."""
-        return self.silent or (self.expected if self.is_sending else set())
+        return self.silent or self.expected
 
     @property
     def who_is_silent(self) -> str:
         """In words."""
-        return super().who_is_silent if self.missing == self.silent else "the air is"
+        return super().who_is_silent if self.silent else "the air is"
 
     def start(self, order: bytes) -> None:
         """Open the slot, and give the order."""
         self.order = sha256(order).digest()
-        self.begin_slot([self.letter(Type.ORDER, order)])
-
-    def begin_slot(self, ordered: list[Letter]) -> None:
-        """Have those who are expected send to the air."""
-        self.enter(Phase.SENDING, self.expected)
-        self.seats, self.ordered = frozenset(self.expected), ordered
-        self._open(ordered)
+        self.seats, self.ordered = frozenset(self.expected), self.letter(Type.ORDER, order)
+        self._open([self.ordered])
 
     def _open(self, ordered: list[Letter], milliseconds: int = _SLOT_MILLISECONDS) -> None:
         """Have the air wait for all that are expected, and workers send; with 0 milliseconds it closes the slot."""
@@ -66,7 +56,7 @@ class AttemptOnAir(Attempt):
         if message.sender != AIR:
             super().check(message)
             return
-        if message.type is not Type.SAMPLES or not self.is_sending:
+        if message.type is not Type.SAMPLES:
             raise ProtocolError(f"{message.type.name} of the air is not expected")
         found, keys = SumOnAir.of(message.body), self.run.contract.directory
         if len(found.samples) != self.kind.numbers:
@@ -87,18 +77,13 @@ class AttemptOnAir(Attempt):
             few = f"only {len(found.present)} workers are in the sum, and {fewest} are needed"
             self.run.give_up(self, few)
         else:
-            self.summed(found)
-
-    def summed(self, total: SumOnAir) -> None:
-        """Go on with a sum of enough workers."""
-        self.finish(total.present, self.kind.mean(total, self.number))
+            mean = self.kind.mean(found)
+            self.run.done(self, Sum.of(self.number, self.place, found.present, mean))
 
     def without(self, worker: int) -> None:
         """The air need not wait for a worker that refuses."""
         fewest = self.run.contract.fewest
-        if not self.is_sending:
-            super().without(worker)
-        elif len(self.expected) >= fewest:
+        if len(self.expected) >= fewest:
             self._open(self.asked[1:])
         elif self.frames:
             self.run.give_up(self, f"only {len(self.expected)} workers go on, and {fewest} are needed")
@@ -107,19 +92,17 @@ class AttemptOnAir(Attempt):
 
     def air_started(self) -> None:
         """All send again to an air that was started again."""
-        if self.is_sending and self.order:
+        if self.order:
             self.got = {}
-            self._open(self.ordered)
+            self._open([self.ordered])
 
     def advance(self, *, patient: bool) -> None:
         """A deadline has passed: wait only for those who have sent; at the last one take what the air has."""
         fewest = self.run.contract.fewest
         enough = len(self.got) >= fewest
-        if not self.is_sending:
-            super().advance(patient=patient)
-        elif enough and patient:  # an air that is away or slow must not find a closed slot
+        if enough and patient:  # an air that is away or slow must not find a closed slot
             self.expected = set(self.got)
-            self._open(self.ordered)
+            self._open([self.ordered])
         elif enough and self.asked[1:]:
             self._open([], 0)
         elif not patient and self.frames:

@@ -15,8 +15,8 @@ from airmixml.deploy.worker import Name
 from airmixml.errors import ProtocolError
 
 if TYPE_CHECKING:
-    from airmixml.deploy.frames import Mean
-    from airmixml.deploy.kinds import AnalogKind, FrameKind
+    from airmixml.deploy.baseband import AnalogKind
+    from airmixml.deploy.frames import FrameKind, Mean
 
 MOST_DEADLINES: Final = 8
 """Deadlines of one phase after which a server gives up."""
@@ -182,10 +182,6 @@ class Attempt:
     def advance(self, *, patient: bool) -> None:
         """Go on to the next phase with those who answered, or end the attempt."""
         raise NotImplementedError
-
-    def finish(self, present: Collection[int], mean: "Mean") -> None:
-        """End the round with its sum."""
-        self.run.done(self, Sum.of(self.number, self.place, present, mean))
 
     def enter(self, phase: Phase, expected: Collection[int]) -> None:
         """Begin to wait for these workers."""

@@ -13,8 +13,9 @@ from typing import Any, Final
 
 from airmixml.data import Bounded, DataSet
 from airmixml.deploy.analog import analog_kinds, check_emulated, for_workers
+from airmixml.deploy.baseband import AnalogKind
 from airmixml.deploy.contract import UNITS, Contract, Member
-from airmixml.deploy.kinds import AnalogKind, FrameKind
+from airmixml.deploy.frames import FrameKind
 from airmixml.errors import ProtocolError, ScenarioError
 from airmixml.integers.skellam import rounded_mu_per_step
 from airmixml.masks.graph import draw_graph
@@ -40,19 +41,30 @@ class Owner:
 
     epsilon: float = 0.0  # of the budget; 0: the scenario's
     spare: int = 0  # rounds that may be sent again after a failure
+    public: bool = False  # data that need no protection, of which an emulated air may hear everything
+
+    def __post_init__(self) -> None:
+        if self.spare < 0:
+            raise ScenarioError(f"--spare = {self.spare}: must be 0 or more rounds")
+        if not self.epsilon >= 0.0:
+            raise ScenarioError(f"--epsilon = {self.epsilon:g}: must be above 0 (0: the scenario's)")
 
 
-def planned_for(scenario: Scenario, workers: int) -> Scenario:
-    """Return the scenario for so many workers, all of which send in every slot; refuse what cannot be deployed."""
+def planned_for(scenario: Scenario, workers: int, *, public: bool = False) -> Scenario:
+    """Return the scenario for so many workers, all of which send in every slot; refuse what cannot be deployed.
+
+    With ``public`` data frames may be analog without any protection.
+    """
     found = for_workers(scenario, workers)
     privacy, radio = found.privacy, found.radio
-    protects = privacy.noise_kind.brought or found.mixing.power_policy.keeps_target
+    protects = not public and (privacy.noise_kind.brought or found.mixing.power_policy.keeps_target)
     musts = [("workers.sends", found.workers.sends, "moments")]
     if radio.link == "analog" and privacy.arithmetic == "real":
         check_emulated(found, protects=protects)
         musts += [("mixing.policy", found.mixing.policy, "equalmix"), ("radio.fading", radio.fading, "none")]
-        if protects:
+        if protects or privacy.noise_kind.masked:  # masks cancel in sums of integers
             musts += [("privacy.noise", privacy.noise, "workers")]
+        if protects:
             musts += [("privacy.sensitivity", privacy.sensitivity, "encoder")]
     else:
         musts += [("privacy.noise", privacy.noise, "masked"), ("privacy.arithmetic", privacy.arithmetic, "integers")]
@@ -87,7 +99,7 @@ def make_contract(
     rules, failure, carriers, tails = list[Rules](), 0.0, 1, 0.0
     analog, gains = list[AnalogKind](), list[float]()
     if system.integers is None:
-        analog, gains = analog_kinds(scenario, dataset, releases)
+        analog, gains = analog_kinds(scenario, dataset, releases, public=owner.public)
     else:
         carriers, tails = system.integers.carriers, SHARE_FOR_TAILS
         rules, failure = _rules(scenario, carriers)

@@ -22,7 +22,7 @@ from airmixml.data import Bounded, LabelCode, OneHot, RowFormat
 from airmixml.data.columns import Column
 from airmixml.data.labels import Centred, DeclaredClasses
 from airmixml.data.rows_file import read_rows
-from airmixml.deploy.kinds import AnalogKind, FrameKind, kind_of
+from airmixml.deploy.frames import FrameKind
 from airmixml.deploy.wire import AIR
 from airmixml.errors import DataError, ProtocolError
 from airmixml.masks.rules import Rules
@@ -36,6 +36,7 @@ from airmixml.workers.row_sums import Holdings, payload_of
 from airmixml.workers.signal import within_declared
 
 if TYPE_CHECKING:
+    from airmixml.deploy.baseband import AnalogKind
     from airmixml.scenario import Scenario  # a worker needs one table of it alone
 
 PROTOCOL: Final = "airmixml-deploy/1"
@@ -59,7 +60,7 @@ class Contract:
     rows: Mapping[str, Any]  # what a raw row looks like
     outputs: tuple[str, ...]  # names of the classes, or of the target
     targets: tuple[tuple[float, ...], tuple[float, ...]] | None  # bounds of a regression
-    kinds: tuple[FrameKind | AnalogKind, ...]  # in the order in which a run sends them
+    kinds: "tuple[FrameKind | AnalogKind, ...]"  # in the order in which a run sends them
     rules: tuple[Rules, ...]  # of masks, for fewer and fewer workers; bits are those of the kind
     budget: int  # in ``UNITS``; 0: nobody is protected
     epsilon: float  # what the budget is worth
@@ -90,7 +91,7 @@ class Contract:
                     **plain,
                     "outputs": tuple(plain["outputs"]),
                     "targets": None if targets is None else (tuple(targets[0]), tuple(targets[1])),
-                    "kinds": tuple(map(kind_of, plain["kinds"])),
+                    "kinds": tuple(map(_kind_of, plain["kinds"])),
                     "rules": tuple(Rules(**each) for each in plain["rules"]),
                     "members": tuple(Member(**each) for each in plain["members"]),
                     "gains": tuple(plain["gains"]),
@@ -235,3 +236,11 @@ class Contract:
             return np.array([[float(each)] for each in labels])
         except ValueError:
             raise DataError(f"{path}: the target of a row is no number; correct it or remove the row") from None
+
+
+def _kind_of(plain: Mapping[str, Any]) -> "FrameKind | AnalogKind":
+    if "own_watts" not in plain:
+        return FrameKind(**plain)
+    from airmixml.deploy.baseband import AnalogKind  # here: a worker of integers has no room for it
+
+    return AnalogKind(**plain)

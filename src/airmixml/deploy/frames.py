@@ -1,22 +1,28 @@
-"""One worker's frame: its vector rounded to integers, with its share of the noise and its masks, modulo 2^b.
+"""Frames of masked integers: a worker's vector, rounded, with its share of the noise and its masks, modulo 2^b.
 
 All randomness of a frame is the key stream of one secret seed, addressed by the number's place (``Use``), so that any
 part of a frame can be formed alone and a microcontroller forms number after number without memory for the vector.
 firmware/ does the same in C, to the last bit.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles, Integers
+from airmixml.deploy.wire import Message, Type
 from airmixml.errors import ProtocolError
 from airmixml.integers.exact_sampler import skellam_table
-from airmixml.integers.rounding import IntegerCode
+from airmixml.integers.rounding import IntegerCode, signed
 from airmixml.masks.expansion import Use, stream_words, word_bytes
+
+if TYPE_CHECKING:
+    from airmixml.masks.recovery import RecoveringWorker
+    from airmixml.masks.rules import Rules
 
 Residues = NDArray[np.uint64]
 Masks = Callable[[int, int], Residues]
@@ -37,22 +43,46 @@ class Mean(NamedTuple):
     present: float  # workers in it; of unequal shares q, 1 / sum q^2
 
 
-@dataclass(frozen=True, kw_only=True)
-class FrameCode:
-    """How a worker's vector becomes the integers of a frame."""
+class Sender(NamedTuple):
+    """A worker that sends a frame."""
 
-    code: IntegerCode
+    worker: int
+    slot: int
+    gain: float  # power gain of its channel
+    seed: bytes  # of its noise, new for each frame
+    masks: "RecoveringWorker | None"  # its side of the agreement, where frames have masks
+    say: Callable[[Type, bytes], Message]  # signs a message of the round that it is in
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrameKind(IntegerCode):
+    """How a worker's vector becomes the integers of a frame, what that costs, and how many it sends at most."""
+
+    on_air: ClassVar[bool] = False  # whether an air adds them up; if not, the server does, and removes their masks
+    rounds: ClassVar[str] = "airmixml.deploy.masked_rounds:MaskedAttempt"  # the server's side, which no worker loads
+
+    sends: str  # moments or gradients
     variance: float  # of a worker's Skellam noise, in squared steps
+    cost: int  # in ``contract.UNITS``
+    releases: int
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 0.0 < self.variance <= LARGEST_VARIANCE:
             raise ProtocolError(f"variance = {self.variance:g} of a worker's noise: must be above 0 and at most 2^24")
+
+    def check_power(self, power_dbm: float, gain: float) -> None:
+        """Refuse an order whose power does not do; packets have their own."""
+
+    def rules(self, agreed: "Sequence[Rules]") -> "list[Rules]":
+        """Return the rules of its masks; of all that were agreed on, for fewer and fewer workers."""
+        return [each.with_bits(self.bits) for each in agreed]
 
     def noisy(self, vector: NDArray[np.floating], seed: bytes, slot: int) -> Integers:
         """Return the vector rounded and with noise, before masks; shape numbers."""
         count = len(vector)
         words = stream_words(seed, Use.ROUNDING, slot, 0, count, _ROUNDING_BYTES)
-        rounded = self.code.rounded_by(vector[None, :], words[None, :])[0]
+        rounded = self.rounded_by(vector[None, :], words[None, :])[0]
 
         def tie(place: tuple[int, ...]) -> int:
             return int(stream_words(seed, Use.NOISE_TIES, slot, place[0], 1, _NOISE_BYTES)[0])
@@ -65,25 +95,40 @@ class FrameCode:
         noisy = self.noisy(vector, seed, slot).astype(np.uint64)  # modulo 2^64, so modulo 2^b too
         return (noisy + masks(0, len(vector))) & self.modulus
 
+    def messages(self, vector: NDArray[np.floating], by: Sender) -> list[Message]:
+        """Return what a worker says that sends a vector."""
+        assert by.masks is not None
+        masks = partial(by.masks.masks, by.slot)
+        return [by.say(Type.FRAME, self.packed(self.residues(vector, by.seed, by.slot, masks)))]
+
     @property
     def modulus(self) -> np.uint64:
         """2^b - 1, which keeps the lowest bits."""
-        return np.uint64((1 << self.code.bits) - 1)
+        return np.uint64((1 << self.bits) - 1)
 
     @property
     def frame_bytes(self) -> int:
         """How long a packed frame is."""
-        return self.code.numbers * word_bytes(self.code.bits)
+        return self.numbers * word_bytes(self.bits)
 
     def packed(self, residues: Residues) -> bytes:
         """Return the frame as bytes, each number as the smallest word that holds it, little end first."""
-        return residues.astype(f"<u{word_bytes(self.code.bits)}").tobytes()
+        return residues.astype(f"<u{word_bytes(self.bits)}").tobytes()
 
     def unpacked(self, frame: bytes) -> Residues:
         """Return the numbers of a frame; refuse one of a wrong length or with numbers of too many bits."""
         if len(frame) != self.frame_bytes:
             raise ProtocolError(f"frame of {len(frame)} bytes must have {self.frame_bytes}")
-        found = np.frombuffer(frame, dtype=f"<u{word_bytes(self.code.bits)}").astype(np.uint64)
+        found = np.frombuffer(frame, dtype=f"<u{word_bytes(self.bits)}").astype(np.uint64)
         if (found > self.modulus).any():
-            raise ProtocolError(f"frame has numbers of more than {self.code.bits} bits")
+            raise ProtocolError(f"frame has numbers of more than {self.bits} bits")
         return found
+
+    check = unpacked
+
+    def mean(self, frames: Mapping[int, bytes], correction: Residues) -> Mean:
+        """Return the mean over those who sent these, without what masks have left in their sum."""
+        total = sum(map(self.unpacked, frames.values()), np.zeros(self.numbers, dtype=np.uint64))
+        of_each = (self.variance + self.rounding_variance) * self.step**2
+        mean = signed((total - correction) & self.modulus, self.bits) * self.step / len(frames)
+        return Mean(mean, of_each / len(frames), float(len(frames)))

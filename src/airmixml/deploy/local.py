@@ -3,21 +3,13 @@
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Protocol
 
+from airmixml.deploy.air import EmulatedAir
 from airmixml.deploy.attempts import Letter
 from airmixml.deploy.server import Server
 from airmixml.deploy.wire import AIR, Message, Type, unpacked
 from airmixml.deploy.worker import Device
 from airmixml.errors import ProtocolError
-
-
-class Hub(Protocol):
-    """An air, here or in a process of its own."""
-
-    def handle(self, content: bytes) -> list[Message]:
-        """Take a message; return the sum if it was the last that was missing."""
-
 
 Carry = Callable[[bytes], list[bytes]]
 """What the network makes of a message: nothing, the same, several, others."""
@@ -27,7 +19,7 @@ def carry(
     server: Server,
     devices: Mapping[int, Device],
     network: Carry = lambda content: [content],
-    air: Hub | None = None,
+    air: EmulatedAir | None = None,
 ) -> int:
     """Carry letters until the run is over; return how many deadlines had to pass.
 
@@ -52,7 +44,7 @@ def carry(
     return deadlines
 
 
-def _answers(letter: Letter, devices: Mapping[int, Device], network: Carry, air: Hub | None) -> list[Message]:
+def _answers(letter: Letter, devices: Mapping[int, Device], network: Carry, air: EmulatedAir | None) -> list[Message]:
     found, on_air = list[Message](), list[bytes]()
     if letter.to == AIR:
         on_air = network(letter.message.packed())

@@ -3,10 +3,10 @@
 A sum is exact over those whose frames are in: they have signed the list of the others, whose masks are rebuilt.
 """
 
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 
-from airmixml.deploy.attempts import Attempt, Letter, Phase
-from airmixml.deploy.frames import Mean
+from airmixml.deploy.attempts import Attempt, Phase, Sum
+from airmixml.deploy.frames import FrameKind
 from airmixml.deploy.wire import Message, Type, pack_list, unpack_parts
 from airmixml.deploy.worker import ANNOUNCEMENT_BYTES, REVEAL_BYTES, absent_list, announcement_of, delivery, reveal_of
 from airmixml.errors import ProtocolError
@@ -15,16 +15,13 @@ from airmixml.masks.recovery import Answer
 from airmixml.masks.recovery_server import RecoveryServer
 from airmixml.masks.rounds import Round, round_name
 
-if TYPE_CHECKING:
-    from airmixml.deploy.kinds import FrameKind
-
 _BYTES: Final = {Phase.ANNOUNCING: ANNOUNCEMENT_BYTES, Phase.REVEALING: REVEAL_BYTES, Phase.SIGNING: 64}
 
 
 class MaskedAttempt(Attempt):
     """An attempt at a round of masked integers, which the server adds up."""
 
-    kind: "FrameKind"
+    kind: FrameKind
     round: Round  # once it is drawn
     recovery: RecoveryServer  # once frames are in
     absent: tuple[int, ...] = ()
@@ -77,7 +74,7 @@ class MaskedAttempt(Attempt):
             self._deliver()
         elif self.phase is Phase.SENDING:
             self.frames = self.got
-            self.name_absent()
+            self._name_absent()
         elif self.phase is Phase.SIGNING:
             self._with_signatures()
         else:
@@ -108,7 +105,7 @@ class MaskedAttempt(Attempt):
         body = pack_list(self.got)
         self.round = self.run.transcripts.revealed(self.name, self.asked[0].message.body, body)
         try:
-            self.round.check(min(self.round.graph))
+            self.round.check()
         except ProtocolError as problem:  # a graph that chance made too weak
             self.run.note(f"{self.title}: {problem}")
             self.run.again(self)
@@ -120,14 +117,10 @@ class MaskedAttempt(Attempt):
         for sender in sorted(self.got):
             for to, parcel in unpack_parts(self.got[sender]).items():
                 boxes[to].append((sender, parcel))
-        self.send([self.letter(Type.DELIVERY, delivery(to, parcels), to) for to, parcels in boxes.items()])
-
-    def send(self, letters: list[Letter]) -> None:
-        """Have workers send, with the parcels of their neighbours."""
         self.enter(Phase.SENDING, self.round.graph)
-        self.post(letters)
+        self.post([self.letter(Type.DELIVERY, delivery(to, parcels), to) for to, parcels in boxes.items()])
 
-    def name_absent(self) -> None:
+    def _name_absent(self) -> None:
         """Have those whose frames are in sign the list of the others."""
         self.absent = tuple(sorted(self.round.graph.keys() - self.frames.keys()))
         try:
@@ -151,16 +144,12 @@ class MaskedAttempt(Attempt):
                 self.run.give_up(self, f"{len(self.recovery.missing)} secrets cannot be rebuilt")
             return
         try:
-            mean = self.mean()
+            correction = self.recovery.correction(self.number, 0, self.kind.numbers)
         except ProtocolError as problem:  # wrong shares
             if problem.culprit is not None:
                 self.run.note(f"left out from now on: worker {problem.culprit}, whose secrets nobody can rebuild")
                 self.run.left_out.add(problem.culprit)
             self.run.give_up(self, str(problem))
             return
-        self.finish(self.frames, mean)
-
-    def mean(self) -> Mean:
-        """Return the mean over the workers whose frames are in, without their masks."""
-        correction = self.recovery.integer_correction(self.number, 0, self.kind.numbers)
-        return self.kind.mean(self.frames, correction)
+        mean = self.kind.mean(self.frames, correction)
+        self.run.done(self, Sum.of(self.number, self.place, self.frames, mean))

@@ -15,7 +15,7 @@ import numpy as np
 from airmixml.data import Bounded
 from airmixml.data.dataset import as_stored
 from airmixml.deploy.contract import Contract
-from airmixml.deploy.kinds import FrameKind
+from airmixml.deploy.frames import FrameKind
 from airmixml.errors import ScenarioError
 from airmixml.integers.exact_sampler import skellam_table
 from airmixml.scenario import Workers

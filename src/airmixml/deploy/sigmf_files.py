@@ -8,32 +8,22 @@ simple and the package sigmf brings five others.
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 
-from airmixml.deploy.air import Samples, SumOnAir
-from airmixml.errors import DataError
+from airmixml.deploy.air import SumOnAir, as_samples
+from airmixml.errors import DataError, ProtocolError
 from airmixml.reading import read_regular
+from airmixml.scenario.air import SYMBOLS_PER_SECOND
 from airmixml.storage.files import write_bytes, write_text
 from airmixml.version import __version__
 
 _DATATYPE: Final = "cf32_le"
 _VERSION: Final = "1.2.0"
 _PRESENT: Final = "airmixml:present"
-_SAMPLE_BYTES: Final = 8
 _LARGEST_META: Final = 64 << 20
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Recording:
-    """The sums of consecutive slots, with what a receiver was set to."""
-
-    sums: Sequence[SumOnAir]
-    sample_rate: float
-    description: str = ""
 
 
 def paths_of(name: Path) -> tuple[Path, Path]:
@@ -42,19 +32,19 @@ def paths_of(name: Path) -> tuple[Path, Path]:
     return base.with_name(f"{base.name}.sigmf-data"), base.with_name(f"{base.name}.sigmf-meta")
 
 
-def write_recording(name: Path, recording: Recording) -> tuple[Path, Path]:
+def write_recording(name: Path, sums: Sequence[SumOnAir], description: str) -> tuple[Path, Path]:
     """Write both files and return their places; the metadata last, with a digest of the samples."""
     data_path, meta_path = paths_of(name)
-    parts = [each.samples.astype("<c8") for each in recording.sums]
+    parts = [each.samples.astype("<c8") for each in sums]
     content = np.concatenate([np.zeros(0, dtype="<c8"), *parts]).tobytes()
     starts = np.cumsum([0, *map(len, parts)]).tolist()
     meta = {
         "global": {
             "core:datatype": _DATATYPE,
             "core:version": _VERSION,
-            "core:sample_rate": recording.sample_rate,
+            "core:sample_rate": SYMBOLS_PER_SECOND,
             "core:recorder": f"airmixml {__version__}",
-            "core:description": recording.description,
+            "core:description": description,
             "core:sha512": hashlib.sha512(content).hexdigest(),
             "core:extensions": [{"name": "airmixml", "version": "1.0.0", "optional": True}],
         },
@@ -66,7 +56,7 @@ def write_recording(name: Path, recording: Recording) -> tuple[Path, Path]:
                 "core:label": f"slot {number}",
                 _PRESENT: list(each.present),
             }
-            for number, (start, each) in enumerate(zip(starts, recording.sums, strict=False))
+            for number, (start, each) in enumerate(zip(starts, sums, strict=False))
         ],
     }
     try:
@@ -78,37 +68,32 @@ def write_recording(name: Path, recording: Recording) -> tuple[Path, Path]:
     return data_path, meta_path
 
 
-def read_recording(name: Path) -> Recording:
-    """Return a recording; refuse one that is broken, or not of complex64, in one line."""
+def read_recording(name: Path) -> list[SumOnAir]:
+    """Return the sums of a recording; refuse one that is broken, or not of complex64, in one line."""
     data_path, meta_path = paths_of(name)
     content = _read(meta_path, _LARGEST_META)
     try:
         meta = json.loads(content)
-        about, _, annotations = meta["global"], meta["captures"], meta["annotations"]
-        datatype, rate = about["core:datatype"], float(about.get("core:sample_rate", 0.0))
-        spans = [(int(each["core:sample_start"]), int(each["core:sample_count"])) for each in annotations]
-        present = [tuple(int(one) for one in each.get(_PRESENT, ())) for each in annotations]
+        datatype, digest = meta["global"]["core:datatype"], meta["global"]["core:sha512"]
+        spans = [(int(each["core:sample_start"]), int(each["core:sample_count"])) for each in meta["annotations"]]
+        present = [tuple(map(int, each[_PRESENT])) for each in meta["annotations"]]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise DataError(f"{meta_path}: is no SigMF metadata (JSON with global, captures, annotations)") from None
+        raise DataError(f"{meta_path}: is no SigMF metadata of this package; record it with --record") from None
     if datatype != _DATATYPE:
         raise DataError(f"{meta_path}: core:datatype = {datatype!r} must be {_DATATYPE!r}; convert the recording")
     content = _read(data_path)
-    if len(content) % _SAMPLE_BYTES:
-        raise DataError(f"{data_path}: has {len(content):,} bytes, which end within a sample; record it again")
-    if about.get("core:sha512", digest := hashlib.sha512(content).hexdigest()) != digest:
+    if hashlib.sha512(content).hexdigest() != digest:
         raise DataError(f"{data_path}: is not what {meta_path.name} describes (core:sha512); record it again")
-    samples: Samples = np.frombuffer(content, dtype="<c8").astype(np.complex64, copy=False)
-    if not np.isfinite(samples).all():
-        raise DataError(f"{data_path}: has samples that are not finite; record it again")
+    try:
+        samples = as_samples(content)
+    except ProtocolError as problem:
+        raise DataError(f"{data_path}: {problem}; record it again") from None
     for start, count in spans:
         if not 0 <= start <= start + count <= len(samples):
             raise DataError(
                 f"{meta_path}: an annotation spans samples {start} to {start + count}, and there are {len(samples):,}"
             )
-    sums = [SumOnAir(who, samples[start : start + count]) for who, (start, count) in zip(present, spans, strict=True)]
-    if not annotations:  # of another recorder: one slot, of unknown workers
-        sums = [SumOnAir((), samples)]
-    return Recording(sums=sums, sample_rate=rate, description=str(about.get("core:description", "")))
+    return [SumOnAir(who, samples[start : start + count]) for who, (start, count) in zip(present, spans, strict=True)]
 
 
 def _read(path: Path, most_bytes: int = -1) -> bytes:

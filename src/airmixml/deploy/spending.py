@@ -7,7 +7,8 @@ that is missing: the first line is written when the run is set up. (An owner who
 what it agreed to; no file can tell.) One process at a time may hold the file.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -148,12 +149,12 @@ class Spending:
         if number in self._frames.get(worker, {}):
             raise ProtocolError(f"round {number}: this worker has sent its frame of it; use another round")
 
-    def together(self, entries: Iterable[object]) -> None:
-        """Run what notes several entries, and have all of them on the disk at once; nothing is sent before that."""
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Have all that is noted in the block on the disk at once, at its end; nothing is sent before that."""
         self._waiting = []
         try:
-            for _ in entries:
-                pass
+            yield
             self._write(self._waiting)
         finally:
             self._waiting = None

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.deploy.contract import Contract
-from airmixml.deploy.kinds import Sender
+from airmixml.deploy.frames import Sender
 from airmixml.deploy.spending import Spending
 from airmixml.deploy.wire import (
     SERVER,

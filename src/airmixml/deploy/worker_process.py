@@ -40,8 +40,8 @@ class Workers:
         """Yield what they answer, in batches; what a batch spends is on the disk by then, in one write."""
         asked = ((message, device) for message in messages for device in self._addressed(message))
         while batch := list(islice(asked, MOST_IN_BATCH)):
-            found: list[Message] = []
-            self._spending.together(_handled(batch, found))
+            with self._spending.together():
+                found = [answer for message, device in batch for answer in device.handle(message)]
             for each in found:
                 self._note(each)
             yield found
@@ -70,12 +70,6 @@ class Workers:
             named = self._devices.get(int.from_bytes(message.body[:8], "big"))
             return () if named is None else (named,)
         return self._devices.values()
-
-
-def _handled(batch: Iterable[tuple[Message, Device]], found: list[Message]) -> Iterator[None]:
-    for message, device in batch:
-        found.extend(device.handle(message))
-        yield
 
 
 def drive_workers(

@@ -22,10 +22,10 @@ from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.radio.mixtures import MixtureBlock
 from airmixml.radio.rounds import RoundsOnAir
-from airmixml.radio.shards import KeptBlocks, ShardStore
 from airmixml.radio.transmission import Mixtures, Transmission, gather_family, open_air, simulate_family
 from airmixml.registries import LEARNERS, PAYLOADS, names_objects
 from airmixml.scenario import Learner, RunContext, Scenario, Speed
+from airmixml.storage.files import ResultStore
 from airmixml.streams import Secret
 from airmixml.workers import Population, Signal, settle
 
@@ -72,7 +72,7 @@ def learn(
     population: Population | None = None,
     context: RunContext | None = None,
     checkpoint: Checkpoint | None = None,
-    shards: ShardStore | None = None,
+    shards: ResultStore | None = None,
 ) -> Learned:
     """Run all slots and learn from them: by training on all mixtures, or in closed form from their sums.
 
@@ -92,7 +92,7 @@ def learn_family(
     population: Population | None = None,
     context: RunContext | None = None,
     checkpoints: Sequence[Checkpoint | None] | None = None,
-    shards: ShardStore | None = None,
+    shards: ResultStore | None = None,
 ) -> Iterator[Learned]:
     """Run all slots of scenarios that share their draws at once, then yield what each learns, one after the other.
 
@@ -102,9 +102,8 @@ def learn_family(
     context, started = context or RunContext(), time.perf_counter()
     for each in scenarios:  # only to refuse data that do not suit the learner before the slots are run
         build_model(each.learner, dataset.input_dim, dataset.label_dim, dataset.image_shape)
-    blocks = None if shards is None else shards.blocks
     if scenarios[0].workers.sends == "gradients":
-        yield from (_learn_by_rounds(each, dataset, population, context, blocks) for each in scenarios)
+        yield from (_learn_by_rounds(each, dataset, population, context, shards) for each in scenarios)
         return
     sent: Sequence[Transmission]
     collected: list[CollectedMoments] = []
@@ -120,7 +119,7 @@ def learn_family(
             kept = None if checkpoints is None else checkpoints[number]
             trained = train(received, speed=context.speed, progress=context.progress, checkpoint=kept)
         else:
-            trained = solve_and_score(received, collected[number].collector, context, blocks)
+            trained = solve_and_score(received, collected[number].collector, context, shards)
         yield Learned(
             transmission=received,
             trained=trained,
@@ -191,7 +190,7 @@ def collected_from(mixtures: Mixtures) -> MomentsCollector:
 
 
 def solve_and_score(
-    transmission: Transmission, collector: MomentsCollector, context: RunContext, kept: KeptBlocks | None = None
+    transmission: Transmission, collector: MomentsCollector, context: RunContext, kept: ResultStore | None = None
 ) -> TrainedModel:
     """Return the classifier that the collected slots give, then the rounds, and its accuracy on the clean test set."""
     dataset, learner = transmission.dataset, transmission.scenario.learner
@@ -218,7 +217,7 @@ def _learn_by_rounds(
     dataset: DataSet,
     population: Population | None,
     context: RunContext,
-    kept: KeptBlocks | None = None,
+    kept: ResultStore | None = None,
 ) -> Learned:
     """Run slots of gradients alone, from a model of zeros on."""
     started = time.perf_counter()

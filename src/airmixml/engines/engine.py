@@ -36,14 +36,14 @@ class Engine:
     jobs: int = 1
 
     @classmethod
-    def of(cls, name: str, jobs: int | None = None) -> Self:
-        """Return the engine that options name; without ``jobs`` this process, or all of a cluster."""
+    def of(cls, name: str, jobs: int | None = None, default: int = 1) -> Self:
+        """Return the engine that options name; without ``jobs`` all of a cluster, or so many on this machine."""
         if name not in ENGINES:
             near = did_you_mean(str(name), list(ENGINES))
             raise ScenarioError(f"--engine = {shown(name)}: must be {' or '.join(ENGINES)}{near}")
         if jobs is not None and not (isinstance(jobs, int) and 1 <= jobs <= _MOST_JOBS):
-            raise ScenarioError(f"--jobs = {jobs}: must be from 1 to {_MOST_JOBS}; leave it out for a single process")
-        default = 0 if name == "ray" else 1
+            raise ScenarioError(f"--jobs = {jobs}: must be from 1 to {_MOST_JOBS}; leave it out for the default")
+        default = 0 if name == "ray" else default
         chosen = cls(name=cast(Engines, name), jobs=default if jobs is None else jobs)
         if name == "local" and not chosen.here:
             from airmixml.engines.processes import end_if_started_by_script

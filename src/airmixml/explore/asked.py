@@ -5,7 +5,6 @@ import os.path
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
-from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -49,13 +48,6 @@ def choices() -> dict[str, Any]:
         "airs": [{"name": name, "about": air_summary(name)} for name in AIR_PRESETS],
         "keys": dict(_described()),
     }
-
-
-@cache
-def choices_of(key: str) -> list[str]:
-    """Return the words of which a key is one."""
-    words: list[str] = dict(_described())[key]["words"]
-    return words
 
 
 def _described() -> Iterator[tuple[str, dict[str, Any]]]:

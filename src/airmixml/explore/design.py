@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from airmixml.devices import using_threads
 from airmixml.errors import AirMixError
-from airmixml.explore.asked import KEYS, Asked, choices_of, finite
+from airmixml.explore.asked import KEYS, Asked, finite
 from airmixml.planning.account import Account, account_scenario
 from airmixml.planning.known_inputs import data_dimensions, input_moments, table_columns
 from airmixml.planning.plan import REHEARSED_ROUNDS, make_plan, with_own_power
@@ -93,18 +93,6 @@ def _unused(scenario: Scenario) -> Iterator[str]:
     yield "privacy.eavesdropper_distance_metres" if scenario.privacy.noise_kind.brought else "privacy.arithmetic"
     if not scenario.privacy.noise_kind.masked:
         yield "privacy.most_absent"
-    for key, (table, name) in {each: each.split(".") for each in ("mixing.policy", "privacy.sensitivity")}.items():
-        own = getattr(getattr(scenario, table), name)
-        if all(_is_refused(scenario, f"{key}={word}") for word in choices_of(key) if word != own):
-            yield key
-
-
-def _is_refused(scenario: Scenario, override: str) -> bool:
-    try:
-        scenario.with_overrides(override)
-    except AirMixError:
-        return True
-    return False
 
 
 def plan_part(

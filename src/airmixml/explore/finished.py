@@ -2,18 +2,15 @@
 
 import errno
 import io
-import math
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from airmixml.arrays import Doubles
 from airmixml.errors import AirMixError, RunFolderError
 from airmixml.explore.asked import finite
-from airmixml.reading import open_within, read_within
+from airmixml.reading import read_within
 from airmixml.reports.curves import read_curve
 from airmixml.reports.folders import find_folder
 from airmixml.runs.model_files import CHECKPOINT
@@ -23,6 +20,8 @@ from airmixml.wording import duration, joules, reason
 
 # Of a result, and of the arrays of a checkpoint: hundreds of seeds, or half a million epochs.
 _MOST_BYTES: Final = 4_000_000
+_MOST_CHECKPOINT_BYTES: Final = 12_000_000
+_CURVE: Final = ("loss", "test_accuracy")  # arrays of a checkpoint, epochs x networks
 _MOST_CURVE_BYTES: Final = 1_000_000  # of text, which takes longer to read: some ten thousand epochs
 
 
@@ -36,22 +35,14 @@ def plain_curve(
     return {"loss": finite(list(loss)), "score": finite(list(score)), "name": name, "step": step, "first": first}
 
 
-class _InPieces(io.BufferedReader):
-    """A file of which no large piece is read: the table of contents of a ZIP file may claim to be of any size."""
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        if size is not None and size > _MOST_BYTES:
-            raise OSError(errno.EFBIG, f"larger than {_MOST_BYTES:,} bytes")
-        return super().read(_MOST_BYTES if size is None or size < 0 else size)
-
-
 def curve_so_far(root: Path, partial: Path) -> dict[str, Any]:
     """Return the curve up to the last checkpoint of a training that is not finished; of a large file, no more."""
     path = partial / CHECKPOINT
     try:
-        # Not all of it: the checkpoint of a large network is large, its curve is not.
-        with _InPieces(open_within(root, path).detach()) as file, zipfile.ZipFile(file) as archive:
-            loss, score = (_array(archive, name) for name in ("loss", "test_accuracy"))
+        with np.load(io.BytesIO(read_within(root, path, _MOST_CHECKPOINT_BYTES)), allow_pickle=False) as arrays:
+            if any(arrays.zip.getinfo(f"{name}.npy").file_size > _MOST_BYTES for name in _CURVE):
+                raise OSError(errno.EFBIG, f"its curve is larger than {_MOST_BYTES:,} bytes")
+            loss, score = (np.asarray(arrays[name], dtype=np.float64) for name in _CURVE)
         return plain_curve(loss[:, 0].tolist(), score[:, 0].tolist() if score.size else ())
     except FileNotFoundError:  # none yet, or it was just taken away
         return plain_curve()
@@ -59,22 +50,6 @@ def curve_so_far(root: Path, partial: Path) -> dict[str, Any]:
         raise RunFolderError(f"{path}: cannot be read ({reason(problem)})") from None
     except Exception as problem:  # whatever a damaged file makes NumPy say
         raise corrupt_file(path, problem) from problem
-
-
-def _array(archive: zipfile.ZipFile, name: str) -> Doubles:
-    """Return a table of numbers in an archive, of the size that it has, whatever its header says."""
-    with archive.open(f"{name}.npy") as member:
-        content = member.read(_MOST_BYTES + 1)
-    if len(content) > _MOST_BYTES:
-        raise OSError(errno.EFBIG, f"{name} is larger than {_MOST_BYTES:,} bytes")
-    header = io.BytesIO(content)
-    if np.lib.format.read_magic(header) != (1, 0):
-        raise ValueError(f"{name} has another version")
-    shape, columns_first, dtype = np.lib.format.read_array_header_1_0(header)
-    found = np.frombuffer(content, dtype, offset=header.tell()) if dtype.kind == "f" else np.zeros(0)
-    if found.size != math.prod(shape) or (found.size and len(shape) != 2):
-        raise ValueError("loss and test_accuracy must be epochs x networks")
-    return found.reshape(shape, order="F" if columns_first else "C").astype(np.float64)
 
 
 def curve_of(root: Path, folder: Path) -> dict[str, Any]:

@@ -12,11 +12,10 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from threading import Lock
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from airmixml.errors import AirMixError, RunFolderError
 from airmixml.explore.asked import leads_into, scenario_inside
@@ -41,12 +40,13 @@ _ENDS: Final = ("", PARTIAL)
 _FIGURES: Final = re.compile(r"figures/[\w-]+\.png|report\.html|scenario\.toml|metrics\.json")
 
 
-@dataclass(frozen=True)
-class Child:
-    """A run that this explorer started."""
+class _Places(NamedTuple):
+    """Where a run is, finished or not, and what this explorer noted of it."""
 
-    process: "subprocess.Popen[bytes]"
-    cancelled: bool = False
+    folder: Path
+    partial: Path
+    note: Path
+    log: Path
 
 
 class RunBook:
@@ -54,7 +54,8 @@ class RunBook:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._children: dict[str, Child] = {}
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}  # those that this explorer started
+        self._cancelled: set[str] = set()
         self._lock = Lock()
 
     def start(self, scenario: Scenario) -> str:
@@ -62,51 +63,53 @@ class RunBook:
         with self._lock:
             self._check_room()
             base = f"{folder_stem(scenario.name, scenario.air)}-seed{scenario.seed}"
-            numbers = range(1, 10_000)
-            name = next(each for n in numbers if self._is_free(each := base if n == 1 else f"{base}-{n}"))
-            self._notes.mkdir(parents=True, exist_ok=True)
-            write_text(self._notes / f"{name}.toml", scenario.to_toml())
+            names = (base if n == 1 else f"{base}-{n}" for n in range(1, 10_000))
+            name = next(each for each in names if not any(map(os.path.lexists, self._places(each)[:3])))
+            note = self._places(name).note
+            note.parent.mkdir(parents=True, exist_ok=True)
+            write_text(note, scenario.to_toml())
             self._launch(name)
         return name
 
     def resume(self, name: str) -> None:
         """Go on with a run that was interrupted, cancelled or killed."""
         with self._lock:
+            at = self._places(name)
             if self._is_running(name):
                 raise RunFolderError(f"{name}: is running")
-            if not self._note(name).is_file():
+            if not at.note.is_file():
                 raise RunFolderError(f"{name}: was not started here; repeat the command that started it to resume")
-            if self._inside(name).exists():
+            if at.folder.exists():
                 raise RunFolderError(f"{name}: is finished")
-            if _is_locked(self._partial(name)):
+            if _is_locked(at.partial):
                 raise RunFolderError(f"{name}: another process runs it; wait for that, or end it there")
             self._check_room()
             # What is noted may not be ours: it is checked, and what was checked is what runs.
-            text = read_within(self.folder, self._note(name), _LARGEST_NOTE_BYTES).decode("utf-8", "replace")
-            write_text(self._note(name), scenario_inside(text, name, self.folder).to_toml())
+            text = read_within(self.folder, at.note, _LARGEST_NOTE_BYTES).decode("utf-8", "replace")
+            write_text(at.note, scenario_inside(text, name, self.folder).to_toml())
             self._launch(name)
 
     def cancel(self, name: str) -> None:
         """Interrupt a run, as Ctrl-C does; it can be resumed."""
         with self._lock:
-            child = self._children.get(name)
-            if child is None or child.process.poll() is not None:
+            if not self._is_running(name):
                 raise RunFolderError(f"{name}: is not running here")
-            child.process.send_signal(signal.SIGINT)
-            self._children[name] = Child(child.process, cancelled=True)
+            self._processes[name].send_signal(signal.SIGINT)
+            self._cancelled.add(name)
 
     def forget(self, name: str) -> None:
         """Drop what is noted of a run that failed and left no folder."""
         with self._lock:
-            if self._is_running(name) or self._inside(name).exists() or self._partial(name).exists():
+            at = self._places(name)
+            if self._is_running(name) or at.folder.exists() or at.partial.exists():
                 raise RunFolderError(f"{name}: has a folder; remove that by hand")
-            for note in (self._note(name), self._log(name)):
+            for note in (at.note, at.log):
                 note.unlink(missing_ok=True)
-            self._children.pop(name, None)
+            self._processes.pop(name, None)
 
     def close(self) -> int:
         """Interrupt all runs that this explorer started, wait for them, and return how many there were."""
-        running = [child.process for child in self._children.values() if child.process.poll() is None]
+        running = [process for process in self._processes.values() if process.poll() is None]
         for process in running:
             process.send_signal(signal.SIGINT)
         deadline = time.monotonic() + _ENDING_SECONDS
@@ -123,52 +126,33 @@ class RunBook:
 
     def told(self, name: str) -> dict[str, Any]:
         """Return one run with its learning curve and, once finished, what came out; or what is odd about it."""
-        folder = self._inside(name)
-        if not self._is_running(name) and not any(
-            path.exists() for path in (folder, self._partial(name), self._log(name))
-        ):
+        at = self._places(name)
+        if not self._is_running(name) and not any(path.exists() for path in (at.folder, at.partial, at.log)):
             raise RunFolderError(f"{shown(name)}: no such run")
         about = {**self._told(name), "curve": plain_curve()}
         is_finished = about["state"] == "finished"
         try:
-            about["curve"] = (
-                curve_of(self.folder, folder) if is_finished else curve_so_far(self.folder, self._partial(name))
-            )
+            about["curve"] = curve_of(self.folder, at.folder) if is_finished else curve_so_far(self.folder, at.partial)
         except RunFolderError as problem:
             about["line"] = str(problem)
         if is_finished:
-            about = {**about, **facts_of_run(self.folder, folder)}
+            about = {**about, **facts_of_run(self.folder, at.folder)}
             about["files"] = [
-                path.relative_to(folder).as_posix()
-                for path in sorted([*islice(folder.glob("figures/*.png"), _MOST_FIGURES), folder / REPORT])
+                path.relative_to(at.folder).as_posix()
+                for path in sorted([*islice(at.folder.glob("figures/*.png"), _MOST_FIGURES), at.folder / REPORT])
                 if path.is_file() and not path.is_symlink() and not path.parent.is_symlink()
             ]
         return about
 
     def file(self, name: str, place: str) -> bytes:
         """Return a file of a finished run that a page may show."""
-        path = self._inside(name) / place
+        path = self._places(name).folder / place
         if not _FIGURES.fullmatch(place) or not path.is_file():
             raise RunFolderError(f"{shown(place)}: is no file of a finished run")
         return read_within(self.folder, path, _LARGEST_FILE_BYTES)
 
-    @property
-    def _notes(self) -> Path:
-        notes = self.folder / NOTES
-        if notes.is_symlink():
-            raise RunFolderError(f"{notes}: is a link, which leads elsewhere; remove it")
-        return notes
-
-    def _note(self, name: str) -> Path:
-        self._inside(name)
-        return self._notes / f"{name}.toml"
-
-    def _log(self, name: str) -> Path:
-        self._inside(name)
-        return self._notes / f"{name}.log"
-
-    def _inside(self, name: str) -> Path:
-        """Return the folder of a run; refuse names that lead out of the runs folder."""
+    def _places(self, name: str) -> _Places:
+        """Return where a run is; refuse names and links that lead out of the runs folder."""
         try:
             length = len(name.encode())
         except UnicodeEncodeError:
@@ -176,37 +160,31 @@ class RunBook:
         wrong = name != Path(name).name or name.startswith(".") or "\0" in name or "\\" in name
         if not name or wrong or length > _LONGEST_NAME:
             raise RunFolderError(f"{shown(name)}: is no name of a run")
-        return self._kept_inside(self.folder / name)
-
-    def _kept_inside(self, path: Path) -> Path:
-        """Refuse what a link leads out of the runs folder."""
-        if not leads_into(self.folder, path):
-            raise RunFolderError(f"{path.name}: lies outside {self.folder}")
-        return path
-
-    def _partial(self, name: str) -> Path:
-        return self._kept_inside(self.folder / f"{name}{PARTIAL}")
-
-    def _is_free(self, name: str) -> bool:
-        return not any(
-            os.path.lexists(path) for path in (self._inside(name), self._partial(name), self._notes / f"{name}.toml")
-        )
+        notes = self.folder / NOTES
+        if notes.is_symlink():
+            raise RunFolderError(f"{notes}: is a link, which leads elsewhere; remove it")
+        folder, partial = (self.folder / f"{name}{end}" for end in _ENDS)
+        for path in (folder, partial):
+            if not leads_into(self.folder, path):
+                raise RunFolderError(f"{path.name}: lies outside {self.folder}")
+        return _Places(folder, partial, notes / f"{name}.toml", notes / f"{name}.log")
 
     def _is_running(self, name: str) -> bool:
-        child = self._children.get(name)
-        return child is not None and child.process.poll() is None
+        return name in self._processes and self._processes[name].poll() is None
 
     def _check_room(self) -> None:
-        running = [name for name in self._children if self._is_running(name)]
+        running = [name for name in self._processes if self._is_running(name)]
         if len(running) >= _MOST_AT_ONCE:
             raise RunFolderError(f"{len(running)} runs are running; wait for one of them, or cancel it")
 
     def _launch(self, name: str) -> None:
-        command = ["run", str(self._note(name)), "--out", str(self._inside(name)), "--json"]
+        at = self._places(name)
+        command = ["run", str(at.note), "--out", str(at.folder), "--json"]
         quick = {"AIRMIX_PROGRESS_SECONDS": "0.2", "AIRMIX_CHECKPOINT_SECONDS": "0.5"}
-        self._log(name).unlink(missing_ok=True)
-        with self._log(name).open("xb") as log:
-            process = subprocess.Popen(
+        at.log.unlink(missing_ok=True)
+        self._cancelled.discard(name)
+        with at.log.open("xb") as log:
+            self._processes[name] = subprocess.Popen(
                 [sys.executable, "-P", "-m", "airmixml", *command],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -214,7 +192,6 @@ class RunBook:
                 env={**os.environ, **quick},
                 start_new_session=True,  # Ctrl-C in the terminal is for the explorer, which passes it on
             )
-        self._children[name] = Child(process)
 
     def _names(self) -> set[str]:
         """Return the names of all runs: folders with results, unfinished folders, and notes."""
@@ -236,19 +213,18 @@ class RunBook:
 
     def _told(self, name: str) -> dict[str, Any]:
         """Return what a list says of a run."""
-        folder, partial, log = self._inside(name), self._partial(name), self._log(name)
-        child = self._children.get(name)
-        said = _last_lines(self.folder, log)
-        about: dict[str, Any] = {"name": name, "changed": _changed(folder, partial, log), "resumable": False}
+        at = self._places(name)
+        said = _last_lines(self.folder, at.log)
+        changed = _changed(at.folder, at.partial, at.log)
+        about: dict[str, Any] = {"name": name, "changed": changed, "resumable": False}
         if self._is_running(name):
-            stage = "interrupting" if child is not None and child.cancelled else ""
-            return {**about, "state": "running", **_progress(said, stage)}
-        if (folder / METRICS).is_file():
+            return {**about, "state": "running", **_progress(said, "interrupting" if name in self._cancelled else "")}
+        if (at.folder / METRICS).is_file():
             return {**about, "state": "finished"}
-        if partial.is_dir():
-            if _is_locked(partial):
+        if at.partial.is_dir():
+            if _is_locked(at.partial):
                 return {**about, "state": "running elsewhere", **_progress(said)}
-            return {**about, "state": "interrupted", "resumable": self._note(name).is_file(), **_progress(said)}
+            return {**about, "state": "interrupted", "resumable": at.note.is_file(), **_progress(said)}
         line = next((each for each in reversed(said) if each.startswith("airmix: error")), "")
         state = "failed" if line else "interrupted"
         return {**about, "state": state, "line": line.removeprefix("airmix: error: "), "resumable": not line}

@@ -8,7 +8,7 @@ data. Replace-one: other data of the same bound, at most twice the norm away.
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,14 +17,12 @@ from airmixml.arrays import Doubles, Integers
 from airmixml.errors import PrivacyError
 from airmixml.integers.exact_sampler import draw_skellam
 from airmixml.integers.rounding import IntegerCode, measured_rounding_variance, reduce, signed
-from airmixml.integers.skellam import rounded_mu_per_step, rounded_variance_for
-from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
-from airmixml.privacy.mechanism import SHARE_FOR_TAILS, log_cut, settled_epsilon
+from airmixml.integers.skellam import rounded_variance_for
+from airmixml.privacy.gaussian import gaussian_mu
+from airmixml.privacy.mechanism import SHARE_FOR_TAILS, log_cut
 
-_DISTANCES: Final = {"remove-one": 1.0, "replace-one": 2.0}
 _DEVIATIONS_WITHIN_RANGE: Final = 5.0
 _MARGIN: Final = 1e-10
-_LARGEST_MU: Final = 1e100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,23 +46,6 @@ class IntegerNoise:
                 f"wraps around; use {math.ceil(math.log2(needed))} bits or a larger sum_range"
             )
 
-    @classmethod
-    def calibrate(
-        cls,
-        code: IntegerCode,
-        *,
-        workers: int,
-        epsilon: float,
-        delta: float,
-        honest: int = 0,
-        adjacency: str = "remove-one",
-        sums: int = 1,
-    ) -> Self:
-        """Return the least noise with which ``honest`` workers (0: all) have that epsilon at delta, of all sums."""
-        carriers = _carriers(workers, honest)
-        total = variance_for_target(code, epsilon=epsilon, delta=delta, distance=_distance(adjacency), sums=sums)
-        return cls(code=code, workers=workers, variance_per_worker=total / carriers)
-
     @property
     def noise_variance(self) -> float:
         """Variance of the noise in each number of the sum, in the units of the data, squared."""
@@ -74,28 +55,6 @@ class IntegerNoise:
     def sum_variance(self) -> float:
         """The same with a bound on what rounding adds, averaged over numbers: what a learner has to do with."""
         return self.noise_variance + self.workers * self.code.rounding_variance * self.code.step**2
-
-    def mu(self, log_cut: float, *, honest: int = 0, adjacency: str = "remove-one") -> float:
-        """Return mu of a Gaussian mechanism that hides no more than this, but for d exp(``log_cut``) of the chances.
-
-        Losses add up over many sums in mu^2, and in (1 + e^epsilon) d exp(``log_cut``), which is part of delta.
-        """
-        carried = _carriers(self.workers, honest) * self.variance_per_worker
-        return _distance(adjacency) * self.code.steps * rounded_mu_per_step(carried, log_cut)
-
-    def epsilon(self, delta: float, *, honest: int = 0, adjacency: str = "remove-one", sums: int = 1) -> float:
-        """Return an epsilon that holds at ``delta`` if ``honest`` workers (0: all) keep their noise secret; or inf."""
-
-        def found(assumed: float) -> float:
-            cut = log_cut(sums * self.code.numbers, assumed, delta)
-            mu = math.sqrt(sums) * self.mu(cut, honest=honest, adjacency=adjacency)
-            return gaussian_epsilon(mu, delta * (1.0 - SHARE_FOR_TAILS)) if mu < _LARGEST_MU else math.inf
-
-        return settled_epsilon(found)
-
-    def worker_integers(self, vectors: NDArray[np.floating], generator: np.random.Generator) -> Integers:
-        """Return what workers have before masks: rounded vectors with a share of noise each; workers x numbers."""
-        return self.code.rounded(vectors, generator) + draw_skellam(self.variance_per_worker, generator, vectors.shape)
 
     def sum_of(
         self,
@@ -179,18 +138,6 @@ def variance_for_target(
     mu = gaussian_mu(aim, delta * (1.0 - SHARE_FOR_TAILS)) * math.sqrt(share / sums)
     cut = log_cut(rounded or sums * code.numbers, aim, delta)
     return rounded_variance_for(mu / (distance * code.steps), cut) * (1.0 + _MARGIN)
-
-
-def _carriers(workers: int, honest: int) -> int:
-    if not 0 <= honest <= workers:
-        raise PrivacyError(f"honest = {honest}: must be 1 to {workers}, the number of workers, or 0 for all")
-    return honest or workers
-
-
-def _distance(adjacency: str) -> float:
-    if adjacency not in _DISTANCES:
-        raise PrivacyError(f"privacy.adjacency = {adjacency}: must be one of {', '.join(_DISTANCES)}")
-    return _DISTANCES[adjacency]
 
 
 def integers_in_words(facts: Mapping[str, Any]) -> str:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,6 @@ from airmixml.arrays import Integers
 from airmixml.errors import PrivacyError
 
 LARGEST_BITS: Final = 62
-RANGE_IN_DEVIATIONS: Final = 8.0
 _FRACTION_BITS: Final = 32
 FINEST: Final = 2.0**29
 """The most steps that a vector may be long."""
@@ -59,16 +58,6 @@ class IntegerCode:
             raise PrivacyError(
                 f"step = {self.step:g}: must be at least norm / 2^29 = {self.norm / FINEST:.3g}; use fewer bits"
             )
-
-    @classmethod
-    def of(cls, *, numbers: int, norm: float, workers: int, bits: int, sum_range: float = 0.0) -> Self:
-        """Return the finest code with which sums up to +-``sum_range`` do not wrap around.
-
-        The range is assumed, not measured: sums beyond it cost accuracy, never privacy. 0 stands for 8 times the root
-        mean square of a sum of equal vectors, N D / sqrt(d).
-        """
-        assumed = sum_range or RANGE_IN_DEVIATIONS * workers * norm / math.sqrt(numbers)
-        return cls(numbers=numbers, norm=norm, step=2.0 * assumed / 2.0**bits, bits=bits)
 
     @property
     def steps(self) -> float:

@@ -39,7 +39,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from hashlib import sha256
 from operator import index
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,6 +119,30 @@ def seed_commitment(seed: bytes) -> bytes:
     return sha256(PROTOCOL + b" seed\0" + seed).digest()
 
 
+@dataclass(frozen=True)
+class MaskLaw:
+    """Masks of some symbols: Gaussian, or with ``rules.bits`` uniform modulo 2^bits."""
+
+    rules: Rules
+    where: tuple[int, int, int]  # slot, first symbol, count
+
+    def own(self, seed: bytes) -> NDArray[Any]:
+        """Return a worker's own mask; shape count."""
+        if self.rules.bits:
+            return uniform_integers(seed, *self.where, self.rules.bits)
+        return self_mask(seed, self.rules.self_deviation, *self.where)
+
+    def of_edges(self, own: int, seeds: Mapping[int, Sequence[bytes]]) -> NDArray[Any]:
+        """Return the sum of the masks of worker ``own`` on edges with these seeds; shape count."""
+        if self.rules.bits:
+            return integer_edge_masks(own, seeds, self.rules.bits, *self.where)
+        return edge_masks(own, seeds, self.rules.mask_deviation, *self.where)
+
+    def reduced(self, total: NDArray[Any]) -> NDArray[Any]:
+        """Return a sum of masks, modulo 2^bits; shape count."""
+        return total & np.uint64((1 << self.rules.bits) - 1) if self.rules.bits else total
+
+
 def _about(what: str, name: bytes) -> bytes:
     """Return what an agreement on a run or its slots is kept under."""
     return sha256(PROTOCOL + b" " + what.encode() + b"\0" + name).digest()
@@ -180,7 +204,7 @@ class RecoveringWorker:
         if announced.announcements.get(self.identity) != self.announce():
             raise ProtocolError(f"round does not have the announcement of worker {self.identity}; leave the worker out")
         announced.check_announcements()
-        announced.check_directory(self._directory, self.identity)
+        announced.check_directory(self._directory)
         self._rules = announced.rules
         run, slots = self._run[:KEY_BYTES], self._run[:-1]
         one_range = "use that one, or what the owners name another run"
@@ -195,16 +219,14 @@ class RecoveringWorker:
         """Check nonces and graph and return sealed shares of this worker's two secrets, a parcel for each neighbour."""
         self._expect(Step.REVEALED)
         announced = self._round
-        if replace(joined, reveals=announced.reveals, graph=announced.graph) != announced:
+        if joined.drawn(announced.reveals) != announced:
             raise ProtocolError(
                 f"round has other announcements than those that worker {self.identity} revealed its nonce for; send "
                 "those, or start the round again"
             )
-        if not joined.is_drawn:
-            joined = replace(announced, reveals=dict(joined.reveals), graph=dict(joined.graph))
-        joined.check(self.identity)
-        if not joined.is_drawn:
-            joined = announced.drawn(joined.reveals)  # the worker's own numbers, whatever equals them
+        if joined.announcements is not announced.announcements:
+            joined = announced.drawn(dict(joined.reveals))  # the worker's own numbers, whatever equals them
+        joined.check()
         self._round = joined
         neighbours = sorted(joined.graph[self.identity])
         self._edge_seeds = joined.edge_seeds(self._mask_keys, self.identity, set(neighbours))
@@ -241,33 +263,23 @@ class RecoveringWorker:
         self._channels.clear()
         self.step = Step.READY
 
-    def masks(self, slot: int, first: int, count: int) -> NDArray[np.float64]:
+    def masks(self, slot: int, first: int, count: int) -> NDArray[Any]:
         """Return b_i + sum_j m_ij for symbols ``first`` to ``first + count - 1`` of a slot; shape count.
 
-        Each symbol is masked once, in rising order: two values under one mask would show their difference. All slots
-        are sent in one round: the same values under several masks would be released as often.
+        With ``rules.bits`` they are integers modulo 2^bits. Each symbol is masked once, in rising order: two values
+        under one mask would show their difference. All slots are sent in one round: the same values under several masks
+        would be released as often.
         """
-        slot, first, count = self._go_on(slot, first, count, integers=False)
-        own = self_mask(self._own_seed, self._rules.self_deviation, slot, first, count)
-        return own + edge_masks(self.identity, self._edge_seeds, self._rules.mask_deviation, slot, first, count)
+        law = MaskLaw(self._rules, self._go_on(slot, first, count))
+        return law.reduced(law.own(self._own_seed) + law.of_edges(self.identity, self._edge_seeds))
 
-    def integer_masks(self, slot: int, first: int, count: int) -> NDArray[np.uint64]:
-        """Return the same for symbols that are integers modulo 2^rules.bits: masks are uniform; shape count."""
-        slot, first, count = self._go_on(slot, first, count, integers=True)
-        bits = self._rules.bits
-        own = uniform_integers(self._own_seed, slot, first, count, bits)
-        edges = integer_edge_masks(self.identity, self._edge_seeds, bits, slot, first, count)
-        return (own + edges) & np.uint64((1 << bits) - 1)
-
-    def _go_on(self, slot: int, first: int, count: int, *, integers: bool) -> tuple[int, int, int]:
+    def _go_on(self, slot: int, first: int, count: int) -> tuple[int, int, int]:
         """Return the symbols as whole numbers; refuse those that were masked before, or in another round."""
         self._expect(Step.READY)
         try:
             slot, first, count = index(slot), index(first), index(count)
         except TypeError:
             raise ProtocolError(f"slot, first, count = {slot}, {first}, {count} must be whole numbers") from None
-        if integers is not bool(self._rules.bits):
-            raise ProtocolError(f"rules.bits = {self._rules.bits}: must be 0 for masks, and above 0 for integer_masks")
         if slot not in self._slots:
             raise ProtocolError(
                 f"slot {slot} is none of this round; must be from {self._slots.start} to {self._slots.stop - 1}"

@@ -7,14 +7,14 @@ server takes it off as if all gains were 1: what is left is noise in the sum, ne
 
 from collections.abc import Callable, Collection
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.errors import ProtocolError
-from airmixml.masks.expansion import edge_masks, integer_edge_masks, self_mask, uniform_integers
 from airmixml.masks.keys import KeyPair
-from airmixml.masks.recovery import SHARE_BYTES, Answer, rebuild, seed_commitment
+from airmixml.masks.recovery import SHARE_BYTES, Answer, MaskLaw, rebuild, seed_commitment
 from airmixml.masks.rounds import Round
 
 
@@ -46,25 +46,15 @@ class RecoveryServer:
         """Workers whose secret is needed and has too few shares yet."""
         return [owner for owner in self._needed if len(self._shares[owner]) < self._round.rules.threshold]
 
-    def correction(self, slot: int, first: int, count: int) -> NDArray[np.float64]:
+    def correction(self, slot: int, first: int, count: int) -> NDArray[Any]:
         """Return what the masks leave in the sum of the present workers' symbols, to be subtracted; shape count."""
-        rules = self._round.rules
-        total = np.zeros(count)
+        law = MaskLaw(self._round.rules, (slot, first, count))
+        total = np.zeros(count, dtype=np.uint64 if law.rules.bits else np.float64)  # modulo 2^64, so modulo 2^bits too
         for seed in self._own_seeds.values():
-            total += self_mask(seed, rules.self_deviation, slot, first, count)
+            total += law.own(seed)
         for absent, seeds in self._left_seeds.items():  # the other ends have the opposite sign
-            total -= edge_masks(absent, seeds, rules.mask_deviation, slot, first, count)
-        return total
-
-    def integer_correction(self, slot: int, first: int, count: int) -> NDArray[np.uint64]:
-        """Return the same for symbols that are integers modulo 2^rules.bits; shape count."""
-        bits = self._round.rules.bits
-        total = np.zeros(count, dtype=np.uint64)
-        for seed in self._own_seeds.values():
-            total += uniform_integers(seed, slot, first, count, bits)
-        for absent, seeds in self._left_seeds.items():
-            total -= integer_edge_masks(absent, seeds, bits, slot, first, count)  # modulo 2^64, so modulo 2^bits too
-        return total & np.uint64((1 << bits) - 1)
+            total -= law.of_edges(absent, seeds)
+        return law.reduced(total)
 
     @property
     def _needed(self) -> list[int]:

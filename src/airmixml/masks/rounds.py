@@ -22,21 +22,19 @@ worker then agrees to nothing.
 
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, wraps
 from hashlib import sha256
 from operator import index
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Self
 
 from airmixml.errors import ProtocolError
 from airmixml.masks.graph import MOST_ROUNDS, MaskGraph, draw_graph
 from airmixml.masks.keys import KEY_BYTES, PROTOCOL, KeyPair, identity_bytes, is_signed, pair_seed
 from airmixml.masks.rules import Rules
 from airmixml.reading import read_regular
-
-_DRAWN: Final = "drawn_here"
 
 
 @dataclass
@@ -128,6 +126,20 @@ class Reveal:
         return PROTOCOL + b" reveal\0" + transcript + identity_bytes(self.identity) + self.nonce
 
 
+def _once(check: Callable[..., None]) -> Callable[..., None]:
+    """Run a check of a round unless it has passed: where one process plays many workers, they share the round."""
+
+    @wraps(check)
+    def checked(self: "Round", *about: Any) -> None:
+        passed = vars(self).setdefault("passed", {})
+        name = check.__name__, *(each if isinstance(each, frozenset) else id(each) for each in about)
+        if name not in passed:
+            check(self, *about)
+            passed[name] = about  # kept: no other gets its identity
+
+    return checked
+
+
 @dataclass(frozen=True)
 class Round:
     """The workers of a round, their keys and, once all nonces are revealed, the graph of their masks."""
@@ -137,26 +149,20 @@ class Round:
     announcements: Mapping[int, Announcement]
     verifying_keys: Mapping[int, bytes]
     reveals: Mapping[int, Reveal] = field(default_factory=dict)
-    graph: Mapping[int, tuple[int, ...]] = field(default_factory=dict)  # neighbours, as often as they share masks
 
     def drawn(self, reveals: Mapping[int, Reveal]) -> Self:
-        """Return the round with the graph that these nonces give; it is not checked."""
-        revealed = replace(self, reveals=reveals)
-        found = replace(revealed, graph=_graph_of(sorted(self.announcements), self.rules.degree, revealed.seed))
-        vars(found)[_DRAWN] = True
-        return found
+        """Return the round with these nonces, which give its graph; they are not checked."""
+        return replace(self, reveals=reveals)
+
+    @cached_property
+    def graph(self) -> dict[int, tuple[int, ...]]:
+        """The neighbours of each worker, in rising order, as often as they share masks: what the nonces give."""
+        names = sorted(self.announcements)
+        return {names[seat]: tuple(names[each] for each in others) for seat, others in self._seats.neighbours.items()}
 
     @property
-    def is_drawn(self) -> bool:
-        """Whether ``drawn`` made the graph: then it is that of the nonces, and need not be drawn again."""
-        return _DRAWN in vars(self)
-
-    def _once(self, what: object, check: Callable[[], object]) -> None:
-        """Run a check unless it has passed: where one process plays many workers, they share the round."""
-        passed = vars(self).setdefault("passed", set())
-        if what not in passed:
-            check()
-            passed.add(what)
+    def _seats(self) -> MaskGraph:
+        return draw_graph(len(self.announcements), self.rules.degree, int.from_bytes(self.seed, "big"))
 
     @cached_property
     def transcript(self) -> bytes:
@@ -184,11 +190,9 @@ class Round:
             whole.update(b"".join(map(identity_bytes, neighbours)))
         return whole.digest()
 
+    @_once
     def check_announcements(self) -> None:
         """Refuse too few or too many workers, or one whose keys are not signed: before any nonce is revealed."""
-        self._once("announcements", self._check_announcements)
-
-    def _check_announcements(self) -> None:
         if not all(isinstance(each, int) for each in self.announcements):
             raise ProtocolError("announcements must name workers by whole numbers; send them again")
         if set(self.announcements) != set(self.verifying_keys):
@@ -208,43 +212,44 @@ class Round:
             if announced.identity != other or not signed:
                 raise ProtocolError(f"announcement of worker {other} is not signed by it; leave that worker out")
 
-    def check_directory(self, directory: Mapping[int, bytes], identity: int) -> None:
+    @_once
+    def check_directory(self, directory: Mapping[int, bytes]) -> None:
         """Refuse verifying keys that are not those of a worker's own directory."""
+        for other, key in self.verifying_keys.items():
+            if directory.get(other) != key:
+                raise ProtocolError(
+                    f"verifying key of worker {other} is not the one in this worker's directory; send that one, or "
+                    "agree on rules without that worker"
+                )
 
-        def check() -> None:
-            for other, key in self.verifying_keys.items():
-                if directory.get(other) != key:
-                    raise ProtocolError(
-                        f"verifying key of worker {other} is not the one in the directory of worker {identity}; send "
-                        "that one, or agree on rules without that worker"
-                    )
-
-        vars(self).setdefault("directories", {})[id(directory)] = directory  # kept: no other gets its identity
-        self._once(("directory", id(directory)), check)
-
-    def check(self, identity: int) -> None:
-        """Refuse nonces that were not committed to, and a graph other than the one that they give."""
-        self._once("reveals", lambda: self._check_reveals(identity))
-
-    def _check_reveals(self, identity: int) -> None:
+    @_once
+    def check(self) -> None:
+        """Refuse nonces that were not committed to, and a graph of them that does not keep to the rules."""
         missing = sorted(set(self.announcements) - set(self.reveals))
         if missing:
             raise ProtocolError(
                 f"reveal of worker {missing[0]} is missing, and no graph is drawn without it; start the round again, "
                 "with new nonces; without that worker it needs other rules"
             )
-        if not set(self.reveals) == set(self.graph) == set(self.announcements):
-            raise ProtocolError("announcements, reveals and graph must name the same workers; send them again")
+        if set(self.reveals) != set(self.announcements):
+            raise ProtocolError("announcements and reveals must name the same workers; send them again")
         for other in sorted(self.announcements):
-            self.check_reveal(self.reveals[other], other, f"worker {identity} was shown")
-        try:
-            _check_graph(self, identity)
-        except TypeError:
+            self.check_reveal(self.reveals[other], other)
+        for each, neighbours in self.graph.items():
+            repeats = sum(times * times for times in Counter(neighbours).values()) - self.rules.degree
+            if repeats > self.rules.most_repeats:
+                raise ProtocolError(
+                    f"graph: worker {each} shares its masks with too few others: they repeat by {repeats}, and "
+                    f"rules.most_repeats = {self.rules.most_repeats}; start the round again"
+                )
+        second = self._seats.checked_eigenvalue
+        if second > self.rules.second_eigenvalue:
             raise ProtocolError(
-                "graph must name the neighbours of each worker by whole numbers; send it again"
-            ) from None
+                f"graph has the second eigenvalue {second:.4g}, and rules.second_eigenvalue = "
+                f"{self.rules.second_eigenvalue:.4g}; start the round again"
+            )
 
-    def check_reveal(self, reveal: Reveal, other: int, which: str = "were sent to it") -> None:
+    def check_reveal(self, reveal: Reveal, other: int) -> None:
         """Refuse a nonce that this worker was not committed to, or did not reveal for these announcements."""
         announced = self.announcements[other]
         if announced.identity != other:
@@ -256,8 +261,8 @@ class Round:
         signed = is_signed(reveal.statement(self.transcript), reveal.signed, self.verifying_keys[other])
         if reveal.identity != other or not signed:
             raise ProtocolError(
-                f"reveal of worker {other} is not signed for the announcements that {which}: the server shows others "
-                "different ones; start the round again"
+                f"reveal of worker {other} is not signed for these announcements: the server shows others different "
+                "ones; start the round again"
             )
 
     def edge_seeds(self, keys: KeyPair, own: int, others: Collection[int]) -> dict[int, tuple[bytes, ...]]:
@@ -280,9 +285,10 @@ class Round:
         named = frozenset(listed)
         if len(named) < len(listed) or not named <= self.graph.keys():
             raise ProtocolError("list of absent workers must name workers of the round, each once")
-        self._once(named, lambda: self._check_named(named))
+        self._check_named(named)
         return named
 
+    @_once
     def _check_named(self, named: frozenset[int]) -> None:
         most = self.rules.most_absent
         if len(named) > most:
@@ -290,10 +296,7 @@ class Round:
                 f"list of absent workers is refused: it names {len(named)} of {len(self.graph)}, more than {most}; "
                 "start a new round"
             )
-        around: dict[int, int] = {}
-        for identity in named:
-            for neighbour in self.graph[identity]:
-                around[neighbour] = around.get(neighbour, 0) + 1
+        around = Counter(neighbour for identity in named for neighbour in self.graph[identity])
         most = self.rules.most_absent_neighbours
         for identity, count in around.items():
             if identity not in named and count > most:
@@ -318,45 +321,3 @@ class Round:
 
 def _is_key(part: object) -> bool:
     return isinstance(part, bytes) and len(part) == KEY_BYTES
-
-
-def _graph_of(identities: Sequence[int], degree: int, seed: bytes) -> dict[int, tuple[int, ...]]:
-    """Return the neighbours of each worker, in rising order, as often as they share masks; identities are sorted."""
-    seats = _drawn(len(identities), degree, seed).neighbours
-    return {identities[seat]: tuple(identities[each] for each in others) for seat, others in seats.items()}
-
-
-def _check_graph(joined: Round, identity: int) -> None:
-    """Refuse a graph that does not keep to the rules, or that is not the one of the seed; say to a worker why."""
-    graph, rules, seed = joined.graph, joined.rules, joined.seed
-    if len(graph[identity]) != rules.degree:
-        raise ProtocolError(
-            f"graph: worker {identity} has {len(graph[identity])} masks and must have rules.degree = {rules.degree}"
-        )
-    for each, neighbours in graph.items():
-        if len(neighbours) != rules.degree:
-            raise ProtocolError(
-                f"graph is not regular: worker {each} has {len(neighbours)} masks, and others have {rules.degree}"
-            )
-        repeats = sum(times * times for times in Counter(neighbours).values()) - rules.degree
-        if repeats > rules.most_repeats:
-            raise ProtocolError(
-                f"graph: worker {each} shares its masks with too few others: they repeat by {repeats}, and "
-                f"rules.most_repeats = {rules.most_repeats}; start the round again"
-            )
-    drawn = graph if joined.is_drawn else _graph_of(sorted(graph), rules.degree, seed)
-    for each in (identity, *sorted(graph)):
-        if drawn is not graph and tuple(sorted(graph[each])) != drawn[each]:
-            raise ProtocolError(
-                f"graph: the neighbours of worker {each} are not those that all nonces give; draw the graph from them"
-            )
-    second = _drawn(len(graph), rules.degree, seed).checked_eigenvalue
-    if second > rules.second_eigenvalue:
-        raise ProtocolError(
-            f"graph has the second eigenvalue {second:.4g}, and rules.second_eigenvalue = "
-            f"{rules.second_eigenvalue:.4g}; start the round again"
-        )
-
-
-def _drawn(seats: int, degree: int, seed: bytes) -> MaskGraph:
-    return draw_graph(seats, degree, int.from_bytes(seed, "big"))

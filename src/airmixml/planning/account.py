@@ -65,14 +65,17 @@ class Question:
     slots_delta: float  # what the slots may spend of delta; the rest is that of a mean estimated before them
     rounds: int = 0  # of all slots, the last ones that carry gradients
     centring: CentringSlot | None = None  # the slot that estimated that mean; it costs epsilon beside the others
+    target: tuple[str, str] | None = None  # adversary and accountant whose epsilon is asked for better receivers too
 
     def stated(self, pair: tuple[Adversary, str]) -> PrivacyStatement | str:
         """Return what the accountant states about the adversary, or why it states nothing."""
         adversary, accountant = pair
+        asked: dict[str, Any] = {"adjacency": self.adjacency, "delta": self.slots_delta}
+        asked["better"] = (adversary.name, accountant) == self.target
         try:
             if why := refusal(self.design, adversary, accountant, self.adjacency):
                 return why
-            stated = state_privacy(self.design, adversary, accountant, adjacency=self.adjacency, delta=self.slots_delta)
+            stated = state_privacy(self.design, adversary, accountant, **asked)
             if self.centring is None:
                 return with_any_schedule(stated, self.design, adversary)
             return with_centring(stated, self.centring)
@@ -90,18 +93,6 @@ class Question:
         if self.centring is None or math.isnan(value):
             return value
         return self.centring.joined(value, left_of(delta, view), adversary.name, accountant, adjacency)
-
-    def on_receivers(self, scenario: Scenario, statements: Sequence[PrivacyStatement]) -> list[PrivacyStatement]:
-        """Return, of these, the exact one against the server and the target's, with what a better receiver does."""
-        privacy = scenario.privacy
-        stated = {(each.adversary, each.accountant): each for each in statements}
-        exact = {each.adversary: each for each in statements if each.accountant == "gdp"}
-        if privacy.accountant != "gdp" and (privacy.adversary, privacy.accountant) in stated:
-            target = adversary_named(privacy.adversary, scenario), privacy.accountant
-            asked: dict[str, Any] = {"adjacency": self.adjacency, "delta": self.slots_delta}
-            own = state_privacy(self.design, *target, **asked, target_epsilon=privacy.epsilon)
-            exact[privacy.adversary] = with_centring(own, self.centring)
-        return list(exact.values())
 
     def answers(
         self, adversaries: Sequence[Adversary], engine: Engine | None, accountants: Sequence[str]
@@ -155,64 +146,10 @@ class Account(Question):
         """Exact epsilon of the median worker against the server."""
         if self.tally is not None:
             return float(np.median(self.tally.worker_epsilons()))
-        return self._server_epsilon(self.median_slots)
-
-    @property
-    def draw_in_words(self) -> str:
-        """Both epsilons against the server, before and after a schedule is drawn, and why they differ; else nothing."""
-        exact = {each.adversary: each for each in self.statements if each.accountant == "gdp"}.get("server")
-        if exact is None:
-            return ""
-        others = self._others_before_the_draw()
-        if exact.before_the_draw is not None:
-            likewise = f"; likewise {others}" if others else ""
-            return f"server, gdp {epsilon_text(exact.epsilon)}: {exact.why}{likewise}"
-        if others:
-            return f"for the places of workers as drawn; before the draw {others}"
-        if not exact.schedule_failure or self.design.says(facts.ImperfectAir):
-            return self._before_places()
-        # The median over schedules: as likely as not no worker is drawn more often.
-        chance, tail = self.design.scheduled / self.design.workers, -math.expm1(-math.log(2.0) / self.design.workers)
-        slots = binomial_quantile(tail, self.design.slots, chance)
-        before = f"before the draw, for up to {exact.compositions:,} slots of one worker"
-        about = epsilon_text(float(f"{self._server_epsilon(slots):.3g}"))
-        typical = f"about {about}, for the {slots:,} slots of the worst worker"
-        told = f"server, gdp {epsilon_text(exact.epsilon)}: {before}; after a typical draw {typical}"
-        by: dict[str, list[str]] = {}
-        for each in self.statements:
-            if each.schedule_failure and each is not exact:
-                by.setdefault(each.adversary, []).append(each.accountant)
-        names = [f"{adversary} by {' and '.join(accountants)}" for adversary, accountants in by.items()]
-        names += [self.row.name] if self.row is not None and self.row.when else []
-        both = " (--ledger draws the schedule and shows both)" * self.in_watts
-        return told + (f"; also before the draw: {', '.join(names)}{both}" if names else "")
-
-    def _before_places(self) -> str:
-        """Return whose epsilon will follow from where workers are: that of a receiver of its own, in its own noise."""
-        heard = {each.name for each in self.adversaries if each.own_receiver} & {
-            each.adversary for each in self.statements
-        }
-        settled = self.tally is not None or self.adjacency != "replace-one"
-        if settled or not heard or self.design.says(facts.ImperfectAir) or self.design.says(facts.WorkersNoise):
-            return ""
-        return f"{' and '.join(sorted(heard))}: before workers are placed (--ledger places them and shows both)"
-
-    def _others_before_the_draw(self) -> str:
-        """Return what all other epsilons for the drawn schedule were before the draw, in words."""
-        told: dict[str, list[str]] = {}
-        for each in self.statements:
-            if each.before_the_draw is not None and (each.adversary, each.accountant) != ("server", "gdp"):
-                told.setdefault(each.adversary, []).append(f"{each.accountant} {epsilon_text(each.before_the_draw)}")
-        if self.row is not None and (rows := self.row.before_the_draw):
-            told[self.row.name] = [f"{adversary} {epsilon_text(epsilon)}" for adversary, epsilon in rows.items()]
-        return "; ".join(f"{name}: {', '.join(each)}" for name, each in told.items())
-
-    def _server_epsilon(self, slots: float) -> float:
-        """Return the exact epsilon against the server of a worker with so many slots, before any is drawn."""
         heard = self.design.at_server()
         watts, multiplier = heard.received_watts, heard.noise_multiplier(self.adjacency)
         # Slots as strong as the strongest that are worth all that it takes part in.
-        strongest = slots * float(np.average(watts, weights=self.design.counts)) / (max(watts) or 1.0)
+        strongest = self.median_slots * float(np.average(watts, weights=self.design.counts)) / (max(watts) or 1.0)
         rounding = self.design.fact(facts.WorkersNoise).rounding
         if rounding is None:
             failure = self.design.failure_of_gains(self.design.fact(facts.ImperfectAir).gain_failure, "none")
@@ -221,9 +158,32 @@ class Account(Question):
             squared_shifts=(strongest / multiplier**2,),
             counts=(1,),
             adjacency=self.adjacency,
-            rounding=rounding.times(math.ceil(slots)),
+            rounding=rounding.times(math.ceil(self.median_slots)),
         )
         return certified_epsilon("gdp", typical, self.delta)
+
+    @property
+    def draw_in_words(self) -> str:
+        """Which epsilons hold for any draw of schedule and places, or what they were before one; else nothing."""
+        before: dict[str, list[str]] = {}
+        undrawn: dict[str, list[str]] = {}
+        for each in self.statements:
+            if each.before_the_draw is not None:
+                told = f"{each.accountant} {epsilon_text(each.before_the_draw)}"
+                before.setdefault(each.adversary, []).append(told)
+            if each.schedule_failure:
+                undrawn.setdefault(each.adversary, []).append(each.accountant)
+        if self.row is not None and (rows := self.row.before_the_draw):
+            before[self.row.name] = [f"{adversary} {epsilon_text(epsilon)}" for adversary, epsilon in rows.items()]
+        if before:
+            told = "; ".join(f"{name}: {', '.join(each)}" for name, each in before.items())
+            slots = plural(self.design.participations, "slot")
+            return f"for the draw, up to {slots} of one worker; before schedule and places were drawn {told}"
+        if not undrawn or self.design.says(facts.ImperfectAir):
+            return ""
+        told = "; ".join(f"{name} by {', '.join(each)}" for name, each in undrawn.items())
+        both = " (--ledger draws the schedule and shows both)" * self.in_watts
+        return f"before the draw, for up to {self.design.participations:,} slots of one worker: {told}{both}"
 
     @property
     def receivers(self) -> str:
@@ -294,7 +254,7 @@ def account_scenario(
 
     Where the power follows from the privacy target all slots are alike and nothing is drawn. Else, or if the ``ledger``
     is asked for, the slots are rehearsed, and the server's figures are those of the schedule that the seed draws. An
-    ``engine`` that is not this process rehearses shards of slots, and asks accountants, side by side.
+    ``engine`` that is not this process asks accountants side by side.
     """
     privacy, policy = scenario.privacy, scenario.mixing.power_policy
     if masking := masking_of(scenario):
@@ -304,7 +264,7 @@ def account_scenario(
     if drawn:
         from airmixml.radio.tally import rehearse  # here: it needs torch
 
-        tally = rehearse(scenario, input_dim, label_dim, progress=progress, engine=engine, holding=holding)
+        tally = rehearse(scenario, input_dim, label_dim, progress=progress, holding=holding)
         design = tally.design
     else:
         system = System.of(scenario, input_dim, label_dim)
@@ -313,14 +273,13 @@ def account_scenario(
     names = ADVERSARIES.names_with(privacy.adversary)
     names = tuple(name for name in names if name != Everyone.name or design.says(facts.WorkersNoise))
     adversaries = tuple(adversary_named(name, scenario) for name in names)
-    _, slots_delta = slots_target(scenario)
-    centring = None if tally is None else tally.centring
     asked = Question(
         design=design,
         adjacency=privacy.adjacency,
-        slots_delta=slots_delta,
+        slots_delta=slots_target(scenario)[1],
         rounds=scenario.learner.rounds,
-        centring=centring,
+        centring=None if tally is None else tally.centring,
+        target=(privacy.adversary, privacy.accountant),
     )
     accountants = ACCOUNTANTS.names_with(privacy.accountant) if accountants is None else accountants
     statements, refusals = asked.answers(adversaries, engine, accountants)
@@ -340,7 +299,7 @@ def account_scenario(
         air=scenario.air,
         statements=statements,
         refusals=refusals,
-        what_if=what_ifs(scenario, design, privacy.delta) or better_receivers(asked.on_receivers(scenario, statements)),
+        what_if=what_ifs(scenario, design, privacy.delta) or better_receivers(statements),
         row=row,
         advice=scenario.privacy.noise_kind.advice(scenario),
         unit=_unit(scenario, row),
@@ -411,7 +370,7 @@ def account_numbers(
         delta=delta,
         power=power,
         in_watts=False,
-        what_if=better_receivers(each for each in statements if each.accountant == "gdp"),
+        what_if=better_receivers(statements),
         statements=statements,
         refusals=refusals,
     )

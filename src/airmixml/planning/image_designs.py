@@ -11,7 +11,7 @@ accuracies, but about the same order of designs.
 import csv
 import math
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
@@ -21,21 +21,14 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from airmixml.arrays import Doubles
-from airmixml.planning.design_search import (
-    DesignSearch,
-    TableDesign,
-    TriedDesign,
-    sends_all_moments_at_once,
-    simplest_of,
-)
+from airmixml.planning.design_search import TableDesign, Trial, TriedDesign
 from airmixml.planning.table_trial import NoisyDesign
 from airmixml.radio.system import System
 from airmixml.radio.tally import placed_distances
 from airmixml.scenario import Scenario
 
-# A design is worth another one's longer time on the air only if it is more accurate by so much.
-_WORTH_SYMBOLS: Final = 0.001
 _AS_NEAREST: Final = 2.0
+_FEWER_THAN_MEASURED: Final = 0.5  # with fewer workers than were measured, images lack rows and not only noise
 
 
 class MeasuredSet(NamedTuple):
@@ -80,63 +73,45 @@ def _curve(levels: list[list[float]]) -> Curve:
 
 def nearest_set(scenario: Scenario) -> MeasuredSet | None:
     """Return the set that was measured with the scenario's encoder and the nearest number of workers, if any was."""
-    workers = scenario.workers
-    if workers.task != "classification" or not sends_all_moments_at_once(scenario):
-        return None
-    some = (each for each in measured() if each.encoder == workers.encoder)
-    return min(some, key=lambda each: abs(math.log(each.workers / workers.count)), default=None)
+    some = (each for each in measured() if each.encoder == scenario.workers.encoder)
+    return min(some, key=lambda each: abs(math.log(each.workers / scenario.workers.count)), default=None)
 
 
-def search_image_designs(
-    scenario: Scenario, dimensions: tuple[int, int], *, max_air_seconds: float = math.inf
-) -> DesignSearch | None:
-    """Return what designs at the scenario's target are expected to give; None where nothing like it was measured.
+class ImageTrial(Trial):
+    """What designs are expected to reach, by what was measured on one set."""
 
-    ``dimensions`` are those of the scenario's own encoded inputs and of labels.
-    """
-    name = nearest_set(scenario)
-    if name is None:
-        return None
-    curves, expect = measured()[name], ImageExpectation(scenario, dimensions, name).of
-    constant, own_design = int(scenario.workers.constant > 0.0), TableDesign.of(scenario)
-    own = expect(own_design)
-    if own is None:
-        return None
-    tried = [
-        own,
-        *(found for each in _designs(own_design, curves, dimensions[0] - constant) if (found := expect(each))),
-    ]
-    tried.sort(key=lambda each: -each.accuracy)
-    return DesignSearch(
-        own=own,
-        best=simplest_of(tried, max_air_seconds, _WORTH_SYMBOLS),
-        tried=tuple(tried),
-        tables=len(own.accuracies),
-        rows=name.workers,
-        inputs=dimensions[0],
-        classes=dimensions[1],
-        max_air_seconds=max_air_seconds,
-        measured_on=f"{name.dataset} ({name.workers:,} workers, encoder {name.encoder})",
-        times=f"runs on {name.dataset}",
-    )
-
-
-class ImageExpectation:
-    """What designs of a scenario are expected to reach, by what was measured on one set."""
+    worth = 0.001  # a longer time on the air is worth that much
 
     def __init__(self, scenario: Scenario, dimensions: tuple[int, int], name: MeasuredSet) -> None:
-        self._scenario, self._dimensions, self._curves = scenario, dimensions, measured()[name]
+        """Take the dimensions of the scenario's own encoded inputs and of labels."""
+        super().__init__(scenario)
+        self.inputs, self.classes = dimensions
+        self.rows, self.fewest_workers = name.workers, _FEWER_THAN_MEASURED * name.workers
+        self.told = f"{name.dataset} ({name.workers:,} workers, encoder {name.encoder})"
+        self.times, self._curves = f"runs on {name.dataset}", measured()[name]
         self._distance_metres, self._constant = placed_distances(scenario), int(scenario.workers.constant > 0.0)
 
-    def of(self, design: TableDesign) -> TriedDesign | None:
-        """Return what the design reaches; None with more noise, or far other features, than was measured."""
-        aired, classes = design.applied_to(self._scenario), self._dimensions[1]
-        features = design.features or self._dimensions[0] - self._constant
-        noise = _noise(aired, features, classes, self._distance_metres)
-        accuracies = _expected(self._curves, features, design.rounds, noise)
+    def candidates(self) -> Iterator[TableDesign]:
+        """Yield the scenario's design, and it with every other number of features and rounds that was measured."""
+        own = TableDesign.of(self.scenario)
+        yield own
+        for features, rounds in product(*(sorted(set(each)) for each in zip(*self._curves, strict=True))):
+            kept = own.features if features == self.inputs - self._constant else features
+            design = replace(own, features=kept, rounds=rounds)
+            if design != own:
+                yield design
+
+    def of(self, designs: Iterable[TableDesign]) -> list[TriedDesign]:
+        """Return what designs reach, but for those with more noise, or far other features, than was measured."""
+        return [found for found in map(self._expected, designs) if found is not None]
+
+    def _expected(self, design: TableDesign) -> TriedDesign | None:
+        aired = design.applied_to(self.scenario)
+        features = design.features or self.inputs - self._constant
+        accuracies = self._between(features, design.rounds, self._noise(aired, features))
         if accuracies is None:
             return None
-        system = System.of(aired, features + self._constant, classes)
+        system = System.of(aired, features + self._constant, self.classes)
         return TriedDesign(
             design=design,
             accuracies=tuple(accuracies.tolist()),
@@ -144,45 +119,33 @@ class ImageExpectation:
             air_seconds=system.air_seconds,
         )
 
+    def _noise(self, aired: Scenario, features: int) -> float:
+        """Return the noise of all slots together, as if all were one."""
+        noisy = NoisyDesign.of(aired, features, self.classes, self._distance_metres)
+        longest = noisy.signal.largest_squared_norm(aired.workers.clip_norm**2)
+        return 1.0 / math.sqrt(longest / noisy.variance + aired.learner.rounds * longest / noisy.round_variance)
 
-def _designs(own: TableDesign, curves: Curves, own_features: int) -> Iterator[TableDesign]:
-    """Yield the scenario's design with every other number of features and rounds that was measured."""
-    for features, rounds in product(*(sorted(set(each)) for each in zip(*curves, strict=True))):
-        kept = own.features if features == own_features else features
-        design = replace(own, features=kept, rounds=rounds)
-        if design != own:
-            yield design
+    def _between(self, features: int, rounds: int, noise: float) -> Doubles | None:
+        """Return the accuracy of each seed, between what was measured; None with more noise, or far other features.
 
+        Up to a factor of two beyond the measured numbers of features they count as the nearest.
+        """
+        counts = sorted({each for each, _ in self._curves})
+        if not counts[0] / _AS_NEAREST <= features <= counts[-1] * _AS_NEAREST:
+            return None
+        features = min(max(features, counts[0]), counts[-1])
+        below = max(each for each in counts if each <= features)
+        above = min(each for each in counts if each >= features)
+        ends = [self._with_rounds(each, rounds, noise) for each in (below, above)]
+        if ends[0] is None or ends[1] is None:
+            return None
+        part = 0.0 if below == above else math.log(features / below) / math.log(above / below)
+        return np.asarray((1.0 - part) * ends[0] + part * ends[1])
 
-def _noise(scenario: Scenario, features: int, classes: int, distance_metres: Doubles) -> float:
-    """Return the noise of all slots together, as if all were one."""
-    noisy = NoisyDesign.of(scenario, features, classes, distance_metres)
-    longest = noisy.signal.largest_squared_norm(scenario.workers.clip_norm**2)
-    return 1.0 / math.sqrt(longest / noisy.variance + scenario.learner.rounds * longest / noisy.round_variance)
-
-
-def _expected(curves: Curves, features: int, rounds: int, noise: float) -> Doubles | None:
-    """Return the accuracy of each seed, between what was measured; None with more noise, or far other features.
-
-    Up to a factor of two beyond the measured numbers of features they count as the nearest.
-    """
-    counts = sorted({each for each, _ in curves})
-    if not counts[0] / _AS_NEAREST <= features <= counts[-1] * _AS_NEAREST:
-        return None
-    features = min(max(features, counts[0]), counts[-1])
-    below, above = max(each for each in counts if each <= features), min(each for each in counts if each >= features)
-    ends = [_by_rounds(curves, each, rounds, noise) for each in (below, above)]
-    if ends[0] is None or ends[1] is None:
-        return None
-    part = 0.0 if below == above else math.log(features / below) / math.log(above / below)
-    return np.asarray((1.0 - part) * ends[0] + part * ends[1])
-
-
-def _by_rounds(curves: Curves, features: int, rounds: int, noise: float) -> Doubles | None:
-    """Return the accuracy of each seed with so many features; more rounds than were measured gain nothing."""
-    known = sorted(each for count, each in curves if count == features)
-    if math.log(noise) > curves[features, known[0]].log_noise[-1] + 1e-3:
-        return None
-    at = np.stack([curves[features, each].at(noise) for each in known])
-    places = np.log1p(known)
-    return np.array([np.interp(math.log1p(rounds), places, seed) for seed in at.T])
+    def _with_rounds(self, features: int, rounds: int, noise: float) -> Doubles | None:
+        """Return the accuracy of each seed with so many features; more rounds than were measured gain nothing."""
+        known = sorted(each for count, each in self._curves if count == features)
+        if math.log(noise) > self._curves[features, known[0]].log_noise[-1] + 1e-3:
+            return None
+        at = np.stack([self._curves[features, each].at(noise) for each in known])
+        return np.array([np.interp(math.log1p(rounds), np.log1p(known), seed) for seed in at.T])

@@ -21,7 +21,7 @@ import numpy as np
 from airmixml.arrays import Doubles, dbm_to_watts
 from airmixml.errors import AirMixError, ScenarioError
 from airmixml.planning.sizing import Sizing, signal_loss
-from airmixml.planning.slot_designs import draw_sample_slots, energy_joules
+from airmixml.planning.slot_designs import draw_sample_slots
 from airmixml.privacy import Sensitivity
 from airmixml.radio.noise import expected_noise
 from airmixml.radio.power_calibration import guessed_received_watts, private_received_watts
@@ -173,8 +173,6 @@ class _SampleSlots:
 
     largest_square: Doubles
     largest_power: Doubles
-    all_power: Doubles
-    inverse_gain: Doubles
     square_share: float
 
 
@@ -229,15 +227,6 @@ class DesignScorer:
         """Return the learning noise with the power that the accountant allows for exactly this; None for none."""
         watts = self._watts(sending)
         return None if watts is None else self._noise_at(sending, watts)
-
-    def energy_joules(self, sending: SendingPlan) -> float:
-        """Return the expected energy of all workers together; nan where the target cannot be kept."""
-        watts = self._watts(sending)
-        if watts is None:
-            return math.nan
-        slots = self._slots(sending)
-        slot_watts = self._power_scale_watts(slots, watts) * slots.all_power
-        return energy_joules(Sizing(sending.applied_to(self.scenario), *self._dims), slot_watts, slots.inverse_gain)
 
     def _noise_at(self, sending: SendingPlan, watts: float) -> LearningNoise:
         slots, workers = self._slots(sending), self.scenario.workers.count
@@ -294,11 +283,8 @@ class DesignScorer:
         mixing = replace(mixing, policy=policy, alpha=mixing.alpha if alpha is None else alpha, prior=prior)
         drawn = draw_sample_slots(self.scenario, mixing, size, count, self._gain)
         ratios, magnitude = (each.numpy() for each in drawn)
-        powers = (ratios / magnitude) ** 2
         return _SampleSlots(
             largest_square=ratios.max(axis=1) ** 2,
-            largest_power=powers.max(axis=1),
-            all_power=powers.sum(axis=1),
-            inverse_gain=(1.0 / magnitude**2).sum(axis=1),
+            largest_power=((ratios / magnitude) ** 2).max(axis=1),
             square_share=float((ratios**2).sum(axis=1).mean()),
         )

@@ -13,6 +13,7 @@ from airmixml.planning.sizing import Sizing
 from airmixml.privacy.gaussian import gaussian_epsilon
 from airmixml.radio.masking import (
     above_thermal_db_of,
+    enough_absent,
     gain_error_of,
     mask_share_of,
     masking_of,
@@ -21,7 +22,6 @@ from airmixml.radio.masking import (
 )
 from airmixml.radio.noise import ExpectedNoise, expected_noise
 from airmixml.radio.power_calibration import private_received_watts
-from airmixml.radio.recoverable import enough_absent
 from airmixml.workers import SYMBOLS_PER_SECOND
 
 _COLLUDING: Final = (0.01, 0.1, 0.3)

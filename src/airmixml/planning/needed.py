@@ -1,15 +1,14 @@
 """The inverse question: how many workers, rounds or what epsilon a wanted accuracy takes.
 
-It is asked of the design that the plan recommends, by the plan's own means: synthetic tables, or accuracies measured on
-public images. One quantity varies, all others stay. Accuracy grows with each, but for chance (another number of workers
-even makes other tables), so that the answer is looked up on a ladder from the planned value: down to where the mean
-over all tables (or measured seeds) still reaches the target, or up to where it first does, between two steps on a
-logarithmic scale. So all quantities agree on whether the plan itself reaches it. Single tables reach it earlier or
-later: their range says how uncertain the answer is.
+It is asked of the design that the plan recommends, by the plan's own trial. One quantity varies, all others stay.
+Accuracy grows with each, but for chance (another number of workers even makes other tables), so that the answer is
+looked up on a ladder from the planned value: down to where the mean over all tables (or measured seeds) still reaches
+the target, or up to where it first does, between two steps on a logarithmic scale. So all quantities agree on whether
+the plan itself reaches it. Single tables reach it earlier or later: their range says how uncertain the answer is.
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -17,20 +16,15 @@ import numpy as np
 
 from airmixml.arrays import Doubles
 from airmixml.errors import AirMixError, ScenarioError
-from airmixml.planning.design_search import ROUNDS, DesignSearch, TableDesign, TriedDesign
-from airmixml.planning.image_designs import ImageExpectation, nearest_set
+from airmixml.planning.design_search import DesignSearch, TableDesign
 from airmixml.planning.planned import Needed, Plan
-from airmixml.planning.public_trial import trial_of
 from airmixml.planning.slot_designs import InputMoments
+from airmixml.planning.trials import ROUNDS, trial_of
 from airmixml.progress import Progress, silent
 from airmixml.scenario import Scenario
 
 _STEP: Final = math.sqrt(10.0)  # of the ladders: two in each decade
 _WORKERS, _EPSILON = (20.0, 1e6), (0.01, 50.0)  # the least and the most that are tried
-_FEWER_THAN_MEASURED: Final = 0.5  # with fewer workers than were measured, images lack rows and not only noise
-
-Expect = Callable[[Scenario], TriedDesign | None]
-"""What a scenario's own design is expected to reach; None where nothing is known of such noise."""
 
 
 def with_needed(plan: Plan, accuracy: float, scenario: Scenario, **how: Any) -> Plan:
@@ -71,32 +65,31 @@ def needed_for(
         raise ScenarioError(
             f"--accuracy = {accuracy:g}: guessing one of {dimensions[1]:,} classes reaches that; ask for more"
         )
-
-    def expect(asked: Scenario) -> TriedDesign | None:
-        design = TableDesign.of(asked)
-        if held_dim is not None:
-            return trial_of(asked, held_dim, dimensions[1], moments, named=bool(search.measured_on)).of([design])[0]
-        name = nearest_set(asked)
-        if name is None or asked.workers.count < _FEWER_THAN_MEASURED * name.workers:
-            return None
-        return ImageExpectation(asked, dimensions, name).of(design)
-
-    count, epsilon = scenario.workers.count, scenario.privacy.epsilon
-    tried = sorted({0, *ROUNDS, scenario.learner.rounds})
-    ladders: dict[str, tuple[float, Sequence[float], Callable[[float], Scenario]]] = {
-        "workers": (count, _ladder(count, *_WORKERS, 2, 7), lambda value: _with_workers(scenario, round(value))),
-        "epsilon": (epsilon, _ladder(epsilon, *_EPSILON, 4, 4), lambda value: _with_epsilon(scenario, value)),
+    count, epsilon, rounds = scenario.workers.count, scenario.privacy.epsilon, scenario.learner.rounds
+    ladders: dict[str, tuple[float, Sequence[float]]] = {
+        "workers": (count, _ladder(count, *_WORKERS, 2, 7)),
+        "epsilon": (epsilon, _ladder(epsilon, *_EPSILON, 4, 4)),
     }
     if scenario.learner.model == "ridge":
-        ladders["rounds"] = scenario.learner.rounds, tried, lambda rounds: _with_rounds(scenario, round(rounds))
-    done, steps = 0, sum(len(values) for _, values, _ in ladders.values())
-    found: list[Needed] = []
-    for quantity, (planned, values, changed) in ladders.items():
-        progress("accuracies", done, steps)
-        found += _needed(quantity, planned, accuracy, _accuracies(values, changed, expect))
-        done += len(values)
+        ladders["rounds"] = rounds, sorted({0, *ROUNDS, rounds})
+    answers: list[Needed] = []
+    done, steps = 0, sum(len(values) for _, values in ladders.values())
+    for quantity, (planned, values) in ladders.items():
+        reached: dict[float, tuple[float, ...]] = {}
+        for value in values:
+            progress("accuracies", done, steps)
+            done += 1
+            try:
+                changed = _with(scenario, quantity, value)
+                trial = trial_of(changed, dimensions, held_dim, moments, named=bool(search.measured_on))
+                if trial is not None and changed.workers.count >= trial.fewest_workers:
+                    for each in trial.of([TableDesign.of(changed)]):
+                        reached[value] = each.accuracies
+            except AirMixError:  # the scenario does not allow that value
+                continue
+        answers += _needed(quantity, planned, accuracy, reached)
     progress("accuracies", steps, steps)
-    return tuple(found)
+    return tuple(answers)
 
 
 def _ladder(planned: float, low: float, high: float, below: int, above: int) -> list[float]:
@@ -105,22 +98,17 @@ def _ladder(planned: float, low: float, high: float, below: int, above: int) -> 
     return sorted({planned, *(each for each in steps if low <= each <= high)})
 
 
-def _accuracies(
-    values: Iterable[float], changed: Callable[[float], Scenario], expect: Expect
-) -> dict[float, tuple[float, ...]]:
-    """Return what each value reaches on each table; values that the scenario does not allow are left out."""
-    found = {}
-    for value in values:
-        try:
-            tried = expect(changed(value))
-        except AirMixError:
-            continue
-        if tried is not None:
-            found[value] = tried.accuracies
-    return found
+def _with(scenario: Scenario, quantity: str, value: float) -> Scenario:
+    """Return the scenario with another value; workers have a row of their own each, and all send at once."""
+    if quantity == "epsilon":
+        return replace(scenario, privacy=replace(scenario.privacy, epsilon=value))
+    if quantity == "rounds":
+        return replace(scenario, learner=replace(scenario.learner, rounds=round(value)))
+    workers = replace(scenario.workers, count=round(value), train_samples=0)
+    return replace(scenario, workers=workers, radio=replace(scenario.radio, scheduled=round(value)))
 
 
-def _needed(quantity: str, planned: float, accuracy: float, found: dict[float, tuple[float, ...]]) -> Iterable[Needed]:
+def _needed(quantity: str, planned: float, accuracy: float, found: dict[float, tuple[float, ...]]) -> Iterator[Needed]:
     if not found:
         return
     values, reached = np.array(list(found)), np.array(list(found.values()))  # values x tables
@@ -165,17 +153,3 @@ def _nearest(
     step = 10.0 ** (math.floor(math.log10(exact)) - 1)
     rounded = min(math.ceil(exact / step - 1e-9) * step, float(values[at]))
     return float(round(rounded)) if whole else float(f"{rounded:.3g}")
-
-
-def _with_workers(scenario: Scenario, count: int) -> Scenario:
-    """Return the scenario with so many workers, each with a row of its own, all sending at once."""
-    workers = replace(scenario.workers, count=count, train_samples=0)
-    return replace(scenario, workers=workers, radio=replace(scenario.radio, scheduled=count))
-
-
-def _with_epsilon(scenario: Scenario, epsilon: float) -> Scenario:
-    return replace(scenario, privacy=replace(scenario.privacy, epsilon=epsilon))
-
-
-def _with_rounds(scenario: Scenario, rounds: int) -> Scenario:
-    return replace(scenario, learner=replace(scenario.learner, rounds=rounds))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from operator import truediv
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -21,12 +21,11 @@ from airmixml.errors import AirMixError, PrivacyError, ScenarioError
 from airmixml.planning.learning_noise import DesignScorer
 from airmixml.planning.mask_plan import plan_masks
 from airmixml.planning.planned import Plan
-from airmixml.planning.recommend import LearningOption, Recommendation, changed_keys, recommend
+from airmixml.planning.recommend import LearningOption, changed_keys, recommend
 from airmixml.planning.sizing import Sizing
 from airmixml.planning.slot_designs import (
     ExpectedSignal,
     InputMoments,
-    Option,
     best_options,
     energy_joules,
     other_designs,
@@ -44,14 +43,11 @@ from airmixml.radio.power import TransmitPower, largest_shares
 from airmixml.radio.power_calibration import private_received_watts, slots_target
 from airmixml.radio.row_privacy import plan_row_privacy, row_statements
 from airmixml.radio.system import System, adversary_named, planned_design
-from airmixml.radio.tally import Tally, placed_distances
+from airmixml.radio.tally import Tally
 from airmixml.registries import ADVERSARIES, names_objects
 from airmixml.scenario import Air, Scenario
 from airmixml.workers import encoded_dim, encoder_of
 from airmixml.workers.population import planned_holding
-
-if TYPE_CHECKING:
-    from airmixml.planning.design_search import DesignSearch
 
 _REHEARSED_SLOTS: Final = 2048
 REHEARSED_ROUNDS: Final = 4  # of which each stands for as many
@@ -84,17 +80,16 @@ def make_plan(
         progress: told how many options were tried.
     """
     aired = replace(scenario, mixing=replace(scenario.mixing, power="dp"))
-    plan = _costs(aired, input_dim, label_dim, moments, held_dim, named=named)
+    plan = _costs(Sizing(aired, input_dim, label_dim), moments, held_dim, named=named)
     if not (alternatives and plan.feasible):
         return plan
     # What to send is searched as for real numbers, from which the noise of enough bits differs by 1 %.
     given, real = (each if each.privacy.noise_kind.real else _with_real_numbers(each) for each in (scenario, aired))
-    options: tuple[Option, ...] = ()
     encoded = moments.encoded(scenario.workers, input_dim)
     # Signal per slot says little of moments; and coins leave no shares to choose.
     if scenario.workers.sends == "samples" and not scenario.radio.schedule_kind.by_coin:
         options = other_designs(Sizing(real, input_dim, label_dim), encoded, progress)
-    plan = replace(plan, options=options, best=best_options(options))
+        plan = replace(plan, options=options, best=best_options(options))
     if not scenario.learner.closed_form:
         return plan
     # Of ||x||^2 the bound is assumed, or what differs between scaled samples.
@@ -104,12 +99,22 @@ def make_plan(
     found = recommend(scorer, max_air_seconds=max_air_seconds, progress=progress)
     if found is None:
         return plan
+    from airmixml.planning.trials import trial_of  # here: other plans need no learner
+
+    # A trial finds the label weight itself.
+    sent = found.best.sending.applied_to(given)
+    sent = replace(sent, workers=replace(sent.workers, label_weight=given.workers.label_weight))
+    trial = trial_of(sent, (input_dim, label_dim), held_dim, moments, progress, named=named)
+    search = trial and trial.search(found.max_air_seconds)
     best_dim = input_dim
+    if search is not None:
+        design = search.best.design
+        sending = replace(found.best.sending, label_weight=design.label_weight)
+        overrides = changed_keys(given, design.applied_to(sent))
+        found = replace(found, rehearsal=search, best=replace(found.best, sending=sending), overrides=overrides)
+        best_dim = design.features + int(given.workers.constant > 0.0) if design.features else input_dim
     if held_dim is not None:
-        found = _with_searched_design(found, given, held_dim, label_dim, moments, progress, named=named)
         best_dim = encoded_dim(given.with_overrides(*found.overrides).workers, held_dim)
-    else:
-        found, best_dim = _with_image_design(found, given, (input_dim, label_dim))
     instead = plan
     if found.overrides:
         how: dict[str, Any] = {"held_dim": held_dim, "alternatives": False, "named": named}
@@ -128,30 +133,18 @@ def _with_costs(option: LearningOption, plan: Plan) -> LearningOption:
     return replace(option, air_seconds=plan.air_seconds, energy_joules=plan.energy_joules, rounds=rounds)
 
 
-def _costs(
-    scenario: Scenario,
-    input_dim: int,
-    label_dim: int,
-    moments: InputMoments,
-    held_dim: int | None,
-    *,
-    named: bool,
-) -> Plan:
+def _costs(sizing: Sizing, moments: InputMoments, held_dim: int | None, *, named: bool) -> Plan:
     """Return what a design takes and brings, without others; arguments are those of ``make_plan``."""
-    sizing = Sizing(scenario, input_dim, label_dim)
+    scenario, input_dim, label_dim = sizing.scenario, sizing.input_dim, sizing.label_dim
     if not scenario.privacy.noise_kind.real:
-        real = _costs(_with_real_numbers(scenario), input_dim, label_dim, moments, held_dim, named=named)
-        return _with_integers(real, sizing)
+        real = replace(sizing, scenario=_with_real_numbers(scenario))
+        return _with_integers(_costs(real, moments, held_dim, named=named), sizing)
     sensitivity = sizing.system.sensitivity
     try:
         received_watts = private_received_watts(scenario, sensitivity)
         setting = AirSetting.of(scenario, input_dim, label_dim, sizing.distance_metres)
     except PrivacyError as problem:
         return Plan(name=scenario.name, air=scenario.air, feasible=False, verdict=str(problem))
-    expected = public_signal(scenario) if named else None
-    known = expected is not None
-    expected = expected or ExpectedSignal.of(scenario.workers, sizing.system.signal, moments)
-    moments = moments.encoded(scenario.workers, input_dim)
     drawn = draw_slots(setting, range(scenario.radio.slots)[:_REHEARSED_SLOTS])
     draws = drawn.numpy()
     round_joules, round_watts, round_limited = _in_rounds(sizing)
@@ -170,10 +163,6 @@ def _costs(
         strongest_watts = float((drawn.power_scale_watts * largest_shares(scenario, drawn.ratios) ** 2).max())
     design = planned_design(scenario, sensitivity, received_watts=received_watts)
     strongest = replace(design, received_watts=tuple(each * strongest_watts for each in sizing.system.strengths))
-    samples = scenario.workers.sends == "samples"
-    # How long the sum of several rows is, and how large a target, follows from the data alone.
-    single_rows = not scenario.workers.several_rows
-    one_hot = single_rows and scenario.workers.task == "classification"
     power_dbm = _power_dbm(scenario, sending)
     return Plan(
         name=scenario.name,
@@ -195,10 +184,7 @@ def _costs(
         worker_energy_joules=joules / scenario.workers.count,
         attenuation_db=_attenuation_db(scenario, setting.radiated_share * draws.power_watts[draws.ratios > 0.0]),
         limited_share=limited_share,
-        snr_inputs_db=_as_counted(scenario, beta, expected.of_inputs(draws.ratios)) if single_rows else math.nan,
-        contrast_db=snr_db(scenario, beta, moments.contrast(draws.ratios)) if samples else math.nan,
-        snr_labels_db=_as_counted(scenario, beta, expected.of_labels(draws.ratios)) if one_hot else math.nan,
-        snr_is_least=(not known and scenario.workers.sends == "moments") or None,
+        **_signal(sizing, moments, beta, draws.ratios, named=named),
         row=plan_row_privacy(
             scenario,
             planned_holding(scenario),
@@ -219,11 +205,9 @@ def with_own_power(
         moments: what is assumed of an input symbol.
         sent: the rehearsal of all slots with the scenario's own power.
     """
-    setting = AirSetting.of(scenario, *dimensions, placed_distances(scenario))
+    sizing = Sizing(scenario, *dimensions)
+    setting = AirSetting.of(scenario, *dimensions, sizing.distance_metres)
     draws = draw_slots(setting, range(scenario.radio.slots)[:_REHEARSED_SLOTS]).numpy()
-    expected = public_signal(scenario) or ExpectedSignal.of(scenario.workers, sent.system.signal, moments)
-    beta, several_rows = draws.power_scale_watts, scenario.workers.several_rows
-    one_hot = not several_rows and scenario.workers.task == "classification"
     return replace(
         plan,
         power_dbm=sent.transmit_power,
@@ -231,58 +215,27 @@ def with_own_power(
         worker_energy_joules=sent.energy_joules / scenario.workers.count,
         noise_multiplier=sent.design.noise_multiplier(scenario.privacy.adjacency),
         limited_share=sent.limited_slots / scenario.slots_on_air,
-        snr_inputs_db=math.nan if several_rows else _as_counted(scenario, beta, expected.of_inputs(draws.ratios)),
-        snr_labels_db=_as_counted(scenario, beta, expected.of_labels(draws.ratios)) if one_hot else math.nan,
+        **_signal(sizing, moments, draws.power_scale_watts, draws.ratios, named=True),
     )
 
 
-def _with_searched_design(
-    found: Recommendation,
-    scenario: Scenario,
-    held_dim: int,
-    label_dim: int,
-    moments: InputMoments,
-    progress: Progress,
-    *,
-    named: bool,
-) -> Recommendation:
-    """Return the recommendation with the learner and the encoder that serve tables best, where they apply."""
-    from airmixml.planning.design_search import is_searched  # here: other plans need no learner
-    from airmixml.planning.public_trial import trial_of
-
-    aired = _without_weight(found, scenario)
-    if not is_searched(aired):
-        return found
-    trial = trial_of(aired, held_dim, label_dim, moments, progress, named=named)
-    return _with_search(found, scenario, aired, trial.search(found.max_air_seconds))
-
-
-def _with_image_design(
-    found: Recommendation, scenario: Scenario, dimensions: tuple[int, int]
-) -> tuple[Recommendation, int]:
-    """Return the recommendation with the features and rounds that serve images best, and its own d_X."""
-    from airmixml.planning.image_designs import search_image_designs
-
-    aired = _without_weight(found, scenario)
-    search = search_image_designs(aired, dimensions, max_air_seconds=found.max_air_seconds)
-    if search is None:
-        return found, dimensions[0]
-    features = search.best.design.features
-    best_dim = features + int(scenario.workers.constant > 0.0) if features else dimensions[0]
-    return _with_search(found, scenario, aired, search), best_dim
-
-
-def _without_weight(found: Recommendation, scenario: Scenario) -> Scenario:
-    """Return the scenario that sends as recommended, but for the label weight, which the search for designs finds."""
-    aired = found.best.sending.applied_to(scenario)
-    return replace(aired, workers=replace(aired.workers, label_weight=scenario.workers.label_weight))
-
-
-def _with_search(found: Recommendation, scenario: Scenario, aired: Scenario, search: DesignSearch) -> Recommendation:
-    best = search.best.design.applied_to(aired)
-    sending = replace(found.best.sending, label_weight=best.workers.label_weight)
-    found = replace(found, rehearsal=search, best=replace(found.best, sending=sending))
-    return replace(found, overrides=changed_keys(scenario, best))
+def _signal(
+    sizing: Sizing, moments: InputMoments, power_scale_watts: Doubles, ratios: Doubles, *, named: bool
+) -> dict[str, Any]:
+    """Return the SNR of slots with these beta and ratios; what follows from the data alone is left out."""
+    scenario, workers = sizing.scenario, sizing.scenario.workers
+    known = public_signal(scenario) if named else None
+    expected = known or ExpectedSignal.of(workers, sizing.system.signal, moments)
+    found: dict[str, Any] = {"snr_is_least": (known is None and workers.sends == "moments") or None}
+    if workers.sends == "samples":
+        contrast = moments.encoded(workers, sizing.input_dim).contrast(ratios)
+        found["contrast_db"] = snr_db(scenario, power_scale_watts, contrast)
+    # How long the sum of several rows is, and how large a target, nobody knows before.
+    if not workers.several_rows:
+        found["snr_inputs_db"] = _as_counted(scenario, power_scale_watts, expected.of_inputs(ratios))
+        if workers.task == "classification":
+            found["snr_labels_db"] = _as_counted(scenario, power_scale_watts, expected.of_labels(ratios))
+    return found
 
 
 def _as_counted(scenario: Scenario, power_scale_watts: Doubles, energy: Doubles) -> float:

@@ -1,166 +1,156 @@
-"""A plan in lines and tables, from its JSON: for the terminal, its Markdown file and its report."""
+"""A plan as a page, from its JSON: what it costs, what is recommended beside it, what was tried and what it takes."""
 
 from __future__ import annotations
 
 import json
-import shlex
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from airmixml.integers.integer_noise import integers_in_words
+from airmixml.output.cards import claimed_card
+from airmixml.output.page import Cards, Code, Page, Part, Rows
 from airmixml.output.tables import Table
-from airmixml.planning.recommended_page import ALPHA, Part, Plain, needed_parts, recommendation_parts, with_set
+from airmixml.planning.rows_bound import assumed_rows, plan_rows_bound
 from airmixml.radio.analog_link import acquisition_rows
 from airmixml.radio.digital_link import link_rows
 from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Scenario
+from airmixml.scenario.toml import titled
 from airmixml.storage.files import write_text
 from airmixml.storage.run_folder import METRICS, SCENARIO, Finish, claim_folder
 from airmixml.wording import NONE, against, duration, epsilon_text, joules, outputs_text, plural
+from airmixml.workers import Signal, encoder_of
 from airmixml.workers.population import held_by, inputs_in_words, row_name
 
 if TYPE_CHECKING:
     from airmixml.planning.planned import Plan
 
-_PLAN: Final = "plan"
+# Above this, ten classes of digits were learnt with errors of 70 % and more (benchmarks/check_plan.py).
+_CHANCE_DB: Final = -4.0
+_SHARES: Final = {"equalmix": "equal shares", "nonmix": "one worker's share"}
+_MOST_LINES: Final = 9  # of the table of designs that were tried
+_ALPHA: Final = "alpha: how equal the shares of a slot's workers are, larger is more equal"
+_WORDS: Final = (
+    f"label weight: how loudly the label is sent beside the inputs; {_ALPHA}; learning noise: the noise in the "
+    "equation that the learner solves, relative to one sample"
+)
+
+Plain = Mapping[str, Any]
+"""A plan, or a part of one, as JSON has it."""
 
 
-def plan_parts(plain: Plain, scenario: Scenario, command: Sequence[str]) -> Iterator[Part]:
-    """Yield what a plan says after its verdict; ``command`` runs the scenario as it was planned."""
-    yield from _power(plain, scenario)
-    words = list(command)
-    if "integers" in plain:
-        yield f"integers {integers_in_words(plain['integers'])}"
-        yield "Learning noise in what follows is that of the same workers with real numbers."
-    if "masks" in plain:
-        yield from _masks(plain["masks"], words)
-        words = with_set(words, plain["masks"]["overrides"])
-    if "needed" in plain:
-        yield from needed_parts(plain)
+def plan_page(plain: Plain, scenario: Scenario) -> Page:
+    """Return what a plan says."""
+    power, privacy = scenario.mixing.power, scenario.privacy
+    word = "feasible" if plain["feasible"] else "not feasible"
+    word += "" if power == "dp" else f', if mixing.power = "dp": the scenario has "{power}", which keeps no target'
+    found, instead = plain.get("recommended"), plain.get("of_recommended")
+    own, costs, tables = dict(_costs(plain, scenario)), [], list[Part]()
+    if found is None:
+        costs = list(own.items())
+    else:
+        tables.append(_side_by_side(own, found, instead, scenario))
+        tables.append(_WORDS)
+    tables += _others(plain, scenario)
     if plain["feasible"] and scenario.learner.closed_form:
-        yield from recommendation_parts(plain.get("recommended"), scenario, words)
-    elif plain["feasible"]:
-        yield "run it with:" if scenario.mixing.power == "dp" else "run it with the power that the target allows:"
-        yield shlex.join(words if scenario.mixing.power == "dp" else with_set(words, ["mixing.power=dp"]))
-
-
-def plan_markdown(plan: Plan, scenario: Scenario, parts: Sequence[Part]) -> str:
-    """Return a plan as a page of Markdown."""
-    word = "Feasible" if plan.feasible else "Not feasible"
-    word += "" if scenario.mixing.power == "dp" else f" {planned_otherwise(scenario)}"
-    lines = [f"# Plan of {plan.title}\n", f"{word}: {plan.verdict}\n"]
-    lines += [part.to_markdown() if isinstance(part, Table) else f"{part}\n" for part in parts]
-    return "\n".join(lines)
+        tables += _recommendation(found, scenario)
+    if "run_with" in plain:
+        tables.append(Code(plain["run_with"]))
+    card = claimed_card(privacy.adversary, privacy.epsilon if plain["feasible"] else None, scenario)
+    return Page.of_result(
+        kind="plan",
+        title=f"Plan of {titled(plain['name'], scenario.air)}: {word}",
+        verdict=plain["verdict"],
+        cards=(Cards(title=scenario.title, cards=(card,)),),
+        costs=costs,
+        tables=tables,
+        command=("plan",),
+    )
 
 
 def write_plan(
     plan: Plan,
+    plain: dict[str, Any],
     scenario: Scenario,
-    parts: Sequence[Part],
     out: Path,
     *,
-    seconds: float,
     picture: bool = True,
     force: bool = False,
     finish: Finish | None = None,
 ) -> Path:
-    """Write a plan into a new folder, whole or not at all, and return the folder.
+    """Write a plan and what its JSON holds into a new folder, whole or not at all, and return the folder.
 
     ``force`` replaces an earlier folder of airmix; no ``picture`` is drawn of a plan without other designs. ``finish``
     adds files to the complete folder before it gets its name.
     """
     from airmixml.planning.design_figures import draw_plan
 
-    with claim_folder(out, {"scenario": scenario.to_json(), _PLAN: True}, force=force) as folder:
-        write_text(folder.work / f"{_PLAN}.md", plan_markdown(plan, scenario, parts))
-        if picture and (plan.options or plan.recommended):
-            draw_plan(plan, scenario, folder.work / f"{_PLAN}.png")
+    with claim_folder(out, {"scenario": scenario.to_json(), "plan": True}, force=force) as folder:
+        write_text(folder.work / "plan.md", plan_page(plain, scenario).to_markdown())
+        if picture and plan.drawable:
+            draw_plan(plan, scenario, folder.work / "plan.png")
         write_text(folder.work / SCENARIO, scenario.to_toml())
-        found = {**plan.to_dict(), "seconds": seconds, "run_dir": str(folder.final)}
+        found = {**plain, "run_dir": str(folder.final)}
         write_text(folder.work / METRICS, json.dumps(found, indent=2, allow_nan=False) + "\n")
         return folder.publish(replace=force, finish=finish)
 
 
-def _masks(masks: Plain, command: list[str]) -> Iterator[Part]:
-    """Yield what workers add to hide themselves, what is left of it in the sum, and what assumptions cost."""
-    noise = masks["noise"]
-    parts = {"workers' own": "own", "gain errors": "gains", "absent workers": "absent", "receiver": "receiver"}
-    shares = {name: noise[f"{key}_watts"] / noise["total_watts"] for name, key in parts.items()}
-    rows = [("workers' noise", f"{masks['above_thermal_db']:.1f} dB above the receiver's in the sum")]
-    if masks["degree"]:
-        told = f"{masks['degree']:,} per worker, {masks['neighbours']:,} or more of them shared with honest ones"
-        rows.append(("masks", f"{told}; {masks['mask_share']:.3g} of the privacy loss"))
-    rows += [
-        ("power", f"nearest worker {masks['nearest_dbm']:.1f} dBm, farthest {masks['farthest_dbm']:.1f} dBm"),
-        ("gains", f"{_gains_in_words(masks)}; {masks['absent']:.1%} of the workers do not send"),
-        ("noise in the sum", ", ".join(f"{name} {share:.1%}" for name, share in shares.items() if share)),
-        (
-            "as if",
-            f"epsilon were {epsilon_text(masks['epsilon_as_if'])} against the server, by the receiver's noise alone",
-        ),
-    ]
-    for each in masks["costs"]:
-        cost = "impossible" if each["noise_db"] is None else f"{each['noise_db']:+.1f} dB noise"
-        rows.append((each["name"], f"{cost} ({each['override']})"))
-    yield _facts("Workers hide themselves", rows)
-    if masks["advice"]:
-        yield masks["advice"]
-    if masks["overrides"]:
-        yield f"{masks['gain_db']:.1f} dB less noise in the sum with:"
-        yield shlex.join(with_set(command, masks["overrides"]))
-
-
-def _gains_in_words(masks: Plain) -> str:
-    """Return by how much gains err, and what that makes of the noise where masks cancel no better."""
-    times = masks["times_the_noise"]
-    felt = f", which leaves {times:.3g} times the noise of exact gains" if times > 1.0 else ""
-    return f"err by {masks['gain_error']:.2%}{felt}"
-
-
-def _facts(title: str, rows: Sequence[tuple[str, str]]) -> Table:
-    return Table(title=title, columns=("", ""), rows=tuple(rows), words=2)
-
-
-def planned_otherwise(scenario: Scenario) -> str:
-    """Return what is said where the scenario's own power is not the one that it is planned with."""
-    return f'if mixing.power = "dp": the scenario has "{scenario.mixing.power}", which keeps no target'
-
-
-def _power(plain: Plain, scenario: Scenario) -> Iterator[Part]:
-    """Yield what the target costs, with this design and with the recommended one, and others at the same privacy."""
-    from airmixml.workers import encoder_of
-
-    if encoder_of(scenario.workers).bounds_norm and scenario.privacy.sensitivity != "encoder":
-        yield "clipping does not allow more power here: set privacy.sensitivity = encoder to count it"
-    if "power_dbm" not in plain:
-        return
-    own, instead = dict(_costs(plain, scenario)), plain.get("of_recommended")
+def _side_by_side(own: dict[str, str], found: Plain, instead: Plain | None, scenario: Scenario) -> Table:
+    """Return what the scenario takes and brings, and what the recommended one does where it is another."""
+    rehearsal = found.get("rehearsal") or {"own": None, "best": None}
+    mine = {**_choices(found["own"], rehearsal["own"]), **own}
+    title = f"At the same privacy, for {scenario.learner.model}"
+    if "basis" in rehearsal:
+        title = f"At the same privacy (accuracy: mean of {rehearsal['basis']} ± its standard error)"
     if instead is None:
-        yield _facts("What it costs", list(own.items()))
-    else:
-        best = dict(_costs(instead, scenario.with_overrides(*plain["recommended"]["overrides"])))
-        names = [*own, *(name for name in best if name not in own)]
-        rows = [(name, own.get(name, NONE), best.get(name, NONE)) for name in names]
-        rows = [(name, mine, "the same" if mine == other else other) for name, mine, other in rows]
-        columns = ("", "this scenario", "recommended")
-        yield Table(title="What it costs", columns=columns, rows=tuple(rows), words=3)
-    yield f"energy: {scenario.radio.link_kind.energy_in_words(scenario)}"
-    if plain.get("best"):
-        yield _other_designs(plain["best"])
-        yield f"{ALPHA}; at a time: workers that send in a slot; contrast: the SNR of what differs between samples"
+        return Table(title=title, columns=("", "this scenario"), rows=tuple(mine.items()), words=2)
+    costs = dict(_costs(instead, scenario.with_overrides(*found["overrides"])))
+    best = {**_choices(found, rehearsal["best"]), **costs}
+    both = ((name, mine.get(name, NONE), best.get(name, NONE)) for name in dict.fromkeys((*mine, *best)))
+    rows = ((name, own, "the same" if own == other else other) for name, own, other in both)
+    return Table(title=title, columns=("", "this scenario", "recommended"), rows=tuple(rows), words=3)
+
+
+def _choices(option: Plain, design: Plain | None) -> dict[str, str]:
+    """Return what is chosen of a design, in words: what learns, and what is sent."""
+    weight = {"label weight": f"{option['label_weight']:g}"}
+    of_learner = weight if design is None else {"accuracy": _accuracy(design), **_cells(design)}
+    alone = " without rounds" if option["rounds"] else ""
+    return of_learner | {
+        "sends": option["sends"],
+        "schedule": option["schedule"],
+        "alpha": _SHARES.get(option["policy"], f"{option['alpha'] or option['policy']}"),
+        "learning noise": f"{option['learning_noise_db']:.1f} dB{alone}" if "learning_noise_db" in option else "all",
+    }
+
+
+def _accuracy(design: Plain) -> str:
+    digits = 1 if design["error"] >= 0.0005 else 2
+    return f"{100.0 * design['accuracy']:.{digits}f} ± {100.0 * design['error']:.{digits}f} %"
+
+
+def _cells(design: Plain) -> dict[str, str]:
+    """Return the design of a learner, in words."""
+    return {
+        "model": design["model"],
+        "rounds": f"{design['rounds']:,}",
+        "encoder": f"{design['encoder']} {design['features'] or ''}".rstrip(),
+        "centre": design["centre"],
+        "norm": f"{design['norm']} {design['clip_norm']:g}",
+        "labels, weight": f"{design['label_code']} {design['label_weight']:g}",
+    }
 
 
 def _costs(plain: Plain, scenario: Scenario) -> Iterator[tuple[str, str]]:
-    """Yield what a design takes and brings, in words."""
-    from airmixml.workers import encoder_of
-
+    """Yield what a design takes and brings, in words; nothing of one that is not feasible."""
+    if "power_dbm" not in plain:
+        return
     workers, encoder = scenario.workers, encoder_of(scenario.workers)
-    radio, power, rounds = scenario.radio, plain["power_dbm"], plain.get("rounds")
-    dimensions = plain.get("dimensions")
-    if dimensions is not None:
-        yield "data", f"{inputs_in_words(workers, dimensions[0])}, {outputs_text(workers.task, dimensions[1])}"
-    yield "workers", f"{workers.count:,}, {radio.scheduled:,} at a time in {scenario.slots_in_words}"
+    power, rounds, dimensions = plain["power_dbm"], plain.get("rounds"), plain["dimensions"]
+    yield "data", f"{inputs_in_words(workers, dimensions[0])}, {outputs_text(workers.task, dimensions[1])}"
+    yield "workers", f"{workers.count:,}, {scenario.radio.scheduled:,} at a time in {scenario.slots_in_words}"
     differ = plain["limited_share"] or (rounds or {"share": 1.0})["share"] < 1.0
     yield "noise multiplier", f"{plain['noise_multiplier']:.4g} in {'the strongest' if differ else 'every'} slot"
     if "power_scale_watts" in plain:
@@ -170,12 +160,10 @@ def _costs(plain: Plain, scenario: Scenario) -> Iterator[tuple[str, str]]:
     if "attenuation_db" in plain:
         lowest = f"a transmitter sends {scenario.air.min_power_dbm:g} dBm at least"
         yield "attenuators", f"{plain['attenuation_db']:.0f} dB before the median worker's antenna: {lowest}"
-    if "air_seconds" in plain:
-        yield "air time", duration(plain["air_seconds"])
+    yield "air time", duration(plain["air_seconds"])
     yield from acquisition_rows(scenario)
     yield from link_rows(plain["link"]) if "link" in plain else ()
-    if "uplink" in plain:
-        yield from _uplink(plain["uplink"], rounds, scenario)
+    yield from _uplink(plain["uplink"], rounds, scenario)
     if "snr_inputs_db" in plain:
         labels = f", {plain['snr_labels_db']:.1f} dB labels" if "snr_labels_db" in plain else ""
         more = " or more: rows are not read, and correlated inputs give more" if plain.get("snr_is_least") else ""
@@ -183,41 +171,31 @@ def _costs(plain: Plain, scenario: Scenario) -> Iterator[tuple[str, str]]:
     if encoder.keeps_inputs and workers.sends == "samples":
         yield "contrast", f"{plain['contrast_db']:.1f} dB: the same for what differs between samples"
     if "frame" in plain:
-        yield "air", _frame_cell(plain["frame"], scenario)
+        yield "air", _frame(plain["frame"], scenario)
     if plain.get("receiver"):
         yield "receiver", plain["receiver"]
     if "row_copies" in plain:
         yield _of_a_row(plain, scenario)
-    if workers.several_rows and dimensions is not None:
+    if workers.several_rows:
         yield "rows_bound", _rows_bound(plain["noise_multiplier"], scenario, dimensions)
 
 
-def _other_designs(found: dict[str, Plain]) -> Table:
-    """Return the best designs at the same privacy, by what they are best at."""
-    columns = ("goal", "alpha", "at a time", "slots", "SNR", "contrast", "energy")
-    designs = []
-    for goal, best in found.items():
-        counts, signal = (best["scheduled"], best["slots"]), (best["snr_inputs_db"], best["contrast_db"])
-        cells = (*(f"{count:,}" for count in counts), *(f"{value:.1f} dB" for value in signal))
-        designs.append((goal, f"{best['alpha']:g}", *cells, joules(best["energy_joules"])))
-    return Table(title="At the same privacy", columns=columns, rows=tuple(designs))
-
-
-def _uplink(uplink: Plain, rounds: Plain | None, scenario: Scenario) -> Iterator[tuple[str, str]]:
-    """Yield the symbols of the slot for the mean, of the others and of rounds, and how often workers are needed."""
+def _uplink(uplink: Plain, rounds: Plain | None, scenario: Scenario) -> Rows:
+    """Return the symbols of the slot for the mean, of the others and of rounds, and how often workers are needed."""
     slots, count = scenario.radio.slots, scenario.learner.rounds
     unit, mean = scenario.radio.link_kind.unit, uplink["symbols_for_mean"]
     parts = [f"{mean:,} for the mean"] if mean else []
     parts.append(f"{uplink['symbols_per_slot']:,} in {'the slot' if slots == 1 else f'each of {slots:,} slots'}")
     parts += [f"{rounds['symbols_per_round']:,} in each of {plural(count, 'round')}"] if rounds and count else []
     total = f": {uplink['uplink_symbols']:,} in total" if len(parts) > 1 or slots > 1 else ""
-    yield "uplink", f"{', '.join(parts)}{total}".replace(" ", f" {unit} ", 1)
+    rows = [("uplink", f"{', '.join(parts)}{total}".replace(" ", f" {unit} ", 1))]
     if rounds:
-        yield "downlink", f"{rounds['downlink_bits_per_round']:,} bits per round, the model for all workers"
+        rows.append(("downlink", f"{rounds['downlink_bits_per_round']:,} bits per round, the model for all workers"))
     if rounds or mean:
-        yield "reachable", f"workers must be reachable {uplink['reachable']:,} times"
+        rows.append(("reachable", f"workers must be reachable {uplink['reachable']:,} times"))
     if rounds and rounds["share"] < 1.0:
-        yield "privacy loss", f"{rounds['share']:.0%} in the rounds, the rest in what comes before them"
+        rows.append(("privacy loss", f"{rounds['share']:.0%} in the rounds, the rest in what comes before them"))
+    return rows
 
 
 def _of_a_row(plain: Plain, scenario: Scenario) -> tuple[str, str]:
@@ -233,7 +211,7 @@ def _of_a_row(plain: Plain, scenario: Scenario) -> tuple[str, str]:
     return row_name(scenario.workers, copies), said
 
 
-def _frame_cell(frame: Plain, scenario: Scenario) -> str:
+def _frame(frame: Plain, scenario: Scenario) -> str:
     """Return what the air makes of a slot, and what to do where too little of the signal is left."""
     overhead = 100.0 * (frame["symbols"] / frame["data_symbols"] - 1.0)
     told = (
@@ -246,16 +224,157 @@ def _frame_cell(frame: Plain, scenario: Scenario) -> str:
 
 def _rows_bound(noise_multiplier: float, scenario: Scenario, dimensions: Sequence[int]) -> str:
     """Return which bound on the rows of a worker suits the rows that the scenario lets one assume."""
-    from airmixml.planning.rows_bound import assumed_rows, plan_rows_bound
-    from airmixml.workers import Signal
-
     workers = scenario.workers
     if not workers.rows_per_worker:
         return "set workers.rows_per_worker to what you assume of the workers, and it is planned"
-    rows, symbols = (
-        assumed_rows(workers.count, workers.rows_per_worker),
-        Signal.of(workers, dimensions[0], dimensions[1]).symbols,
-    )
+    symbols = Signal.of(workers, dimensions[0], dimensions[1]).symbols
+    rows = assumed_rows(workers.count, workers.rows_per_worker)
     best = plan_rows_bound(rows, noise_multiplier=noise_multiplier, symbols=symbols)
     gain = f", {100 * (1 - best.error / best.error_of_one):.0f} % less error than 1" if best.bound > 1 else ""
     return f"{best.bound:g} for {workers.rows_per_worker:,} rows per worker on average{gain}"
+
+
+def _others(plain: Plain, scenario: Scenario) -> Iterator[Part]:
+    """Yield other designs of samples, integers, masks, and what a wanted accuracy takes."""
+    if encoder_of(scenario.workers).bounds_norm and scenario.privacy.sensitivity != "encoder":
+        yield "clipping does not allow more power here: set privacy.sensitivity = encoder to count it"
+    if "power_dbm" in plain:
+        yield f"energy: {scenario.radio.link_kind.energy_in_words(scenario)}"
+    if plain.get("best"):
+        columns = ("goal", "alpha", "at a time", "slots", "SNR", "contrast", "energy")
+        rows = []
+        for goal, best in plain["best"].items():
+            signal = (f"{best[name]:.1f} dB" for name in ("snr_inputs_db", "contrast_db"))
+            counts = (f"{best[name]:,}" for name in ("scheduled", "slots"))
+            rows.append((goal, f"{best['alpha']:g}", *counts, *signal, joules(best["energy_joules"])))
+        yield Table(title="At the same privacy", columns=columns, rows=tuple(rows))
+        yield f"{_ALPHA}; contrast: the SNR of what differs between samples"
+    if "integers" in plain:
+        yield f"integers {integers_in_words(plain['integers'])}; learning noise is that of real numbers"
+    if "masks" in plain:
+        yield from _masks(plain["masks"])
+    if "needed" in plain:
+        yield from _needed(plain)
+
+
+def _masks(masks: Plain) -> Iterator[Part]:
+    """Yield what workers add to hide themselves, what is left of it in the sum, and what assumptions cost."""
+    noise, times = masks["noise"], masks["times_the_noise"]
+    parts = {"workers' own": "own", "gain errors": "gains", "absent workers": "absent", "receiver": "receiver"}
+    shares = {name: noise[f"{key}_watts"] / noise["total_watts"] for name, key in parts.items()}
+    felt = f", which leaves {times:.3g} times the noise of exact gains" if times > 1.0 else ""
+    as_if = f"epsilon were {epsilon_text(masks['epsilon_as_if'])} against the server, by the receiver's noise alone"
+    rows = [("workers' noise", f"{masks['above_thermal_db']:.1f} dB above the receiver's in the sum")]
+    if masks["degree"]:
+        told = f"{masks['degree']:,} per worker, {masks['neighbours']:,} or more of them shared with honest ones"
+        rows.append(("masks", f"{told}; {masks['mask_share']:.3g} of the privacy loss"))
+    rows += [
+        ("power", f"nearest worker {masks['nearest_dbm']:.1f} dBm, farthest {masks['farthest_dbm']:.1f} dBm"),
+        ("gains", f"err by {masks['gain_error']:.2%}{felt}; {masks['absent']:.1%} of the workers do not send"),
+        ("noise in the sum", ", ".join(f"{name} {share:.1%}" for name, share in shares.items() if share)),
+        ("as if", as_if),
+    ]
+    for each in masks["costs"]:
+        cost = "impossible" if each["noise_db"] is None else f"{each['noise_db']:+.1f} dB noise"
+        rows.append((each["name"], f"{cost} ({each['override']})"))
+    yield Table(title="Workers hide themselves", columns=("", ""), rows=tuple(rows), words=2)
+    if masks["advice"]:
+        yield masks["advice"]
+    if masks["overrides"]:
+        yield f"{masks['gain_db']:.1f} dB less noise in the sum with {', '.join(masks['overrides'])}"
+
+
+def _needed(plain: Plain) -> Iterator[Part]:
+    """Yield what the wanted accuracy takes: how much of each quantity, with how far single tables are apart."""
+    wanted, rehearsal = 100.0 * plain["wanted_accuracy"], plain["recommended"]["rehearsal"]
+    single = rehearsal["basis"].split()[1].removesuffix("s") if "measured_on" in rehearsal else "table"
+    rows = []
+    for each in plain["needed"]:
+        form = "{:.3g}" if each["quantity"] == "epsilon" else "{:,.0f}"
+        planned, value, first, last, most = (
+            each[name] if each[name] is None else form.format(each[name])
+            for name in ("planned", "value", "earliest", "latest", "most")
+        )
+        if value is None:
+            reached = _accuracy({"accuracy": each["accuracy_at_most"], "error": each["error_at_most"]})
+            value = f"not reached: {reached} with {most}"
+        elif each["value"] == each["least"] > 0:
+            value += " or less"
+        apart = first if first == last else f"{first} to {last}"
+        if last is None:
+            never = f"{each['tables'] - each['reached']} of {each['tables']} never"
+            apart = f"from {first}; {never}" if first else f"no {single} of {each['tables']}"
+        rows.append((each["quantity"], planned, value, apart))
+    columns = ("change one", "recommended", "needed for the mean", f"for single {single}s")
+    title = f"What {wanted:g} % accuracy takes (the mean of {rehearsal['basis']})"
+    yield Table(title=title, columns=columns, rows=tuple(rows), words=4)
+    yield "More slots at the same epsilon do not help: they share it."
+
+
+def _recommendation(found: Plain | None, scenario: Scenario) -> Iterator[Part]:
+    """Yield what was tried, and why it is recommended or kept."""
+    if found is None:
+        yield "no design that can learn fits into the time on the air: raise --max-air-seconds"
+        return
+    rehearsal, workers = found.get("rehearsal"), scenario.workers
+    if rehearsal is not None:
+        yield from _tried(rehearsal, scenario)
+    yield _why(found, rehearsal)
+    if found.get("learning_noise_db", math.inf) > _CHANCE_DB:
+        yield "at this target even the best design is nearly all noise: expect little better than guessing"
+    if "note" in found:
+        yield found["note"]
+    if rehearsal is None and (workers.several_rows or workers.task != "classification"):
+        here = "workers have several rows each" if workers.several_rows else f"the task is {workers.task}"
+        yield f"no accuracy is expected and no designs are tried: that is for classes with one row per worker; {here}"
+
+
+def _tried(rehearsal: Plain, scenario: Scenario) -> Iterator[Part]:
+    """Yield the best of every learner, encoder and centre, with rounds and without, the own and the recommended."""
+    of_images = rehearsal.get("measured_on", "").endswith(")")
+    kind = ("model", "encoder", "centre", *(("features", "rounds") if of_images else ()))
+    shown: dict[tuple[Any, ...], Plain] = {}
+    for each in rehearsal["tried"]:  # the best first
+        shown.setdefault((each["rounds"] > 0, *(each[name] for name in kind)), each)
+    own, best = rehearsal["own"], rehearsal["best"]
+    others = [each for each in shown.values() if each not in (own, best)][: _MOST_LINES - 2]
+    kept = [each for each in rehearsal["tried"] if each in (own, best) or each in others]
+    rows = (
+        (_accuracy(each).removesuffix(" %"), *_cells(each).values(), f"{each['uplink_symbols']:,}") for each in kept
+    )
+    size = f"{rehearsal['rows']:,} rows, {rehearsal['inputs']:,} inputs, {rehearsal['classes']:,} classes"
+    on = f"{rehearsal['basis']} of {size}"
+    if "measured_on" in rehearsal:
+        on = f"{rehearsal['tables']} {'runs' if of_images else 'splits'} of {rehearsal['measured_on']}"
+    columns = ("accuracy", *_cells(own), "symbols")
+    title = f"Tried on {on}: mean accuracy in % ± its standard error"
+    yield Table(title=title, columns=columns, rows=tuple(rows), spare=("symbols",))
+    same = f"line {kept.index(own) + 1} is this scenario"
+    notes = [same if own == best else f"line {kept.index(best) + 1} is recommended and {same}"]
+    if "measured_on" not in rehearsal:
+        notes.append("accuracies are of synthetic tables: your data may be easier or harder")
+        if rehearsal["rows"] < scenario.workers.count:
+            notes.append(f"the noise is that of {scenario.workers.count:,} rows")
+    elif of_images:
+        notes.append("on other images accuracies differ, and the order of designs may")
+    yield "; ".join(notes)
+
+
+def _why(found: Plain, rehearsal: Plain | None) -> str:
+    """Return why it is recommended, or kept, in words."""
+    if rehearsal is not None:
+        reason = rehearsal.get("reason", "")
+        if not found["overrides"]:
+            return f"kept: {reason or 'no design that was tried is more accurate'}"
+        gained, error = 100.0 * rehearsal["gained"], 100.0 * rehearsal["gained_error"]
+        chance = ", which is within chance" if abs(gained) <= error else ""
+        told = f"recommended: {gained:+.1f} ± {error:.1f} points against this scenario{chance}"
+        return f"{told}; {reason}" if reason else told
+    gain_db = found.get("gain_db", math.inf)
+    if not found["overrides"]:
+        return "kept: no other design leaves the learner with less noise"
+    if not math.isfinite(gain_db):
+        return "recommended: the first signal"
+    gain = f"{abs(gain_db):.1f} dB {'less' if gain_db >= 0 else 'more'} learning noise"
+    longer = "" if gain_db >= 0 else "this scenario is on the air for longer than is allowed; within the limit, "
+    return f"recommended: {longer}{gain}"

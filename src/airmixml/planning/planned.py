@@ -88,19 +88,28 @@ class Plan:
         return html_facts(f"Plan of {self.title}", facts)
 
     @property
+    def drawable(self) -> bool:
+        """Whether there are other designs to draw."""
+        return bool(self.options or self.recommended)
+
+    @property
+    def overrides(self) -> tuple[str, ...]:
+        """All that is recommended, for ``airmix run --set``."""
+        parts = (self.masks, self.recommended)
+        return tuple(override for part in parts if part is not None for override in part.overrides)
+
+    @property
     def title(self) -> str:
         """Its name, with the air where that is not the ideal one."""
         return titled(self.name, self.air)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as plain values for JSON; what an infeasible target leaves unknown is left out."""
+        apart = {name: getattr(self, name) for name in ("recommended", "of_recommended", "masks")}
         plain = {
-            **asdict(replace(self, of_recommended=None)),
+            **asdict(replace(self, **dict.fromkeys((*apart, "row")))),
+            **{name: part and part.to_dict() for name, part in apart.items()},
             "air": keys_in_force(self.air),
-            "of_recommended": self.of_recommended and self.of_recommended.to_dict(),
-            "recommended": self.recommended and self.recommended.to_dict(),
-            "masks": self.masks and self.masks.to_dict(),
-            "row": None,
             **({} if self.row is None else self.row.to_dict()),
         }
         return {

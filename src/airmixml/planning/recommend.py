@@ -36,7 +36,7 @@ class LearningOption:
     sending: SendingPlan  # what is sent, by how many and how often
     learning_noise_db: float  # noise in the equation that the learner solves, over what one sample adds to it
     air_seconds: float  # how long all slots take
-    energy_joules: float  # of all workers together
+    energy_joules: float = math.nan  # of all workers together, once it is planned
     rounds: int = 0  # of gradients after the slots, counted in time and energy; the learning noise is without them
 
     def to_dict(self) -> dict[str, Any]:
@@ -55,9 +55,8 @@ class Recommendation:
     overrides: tuple[str, ...]  # for ``airmix run --set``; empty where the scenario is as good as the best
     max_air_seconds: float  # the most time on the air that was considered
     note: str  # what was not considered, and why
-    by_scheduled: tuple[LearningOption, ...]  # the best for each |N_t|
-    by_weight: tuple[LearningOption, ...]  # the best design with each label weight
-    rehearsal: DesignSearch | None = None  # how learners and encoders do on synthetic tables, with that design
+    tried: dict[SendingPlan, float]  # what was tried, with its learning noise (no decibels)
+    rehearsal: DesignSearch | None = None  # how accurate learners and encoders are with that design
 
     def to_dict(self) -> dict[str, Any]:
         """Return the best option with how to get it, as plain values for JSON."""
@@ -68,8 +67,6 @@ class Recommendation:
             "max_air_seconds": self.max_air_seconds,
             **({"note": self.note} if self.note else {}),
             "own": self.own.to_dict(),
-            "by_scheduled": [option.to_dict() for option in self.by_scheduled],
-            "by_weight": [option.to_dict() for option in self.by_weight],
             **({"rehearsal": self.rehearsal.to_dict()} if self.rehearsal else {}),
         }
 
@@ -101,7 +98,6 @@ def recommend(
     good = [sending for sending in exact if exact[sending] <= _AS_GOOD * least]
     # Of designs that are as good the one with the fewest slots; and what is there already needs no change.
     best = min(good, key=lambda sending: (sending.slots, sending != own, search.cost(sending, exact[sending])))
-    weighted = [replace(best, label_weight=weight) for weight in _WEIGHTS]
     return Recommendation(
         own=search.option(own, own_total),
         best=search.option(best, exact[best]),
@@ -109,8 +105,7 @@ def recommend(
         overrides=changed_keys(scorer.given, best.applied_to(scorer.given)),
         max_air_seconds=limit,
         note=f"moments were not considered: {scorer.moments_refused}" if scorer.moments_refused else "",
-        by_scheduled=search.best_by_scheduled(found),
-        by_weight=tuple(search.option(each, noise.total) for each in weighted if (noise := scorer.noise(each))),
+        tried=found,
     )
 
 
@@ -160,17 +155,7 @@ class _Search:
             sending=sending,
             learning_noise_db=10.0 * math.log10(noise),
             air_seconds=self._scorer.air_seconds(sending),
-            energy_joules=self._scorer.energy_joules(sending),
         )
-
-    def best_by_scheduled(self, found: dict[SendingPlan, float]) -> tuple[LearningOption, ...]:
-        """Return the best of those with the same |N_t| and the same kind of signal."""
-        best: dict[tuple[str, int], SendingPlan] = {}
-        for sending, noise in found.items():
-            key = (sending.sends, sending.scheduled)
-            if key not in best or noise < found[best[key]]:
-                best[key] = sending
-        return tuple(self.option(best[key], found[best[key]]) for key in sorted(best))
 
     def run(self, progress: Progress) -> dict[SendingPlan, float]:
         """Return what was tried, with its learning noise."""

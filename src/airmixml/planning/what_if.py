@@ -45,7 +45,7 @@ def better_receivers(statements: Iterable[PrivacyStatement]) -> tuple[WhatIf, ..
     """Return what receivers do that are better than the statements assume, or transmitters that are louder."""
     rows: dict[str, dict[str, float]] = {}
     others: dict[str, str] = {}
-    for each in statements:
+    for each in sorted(statements, key=lambda each: each.accountant != "gdp"):  # the target's own word counts
         others |= {each.adversary: each.accountant} if each.accountant != "gdp" and each.if_better else {}
         for name, epsilon in each.if_better.items():
             rows.setdefault(name, {})[each.adversary] = math.inf if epsilon is None else epsilon

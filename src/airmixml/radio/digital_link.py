@@ -19,6 +19,7 @@ import numpy as np
 from airmixml.arrays import Doubles, dbm_to_watts
 from airmixml.errors import ScenarioError
 from airmixml.radio.analog_link import AnalogLink
+from airmixml.radio.masking import enough_absent, recovery_in_words
 from airmixml.scenario import Air, Radio, Scenario
 from airmixml.wording import duration, plural
 
@@ -128,8 +129,6 @@ class DigitalLink(AnalogLink):
 
     def check_sums(self, scenario: Scenario, sums: IntegerSums, floor: float) -> None:
         """Refuse masks of absent workers that would not be recovered: one missing mask spoils the sum."""
-        from airmixml.radio.recoverable import enough_absent, recovery_in_words  # here: it needs torch
-
         if not sums.masked:
             return
         absent = 1.0 - (1.0 - scenario.air.absent) * (1.0 - self._traffic(scenario, sums).lost)

@@ -251,15 +251,11 @@ def draw_noise(setting: AirSetting, slots: range, device: torch.device = CPU) ->
 
 
 def draw_blocks(
-    setting: AirSetting,
-    block_slots: int,
-    *,
-    threads: int = 0,
-    chapters: range | None = None,
+    setting: AirSetting, block_slots: int = 0, *, chapters: range | None = None, device: torch.device = CPU
 ) -> Iterator[SlotTensors]:
-    """Yield all slots, or those of some chapters, in blocks of that size; the last may be shorter."""
-    blocks = slots_in_blocks(setting.scenario, block_slots, chapters)
-    return in_order(lambda slots: draw_slots(setting, slots), blocks, threads)
+    """Yield all slots, or those of some chapters, in blocks of that size or of one that suits the device."""
+    blocks = slots_in_blocks(setting.scenario, block_slots or suitable_block(setting, device), chapters)
+    return in_order(lambda slots: draw_slots(setting, slots, device), blocks, 0 if device.type == "cpu" else 1)
 
 
 def slots_in_blocks(scenario: Scenario, block_slots: int, chapters: range | None = None) -> list[range]:

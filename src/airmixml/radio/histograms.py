@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 import torch
 
-from airmixml.arrays import Doubles, Integers, Sums, with_zeros, without_zeros
+from airmixml.arrays import Doubles, Integers
 
 # Steps of SlotStrengths; values that differ by rounding alone are one kind.
 _STEP_DB: Final = 0.01
@@ -48,20 +48,15 @@ class DecibelHistogram:
         step = int(np.searchsorted(np.cumsum(counts), share * counts.sum()))
         return float(self.edges_db[min(step, len(counts) - 1)] + self.STEP_DB / 2.0)
 
-    def sums(self, name: str) -> Sums:
-        """Return the counts under a name, for ``merge``."""
-        return without_zeros(name, self.counts)
-
-    def merge(self, name: str, sums: Sums) -> None:
-        """Add what another one has counted."""
-        self._counts = self._counts + torch.from_numpy(with_zeros(sums, name, len(self._counts))).to(self._counts)
+    def merge(self, counts: Integers) -> None:
+        """Add the ``counts`` of another one."""
+        self._counts = self._counts + torch.from_numpy(counts).to(self._counts)
 
 
 class SlotStrengths:
     """Counts of beta max q^2, in steps of 0.01 dB, each at the upper end of its step: the side that hides less."""
 
-    def __init__(self, name: str = "strengths") -> None:
-        self._name = name  # among sums of other things
+    def __init__(self) -> None:
         self._counts = torch.zeros(_STEPS, dtype=torch.int64)
         self._range = torch.tensor([math.inf, 0.0], dtype=torch.float64)  # smallest and largest
         self._of_rounds: SlotStrengths | None = None  # counted apart: each kind may be exact by itself
@@ -101,17 +96,6 @@ class SlotStrengths:
         used = np.nonzero(counts)[0]
         upper_watts = 10.0 ** ((_LOWEST_DB + used * _STEP_DB) / 10.0)
         return tuple(np.minimum(upper_watts, largest).tolist()), tuple(counts[used].tolist())
-
-    def sums(self) -> Sums:
-        """Return counts and range, for ``merge``."""
-        counts, ends = self._counts.cpu().numpy(), self._range.cpu().numpy()
-        return {**without_zeros(self._name, counts), f"{self._name}_range": ends}
-
-    def merge(self, sums: Sums) -> None:
-        """Add what another one has counted."""
-        self._counts = self._counts + torch.from_numpy(with_zeros(sums, self._name, _STEPS)).to(self._counts)
-        (smallest, largest), ends = sums[f"{self._name}_range"].tolist(), self._range
-        self._range = torch.stack([ends[0].clamp(max=smallest), ends[1].clamp(min=largest)])
 
 
 def _counted(counts: torch.Tensor, steps: torch.Tensor) -> torch.Tensor:

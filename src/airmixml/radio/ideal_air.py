@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     import torch
 
     from airmixml.arrays import Doubles, Singles
-    from airmixml.data import DataSet
     from airmixml.randomness.slot_words import SlotWords
     from airmixml.scenario import Scenario
     from airmixml.streams import Streams
@@ -153,10 +152,6 @@ class IdealAir:
         held = np.bincount(population.sample_index, minlength=len(inputs)) / population.count
         summed = add_up_rows(rounding_backoff(population.count) * held, inputs)
         return np.asarray(summed + slot.noise_deviation * noise)
-
-    def peak_to_average_db(self, system: Any, dataset: DataSet) -> dict[str, float] | None:
-        """Return largest over mean power of what samples are sent with; None: nothing in the air minds it."""
-        return None
 
 
 IDEAL: Final = IdealAir()

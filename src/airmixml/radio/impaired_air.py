@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     import torch
 
     from airmixml.arrays import Doubles, Singles
-    from airmixml.data import DataSet
     from airmixml.radio.draws import AirSetting, SlotTensors
     from airmixml.radio.reception import Arrival
     from airmixml.radio.system import System
@@ -52,7 +51,7 @@ _MOST_PROBES: Final = 512  # which tell a variance within 6 %
 _MOST_SILENT: Final = 0.999
 
 
-class ImpairedAir(IdealAir):
+class _ImpairedAir(IdealAir):
     """Every worker has a gain in each piece of a slot: the product of what the air's impairments do to it."""
 
     exact = False
@@ -62,11 +61,9 @@ class ImpairedAir(IdealAir):
     )
 
     def symbols(self, scenario: Scenario, data_symbols: int) -> int:
-        """Return those of the frame."""
         return frame_of(scenario.air, data_symbols).symbols
 
     def lasting(self, scenario: Scenario, seconds: float, data_symbols: int) -> float:
-        """Return what the frame needs, where that is longer."""
         return max(seconds, self.symbols(scenario, data_symbols) / SYMBOLS_PER_SECOND)
 
     def probes(self, data_symbols: int) -> int:
@@ -74,15 +71,12 @@ class ImpairedAir(IdealAir):
         return min(_MOST_PROBES, data_symbols)
 
     def drawn_gains(self, setting: AirSetting) -> int:
-        """Return one for each piece."""
         return frame_of(setting.scenario.air, setting.signal.symbols).pieces
 
     def pilot_share(self, scenario: Scenario) -> float:
-        """Return the air's."""
         return scenario.air.pilot_share
 
     def sensitivity(self, system: System, of_data: Sensitivity) -> Sensitivity:
-        """Return it with pilots, rounding and what is sent twice, and with the symbols that bounds on gains follow."""
         scenario, signal = system.scenario, system.signal
         removal, replacement = self._moves(system, of_data)
         repeated = prefix_bound(scenario.air)
@@ -104,20 +98,17 @@ class ImpairedAir(IdealAir):
     def moved(
         self, scenario: Scenario, removal: float, replacement: float, largest: float, symbols: int
     ) -> tuple[float, float]:
-        """Return them with rounding, carriers, amplifiers, and what is sent twice."""
         air, repeated = scenario.air, prefix_bound(scenario.air)
         replacement = _rounded_distance(air, removal, replacement, largest, symbols)
         removal += self.pilot_share(scenario) * removal
         return repeated * removal_factor(air) * removal, repeated * replacement * _amplified(air)
 
     def radiated(self, system: System) -> float:
-        """Return it with the share of a cyclic prefix, which repeats some."""
         air = system.scenario.air
         once = min(system.sensitivity.removal / prefix_bound(air), float(system.signal.symbols))
         return once * (air.grid.length / air.subcarriers if air.waveform == "ofdm" else 1.0)
 
     def gain_bound(self, scenario: Scenario, symbols: int, seats: int = 0) -> float:
-        """Return what impairments together keep."""
         seats = seats or scenario.slots_on_air * scenario.radio.schedule_kind.seats_with_gains(scenario)
         bound = largest_power_gain(scenario, seats, symbols)
         if not math.isfinite(bound):
@@ -128,11 +119,9 @@ class ImpairedAir(IdealAir):
         return bound
 
     def gain_failure(self, scenario: Scenario) -> float:
-        """Return that of the scenario, unless bounds hold always."""
         return gain_failure_of(scenario) if _antennas_differ(scenario) else self.sent_failure(scenario)
 
     def sent_failure(self, scenario: Scenario) -> float:
-        """Return that of the scenario, unless the bounds of all impairments hold always."""
         return 0.0 if never_exceeded(scenario) else gain_failure_of(scenario)
 
     def gains_tell_schedule(self, scenario: Scenario) -> bool:
@@ -150,7 +139,6 @@ class ImpairedAir(IdealAir):
         return clips or scenario.mixing.assignment_kind.follows_channels or follows_worker(scenario)
 
     def facts(self, system: System) -> Iterator[Fact]:
-        """Yield whether gains tell the schedule, the bound on them, and whether some send more softly than planned."""
         scenario, gains = system.scenario, self._in_rounds(system)
         if self.gains_tell_schedule(scenario):
             yield GainsTell()
@@ -160,7 +148,6 @@ class ImpairedAir(IdealAir):
             yield SofterShares()
 
     def antennas(self, system: System) -> Antennas:
-        """Return the bound on it."""
         scenario, gains, rounds = system.scenario, self._in_rounds(system), range(1, system.rounds + 1)
         in_rounds = () if gains is None else tuple(gains.mean_at_server(each) / gains.mean(each) for each in rounds)
         return Antennas(
@@ -182,11 +169,9 @@ class ImpairedAir(IdealAir):
         return antenna_gain_bound(system.scenario, seats, system.sensitivity.numbers, antennas)
 
     def spread(self, scenario: Scenario) -> tuple[float, float]:
-        """Return that of a few hundred workers, and the share that is absent or in a fade."""
         return gain_spread(scenario), min(silent_share(scenario), _MOST_SILENT)
 
     def converter_watts(self, scenario: Scenario, masking: Any) -> float:
-        """Return that of the workers' converters."""
         from airmixml.radio.residual_noise import converter_watts
 
         return converter_watts(masking, scenario.air.dac_bits) if scenario.air.dac_bits else 0.0
@@ -194,7 +179,6 @@ class ImpairedAir(IdealAir):
     def channels(
         self, setting: AirSetting, workers: torch.Tensor, gain: torch.Tensor, slots: range, source: SlotWords
     ) -> Channels:
-        """Draw fading, or its echoes, or fading that is renewed within a slot; and the antenna that listens."""
         scenario, unfaded = setting.scenario, gain[workers]
         seats = SeatDraws(
             slots=slots,
@@ -220,20 +204,17 @@ class ImpairedAir(IdealAir):
         return Channels(magnitude, antenna_gain, reached, weakest, replace(seats, magnitude=magnitude))
 
     def sent(self, setting: AirSetting, planned: SlotTensors, channels: Channels, slots: range) -> SlotTensors:
-        """Return who is there, with which power, and the gains."""
         happens = impair(setting.scenario, channels.seats, planned.ratios, planned.power_watts, setting.radiated_share)
         return replace(planned, **happens._asdict())
 
     def arrive(
         self, setting: AirSetting, payload: Payload, index: torch.Tensor, drawn: SlotTensors, slots: range
     ) -> Arrival:
-        """Add up what arrives with the gains, over the mean gain that pilots tell."""
         from airmixml.radio.impaired_reception import arrive_impaired
 
         return arrive_impaired(setting, payload, index, drawn, slots)
 
     def converted(self, scenario: Scenario, payload: Payload) -> Payload:
-        """Return it rounded, or with errors that are left to the noise."""
         from airmixml.radio.transmitters import through_converters
 
         return through_converters(scenario, payload)
@@ -241,53 +222,40 @@ class ImpairedAir(IdealAir):
     def mean(
         self, scenario: Scenario, slot: Any, inputs: Singles, population: Population, noise: Doubles, streams: Streams
     ) -> Doubles:
-        """Return the mean with the gains of those who are there."""
-        from airmixml.radio.impaired_centring import impaired_mean
+        from airmixml.radio.impaired_reception import impaired_mean
 
         on_pilot, noise = slot.noise_deviation / math.sqrt(slot.pilot_energy), slot.noise_deviation * noise
         radiated = float(slot.energy_joules[0] / slot.power_watts[0]) / slot.seconds
         return impaired_mean(scenario, inputs, population, slot.power_watts, noise, on_pilot, radiated, streams)
 
-    def peak_to_average_db(self, system: Any, dataset: DataSet) -> dict[str, float] | None:
-        """Return that of samples before any symbol is clipped."""
-        from airmixml.radio.transmitters import peak_to_average_db
 
-        return peak_to_average_db(system.scenario, system.signal, dataset)
-
-
-class AirCarryingNoise(ImpairedAir):
+class _AirCarryingNoise(_ImpairedAir):
     """The same where workers bring noise: it takes the way of their data, so that no gain tells more of them.
 
     Noise is on symbols before a converter rounds them, and who brings it is heard to take part whatever it sends.
     """
 
     def _moves(self, system: System, of_data: Sensitivity) -> tuple[float, float]:
-        """Return those of data: pilots and carriers tell nothing, and rounding is post-processing."""
         return of_data.removal, of_data.replacement
 
     def gain_bound(self, scenario: Scenario, symbols: int, seats: int = 0) -> float:
-        """Return 1: noise grows with the gain."""
         return 1.0
 
     def gain_failure(self, scenario: Scenario) -> float:
-        """Return 0: nothing can fail."""
         return 0.0
 
     def _in_rounds(self, system: System) -> GainsInRounds | None:
-        """Return None: gains count for nothing."""
         return None
 
     def _antenna_gain(self, system: System, antennas: int = 0) -> float:
-        """Return 1: all antennas hear the same noise of a worker as they hear its data."""
         return 1.0
 
     def converted(self, scenario: Scenario, payload: Payload) -> Payload:
-        """Return it as it is: noise goes through the converter with the signal; see ``residual_noise``."""
         return payload
 
 
-IMPAIRED: Final = ImpairedAir()
-CARRYING_NOISE: Final = AirCarryingNoise()
+IMPAIRED: Final = _ImpairedAir()
+CARRYING_NOISE: Final = _AirCarryingNoise()
 
 
 def _antennas_differ(scenario: Scenario) -> bool:

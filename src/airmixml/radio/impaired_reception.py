@@ -5,35 +5,44 @@ server divides the block by that, and by what drifting phases are expected to ta
 gain. It measures noise where no signal should be: workers send real numbers in phase, so whatever arrives a quarter
 turn off is noise, or a signal whose phase is wrong. Noise and masks of the workers are in phase: those it measures on
 noise probes, symbols without data.
-"""
 
-from __future__ import annotations
+In the slot that estimates a mean every worker has a seat. The server receives sum_i g_ip x_i(p) / N in each piece p,
+with noise, and divides it by what the pilot of the block tells, as in every other slot.
+"""
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
+import numpy as np
 import torch
 
+from airmixml.arrays import Doubles, Singles
 from airmixml.impairments.converters import HEADROOM, causal_levels, first_level, round_to_levels, rounding_variance
 from airmixml.impairments.frame import Frame, expected_drift, frame_of
 from airmixml.impairments.gains import SeatDraws
 from airmixml.impairments.leakage import leaked
+from airmixml.impairments.presence import impair
 from airmixml.impairments.timing import draw_offsets, equalise, noise_gain, pilot_gain, smear, smears, timing_factors
 from airmixml.radio.draws import AirSetting, SlotTensors
+from airmixml.radio.masking import check_recoverable
+from airmixml.radio.path_loss import worker_path_gain
 from airmixml.radio.power import PowerControl
 from airmixml.radio.reception import Arrival, Reception, signal_power
-from airmixml.radio.recoverable import check_recoverable
 from airmixml.radio.residual_noise import ResidualNoise
 from airmixml.radio.transmitters import Sender, TransmitterErrors, kept_of_pilots
-from airmixml.randomness.slot_words import SlotWords, normal_pairs, slot_words
-from airmixml.scenario import Air
+from airmixml.randomness.slot_words import CPU, SlotWords, normal_pairs, slot_words
+from airmixml.scenario import Air, Scenario
+from airmixml.streams import Streams
+from airmixml.workers import Population
 from airmixml.workers.payloads import Payload, Places
+from airmixml.workers.private_sums import add_up_rows, rounding_backoff
 
 _DOUBT: Final = 4.0  # noise alone passes for a gain with probability exp(-4)
 _CLEARLY_LESS: Final = 0.25  # |g|^2 below which a pilot may be that of nobody
 _NOTHING: Final = complex(1e30)
+_OF_THE_MEAN: Final = 2  # kind of slot, beside the scenario's own and rounds
 # Sequences of the stream "air" that no impairment draws from.
 _PILOT, _QUADRATURE, _RESIDUAL, _PROBES, _NOISE_ON_PROBES = 1, 2, 3, 4, 5
 
@@ -219,8 +228,8 @@ def _divisor(
         # How many tossed heads must not be divided out, and shows in a pilot as a gain does.
         return torch.ones((len(slots), 1), dtype=torch.complex128, device=source.device)
     error = _deviation(setting, drawn) / math.sqrt(setting.pilot_energy / frame.pilot_count)
-    seen = mean + error[:, None] * pilot_normals(source, slots, frame.pilot_count)
-    at_pilots = trusted_gain(seen, 2.0 * error.square()[:, None])
+    seen = mean + error[:, None] * _pilot_normals(source, slots, frame.pilot_count)
+    at_pilots = _trusted_gain(seen, 2.0 * error.square()[:, None])
     drift = torch.from_numpy(expected_drift(setting.scenario, frame)).to(source.device)
     return at_pilots[:, torch.tensor(frame.pilots, device=source.device)] * drift
 
@@ -245,7 +254,7 @@ def _of_pilots(
     return (shares[:, None, :].to(gains.dtype) @ gains)[:, 0].to(torch.complex128)
 
 
-def trusted_gain(seen: torch.Tensor, squared_error: torch.Tensor) -> torch.Tensor:
+def _trusted_gain(seen: torch.Tensor, squared_error: torch.Tensor) -> torch.Tensor:
     """Return the mean gain that the server assumes, given that of pilots and their noise e^2; same shape.
 
     It trusts a pilot as far as that differs from the planned gain of 1 by more than its noise: 1 + (g - 1) max(0, 1 - 4
@@ -260,7 +269,7 @@ def trusted_gain(seen: torch.Tensor, squared_error: torch.Tensor) -> torch.Tenso
     return torch.where(empty, _NOTHING, estimate)
 
 
-def pilot_normals(source: SlotWords, slots: range, blocks: int) -> torch.Tensor:
+def _pilot_normals(source: SlotWords, slots: range, blocks: int) -> torch.Tensor:
     """Return the standard noise on the pilots of so many blocks, both quadratures; slots x blocks, complex."""
     noise = _normals(source, slots, 2 * blocks, _PILOT).reshape(len(slots), 2, -1)
     return torch.complex(noise[:, 0], noise[:, 1])
@@ -298,3 +307,54 @@ def convert_received(
         largest = torch.maximum(along.abs().amax(dim=1).double(), across.abs().amax(dim=1).double())
     along, across = (round_to_levels(each, largest[:, None], air.adc_bits) for each in (along, across))
     return along, across, rounding_variance(largest, air.adc_bits)
+
+
+def impaired_mean(
+    scenario: Scenario,
+    inputs: Singles,
+    population: Population,
+    power_watts: Doubles,
+    noise: Doubles,
+    pilot_deviation: float,
+    radiated_share: float,
+    streams: Streams,
+) -> Doubles:
+    """Return the mean of the workers' inputs as the server estimates it; shape inputs.
+
+    ``noise`` is that on the mean of N workers (features), ``pilot_deviation`` that on a pilot if the slot had but one,
+    in the same unit. The slot comes before all others; where gains are drawn its number is the one after the last.
+    """
+    radio, count, features = scenario.radio, population.count, inputs.shape[1]
+    source, frame = slot_words(replace(streams, kind=_OF_THE_MEAN), "air", CPU), frame_of(scenario.air, features)
+    here = range(radio.slots, radio.slots + 1)
+    gain = worker_path_gain(scenario, population.distance_metres)
+    magnitude = torch.from_numpy(gain)[None]
+    seats = SeatDraws(
+        slots=here,
+        frame=frame,
+        workers=torch.arange(count)[None],
+        magnitude=magnitude,
+        path_gain=magnitude,
+        source=source,
+        in_slot=count,
+    )
+    shares = torch.full((1, count), rounding_backoff(count) / count, dtype=torch.float64)
+    air = impair(scenario, seats, shares, torch.from_numpy(power_watts)[None], radiated_share)
+    # sum_i g_ip / N of the workers that hold each sample; samples x pieces.
+    held = np.zeros((len(inputs), frame.pieces), dtype=np.complex128)
+    pilots = torch.zeros((), dtype=torch.complex128)
+    for some in air.gains.parts:
+        weights = (air.ratios[0, some, None] * air.gains.of(some)[0]).expand(-1, frame.pieces).numpy()
+        np.add.at(held, population.sample_index[some], weights)
+        pilots = pilots + (air.ratios[:, some, None] * air.gains.of_pilots(some)).sum(dim=1)
+    error = pilot_deviation * math.sqrt(frame.pilot_count)
+    seen = pilots + error * _pilot_normals(source, here, frame.pilot_count)
+    divisor = _trusted_gain(seen, torch.full((1, 1), 2.0 * error**2, dtype=torch.float64))[0].numpy()
+    divisor = divisor[list(frame.pilots)] * expected_drift(scenario, frame)
+    mean, first = np.empty(features), 0
+    for piece, length in enumerate(frame.lengths):
+        numbers, by = slice(first, first + length), divisor[piece]
+        summed = add_up_rows((held[:, piece] / by).real.copy(), inputs[:, numbers])
+        mean[numbers] = summed + noise[numbers] / abs(by)
+        first += length
+    return mean

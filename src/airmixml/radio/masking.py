@@ -3,20 +3,27 @@
 All are variances of a real symbol, in watts as received from a worker whose gain is as planned.
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from airmixml.arrays import db_to_ratio, dbm_to_watts, ratio_to_db
-from airmixml.errors import PrivacyError
+from airmixml.errors import PrivacyError, ScenarioError
+from airmixml.impairments.fading import silent_share
 from airmixml.masks import rules
 from airmixml.masks.graph import MOST_ROUNDS, MaskGraph, draw_graph
 from airmixml.masks.hidden_noise import Honest, connected_degree, who_is_left
+from airmixml.privacy.design import binomial_quantile
 from airmixml.radio.ideal_air import air_of
 from airmixml.radio.path_loss import weakest_gain
 from airmixml.scenario import Privacy, Scenario
 from airmixml.streams import Secret, Streams
+
+if TYPE_CHECKING:
+    import torch
 
 BITES: Final = 2.0
 """Times the noise of exact gains from which on another way to send is advised."""
@@ -26,6 +33,8 @@ _SETTLED_DIGITS: Final = 6
 _SEED_BYTES: Final = 32
 _HEARS_THE_SUM: Final = ("server", "release")
 _ENOUGH_IN_SUM: Final = 100.0  # times the receiver's noise, which then matters to nobody
+_MORE_ABSENT: Final = 1e-6  # probability with which more are absent in some slot than ``enough_absent`` allows for
+_STEPS: Final = 100
 _HEADROOM_DB: Final = 10.0  # of the farthest worker's mean power: noise has peaks
 
 
@@ -149,7 +158,13 @@ def _unit_masking(privacy: Privacy, seats: int, seed: int, share: float) -> Mask
     absent = math.ceil(privacy.most_absent * seats)
     taken_out = colluders + absent
     if seats < 2 or (colluders > seats - 2 and not absent):
-        raise PrivacyError(_nobody_left(privacy, seats))
+        few = f'radio.scheduled = {seats}: must be at least 2 for privacy.noise = "masked": workers hide each other'
+        raise PrivacyError(
+            few
+            if seats < 2
+            else f"privacy.colluders = {privacy.colluders}: so many leave fewer than two of the {seats:,} workers of a "
+            f"slot, who hide each other; must be at most {seats - 2:,}, or schedule more workers"
+        )
     degree = privacy.mask_degree or rules.recovering_degree(seats, colluders, absent)
     graph = draw_graph(seats, degree, seed)
     if absent and not rules.is_recoverable(seats, graph.degree, colluders, absent):
@@ -171,16 +186,6 @@ def _unit_masking(privacy: Privacy, seats: int, seed: int, share: float) -> Mask
         return masking
     # A worker that is called absent but did send has its masks revealed: its self mask must hide it as well.
     return replace(masking, self_watts=max(masking.hidden_watts - masking.own_watts, 0.0))
-
-
-def _nobody_left(privacy: Privacy, seats: int) -> str:
-    """Return why nobody is left to hide anybody, and what would leave two."""
-    if seats < 2:
-        return f'radio.scheduled = {seats}: must be at least 2 for privacy.noise = "masked": workers hide each other'
-    return (
-        f"privacy.colluders = {privacy.colluders}: so many leave fewer than two of the {seats:,} workers of a slot, "
-        f"who hide each other; must be at most {seats - 2:,}, or schedule more workers"
-    )
 
 
 def _not_recovered(privacy: Privacy, graph: MaskGraph) -> str:
@@ -222,7 +227,7 @@ def mask_share_of(scenario: Scenario) -> float:
     """Return the share that is asked for, or the one that leaves least noise in the sum."""
     if not scenario.privacy.noise_kind.masked or scenario.privacy.mask_share:
         return scenario.privacy.mask_share
-    best = best_mask_share(scenario.radio.scheduled, gain_error_of(scenario, absences=True))
+    best = 1.0 - 1.0 / times_the_noise(scenario.radio.scheduled, gain_error_of(scenario, absences=True))
     return min(max(best, _LEAST_MASK_SHARE), _MOST_MASK_SHARE)
 
 
@@ -244,11 +249,6 @@ def times_the_noise(workers: int, gain_error: float) -> float:
     self masks, which recovery adds: they leave r^2 sigma_0^2 more.)
     """
     return 1.0 + math.sqrt(workers) * gain_error
-
-
-def best_mask_share(workers: int, gain_error: float) -> float:
-    """Return w = r / (1 + r), the share of the privacy loss that masks have where they leave least noise."""
-    return 1.0 - 1.0 / times_the_noise(workers, gain_error)
 
 
 def mask_advice(workers: int, gain_error: float) -> str:
@@ -292,3 +292,84 @@ def with_masks_settled(scenario: Scenario) -> Scenario:
         share = round(mask_share_of(scenario), _SETTLED_DIGITS)
         privacy = replace(privacy, mask_degree=degree, mask_share=share)
     return replace(scenario, privacy=privacy)
+
+
+def enough_absent(scenario: Scenario, least: int = 0, chance: float | None = None) -> float:
+    """Return a ``privacy.most_absent`` in whole per cent that is enough for ``least``, and for this chance."""
+    seats, slots = scenario.radio.scheduled, scenario.slots_on_air
+    chance = silent_share(scenario) if chance is None else chance
+    most = max(least, binomial_quantile(_MORE_ABSENT / slots, seats, chance) if chance else 0)
+    return math.ceil(most / seats * _STEPS) / _STEPS
+
+
+def rules_of(scenario: Scenario, masking: Masking) -> rules.Rules | None:
+    """Return what a slot's workers insist on, deviations as received in sqrt(watts); None: nothing is recovered."""
+    seats, most_absent = scenario.radio.scheduled, scenario.privacy.most_absent
+    if masking.graph is None or not most_absent:
+        return None
+    return rules.choose_rules(
+        masking.graph,
+        colluders=min(scenario.privacy.colluders, seats - 1),
+        absent=math.ceil(most_absent * seats),
+        mask_deviation=math.sqrt(masking.pair_watts),
+        self_deviation=math.sqrt(masking.self_watts),
+    )
+
+
+def recovery_in_words(scenario: Scenario, least: int = 0, chance: float | None = None) -> str:
+    """Return which ``privacy.most_absent`` would recover all masks, of ``least`` absent workers or what is usual."""
+    enough, most = enough_absent(scenario, least, chance), most_recoverable_share(scenario)
+    if enough <= most:
+        return f"must be at least {enough:g}"
+    if not scenario.privacy.noise_kind.real:
+        return f"must be at least {enough:g}, and no more than {most:g} can be recovered: fewer must be absent"
+    return f"no more than {most:g} can be recovered: must be 0, which leaves their masks in the sum"
+
+
+def check_recoverable(scenario: Scenario, masking: Masking, sending: torch.Tensor, slots: range) -> None:
+    """Refuse slots in which more are absent than workers reveal masks of; ``sending`` is slots x seats."""
+    import torch  # here: an account needs none
+
+    graph, agreed, seats = masking.graph, rules_of(scenario, masking), sending.shape[1]
+    if graph is None or agreed is None:
+        return
+    absent = ~sending
+    counts = absent.sum(dim=1)
+    told = f"privacy.most_absent = {scenario.privacy.most_absent:g}:"
+    if int(counts.max()) > agreed.most_absent:
+        place = int(counts.argmax())
+        found = int(counts[place])
+        mend = recovery_in_words(scenario, found)
+        raise ScenarioError(
+            f"{told} {found:,} of the {seats:,} workers of slot {slots[place]} are absent, and the others reveal the "
+            f"masks of at most {agreed.most_absent:,}, so that nothing is recovered; {mend}"
+        )
+    if graph.complete:
+        return
+    neighbours = torch.zeros_like(absent, dtype=torch.int64)
+    for after in torch.from_numpy(graph.successors).to(absent.device):
+        neighbours += absent[:, after]
+        neighbours[:, after] += absent
+    shares = graph.degree - neighbours  # of each one's secret, held by those who are present
+    needed = sending | (shares > 0)  # nobody asks for masks between two who are absent
+    fewest, lost = int(torch.where(needed, shares, graph.degree).min()), int((neighbours * sending).max())
+    if lost <= agreed.most_absent_neighbours and fewest >= agreed.threshold:
+        return
+    lost, mend = max(lost, graph.degree - fewest), "raise privacy.mask_degree"
+    if not scenario.privacy.mask_degree or lost <= graph.degree - agreed.threshold:
+        mend = recovery_in_words(scenario, math.ceil(lost / graph.degree * seats))
+    raise ScenarioError(
+        f"{told} a worker has {lost} absent neighbours, and the masks of at most {agreed.most_absent_neighbours} are "
+        f"revealed, so that nothing is recovered; {mend}"
+    )
+
+
+def check_recovered(scenario: Scenario, masking: Masking, sending: torch.Tensor, slots: range) -> None:
+    """Refuse the same, and slots in which masks stay that nobody recovers: one of them spoils a sum of integers."""
+    absent = int((~sending).sum(dim=1).max())
+    if absent and not scenario.privacy.most_absent:
+        raise ScenarioError(
+            f"privacy.most_absent = 0: {absent:,} of the {sending.shape[1]:,} workers of a slot are absent, and one "
+            f"mask that is not recovered spoils a sum of integers; {recovery_in_words(scenario, absent)}"
+        )
+    check_recoverable(scenario, masking, sending, slots)

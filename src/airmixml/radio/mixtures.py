@@ -5,7 +5,7 @@ A report adds up, block by block, what they cost and gave: energy, power, SNR, p
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Final, Self
 
 import numpy as np
@@ -101,7 +101,6 @@ class AirReport(Tally):
         distance_metres: Doubles | None = None,
         received_watts: float | None = None,
         holding: Integers | None = None,
-        part: bool = False,
     ) -> None:
         super().__init__(
             scenario,
@@ -111,13 +110,10 @@ class AirReport(Tally):
             received_watts=received_watts,
             averaged=None if dataset.private_mean is None else len(dataset.private_mean),
             holding=holding,
-            part=part,
         )
         self.snr_db = DecibelHistogram()
         self.input_snr_db = DecibelHistogram()
         self.label_snr_db = DecibelHistogram()
-        # Of an air that is not ideal: largest over mean power of what samples are sent with.
-        self.peak_to_average_db = None if part else self.system.air.peak_to_average_db(self.system, dataset)
         self._input_share = self.signal.input_symbols / self.signal.symbols
         self._sums = torch.zeros(2, dtype=torch.float64)  # of the noise variance, and of squared shares
         self._received_slots = 0  # without those of rounds
@@ -125,6 +121,10 @@ class AirReport(Tally):
     def add(self, block: MixtureBlock) -> None:
         """Take one block into account."""
         self.add_draws(block.drawn)
+        self.listen(block)
+
+    def listen(self, block: MixtureBlock) -> None:
+        """Take into account how well a block was received, but not what was sent."""
         self._received_slots += block.slots
         noise_watts = self.system.noise.in_sum_watts(self.scenario)
         noise = noise_watts / 2.0 / block.drawn.power_scale_watts
@@ -138,17 +138,16 @@ class AirReport(Tally):
         self.snr_db.add(share * block.snr[0] + (1.0 - share) * block.snr[1])
 
     def sums(self) -> Sums:
-        """Return what adds up over the parts of a run, for ``merge``: of a part alone."""
-        own = {"air_sums": self._sums.cpu().numpy()}
-        return super().sums() | own | {key: kept for name in _SNRS for key, kept in vars(self)[name].sums(name).items()}
+        """Return what was listened to, for ``merge``."""
+        heard = {"slots": np.array(self._received_slots), "air_sums": self._sums.cpu().numpy()}
+        return heard | {name: vars(self)[name].counts for name in _SNRS}
 
     def merge(self, sums: Sums) -> None:
-        """Take the next part of the slots into account."""
-        super().merge(sums)
-        self._received_slots = self.slots
+        """Take what another report has listened to into account."""
+        self._received_slots += int(sums["slots"])
         self._sums = self._sums + as_tensor(sums["air_sums"]).to(self._sums)
         for name in _SNRS:
-            vars(self)[name].merge(name, sums)
+            vars(self)[name].merge(sums[name])
 
     @property
     def noise_variance(self) -> float:
@@ -194,8 +193,88 @@ class AirReport(Tally):
             "snr_db": self.snr_db.quantile_db(0.5),
             "snr_inputs_db": self.input_snr_db.quantile_db(0.5),
             "snr_labels_db": self.label_snr_db.quantile_db(0.5),
-            **({"peak_to_average_db": self.peak_to_average_db} if self.peak_to_average_db else {}),
         }
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Air:
+    """All that the slots of scenarios with equal draws need."""
+
+    settings: Sequence[AirSetting]
+    dataset: DataSet
+    population: Population
+    speed: Speed
+
+    @property
+    def slots(self) -> int:
+        """How many there are."""
+        return self.settings[0].scenario.radio.slots
+
+    @property
+    def device(self) -> torch.device:
+        """Where they are simulated."""
+        return find_device(self.speed.device)
+
+    @property
+    def block_slots(self) -> int:
+        """How many are simulated at a time."""
+        return self.speed.block_slots or suitable_block(self.settings[0], self.device)
+
+    @cached_property
+    def holder(self) -> torch.Tensor:
+        """The sample, or the rows, that each worker holds; shape workers."""
+        return torch.from_numpy(self.population.sample_index).to(self.device)
+
+    def new_reports(self) -> list[AirReport]:
+        """Return a report of each scenario, before the first slot."""
+        return [
+            AirReport(
+                each.given,
+                self.dataset,
+                distance_metres=self.population.distance_metres,
+                received_watts=each.private_received_watts,
+                holding=self.population.sample_index,
+            )
+            for each in self.settings
+        ]
+
+    def new_payload(self, in_slot: int = 0) -> Payload:
+        """Lay out what workers send; so many of them in a slot, where they are added up in parts."""
+        first, holdings = self.settings[0], self.population.holdings
+        return make_sender(
+            first.scenario, self.dataset, self.device, secret=first.secret, holdings=holdings, in_slot=in_slot
+        )
+
+    def blocks(self, chapters: range | None = None, sender: Payload | None = None) -> Iterator[list[MixtureBlock]]:
+        """Run all slots, or those of some chapters, and yield a block of each scenario at a time.
+
+        Everything is drawn and mixed once, then sent with each power: each scenario has the blocks that it would have
+        alone. A ``sender`` stands for the scenarios' workers.
+        """
+        payload = sender or self.new_payload()
+        blocks = slots_in_blocks(self.settings[0].scenario, self.block_slots, chapters)
+        receive = partial(self.receive, payload)
+        if self.device.type == "cpu" and payload.in_any_order:
+            yield from in_order(receive, blocks, self.speed.threads)
+            return
+        for slots in blocks:
+            with using_threads(self.speed.threads):
+                received = receive(slots)
+            yield received
+
+    def receive(self, payload: Payload, slots: range) -> list[MixtureBlock]:
+        """Run some slots; a block of each scenario."""
+        first, device = self.settings[0], self.device
+        draws, noise = draw_slots(first, slots, device), draw_noise(first, slots, device)
+        arrival = air_of(first.scenario).arrive(first, payload, self.holder[draws.scheduled_workers], draws, slots)
+        blocks = []
+        for number, setting in enumerate(self.settings):
+            powered = draws if number == 0 else draws.powered_as(setting)
+            # The last to be received may take the place of the noise: fresh memory costs as much as the sum.
+            place = noise if number == len(self.settings) - 1 else None
+            reception = receive(setting, arrival, powered, noise, place)
+            blocks.append(as_block(setting, reception, powered, slots.start))
+        return blocks
 
 
 def simulate_blocks(
@@ -212,57 +291,8 @@ def simulate_blocks(
     sums are rounded. A ``sender`` sends something else than the scenario's workers would.
     """
     setting = AirSetting.of(scenario, dataset.input_dim, dataset.label_dim, population.distance_metres)
-    for blocks in simulate_family_blocks([setting], dataset, population, speed=speed, sender=sender):
-        yield blocks[0]
-
-
-def simulate_family_blocks(
-    settings: Sequence[AirSetting],
-    dataset: DataSet,
-    population: Population,
-    *,
-    speed: Speed | None = None,
-    sender: Payload | None = None,
-    chapters: range | None = None,
-) -> Iterator[list[MixtureBlock]]:
-    """Run scenarios of equal ``draws_key`` side by side: everything is drawn and mixed once, then sent with each power.
-
-    Yields one block per scenario, the same that it would give alone; a ``sender`` stands for the scenarios' workers.
-    """
-    speed = speed or Speed()
-    device = find_device(speed.device)
-    first = settings[0]
-    payload = sender or make_sender(first.scenario, dataset, device, secret=first.secret, holdings=population.holdings)
-    holder = torch.from_numpy(population.sample_index).to(device)
-
-    def simulate_block(slots: range) -> list[MixtureBlock]:
-        return receive_slots(settings, payload, holder, slots)
-
-    blocks = slots_in_blocks(first.scenario, speed.block_slots or suitable_block(first, device), chapters)
-    if device.type == "cpu" and payload.in_any_order:
-        yield from in_order(simulate_block, blocks, speed.threads)
-        return
-    for slots in blocks:
-        with using_threads(speed.threads):
-            received = simulate_block(slots)
-        yield received
-
-
-def receive_slots(
-    settings: Sequence[AirSetting], payload: Payload, holder: torch.Tensor, slots: range
-) -> list[MixtureBlock]:
-    """Run some slots of scenarios with equal draws; one block each. ``holder`` is what each worker holds; workers."""
-    first, device = settings[0], holder.device
-    draws, noise = draw_slots(first, slots, device), draw_noise(first, slots, device)
-    arrival = air_of(first.scenario).arrive(first, payload, holder[draws.scheduled_workers], draws, slots)
-    blocks = []
-    for number, setting in enumerate(settings):
-        powered = draws if number == 0 else draws.powered_as(setting)
-        # The last to be received may take the place of the noise: fresh memory costs as much as the sum.
-        place = noise if number == len(settings) - 1 else None
-        reception = receive(setting, arrival, powered, noise, place)
-        blocks.append(as_block(setting, reception, powered, slots.start))
-    return blocks
+    air = Air(settings=[setting], dataset=dataset, population=population, speed=speed or Speed())
+    return (blocks[0] for blocks in air.blocks(sender=sender))
 
 
 def check_finite(scenario: Scenario, block: MixtureBlock) -> None:

@@ -40,18 +40,17 @@ class PathLoss:
         return np.asarray(10.0 ** (-loss / 20.0))
 
 
-class PowerLaw(PathLoss):
+class _PowerLaw(PathLoss):
     """beta_U d^-n, the paper's."""
 
     about = "radio.path_loss_exponent and radio.unit_path_loss_db"
 
     def gain(self, radio: Radio, distance_metres: Doubles) -> Doubles:
-        """Return sqrt(beta_U) d^(-n/2)."""
         unit = math.sqrt(db_to_ratio(radio.unit_path_loss_db))
         return np.asarray(unit * distance_metres ** (-radio.path_loss_exponent / 2.0))
 
 
-POWER_LAW: Final = PowerLaw()
+POWER_LAW: Final = _PowerLaw()
 
 
 def path_gain(radio: Radio, distance_metres: Doubles) -> Doubles:

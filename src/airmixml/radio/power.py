@@ -54,7 +54,7 @@ class PowerPolicy:
         return received_watts / largest_shares(scenario, ratios) ** 2
 
 
-class LargestPower(PowerPolicy):
+class _LargestPower(PowerPolicy):
     """All that the power limit allows."""
 
     about = "the workers' power limit"
@@ -63,37 +63,32 @@ class LargestPower(PowerPolicy):
     def power_scale(
         self, scenario: Scenario, received_watts: float, ratios: torch.Tensor, largest: torch.Tensor
     ) -> torch.Tensor:
-        """Return the largest beta."""
         return largest
 
 
-class PrivatePower(PowerPolicy):
+class _PrivatePower(PowerPolicy):
     """The largest power that keeps the privacy target, the same beta max q^2 in every slot (Proposition 2)."""
 
     about = "the privacy target"
     keeps_target = True
 
     def in_words(self, scenario: Scenario) -> str:
-        """Return the target."""
         privacy = scenario.privacy
         return f"set for epsilon = {privacy.epsilon:g} by {privacy.accountant} against {privacy.adversary}"
 
     def received_watts(self, scenario: Scenario, private_watts: Callable[[], float]) -> float:
-        """Return all that the target allows."""
         return private_watts()
 
 
-class FixedPower(PowerPolicy):
+class _FixedPower(PowerPolicy):
     """The beta that the scenario gives."""
 
     about = "power_scale_watts"
 
     def in_words(self, scenario: Scenario) -> str:
-        """Return the beta."""
         return f"beta = {scenario.mixing.power_scale_watts:g} W"
 
     def largest_received_watts(self, scenario: Scenario, received_watts: float) -> float:
-        """Return beta times the square of the largest share that a worker may have."""
         mixing = scenario.mixing
         equal_share = max(mixing.prior, default=1.0 / scenario.radio.scheduled)
         largest_share = equal_share if mixing.policy == "equalmix" else 1.0
@@ -102,13 +97,12 @@ class FixedPower(PowerPolicy):
     def power_scale(
         self, scenario: Scenario, received_watts: float, ratios: torch.Tensor, largest: torch.Tensor
     ) -> torch.Tensor:
-        """Return the same beta for every slot."""
         return largest.new_full(largest.shape, scenario.mixing.power_scale_watts)
 
 
-LARGEST: Final = LargestPower()
-PRIVATE: Final = PrivatePower()
-FIXED: Final = FixedPower()
+LARGEST: Final = _LargestPower()
+PRIVATE: Final = _PrivatePower()
+FIXED: Final = _FixedPower()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -154,14 +154,13 @@ class Assignment:
         return torch.from_numpy(found).to(ratios.device)
 
 
-class RandomOrder(Assignment):
+class _RandomOrder(Assignment):
     """Any worker may get any ratio."""
 
     about = "in random order"
     follows_channels = False
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return none: who gets which ratio says nothing."""
         return ()
 
     def deal(
@@ -195,5 +194,5 @@ class MaxMin(Assignment):
         return ratios.new_empty(ratios.shape).scatter_(1, order, ratios.sort(dim=1).values)
 
 
-RANDOM: Final = RandomOrder()
+RANDOM: Final = _RandomOrder()
 MAX_MIN: Final = MaxMin()

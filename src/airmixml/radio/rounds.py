@@ -12,15 +12,14 @@ from typing import Final, Self
 import numpy as np
 import torch
 
-from airmixml.devices import find_device, using_threads
+from airmixml.devices import using_threads
 from airmixml.errors import ScenarioError
 from airmixml.progress import Progress
 from airmixml.radio.draws import AirSetting, slots_of_rounds
-from airmixml.radio.mixtures import AirReport, MixtureBlock, check_finite, receive_slots
-from airmixml.radio.senders import make_sender
-from airmixml.radio.shards import Air, KeptBlocks
-from airmixml.radio.transmission import Round, Transmission, sent_over
+from airmixml.radio.mixtures import Air, AirReport, MixtureBlock, check_finite
+from airmixml.radio.transmission import Round, Transmission, kept_block, sent_over
 from airmixml.scenario import RunContext
+from airmixml.storage.files import ResultStore
 from airmixml.workers import Signal
 from airmixml.workers.broadcasts import Broadcast
 
@@ -46,15 +45,11 @@ class RoundsOnAir:
         *,
         follow: bool,
         progress: Progress,
-        kept: KeptBlocks | None = None,
+        kept: ResultStore | None = None,
     ) -> None:
-        device = find_device(air.speed.device)
         self.air, self.report, self._follow, self._progress = air, report, follow, progress
         (self.setting,) = air.settings
-        self.payload = make_sender(
-            self.setting.scenario, air.dataset, device, secret=self.setting.secret, holdings=air.population.holdings
-        )
-        self._holder = torch.from_numpy(air.population.sample_index).to(device)
+        self.payload = air.new_payload()
         self.slots, self.done = slots, 0
         self.examples: MixtureBlock | None = None
         self.rounds: list[Round] = []
@@ -62,7 +57,7 @@ class RoundsOnAir:
         self._told: Broadcast | None = None
 
     @classmethod
-    def of(cls, sent: Transmission, context: RunContext, kept: KeptBlocks | None = None) -> Self:
+    def of(cls, sent: Transmission, context: RunContext, kept: ResultStore | None = None) -> Self:
         """Return the rounds that follow the slots of a transmission, or that are its slots.
 
         Those that were run already are not run again: what they received is given once more.
@@ -78,7 +73,7 @@ class RoundsOnAir:
         return rounds
 
     @classmethod
-    def alone(cls, air: Air, context: RunContext, kept: KeptBlocks | None = None) -> Self:
+    def alone(cls, air: Air, context: RunContext, kept: ResultStore | None = None) -> Self:
         """Return rounds that are all slots of a run."""
         (report,) = air.new_reports()
         return cls(air, report, range(air.slots), follow=False, progress=context.progress, kept=kept)
@@ -112,13 +107,13 @@ class RoundsOnAir:
 
     def receive(self, slot: int) -> MixtureBlock:
         """Run the slot of a round, and have the report count it."""
-        slots, device = range(slot, slot + 1), self._holder.device
+        slots = range(slot, slot + 1)
 
         def run() -> MixtureBlock:
-            return receive_slots([self.setting], self.payload, self._holder, slots)[0]
+            return self.air.receive(self.payload, slots)[0]
 
         with using_threads(self.air.speed.threads):
-            block = self._kept.receive(self.setting, slots, device, run, self._told) if self._kept else run()
+            block = kept_block(self._kept, self.air, slots, run, self._told) if self._kept else run()
         if self._follow:
             self.report.add_draws(block.drawn, of_rounds=True)
         else:

@@ -134,7 +134,7 @@ class Schedule:
         return int(most)
 
 
-class FixedSize(Schedule):
+class _FixedSize(Schedule):
     """|N_t| of N, uniformly, without replacement; where participations are limited, in rounds."""
 
     about = "exactly |N_t| workers per slot, drawn at random"
@@ -144,17 +144,15 @@ class FixedSize(Schedule):
         """Nothing is refused."""
 
     def facts(self, scenario: Scenario) -> tuple[Fact, ...]:
-        """Return none: a design says by itself how it is drawn."""
         return ()
 
     def draw(self, scenario: Scenario, slots: range, source: SlotWords) -> torch.Tensor:
-        """Draw them, with the scenario's limit on participations."""
         from airmixml.radio.scheduling import draw_in_rounds
 
         return draw_in_rounds(scenario, slots, source)
 
 
-class Poisson(FixedSize):
+class _Poisson(_FixedSize):
     """Each worker by a coin of its own. As many as that would be are drawn; seats that nobody takes stay silent."""
 
     about = "each worker by its own coin, |N_t| on average"
@@ -163,7 +161,6 @@ class Poisson(FixedSize):
     uniform = False
 
     def check(self, tables: Any) -> None:
-        """Refuse other shares than equal ones, powers that follow who sends, tiny deltas and limits."""
         mixing, delta, poisson = tables.mixing, tables.privacy.delta, f"for {_set(tables.radio)}"
         if mixing.policy != "equalmix" or mixing.prior:
             raise ScenarioError(
@@ -177,15 +174,12 @@ class Poisson(FixedSize):
         tables.must_be("radio.max_participations", 0, f"{poisson}, which keeps no limit")
 
     def seats(self, scenario: Scenario) -> int:
-        """Return what chance all but rules out to be exceeded."""
         return _seats(scenario.radio.scheduled, scenario.workers.count)
 
     def seats_with_gains(self, scenario: Scenario) -> int:
-        """Return all workers: those of silent ones too."""
         return scenario.workers.count
 
     def draw(self, scenario: Scenario, slots: range, source: SlotWords) -> torch.Tensor:
-        """Draw as many as there are seats."""
         from airmixml.radio.scheduling import draw_schedule
 
         return draw_schedule(slots, self.seats(scenario), scenario.workers.count, source)
@@ -193,13 +187,11 @@ class Poisson(FixedSize):
     def shares(
         self, scenario: Scenario, magnitude: torch.Tensor, slots: range, source: SlotWords, dealing: SlotWords
     ) -> torch.Tensor:
-        """Draw which seats are taken; each has the share 1 / |N_t|."""
         from airmixml.radio.scheduling import presence_of
 
         return presence_of(scenario, slots, source).double().div_(scenario.radio.scheduled)
 
     def largest_shares(self, scenario: Scenario, ratios: torch.Tensor) -> torch.Tensor:
-        """Return what all who send have, also where nobody does."""
         return ratios.new_full((len(ratios),), 1.0 / scenario.radio.scheduled)
 
     def varying_share(self, square_share: float, scheduled: int, workers: int) -> float:
@@ -219,5 +211,5 @@ def _set(radio: Radio) -> str:
     return f'radio.schedule = "{radio.schedule}"'
 
 
-FIXED: Final = FixedSize()
-POISSON: Final = Poisson()
+FIXED: Final = _FixedSize()
+POISSON: Final = _Poisson()

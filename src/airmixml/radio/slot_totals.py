@@ -5,12 +5,12 @@ No symbol is looked at, so a plan can be added up without data.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import torch
 
-from airmixml.arrays import Doubles, Integers, Sums, as_tensor
+from airmixml.arrays import Doubles, Integers
 from airmixml.privacy import Ledger, facts
 from airmixml.radio.draws import SlotTensors
 from airmixml.radio.histograms import DecibelHistogram, SlotStrengths
@@ -23,27 +23,10 @@ if TYPE_CHECKING:
     from airmixml.radio.centring import CentringSlot
 
 _SILENT_WATTS: Final = 1e-300
-_ROW: Final = "row_of_meeting"
-_WATTS: Final = "watts_of_meeting"
-
-
-class _Spent(NamedTuple):
-    """What workers spent, slot after slot and seat after seat; each has the shape seats of all slots."""
-
-    who: torch.Tensor
-    power_watts: torch.Tensor
-    received_watts: torch.Tensor  # beta q^2
-    took_part: torch.Tensor
-    server_watts: torch.Tensor | None = None  # beta q^2 sum_a |h_a|^2 / |h|^2, where the server has several antennas
 
 
 class SlotTotals:
-    """Adds up the draws of one transmission, block by block, in constant memory.
-
-    That of a ``part`` of the slots keeps what each worker spent in each slot, so that merging the parts adds it up in
-    the order of the slots: the sums are then those of all slots at once, to the last bit. ``holding`` is the row of
-    each worker.
-    """
+    """Adds up the draws of one transmission, block by block, in constant memory; ``holding`` is each worker's row."""
 
     def __init__(
         self,
@@ -55,7 +38,6 @@ class SlotTotals:
         received_watts: float | None = None,
         averaged: int | None = None,
         holding: Integers | None = None,
-        part: bool = False,
     ) -> None:
         self.given = scenario  # as it was asked for
         self.system = System.of(scenario, input_dim, label_dim, distance_metres)
@@ -64,8 +46,7 @@ class SlotTotals:
         self.joules_per_watt = self.system.joules_per_watt
         self.rows: RowShifts | None = None
         if holding is not None and np.bincount(holding).max() > 1:
-            self.rows = RowShifts(holding, part=part)
-        self._spent: list[_Spent] | None = [] if part else None
+            self.rows = RowShifts(holding)
         self.slots = self.rounds = 0  # of all slots, those that were rounds
         workers = scenario.workers.count
         # Of each worker: energy in joules, beta q^2 added up, the same with all antennas where the server has several.
@@ -81,7 +62,7 @@ class SlotTotals:
         self.power_dbm = DecibelHistogram()
         self._strengths = SlotStrengths()
         # Of an air that is not ideal: strengths as planned.
-        self._planned_strengths = None if self.system.air.exact else SlotStrengths("planned_strengths")
+        self._planned_strengths = None if self.system.air.exact else SlotStrengths()
         if received_watts is None:
             received_watts = asked_received_watts(scenario, self.sensitivity, distance_metres)
         # beta max q^2 as planned, where the power limit binds nobody; what the limit does tells the schedule anyway.
@@ -142,14 +123,15 @@ class SlotTotals:
                 of_gains = planned_watts * self._gain_bound
             server_watts = (of_gains * at_antennas).flatten()
             self._raise("antenna_gain", draws.antenna_gain)
-        spent = _Spent(who, draws.power_watts.flatten(), received_watts.flatten(), took_part, server_watts)
-        if of_rounds and server_watts is not None:
-            self._in_rounds.index_add_(0, who, server_watts)
-            spent = spent._replace(server_watts=None)
-        self._spend(spent, system.joules_per_watt)
+            at_server = self._in_rounds if of_rounds else self._at_server
+            at_server.index_add_(0, who, server_watts)
+        # Not by a histogram over all workers: the time of a block must not grow with those who are silent.
+        self._energy.index_add_(0, who, draws.power_watts.flatten(), alpha=system.joules_per_watt)
+        self._received.index_add_(0, who, received_watts.flatten())
+        self._participations.index_add_(0, who, took_part.long())
         if self.rows is not None:
-            at_server = () if server_watts is None else (server_watts.view_as(received_watts),)
-            self.rows.add(draws.scheduled_workers, received_watts, draws.power_watts, *at_server)
+            seen = () if server_watts is None else (server_watts.view_as(received_watts),)
+            self.rows.add(draws.scheduled_workers, received_watts, draws.power_watts, *seen)
         told_share = system.link.told_share(system)
         self._count_power(draws.power_watts if told_share == 1.0 else told_share * draws.power_watts)
         self._strengths.add(strengths, of_rounds=of_rounds)
@@ -185,55 +167,11 @@ class SlotTotals:
         """What powers of the scenario's own slots are told as, over what they are."""
         return float(self.system.link.told_share(self.system))
 
-    def _spend(self, spent: _Spent, joules_per_watt: float) -> None:
-        """Add what each of these workers spent, in this order; of a part, keep it."""
-        if self._spent is not None:
-            self._spent.append(spent)
-            return
-        # Not by a histogram over all workers: the time of a block must not grow with those who are silent.
-        self._energy.index_add_(0, spent.who, spent.power_watts, alpha=joules_per_watt)
-        self._received.index_add_(0, spent.who, spent.received_watts)
-        self._participations.index_add_(0, spent.who, spent.took_part.long())
-        if spent.server_watts is not None:
-            self._at_server.index_add_(0, spent.who, spent.server_watts)
-
     def _count_power(self, power_watts: torch.Tensor) -> None:
         """Count the powers of those who do send."""
         self._raise("power", power_watts)
         self.power_dbm.add(power_watts * 1e3)
         self.power_dbm.discard_zeros((power_watts == 0.0).sum())
-
-    def sums(self) -> Sums:
-        """Return what adds up over the parts of a run, for ``merge``: of a part alone."""
-        parts = zip(_Spent._fields, zip(*(self._spent or ()), strict=True), strict=True)
-        spent = {name: torch.cat(part).cpu().numpy() for name, part in parts if part[0] is not None}
-        if self.scenario.workers.count < 1 << 31:
-            spent["who"] = spent["who"].astype(np.int32)  # it is sent once for every seat of every slot
-        return {
-            **spent,
-            "slots": np.array([self.slots, self.limited_slots]),
-            "largest": np.array([float(value) for value in self._largest.values()]),
-            **self.power_dbm.sums("power_dbm"),
-            **self._strengths.sums(),
-            **({} if self._planned_strengths is None else self._planned_strengths.sums()),
-            **({} if self.rows is None else self.rows.sums()),
-        }
-
-    def merge(self, sums: Sums) -> None:
-        """Take the next part of the slots into account."""
-        who, *rest = (as_tensor(sums[name]) for name in _Spent._fields if name in sums)
-        self._spend(_Spent(who.long(), *rest), self.joules_per_watt)
-        slots, limited = sums["slots"].tolist()
-        self.slots += slots
-        self._limited += limited
-        for name, value in zip(self._largest, as_tensor(sums["largest"]), strict=True):
-            self._raise(name, value)
-        self.power_dbm.merge("power_dbm", sums)
-        self._strengths.merge(sums)
-        if self.rows is not None:
-            self.rows.merge(sums)
-        if self._planned_strengths is not None:
-            self._planned_strengths.merge(sums)
 
     @property
     def worker_energy_joules(self) -> Doubles:
@@ -315,14 +253,13 @@ class RowShifts:
     """Adds up, block by block, what the workers with a row have beyond the sum of what each has alone.
 
     With amplitudes a_i in a slot they have (sum a_i)^2, which is more than sum a_i^2 only where two of them meet in the
-    slot; most slots need no more than a look. A ``part`` of the slots keeps each meeting, for ``merge``.
+    slot; most slots need no more than a look.
     """
 
-    def __init__(self, holding: Integers, *, part: bool = False) -> None:
+    def __init__(self, holding: Integers) -> None:
         self.holding, self.copies = holding, np.bincount(holding)
         self._row_of = torch.from_numpy(holding)
         self._watts = torch.zeros(3, len(self.copies), dtype=torch.float64)  # received, sent, at all antennas; x rows
-        self._meetings: list[tuple[torch.Tensor, torch.Tensor]] | None = [] if part else None
 
     def add(self, who: torch.Tensor, *watts: torch.Tensor) -> None:
         """Take slots into account: who sends, with how much of each kind of watts; each is slots x scheduled."""
@@ -341,25 +278,7 @@ class RowShifts:
         shifts, squares = (torch.zeros(len(watts), len(pairs), dtype=torch.float64, device=who.device) for _ in "ab")
         shifts.index_add_(1, place, alone.sqrt())
         squares.index_add_(1, place, alone)
-        self._meet(pairs % count, shifts.square() - squares)
-
-    def _meet(self, row: torch.Tensor, watts: torch.Tensor) -> None:
-        if self._meetings is not None:
-            self._meetings.append((row, watts))
-        else:
-            self._watts[: len(watts)].index_add_(1, row, watts)
-
-    def sums(self) -> Sums:
-        """Return what adds up over the parts of a run, for ``merge``: of a part alone."""
-        if not self._meetings:
-            return {}
-        rows, watts = zip(*self._meetings, strict=True)
-        return {_ROW: torch.cat(rows).cpu().numpy(), _WATTS: torch.cat(watts, dim=1).cpu().numpy()}
-
-    def merge(self, sums: Sums) -> None:
-        """Take the next part of the slots into account."""
-        if _ROW in sums:
-            self._meet(as_tensor(sums[_ROW]), as_tensor(sums[_WATTS]))
+        self._watts[: len(watts)].index_add_(1, pairs % count, shifts.square() - squares)
 
     def watts(self, kind: int, of_workers: Doubles) -> Doubles:
         """Return sum over slots of (sum a_i)^2 of each row, from that of a_i^2 of workers; ``kind`` as in ``add``."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from airmixml.privacy.mechanism import Rounding
 from airmixml.radio.ideal_air import IdealAir, air_of
 from airmixml.radio.noise import Noise, noise_of
 from airmixml.radio.path_loss import best_power_gain, weakest_gain
-from airmixml.registries import ADVERSARIES, ENCODERS, PAYLOADS
+from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Scenario
 from airmixml.workers import Signal, declared_bounds
 
@@ -38,13 +38,13 @@ class System:
     def of(scenario: Scenario, input_dim: int, label_dim: int, distance_metres: Doubles | None = None) -> System:
         """Return the system of a scenario whose encoded data have these dimensions; distances are workers'."""
         farthest = 0.0 if distance_metres is None else float(distance_metres.max())
-        return _shared(scenario=scenario, dimensions=(input_dim, label_dim), farthest_metres=farthest)
+        return System(scenario=scenario.met, dimensions=(input_dim, label_dim), farthest_metres=farthest)
 
     @staticmethod
     def moving(scenario: Scenario, moves: Sensitivity, distance_metres: Doubles | None = None) -> System:
         """Return the system of a scenario whose workers can move a mixture so far."""
         farthest = 0.0 if distance_metres is None else float(distance_metres.max())
-        return _shared(scenario=scenario, moves=moves, farthest_metres=farthest)
+        return System(scenario=scenario.met, moves=moves, farthest_metres=farthest)
 
     def __getstate__(self) -> dict[str, Any]:
         return {each.name: getattr(self, each.name) for each in fields(self)}  # the rest is derived again
@@ -279,39 +279,6 @@ class System:
         both = fact.rounding, sums.rounding
         coarser = Rounding(step_mu=max(each.step_mu for each in both), numbers=max(each.numbers for each in both))
         return replace(fact, rounding=coarser)
-
-
-def _shared(scenario: Scenario, **given: Any) -> System:
-    scenario = scenario.met
-    # A name may stand for another object later: an encoder's class that is written anew in a notebook.
-    objects = _Objects(
-        ENCODERS.load(scenario.workers.encoder),
-        PAYLOADS.load(scenario.workers.sends),
-        noise_of(scenario),
-        scenario.mixing.power_policy,
-        scenario.radio.link_kind,
-        scenario.radio.path_loss_kind,
-        scenario.radio.schedule_kind,
-    )
-    return _cached(objects, scenario=scenario, **given)
-
-
-@lru_cache(maxsize=8)  # a graph of masks may take 40 MB
-def _cached(_objects: _Objects, **given: Any) -> System:
-    return System(**given)
-
-
-class _Objects:
-    """Equal where all objects are the same, whatever their own equality says."""
-
-    def __init__(self, *objects: object) -> None:
-        self._objects = objects  # held, so that no other object gets their identity
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Objects) and [*map(id, self._objects)] == [*map(id, other._objects)]
-
-    def __hash__(self) -> int:
-        return hash(tuple(map(id, self._objects)))
 
 
 def sensitivity_of(scenario: Scenario, input_dim: int, label_dim: int) -> Sensitivity:

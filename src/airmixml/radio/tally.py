@@ -4,36 +4,29 @@ A rehearsal is a transmission without data: who is scheduled, with which ratios 
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
 from itertools import product
 from typing import Any, Final
 
 import numpy as np
+import torch
 
-from airmixml.arrays import Doubles, Integers, Sums, watts_to_dbm
-from airmixml.engines import Engine
+from airmixml.arrays import Doubles, Integers, watts_to_dbm
 from airmixml.errors import PluginError, PrivacyError
 from airmixml.privacy import ADJACENCIES, Design, Ledger, PrivacyStatement, facts, state_privacy
 from airmixml.privacy.adversaries import Everyone
 from airmixml.privacy.mechanism import SHARE_FOR_TAILS, Rounding
 from airmixml.privacy.statements import together, with_any_schedule
 from airmixml.progress import Progress, silent
-from airmixml.radio.draws import (
-    AirSetting,
-    check_family,
-    draw_blocks,
-    draw_slots,
-    shards_of,
-    slots_of_rounds,
-    suitable_block,
-)
+from airmixml.radio.draws import AirSetting, check_family, draw_blocks, draw_slots, slots_of_rounds
 from airmixml.radio.power import TransmitPower
 from airmixml.radio.power_calibration import slots_target
 from airmixml.radio.row_privacy import row_statement, row_statements
 from airmixml.radio.slot_totals import SlotTotals
 from airmixml.radio.system import adversary_named
+from airmixml.randomness.slot_words import CPU
 from airmixml.registries import ACCOUNTANTS, ADVERSARIES
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
@@ -271,26 +264,11 @@ def rehearse(
     label_dim: int,
     *,
     progress: Progress = silent,
-    engine: Engine | None = None,
     holding: Integers | None = None,
 ) -> Tally:
-    """Return the tally that ``simulate`` with that seed has, without data; another ``engine`` draws in shards."""
-    (tally,) = rehearse_family([scenario], input_dim, label_dim, progress=progress, engine=engine, holding=holding)
+    """Return the tally that ``simulate`` with that seed has, without data."""
+    (tally,) = rehearse_family([scenario], input_dim, label_dim, progress=progress, holding=holding)
     return tally
-
-
-def prepare_draws(shared: tuple[AirSetting, int, int, Integers | None]) -> Callable[[range], Sums]:
-    """Return what draws and tallies the slots of some chapters."""
-    setting, input_dim, label_dim, holding = shared
-
-    def tallied(chapters: range) -> Sums:
-        watts = setting.private_received_watts
-        part = Tally(setting.scenario, input_dim, label_dim, received_watts=watts, holding=holding, part=True)
-        for draws in draw_blocks(setting, suitable_block(setting), chapters=chapters):
-            part.add_draws(draws)
-        return part.sums()
-
-    return tallied
 
 
 def rehearse_family(
@@ -299,48 +277,38 @@ def rehearse_family(
     label_dim: int,
     *,
     progress: Progress = silent,
-    engine: Engine | None = None,
     holding: Integers | None = None,
 ) -> list[Tally]:
     """Rehearse scenarios that differ only in power, privacy target and learner; all else is drawn once."""
     check_family(scenarios)
     distance_metres = placed_distances(scenarios[0])
     settings = [AirSetting.of(scenario, input_dim, label_dim, distance_metres) for scenario in scenarios]
+    dims = (input_dim, label_dim, distance_metres)
     tallies = [
-        Tally(
-            each.given,
-            input_dim,
-            label_dim,
-            distance_metres,
-            received_watts=each.private_received_watts,
-            holding=holding,
-        )
-        for each in settings
+        Tally(each.given, *dims, received_watts=each.private_received_watts, holding=holding) for each in settings
     ]
-    first, slots = settings[0], scenarios[0].radio.slots
-    if engine is None or engine.here:
-        for draws in draw_blocks(first, suitable_block(first)):
-            for setting, tally in zip(settings, tallies, strict=True):
-                tally.add_draws(draws if setting is first else draws.powered_as(setting))
-            progress("rehearsal", tallies[0].slots, slots)
-    else:
-        (tally,), shared = tallies, (first, input_dim, label_dim, holding)
-        with closing(engine.run_in_order(prepare_draws, shared, shards_of(first))) as drawn:
-            for sums in drawn:
-                tally.merge(sums)
-                progress("rehearsal", tally.slots, slots)
+    add_slots(settings, tallies, progress=partial(progress, "rehearsal"))
     for tally in tallies:
-        rehearse_rounds(tally, input_dim, label_dim, distance_metres)
+        if tally.system.rounds:  # one after the other, as they are sent
+            setting = AirSetting.of_rounds(tally.scenario, *dims)
+            for slot in slots_of_rounds(tally.scenario):
+                tally.add_draws(draw_slots(setting, range(slot, slot + 1)), of_rounds=True)
     return tallies
 
 
-def rehearse_rounds(tally: Tally, input_dim: int, label_dim: int, distance_metres: Doubles) -> None:
-    """Tally the rounds that follow the scenario's slots, if any do, one after the other."""
-    if not tally.system.rounds:
-        return
-    setting = AirSetting.of_rounds(tally.scenario, input_dim, label_dim, distance_metres)
-    for slot in slots_of_rounds(tally.scenario):
-        tally.add_draws(draw_slots(setting, range(slot, slot + 1)), of_rounds=True)
+def add_slots(
+    settings: Sequence[AirSetting],
+    tallies: Sequence[SlotTotals],
+    chapters: range | None = None,
+    device: torch.device = CPU,
+    progress: Callable[[int, int], None] = lambda _done, _of: None,
+) -> None:
+    """Draw all slots of a family, or those of some chapters, and have the tally of each scenario count them."""
+    first = settings[0]
+    for draws in draw_blocks(first, chapters=chapters, device=device):
+        for setting, tally in zip(settings, tallies, strict=True):
+            tally.add_draws(draws if setting is first else draws.powered_as(setting))
+        progress(tallies[0].slots, first.scenario.radio.slots)
 
 
 def placed_distances(scenario: Scenario) -> Doubles:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -17,23 +18,14 @@ from airmixml.devices import find_device, physical_memory_bytes, using_threads
 from airmixml.errors import ScenarioError
 from airmixml.notebook import html_facts
 from airmixml.progress import Progress, silent
-from airmixml.radio.draws import AirSetting, check_family, suitable_block
+from airmixml.radio.draws import AirSetting, check_family, draw_slots
 from airmixml.radio.ideal_air import air_of
-from airmixml.radio.mixtures import AirReport, MixtureBlock, check_finite
-from airmixml.radio.noise import noise_of
+from airmixml.radio.mixtures import Air, AirReport, MixtureBlock, check_finite
 from airmixml.radio.power_calibration import check_privacy_target
-from airmixml.radio.shards import (
-    Air,
-    Gatherer,
-    KeptBlocks,
-    PartitionedPayload,
-    ShardStore,
-    require_independent,
-    simulate_shards,
-    suits_partition,
-)
+from airmixml.radio.shards import Gatherer, PartitionedPayload, gather_shards, require_independent, suits_partition
 from airmixml.registries import PAYLOADS, names_objects
 from airmixml.scenario import RunContext, Scenario, Speed
+from airmixml.storage.files import ResultStore
 from airmixml.streams import Secret, Streams
 from airmixml.wording import plural
 from airmixml.workers import Population, Signal, deploy, load_dataset, settle
@@ -46,6 +38,8 @@ if TYPE_CHECKING:
     from airmixml.workers.broadcasts import Broadcast
 
 _EXAMPLE_SLOTS = 8
+_DRAWN = ("first_slot", "drawn", "joules_per_watt")
+_RECEIVED = [each.name for each in fields(MixtureBlock) if each.name not in _DRAWN]
 _BYTES_PER_WORKER = 64
 Gathered = TypeVar("Gathered", bound=Gatherer)
 
@@ -138,7 +132,7 @@ def simulate_family(
     dataset: DataSet | None = None,
     population: Population | None = None,
     context: RunContext | None = None,
-    store: ShardStore | None = None,
+    store: ResultStore | None = None,
 ) -> list[Mixtures]:
     """Simulate scenarios that differ only in power, privacy target and learner; all else is drawn once.
 
@@ -196,7 +190,7 @@ def gather_family(
     dataset: DataSet | None = None,
     population: Population | None = None,
     context: RunContext,
-    store: ShardStore | None = None,
+    store: ResultStore | None = None,
 ) -> tuple[list[Transmission], list[Gathered]]:
     """Run all slots of scenarios that share their draws, on the context's engine; return what each has gathered.
 
@@ -204,20 +198,14 @@ def gather_family(
     """
     air = open_air(scenarios, dataset, population, context)
     gatherers = [gather(each, air.dataset, range(each.radio.slots)) for each in scenarios]
-    if context.engine.here or suits_partition(air):
-        sender = None
-        if not context.engine.here:
-            require_independent(air, context)
-            sender = PartitionedPayload(air=air, context=context, store=None if store is None else store.parts)
-        kept = store.blocks if store is not None and context.engine.here else None
-        return run_here(air, lambda number, block: gatherers[number].add(block), context, sender, kept), gatherers
+    if context.engine.here:
+        return run_here(air, lambda number, block: gatherers[number].add(block), context, kept=store), gatherers
     require_independent(air, context)
-    reports, first_chapter = air.new_reports(), next(air.blocks(range(1)))
-    examples = [block.head(_EXAMPLE_SLOTS) for block in first_chapter]
-    for shard in simulate_shards(air, gather, context=context, store=store):
-        for report, gatherer, (of_report, gathered) in zip(reports, gatherers, shard, strict=True):
-            report.merge(of_report)
-            gatherer.merge(gathered)
+    if suits_partition(air):
+        sender = PartitionedPayload(air=air, context=context, store=store)
+        return run_here(air, lambda number, block: gatherers[number].add(block), context, sender), gatherers
+    examples = [block.head(_EXAMPLE_SLOTS) for block in next(air.blocks(range(1)))]
+    reports = gather_shards(air, gather, gatherers, context=context, store=store)
     return sent_over(air, reports, examples), gatherers
 
 
@@ -230,7 +218,7 @@ def open_air(
     for scenario in scenarios:
         check_privacy_target(scenario)
         if context.secret is not None:
-            noise_of(scenario).check_secret(scenario, context.secret)
+            scenario.privacy.noise_kind.check_secret(scenario, context.secret)
     check_family(scenarios)
     streams = Streams(first.seed, context.secret)
     if dataset is None:
@@ -275,17 +263,17 @@ def run_here(
     receive: Callable[[int, MixtureBlock], None],
     context: RunContext,
     sender: Payload | None = None,
-    kept: KeptBlocks | None = None,
+    kept: ResultStore | None = None,
 ) -> list[Transmission]:
     """Run all slots in this process, and hand each block to ``receive`` with the number of its scenario, in order."""
     reports, examples = air.new_reports(), list[MixtureBlock]()
     progress, received = context.progress, air.blocks(sender=sender)
     progress("over the air", 0, air.slots)
-    (first, *others), slots, device = air.settings, range(air.slots), find_device(air.speed.device)
-    if kept is not None and first.scenario.learner.rounds and not others:  # most is yet to come
+    # Where rounds follow most is yet to come; more than one block would fill the disk.
+    rounds_follow = len(air.settings) == 1 and air.settings[0].scenario.learner.rounds
+    if kept is not None and rounds_follow and air.slots <= air.block_slots:
         made = received
-        if air.slots <= (air.speed.block_slots or suitable_block(first, device)):  # more would fill the disk
-            received = iter([[kept.receive(first, slots, device, lambda: next(made)[0])]])
+        received = iter([[kept_block(kept, air, range(air.slots), lambda: next(made)[0])]])
     for blocks in received:
         # More blocks are being made on other threads meanwhile.
         with using_threads(1 if blocks[0].slots < air.slots else air.speed.threads):
@@ -296,6 +284,36 @@ def run_here(
             examples = examples or [block.head(_EXAMPLE_SLOTS) for block in blocks]
         progress("over the air", blocks[0].first_slot + blocks[0].slots, air.slots)
     return sent_over(air, reports, examples)
+
+
+def kept_block(
+    store: ResultStore,
+    air: Air,
+    slots: range,
+    receive: Callable[[], MixtureBlock],
+    told: Broadcast | None = None,
+) -> MixtureBlock:
+    """Return what the store keeps of these slots, if the same was broadcast before; else receive and keep it.
+
+    What the seed decides is drawn again.
+    """
+    digest, setting = "", air.settings[0]
+    if told is not None:
+        numbers = told.weights.tobytes() + told.biases.tobytes()
+        digest = hashlib.sha256(f"{told.clip} {told.link.name} ".encode() + numbers).hexdigest()
+    name, values = f"block-{slots.start:06d}.npz", [slots.start, slots.stop, digest]
+    kept = store.load(name, lambda found, arrays: arrays if found == values else {})
+    if kept:
+        return MixtureBlock(
+            first_slot=slots.start,
+            drawn=draw_slots(setting, slots, air.device),
+            joules_per_watt=setting.joules_per_watt,
+            **{each: as_tensor(kept[each]).to(air.device) for each in _RECEIVED if each in kept},
+        )
+    block = receive()
+    found = {each: getattr(block, each) for each in _RECEIVED}
+    store.save(name, values, {key: each.cpu().numpy() for key, each in found.items() if each is not None})
+    return block
 
 
 def _check_worker_memory(scenario: Scenario) -> None:

@@ -19,24 +19,20 @@ from typing import Final, NamedTuple
 
 import torch
 
-from airmixml.arrays import Integers, ratio_to_db
-from airmixml.data import DataSet
+from airmixml.arrays import Integers
 from airmixml.impairments import converters
 from airmixml.impairments.amplifier import amplified_gaussian, amplify, is_linear, saturation_amplitude
 from airmixml.impairments.frame import Frame
 from airmixml.radio.draws import AirSetting
 from airmixml.scenario import Air, Scenario
-from airmixml.workers import Signal
-from airmixml.workers.moments import largest_product
 from airmixml.workers.payloads import Payload, Vectors, Wrapper, shorten
 
 _FEW_NUMBERS: Final = 1 << 26
 _STEPS_PER_DEVIATION: Final = 16.0
 _MOST_OF_THE_POOL: Final = 0.99
-_SAMPLED: Final = 4096
 
 
-class Converted(Wrapper):
+class _Converted(Wrapper):
     """Vectors rounded to levels that end at the largest symbol of each, and no longer than declared."""
 
     def __init__(self, inner: Payload, bits: int) -> None:
@@ -44,7 +40,6 @@ class Converted(Wrapper):
         self._bits = bits
 
     def vectors(self, index: Integers) -> Vectors:
-        """Return what leaves the workers' converters; workers x symbols."""
         exact = torch.from_numpy(self.inner.vectors(index))
         rounded = converters.round_to_levels(exact, exact.abs().amax(dim=1, keepdim=True), self._bits)
         return shorten(rounded.numpy(), self.largest_norm)
@@ -70,7 +65,7 @@ class PeakLimited(Wrapper):
         return torch.minimum(torch.maximum(super().sent(index, slot, some), -limit), limit)
 
 
-class Amplified(Wrapper):
+class _Amplified(Wrapper):
     """One part, real or imaginary, of vectors that leave amplifiers which saturate at amplitudes of slots x workers."""
 
     def __init__(self, inner: Payload, air: Air, saturation: torch.Tensor, part: int) -> None:
@@ -78,7 +73,6 @@ class Amplified(Wrapper):
         self._air, self._saturation, self._part = air, saturation, part
 
     def sent(self, index: torch.Tensor, slot: int, some: slice) -> torch.Tensor:
-        """Return that part of what some workers of a slot send; workers x symbols."""
         vectors = super().sent(index, slot, some)
         return amplify(self._air, vectors, self._saturation[slot, some, None])[self._part].to(vectors.dtype)
 
@@ -88,7 +82,7 @@ def through_converters(scenario: Scenario, payload: Payload) -> Payload:
     air, signal = scenario.air, payload.signal
     if not air.dac_bits or air.waveform != "single-carrier":
         return payload
-    converted = Converted(payload, air.dac_bits)
+    converted = _Converted(payload, air.dac_bits)
     many = scenario.radio.slots * scenario.radio.scheduled * signal.symbols > _FEW_NUMBERS
     if signal.kind.tabled or not many or signal.bits or payload.protects or not converted.is_fine:
         return converted
@@ -187,9 +181,9 @@ class TransmitterErrors:
         saturation = self._saturation(power_watts)
         if saturation is None:
             return [Sender(sent)]
-        parts = [Sender(Amplified(sent, scenario.air, saturation, 0))]
+        parts = [Sender(_Amplified(sent, scenario.air, saturation, 0))]
         if scenario.air.amplifier_turn_degrees:
-            parts.append(Sender(Amplified(sent, scenario.air, saturation, 1), ahead=True))
+            parts.append(Sender(_Amplified(sent, scenario.air, saturation, 1), ahead=True))
         return parts
 
     def add(self, gains: torch.Tensor, samples: torch.Tensor, power_watts: torch.Tensor) -> torch.Tensor:
@@ -259,29 +253,3 @@ def kept_of_pilots(setting: AirSetting, frame: Frame, power_watts: torch.Tensor)
     if saturation is None:
         return kept
     return torch.complex(*amplify(air, kept * amplitude, saturation)) / amplitude
-
-
-def peak_to_average_db(scenario: Scenario, signal: Signal, dataset: DataSet) -> dict[str, float]:
-    """Return median and largest, over some samples, of the largest power over the mean power of what a worker sends.
-
-    Of symbols before any is clipped, as single rows are sent. The waveform of OFDM is Gaussian whatever it carries.
-    """
-    if scenario.air.waveform == "ofdm":
-        peak_db = float(ratio_to_db(converters.gaussian_peak(signal.symbols)))
-        return {"median": peak_db, "largest": peak_db}
-    some = slice(0, None, -(-max(1, dataset.train_samples) // _SAMPLED))
-    inputs = torch.from_numpy(dataset.train_inputs[some]).double()
-    labels = torch.from_numpy(dataset.label_code.coded(dataset.train_labels[some])).double()
-    squares, label_squares = inputs.square().sum(dim=1), labels.square().sum(dim=1) * signal.label_weight**2
-    if signal.moments:
-        largest = largest_product(inputs, labels, signal.label_weight)
-        squared_lengths = squares * (squares + label_squares)
-    else:
-        largest = torch.cat([inputs, signal.label_weight * labels], dim=1).abs().amax(dim=1)
-        squared_lengths = squares + label_squares
-    powers, peaks = squared_lengths / signal.symbols, largest.square()
-    sending = powers > 0.0
-    ratios = peaks[sending] / powers[sending]
-    if not len(ratios):
-        return {"median": 0.0, "largest": 0.0}
-    return {"median": float(ratio_to_db(float(ratios.median()))), "largest": float(ratio_to_db(float(ratios.max())))}

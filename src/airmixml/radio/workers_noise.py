@@ -11,7 +11,15 @@ from airmixml.integers.rounding import grid_margin
 from airmixml.privacy import Sensitivity, facts
 from airmixml.radio.ideal_air import air_of
 from airmixml.radio.integer_sums import IntegerSums, fit_sums
-from airmixml.radio.masking import Masking, any_masking, choose_masking, gain_error_of, mask_advice, protected_graph
+from airmixml.radio.masking import (
+    Masking,
+    any_masking,
+    check_recovered,
+    choose_masking,
+    gain_error_of,
+    mask_advice,
+    protected_graph,
+)
 from airmixml.radio.noise import Noise
 from airmixml.scenario import Air, Mixing, Privacy, Radio, Scenario, Workers
 from airmixml.streams import Secret, Streams
@@ -110,7 +118,7 @@ class OwnNoise(Noise):
         )
 
 
-class MaskedNoise(OwnNoise):
+class _MaskedNoise(OwnNoise):
     """The same, and masks that pairs of workers share: one adds what the other subtracts."""
 
     about = "the workers' own noise, and masks that cancel in the sum"
@@ -119,20 +127,17 @@ class MaskedNoise(OwnNoise):
     masked = True
 
     def check_secret(self, scenario: Scenario, secret: Secret) -> None:
-        """Refuse a graph of masks that may be cut."""
         protected_graph(scenario, secret)
 
     def advice(self, scenario: Scenario) -> str:
-        """Return what gain errors leave of masks."""
         return mask_advice(scenario.radio.scheduled, gain_error_of(scenario))
 
     def trust(self, privacy: Privacy, adversary: str) -> str:
-        """Return the same with the number of colluders."""
         some = f" but {privacy.colluders:,}, chosen without knowing the graph of masks,"
         return self.trusted.replace(" but the stated colluders", some if privacy.colluders else "")
 
 
-class NoiseOnIntegers(OwnNoise):
+class _NoiseOnIntegers(OwnNoise):
     """Skellam noise of workers that send integers: the server has the mean over them modulo 2^b.
 
     Rounding is formed for each worker where data are protected or few; else the errors of all together are drawn as
@@ -147,11 +152,9 @@ class NoiseOnIntegers(OwnNoise):
         self.rests_on, self.trusted, self.masked = real_numbers.rests_on, real_numbers.trusted, real_numbers.masked
 
     def advice(self, scenario: Scenario) -> str:
-        """Return nothing: sums of integers are exact."""
         return ""
 
     def check(self, workers: Workers, radio: Radio, air: Air, mixing: Mixing, privacy: Privacy) -> None:
-        """Refuse what does not go with equal shares of integer noise; its link refuses what it cannot carry."""
         super().check(workers, radio, air, mixing, privacy)
         integers = 'privacy.arithmetic = "integers"'
         for key, value, must in (
@@ -171,40 +174,32 @@ class NoiseOnIntegers(OwnNoise):
             raise ScenarioError("privacy.modulus_bits = 1: must be 2 to 62, or 0 for as many as it takes")
 
     def trust(self, privacy: Privacy, adversary: str) -> str:
-        """Return the same as on real numbers."""
         return self._real_numbers.trust(privacy, adversary)
 
     def check_secret(self, scenario: Scenario, secret: Secret) -> None:
-        """Refuse the same as on real numbers."""
         self._real_numbers.check_secret(scenario, secret)
 
     def masking(self, scenario: Scenario, secret: Secret | None = None) -> Masking | None:
-        """Return None: nothing is added to real numbers."""
         return None
 
     def sums(self, scenario: Scenario, sensitivity: Sensitivity) -> IntegerSums | None:
-        """Return the sums that keep the scenario's target."""
         return fit_sums(scenario, sensitivity, masked=self.masked) if sensitivity.numbers else None
 
     def rounded(self, moves: Sensitivity, symbols: int) -> Sensitivity:
-        """Return the same with what rounding to the grid may set two vectors farther apart."""
         apart = math.sqrt(moves.replacement) + grid_margin(symbols) * math.sqrt(moves.removal)
         return Sensitivity(removal=moves.removal, replacement=apart**2, numbers=symbols)
 
     def symbols_on_air(self, scenario: Scenario, sensitivity: Sensitivity, data_symbols: int) -> int:
-        """Return one symbol for each bit."""
         sums = self.sums(scenario, sensitivity)
         return super().symbols_on_air(scenario, sensitivity, data_symbols) if sums is None else sums.symbols
 
     def needed_watts(self, scenario: Scenario, sensitivity: Sensitivity, floor: float | None = None) -> float | None:
-        """Return what bits need; noise follows from the target."""
         sums = self.sums(scenario, sensitivity)
         if sums is not None and floor is not None:
             scenario.radio.link_kind.check_sums(scenario, sums, floor)
         return None if sums is None else sums.received_watts
 
     def facts(self, scenario: Scenario, sensitivity: Sensitivity, received_watts: float) -> Iterator[facts.Fact]:
-        """Yield what hides a worker, in proportion to its vector: powers are those of bits."""
         sums = self.sums(scenario, sensitivity)
         if sums is None:  # of vectors that nothing is known of: nobody sends
             yield facts.WorkersNoise(alone_watts=self.stated_watts(scenario))
@@ -219,11 +214,9 @@ class NoiseOnIntegers(OwnNoise):
     def receive(
         self, setting: Any, arrival: Any, drawn: Any, normals: torch.Tensor, place: torch.Tensor | None
     ) -> Any | None:
-        """Return the mean over those workers of each slot whose integers arrive, in float64."""
         import torch
 
         from airmixml.radio.reception import Reception, signal_power
-        from airmixml.radio.recoverable import check_recovered
 
         scenario, secret, sums = setting.scenario, setting.secret, setting.integers
         noise, streams = sums.noise, Streams(scenario.seed, secret)
@@ -259,5 +252,5 @@ class NoiseOnIntegers(OwnNoise):
 
 
 OWN: Final = OwnNoise()
-MASKED: Final = MaskedNoise()
-_INTEGERS: Final = {each.masked: NoiseOnIntegers(each) for each in (OWN, MASKED)}
+MASKED: Final = _MaskedNoise()
+_INTEGERS: Final = {each.masked: _NoiseOnIntegers(each) for each in (OWN, MASKED)}

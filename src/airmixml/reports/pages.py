@@ -25,13 +25,13 @@ _MOST_FOLDERS: Final = 12
 # Who makes the page of a result from its JSON file and its scenario; imported when a folder of that kind is met.
 _BUILDERS: Final = {
     "run": "airmixml.runs.run_page:run_page",
-    "attack": "airmixml.reports.of_studies:attack_page",
-    "audit": "airmixml.reports.of_studies:audit_page",
-    "plan": "airmixml.reports.of_studies:plan_page",
-    "comparison": "airmixml.reports.of_studies:comparison_page",
-    "sweep": "airmixml.reports.of_studies:sweep_page",
-    "tolerances": "airmixml.reports.of_studies:tolerances_page",
-    "reproduction": "airmixml.reports.of_studies:reproduction_page",
+    "attack": "airmixml.attacks.attack_page:attack_page",
+    "audit": "airmixml.audit.audit_page:audit_page",
+    "plan": "airmixml.planning.plan_page:plan_page",
+    "comparison": "airmixml.compare.comparison_page:comparison_page",
+    "sweep": "airmixml.sweeps.sweep_page:sweep_page",
+    "tolerances": "airmixml.tolerances.tolerance_page:tolerances_page",
+    "reproduction": "airmixml.reproduction.reproduction_page:reproduction_page",
 }
 _RELEASABLE: Final = (
     "This page holds nothing but what the privacy statements below cover, and what was public before the run."

@@ -119,6 +119,7 @@ class CellResult:
         cell = self.cell
         return {
             "target": cell.target,
+            "half": cell.dataset,
             "dataset": cell.scenario.workers.dataset,
             "row": cell.row,
             "column": cell.column,

@@ -14,11 +14,10 @@ from airmixml.engines import Engine
 from airmixml.errors import ScenarioError, hides_values
 from airmixml.progress import Progress, silent
 from airmixml.radio import check_privacy_target
-from airmixml.radio.shards import SHARDS
 from airmixml.registries import names_objects
 from airmixml.runs.model_files import CHECKPOINT
 from airmixml.runs.results import ProtectedResult, RunResult, SeedsResult, load_result
-from airmixml.runs.runners import ProtectedRunner, SimulationRunner
+from airmixml.runs.runners import SHARDS, ProtectedRunner, SimulationRunner
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.scenario.toml import folder_stem
 from airmixml.storage.files import corrupt_file, write_text, writing_to

@@ -219,7 +219,6 @@ class _Simulated(_Result):
     snr_labels_db: float
     clipped_values: int
     clipped_samples: int
-    peak_to_average_db: dict[str, float] | None = None  # the largest symbol of a sample above their mean
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ import warnings
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import torch
 
@@ -18,13 +18,12 @@ from airmixml.edge import Learned, learn
 from airmixml.errors import LeftoverWarning
 from airmixml.output.tables import rows_csv
 from airmixml.radio.power_calibration import composes_exactly
-from airmixml.radio.shards import SHARDS, ShardStore
 from airmixml.runs.baselines import baselines_of
 from airmixml.runs.model_files import FileCheckpoint, save_model
 from airmixml.runs.results import SIMULATION, ProtectedResult, RunResult, SeedsResult
 from airmixml.runs.summaries import summarise_releases, summarise_seeds
 from airmixml.scenario import RunContext, Scenario, keys_in_force
-from airmixml.storage.files import write_arrays, write_text
+from airmixml.storage.files import ResultStore, write_arrays, write_text
 from airmixml.storage.run_folder import PROTECTION, RunFolder, identity_of
 from airmixml.streams import Secret, Streams
 from airmixml.version import __version__
@@ -32,6 +31,8 @@ from airmixml.workers import load_dataset, worker_cost
 
 if TYPE_CHECKING:
     from airmixml.runs.spending import Spending
+
+SHARDS: Final = "shards"  # the folder that finished parts are kept in until the run is whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +86,7 @@ class SimulationRunner(_Runner):
         warn_of_clipping(dataset.clipped_values, held_dim * (dataset.train_samples + len(dataset.test_labels)))
         made_with = f"{device} torch {torch.__version__}"
         checkpoint = FileCheckpoint(folder.work, made_with=made_with, every_seconds=self.checkpoint_seconds)
-        shards = ShardStore(folder.work / SHARDS, made_with)
+        shards = ResultStore(folder.work / SHARDS, made_with)
         learned = learn(scenario, dataset=dataset, context=self.context, checkpoint=checkpoint, shards=shards)
         seconds = time.perf_counter() - started
         self._keep(learned, folder)

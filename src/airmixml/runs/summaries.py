@@ -79,7 +79,7 @@ def summarise_seeds(scenario: Scenario, runs: list[RunResult], run_dir: str) -> 
         **over_seeds(mean, "energy_joules", "snr_db", "snr_inputs_db", "snr_labels_db"),
         **over_seeds(max, "power_limited_slots", "clipped_values", "clipped_samples"),
         **over_seeds(next, "symbols_per_slot", "air_seconds", "worker_cost", "dataset", "device", "versions"),
-        **over_seeds(next, "mode", "task", "peak_to_average_db", "integers", "link", "rounds", "unstated"),
+        **over_seeds(next, "mode", "task", "integers", "link", "rounds", "unstated"),
         **over_seeds(max, "row_copies"),
         row_statements=_worst(_of_rows(runs)),
         row_privacy=max(filter(None, map(attrgetter("row_privacy"), runs)), key=attrgetter("epsilon"), default=None),

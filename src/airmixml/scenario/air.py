@@ -348,3 +348,8 @@ class Air(Table):
             server_pilots=-(-self.pilot_symbols // count),
             guard=self.silence_symbols,
         )
+
+
+def named_air(name: str) -> Air:
+    """Return an air that comes with the package."""
+    return Air(preset=name, **air_tables(name)["air"])

@@ -6,35 +6,46 @@ import pickle
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from airmixml.errors import ScenarioError, UnknownObjectError
-from airmixml.registries import NOT_HERE, REGISTRIES, Registry
+from airmixml.registries import REGISTRIES
+from airmixml.registry import NOT_HERE, Registry
 from airmixml.wording import did_you_mean, shown
 
 AUTO: Final = "auto"
 """What a key says that leaves its choice to the rest of the scenario."""
 
 
-def _refuse(name: str, value: object, must_be: str) -> ScenarioError:
-    return ScenarioError(f"{name} = {shown(value)}: must be {must_be}")
-
-
 class Rule:
-    """Says what a value ``must_be``, and ``check``s one: returns it as stored, or refuses it by the key's name."""
+    """Says what values of a key must be, and checks them."""
 
-    if TYPE_CHECKING:
+    @property
+    def must_be(self) -> str:
+        """What a value must be, in words."""
+        return self._words()
 
-        @property
-        def must_be(self) -> str:
-            """What a value must be, in words."""
-
-        def check(self, name: str, value: Any) -> Any:
-            """Return the value as it is stored."""
+    def check(self, name: str, value: Any) -> Any:
+        """Return the value as it is stored, or refuse it by the key's name."""
+        stored = self._stored(name, value)
+        if stored is None:
+            raise ScenarioError(f"{name} = {shown(value)}: must be {self.must_be}{self._near(value)}")
+        return stored
 
     def key(self, default: Any, doc: str) -> Any:
         """Declare a scenario key with this rule, and the line that ``airmix show`` prints beside it."""
         return field(default=default, metadata={"rule": self, "doc": doc})
+
+    def _words(self) -> str:
+        raise NotImplementedError
+
+    def _stored(self, name: str, value: Any) -> Any:
+        """Return the value as it is stored, None where it must not be."""
+        raise NotImplementedError
+
+    def _near(self, value: object) -> str:
+        """Return what else the user may have meant by a value that is refused."""
+        return ""
 
 
 @dataclass(frozen=True)
@@ -50,9 +61,7 @@ class Real(Rule):
     open_high: bool = False
     off: float | None = None
 
-    @property
-    def must_be(self) -> str:
-        """A number and its range."""
+    def _words(self) -> str:
         left = f"above {self.low:g}" if self.open_low else f"of at least {self.low:g}"
         right = f"below {self.high:g}" if self.open_high else f"of at most {self.high:g}"
         bounds = [(self.low, left), (self.high, right)]
@@ -61,17 +70,14 @@ class Real(Rule):
             within = f"{within} (finite)".strip()
         return f"a number {within}" + ("" if self.off is None else f", or {self.off:g}")
 
-    def check(self, name: str, value: object) -> float:
-        """Return the value as a float inside the range."""
+    def _stored(self, name: str, value: Any) -> float | None:
         try:
             number = float(value) if isinstance(value, numbers.Real) and not isinstance(value, bool) else math.nan
         except OverflowError:
-            number = math.nan
+            return None
         above = number > self.low if self.open_low else number >= self.low
         below = number < self.high if self.open_high else number <= self.high
-        if number != self.off and not (above and below and math.isfinite(number)):
-            raise _refuse(name, value, self.must_be)
-        return number
+        return number if number == self.off or (above and below and math.isfinite(number)) else None
 
 
 @dataclass(frozen=True)
@@ -82,19 +88,14 @@ class Whole(Rule):
     high: int = 2**63 - 1
     auto: bool = False
 
-    @property
-    def must_be(self) -> str:
-        """A whole number and its range."""
+    def _words(self) -> str:
         return f"a whole number of at least {self.low} and at most {self.high}" + (', or "auto"' if self.auto else "")
 
-    def check(self, name: str, value: Any) -> int:
-        """Return the value as an int inside the range, or "auto" until the scenario is settled."""
+    def _stored(self, name: str, value: Any) -> Any:
         if self.auto and value == AUTO:
-            return AUTO  # type: ignore[return-value]
+            return AUTO
         whole = isinstance(value, numbers.Integral) or (isinstance(value, float) and value.is_integer())
-        if not whole or isinstance(value, bool) or not self.low <= int(value) <= self.high:
-            raise _refuse(name, value, self.must_be)
-        return int(value)
+        return int(value) if whole and not isinstance(value, bool) and self.low <= int(value) <= self.high else None
 
 
 @dataclass(frozen=True)
@@ -109,19 +110,16 @@ class Choice(Rule):
         """All that may be chosen."""
         return (*self.options, *self.also)
 
-    @property
-    def must_be(self) -> str:
-        """One of the words, each in quotes."""
+    def _words(self) -> str:
         quoted = [f'"{option}"' for option in self.words]
         return f"one of {', '.join(quoted)}" if len(quoted) > 1 else quoted[0]
 
-    def check(self, name: str, value: object) -> str:
-        """Return the value if it is one of the options."""
-        if not isinstance(value, str) or not (value in self.options or value in self.also):
-            quoted = [f'"{option}"' for option in self.words]
-            near = did_you_mean(f'"{value}"', quoted) if isinstance(value, str) and len(quoted) > 1 else ""
-            raise _refuse(name, value, f"{self.must_be}{near}")
-        return value
+    def _stored(self, name: str, value: Any) -> str | None:
+        return value if isinstance(value, str) and (value in self.options or value in self.also) else None
+
+    def _near(self, value: object) -> str:
+        several = isinstance(value, str) and len(self.words) > 1
+        return did_you_mean(f'"{value}"', [f'"{option}"' for option in self.words]) if several else ""
 
 
 @dataclass(frozen=True)
@@ -135,22 +133,17 @@ class Named(Choice):
         """All that may be chosen, files included."""
         return (*self.options, *self.options.forms, *self.also)
 
-    def check(self, name: str, value: object) -> str:
-        """Return the name; an object is given one."""
+    def _stored(self, name: str, value: Any) -> str | None:
         if not isinstance(value, str):
-            if self.options.accepts(value):
-                return self.options.add(value, name)
-            own = f"an object of your own class that inherits from {self.options.base} (docs/extending.md)"
-            raise _refuse(name, value, f"{self.must_be}, or {own}")
-        if value in self.options or value in self.also:
-            return value
-        if value.startswith("object:"):
+            return self.options.add(value, name) if self.options.accepts(value) else None
+        if value.startswith("object:") and value not in self.options:
             raise UnknownObjectError(f"{name} = {shown(value)}: {NOT_HERE}")
-        words = [word for word in self.options.files if value.partition(":")[0] == word]
-        if words:
-            raise ScenarioError(f"{name} = {shown(value)}: names no file; write {words[0]}:FILE with the path of one")
-        near = did_you_mean(value.lower(), [f'"{option}"' for option in self.words])
-        raise _refuse(name, value, f"{self.must_be}{near}")
+        return super()._stored(name, value)
+
+    def _near(self, value: object) -> str:
+        if not isinstance(value, str):
+            return f", or an object of your own class that inherits from {self.options.base} (docs/extending.md)"
+        return super()._near(value.lower())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,32 +153,23 @@ class Text(Rule):
     empty: bool = False
     forbidden: str = ""
 
-    @property
-    def must_be(self) -> str:
-        """Printable text, and what it may not contain."""
+    def _words(self) -> str:
         without = f" without {' '.join(self.forbidden)}" if self.forbidden else ""
         return f"{'' if self.empty else 'non-empty '}printable text on one line{without}"
 
-    def check(self, name: str, value: object) -> str:
-        """Return the value if it is one printable line."""
-        if (
-            not isinstance(value, str)
-            or not (value or self.empty)
-            or not value.isprintable()
-            or any(character in value for character in self.forbidden)
-        ):
-            raise _refuse(name, value, self.must_be)
-        return value
+    def _stored(self, name: str, value: Any) -> str | None:
+        if not isinstance(value, str) or not (value or self.empty) or not value.isprintable():
+            return None
+        return None if any(character in value for character in self.forbidden) else value
 
 
 @dataclass(frozen=True, kw_only=True)
 class Label(Text):
-    """The name of a class: text, or a whole number, which is stored as text."""
+    """The name of a class without space around it: text, or a whole number, which is stored as text."""
 
-    def check(self, name: str, value: object) -> str:
-        """Return the name without space around it."""
+    def _stored(self, name: str, value: Any) -> str | None:
         whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-        return super().check(name, str(value) if whole else value.strip() if isinstance(value, str) else value)
+        return super()._stored(name, str(value) if whole else value.strip() if isinstance(value, str) else value)
 
 
 @dataclass(frozen=True)
@@ -195,41 +179,32 @@ class Items(Rule):
     rule: Rule
     least: int = 0
 
-    @property
-    def must_be(self) -> str:
-        """A list, and what each of its entries must be."""
-        least = f" of at least {self.least} values" if self.least else ""
-        return f"a list{least}, each {self.rule.must_be}"
+    def _words(self) -> str:
+        return f"a list{f' of at least {self.least} values' if self.least else ''}, each {self.rule.must_be}"
 
-    def check(self, name: str, value: object) -> tuple[object, ...]:
-        """Return the value as a tuple of checked entries."""
+    def _stored(self, name: str, value: Any) -> tuple[Any, ...] | None:
         if not isinstance(value, (list, tuple)) or len(value) < self.least:
-            raise _refuse(name, value, f"a list of at least {self.least} values" if self.least else "a list or tuple")
+            return None
         return tuple(self.rule.check(f"{name}[{place}]", entry) for place, entry in enumerate(value))
 
 
 @dataclass(frozen=True)
 class Mapped(Rule):
-    """A table of names whose values obey one rule; stored as a tuple of pairs, which may be given too."""
+    """A table of names, each once, whose values obey one rule; stored as a tuple of pairs, which may be given too."""
 
     rule: Rule
 
-    @property
-    def must_be(self) -> str:
-        """A table, and what each of its values must be."""
-        return f"a table of names, each with {self.rule.must_be}"
+    def _words(self) -> str:
+        return f"a table of names, each once and with {self.rule.must_be}"
 
-    def check(self, name: str, value: object) -> tuple[tuple[str, object], ...]:
-        """Return the value as a tuple of names and checked values."""
+    def _stored(self, name: str, value: Any) -> tuple[tuple[str, Any], ...] | None:
         pairs = list(value.items() if isinstance(value, Mapping) else value) if isinstance(value, _TABLE) else None
         if pairs is None or not all(isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in pairs):
-            raise _refuse(name, value, self.must_be)
+            return None
         names = [Text().check(f"{name}[{place}]", each) for place, (each, _) in enumerate(pairs)]
         if len(set(names)) < len(names):
-            raise _refuse(name, value, "a table that names each once")
-        return tuple(
-            (each, self.rule.check(f"{name}.{shown(each)}", pair[1])) for each, pair in zip(names, pairs, strict=True)
-        )
+            return None
+        return tuple((each, self.rule.check(f"{name}.{shown(each)}", kept)) for each, kept in pairs)
 
 
 _TABLE: Final = (Mapping, list, tuple)

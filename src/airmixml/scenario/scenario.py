@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from airmixml.streams import Secret  # which needs NumPy
 
 _SHARE_OF_ONE_WORKER: Final = 0.1
-_WRITTEN_OUT: Final = {"preset", "also", "gain_failure"}  # no air's file has the last two, and nobody writes also = []
 TOP_LEVEL_RULES: dict[str, Rule] = {"name": Text(forbidden='/\\:*?"<>|'), "seed": Whole()}
 
 
@@ -243,14 +242,11 @@ def _filled(values: Mapping[str, Any]) -> Scenario:
 def _with_air(base: dict[str, Any], air: Mapping[str, Any]) -> dict[str, Any]:
     """Return the tables with the keys of the air that is named, in place of those they had.
 
-    What another air had set in other tables goes back to its default first. A table that a run wrote out has every key
-    of its version: a key that it lacks came later, and is off.
+    What another air had set in other tables goes back to its default first.
     """
     if "preset" not in air:
         return base
     of_air = checked_keys(air_tables(air["preset"]))
-    if set(air) >= _WRITTEN_OUT:
-        return {**base, "air": {}}
     base = dict(base)
     for name, keys in air_tables(base.get("air", {}).get("preset", "ideal")).items():
         base[name] = {key: value for key, value in base.get(name, {}).items() if key not in keys or value != keys[key]}

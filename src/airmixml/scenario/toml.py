@@ -7,13 +7,13 @@ import json
 import math
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import Field, dataclass, fields
+from dataclasses import Field, fields
 from pathlib import Path
 from typing import Any, Final
 
 from airmixml.errors import ScenarioError
 from airmixml.reading import read_regular
-from airmixml.scenario.air import Air, air_tables, air_text
+from airmixml.scenario.air import Air, named_air
 from airmixml.scenario.rules import Choice, Items, Real, Text
 from airmixml.scenario.tables import OWN_FILES, TABLES
 from airmixml.wording import did_you_mean, shown, shown_name
@@ -65,9 +65,6 @@ def all_keys() -> list[str]:
     return [*TOP_LEVEL, *(f"{table}.{entry.name}" for table, kind in TABLES.items() for entry in fields(kind))]
 
 
-_SHOWN_AS: Final = {"neighbours": "adjacency", "neighbors": "adjacency"}  # words of screens for keys
-
-
 def unknown_key(name: str) -> ScenarioError:
     """Return the error for a key that does not exist, with the nearest that does."""
     if name in TABLES:
@@ -76,11 +73,8 @@ def unknown_key(name: str) -> ScenarioError:
         )
     if name == EXTENDS:
         return ScenarioError(f"{EXTENDS}: belongs at the top of a scenario file; on the command line use --preset")
-    last = _SHOWN_AS.get(name.rpartition(".")[2], name.rpartition(".")[2])
-    same_last = [key for key in all_keys() if key.rpartition(".")[2] == last]
-    near = f"; did you mean {same_last[0]}?" if same_last else did_you_mean(name, all_keys())
-    if not same_last and "." not in name and (table := did_you_mean(name, list(TABLES), after=" (a table)")):
-        near = table
+    same_last = [key for key in all_keys() if key.rpartition(".")[2] == name.rpartition(".")[2]]
+    near = f"; did you mean {same_last[0]}?" if same_last else did_you_mean(name, [*all_keys(), *TABLES])
     return ScenarioError(f"{shown_name(name)}: unknown key{near or '; `airmix show digits` prints all keys'}")
 
 
@@ -283,7 +277,7 @@ def air_label(air: Air) -> str:
     """Return "campus", "campus with absent = 0.2", "air with absent = 0.2"; empty for the ideal air."""
     if air.is_ideal:
         return ""
-    named = Air(preset=air.preset, **air_tables(air.preset)["air"])
+    named = named_air(air.preset)
     changed = _texts(
         (entry.name, getattr(air, entry.name))
         for entry in fields(air)
@@ -319,60 +313,3 @@ def air_in_words(air: Air) -> str:
 
 def _texts(keys: Iterable[tuple[str, Any]]) -> list[str]:
     return [f"{name} = {value:g}" if isinstance(value, float) else f"{name} = {value}" for name, value in keys]
-
-
-@dataclass(frozen=True, kw_only=True)
-class DescribedAir:
-    """An air that comes with the package, and what its file says about it."""
-
-    about: str  # the comment at the top of the file
-    air: Air  # all keys
-    notes: dict[str, str]  # what the file says of a key, such as where its number is from; by key
-    others: dict[str, dict[str, Any]]  # keys of other tables whose defaults it sets, by table
-
-    def to_toml(self) -> str:
-        """Return the table as TOML: what the file says of a key above it, and what the key means beside it."""
-        lines = [f"# {line}".rstrip() for line in self.about.splitlines()] + ["", "[air]"]
-        for entry, line in zip(fields(Air), table_lines(self.air), strict=True):
-            lines += [f"# {note}" for note in self.notes.get(entry.name, "").splitlines()]
-            lines.append(line)
-        for table, keys in self.others.items():
-            lines += ["", f"[{table}]"]
-            for key, value in keys.items():
-                lines += [f"# {note}" for note in self.notes.get(f"{table}.{key}", "").splitlines()]
-                lines.append(f"{key} = {toml_value(value):<20} # {declared(f'{table}.{key}')['doc']}")
-        return "\n".join(lines) + "\n"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON; a number that is infinite, by which a key says "off", is null."""
-        return {
-            "name": self.air.preset,
-            "about": self.about,
-            "air": finite({entry.name: getattr(self.air, entry.name) for entry in fields(Air)}),
-            "others": self.others,
-            "meanings": {entry.name: entry.metadata["doc"] for entry in fields(Air)},
-            "notes": self.notes,
-        }
-
-
-def describe_air(name: str) -> DescribedAir:
-    """Return an air with the comments of its file: those before the first key, and those above or behind a key."""
-    text = air_text(name)
-    about: list[str] = []
-    above: list[str] = []
-    notes: dict[str, str] = {}
-    table = ""
-    for line in map(str.strip, text.splitlines()):
-        if line.startswith("#"):
-            (above if notes else about).append(line.lstrip("# "))
-        elif line.startswith("["):
-            table = line.strip("[] ") + "."
-        elif line:
-            key, _, rest = line.partition("=")
-            behind = rest.partition("#")[2].strip()
-            notes[table + key.strip()] = "\n".join([*above, behind]).strip()
-            above = []
-    told = {key: note for key, note in notes.items() if note}
-    others = air_tables(name)
-    air = Air(preset=name, **others.pop("air"))
-    return DescribedAir(about="\n".join(about), air=air, notes=told, others=others)

@@ -8,14 +8,11 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, is_dataclass
-from types import UnionType
-from typing import Any, ClassVar, Self, get_args, get_origin, get_type_hints
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
-from airmixml.errors import ScenarioError
 from airmixml.scenario import RunContext, Speed
 from airmixml.sweeps.batches import Batch, Failed, Kind, Part, Place, together_or_alone
-from airmixml.wording import did_you_mean, shown_name
 
 Metric = float | int | bool | str | None
 Metrics = dict[str, Metric]
@@ -39,7 +36,6 @@ class CellKind(Kind):
 
     options: ClassVar[tuple[str, ...]] = ()  #: of this command alone
     default_metrics: ClassVar[tuple[str, ...]]  #: that tables show unless asked for others, as far as they are there
-    open_names: ClassVar[tuple[str, ...]] = ()  #: beginnings of names whose rest depends on data, or other packages
     note: ClassVar[str] = ""  #: what a reader of the table must know
 
     @classmethod
@@ -48,21 +44,8 @@ class CellKind(Kind):
         return cls()
 
     @abstractmethod
-    def metric_names(self) -> Iterator[str]:
-        """Return the names of all metrics that a cell may have, beside the time and those that tables show."""
-
-    @abstractmethod
     def measure(self, parts: Sequence[Part], context: RunContext, place: Place) -> Iterator[Metrics]:
         """Yield the metrics of each of these cells, which share their draws, in order."""
-
-    def check_metrics(self, asked: Iterable[str]) -> None:
-        """Refuse a metric that no cell can have, before anything is run."""
-        known = sorted({"seconds", *self.default_metrics, *self.metric_names()})
-        for name in asked:
-            if name not in known and not name.startswith(self.open_names or "\0"):
-                raise ScenarioError(
-                    f"--metric {shown_name(name)}: airmix {self.name} has none of that name{did_you_mean(name, known)}"
-                )
 
     def read(self, part: Part, plain: Any) -> Measured:
         """Return what was kept."""
@@ -99,19 +82,6 @@ def flat(values: dict[str, Any], leave_out: Iterable[str] = (), prefix: str = ""
         elif isinstance(value, int | float | str) or value is None:
             found[f"{prefix}{name}"] = None if isinstance(value, float) and math.isnan(value) else value
     return found
-
-
-def fields_of(kind: Any, leave_out: Iterable[str] = (), prefix: str = "") -> Iterator[str]:
-    """Return the names of all plain fields of a dataclass, with those of dataclasses in it."""
-    for name, hint in get_type_hints(kind).items():
-        if get_origin(hint) is ClassVar or f"{prefix}{name}" in leave_out:
-            continue
-        union = get_origin(hint) is UnionType
-        inner = next((each for each in get_args(hint) if is_dataclass(each)), hint) if union else hint
-        if is_dataclass(inner):
-            yield from fields_of(inner, leave_out, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}"
 
 
 CellOutcome = Measured | Failed  #: What one cell gave

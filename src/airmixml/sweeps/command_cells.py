@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from airmixml.data import DataSet, known_dataset
 from airmixml.errors import ScenarioError
-from airmixml.registries import ADVERSARIES, ATTACKS
 from airmixml.scenario import RunContext, Scenario, Workers
 from airmixml.streams import Streams
 from airmixml.sweeps.batches import Part, Place, mixture_bytes, most_in_memory
-from airmixml.sweeps.cells import CellKind, Metrics, fields_of, flat
+from airmixml.sweeps.cells import CellKind, Metrics, flat
 from airmixml.wording import did_you_mean, shown
 
 if TYPE_CHECKING:
@@ -48,7 +47,6 @@ class RunCells(CellKind):
         *("accuracy.final", "scores.r2", "scores.rmse", "scores.labels_right"),  # by the task
         *("epsilon", "epsilon_server", "energy_joules", "snr_db"),
     )
-    open_names: ClassVar[tuple[str, ...]] = ("scores.",)
 
     def group(self, scenario: Scenario) -> Hashable:
         """Return what decides the draws; a mean that is estimated over the air depends on the target."""
@@ -68,13 +66,6 @@ class RunCells(CellKind):
         (scenario,) = part.scenarios
         sized = not scenario.learner.closed_form and known_dataset(scenario.workers.dataset) is not None
         return mixture_bytes(scenario) if sized else 0
-
-    def metric_names(self) -> Iterator[str]:
-        """Return the fields of a run's result, and the epsilon against each adversary."""
-        from airmixml.runs.results import RunResult
-
-        yield from fields_of(RunResult, _LEFT_OUT_OF_RUNS)
-        yield from (*_STATED_OF_RUNS, "epsilon_row", *(f"epsilon_{name}" for name in ADVERSARIES.names))
 
     def measure(self, parts: Sequence[Part], context: RunContext, place: Place) -> Iterator[Metrics]:
         """Send all at once, then learn one after the other."""
@@ -130,7 +121,6 @@ class AttackCells(CellKind):
     default_metrics: ClassVar[tuple[str, ...]] = (
         *("grade", "server.recognised_share", "server.copied_share", "release.linkage.auc", "claimed.server"),
     )
-    open_names: ClassVar[tuple[str, ...]] = ("other_attacks.",)
     attacks: tuple[str, ...]
 
     @classmethod
@@ -144,21 +134,6 @@ class AttackCells(CellKind):
     def asked(self) -> str:
         """The attacks, as JSON."""
         return json.dumps({"attacks": list(self.attacks)})
-
-    def metric_names(self) -> Iterator[str]:
-        """Return the claims, and the figures of every attack that exists."""
-        yield from ("workers", "slots", "scheduled", "server.best", "server.grade")
-        yield from (f"claimed.{name}" for name in ("delta", "adjacency", *ADVERSARIES.names))
-        yield from ("copies", *(f"claimed_per_row.{name}" for name in ADVERSARIES.names))
-        for attack in ATTACKS.names:
-            one = ATTACKS.load(attack)
-            groups = {
-                "server": ("server", f"server.methods.{attack}"),
-                "listener": (attack,),
-                "informed": (f"informed.{one.adversary}",),
-            }.get(one.findings.kind, (f"other_attacks.{attack}",))
-            names = (*fields_of(one.findings), "seconds", "grade")
-            yield from (f"{group}.{name}" for group in groups for name in names)
 
     def measure(self, parts: Sequence[Part], context: RunContext, place: Place) -> Iterator[Metrics]:
         """Attack one cell."""
@@ -206,14 +181,6 @@ class AuditCells(CellKind):
         """The settings, as JSON."""
         return json.dumps({**vars(self.settings), "fault": self.settings.fault.name}, sort_keys=True)
 
-    def metric_names(self) -> Iterator[str]:
-        """Return the bounds against each adversary, and what the check of the noise says."""
-        from airmixml.audit.noise_check import NoiseCheck
-
-        yield from _STATED_OF_AUDITS
-        yield from (f"noise_check.{name}" for name in (*fields_of(NoiseCheck), "passed", "why_not"))
-        yield from (f"{adversary}.{name}" for adversary in ("release", "server") for name in _SHOWN_OF_AUDITS)
-
     def measure(self, parts: Sequence[Part], context: RunContext, place: Place) -> Iterator[Metrics]:
         """Audit one cell."""
         from airmixml.audit.auditor import audit_scenario
@@ -241,17 +208,11 @@ CELL_KINDS: Final[dict[str, type[CellKind]]] = {kind.name: kind for kind in (Run
 
 def kind_of(command: str, **options: Any) -> CellKind:
     """Return what the command does with a cell; refuse options of another command."""
-    check_word("command", command, tuple(CELL_KINDS))
+    if command not in CELL_KINDS:
+        near = did_you_mean(str(command), list(CELL_KINDS))
+        raise ScenarioError(f"--command = {shown(command)}: must be one of {', '.join(CELL_KINDS)}{near}")
     for name, given in options.items():
         owner = next(kind.name for kind in CELL_KINDS.values() if name in kind.options)
         if given is not None and owner != command:
             raise ScenarioError(f"--{name}: belongs to --command {owner}, not to {command}; leave it out")
     return CELL_KINDS[command].of(**options)
-
-
-def check_word(option: str, value: str, allowed: Sequence[str]) -> None:
-    """Refuse a word that an option does not take."""
-    if value not in allowed:
-        raise ScenarioError(
-            f"--{option} = {shown(value)}: must be one of {', '.join(allowed)}{did_you_mean(str(value), allowed)}"
-        )

@@ -6,11 +6,11 @@ A sweep is a study, so it simulates: its noise follows from the seeds, and no ce
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from airmixml.engines.processes import end_if_started_by_script
+from airmixml.engines import Engine
 from airmixml.errors import AirMixError, ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.registries import names_objects
@@ -22,17 +22,16 @@ from airmixml.storage.study import consecutive_seeds, study_folder, study_path
 from airmixml.sweeps.batched_task import run_sweep
 from airmixml.sweeps.batches import Batch, Failed, cut_into_batches, useful_jobs
 from airmixml.sweeps.cells import CellKind, Measured
-from airmixml.sweeps.command_cells import check_word, kind_of
-from airmixml.sweeps.sweep_page import write_sweep
-from airmixml.sweeps.swept import FILES, Command, Swept, SweptRow
-from airmixml.wording import one_line, plural
+from airmixml.sweeps.command_cells import kind_of
+from airmixml.sweeps.sweep_page import FILES, write_sweep
+from airmixml.sweeps.swept import Swept, SweptRow
+from airmixml.wording import did_you_mean, one_line, shown_name
 from airmixml.workers import settle
 
 if TYPE_CHECKING:
     from airmixml.audit import AuditSettings
     from airmixml.runs.spending import CellBudget
 
-ENGINES: Final = ("processes", "ray")
 CELLS: Final = "cells"
 SIMULATION_NOTE: Final = (
     "simulation: noise and schedule follow from the seeds, so anyone can remove them; an epsilon describes the "
@@ -55,7 +54,7 @@ def sweep(scenario: Scenario, grid: Mapping[str, Iterable[Any]], **settings: Any
         seeds: how many, beginning with the scenario's.
         command: "run", "attack" or "audit".
         metrics: those in the table and (the first) in the picture; the frame has all.
-        engine: "processes" of this machine, or "ray".
+        engine: "local" for processes of this machine, or "ray".
         jobs: cells at a time (0: as many as cores, memory or the cluster allow; 1: in this process).
         out: folder that keeps every finished cell (default: ``runs/sweep-NAME``); the same call resumes, and more
             values or seeds add to it.
@@ -78,9 +77,9 @@ def sweep_grid(
     grid: Grid,
     *,
     seeds: int = 1,
-    command: Command = "run",
+    command: str = "run",
     metrics: Sequence[str] = (),
-    engine: str = "processes",
+    engine: str = "local",
     jobs: int = 0,
     out: Path | str | None = None,
     force: bool = False,
@@ -90,34 +89,22 @@ def sweep_grid(
     progress: Progress = silent,
     attacks: Sequence[str] | None = None,
     audit: AuditSettings | None = None,
-    announce: Callable[[str], None] = lambda _line: None,
 ) -> Swept:
-    """Run what ``sweep`` runs and return everything that it gave; ``announce`` gets one line before it begins."""
+    """Run what ``sweep`` runs and return everything that it gave."""
     started, kind = time.perf_counter(), kind_of(command, ledger=ledger, attacks=attacks, audit=audit)
-    check_engine(engine, jobs)
+    Engine.of(engine, jobs or None, default=0)
     numbers = list(consecutive_seeds(scenario, seeds))
     grid.check_size(seeds)
-    kind.check_metrics(metrics)
     points = list(grid.points)
     found, refused = _scenarios(scenario, points, data_dir)
     by_seed = [found[place].with_seed(seed) for seed in numbers for place in found]
     folder = study_path(out, f"sweep-{scenario.name}")
     batches = _batches(by_seed, kind, device, engine, jobs)
-    size = f"{plural(len(points), 'cell')} x {plural(seeds, 'seed')} = {plural(len(points) * seeds, 'run')}"
-    begun = False
-
-    def tell(stage: str, done: int, total: int) -> None:
-        nonlocal begun
-        if stage == "sweep" and not begun:  # nothing was refused
-            begun = True
-            announce(size)
-        progress(stage, done, total)
-
     budget = None if ledger is None else _plan_spending(batches, points, found, numbers, ledger, data_dir, progress)
     identity = {**identity_of(scenario.with_seed(0)), "swept": [command, kind.asked]}
     with study_folder(folder, identity, holds="a sweep", own=(CELLS, *FILES), force=force):
         result = run_sweep(
-            batches, folder / CELLS, jobs=jobs, engine=engine, data_dir=data_dir, progress=tell, budget=budget
+            batches, folder / CELLS, jobs=jobs, engine=engine, data_dir=data_dir, progress=progress, budget=budget
         )
 
     def row(place: int, seed: int) -> SweptRow:
@@ -127,6 +114,11 @@ def sweep_grid(
         return SweptRow(point=points[place], seed=seed, metrics=metrics, error=error)
 
     rows = tuple(row(place, seed) for place in range(len(points)) for seed in numbers)
+    known = sorted({name for each in rows for name in each.metrics})
+    for name in metrics:
+        if known and name not in known:
+            near = did_you_mean(name, known)
+            raise ScenarioError(f"--metric {shown_name(name)}: airmix {command} has none of that name{near}")
     return Swept(
         scenario=scenario,
         grid=grid,
@@ -147,15 +139,6 @@ def _batches(scenarios: Sequence[Scenario], kind: CellKind, device: str, engine:
     return (
         alone if engine == "ray" else cut_into_batches(scenarios, kind, device=device, jobs=jobs or useful_jobs(alone))
     )
-
-
-def check_engine(engine: str, jobs: int) -> None:
-    """Refuse an engine that does not exist, a number of jobs that is none, and a script that would start itself."""
-    check_word("engine", engine, ENGINES)
-    if not (isinstance(jobs, int) and 0 <= jobs <= 4096):
-        raise ScenarioError(f"--jobs = {jobs}: must be at least 1 and at most 4096 (0: as many as there are cores)")
-    if engine != "ray" and jobs != 1:
-        end_if_started_by_script()
 
 
 def _scenarios(

@@ -1,34 +1,20 @@
-"""What a sweep over a grid gave: one row per cell and seed, and what the seeds of a cell give together.
-
-Units follow from the words in the name of a metric.
-"""
+"""What a sweep over a grid gave: one row per cell and seed, and what the seeds of a cell give together."""
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from airmixml.scenario import Scenario
+from airmixml.scenario import Scenario, keys_in_force
 from airmixml.scenario.grid import Grid, Point
-from airmixml.scenario.toml import value_text
-from airmixml.storage.run_folder import REPORT
+from airmixml.scenario.toml import finite, value_text
 from airmixml.sweeps.cells import Metric
-from airmixml.wording import JOULES, NONE, SECONDS, unit_for
-
-Command = str  #: what is done with each cell, a name of ``command_cells.CELL_KINDS``
-FILES: Final = (*(f"sweep.{suffix}" for suffix in ("csv", "md", "tex", "json", "parquet", "png", "svg")), REPORT)
-_SHARES: Final = ("accuracy", "share", "rate", "caught", "passed", "right", "match")
-_UNITS: Final = {"joules": JOULES, "seconds": SECONDS, "dbm": (("dBm", 1.0),), "db": (("dB", 1.0),)}
-_FIXED_DECIMALS: Final = ("%", "dB", "dBm")
-_LARGE: Final = 1e4
-_NO_SPREAD: Final = 1e-9  # of the mean: what rounding leaves of equal values
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +33,7 @@ class Swept:
 
     scenario: Scenario  #: what is swept; the grid changes some of its keys
     grid: Grid  #: keys and values
-    command: Command  #: whose metrics they are
+    command: str  #: whose metrics they are
     seeds: list[int]  #: seeds of each cell
     rows: tuple[SweptRow, ...]  #: one per cell and seed, seed after seed within a cell
     metrics: tuple[str, ...]  #: names of those that the tables show; the first that is a number is drawn
@@ -64,18 +50,14 @@ class Swept:
     @cached_property
     def failures(self) -> dict[str, list[SweptRow]]:
         """Rows that failed, by the reason."""
-        return by_reason(self.rows)
-
-    def cells(self) -> Sequence[tuple[Point, Sequence[SweptRow]]]:
-        """Return each combination with its rows, one per seed."""
-        size = len(self.seeds)
-        return [(self.rows[at].point, self.rows[at : at + size]) for at in range(0, len(self.rows), size)]
+        reasons = dict.fromkeys(row.error for row in self.rows if row.error)
+        return {why: [row for row in self.rows if row.error == why] for why in reasons}
 
     def long_rows(self) -> list[dict[str, Any]]:
         """Return one dictionary per cell and seed: keys, seed, mode, every metric, and the error (empty: none)."""
         return [
             {
-                **{key: plain_value(value) for key, value in row.point.items()},
+                **{key: _plain_value(value) for key, value in row.point.items()},
                 "seed": row.seed,
                 "command": self.command,
                 "mode": "simulation",
@@ -95,68 +77,47 @@ class Swept:
         frame.attrs = {"mode": "simulation", "command": self.command, "out": str(self.out)}
         return frame
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the summary of every metric as plain values for JSON; a number that is not finite is null."""
+        size = len(self.seeds)
+        return {
+            "name": self.scenario.name,
+            "air": keys_in_force(self.scenario.air),
+            "command": self.command,
+            "mode": "simulation",
+            "grid": {key: [_plain_value(value) for value in values] for key, values in self.grid.axes.items()},
+            "seeds": self.seeds,
+            "metrics": list(self.metrics),
+            "cells": [self._cell(self.rows[at : at + size]) for at in range(0, len(self.rows), size)],
+            "failures": {why: len(rows) for why, rows in self.failures.items()},
+            "notes": list(self.notes),
+            "scenario": self.scenario.to_json(),
+        }
 
-def by_reason(rows: Sequence[SweptRow]) -> dict[str, list[SweptRow]]:
-    """Return the rows that failed, by the reason."""
-    found: dict[str, list[SweptRow]] = {}
-    for row in rows:
-        if row.error:
-            found.setdefault(row.error, []).append(row)
-    return found
+    def _cell(self, rows: Sequence[SweptRow]) -> dict[str, Any]:
+        found = {name: summarise([row.metrics.get(name) for row in rows]) for name in self.names}
+        return {
+            "values": {key: _plain_value(value) for key, value in rows[0].point.items()},
+            "metrics": {name: summary for name, summary in found.items() if summary},
+            "errors": {str(row.seed): row.error for row in rows if row.error},
+        }
 
 
-def plain_value(value: Any) -> Any:
+def _plain_value(value: Any) -> Any:
     """Return a value of a key as a table of another program can hold it: lists as text."""
     return value_text(value) if isinstance(value, tuple) else value
 
 
-@dataclass(frozen=True, kw_only=True)
-class Summary:
-    """One metric of one cell over its seeds."""
+def summarise(values: Sequence[Metric]) -> dict[str, Any]:
+    """Return mean and deviation of numbers (true counts as 1), or the words; nothing where there are none.
 
-    mean: float | None  #: of numbers (true counts as 1); None for words or nothing
-    deviation: float | None  #: sample standard deviation; None for fewer than two numbers
-    values: tuple[Any, ...]  #: what was there, seed after seed
-
-
-def summarise(rows: Sequence[SweptRow], metric: str) -> Summary:
-    """Return mean and deviation of a metric over the rows that have it."""
-    values = tuple(value for row in rows if (value := row.metrics.get(metric)) is not None)
-    numbers = [float(value) for value in values if not isinstance(value, str)]
-    if not numbers or len(numbers) < len(values):
-        return Summary(mean=None, deviation=None, values=values)
+    A mean that is not finite is None, and so is the deviation of fewer than two numbers.
+    """
+    there = [value for value in values if value is not None]
+    numbers = [float(value) for value in there if not isinstance(value, str)]
+    if not numbers or len(numbers) < len(there):
+        return {"values": there} if there else {}
     if not all(map(math.isfinite, numbers)):
-        return Summary(mean=math.inf, deviation=None, values=values)
+        return {"mean": None, "deviation": None}
     deviation = statistics.stdev(numbers) if len(numbers) > 1 else None
-    return Summary(mean=statistics.fmean(numbers), deviation=deviation, values=values)
-
-
-def summary_text(summary: Summary, metric: str) -> str:
-    """Return "97.2 ± 1.1 %", "9.46 nJ", "hidden", or how often each word was given."""
-    if summary.mean is None:
-        counts = Counter(map(str, summary.values))
-        if len(counts) <= 1:
-            return next(iter(counts), NONE)
-        return ", ".join(f"{word} {times}" for word, times in counts.most_common())
-    unit, size = unit_of(metric, abs(summary.mean))
-    fixed, deviation = unit in _FIXED_DECIMALS, summary.deviation
-    spread = ""
-    if deviation is not None and (fixed or deviation > _NO_SPREAD * abs(summary.mean)):
-        spread = f" ± {deviation / size:.2f}" if fixed else f" ± {_number(deviation / size, 2)}"
-    mean = f"{summary.mean / size:.2f}" if fixed else _number(summary.mean / size, 4)
-    return f"{mean}{spread}{' ' if unit else ''}{unit}"
-
-
-def unit_of(metric: str, value: float) -> tuple[str, float]:
-    """Return the unit in which a metric of that size is readable, and its size."""
-    words = metric.replace(".", "_").split("_")
-    if any(word in _SHARES for word in words) and "value" not in words and "epoch" not in words:
-        return "%", 0.01
-    units = next((units for ending, units in _UNITS.items() if ending in words), (("", 1.0),))
-    return unit_for(value, units)
-
-
-def _number(value: float, digits: int) -> str:
-    if math.isinf(value):
-        return "unbounded"
-    return f"{value:.{digits - 1}e}" if abs(value) >= _LARGE else f"{value:.{digits}g}"
+    return {"mean": finite(statistics.fmean(numbers)), "deviation": deviation}

@@ -8,16 +8,11 @@ from airmixml.lazy import import_late
 
 if TYPE_CHECKING:
     from airmixml.tolerances.tolerance import Delivered, Tolerance, Tolerances, Tried
-    from airmixml.tolerances.tolerance_page import draw_tolerances
     from airmixml.tolerances.tolerance_search import find_tolerances
 
-__all__ = ["Delivered", "Tolerance", "Tolerances", "Tried", "draw_tolerances", "find_tolerances"]
+__all__ = ["Delivered", "Tolerance", "Tolerances", "Tried", "find_tolerances"]
 
 __getattr__ = import_late(
     __name__,
-    {
-        ".tolerance": ("Delivered", "Tolerance", "Tolerances", "Tried"),
-        ".tolerance_page": ("draw_tolerances",),
-        ".tolerance_search": ("find_tolerances",),
-    },
+    {".tolerance": ("Delivered", "Tolerance", "Tolerances", "Tried"), ".tolerance_search": ("find_tolerances",)},
 )

@@ -5,15 +5,12 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from airmixml.scenario import Scenario, keys_in_force
 from airmixml.scenario.toml import finite
-from airmixml.storage.run_folder import REPORT
 from airmixml.tolerances.impairment_ladder import ImpairmentLadder
 from airmixml.tolerances.unplanned_epsilon import NeededPower
-
-FILES: Final = (*(f"tolerances.{suffix}" for suffix in ("md", "csv", "json", "png", "svg")), REPORT)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,14 +69,10 @@ class Delivered:
     target_kept: bool | None = None  #: whether that is within the target; None likewise
     along: dict[str, Any]  #: other keys of the class that were set with it
 
-    @property
-    def is_ok(self) -> bool | None:
-        """Whether neither accuracy nor the target suffers; None where the class has none of it."""
-        return None if self.size is None else bool(self.tolerated) and self.target_kept is not False
-
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        return finite({**vars(self), "along": finite(self.along), "ok": self.is_ok})  # type: ignore[no-any-return]
+        ok = None if self.size is None else bool(self.tolerated) and self.target_kept is not False
+        return finite({**vars(self), "along": finite(self.along), "ok": ok})  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,15 +85,11 @@ class Tolerance:
     refused: float | None  #: mildest size at which it does not; None where all are tolerated
     tried: tuple[Tried, ...]  #: all sizes with their accuracies, from mild to severe
     why_not: str  #: why none of the sizes could be run; empty where some could
-    epsilons: dict[float, float | None]  #: what a system without margin would spend, by size, from mild to severe
+    #: what a system without margin would spend, by size, from mild to severe; empty where it has no target
+    epsilons: dict[float, float | None]
     private: float | None  #: most severe size with which the target holds; None where there is none, or nothing to ask
     revealing: float | None  #: mildest size with which it does not
     delivered: tuple[Delivered, ...]  #: what each class of hardware has
-
-    @property
-    def asks_privacy(self) -> bool:
-        """Whether it can raise epsilon, and there is a target."""
-        return bool(self.epsilons)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -121,7 +110,7 @@ class Tolerance:
                 "missed": self.revealing,
                 "epsilons": [{"size": size, "epsilon": finite(epsilon)} for size, epsilon in self.epsilons.items()],
             }
-            if self.asks_privacy
+            if self.epsilons
             else None,
             "delivered": {each.air: each.to_dict() for each in self.delivered},
         }
@@ -144,16 +133,6 @@ class Tolerances:
     runs: int  #: all runs
     out: Path  #: folder with everything
     seconds: float  #: how long it took
-
-    @property
-    def floor(self) -> float:
-        """The mean score at which it has fallen by ``drop``."""
-        return statistics.fmean(self.ideal) - self.drop
-
-    @property
-    def compared(self) -> str:
-        """What is compared, in a word."""
-        return {"accuracy.final": "accuracy", "scores.r2": "R^2", "scores.labels_right": "labels right"}[self.metric]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""

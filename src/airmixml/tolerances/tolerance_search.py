@@ -10,25 +10,27 @@ from pathlib import Path
 from typing import Any, Final
 
 from airmixml.data import known_dataset
+from airmixml.engines import Engine
 from airmixml.errors import AirMixError, ScenarioError
 from airmixml.progress import Progress, silent
 from airmixml.radio.power_calibration import check_privacy_target
 from airmixml.scenario import AIR_PRESETS, Air, Scenario
-from airmixml.scenario.toml import describe_air
-from airmixml.storage.run_folder import identity_of
+from airmixml.scenario.air import named_air
+from airmixml.storage.run_folder import REPORT, identity_of
 from airmixml.storage.study import consecutive_seeds, study_folder, study_path
 from airmixml.streams import Streams
 from airmixml.sweeps.batched_task import run_sweep
 from airmixml.sweeps.batches import cut_into_batches, dimensions
 from airmixml.sweeps.cells import CellOutcome, Measured
 from airmixml.sweeps.command_cells import RunCells
-from airmixml.sweeps.grid_sweep import CELLS, check_engine
+from airmixml.sweeps.grid_sweep import CELLS
 from airmixml.tolerances.impairment_ladder import ImpairmentLadder, LadderSearch, chosen_ladders
-from airmixml.tolerances.tolerance import FILES, Delivered, Tolerance, Tolerances, Tried
+from airmixml.tolerances.tolerance import Delivered, Tolerance, Tolerances, Tried
 from airmixml.tolerances.unplanned_epsilon import SLACK, Epsilons
 from airmixml.wording import one_line
 
 PRIVACY: Final = "privacy"
+_FILES: Final = (*(f"tolerances.{suffix}" for suffix in ("md", "csv", "json", "png", "svg")), REPORT)
 METRICS: Final = {"classification": "accuracy.final", "regression": "scores.r2", "multi-label": "scores.labels_right"}
 _BEST_FIRST: Final = ("lab", "line-of-sight", "campus")
 HARDWARE: Final = tuple(
@@ -44,7 +46,7 @@ def find_tolerances(
     seeds: int = 3,
     only: str | None = None,
     quick: bool = False,
-    engine: str = "processes",
+    engine: str = "local",
     jobs: int = 0,
     out: Path | str | None = None,
     force: bool = False,
@@ -67,7 +69,7 @@ def find_tolerances(
         engine, jobs, force, device, data_dir, progress: those of ``airmixml.sweep``.
     """
     started, chosen = time.perf_counter(), _felt(scenario, chosen_ladders(only), asked=only is not None)
-    check_engine(engine, jobs)
+    Engine.of(engine, jobs or None, default=0)
     if not (0.0 < drop <= 100.0):
         raise ScenarioError(f"--drop = {drop:g}: must be a number of points above 0 and of at most 100")
     numbers = list(consecutive_seeds(scenario, seeds))
@@ -75,7 +77,7 @@ def find_tolerances(
     label = "" if scenario.air.is_ideal else f"-{scenario.air.preset}"
     folder = study_path(out, f"tolerances-{scenario.name}{label}")
     identity = {**identity_of(scenario.with_seed(0)), "tolerances": True}
-    own, begun = (CELLS, PRIVACY, *FILES), (folder / CELLS).exists()
+    own, begun = (CELLS, PRIVACY, *_FILES), (folder / CELLS).exists()
     with study_folder(folder, identity, holds="a study of tolerances", own=own, force=force):
         where: dict[str, Any] = {"engine": engine, "jobs": jobs, "data_dir": data_dir}
         trials = _Trials(scenario, numbers, folder / CELLS, device, where, progress)
@@ -229,7 +231,7 @@ class _Search:
     def __init__(self, trials: _Trials, chosen: Sequence[ImpairmentLadder], *, drop: float, quick: bool) -> None:
         self._trials, self._base, self._drop = trials, trials.scenario.air, drop
         self._searches = {ladder.key: LadderSearch(ladder, coarse=quick) for ladder in chosen}
-        self._hardware = {name: describe_air(name).air for name in HARDWARE}
+        self._hardware = {name: named_air(name) for name in HARDWARE}
 
     def search_accuracy(self) -> None:
         """Run rounds until every ladder has its answer, then what hardware has and no answer covers."""

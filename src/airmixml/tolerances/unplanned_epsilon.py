@@ -75,7 +75,7 @@ class Epsilons:
 
 def _without_margin(scenario: Scenario, input_dim: int, label_dim: int) -> float:
     """Draw all slots on the scenario's air with the power of the ideal air, and state what the gains give."""
-    from airmixml.radio.draws import AirSetting, draw_blocks, suitable_block
+    from airmixml.radio.draws import AirSetting, draw_blocks
     from airmixml.radio.masking import with_masks_settled
     from airmixml.radio.system import sensitivity_of
     from airmixml.radio.tally import Tally, placed_distances
@@ -89,7 +89,7 @@ def _without_margin(scenario: Scenario, input_dim: int, label_dim: int) -> float
     watts = _calibrated(ideal, sensitivity, tuple(distance_metres.tolist()))
     setting = replace(AirSetting.of(scenario, input_dim, label_dim, distance_metres), private_received_watts=watts)
     tally = Tally(scenario, input_dim, label_dim, distance_metres, received_watts=watts)
-    for draws in draw_blocks(setting, suitable_block(setting)):
+    for draws in draw_blocks(setting):
         tally.add_draws(draws)
     return tally.privacy.epsilon
 
@@ -105,7 +105,7 @@ def _calibrated(scenario: Scenario, sensitivity: Any, distance_metres: tuple[flo
 
 def _needed_power(scenario: Scenario, input_dim: int, label_dim: int) -> NeededPower:
     """Draw the slots of the ideal air and look at the powers of those who send."""
-    from airmixml.radio.draws import AirSetting, draw_blocks, suitable_block
+    from airmixml.radio.draws import AirSetting, draw_blocks
     from airmixml.radio.histograms import DecibelHistogram
     from airmixml.radio.system import System
     from airmixml.radio.tally import placed_distances
@@ -114,7 +114,7 @@ def _needed_power(scenario: Scenario, input_dim: int, label_dim: int) -> NeededP
     system = System.of(scenario, input_dim, label_dim)
     told = system.link.told_share(system)  # on average over a slot, where workers bring noise
     histogram, lowest, largest = DecibelHistogram(), math.inf, 0.0
-    for draws in draw_blocks(setting, suitable_block(setting)):
+    for draws in draw_blocks(setting):
         sending = told * draws.power_watts[draws.power_watts > 0.0]
         if len(sending):
             histogram.add(sending * 1e3)

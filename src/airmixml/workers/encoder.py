@@ -29,7 +29,8 @@ class FeatureCost:
 
     Counts follow the arithmetic, without any vector unit. An addition or subtraction counts as a multiply-accumulate, a
     square root or a division as ``HARD_OPERATION`` = 10. Constants are counted as stored: signs take a bit each, other
-    numbers ``FLOAT_BYTES`` = 4 bytes.
+    numbers ``FLOAT_BYTES`` = 4 bytes. Of a user's network only products of matrices and
+    convolutions count, and the largest result of an operation.
     """
 
     multiply_accumulates: int

@@ -82,7 +82,7 @@ function take(part, seen, started, changed) {
     notice("");
     seen.scenario = true;
     state.noExport = "";
-    Object.assign(state, { values: part.values, exports: part.exports, name: part.name, known: part.known, draw: "", unpromised: [], accuracy: null, plan: null, trial: null });
+    Object.assign(state, { values: part.values, exports: part.exports, name: part.name, known: part.known, draw: "", unpromised: [], accuracy: null, plan: null });
     byId("air").value = part.air;
     fillControls(part.values, part.unused);
     showExport(state.form);
@@ -116,16 +116,12 @@ function take(part, seen, started, changed) {
     if (!seen.plan && !seen.problem) showComputing(seen);
     for (const id of SHOWN) byId(id).classList.toggle("stale", !(id === "facts" ? seen.plan : id.startsWith("epsilon") && seen.account));
     showTiming(started, changed);
-    progressNote("slow accountants, better designs and a trial follow");
+    progressNote("slow accountants and better designs follow");
     arrived();
   } else if (part.part === "progress") {
     progressNote(`${part.stage}: ${part.done.toLocaleString("en")} of ${part.total.toLocaleString("en")}`);
   } else if (part.part === "curves") {
     showCurves(part);
-  } else if (part.part === "trial") {
-    if (part.accuracy !== undefined) state.trial = { accuracy: part.accuracy, how: `one simulated run, seed ${part.seed}` };
-    else state.trial = { why: part.why ?? `${part.name} ${number(part.score)} in one simulated run` };
-    showFacts();
   } else if (part.part === "late") {
     seen.late = true;
     if (!seen.plan && !seen.problem) showVerdict("", "not computed", `It takes too long here. Known: ${state.known}`);
@@ -163,18 +159,14 @@ function showVerdict(kind, word, text) {
 function showFacts() {
   if (!state.plan) return;
   const facts = state.plan.cards.map((each) => [each.name, each.value, each.note, each.about]);
-  if (state.plan.verdict.runs) facts.push([...accuracyFact(), "Test accuracy of the trained model, in one simulated run or on similar data."]);
+  if (state.plan.verdict.runs) facts.push([...accuracyFact(), "Test accuracy of the trained model, as the plan expects it."]);
   byId("facts").replaceChildren(...facts.map(([name, value, note, about]) => make("div", { title: about }, make("dt", {}, name), make("dd", {}, value, make("small", {}, note)))));
   byId("facts").classList.remove("stale");
 }
 
-// A run on the data themselves says more than other designs or synthetic tables.
 function accuracyFact() {
-  const planned = state.accuracy, tried = state.trial?.accuracy === undefined ? null : state.trial;
-  if (tried) return ["Expected accuracy", percent(tried.accuracy), tried.how + (planned ? `; ${percent(planned.accuracy)} ${planned.how}` : "")];
-  if (planned) return ["Expected accuracy", percent(planned.accuracy), planned.how];
-  if (state.trial?.why) return ["Expected accuracy", "–", state.trial.why];
-  return ["Expected accuracy", make("span", { class: "spinner", role: "img", "aria-label": "computing" }), "being computed"];
+  if (state.accuracy) return ["Expected accuracy", percent(state.accuracy.accuracy), state.accuracy.how];
+  return ["Expected accuracy", "–", "start a run"];
 }
 
 function takeAccount(part) {

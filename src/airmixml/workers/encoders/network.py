@@ -1,10 +1,8 @@
 """Features from a user's network: how it is fed, what it must keep to, what it costs."""
 
 import os
-import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -17,7 +15,7 @@ from airmixml.errors import PluginError, ScenarioError
 from airmixml.reading import open_regular
 from airmixml.scenario import Workers
 from airmixml.wording import reason
-from airmixml.workers.encoder import HARD_OPERATION, Encoder, FeatureCost, GraphPart
+from airmixml.workers.encoder import Encoder, FeatureCost, GraphPart
 
 _ROWS_AT_ONCE: Final = 256
 _PROBED_ROWS: Final = 16
@@ -45,7 +43,7 @@ class Network(ABC):
 
     @abstractmethod
     def cost(self, shape: Shape) -> FeatureCost:
-        """Return what one input costs."""
+        """Return what one input costs: products of matrices and convolutions, and the largest result on the way."""
 
     @abstractmethod
     def exported(self, name: str) -> Any:
@@ -159,56 +157,3 @@ def _assumed_shapes(workers: Workers, input_dim: int) -> list[Shape]:
         return _input_shapes(input_dim, known.image_shape)
     squares: list[Any] = [(channels, *(round((input_dim / channels) ** 0.5),) * 2) for channels in (1, 3)]
     return [(input_dim,), *(shape for shape in squares if np.prod(shape) == input_dim)]
-
-
-# --- What the operations of a network cost ----------------------------------------------------------------------------
-
-_MOVES: Final = re.compile(
-    "alias|arange|asstrided|cast|cat|clone|concat|constant|constantofshape|constantpadnd|contiguous|copy|depthtospace|"
-    "dequantizelinear|detach|dropout|empty|expand|flatten|full|gather|gatherelements|gathernd|identity|ones|pad|permute|"
-    "quantizelinear|range|repeat|reshape|scalartensor|select|shape|size|slice|spacetodepth|split|squeeze|stack|t|tile|"
-    "tocopy|transpose|unsafeview|unsqueeze|view|where|zeros"
-)
-_REDUCES: Final = re.compile("pool|mean|sum|amax|amin|argm|reduce")
-_HARD: Final = re.compile(
-    "div|sqrt|exp|log|pow|sigmoid|tanh|erf|gelu|^elu|silu|softmax|softplus|swish|mish|reciprocal|sin|cos|atan|"
-    "layernorm|instancenorm"
-)
-
-
-def plain_operations(name: str, read: int, written: int) -> int:
-    """Return what an operation of ONNX or torch costs that is no product: by the numbers that it reads or writes."""
-    name = name.lower().replace("_", "")
-    if _MOVES.fullmatch(name):
-        return 0
-    return read if _REDUCES.search(name) else (HARD_OPERATION if _HARD.search(name) else 1) * written
-
-
-@dataclass(frozen=True)
-class Step:
-    """One operation on one input: what it reads and writes, by key, with how many numbers, and what it costs."""
-
-    reads: tuple[Any, ...]
-    writes: dict[Any, int]
-    multiply_accumulates: int
-
-
-def cost_of_steps(steps: Iterable[Step], constant_bytes: int, kept: set[Any]) -> FeatureCost:
-    """Return the cost of operations that are done one after the other.
-
-    A result takes memory from the operation that writes it to the last one that reads it. ``kept`` are the keys of the
-    input and of the output, which are counted elsewhere.
-    """
-    steps = list(steps)
-    last_read = {key: number for number, step in enumerate(steps) for key in step.reads}
-    live: dict[Any, int] = {}
-    most = 0
-    for number, step in enumerate(steps):
-        live |= {key: size for key, size in step.writes.items() if key not in kept and key not in live}
-        most = max(most, sum(live.values()))
-        live = {key: size for key, size in live.items() if last_read.get(key, -1) > number}
-    return FeatureCost(
-        multiply_accumulates=sum(step.multiply_accumulates for step in steps),
-        constant_bytes=constant_bytes,
-        working_numbers=most,
-    )

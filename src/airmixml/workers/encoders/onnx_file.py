@@ -11,7 +11,7 @@ from airmixml.arrays import Singles
 from airmixml.errors import PluginError, ScenarioError
 from airmixml.wording import reason
 from airmixml.workers.encoder import FeatureCost
-from airmixml.workers.encoders.network import FileEncoder, Network, Shape, Step, cost_of_steps, plain_operations
+from airmixml.workers.encoders.network import FileEncoder, Network, Shape
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -81,7 +81,7 @@ class OnnxNetwork(Network):
         return output[: len(some)] if output.ndim else output
 
     def cost(self, shape: Shape) -> FeatureCost:
-        """Run one input with all that is computed on the way as outputs, and count what each operation does."""
+        """Run one input with all that is computed on the way as outputs, and count."""
         onnx, onnxruntime = import_onnx("the cost of an ONNX graph")
         model = onnx.ModelProto()
         model.CopyFrom(self._model)
@@ -99,8 +99,11 @@ class OnnxNetwork(Network):
         shapes |= {self._input: (batch, *shape), **constants}
         type_of = onnx.helper.tensor_dtype_to_np_dtype
         stored = sum(math.prod(each.dims) * type_of(each.data_type).itemsize for each in graph.initializer)
-        steps = [_step(node, shapes, batch) for node in graph.node]
-        return cost_of_steps(steps, stored, {self._input, self._model.graph.output[0].name, *constants})
+        return FeatureCost(
+            multiply_accumulates=sum(_products(node, shapes) for node in graph.node) // batch,
+            constant_bytes=stored,
+            working_numbers=max(map(np.size, found)) // batch,
+        )
 
     def exported(self, name: str) -> Any:
         """Return the ONNX model."""
@@ -112,20 +115,10 @@ class OnnxNetwork(Network):
         return self._model
 
 
-def _step(node: Any, shapes: Shapes, batch: int) -> Step:
-    """Return what a node does to one of a batch of inputs, given the shape of every value."""
-    reads = tuple(name for name in node.input if name)
-    sizes = {name: math.prod(shapes.get(name, ())) for name in (*reads, *node.output) if name}
-    read, written = max((sizes[name] for name in reads), default=0), sizes[node.output[0]]
-    products = _products(node, shapes, written)
-    count = plain_operations(node.op_type, read, written) if products is None else products
-    writes = {name: sizes[name] // batch for name in node.output if name and node.op_type != "Constant"}
-    return Step(reads, writes, count // batch)
-
-
-def _products(node: Any, shapes: Shapes, written: int) -> int | None:
-    """Return how many products a node adds up; None where it is none that multiplies matrices."""
+def _products(node: Any, shapes: Shapes) -> int:
+    """Return how many products a node adds up, given the shape of every value."""
     kind, given = node.op_type, shapes.get(node.input[0], ()) if node.input else ()
+    written = math.prod(shapes.get(node.output[0], ()))
     if "Conv" in kind:  # weights: out x in / groups x kernel; an input's scale and zero point may stand before them
         weights = next(shapes[name] for name in node.input[1:] if len(shapes.get(name, ())) > 2)
         return (math.prod(given) if "Transpose" in kind else written) * math.prod(weights[1:])
@@ -136,7 +129,7 @@ def _products(node: Any, shapes: Shapes, written: int) -> int | None:
         return written * given[-1]
     if kind in ("LSTM", "GRU", "RNN"):  # time x batch x numbers; both matrices are used in each step
         return math.prod(given[:2]) * sum(math.prod(shapes[name]) for name in node.input[1:3])
-    return None
+    return 0
 
 
 def _options(onnxruntime: Any, *, as_it_is: bool = False) -> Any:

@@ -13,8 +13,7 @@ from airmixml.arrays import Singles
 from airmixml.errors import PluginError
 from airmixml.wording import reason
 from airmixml.workers.encoder import FeatureCost
-from airmixml.workers.encoders import network
-from airmixml.workers.encoders.network import FileEncoder, Network, NetworkEncoder, Shape, Step
+from airmixml.workers.encoders.network import FileEncoder, Network, NetworkEncoder, Shape
 
 
 class TorchEncoder(NetworkEncoder):
@@ -95,50 +94,29 @@ class TorchNetwork(Network):
         return self.module
 
     def cost(self, shape: Shape) -> FeatureCost:
-        """Run one input and count what each operation does."""
+        """Run one input and count."""
         values = [*self.module.parameters(), *self.module.buffers()]
-        recorder, given = _Recorder(values), torch.zeros((1, *shape))
-        with torch.no_grad(), recorder:
-            output = self.module(given)
-        kept = {_key(given), _key(output), *map(_key, values)}
-        stored = sum(value.numel() * value.element_size() for value in values)
-        return network.cost_of_steps(recorder.steps, stored, kept)
+        counter = _Counter()
+        with torch.no_grad(), counter:
+            self.module(torch.zeros((1, *shape)))
+        return FeatureCost(
+            multiply_accumulates=counter.products,
+            constant_bytes=sum(value.numel() * value.element_size() for value in values),
+            working_numbers=counter.largest,
+        )
 
 
-class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves parts of itself untyped
-    """Notes every operation; tensors stay alive, so that no two of them share an address."""
+class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves parts of itself untyped
+    """Counts products, and notes how many numbers the largest result of an operation has."""
 
-    def __init__(self, constants: list[torch.Tensor]) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.steps: list[Step] = []
-        self._alive: list[Any] = [constants]
+    products = largest = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        out = func(*args, **kwargs)
-        self._alive.append((args, out))
-        reads, writes = _tensors(args), _tensors(out)
-        sizes = {_key(each): each.numel() for each in writes}
-        self.steps.append(Step(tuple(map(_key, reads)), sizes, _multiply_accumulates(func, args, kwargs, out)))
+        out = func(*args, **(kwargs or {}))
+        if func._overloadpacket in flop_registry:
+            self.products += flop_registry[func._overloadpacket](*args, **(kwargs or {}), out_val=out) // 2
+        self.largest = max(self.largest, out.numel() if isinstance(out, torch.Tensor) else 0)
         return out
-
-
-def _multiply_accumulates(func: Any, args: Any, kwargs: dict[str, Any], out: Any) -> int:
-    packet = func._overloadpacket
-    if packet in flop_registry:
-        return int(flop_registry[packet](*args, **kwargs, out_val=out)) // 2
-    read = max((each.numel() for each in _tensors(args)), default=0)
-    return network.plain_operations(packet.__name__, read, sum(each.numel() for each in _tensors(out)[:1]))
-
-
-def _tensors(values: Any) -> list[torch.Tensor]:
-    if isinstance(values, torch.Tensor):
-        return [values]
-    return [each for value in values for each in _tensors(value)] if isinstance(values, (tuple, list)) else []
-
-
-def _key(value: torch.Tensor) -> int:
-    return int(value.untyped_storage().data_ptr())
 
 
 def _last_line(problem: BaseException) -> str:

@@ -1,0 +1,227 @@
+"""A reproduction as tables beside print and as a page, made of what its JSON file holds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Final
+
+from airmixml.output.page import Folded, Lines, Page, Part
+from airmixml.output.tables import Table
+from airmixml.reproduction.paper_cells import table_notes
+from airmixml.reproduction.verdicts import VERDICTS_IN_WORDS
+from airmixml.sweeps.study_files import SIMULATED_SEEDS
+from airmixml.wording import NOT_BY_QUICK, plural, quick_reproduction
+
+Plain = dict[str, Any]
+TITLES: Final = {"table1": "Table I", "table2": "Table II", "fig3": "Fig. 3", "fig4": "Fig. 4"}
+_VERDICTS: Final = ("agrees", "trend agrees", "undecided", "does not follow")
+_DECISIONS: Final = ("holds", "undecided", "does not hold")
+_AS_PRINTED: Final = "as printed"
+
+
+def reproduction_page(plain: Plain, _scenario: None = None) -> Page:
+    """Return what a reproduction tells."""
+    quick, claims, ratios = plain["quick"], plain["claims"], ratio_cells(plain)
+    parts: list[Part] = []
+    if rows := _verdict_counts(plain):
+        parts.append(Table(title="Compared with the printed values", columns=("", *_VERDICTS), rows=rows))
+    if ratios:
+        furthest = max(abs(cell["measured"]["mean"] / cell["expected"] - 1.0) for cell in ratios)
+        parts.append(
+            f"Fig. 2 prints no values; drawn for {plural(len(ratios), 'alpha')}: the mean sum of squared ratios is "
+            f"within {100 * furthest:.2g} % of what the Dirichlet distribution says."
+        )
+    parts += _claim_counts(claims, quick=quick)
+    every: list[Part] = [claims_table(claims)] if claims else []
+    every += [ratios_table(ratios)] if ratios else []
+    for (target, half), cells in by_table(plain).items():
+        reasons = dict.fromkeys(f"Read otherwise: {cell['why']}." for cell in cells if cell["why"])
+        printed = any(cell["printed"] is not None for cell in cells)
+        notes = (*table_notes(target, half), *reasons) if printed else ()
+        title = f"{TITLES[target]}, {cells[0]['dataset']}"
+        every += [side_by_side(title, cells), Lines(notes), results_table(f"{title}, entry by entry", cells)]
+    failed = [Lines(("Failed:", *failures(plain)))] if failures(plain) else []
+    return Page.of_result(
+        kind="reproduction",
+        title="The paper, run again",
+        verdict=_counts(claims) + (quick_reproduction(plain["targets"]) if quick else ""),
+        notices=(SIMULATED_SEEDS,),
+        asked=(("reproduced", ", ".join(plain["targets"])), ("seeds", f"0 to {plain['seeds'] - 1}")),
+        tables=(*parts, Folded(summary="Every value", parts=(VERDICTS_IN_WORDS, *failed, *every))),
+        command=("reproduce", *plain["targets"], "--seeds", str(plain["seeds"]), *["--quick"] * quick),
+    )
+
+
+def ratio_cells(plain: Plain) -> list[Plain]:
+    """Return the entries of Fig. 2."""
+    return [cell for cell in plain["cells"] if cell["target"] == "fig2"]
+
+
+def by_table(plain: Plain) -> dict[tuple[str, str], list[Plain]]:
+    """Return the cells by table or other figure, and half of it."""
+    found: dict[tuple[str, str], list[Plain]] = {}
+    for cell in plain["cells"]:
+        if cell["target"] != "fig2":
+            found.setdefault((cell["target"], cell["half"]), []).append(cell)
+    return found
+
+
+def failures(plain: Plain) -> list[str]:
+    """Return what went wrong, cell by cell."""
+    places = ("target", "half", "row", "column")
+    cells = (cell for cells in by_table(plain).values() for cell in cells)
+    return [f"{', '.join(cell[name] for name in places)}: {error}" for cell in cells for error in cell["errors"]]
+
+
+def _counts(claims: Sequence[Plain]) -> str:
+    """Return in how many cases the paper's text holds, as the table of claims adds up; empty where none was run."""
+    found = Counter[str](claim["decision"] for claim in claims)
+    if not any(found[name] for name in _DECISIONS):
+        return ""
+    held, not_held = found["holds"], found["does not hold"]
+    holds = f"{plural(held, 'claim')} {'holds' if held == 1 else 'hold'}"
+    return f"{holds}, {not_held} {'does' if not_held == 1 else 'do'} not, {found['undecided']} undecided. "
+
+
+def _verdict_counts(plain: Plain) -> tuple[tuple[str, ...], ...]:
+    """Return how often each verdict was given: by table, reading and epoch."""
+    counts: dict[str, Counter[str]] = {}
+    for cell in (cell for cells in by_table(plain).values() for cell in cells if cell["printed"] is not None):
+        name = f"{cell['target']} {cell['half']}, "
+        name += _AS_PRINTED if cell["reading"] == _AS_PRINTED else "read otherwise"
+        epochs = {"verdict": ", final epoch", "best_epoch_verdict": ", best epoch"}
+        for kind, epoch in epochs.items() if cell["quantity"] == "accuracy" else (("verdict", ""),):
+            counts.setdefault(f"{name}{epoch}", Counter())[cell[kind].partition(" from")[0]] += 1
+    return tuple((name, *(str(found[verdict]) for verdict in _VERDICTS)) for name, found in counts.items())
+
+
+def _claim_counts(claims: Sequence[Plain], *, quick: bool) -> list[Part]:
+    """Return how often each sentence of the paper holds, and which no case of was run, with what decides them."""
+    counts: dict[tuple[str, str], Counter[str]] = {}
+    for claim in claims:
+        says = claim["says"] + (f" ({claim['light']})" if claim["light"] else "")
+        counts.setdefault((claim["place"], says), Counter())[claim["decision"]] += 1
+    begun = {sentence: found for sentence, found in counts.items() if set(found) & set(_DECISIONS)}
+    shown = (*_DECISIONS, NOT_BY_QUICK) if quick else _DECISIONS
+    rows = tuple((*sentence, *(str(found[name] or "") for name in shown)) for sentence, found in begun.items())
+    columns = ("place", "the paper says", *_DECISIONS, *["not run"] * quick)
+    parts: list[Part] = []
+    if rows:
+        title = "What the text claims, and in how many cases it holds"
+        parts.append(Table(title=title, columns=columns, rows=rows, words=2))
+    left = [claim for claim in claims if (claim["place"], claim["says"]) not in begun]
+    if left and quick:
+        rows = tuple(dict.fromkeys((claim["place"], claim["says"], claim["evidence"]) for claim in left))
+        columns = ("place", "the paper says", "decided by")
+        parts.append(Table(title=NOT_BY_QUICK.capitalize(), columns=columns, rows=rows, words=3))
+    return parts
+
+
+def results_table(title: str, cells: Sequence[Plain]) -> Table:
+    """Return one line per cell: print, runs, difference, verdict; for accuracies of the final and of the best epoch."""
+    accuracy = cells[0]["quantity"] == "accuracy"
+    printed = any(cell["printed"] is not None for cell in cells)
+    reread = any(cell["reading"] != _AS_PRINTED for cell in cells)
+    columns = ["row", "column", *["read as"] * reread, *["printed"] * printed]
+    kinds = {"": "final epoch", "best_epoch_": "best epoch"} if accuracy else {"": "energy"}
+    for kind in kinds.values():
+        columns += [kind, *["difference", "verdict"] * printed]
+    rows = []
+    for cell in cells:
+        row = [cell["row"], cell["column"], *[cell["reading"].removeprefix("as ")] * reread]
+        row += [_value(cell["printed"], cell, "g") + " (bold)" * cell["bold"]] * printed
+        for kind in kinds:
+            row.append(_summary(cell[kind.rstrip("_") or "measured"], cell))
+            row += [_gap(cell[f"{kind}difference"], accuracy), cell[f"{kind}verdict"]] * printed
+        rows.append(tuple(row))
+    seeds = most_seeds(cells)
+    spread = "mean ± standard deviation over" if seeds > 1 else "of"
+    note = f"{'Test accuracy in percent' if accuracy else 'Energy'}, {spread} {plural(seeds, 'seed')}."
+    return Table(title=title, note=note, columns=tuple(columns), rows=tuple(rows))
+
+
+def side_by_side(title: str, cells: Sequence[Plain]) -> Table:
+    """Return the table in the shape of the paper: in each entry print, then final and best epoch, or print and runs."""
+    columns = list(dict.fromkeys(cell["column"] for cell in cells))
+    lines: dict[tuple[str, bool], dict[str, str]] = {}
+    for cell in cells:
+        best = f" ({cell['best_epoch']['mean']:.1f})" if cell["best_epoch"] else ""
+        printed = "" if cell["printed"] is None else f"{_value(cell['printed'], cell, 'g')} → "
+        measured = _value(cell["measured"]["mean"], cell) if cell["measured"] else "failed"
+        line = lines.setdefault((cell["row"], cell["reading"] != _AS_PRINTED), {})
+        line[cell["column"]] = f"{printed}{measured}{best}"
+    order = list(dict.fromkeys(row for row, _ in lines))
+    rows = tuple(
+        (f"{row}, read otherwise" if reread else row, *(entries.get(column, "") for column in columns))
+        for (row, reread), entries in sorted(lines.items(), key=lambda line: order.index(line[0][0]))
+    )
+    beside = "printed → " if any(cell["printed"] is not None for cell in cells) else ""
+    accuracy = cells[0]["quantity"] == "accuracy"
+    note = f"{beside}final epoch (best epoch), in percent." if accuracy else f"{beside}recomputed."
+    return Table(title=title, note=note, columns=("", *columns), rows=rows)
+
+
+def ratios_table(cells: Sequence[Plain]) -> Table:
+    """Return Fig. 2 in numbers."""
+    rows = tuple(
+        (
+            f"{cell['alpha']:g}",
+            f"{cell['measured']['largest_share']:.3f}",
+            f"{cell['measured']['mean']:.4f}",
+            f"{cell['expected']:.4f}",
+        )
+        for cell in cells
+    )
+    return Table(
+        title="Fig. 2, mixing ratios",
+        note="Means over 20,000 slots of eight workers; expected: what the Dirichlet distribution says.",
+        columns=("alpha", "largest ratio", "sum of squared ratios", "expected"),
+        rows=rows,
+    )
+
+
+def claims_table(claims: Sequence[Plain]) -> Table:
+    """Return one line per claim."""
+    return Table(
+        title="What the text claims",
+        note="Differences are means over paired seeds with 95 % confidence intervals.",
+        columns=("place", "the paper says", "case", "verdict", "evidence"),
+        rows=tuple(
+            (
+                *(claim["place"], claim["says"], f"{claim['case']}; {claim['light']}".removesuffix("; ")),
+                *(claim["decision"], claim["evidence"]),
+            )
+            for claim in claims
+        ),
+    )
+
+
+def most_seeds(cells: Sequence[Plain]) -> int:
+    """Return how many seeds a cell rests on at most."""
+    return max((len(cell["measured"]["seeds"]) for cell in cells if cell["measured"]), default=0)
+
+
+def _gap(difference: float | None, accuracy: bool) -> str:
+    if difference is None:
+        return ""
+    return f"{difference:+.1f}" if accuracy else f"{100.0 * difference:+.1f} %"
+
+
+def _summary(summary: Plain | None, cell: Plain) -> str:
+    if summary is None:
+        return "failed"
+    mean, spread = summary["mean"], summary["deviation"]
+    if spread is None:
+        return _value(mean, cell)
+    percent = cell["quantity"] == "accuracy"
+    return _value(mean, cell) + (f" ± {spread:.1f}" if percent else f" ± {100.0 * spread / mean:.1f} %")
+
+
+def _value(value: float | None, cell: Plain, digits: str = "") -> str:
+    """Return a percentage, or joules or microjoules, as the paper prints them; "g": two decimals where there are."""
+    if value is None:
+        return ""
+    if cell["quantity"] == "energy":
+        return f"{value:.4g} J" if value >= 0.01 else f"{value * 1e6:.4g} µJ"
+    return f"{value:.2f}" if digits and round(value, 1) != value else f"{value:.1f}"
