@@ -14,7 +14,7 @@ from airmixml.budgets.report import plain_facts, summary, worker_rows
 from airmixml.cli import options
 from airmixml.cli.terminal import progress_bars, show
 from airmixml.errors import LedgerError, ScenarioError, hide_values
-from airmixml.output.tables import Table, rows_csv, terminal_table
+from airmixml.output.tables import Table, rows_csv
 from airmixml.registries import ADVERSARIES
 from airmixml.storage.files import write_text, writing_to
 from airmixml.wording import did_you_mean, epsilon_text, plural, shown
@@ -96,7 +96,7 @@ def show_ledger(
             for line in each["fullest"]
         ]
         title = f"against {each['adversary']}: epsilon {each['epsilon']:g}, delta {each['delta']:g}"
-        parts.append(terminal_table(("fullest workers", "spent", "left"), rows, title=title).plain)
+        parts.append(Table(title=title, columns=("fullest workers", "spent", "left"), rows=rows))
         if each["over_budget"]:
             parts.append(f"{plural(each['over_budget'], 'worker')} beyond the budget")
     if open_entries:
@@ -121,8 +121,8 @@ def show_history(ledger: Ledger, as_json: options.AsJson = False) -> None:
         for each in entries
     ]
     columns = ("entry", "state", "what", "UTC", "workers", "largest loss", "reason")
-    table = terminal_table(columns, rows, title=str(ledger), words=len(columns), spare=("UTC", "reason"))
-    show(as_json, {"ledger": str(ledger), "entries": [asdict(each) for each in entries]}, table.plain)
+    table = Table(title=str(ledger), columns=columns, rows=rows, words=len(columns), spare=("UTC", "reason"))
+    show(as_json, {"ledger": str(ledger), "entries": [asdict(each) for each in entries]}, table)
 
 
 def _loss_in_words(adversary: str, parts: dict[str, float]) -> str:

@@ -5,12 +5,11 @@ from importlib.metadata import entry_points
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from airmixml.cli import options
-from airmixml.cli.terminal import console, print_json, show
+from airmixml.cli.terminal import console, print_json, print_line, show
 from airmixml.errors import AirMixError, ScenarioError
-from airmixml.output.tables import terminal_table
+from airmixml.output.tables import Table
 from airmixml.registries import REGISTRIES
 from airmixml.registry import Registry
 from airmixml.scenario import AIR_PRESETS, Scenario, air_summary, air_text, preset_names, preset_summary
@@ -33,7 +32,7 @@ def airs_command(as_json: options.AsJson = False) -> None:
 
 def _list(thing: str, summaries: dict[str, str], *, as_json: bool) -> None:
     plain = {f"{thing}s": [{"name": name, "summary": summary} for name, summary in summaries.items()]}
-    show(as_json, plain, terminal_table((thing, "what it is"), summaries.items(), words=2))
+    show(as_json, plain, Table(columns=(thing, "what it is"), rows=[*summaries.items()], words=2))
 
 
 def show_command(
@@ -125,16 +124,16 @@ def _print(found: list[_Plugin]) -> None:
     rows = []
     for registry in REGISTRIES:
         names = [
-            each.name if each.package == _OURS else f"[bold]{escape(f'{each.name} ({each.package} {each.version})')}[/]"
+            each.name if each.package == _OURS else f"{each.name} ({each.package} {each.version})"
             for each in found
             if each.group == registry.group and not each.problem
         ]
         rows.append((registry.kind, registry.group, ", ".join(names)))
     columns = ("kind", "entry-point group", "names")
-    console.print(terminal_table(columns, rows, title="What can be chosen by name", words=3))
+    console.print(Table(title="What can be chosen by name", columns=columns, rows=rows, words=3))
     for each in found:
         if each.problem:
-            source = escape(f"{each.kind} {each.name} of {each.package} {each.version}")
-            console.print(f"[bold red]{source}[/]: {escape(each.problem)}", soft_wrap=True)
+            source = f"{each.kind} {each.name} of {each.package} {each.version}"
+            print_line(f"{source}: {each.problem}", style="bold red")
     if all(each.package == _OURS for each in found):
         console.print("No other package adds to them; docs/extending.md shows how to write one.")

@@ -134,19 +134,6 @@ class Chosen:
         return [*chosen, *declared, *(word for each in overrides for word in ("--set", each))]
 
 
-def choose_scenario(
-    file: Path | None,
-    preset: str | None,
-    assignments: list[str] | None,
-    seed: int | None = None,
-    *,
-    bounds: Path | None = None,
-    data_dir: Path | None = None,
-) -> Scenario:
-    """Return the scenario that the options name, settled."""
-    return Chosen(file, preset, None, assignments, bounds).settled(seed, data_dir=data_dir)
-
-
 def settle_scenario(scenario: Scenario, *, data_dir: Path | None = None, test_rows: bool = True) -> Scenario:
     """Return the scenario with the numbers that it leaves to its data, which are read where they are needed."""
     if scenario.is_settled:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from rich.console import Console
-from rich.markup import escape
 from rich.text import Text
 from typer import Exit
 
@@ -74,7 +73,7 @@ def print_page(page: Page) -> None:
     for is_facts, some in groupby(shown, key=lambda part: isinstance(part, Facts)):
         for part in [_facts_table(list(some))] if is_facts else some:
             if isinstance(part, Table):
-                console.print(part.plain)
+                console.print(part)
             else:
                 console.print("\n".join([part] if isinstance(part, str) else part.lines), markup=False)
 
@@ -105,10 +104,10 @@ def print_report_place(
     folder: Path, name: str, report: Mapping[str, str], *, note: str = "", picture: bool = True
 ) -> None:
     """Print how long the command took, and where its tables, its picture (both called ``name``) and its report are."""
-    path = escape(str(folder / name))
+    path = folder / name
     drawn = f", picture in {path}.png" if picture else ""
     took = f"{duration(command_seconds())}{note}"
-    console.print(f"{took}; everything in [bold]{path}.md[/bold]{drawn}", soft_wrap=True)
+    print_line(f"{took}; everything in {path}.md{drawn}")
     for line in report_lines(report):
         print_line(line)
 
