@@ -88,26 +88,15 @@ def report_lines(report: Mapping[str, str]) -> list[str]:
     return [f"{name}: {path}" for name, path in report.items()]
 
 
-def print_places(places: Mapping[str, str], *, seconds: float) -> None:
-    """Print how long a command took, ``seconds`` of it for its work, and where things are."""
-    print_line(f"time: {duration(command_seconds())}, {duration(seconds)} of it for the work")
-    for line in report_lines(places):
-        print_line(line)
-
-
 def command_seconds() -> float:
     """Return how long the command has taken so far, imports included."""
     return time.monotonic() - STARTED
 
 
-def print_report_place(
-    folder: Path, name: str, report: Mapping[str, str], *, note: str = "", picture: bool = True
-) -> None:
-    """Print how long the command took, and where its tables, its picture (both called ``name``) and its report are."""
-    path = folder / name
-    drawn = f", picture in {path}.png" if picture else ""
-    took = f"{duration(command_seconds())}{note}"
-    print_line(f"{took}; everything in {path}.md{drawn}")
+def print_places(everything: Path | str, report: Mapping[str, str], *, note: str = "", picture: str = "") -> None:
+    """Print how long the command took, and where all it made, its picture and its report are."""
+    drawn = f", picture in {picture}" if picture else ""
+    print_line(f"{duration(command_seconds())}{note}; everything in {everything}{drawn}")
     for line in report_lines(report):
         print_line(line)
 
