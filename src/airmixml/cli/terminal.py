@@ -18,7 +18,7 @@ from typer import Exit
 from airmixml.cli.interrupt import raise_when_interrupted
 from airmixml.cli.main import STARTED
 from airmixml.output.cards import card_rows
-from airmixml.output.page import Cards, Facts, Lines, Notices, Page
+from airmixml.output.page import Cards, Facts, Lines, Page
 from airmixml.output.tables import Table
 from airmixml.progress import Progress
 from airmixml.wording import duration
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _ENVIRONMENT: Final = {name: value for name, value in os.environ.items() if (name, value) != ("COLUMNS", "0")}
 console = Console(highlight=False, _environ=_ENVIRONMENT)
 stderr_console = Console(stderr=True, highlight=False, _environ=_ENVIRONMENT)
-_ON_SCREEN: Final = (str, Facts, Table, Lines, Notices)
+_ON_SCREEN: Final = (str, Facts, Table, Lines)
 _SECONDS_BETWEEN_LINES: Final = 30.0
 _VARIABLE: Final = "AIRMIX_PROGRESS_SECONDS"
 

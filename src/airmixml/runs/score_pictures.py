@@ -27,7 +27,6 @@ from airmixml.registries import ACCOUNTANTS, ADVERSARIES
 from airmixml.wording import epsilon_text, plural
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from airmixml.runs.results import SeedsResult
@@ -49,8 +48,8 @@ def draw_seeds(result: SeedsResult, folder: Path, path: Path | None = None) -> F
     spread = f"{final.mean():.{1 if factor > 1.0 else 3}f} ± {final.std(ddof=1):.{1 if factor > 1.0 else 3}f}"
     target = f"ε = {epsilon_text(own.epsilon)}, δ = {own.delta:g} ({own.accountant}, {own.adversary}, {own.adjacency})"
     title = f"{result.name}, {plural(len(result.runs), 'seed')}  ·  {name} {spread}  ·  worst {target}"
-    figure = new_figure(13 if epochs > 1 else 9.5, 4.4, title, size=11.5)
-    scores, *learning, epsilons = figure.subplots(1, 3 if epochs > 1 else 2)
+    figure = new_figure(11 if epochs > 1 else 8, 4.4, title, size=11.5)
+    scores, *learning = figure.subplots(1, 2 if epochs > 1 else 1, squeeze=False)[0]
     seeds = [run.seed for run in result.runs]
     low, high = final.mean() - final.std(ddof=1), min(final.mean() + final.std(ddof=1), factor)
     scores.axhspan(low, high, color=BLUE, alpha=0.15, linewidth=0)
@@ -74,10 +73,8 @@ def draw_seeds(result: SeedsResult, folder: Path, path: Path | None = None) -> F
             axis.axhline(0.0, color=GREY, linestyle="--", linewidth=1, label="always the mean")
         axis.set(ylabel=f"{name} on clean test set", ylim=(1.1 * min(0.0, *final), 1.04 * factor))
         finish_axis(axis, heading, legend=8, loc="lower left" if axis is scores else "lower right")
-    _epsilons(epsilons, result)
-    for axis in (scores, epsilons):
-        axis.set(xlabel="seed", xlim=(seeds[0] - 0.6, seeds[-1] + 0.6))
-        axis.locator_params(axis="x", integer=True, nbins=10)
+    scores.set(xlabel="seed", xlim=(seeds[0] - 0.6, seeds[-1] + 0.6))
+    scores.locator_params(axis="x", integer=True, nbins=10)
     return saved(figure, path)
 
 
@@ -85,18 +82,6 @@ def read_curve(path: Path, score: str = "accuracy") -> NDArray[np.float64]:
     """Return the score after each epoch, as ``learning_curve.csv`` of a simulation has it; epochs."""
     with open_lines(path) as lines:
         return np.array([float(row[f"test_{score}"]) for row in csv.DictReader(lines)])
-
-
-def _epsilons(axis: Axes, result: SeedsResult) -> None:
-    seeds, own = [run.seed for run in result.runs], result.privacy[0]
-    stated = [run.privacy[0].epsilon for run in result.runs]
-    axis.plot(seeds, stated, "s", color=BLUE, label=f"{own.adversary} ({own.accountant})")
-    worst = [run.ledger.worst_epsilon for run in result.runs]
-    axis.plot(seeds, worst, "o", color=ORANGE, label="server, worst worker (gdp)", fillstyle="none", markersize=9)
-    if own.target_epsilon is not None:
-        axis.axhline(own.target_epsilon, color=GREEN, linestyle="--", label=f"target {own.target_epsilon:g}")
-    axis.set(ylabel=f"ε at δ = {own.delta:g}", ylim=(0.0, 1.35 * max(*stated, *worst, own.target_epsilon or 0.0)))
-    finish_axis(axis, "Privacy of each seed", legend=8, loc="upper left")
 
 
 def draw_statements(statements: Sequence[PrivacyStatement], path: Path | None = None) -> Figure:
