@@ -15,6 +15,7 @@ import pytest
 from airmixml.cli.main import main
 
 Airmix = Callable[..., subprocess.CompletedProcess[str]]
+DRAWN = True
 
 
 @pytest.fixture
