@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from airmixml.cli.app import COMMANDS, app, load
+from airmixml.cli.app import app, load
 
 
 def cli_reference() -> str:
@@ -19,7 +19,7 @@ def cli_reference() -> str:
 def commands() -> Iterator[tuple[tuple[str, ...], Any]]:
     """Yield each command with its words, those of a group after the group."""
     for name in typer.main.get_command(app).commands:
-        yield from _with_parts(("airmix", name), load(name, COMMANDS[name].place))
+        yield from _with_parts(("airmix", name), load(name))
 
 
 def _with_parts(words: tuple[str, ...], command: Any) -> Iterator[tuple[tuple[str, ...], Any]]:

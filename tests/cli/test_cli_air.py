@@ -97,7 +97,6 @@ def test_a_sweep_over_airs_has_all_their_keys(airmix: Airmix, tmp_path: Path) ->
     ("options", "told"),
     [
         (("--air", "line-of-sigh"), "--air 'line-of-sigh': there is none of that name; did you mean line-of-sight?"),
-        (("--air", "lab", "--air", "line-of-sight"), "--air: given 2 times"),
         (
             ("--air", "lab", "--set", "air.preset=line-of-sight"),
             "--air lab and --set air.preset: both choose the channel profile",

@@ -15,6 +15,7 @@ import pytest
 from airmixml.cli.main import main
 
 Airmix = Callable[..., subprocess.CompletedProcess[str]]
+DRAWN = True
 
 
 @pytest.fixture
@@ -78,7 +79,7 @@ def test_odd_names_reach_the_table_and_the_pictures_as_they_are(airmix: Airmix, 
     done = airmix("run", "--preset", "paper-iris", *small, f"--set=name={name}", "--out", out)
     assert (done.returncode, done.stderr) == (0, "")
     assert f"{name}, seed 0" in done.stdout
-    assert f"{out}/figures/overview.png" in done.stdout
+    assert f"{out}/report.html" in done.stdout
     assert (tmp_path / out / "figures" / "overview.png").stat().st_size > 10_000
 
 

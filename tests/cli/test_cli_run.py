@@ -40,10 +40,10 @@ def test_the_table_goes_to_stdout_and_nothing_to_stderr(small_run: SmallRun) -> 
         "iris: 4 inputs, 3 classes",
         "2,000, 8 at a time in 200 slots",
         "DirMix(alpha = 100000)",
-        "epsilon 5, delta 0.01 per worker (target 5; by paper-loose;",
-        "paper-loose, sensitivity 7",
+        "epsilon 5; by paper-loose it is 5",
+        "pld, sensitivity 7",
         "replace-one",
-        "release",
+        "against the release",
         "3.98e-15 W per symbol",  # -114 dBm
         "runs/paper-iris-seed7",
         "runs/paper-iris-seed7/report.html",

@@ -44,7 +44,7 @@ def test_narrow_terminals_drop_metrics_by_name(airmix: Airmix) -> None:
     done = airmix(*GRID, columns=60)
     told = " ".join(done.stdout.split())
     assert "too wide for 60 characters, not shown: " in told
-    assert "snr_db; see a wider terminal or the files named below" in told
+    assert "snr_db; see a wider terminal, --json or the files" in told
     chosen = airmix(*GRID, "--metric", "snr_db", "--metric", "epsilon_release", columns=60)
     assert "accuracy.final" not in chosen.stdout
     assert "epsilon_release" in chosen.stdout

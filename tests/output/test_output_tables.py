@@ -6,7 +6,7 @@ import pytest
 from rich.box import SIMPLE
 from rich.console import Console
 
-from airmixml.output.tables import Table, terminal_table
+from airmixml.output.tables import Table
 
 COLUMNS = ("method", "accuracy [%]", "epsilon", "against", "symbols", "air time", "energy", "wall time")
 ROWS = [
@@ -25,7 +25,7 @@ def shown(table: Table, width: int) -> list[str]:
 @pytest.mark.parametrize("options", [{}, {"box": SIMPLE, "padding": (0, 1, 0, 0)}], ids=["default", "simple"])
 @pytest.mark.parametrize("width", [30, 40, 60, 80, 100, 200])
 def test_a_column_is_whole_or_named_as_missing(width: int, options: dict[str, object]) -> None:
-    table = terminal_table(COLUMNS, ROWS, title="Methods", spare=("wall time", "air time"), **options)
+    table = Table(columns=COLUMNS, rows=ROWS, title="Methods", spare=("wall time", "air time"), options=options)
     lines = shown(table, width)
     assert all(len(line) <= width for line in lines)
     text = " ".join(" ".join(lines).split())
@@ -36,15 +36,17 @@ def test_a_column_is_whole_or_named_as_missing(width: int, options: dict[str, ob
 
 
 def test_columns_to_spare_go_first_then_the_last_ones() -> None:
-    table = terminal_table(COLUMNS, ROWS, spare=("symbols",))
+    table = Table(columns=COLUMNS, rows=ROWS, spare=("symbols",))
     text = " ".join(shown(table, 80))
-    assert "not shown: symbols, wall time; see a wider terminal or --json" in " ".join(text.split())
+    assert "not shown: symbols, wall time; see a wider terminal, --json or the files" in " ".join(text.split())
     assert "not shown" not in " ".join(shown(table, 120))
 
 
 def test_words_wrap_between_words_and_only_longer_ones_are_broken() -> None:
     long = "a" * 50
-    lines = shown(terminal_table(("preset", "what it is"), [("paper", f"the paper's data set {long}")], words=2), 40)
+    lines = shown(
+        Table(columns=("preset", "what it is"), rows=[("paper", f"the paper's data set {long}")], words=2), 40
+    )
     assert all(len(line) <= 40 for line in lines)
     assert sum(line.count("a") for line in lines if "aaa" in line) == 50
     assert any("the paper's data set" in line for line in lines)

@@ -13,8 +13,6 @@ from airmixml import Scenario
 from airmixml.attacks.grades import naming_bound
 from airmixml.output.cards import NEIGHBOURS, cards_of, meaning, promise_of, right_at_most, trust
 from airmixml.output.commands import command_for, flat
-from airmixml.output.records import shown, table_of
-from airmixml.output.tables import Table
 from airmixml.privacy import PrivacyStatement
 from airmixml.registries import NOISES
 from airmixml.reports.folders import typed_command
@@ -121,35 +119,3 @@ def test_a_scenario_is_read_back_from_json(preset: str) -> None:
     scenario = Scenario.preset(preset).with_overrides("air.preset=line-of-sight")
     assert Scenario.from_json(scenario.to_json()) == scenario
     assert len(flat(scenario)) > 80
-
-
-def test_long_tables_are_cut_and_say_so() -> None:
-    table, more = table_of("long", [{"a": number, "b": "x"} for number in range(1200)], "sweep.csv")
-    assert isinstance(table, Table)
-    assert (table.columns, len(table.rows), more) == (("a", "b"), 500, "700 more rows in sweep.csv.")
-    assert table_of("none", [], "x") == table_of("empty", [{"a": None}], "x") == ()
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "text"),
-    [
-        ("energy_joules", 3.67e-7, "367 nJ"),
-        ("air_seconds", 90.0, "1.5 min"),
-        ("power_dbm median", -43.57, "-43.6 dBm"),
-        ("snr_inputs_db", 6.73, "6.7 dB"),
-        ("epsilon_lower", 43_210.0, "43,200"),
-        ("scheduled", 60_000, "60,000"),
-        ("accuracy.final", {"mean": 0.98, "deviation": 0.01}, "98.00 % ± 1.00 %"),
-        ("ok", True, "yes"),
-        ("note", "", "–"),
-    ],
-)
-def test_a_unit_in_a_name_decides_how_a_number_looks(name: str, value: object, text: str) -> None:
-    assert shown(name, value) == text
-
-
-def test_parts_of_records_become_columns() -> None:
-    (table,) = table_of("t", [{"method": "a", "cost": {"energy_joules": 1.0}}, {"method": "b", "by_seed": [1]}], "x")
-    assert isinstance(table, Table)
-    assert table.columns == ("method", "cost energy")
-    assert table.rows == (("a", "1 J"), ("b", "–"))

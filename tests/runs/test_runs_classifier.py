@@ -22,7 +22,6 @@ from airmixml import RunFolderError, Scenario, load_model
 from airmixml.runs import RunClassifier
 from airmixml.runs.classifier import class_labels
 from airmixml.streams import Streams
-from airmixml.workers import load_dataset
 
 run = partial(airmixml.run, pictures=False)
 BOUNDS = ("workers.input_lower=4.3,2,1,0.1", "workers.input_upper=7.9,4.4,6.9,2.5")
@@ -124,48 +123,19 @@ def test_what_is_stored_for_it_is_what_was_declared(small: Scenario, tmp_path: P
         bounds = ("workers.input_lower=-1", "workers.input_upper=2", "workers.classes=[0, 1, 2]")
         run(small.with_overrides(*changes, *bounds), out=tmp_path / name, private=True)
     one, two = (torch.load(tmp_path / name / "model.pt", weights_only=True) for name in ("one", "two"))
-    assert {name: value for name, value in one["rows"].items() if not isinstance(value, torch.Tensor)} == {
-        "width": 4,
-        "feature_names": [],
-        "image_shape": None,
-        "columns": [],
-        "decimal": "point",
-    }
-    for name, value in (("lower", -1.0), ("upper", 2.0)):
-        assert torch.equal(one["rows"][name], two["rows"][name])
-        assert one["rows"][name].tolist() == [value] * 4
-
-
-def test_older_folders(small: Scenario, tmp_path: Path) -> None:
-    """Without the description of rows: a named data set has it; of a file the bounds say it, if the inputs are sent."""
-    run(small, out=tmp_path / "here")
-    data = load_dataset(small.workers, Streams(0))
-    rows = np.array([[5.0, 3.0, 2.0, 1.0]])
-    expected = load_model(tmp_path / "here").predict_proba(rows)
-    assert data.row_format is not None
-
-    def age(folder: Path) -> None:
-        content = torch.load(folder / "model.pt", weights_only=True)
-        del content["rows"]
-        torch.save(content, folder / "model.pt")
-
-    age(tmp_path / "here")
-    assert (load_model(tmp_path / "here").predict_proba(rows) == expected).all()
-    np.savez(tmp_path / "own.npz", inputs=np.random.default_rng(0).random((30, 4)), labels=np.arange(30) % 3)
-    own = (
-        f"workers.dataset={tmp_path / 'own.npz'}",
-        "workers.train_samples=20",
-        "workers.input_lower=0",
-        "workers.count=20",
+    assert (
+        one["rows"]
+        == two["rows"]
+        == {
+            "width": 4,
+            "lower": [-1.0] * 4,
+            "upper": [2.0] * 4,
+            "feature_names": (),
+            "image_shape": None,
+            "columns": (),
+            "decimal": "point",
+        }
     )
-    run(small.with_overrides(*own, "workers.input_upper=1"), out=tmp_path / "own")
-    age(tmp_path / "own")
-    assert load_model(tmp_path / "own").n_features_in_ == 4
-    hidden = small.with_overrides(*own, "workers.input_upper=1", *LINEAR, "workers.encoder=projection")
-    run(hidden, out=tmp_path / "hidden")
-    age(tmp_path / "hidden")
-    with pytest.raises(RunFolderError, match="did not store what a raw row looks like; run the scenario again"):
-        load_model(tmp_path / "hidden")
 
 
 def test_class_labels() -> None:

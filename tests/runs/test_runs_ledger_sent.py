@@ -14,9 +14,8 @@ import airmixml
 from airmixml import Scenario
 from airmixml.budgets import LedgerFile, Loss, People, Request
 from airmixml.errors import LedgerError, ScenarioError
-from airmixml.runs import protected
-from airmixml.runs.experiment import SimulationRunner
-from airmixml.runs.protected import ProtectedRunner
+from airmixml.runs import runners
+from airmixml.runs.runners import ProtectedRunner, SimulationRunner
 
 run = partial(airmixml.run, pictures=False)
 
@@ -88,7 +87,7 @@ def test_a_run_of_more_workers_than_samples_is_refused_before_it_is_reserved(tmp
 @pytest.fixture
 def after_sending(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
     """Have something happen to the ledger of a protected run between its sending and its settling."""
-    real = protected.learn
+    real = runners.learn
 
     def have(happen: Callable[[], object]) -> None:
         def learn(*args: Any, **kwargs: Any) -> Any:
@@ -96,7 +95,7 @@ def after_sending(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], obj
             happen()
             return learned
 
-        monkeypatch.setattr(protected, "learn", learn)
+        monkeypatch.setattr(runners, "learn", learn)
 
     return have
 

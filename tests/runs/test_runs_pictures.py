@@ -11,7 +11,7 @@ from airmixml import Scenario, run, simulate, train
 from airmixml.runs.demo import Side, changes_of
 from airmixml.runs.pictures import run_figure
 from airmixml.runs.results import SeedsResult
-from airmixml.runs.score_pictures import draw_ledger, draw_seeds, read_curve
+from airmixml.runs.score_pictures import draw_seeds, read_curve
 
 PRIVATE = Scenario.preset("private-iris")
 PAPER = Scenario.preset("paper-iris").with_overrides("radio.slots=40", "learner.epochs=3")
@@ -52,46 +52,28 @@ def test_accuracies_start_at_zero_beside_what_guessing_gives(drawn: dict[str, Fi
         assert "guessing 40 %" in labels
 
 
-def test_one_slot_is_two_numbers_and_matrices_have_a_scale(drawn: dict[str, Figure]) -> None:
-    axis = axes_of(drawn["private"], "Received signal-to-noise ratio of the slot")
-    assert sum(text.get_text().endswith(" dB") for text in axis.texts) == 2
-    images = [image for axis in drawn["private"].axes for image in axis.get_images()]
-    assert sum(image.colorbar is not None for image in images) == 2
-    pairs = [images[:2], images[2:4]]
-    assert all(sent.get_clim() == received.get_clim() for sent, received in pairs)
-
-
 def test_the_limit_is_named_beside_its_line(drawn: dict[str, Figure]) -> None:
     axis = axes_of(drawn["paper"], "Power")
     assert axis.get_legend() is None
     assert [text.get_text() for text in axis.texts] == ["limit 23"]
 
 
-def test_the_privacy_picture_names_delta() -> None:
-    report = simulate(PRIVATE).report
-    assert "δ = 0.01" in draw_ledger(report.worker_epsilons(), report.statements).get_suptitle()
-
-
-def test_several_seeds_are_one_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("airmixml.runs.pictures.draw_run", lambda *_arguments: None)  # of the single seeds
-    result = run(PAPER, seeds=3, out=tmp_path / "seeds")
+def test_several_seeds_are_one_picture(tmp_path: Path) -> None:
+    result = run(PAPER, seeds=2, out=tmp_path / "seeds", pictures=False)
     assert isinstance(result, SeedsResult)
-    assert (tmp_path / "seeds" / "figures" / "seeds.png").exists()
-    figure = draw_seeds(result, tmp_path / "seeds")
+    figure = draw_seeds(result, tmp_path / "seeds", tmp_path / "seeds.png")
+    assert (tmp_path / "seeds.png").exists()
     dots = next(line for line in axes_of(figure, "Score").lines if line.get_label() == "final")
-    assert list(dots.get_xdata()) == [0, 1, 2]
+    assert list(dots.get_xdata()) == [0, 1]
     assert list(dots.get_ydata()) == [100 * each.accuracy.final for each in result.runs]
     mean = next(line for line in axes_of(figure, "Learning").lines if line.get_label() == "mean of all seeds")
-    curves = [read_curve(tmp_path / "seeds" / f"seed-{seed}" / "learning_curve.csv") for seed in range(3)]
+    curves = [read_curve(tmp_path / "seeds" / f"seed-{seed}" / "learning_curve.csv") for seed in range(2)]
     assert np.allclose(mean.get_ydata(), 100 * np.mean(curves, axis=0))
 
 
-def test_rounds_of_several_seeds_begin_with_the_model_before_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("airmixml.runs.pictures.draw_run", lambda *_arguments: None)
+def test_rounds_of_several_seeds_begin_with_the_model_before_them(tmp_path: Path) -> None:
     scenario = Scenario.preset("private-iris").with_overrides("learner.rounds=2")
-    result = run(scenario, seeds=2, out=tmp_path / "seeds")
+    result = run(scenario, seeds=2, out=tmp_path / "seeds", pictures=False)
     assert isinstance(result, SeedsResult)
     axis = axes_of(draw_seeds(result, tmp_path / "seeds"), "Learning")
     assert list(axis.lines[0].get_xdata()) == [0, 1, 2]

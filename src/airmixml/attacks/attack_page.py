@@ -24,7 +24,6 @@ def attack_page(plain: dict[str, Any], scenario: Scenario) -> Page:
         columns=(*(("setting",) if several else ()), *_SUMMARY),
         rows=tuple((*((case["label"],) if several else ()), *row) for case in cases for row in case["summary"]),
         words=3 if several else 2,
-        elsewhere="attack.md",
     )
     figures = Table(
         title="All figures",

@@ -1,11 +1,13 @@
 """The commands of ``airmix``, and how errors are reported."""
 
+import ast
 import os
 import sys
 import warnings
 from collections.abc import Callable
 from importlib import import_module
-from typing import Annotated, Any, NamedTuple
+from importlib.resources import files
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -23,99 +25,65 @@ _OF_DEPLOYMENTS = ("cryptography", "paho", "zmq")
 _NO_MEMORY = "not enough memory; use fewer slots, workers or features, a smaller network, or a smaller --block-slots"
 
 
-class LateCommand(NamedTuple):
-    """A command that is imported when it is called: ``airmix --help`` needs names and first lines alone."""
-
-    place: str  # module:attribute, a function or a Typer application
-    about: str  # the first paragraph of its help
-
-
-COMMANDS: dict[str, LateCommand] = {
-    name: LateCommand(f"airmixml.cli.{place}", about)
-    for name, place, about in (
-        ("demo", "demo:demo_command", "Run the paper's Iris experiment beside a private one."),
-        ("init", "init:init_command", "Write a first scenario for your own data."),
-        ("run", "run:run_command", "Run a scenario and write a run folder."),
-        ("predict", "predict:predict_command", "Predict the class of raw rows with the model of a finished run."),
-        (
-            "export",
-            "predict:export_command",
-            "Export the model of a finished run to ONNX: from raw rows to label and probabilities in one graph.",
-        ),
-        ("account", "account:account_command", "Print the epsilon of every accountant against every adversary."),
-        ("plan", "plan:plan_command", "Size a system before it is built."),
-        ("compare", "compare:compare_command", "Compare a scenario with its alternatives."),
-        ("attack", "attack:attack_command", "Attack a run and show what each adversary recovers."),
-        ("audit", "audit:audit_command", "Try to refute a scenario's epsilon by experiment."),
-        ("sweep", "sweep:sweep_command", "Run, attack or audit a scenario at every combination of values."),
-        (
-            "tolerances",
-            "tolerances:tolerances_command",
-            "Find how bad each impairment of the air may get, alone, before accuracy falls or a privacy target is "
-            "missed.",
-        ),
-        ("reproduce", "reproduce:reproduce_command", "Reproduce the paper's tables and figures."),
-        (
-            "report",
-            "report:report_command",
-            "Write the report of a folder again, or put several folders side by side on one page.",
-        ),
-        (
-            "ledger",
-            "ledger:app",
-            "Keep what each worker has spent over all runs, and refuse what would pass a budget.",
-        ),
-        (
-            "explore",
-            "explore:explore_command",
-            "Design a system, watch a slot, and start and compare runs in the browser.",
-        ),
-        ("deploy", "deploy:app", "Set up a scenario as a system of separate processes."),
-        (
-            "server",
-            "deploy:server_command",
-            "Order rounds from workers, add up what they send, and learn from the sums.",
-        ),
-        (
-            "worker",
-            "deploy:worker_command",
-            "Be a worker: answer the server's orders, within a budget that this worker keeps itself.",
-        ),
-        (
-            "gateway",
-            "deploy:gateway_command",
-            "Be many workers behind one connection, with messages in batches and one ledger.",
-        ),
-        (
-            "air",
-            "air:air_command",
-            "Emulate the air: add up complex baseband of workers over ZeroMQ, in NumPy or in GNU Radio.",
-        ),
-        ("presets", "listings:presets_command", "List the scenarios that come with the package."),
-        (
-            "airs",
-            "listings:airs_command",
-            "List the channel profiles that come with the package: what lies between workers and server.",
-        ),
-        ("show", "listings:show_command", "Print a preset as a scenario file that explains every key."),
-        ("plugins", "listings:plugins_command", "List what can be chosen by name, and which package brings it."),
-        ("data", "data:app", "List the data sets; fetch one."),
-    )
+# Where each command is: module:attribute, a function or a Typer application. It is imported when it is called.
+COMMANDS = {
+    "demo": "demo:demo_command",
+    "init": "init:init_command",
+    "run": "run:run_command",
+    "predict": "predict:predict_command",
+    "export": "predict:export_command",
+    "account": "account:account_command",
+    "plan": "plan:plan_command",
+    "compare": "compare:compare_command",
+    "attack": "attack:attack_command",
+    "audit": "audit:audit_command",
+    "sweep": "sweep:sweep_command",
+    "tolerances": "tolerances:tolerances_command",
+    "reproduce": "reproduce:reproduce_command",
+    "report": "report:report_command",
+    "ledger": "ledger:app",
+    "explore": "explore:explore_command",
+    "deploy": "deploy:app",
+    "server": "deploy:server_command",
+    "worker": "deploy:worker_command",
+    "gateway": "deploy:gateway_command",
+    "air": "air:air_command",
+    "presets": "listings:presets_command",
+    "airs": "listings:airs_command",
+    "show": "listings:show_command",
+    "plugins": "listings:plugins_command",
+    "data": "data:app",
 }
+
+
+def about(place: str) -> str:
+    """Return the first paragraph of a command's help without importing it, which takes seconds for some."""
+    module, _, attribute = place.partition(":")
+    tree = ast.parse((files("airmixml.cli") / f"{module}.py").read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and node.name == attribute:
+            return (ast.get_docstring(node) or "").partition("\n\n")[0]
+        if attribute == "app" and isinstance(node, ast.Call) and ast.unparse(node.func) == "options.command_group":
+            return str(ast.literal_eval(node.args[0]))
+    raise LookupError(place)
 
 
 class _LateGroup(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        name = args[0]
-        if name in COMMANDS:
-            self.commands[name] = load(name, COMMANDS[name].place)
+        if args[0] in COMMANDS:
+            self.commands[args[0]] = load(args[0])
         return super().resolve_command(ctx, args)
 
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        for name, command in self.commands.items():
+            command.help = about(COMMANDS[name])
+        super().format_commands(ctx, formatter)
 
-def load(name: str, place: str) -> Any:
+
+def load(name: str) -> Any:
     """Return the command of that name."""
-    module, _, attribute = place.partition(":")
-    found: typer.Typer | Callable[..., None] = getattr(import_module(module), attribute)
+    module, _, attribute = COMMANDS[name].partition(":")
+    found: typer.Typer | Callable[..., None] = getattr(import_module(f"airmixml.cli.{module}"), attribute)
     if isinstance(found, typer.Typer):
         return typer.main.get_command(found)
     from airmixml.cli.options import with_groups  # here: a list of commands needs no options
@@ -136,8 +104,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for _name, _command in COMMANDS.items():
-    app.command(_name, help=_command.about)(_not_loaded)
+for _name in COMMANDS:
+    app.command(_name)(_not_loaded)
 
 
 def _print_version(wanted: bool) -> None:

@@ -9,7 +9,7 @@ import typer
 from airmixml.cli import options
 from airmixml.cli.terminal import progress_bars, show
 from airmixml.errors import PluginError, ScenarioError
-from airmixml.output.tables import terminal_table
+from airmixml.output.tables import Table
 from airmixml.registries import DATASETS
 from airmixml.wording import did_you_mean, shown
 
@@ -39,7 +39,7 @@ def list_data(as_json: options.AsJson = False) -> None:
     show(
         as_json,
         {"data_sets": entries, "own_data": "path of a .csv or .npz file"},
-        terminal_table(columns, map(_cells, entries), title="Data sets", words=len(columns)),
+        Table(title="Data sets", columns=columns, rows=[*map(_cells, entries)], words=len(columns)),
         # Below the table, where a long path is not cut to the width of a column.
         *(f"Folder of {entry['name']}: {entry['folder']}" for entry in entries if entry["folder"]),
         "Your own data: set workers.dataset to the path of a .csv or .npz file and declare its bounds.",

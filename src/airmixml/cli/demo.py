@@ -6,7 +6,6 @@ import time
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from rich.markup import escape
 from typer import Option
 
 from airmixml.cli import options
@@ -67,10 +66,10 @@ def _cells(side: Side, epochs: int) -> dict[str, str]:
         "the server receives": sums,
         "  air time": f"{plural(radio.slots, 'slot')}, {duration(metrics['air_seconds'])}",
         "  energy": f"{joules(metrics['energy_joules'])} in total",
-        f"accuracy, {len(side.final)} seeds": f"[bold]{percent(side.final)}[/bold]",
+        f"accuracy, {len(side.final)} seeds": percent(side.final),
         f"  best epoch of {epochs}": percent(side.best) if side.best else "no epochs",
-        "target holds against": f"[bold]{own['adversary']}[/bold] (by {own['accountant']})",
-        "  which knows": escape(own["knows"]),
+        "target holds against": f"{own['adversary']} (by {own['accountant']})",
+        "  which knows": own["knows"],
         "smallest epsilon": "of a worker",
         **{
             f"  against {adversary}": _with_draw(metrics["privacy"], adversary, epsilon)
@@ -81,7 +80,7 @@ def _cells(side: Side, epochs: int) -> dict[str, str]:
             f"  {adversary}": _with_draw(metrics["row_statements"], adversary, epsilon)
             for adversary, epsilon in side.flower_epsilons.items()
         },
-        "run folder, seed 0": escape(metrics["run_dir"]),
+        "run folder, seed 0": metrics["run_dir"],
     }
 
 

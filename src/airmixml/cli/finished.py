@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airmixml.cli.terminal import print_error_line, print_report_place, progress_bars, show
+from airmixml.cli.terminal import print_error_line, print_places, progress_bars, show
 from airmixml.output.page import Page
 from airmixml.output.tables import Table
 from airmixml.wording import in_plain_words
@@ -57,7 +57,8 @@ def show_made(as_json: bool, made: Made, page: Page, name: str) -> None:
     """Print an attack or an audit, whose files are called ``name``, and where they are."""
     show(as_json, {**made.metrics, **made.report}, page)
     if not as_json:
-        print_report_place(Path(made.metrics["run_dir"]), name, made.report)
+        stem = Path(made.metrics["run_dir"]) / name
+        print_places(f"{stem}.md", made.report, picture=f"{stem}.png")
 
 
 def report_into(places: list[dict[str, str]], *, typed: bool = True) -> "Finish":
@@ -97,8 +98,8 @@ def show_study(
     show(as_json, {**plain, "out": str(out), "files": list(map(str, files)), "seconds": seconds, **report}, *parts)
     if not as_json:
         note = f" ({kept} already finished)" if kept else ""
-        drawn = picture and out / f"{name}.png" in files
-        print_report_place(out, name, report, note=note, picture=drawn)
+        drawn = out / f"{name}.png"
+        print_places(out / f"{name}.md", report, note=note, picture=str(drawn) if picture and drawn in files else "")
 
 
 def add_report(folder: Path | str, *, work: Path | None = None, typed: bool = True) -> dict[str, str]:

@@ -10,20 +10,15 @@ import sys
 from contextlib import suppress
 from types import FrameType
 
-RESUME = "repeat the command to resume"
 _RESUMABLE = ("run", "attack", "audit", "compare", "sweep", "reproduce")
 
 
 def report_interruption() -> None:
     """Say in one line that the command was interrupted; a second Ctrl-C ends the process without a word."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    kept = len(sys.argv) > 1 and sys.argv[1] in _RESUMABLE and "--private" not in sys.argv
     with suppress(OSError):  # nobody reads
-        os.write(2, f"airmix: interrupted{f'; {RESUME}' if is_resumable() else ''}\n".encode())
-
-
-def is_resumable() -> bool:
-    """Whether the command keeps what it has finished, as far as the command line tells."""
-    return len(sys.argv) > 1 and sys.argv[1] in _RESUMABLE and "--private" not in sys.argv
+        os.write(2, f"airmix: interrupted{'; repeat the command to resume' if kept else ''}\n".encode())
 
 
 def end_when_interrupted() -> None:

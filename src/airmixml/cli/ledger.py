@@ -6,17 +6,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from rich.text import Text
 from typer import Argument, Option
 
 from airmixml.budgets import LedgerFile, Loss, People, Request
 from airmixml.budgets.file import MOST_WORKERS
-from airmixml.budgets.report import draw_standings, plain_facts, summary, worker_rows
+from airmixml.budgets.report import plain_facts, summary, worker_rows
 from airmixml.cli import options
-from airmixml.cli.account import picture_path
-from airmixml.cli.terminal import progress_bars, report_lines, show
+from airmixml.cli.terminal import progress_bars, show
 from airmixml.errors import LedgerError, ScenarioError, hide_values
-from airmixml.output.tables import Table, rows_csv, terminal_table
+from airmixml.output.tables import Table, rows_csv
 from airmixml.registries import ADVERSARIES
 from airmixml.storage.files import write_text, writing_to
 from airmixml.wording import did_you_mean, epsilon_text, plural, shown
@@ -77,42 +75,33 @@ def create_ledger(
 def show_ledger(
     ledger: Ledger,
     top: Annotated[int, Option(help="Number of workers to list, the fullest first.")] = 10,
-    picture: options.Picture = None,
-    no_picture: options.NoPicture = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Show the fullest workers: what each has spent and what is left, against each adversary."""
     if top < 0:
         raise ScenarioError(f"--top = {top}: must be at least 0")
     file = LedgerFile(ledger)
-    facts, standings = plain_facts(file), file.standings()
-    drawn = None if no_picture or not facts["workers"] else picture_path(picture, f"{ledger.stem}-budgets.png")
-    pairs = [(each, each.budget.epsilons(each.spent)) for each in standings]
-    found = [summary(each, epsilons, top) for each, epsilons in pairs]
+    facts = plain_facts(file)
+    found = [summary(each, each.budget.epsilons(each.spent), top) for each in file.standings()]
     open_entries = sum(entry.state == "reserved" for entry in file.entries())
-    if drawn is not None:
-        with writing_to(drawn, option="--picture"):
-            draw_standings(pairs, f"{ledger.name}: {facts['people']}", drawn)
     people = facts["people"] or "nobody yet: the first run says who"
-    parts: list[str | Text | Table] = [f"{ledger}: {people}; {facts['mode']}, {facts['adjacency']} neighbours"]
+    parts: list[str | Table] = [f"{ledger}: {people}; {facts['mode']}, {facts['adjacency']} neighbours"]
     for each in found:
+        rows = [
+            (
+                line["worker"],
+                "delta used up" if line["spent"] is None else f"{line['spent']:.4g}",
+                f"{line['left']:.4g}",
+            )
+            for line in each["fullest"]
+        ]
         title = f"against {each['adversary']}: epsilon {each['epsilon']:g}, delta {each['delta']:g}"
-        parts += [Text(title, style="bold"), _fullest(each["fullest"])]
+        parts.append(Table(title=title, columns=("fullest workers", "spent", "left"), rows=rows))
         if each["over_budget"]:
-            parts.append(Text(f"{plural(each['over_budget'], 'worker')} beyond the budget", style="bold red"))
+            parts.append(f"{plural(each['over_budget'], 'worker')} beyond the budget")
     if open_entries:
         parts.append(f"{plural(open_entries, 'reservation')} open, counted in full: airmix ledger history {ledger}")
-    picture_place = {} if drawn is None else {"picture": str(drawn)}
-    plain = {"ledger": str(ledger), **facts, "adversaries": found, "reserved_entries": open_entries, **picture_place}
-    show(as_json, plain, *parts, *report_lines(picture_place))
-
-
-def _fullest(workers: list[dict[str, Any]]) -> Table:
-    rows = [
-        (line["worker"], "delta used up" if line["spent"] is None else f"{line['spent']:.4g}", f"{line['left']:.4g}")
-        for line in workers
-    ]
-    return terminal_table(("fullest workers", "spent", "left"), rows).plain
+    show(as_json, {"ledger": str(ledger), **facts, "adversaries": found, "reserved_entries": open_entries}, *parts)
 
 
 @app.command("history")
@@ -132,8 +121,8 @@ def show_history(ledger: Ledger, as_json: options.AsJson = False) -> None:
         for each in entries
     ]
     columns = ("entry", "state", "what", "UTC", "workers", "largest loss", "reason")
-    table = terminal_table(columns, rows, title=str(ledger), words=len(columns), spare=("UTC", "reason"))
-    show(as_json, {"ledger": str(ledger), "entries": [asdict(each) for each in entries]}, table.plain)
+    table = Table(title=str(ledger), columns=columns, rows=rows, words=len(columns), spare=("UTC", "reason"))
+    show(as_json, {"ledger": str(ledger), "entries": [asdict(each) for each in entries]}, table)
 
 
 def _loss_in_words(adversary: str, parts: dict[str, float]) -> str:

@@ -5,12 +5,11 @@ from importlib.metadata import entry_points
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from airmixml.cli import options
-from airmixml.cli.terminal import console, print_json, show
+from airmixml.cli.terminal import console, print_json, print_line, show
 from airmixml.errors import AirMixError, ScenarioError
-from airmixml.output.tables import terminal_table
+from airmixml.output.tables import Table
 from airmixml.registries import REGISTRIES
 from airmixml.registry import Registry
 from airmixml.scenario import AIR_PRESETS, Scenario, air_summary, air_text, preset_names, preset_summary
@@ -33,7 +32,7 @@ def airs_command(as_json: options.AsJson = False) -> None:
 
 def _list(thing: str, summaries: dict[str, str], *, as_json: bool) -> None:
     plain = {f"{thing}s": [{"name": name, "summary": summary} for name, summary in summaries.items()]}
-    show(as_json, plain, terminal_table((thing, "what it is"), summaries.items(), words=2))
+    show(as_json, plain, Table(columns=(thing, "what it is"), rows=[*summaries.items()], words=2))
 
 
 def show_command(
@@ -45,21 +44,20 @@ def show_command(
 
     With --air alone, print the file of that air: its keys, and where each number is from.
     """
-    named = options.named_air(air)
+    if preset is None and air is None:
+        raise ScenarioError("give the name of a preset (`airmix presets`), --air NAME (`airmix airs`), or both")
+    options.on_air(air, [])  # refuses one that is not known
     if preset is None:
-        if named is None:
-            raise ScenarioError("give the name of a preset (`airmix presets`), --air NAME (`airmix airs`), or both")
-        if as_json:
-            print_json({"name": named, "about": air_summary(named), "tables": air_tables(named)})
-        else:
-            typer.echo(air_text(named), nl=False)
-        return
-    scenario = Scenario.preset(preset)
-    scenario = scenario if named is None else scenario.on_air(named)
-    if as_json:
-        print_json(scenario.to_json())
+        name = air or ""
+        plain, text = {"name": name, "about": air_summary(name), "tables": air_tables(name)}, air_text(name)
     else:
-        typer.echo(scenario.to_toml(comments=True), nl=False)
+        scenario = Scenario.preset(preset)
+        scenario = scenario if air is None else scenario.on_air(air)
+        plain, text = scenario.to_json(), scenario.to_toml(comments=True)
+    if as_json:
+        print_json(plain)
+    else:
+        typer.echo(text, nl=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,16 +124,16 @@ def _print(found: list[_Plugin]) -> None:
     rows = []
     for registry in REGISTRIES:
         names = [
-            each.name if each.package == _OURS else f"[bold]{escape(f'{each.name} ({each.package} {each.version})')}[/]"
+            each.name if each.package == _OURS else f"{each.name} ({each.package} {each.version})"
             for each in found
             if each.group == registry.group and not each.problem
         ]
         rows.append((registry.kind, registry.group, ", ".join(names)))
     columns = ("kind", "entry-point group", "names")
-    console.print(terminal_table(columns, rows, title="What can be chosen by name", words=3))
+    console.print(Table(title="What can be chosen by name", columns=columns, rows=rows, words=3))
     for each in found:
         if each.problem:
-            source = escape(f"{each.kind} {each.name} of {each.package} {each.version}")
-            console.print(f"[bold red]{source}[/]: {escape(each.problem)}", soft_wrap=True)
+            source = f"{each.kind} {each.name} of {each.package} {each.version}"
+            print_line(f"{source}: {each.problem}", style="bold red")
     if all(each.package == _OURS for each in found):
         console.print("No other package adds to them; docs/extending.md shows how to write one.")

@@ -21,7 +21,7 @@ Assignments = Annotated[
     Option("--set", metavar="KEY=VALUE", help="Change a key, such as privacy.epsilon=1; may be repeated."),
 ]
 AirName = Annotated[
-    list[str] | None,
+    str | None,
     Option("--air", metavar="NAME", help="Use a channel profile that comes with the package; see `airmix airs`."),
 ]
 Bounds = Annotated[
@@ -73,28 +73,19 @@ def choices(registry: Registry) -> str:
         return ", ".join(registry.own)
 
 
-def named_air(air: list[str] | None) -> str | None:
-    """Return the one air that ``--air`` names; None where it is not given."""
-    if not air:
-        return None
-    if len(air) > 1:
-        raise ScenarioError(f"--air: given {len(air)} times, and a scenario has one channel profile; keep one of them")
-    if air[0] not in AIR_PRESETS:
+def on_air(air: str | None, assignments: list[str] | None) -> list[str]:
+    """Return the assignments with that of the air before them, so that each ``--set`` still counts."""
+    others = list(assignments or ())
+    if air is None:
+        return others
+    if air not in AIR_PRESETS:
         raise ScenarioError(
-            f"--air {shown(air[0])}: there is none of that name{did_you_mean(air[0], AIR_PRESETS)} (`airmix airs` "
+            f"--air {shown(air)}: there is none of that name{did_you_mean(air, AIR_PRESETS)} (`airmix airs` "
             f"lists them: {', '.join(AIR_PRESETS)})"
         )
-    return air[0]
-
-
-def on_air(air: list[str] | None, assignments: list[str] | None) -> list[str]:
-    """Return the assignments with that of the air before them, so that each ``--set`` still counts."""
-    name, others = named_air(air), list(assignments or ())
-    if name is None:
-        return others
     if any(each.partition("=")[0].strip() == "air.preset" for each in others):
-        raise ScenarioError(f"--air {name} and --set air.preset: both choose the channel profile; keep one of them")
-    return [f"air.preset={name}", *others]
+        raise ScenarioError(f"--air {air} and --set air.preset: both choose the channel profile; keep one of them")
+    return [f"air.preset={air}", *others]
 
 
 @dataclass(frozen=True)
@@ -141,19 +132,6 @@ class Chosen:
         declared = [] if self.bounds is None else ["--bounds", str(self.bounds)]
         overrides = on_air(self.air, self.assignments)
         return [*chosen, *declared, *(word for each in overrides for word in ("--set", each))]
-
-
-def choose_scenario(
-    file: Path | None,
-    preset: str | None,
-    assignments: list[str] | None,
-    seed: int | None = None,
-    *,
-    bounds: Path | None = None,
-    data_dir: Path | None = None,
-) -> Scenario:
-    """Return the scenario that the options name, settled."""
-    return Chosen(file, preset, None, assignments, bounds).settled(seed, data_dir=data_dir)
 
 
 def settle_scenario(scenario: Scenario, *, data_dir: Path | None = None, test_rows: bool = True) -> Scenario:

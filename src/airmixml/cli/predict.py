@@ -11,7 +11,7 @@ from typer import Argument, Option
 from airmixml.cli import options
 from airmixml.cli.terminal import console, print_error_line, print_json, print_line, show
 from airmixml.errors import DataError, ScenarioError
-from airmixml.output.tables import rows_csv, terminal_table
+from airmixml.output.tables import Table, rows_csv
 from airmixml.storage.files import write_text, writing_to
 from airmixml.wording import number_text, plural, shown
 
@@ -71,7 +71,7 @@ def predict_command(
     else:
         if predicted:
             counts = [(name, f"{count:,}") for name, count in sorted(Counter(predicted).items())]
-            console.print(terminal_table(("class", "rows"), counts).plain)
+            console.print(Table(columns=("class", "rows"), rows=counts))
         print_line(f"{plural(len(table), 'prediction')} in {out}")
     if clipped:
         values = plural(clipped, "value")
@@ -118,7 +118,7 @@ def export_command(
         ("input", f"rows, float32, N x {exported.inputs}"),
         ("outputs", given if exported.label_type else f"targets (float32, N x {width})"),
     ]
-    show(as_json, exported.to_dict(), terminal_table(("", ""), facts, title="ONNX model", words=2).plain)
+    show(as_json, exported.to_dict(), Table(title="ONNX model", columns=("", ""), rows=facts, words=2))
 
 
 def _check_keep(keep: list[str]) -> None:

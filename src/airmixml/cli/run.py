@@ -65,7 +65,7 @@ def run_command(
     made = make_or_find(run, scenario, seeds=seeds, **mode, **where)
     show(as_json, {**made.metrics, **made.report}, run_page(made.metrics, scenario))
     if not as_json:
-        print_places({"run folder": made.metrics["run_dir"], **made.report}, seconds=made.metrics["seconds"])
+        print_places(made.metrics["run_dir"], made.report)
 
 
 def _checkpoint_seconds() -> float:

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from rich.console import Console
-from rich.markup import escape
 from rich.text import Text
 from typer import Exit
 
-from airmixml.cli.interrupt import RESUME, is_resumable, raise_when_interrupted
+from airmixml.cli.interrupt import raise_when_interrupted
 from airmixml.cli.main import STARTED
-from airmixml.output.page import Facts, Lines, Notices, Page
+from airmixml.output.cards import card_rows
+from airmixml.output.page import Cards, Facts, Lines, Page
 from airmixml.output.tables import Table
 from airmixml.progress import Progress
 from airmixml.wording import duration
@@ -30,13 +30,9 @@ if TYPE_CHECKING:
 _ENVIRONMENT: Final = {name: value for name, value in os.environ.items() if (name, value) != ("COLUMNS", "0")}
 console = Console(highlight=False, _environ=_ENVIRONMENT)
 stderr_console = Console(stderr=True, highlight=False, _environ=_ENVIRONMENT)
-_ON_SCREEN: Final = (str, Facts, Table, Lines, Notices)
+_ON_SCREEN: Final = (str, Facts, Table, Lines)
 _SECONDS_BETWEEN_LINES: Final = 30.0
 _VARIABLE: Final = "AIRMIX_PROGRESS_SECONDS"
-_SECONDS_TO_MEASURE: Final = 2.0
-_SECONDS_WORTH_A_LINE: Final = 60.0
-_SMALL_STEP: Final = 0.01  # of a stage
-_UNITS: Final = {"over the air": "slots", "rehearsal": "slots", "one run": "slots", "training": "epochs"}
 
 
 def print_json(result: dict[str, Any]) -> None:
@@ -68,11 +64,16 @@ def print_page(page: Page) -> None:
     print_line(page.title, style="bold")
     for line in filter(None, (page.verdict, *page.notices)):
         console.print(line, markup=False)
-    shown: Iterator[Any] = (part for kept in page.sections for part in kept.parts if isinstance(part, _ON_SCREEN))
-    for is_facts, parts in groupby(shown, key=lambda part: isinstance(part, Facts)):
-        for part in [_facts_table(list(parts))] if is_facts else parts:
+    parts = (part for kept in page.sections for part in kept.parts)
+    told = (
+        Facts(caption="", rows=card_rows(part.cards)) if isinstance(part, Cards) and part.on_screen else part
+        for part in parts
+    )
+    shown: Iterator[Any] = (part for part in told if isinstance(part, _ON_SCREEN))
+    for is_facts, some in groupby(shown, key=lambda part: isinstance(part, Facts)):
+        for part in [_facts_table(list(some))] if is_facts else some:
             if isinstance(part, Table):
-                console.print(part.plain)
+                console.print(part)
             else:
                 console.print("\n".join([part] if isinstance(part, str) else part.lines), markup=False)
 
@@ -87,26 +88,15 @@ def report_lines(report: Mapping[str, str]) -> list[str]:
     return [f"{name}: {path}" for name, path in report.items()]
 
 
-def print_places(places: Mapping[str, str], *, seconds: float) -> None:
-    """Print how long a command took, ``seconds`` of it for its work, and where things are."""
-    print_line(f"time: {duration(command_seconds())}, {duration(seconds)} of it for the work")
-    for line in report_lines(places):
-        print_line(line)
-
-
 def command_seconds() -> float:
     """Return how long the command has taken so far, imports included."""
     return time.monotonic() - STARTED
 
 
-def print_report_place(
-    folder: Path, name: str, report: Mapping[str, str], *, note: str = "", picture: bool = True
-) -> None:
-    """Print how long the command took, and where its tables, its picture (both called ``name``) and its report are."""
-    path = escape(str(folder / name))
-    drawn = f", picture in {path}.png" if picture else ""
-    took = f"{duration(command_seconds())}{note}"
-    console.print(f"{took}; everything in [bold]{path}.md[/bold]{drawn}", soft_wrap=True)
+def print_places(everything: Path | str, report: Mapping[str, str], *, note: str = "", picture: str = "") -> None:
+    """Print how long the command took, and where all it made, its picture and its report are."""
+    drawn = f", picture in {picture}" if picture else ""
+    print_line(f"{duration(command_seconds())}{note}; everything in {everything}{drawn}")
     for line in report_lines(report):
         print_line(line)
 
@@ -137,46 +127,6 @@ def _seconds_between_lines() -> float:
         return _SECONDS_BETWEEN_LINES
 
 
-def with_estimate(progress: Progress, clock: Callable[[], float] = time.monotonic) -> Progress:
-    """Return a Progress callable that also says, once for each stage of over a minute, how long it will take.
-
-    That is measured on what is done in the first seconds, from the first step on if that is a small one: what comes
-    before may be processes that start. No line where AIRMIX_PROGRESS_SECONDS is 0.
-    """
-    if math.isinf(_seconds_between_lines()):
-        return progress
-    begun: dict[str, tuple[float, int]] = {}
-    stepped: set[str] = set()
-    measured: set[str] = set()
-
-    def report(stage: str, done: int, total: int) -> None:
-        progress(stage, done, total)
-        if stage in measured:
-            return
-        at, first = begun.setdefault(stage, (clock(), done))
-        if done < first:  # another seed, or another cell
-            begun[stage] = clock(), done
-        elif stage not in stepped and 0 < done - first < _SMALL_STEP * total:
-            stepped.add(stage)
-            begun[stage] = clock(), done
-        elif done > first and (seconds := clock() - at) >= _SECONDS_TO_MEASURE:
-            measured.add(stage)
-            left = seconds / (done - first) * (total - done)
-            if left > _SECONDS_WORTH_A_LINE:
-                print_error_line(
-                    f"airmix: {total:,} {_UNITS.get(stage, stage)}: about {duration(left)} for this stage; "
-                    f"{_how_to_stop(stage)}"
-                )
-
-    return report
-
-
-def _how_to_stop(stage: str) -> str:
-    # Slots that are simulated in this process are not kept.
-    kept = is_resumable() and _UNITS.get(stage) != "slots"
-    return f"Ctrl-C stops, {RESUME}" if kept else "Ctrl-C stops"
-
-
 def print_error_line(text: str) -> None:
     """Print a line on stderr as it is."""
     stderr_console.print(text, markup=False, soft_wrap=True)
@@ -200,7 +150,7 @@ def progress_bars() -> Iterator[Progress]:
     """
     raise_when_interrupted()
     if not stderr_console.is_terminal:
-        yield with_estimate(occasional_lines())
+        yield occasional_lines()
         return
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
     from rich.progress import Progress as Bars
@@ -217,4 +167,4 @@ def progress_bars() -> Iterator[Progress]:
                 bars.reset(tasks[stage], total=total)
             bars.update(tasks[stage], completed=done, total=total)
 
-        yield with_estimate(report)
+        yield report

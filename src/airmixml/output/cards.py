@@ -21,6 +21,7 @@ NEIGHBOURS: Final = {
     "remove-one": "remove-one: one worker is absent",
 }
 _NO_CLAIM: Final = "No accountant certifies an epsilon against this adversary: assume that it learns everything."
+_BRIEFLY: Final = ("why", "assumes", "median worker", "a row of the data", "one of its rows", "a person")
 _NEARLY_ALWAYS: Final = 0.999
 _CHANGED: Final = {"replace-one": "held another sample", "remove-one": "were absent"}
 _ASKED: Final = {
@@ -60,9 +61,10 @@ def _card(adversary: str, statements: Sequence[PrivacyStatement], scenario: Scen
     details = [
         ("accountant", f"{best.accountant}, sensitivity {best.sensitivity:g}"),
         ("because", best.why),
-        ("holds for", f"one {best.unit}; {best.given}"),
-        ("noise", f"{best.noise_watts_per_symbol:.3g} W per symbol"),
+        ("noise", dict(extra).get("noise") or f"{best.noise_watts_per_symbol:.3g} W per symbol"),
+        ("given", best.given),
     ]
+    extra = [row for row in extra if row[0] != "noise"]
     others = [each for each in statements if each is not best]
     said = dict.fromkeys(
         f"{epsilon_text(each.epsilon)} ({each.accountant})" for each in others if each.adjacency == best.adjacency
@@ -114,6 +116,17 @@ def claimed_card(
         facts=(*told, *extra) if certified or text else extra,
         details=details,
     )
+
+
+def card_rows(cards: Iterable[Card]) -> Rows:
+    """Return cards for a terminal: of the target's what its epsilon rests on, of the others whom it protects."""
+    rows = []
+    for card in cards:
+        stated = NO_GUARANTEE if card.epsilon == NO_GUARANTEE else f"epsilon {card.epsilon} ({card.promise})"
+        rows.append((against(card.adversary), stated))
+        about = [*card.facts, *card.details[:3]] if card.is_target else card.facts
+        rows += [(f"  {name}", value) for name, value in about if card.is_target or name in _BRIEFLY]
+    return rows
 
 
 def promise_of(epsilon: float) -> tuple[str, str]:

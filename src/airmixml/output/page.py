@@ -56,6 +56,7 @@ class Cards:
     title: str
     cards: tuple[Card, ...]
     note: str = ""  # how to read them
+    on_screen: bool = False  # whether a terminal has them too
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,15 +93,8 @@ class Lines:
     lines: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Notices:
-    """What a reader must know before reading any number."""
-
-    lines: tuple[str, ...]
-
-
 Kind = TypeVar("Kind")
-Part = str | Facts | Table | Cards | Picture | Folded | Code | Lines | Notices
+Part = str | Facts | Table | Cards | Picture | Folded | Code | Lines
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,8 +116,8 @@ def section(name: str, heading: str, *parts: Part, link: str = "") -> Section:
 class Page:
     """Everything that a page says.
 
-    Files have all of it. A terminal has title, verdict, notices, facts, tables and lines: what is folded, cards,
-    pictures and code are left to files.
+    Files have all of it. A terminal has title, verdict, notices, facts, tables and lines: what is folded, pictures,
+    code and most cards are left to files.
     """
 
     kind: str
@@ -140,7 +134,6 @@ class Page:
         *,
         asked: Rows = (),
         results: Rows = (),
-        privacy: Rows = (),
         cards: Sequence[Cards] = (),
         costs: Rows = (),
         tables: Iterable[Part] = (),
@@ -148,15 +141,15 @@ class Page:
     ) -> Page:
         """Return the page of a command's result; ``others`` are kind, title and other fields of a page.
 
-        ``privacy`` are rows that the terminal shows for the ``cards``, one group for each setting. Of the ``command``
-        a builder gives the name and the options that say more than the scenario.
+        There is one group of ``cards`` for each setting. Of the ``command`` a builder gives the name and the options
+        that say more than the scenario.
         """
         explained = (replace(cards[0], note=_CARDS), *cards[1:]) if cards else ()
         return cls(
             sections=(
                 section("asked", "What was asked", Facts(caption="The question", rows=asked)),
                 section("results", "What came out", Facts(caption="The answer", rows=results)),
-                section("privacy", "Who learns what", Facts(caption="The promise", rows=privacy), *explained),
+                section("privacy", "Who learns what", *explained),
                 section("costs", "On the air", Facts(caption="The cost", rows=costs)),
                 section("tables", "Tables", *tables),
             ),
@@ -186,6 +179,7 @@ class Page:
             for each, inside in shown
         )
         verdict = f'<p class="verdict">{escape(self.verdict)}</p>\n' if self.verdict else ""
+        notices = f'<div class="notice" role="note">\n{_html(self.notices)}</div>\n' if self.notices else ""
         numbers = _each("<div><dt>{}</dt><dd>{}</dd></div>", self.headline)
         headline = f'<dl class="headline">\n{numbers}</dl>\n' if numbers else ""
         return (
@@ -197,7 +191,7 @@ class Page:
             f"<title>{escape(self.title)}</title>\n<style>\n{_style()}</style>\n</head>\n<body>\n"
             '<a class="skip" href="#main">Skip to the content</a>\n<header>\n'
             f'<p class="kind">AirMixML report: {escape(self.kind)}</p>\n<h1>{escape(self.title)}</h1>\n'
-            f"{verdict}{_html([Notices(self.notices)])}{headline}"
+            f"{verdict}{notices}{headline}"
             f'<nav aria-label="Contents">\n<ul>\n{links}</ul>\n</nav>\n</header>\n'
             f'<main id="main">\n{sections}</main>\n<footer>\n<p>Made by airmixml {__version__} from the files of the '
             "folder; nothing was fetched, and nothing is.</p>\n</footer>\n</body>\n</html>\n"
@@ -220,7 +214,7 @@ def _part(part: Part) -> str:
             html = f"<p>{escape(part)}</p>\n"
         case Table():
             html = part.to_html()
-        case Facts(rows=()) | Lines(lines=()) | Notices(lines=()):
+        case Facts(rows=()) | Lines(lines=()):
             html = ""
         case Facts():
             rows = "".join(
@@ -231,8 +225,6 @@ def _part(part: Part) -> str:
             html = f'<table class="facts">\n{caption}\n<tbody>\n{rows}</tbody>\n</table>\n'
         case Lines():
             html = f"<ul>\n{_each('<li>{}</li>', ((line,) for line in part.lines))}</ul>\n"
-        case Notices():
-            html = f'<div class="notice" role="note">\n{_html(part.lines)}</div>\n'
         case Cards():
             cards = f'<div class="cards">\n{"".join(map(_card, part.cards))}</div>\n'
             html = f"{_html([part.note] if part.note else [])}<h3>{escape(part.title)}</h3>\n{cards}"
@@ -256,7 +248,7 @@ def _markdown(part: Part) -> str:
             text = part.to_markdown()
         case Facts():
             text = Table(columns=("", ""), rows=tuple(part.rows)).to_markdown() if part.rows else ""
-        case Lines() | Notices():
+        case Lines():
             text = "\n".join(f"- {line}" for line in part.lines)
         case Cards():
             rows = tuple((card.adversary, card.epsilon, card.promise, card.words) for card in part.cards)

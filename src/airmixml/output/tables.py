@@ -6,7 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
     from rich.table import Table as RichTable
 
+_ELSEWHERE: Final = "a wider terminal, --json or the files"
 _LONGEST_UNBROKEN: Final = 24  # a longer word, such as a path, is broken
 _LATEX = str.maketrans(
     {"→": r"$\to$", "µ": r"\textmu{}", "%": r"\%", "_": r"\_", "&": r"\&", "#": r"\#", "^": r"\^{}", "±": r"$\pm$"}
@@ -29,22 +30,15 @@ class Table:
     On a terminal words wrap, and where numbers do not fit, whole columns go and are named.
     """
 
-    columns: tuple[str, ...]  # their heads; where all are empty no head is shown
-    rows: tuple[tuple[str, ...], ...]  # texts; Rich's markup counts in them on a terminal
+    columns: Sequence[str]  # their heads; where all are empty no head is shown
+    rows: Sequence[Sequence[str]]  # texts, which are shown as they are
     title: str = ""  # stands above the table
     note: str = ""  # an explanation, in files
     words: int = 1  # how many columns hold words; they are aligned on the left and wrap
     # What a narrow terminal does without first, in this order; then the last ones go. The first column always stays.
     spare: tuple[str, ...] = ()
     sections: tuple[int, ...] = ()  # numbers of rows below which a terminal draws a line
-    elsewhere: str = "a wider terminal or --json"  # where columns that do not fit are shown
     options: Mapping[str, Any] = field(default_factory=dict)  # others of ``rich.table.Table``
-
-    @property
-    def plain(self) -> Table:
-        """The table with texts that look like Rich's markup shown as they are, and marked cells marked."""
-        columns, *rows = (tuple(map(_markup, row)) for row in (self.columns, *self.rows))
-        return replace(self, columns=columns, rows=tuple(rows))
 
     def to_markdown(self) -> str:
         """Return the table with its title and note, where it has them."""
@@ -91,29 +85,32 @@ class Table:
     def fitted(self, width: int) -> RichTable:
         """Return the table with the columns that fit so many characters; a line below names the others."""
         from rich.table import Table as RichTable
+        from rich.text import Text
 
         places, widths = self._fit(width)
         gone = [name for place, name in enumerate(self.columns) if place not in places]
-        note = f"too wide for {width} characters, not shown: {', '.join(gone)}; see {self.elsewhere}" if gone else None
+        note = f"too wide for {width} characters, not shown: {', '.join(gone)}; see {_ELSEWHERE}" if gone else None
         heads = [self.columns[place] for place in places]
         styles: dict[str, Any] = {"title_style": "bold", "title_justify": "left", "caption_justify": "left"}
-        table = RichTable(title=self.title or None, caption=note, show_header=any(heads), **styles, **self.options)
+        title = Text(self.title) if self.title else None
+        table = RichTable(title=title, caption=note, show_header=any(heads), **styles, **self.options)
         for place, name in zip(places, heads, strict=True):
             table.add_column(
-                name,
+                Text(name),
                 style=None if place else "cyan",
                 justify="left" if place < self.words else "right",
                 overflow="fold",
                 width=widths[place],
             )
         for number, row in enumerate(self.rows, start=1):
-            table.add_row(*(row[place] for place in places), end_section=number in self.sections)
+            cells = (row[place] for place in places)
+            texts = (Text(cell, "bold red" if isinstance(cell, Marked) else "") for cell in cells)
+            table.add_row(*texts, end_section=number in self.sections)
         return table
 
     def _fit(self, width: int) -> tuple[list[int], list[int]]:
         """Return the columns that are shown, and the width of each column, shown or not."""
-        cells = [[name, *(row[place] for row in self.rows)] for place, name in enumerate(self.columns)]
-        texts = [[_plain(cell) for cell in column] for column in cells]
+        texts = [[name, *(row[place] for row in self.rows)] for place, name in enumerate(self.columns)]
         widest = [max(map(cell_width, column)) for column in texts]
         # A head may wrap between its words; so may words below it, but no number.
         least = []
@@ -154,12 +151,6 @@ class Marked(str):
     __slots__ = ()
 
 
-def _markup(cell: str) -> str:
-    from rich.markup import escape
-
-    return f"[bold red]{escape(cell)}[/]" if isinstance(cell, Marked) else escape(cell)
-
-
 def html_cell(cell: str) -> str:
     """Return a cell for HTML."""
     return f"<mark>{escape(cell)}</mark>" if isinstance(cell, Marked) else escape(cell)
@@ -184,28 +175,6 @@ def write_all(stem: Path, texts: Mapping[str, str]) -> list[Path]:
     for path, text in zip(paths, texts.values(), strict=True):
         write_text(path, text)
     return paths
-
-
-def terminal_table(columns: Iterable[str], rows: Iterable[Sequence[str]], **how: Any) -> Table:
-    """Return a table for the terminal; ``how`` are attributes of the table, and options of ``rich.table.Table``."""
-    own = {name: how.pop(name) for name in Table.__dataclass_fields__ if name in how}
-    own["spare"] = tuple(own.get("spare", ()))
-    return Table(columns=tuple(columns), rows=tuple(map(tuple, rows)), options=how, **own)
-
-
-def wide_table(columns: Iterable[str], rows: Iterable[Sequence[str]], **how: Any) -> Table:
-    """Return a table of many columns, which files have too: on the terminal every bar saved helps."""
-    from rich.box import SIMPLE
-
-    elsewhere = "a wider terminal or the files named below"
-    return terminal_table(columns, rows, elsewhere=elsewhere, box=SIMPLE, padding=(0, 1, 0, 0), **how)
-
-
-def _plain(markup: str) -> str:
-    """Return a text as it is shown, without markup."""
-    from rich.text import Text
-
-    return Text.from_markup(markup).plain
 
 
 def cell_width(text: str) -> int:

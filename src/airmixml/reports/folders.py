@@ -46,7 +46,10 @@ class FoundFolder:
         toml = self.path / SCENARIO
         there = os.path.lexists(toml)
         try:
-            return Scenario.load(toml) if there else Scenario.from_json(self.plain["scenario"])
+            scenario = Scenario.load(toml) if there else Scenario.from_json(self.plain["scenario"])
+            if scenario.name != self.plain.get("name", scenario.name):
+                raise ScenarioError(f'name = "{scenario.name}": is the scenario of another run')
+            return scenario
         except ScenarioError as problem:
             raise corrupt_file(toml if there else self.file, problem, f"the folder {self.path}") from None
 

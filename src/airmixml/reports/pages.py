@@ -12,7 +12,7 @@ from typing import Any, Final
 from airmixml.errors import AirMixError, RunFolderError
 from airmixml.output.cards import asked_for
 from airmixml.output.commands import command_for, flat, needs_file, shown_value
-from airmixml.output.page import Cards, Code, Facts, Folded, Notices, Page, Part, Rows, section
+from airmixml.output.page import Cards, Code, Facts, Folded, Lines, Page, Part, Rows, section
 from airmixml.output.tables import Marked, Table
 from airmixml.reports.folders import FoundFolder, find_folder, is_report, recorded_command
 from airmixml.reports.pictures import MOST_BYTES, embed, pictures_in
@@ -198,7 +198,7 @@ def side_by_side(reports: Sequence[Report]) -> Page:
         privacy += [] if groups else [f"{name}: no epsilon is stated."]
         for group in groups:
             title = name if len(groups) == 1 else f"{name}: {group.title}"
-            privacy += [Cards(title=title, cards=group.cards), Notices(report.page.notices)]
+            privacy += [Cards(title=title, cards=group.cards), Lines(report.page.notices)]
         drawn = embed(pictures_in(report.found.path, protected=report.protected), MOST_BYTES // len(reports))
         about = f"{name}: {plural(len(drawn), 'picture')}"
         pictures.append(Folded(summary=about, parts=tuple(drawn), open=len(names) < 4))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -64,28 +63,9 @@ def pictures_in(folder: Path, *, protected: bool = False) -> list[Picture]:
 
 
 def embed(pictures: Sequence[Picture], most_bytes: int = MOST_BYTES) -> list[Picture]:
-    """Return pictures whose data are at most so many bytes together.
-
-    If they are more, each loses colours that nobody sees; those that still do not fit are named by their file.
-    """
-    if sum(len(each.content) for each in pictures) > most_bytes:
-        pictures = [replace(each, content=_fewer_colours(each.content)) for each in pictures]
-    found, left = [], most_bytes
+    """Return pictures whose data are at most so many bytes together; those that do not fit are named by their file."""
+    found = []
     for each in pictures:
-        fits = len(each.content) <= left
-        left -= len(each.content) if fits else 0
-        found.append(each if fits else replace(each, content=b""))
+        most_bytes -= len(each.content)
+        found.append(each if most_bytes >= 0 else replace(each, content=b""))
     return found
-
-
-def _fewer_colours(content: bytes) -> bytes:
-    """Return a PNG with 256 colours; as it is where it cannot be read, or would not be smaller."""
-    from PIL import Image, UnidentifiedImageError
-
-    try:
-        with Image.open(io.BytesIO(content)) as picture:
-            smaller = io.BytesIO()
-            picture.convert("RGB").quantize(256).save(smaller, "png", optimize=True)
-            return min(content, smaller.getvalue(), key=len)
-    except (OSError, UnidentifiedImageError):
-        return content

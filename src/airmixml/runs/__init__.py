@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from airmixml.runs.onnx_export import ExportedModel, export_onnx
     from airmixml.runs.pictures import run_figure
     from airmixml.runs.results import ProtectedResult, RunResult, SeedsResult, load_metrics
-    from airmixml.runs.score_pictures import draw_ledger, draw_statements
+    from airmixml.runs.score_pictures import draw_statements
 
 __all__ = ["ExportedModel", "ProtectedResult", "RunClassifier", "RunModel", "RunRegressor", "RunResult"]
-__all__ += ["SeedsResult", "draw_ledger", "draw_statements", "export_onnx", "load_metrics", "load_model"]
+__all__ += ["SeedsResult", "draw_statements", "export_onnx", "load_metrics", "load_model"]
 __all__ += ["load_network", "run", "run_figure"]
 
 __getattr__ = import_late(
@@ -27,7 +27,7 @@ __getattr__ = import_late(
         "airmixml.runs.model_files": ("load_network",),
         "airmixml.runs.onnx_export": ("ExportedModel", "export_onnx"),
         "airmixml.runs.pictures": ("run_figure",),
-        "airmixml.runs.score_pictures": ("draw_ledger", "draw_statements"),
+        "airmixml.runs.score_pictures": ("draw_statements",),
         "airmixml.runs.results": ("ProtectedResult", "RunResult", "SeedsResult", "load_metrics"),
     },
 )

@@ -40,14 +40,15 @@ def baselines_of(learned: Learned, *, protected: bool) -> Baselines | None:
     found = _on_public_rows(learner, dataset) if protected else _on_all_rows(learner, dataset)
     same = learner.model == learned.transmission.scenario.learner.model
     kind = f"{learner.model} in closed form" if same else f"{learner.model}, a linear model in closed form"
+    classes, confusion = _counted(dataset, predicted, truth)
     return Baselines(
         guess=float(guessed.mean()),
         without_privacy=None if found is None else float(_row_scores(dataset, found[0], truth).mean()),
         how="" if found is None else f"{kind}, no noise, {found[1]}",
         gain=float(gain.mean()),
         gain_error=float(gain.std() / np.sqrt(len(gain))),
-        classes=_classes(dataset, predicted, truth),
-        confusion=_confusion(dataset, predicted, truth),
+        classes=classes,
+        confusion=confusion,
     )
 
 
@@ -160,23 +161,16 @@ def _predicted(model: _Model, dataset: DataSet, inputs: NDArray[Any]) -> NDArray
     return _code(dataset).decoded(inputs @ weights.astype(np.float32) + biases)
 
 
-def _classes(dataset: DataSet, predicted: NDArray[Any], truth: NDArray[Any]) -> tuple[ClassResult, ...]:
-    """Return how often each class, or each of several labels, was there, was predicted, and both."""
+def _counted(
+    dataset: DataSet, predicted: NDArray[Any], truth: NDArray[Any]
+) -> tuple[tuple[ClassResult, ...], tuple[tuple[int, ...], ...]]:
+    """Return how often each class, or each of several labels, was there, was predicted, and both; and the confusion."""
     if dataset.task == "regression" or dataset.label_dim > MOST_CLASSES_LISTED:
-        return ()
-    numbers = np.arange(dataset.label_dim)
-    one_hot = dataset.task == "classification"
-    said = predicted[:, None] == numbers if one_hot else predicted > 0.5
-    true = truth[:, None] == numbers if one_hot else truth > 0.5
+        return (), ()
+    one_hot, numbers = dataset.task == "classification", np.arange(dataset.label_dim)
+    said, true = ((each[:, None] == numbers if one_hot else each > 0.5).astype(np.int64) for each in (predicted, truth))
     counts = (true.sum(axis=0), said.sum(axis=0), (said & true).sum(axis=0))
-    return tuple(
+    classes = (
         ClassResult.counted(name, *map(int, each)) for name, *each in zip(dataset.class_names, *counts, strict=True)
     )
-
-
-def _confusion(dataset: DataSet, predicted: NDArray[Any], truth: NDArray[Any]) -> tuple[tuple[int, ...], ...]:
-    if dataset.task != "classification" or dataset.label_dim > MOST_CLASSES_LISTED:
-        return ()
-    size = dataset.label_dim
-    counts = np.bincount(truth * size + predicted, minlength=size * size).reshape(size, size)
-    return tuple(tuple(row) for row in counts.tolist())
+    return tuple(classes), tuple(map(tuple, (true.T @ said).tolist())) if one_hot else ()

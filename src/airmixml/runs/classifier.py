@@ -10,11 +10,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from airmixml.arrays import Doubles
-from airmixml.data import Bounded, RowFormat, declare_bounds, known_dataset
+from airmixml.data import Bounded
 from airmixml.devices import torch_is_missing
 from airmixml.errors import RunFolderError
 from airmixml.runs.model_files import StoredModel, read_stored
-from airmixml.workers import RowEncoder, encoder_of
+from airmixml.workers import RowEncoder
 
 _ROWS_AT_ONCE: Final = 8192
 
@@ -52,8 +52,7 @@ class RunModel(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no ty
 
     def _take(self, stored: StoredModel) -> None:
         """Hold what a run folder holds."""
-        rows = stored.row_format or _format_of_old_run(stored, Path(self.folder))
-        workers = stored.scenario.workers
+        rows, workers = stored.row_format, stored.scenario.workers
         self.scenario_, self.code_, self.output_names_ = stored.scenario, stored.code, stored.class_names
         self.link_ = stored.link
         self.encoder_ = RowEncoder(
@@ -144,22 +143,3 @@ def class_labels(names: tuple[str, ...]) -> NDArray[Any]:
     if all(name.removeprefix("-").isdecimal() and str(int(name)) == name for name in names):
         return np.array([int(name) for name in names])
     return np.array(names)
-
-
-def _format_of_old_run(stored: StoredModel, folder: Path) -> RowFormat:
-    """Return what a raw row of an older run folder looks like, as far as its scenario says."""
-    workers = stored.scenario.workers
-    known = known_dataset(workers.dataset)
-    lower, upper, width, shape = workers.input_lower, workers.input_upper, 0, None
-    if known is not None:
-        lower, upper, width, shape = lower or known.lower, upper or known.upper, known.input_dim, known.image_shape
-    elif encoder_of(workers).keeps_inputs:
-        layer = next(value for name, value in stored.network.named_parameters() if name.endswith("weight"))
-        width = int(layer.shape[1]) - (1 if workers.constant else 0) if layer.dim() == 2 else 0
-    if not width or not lower or not upper:
-        raise RunFolderError(
-            f"{folder}: made by an older version, which did not store what a raw row looks like; run the scenario "
-            "again, or use load_network"
-        )
-    low, high = declare_bounds(lower, upper, features=width)
-    return RowFormat(width=width, lower=low, upper=high, feature_names=workers.feature_columns, image_shape=shape)

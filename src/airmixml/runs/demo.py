@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from airmixml.output.figures import GREEN, ORANGE, chance_line, new_figure, save_figure
+from airmixml.output.commands import changed_keys, flat
+from airmixml.output.figures import GREEN, ORANGE, chance_line, new_figure, saved
 from airmixml.progress import Progress
-from airmixml.runs.run_facts import row_epsilons
+from airmixml.runs.run_page import row_epsilons
 from airmixml.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -103,14 +104,9 @@ def percent(accuracies: list[float]) -> str:
 
 def changes_of(side: Side) -> list[str]:
     """Return what the demonstration changed in the preset, such as "learner.epochs = 50 (preset: 500)"."""
-    ours, preset = (each.to_dict() for each in (side.scenario, Scenario.preset(side.scenario.name)))
-    return [
-        f"{table}.{key} = {value} (preset: {preset[table][key]})"
-        for table, keys in ours.items()
-        if isinstance(keys, dict)
-        for key, value in keys.items()
-        if value != preset[table][key]
-    ]
+    preset = Scenario.preset(side.scenario.name)
+    was = flat(preset)
+    return [f"{key} = {value} (preset: {was[key]})" for key, value in changed_keys(preset, side.scenario).items()]
 
 
 def draw_demo(sides: tuple[Side, Side], path: Path | None = None) -> Figure:
@@ -125,9 +121,7 @@ def draw_demo(sides: tuple[Side, Side], path: Path | None = None) -> Figure:
     _draw_epsilons(epsilon, sides)
     changed = (f"{side.scenario.name}: {', '.join(changes_of(side)) or 'as the preset'}" for side in sides)
     figure.supxlabel("Changed here. " + ";  ".join(changed), fontsize=9, color="0.3")
-    if path is not None:
-        save_figure(figure, path)
-    return figure
+    return saved(figure, path)
 
 
 def _draw_first_slots(axis: Axes, side: Side) -> None:

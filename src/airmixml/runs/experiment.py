@@ -4,61 +4,30 @@ from __future__ import annotations
 
 import json
 import shutil
-import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast
+from typing import Any
 
-import torch
-
-from airmixml.data import warn_of_clipping
 from airmixml.devices import find_device
-from airmixml.edge import Learned, TrainedModel, learn
 from airmixml.engines import Engine
 from airmixml.errors import ScenarioError, hides_values
-from airmixml.output.tables import rows_csv
 from airmixml.progress import Progress, silent
 from airmixml.radio import check_privacy_target
-from airmixml.radio.transmission import Transmission
 from airmixml.registries import names_objects
-from airmixml.runs.baselines import baselines_of
-from airmixml.runs.model_files import CHECKPOINT, FileCheckpoint, save_model
-from airmixml.runs.results import (
-    SIMULATION,
-    ProtectedResult,
-    RunResult,
-    SeedsResult,
-    about_data,
-    load_result,
-    stated_in_both_modes,
-)
+from airmixml.runs.model_files import CHECKPOINT
+from airmixml.runs.results import ProtectedResult, RunResult, SeedsResult, load_result
+from airmixml.runs.runners import SHARDS, ProtectedRunner, SimulationRunner
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.scenario.toml import folder_stem
-from airmixml.storage.files import ResultStore, corrupt_file, write_arrays, write_text, writing_to
-from airmixml.storage.run_folder import (
-    METRICS,
-    RUNS_FOLDER,
-    SCENARIO,
-    Finish,
-    RunFolder,
-    claim,
-    claim_folder,
-    identity_of,
-)
+from airmixml.storage.files import corrupt_file, write_text, writing_to
+from airmixml.storage.run_folder import METRICS, RUNS_FOLDER, SCENARIO, Finish, RunFolder, claim, claim_folder
 from airmixml.storage.study import Study, consecutive_seeds
-from airmixml.streams import Streams
-from airmixml.workers import load_dataset, settle
+from airmixml.workers import settle
 from airmixml.workers.loading import check_protectable
 
-if TYPE_CHECKING:
-    from airmixml.runs.protected import ProtectedRunner
-    from airmixml.runs.spending import Spending
-
-    Runner: TypeAlias = "SimulationRunner | ProtectedRunner"
-
+Runner = SimulationRunner | ProtectedRunner
 AnyResult = RunResult | SeedsResult | ProtectedResult
-_SHARDS = "shards"  # the folder that finished parts are kept in until the run is whole
 
 
 @hides_values
@@ -140,8 +109,6 @@ def run(
     name = f"{folder_stem(scenario.name, scenario.air)}-seed{scenario.seed}" + (f"-x{seeds}" if seeds > 1 else "")
     runner: Runner
     if private:
-        from airmixml.runs.protected import ProtectedRunner
-
         runner = ProtectedRunner(context=context, pictures=pictures, public_test=public_test, spending=spending)
     else:
         runner = SimulationRunner(
@@ -156,101 +123,11 @@ def run(
         result: AnyResult = Study(
             cells=numbers,
             task=_EachSeed(runner, scenario, folder, seeds),
-            reducer=lambda found, _kept: _together(runner, scenario, list(found.values()), folder, pictures=pictures),
+            reducer=lambda found, _kept: runner.summarise(scenario, list(found.values()), folder),
             budget=budget,
         ).run()
         _publish(scenario, result, folder, force=force, finish=finish)
     return result
-
-
-def _together(runner: Runner, scenario: Scenario, runs: list[Any], folder: RunFolder, *, pictures: bool) -> AnyResult:
-    """Return what all seeds give, and draw it; of a protected run, what all releases together reveal."""
-    result = runner.summarise(scenario, runs, str(folder.final))
-    if result is runs[0]:  # which drew itself
-        return cast(AnyResult, result)
-    if pictures and isinstance(result, SeedsResult):
-        from airmixml.runs.score_pictures import draw_seeds
-
-        draw_seeds(result, folder.work, folder.work / "figures" / "seeds.png")
-    elif pictures:
-        from airmixml.runs.score_pictures import draw_statements
-
-        draw_statements(result.privacy, folder.work / "figures" / "privacy.png")
-    return result
-
-
-@dataclass(frozen=True, kw_only=True)
-class SimulationRunner:
-    """Runs single seeds for studies; ``pictures`` and ``checkpoint_seconds`` are those of ``run``."""
-
-    context: RunContext
-    pictures: bool
-    checkpoint_seconds: float
-    spending: Spending | None = None
-
-    def identity_of(self, scenario: Scenario) -> dict[str, Any]:
-        """Return what must be equal for the run to be resumed."""
-        return identity_of(scenario)
-
-    def within(self, _whole: RunFolder) -> Self:
-        """Return itself: what an earlier process left of it is resumed."""
-        return self
-
-    def summarise(self, scenario: Scenario, runs: list[RunResult], run_dir: str) -> RunResult | SeedsResult:
-        """Return means over the seeds, or the only one."""
-        if len(runs) == 1:
-            return runs[0]
-        from airmixml.runs.summaries import summarise_seeds
-
-        return summarise_seeds(scenario, runs, run_dir)
-
-    def run_one(self, scenario: Scenario, folder: RunFolder, run_dir: str) -> RunResult:
-        """Run one seed inside the folder and return its result."""
-        started, context, device = time.perf_counter(), self.context, self.context.speed.device
-        streams = Streams(scenario.seed)
-        dataset = load_dataset(
-            scenario.workers,
-            streams,
-            data_dir=context.data_dir,
-            progress=context.progress,
-            device=device,
-            raw=None if self.spending is None else self.spending.data[scenario.workers],
-        )
-        held_dim = dataset.held_dim or dataset.input_dim
-        warn_of_clipping(dataset.clipped_values, held_dim * (dataset.train_samples + len(dataset.test_labels)))
-        made_with = f"{device} torch {torch.__version__}"
-        checkpoint = FileCheckpoint(folder.work, made_with=made_with, every_seconds=self.checkpoint_seconds)
-        shards = ResultStore(folder.work / _SHARDS, made_with)
-        learned = learn(scenario, dataset=dataset, context=context, checkpoint=checkpoint, shards=shards)
-        seconds = time.perf_counter() - started
-        if self.spending is not None:
-            self.spending.settle(learned.transmission)
-        _write_findings(learned.transmission, learned.trained, folder.work, pictures=self.pictures)
-        result = result_of(
-            learned, seconds=seconds, device=device, run_dir=run_dir, resumed_epoch=checkpoint.resumed_epoch
-        )
-        return replace(result, baselines=baselines_of(learned, protected=False))
-
-
-def result_of(learned: Learned, *, seconds: float, device: str, run_dir: str = "", resumed_epoch: int = 0) -> RunResult:
-    """Return the result of a simulated run: what was sent, what was learned from it, and how long both took."""
-    sent, dataset, training_seconds = learned.transmission, learned.transmission.dataset, learned.training_seconds
-    metrics = {
-        **sent.report.to_dict(),
-        **stated_in_both_modes(learned, device=device, run_dir=run_dir),
-        "clipped_values": dataset.clipped_values,
-        "clipped_samples": dataset.clipped_samples,
-        "dataset": {
-            **about_data(dataset),
-            "train_samples": dataset.train_samples,
-            "test_samples": len(dataset.test_labels),
-        },
-        "seconds": seconds,
-        "seconds_by_stage": {"over_the_air": seconds - training_seconds, "training": training_seconds},
-        "resumed_from_epoch": resumed_epoch,
-        "mode": SIMULATION,
-    }
-    return RunResult.from_dict(metrics)
 
 
 @dataclass(frozen=True)
@@ -293,25 +170,11 @@ class _EachSeed:
         progress("seeds", self.seeds, self.seeds)
 
 
-def _write_findings(sent: Transmission, trained: TrainedModel, folder: Path, *, pictures: bool) -> None:
-    """Write what the metrics do not hold: curve, model, ledger, picture; a report can draw the ledger."""
-    history, report = trained.history, sent.report
-    write_text(folder / "learning_curve.csv", rows_csv(history.rows()))
-    save_model(trained.model, sent.dataset, folder, sent.scenario)
-    ledger, epsilons = report.ledger, report.worker_epsilons()
-    spent = {"participations": ledger.participations, "received_watts": ledger.received_watts, "epsilon": epsilons}
-    write_arrays(folder / "ledger.npz", spent)
-    if pictures:
-        from airmixml.runs.pictures import draw_run
-
-        draw_run(sent, history, folder / "figures")
-
-
 def _publish(
     scenario: Scenario, result: AnyResult, folder: RunFolder, *, force: bool = False, finish: Finish | None = None
 ) -> None:
     """Write what makes a run folder whole and give it its name."""
     write_text(folder.work / SCENARIO, scenario.to_toml())
     write_text(folder.work / METRICS, json.dumps(result.to_dict(), indent=2, allow_nan=False) + "\n")
-    shutil.rmtree(folder.work / _SHARDS, ignore_errors=True)
+    shutil.rmtree(folder.work / SHARDS, ignore_errors=True)
     folder.publish(replace=force, leave_out=(CHECKPOINT,), finish=finish)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -21,10 +21,9 @@ from airmixml.reading import open_regular
 from airmixml.registries import ENCODERS, add_given
 from airmixml.runs.results import DEPLOYMENT, ProtectedResult, SeedsResult, is_deployed, load_result
 from airmixml.scenario import Learner, Scenario
-from airmixml.scenario.automatic import LINKS, SOFTMAX, ScoreLink
+from airmixml.scenario.automatic import LINKS, ScoreLink
 from airmixml.storage.files import ResultStore, write_bytes, write_text
 from airmixml.storage.run_folder import METRICS, SCENARIO, encoder_digest
-from airmixml.wording import plural
 
 if TYPE_CHECKING:
     import torch
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 CHECKPOINT: Final = "checkpoint.npz"
 _MODEL: Final = "model.pt"
 _TABLES: Final = ("loss", "test_accuracy")
-_MOST_COUNTED_STEPS: Final = 1 << 24  # where float32, in which Adam counts, stands still
 
 
 class FileCheckpoint:
@@ -80,30 +78,15 @@ def _restored(like: dict[str, Any], values: Any, arrays: dict[str, NDArray[Any]]
     """Return a state like the given one; a ValueError says what is odd about what was saved."""
     import torch
 
-    wanted, epoch = _tensors(like), values["epoch"]
-    if set(arrays) != {*wanted, *_TABLES}:
+    kinds = {name: (value.dtype, value.shape) for name, value in _tensors(like).items()}
+    saved = {name: torch.from_numpy(array) for name, array in arrays.items() if name not in _TABLES}
+    if {name: (value.dtype, value.shape) for name, value in saved.items()} != kinds:
         raise ValueError("it is of another network")
-    for name, value in wanted.items():
-        if torch.from_numpy(arrays[name]).dtype != value.dtype or arrays[name].shape != value.shape:
-            raise ValueError(f"{name} is {arrays[name].dtype} {arrays[name].shape}, not {tuple(value.shape)}")
-    loss, accuracy = (arrays[name] for name in _TABLES)
-    if type(epoch) is not int or values["epochs"] != like["epochs"] or not 1 <= epoch <= like["epochs"]:
-        raise ValueError(f"epoch {epoch} of {values['epochs']}, not of {like['epochs']}")
-    if loss.ndim != 2 or len(loss) != epoch or (accuracy.size and accuracy.shape != loss.shape):
-        raise ValueError("loss and test_accuracy must be epochs x networks")
-    # A network of a stack may have gone astray; then its loss has, too.
-    straight = np.isfinite(loss[-1])
-    finite = all(np.isfinite(arrays[name]).all() for name in wanted) or not straight.all()
-    if not finite or not straight.any() or not ((accuracy >= like.get("lowest_score", 0.0)) & (accuracy <= 1.0)).all():
-        raise ValueError("it holds values that no training leaves")
-    steps = min(epoch * like["epoch_steps"], _MOST_COUNTED_STEPS)
-    if any(float(arrays[name]) != steps for name in wanted if name.startswith("moments/") and name.endswith("/step")):
-        raise ValueError(f"the optimiser has not made the {steps:,} steps of {plural(epoch, 'epoch')}")
-    model, *moments = (
-        {name: torch.from_numpy(arrays[f"{group}/{name}"]) for name in each} for group, each in _groups(like).items()
-    )
+    if values["epochs"] != like["epochs"] or len(arrays["loss"]) != values["epoch"]:
+        raise ValueError(f"epoch {values['epoch']} of {values['epochs']}, not of {like['epochs']}")
+    model, *moments = ({name: saved[f"{group}/{name}"] for name in each} for group, each in _groups(like).items())
     tables = {name: arrays[name].tolist() for name in _TABLES}
-    return {"epoch": epoch, "model": model, "moments": moments, **tables}
+    return {"epoch": values["epoch"], "model": model, "moments": moments, **tables}
 
 
 def save_model(model: torch.nn.Module, dataset: DataSet, folder: Path, scenario: Scenario) -> None:
@@ -118,7 +101,9 @@ def save_model(model: torch.nn.Module, dataset: DataSet, folder: Path, scenario:
         "image_shape": list(dataset.image_shape) if dataset.image_shape else None,
         "class_names": list(dataset.class_names),
         "private_mean": None if dataset.private_mean is None else torch.from_numpy(dataset.private_mean),
-        "rows": _plain_format(dataset.row_format),
+        "rows": _with_bounds(asdict(dataset.row_format), lambda bounds: bounds.tolist())
+        if dataset.row_format
+        else None,
         "targets": [list(code.lower), list(code.upper)] if isinstance(code := dataset.code, Bounded) else None,
         "encoder_digest": encoder_digest(scenario),
         "link": scenario.score_link.name,
@@ -136,23 +121,6 @@ def save_deployed(
     write_text(folder / METRICS, json.dumps({"mode": DEPLOYMENT, **result}, indent=2, allow_nan=False) + "\n")
 
 
-def _plain_format(rows: RowFormat | None) -> dict[str, Any] | None:
-    """Return what a raw row looks like as values that are safe to load: numbers, lists, text and tensors."""
-    import torch
-
-    if rows is None:
-        return None
-    bounds = {name: getattr(rows, name) for name in ("lower", "upper")}
-    return {
-        "width": rows.width,
-        "feature_names": list(rows.feature_names),
-        "image_shape": list(rows.image_shape) if rows.image_shape else None,
-        "columns": [asdict(column) for column in rows.columns],
-        "decimal": rows.decimal,
-        **{name: None if values is None else torch.from_numpy(values) for name, values in bounds.items()},
-    }
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class StoredModel:
     """What is in a run folder of one seed: the scenario, the network, and what goes with it."""
@@ -161,9 +129,9 @@ class StoredModel:
     network: Any  # a torch.nn.Sequential; a LinearNetwork where torch is not installed
     class_names: tuple[str, ...]
     private_mean: Singles | None
-    row_format: RowFormat | None  # None: the folder was made before raw rows were described
-    code: LabelCode | None = None  # None: classes
-    link: ScoreLink = SOFTMAX  # what scores stand for
+    row_format: RowFormat
+    code: LabelCode | None  # None: classes
+    link: ScoreLink  # what scores stand for
 
 
 def load_network(folder: Path | str) -> torch.nn.Sequential:
@@ -191,17 +159,16 @@ def read_stored(folder: Path, encoder: Any = None, objects: Iterable[Any] = ()) 
     scenario = Scenario.load(folder / SCENARIO)
     try:
         saved, model = _loaded(folder / _MODEL, scenario.learner)
-        mean, rows = saved.get("private_mean"), saved.get("rows")
-        _check_encoder(scenario, saved.get("encoder_digest", ""), folder)
-        code = _code_of(scenario.workers.task, len(saved["class_names"]), saved.get("targets"))
+        mean = saved["private_mean"]
+        _check_encoder(scenario, saved["encoder_digest"], folder)
         return StoredModel(
             scenario=scenario,
             network=model,
             class_names=tuple(saved["class_names"]),
             private_mean=None if mean is None else np.asarray(mean),
-            row_format=None if rows is None else _format_of(rows),
-            code=code,
-            link=LINKS[saved.get("link", "softmax" if code is None else "identity")],  # folders of older versions
+            row_format=_format_of(saved["rows"]),
+            code=_code_of(scenario.workers.task, len(saved["class_names"]), saved["targets"]),
+            link=LINKS[saved["link"]],
         )
     except AirMixError:
         raise
@@ -246,17 +213,12 @@ def _code_of(task: str, outputs: int, targets: Any) -> LabelCode | None:
 
 
 def _format_of(rows: dict[str, Any]) -> RowFormat:
-    lower, upper = (
-        None if rows[name] is None else np.asarray(rows[name], dtype=np.float64) for name in ("lower", "upper")
-    )
     from airmixml.data.columns import Column  # here: most runs write a model and read none
 
-    return RowFormat(
-        width=int(rows["width"]),
-        lower=lower,
-        upper=upper,
-        feature_names=tuple(rows["feature_names"]),
-        image_shape=tuple(rows["image_shape"]) if rows["image_shape"] else None,
-        columns=tuple(Column(**column) for column in rows.get("columns", ())),
-        decimal=rows.get("decimal", "point"),
-    )
+    columns = tuple(Column(**column) for column in rows["columns"])
+    return RowFormat(**{**_with_bounds(rows, np.asarray), "columns": columns})
+
+
+def _with_bounds(rows: dict[str, Any], make: Callable[[Any], Any]) -> dict[str, Any]:
+    """Return what a raw row looks like with its bounds as lists, which are safe to load, or as arrays again."""
+    return {**rows, **{name: None if rows[name] is None else make(rows[name]) for name in ("lower", "upper")}}

@@ -3,8 +3,6 @@
 import copy
 import io
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -110,7 +108,9 @@ def _parts(onnx: Any, scaling: nn.Module, encoder: GraphPart, answer: nn.Module,
             features = encoder.part(shaped)
     else:
         middle = encoder.part
-        features = torch.zeros(2, *_output_shape(onnx, middle, shaped.numpy()))
+        runtime = import_onnx("export to ONNX")[1]
+        session = runtime.InferenceSession(middle.SerializeToString(), providers=["CPUExecutionProvider"])
+        features = torch.from_numpy(session.run(None, {session.get_inputs()[0].name: shaped.numpy()})[0])
     parts = [first, middle, _to_onnx(onnx, answer, features, ours)]
     target = max(ours, opset)
     return [onnx.version_converter.convert_version(part, target) if _opset(part) != target else part for part in parts]
@@ -118,13 +118,6 @@ def _parts(onnx: Any, scaling: nn.Module, encoder: GraphPart, answer: nn.Module,
 
 def _opset(model: Any) -> int:
     return max(int(each.version) for each in model.opset_import if each.domain in ("", "ai.onnx"))
-
-
-def _output_shape(onnx: Any, model: Any, inputs: Any) -> tuple[int, ...]:
-    """Return the shape of what an ONNX model gives for one input."""
-    onnxruntime = import_onnx("export to ONNX")[1]
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    return tuple(session.run(None, {session.get_inputs()[0].name: inputs})[0].shape[1:])
 
 
 def _to_onnx(onnx: Any, module: nn.Module, example: torch.Tensor, opset: int) -> Any:
@@ -135,16 +128,9 @@ def _to_onnx(onnx: Any, module: nn.Module, example: torch.Tensor, opset: int) ->
     content, batch = io.BytesIO(), {0: "N"}
     names: dict[str, Any] = {"input_names": ["x"], "output_names": ["y"], "dynamic_axes": {"x": batch, "y": batch}}
     options: dict[str, Any] = {**names, "dynamo": False, "opset_version": opset}
-    with _quiet():
+    with warnings.catch_warnings(action="ignore"):
         torch.onnx.export(module.eval(), (example,), content, **options)  # type: ignore[arg-type]
     return onnx.load_from_string(content.getvalue())
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
 
 
 def _joined(onnx: Any, parts: list[Any]) -> Any:

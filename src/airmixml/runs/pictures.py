@@ -20,8 +20,7 @@ from airmixml.radio.histograms import DecibelHistogram
 from airmixml.radio.mixtures import MixtureBlock
 from airmixml.radio.transmission import Transmission
 from airmixml.runs.score_pictures import SCORE_NAMES
-from airmixml.wording import epsilon_text, plural
-from airmixml.workers.moments import unpack_symmetric
+from airmixml.wording import epsilon_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,7 +29,8 @@ if TYPE_CHECKING:
 _SENT, _RECEIVED = "sent: sum of all", "received"
 _COLUMNS: Final = 8
 _SYMBOLS_SHOWN: Final = 40
-_MATRIX_SIDE: Final = 60
+_POINTS_SHOWN: Final = 2000
+_LABELLED_BARS, _CROWDED_LETTERS, _LONGEST_NAME = 12, 40, 12
 # Shares of the figure, so that no layout is searched for: that would take as long as drawing.
 _ABOVE: Final = {"left": 0.06, "right": 0.985, "bottom": 0.08, "top": 0.81, "wspace": 0.08}
 _BELOW: Final = {"left": 0.055, "right": 0.985, "bottom": 0.22, "top": 0.9, "wspace": 0.22}
@@ -47,7 +47,8 @@ def run_figure(mixtures: Transmission, history: TrainingHistory) -> Figure:
     """Return the overview of a simulation: what was sent and received, learning, power and SNR."""
     overview = new_figure(13, 8, _title(mixtures, history), size=12, layout=None, linespacing=1.4)
     top, bottom = overview.subfigures(2, 1, height_ratios=(1.15, 1), squeeze=False)[:, 0]
-    _mixtures(top, mixtures)
+    is_image = mixtures.dataset.image_shape is not None and not is_series(mixtures.dataset.image_shape)
+    (_image_grid if is_image and not mixtures.report.signal.moments else _symbol_grid)(top, mixtures)
     learned, power, snr = bottom.subplots(1, 3, gridspec_kw=_BELOW)
     draw_learned(learned, history, mixtures.dataset.test_labels)
     _power_and_snr(power, snr, mixtures.report)
@@ -62,15 +63,6 @@ def _title(mixtures: Transmission, history: TrainingHistory) -> str:
         f"{final_score(history)}  ·  "
         f"ε = {epsilon_text(privacy.epsilon)}, δ = {privacy.delta:.3g} ({privacy.accountant}, {privacy.adversary})"
     )
-
-
-def _mixtures(figure: Figure | SubFigure, mixtures: Transmission) -> None:
-    if mixtures.report.signal.moments:
-        _moment_grid(figure, mixtures)
-    elif mixtures.dataset.image_shape is not None and not is_series(mixtures.dataset.image_shape):
-        _image_grid(figure, mixtures)
-    else:
-        _symbol_grid(figure, mixtures)
 
 
 def _image_grid(figure: Figure | SubFigure, mixtures: Transmission) -> None:
@@ -99,39 +91,17 @@ def _name_slots(axes: NDArray[np.object_], examples: MixtureBlock) -> None:
         axis.set_title(f"slot {slot + 1}: top share {examples.ratios[slot].max():.0%}", fontsize=9)
 
 
-def _moment_grid(figure: Figure | SubFigure, mixtures: Transmission) -> None:
-    """The first slot as matrices: products of inputs, and of inputs with labels, as sent and as received."""
-    examples, signal = mixtures.examples, mixtures.report.signal
-    shown = min(signal.features, _MATRIX_SIDE)
-    axes = figure.subplots(1, 4, width_ratios=(1, 1, 0.7, 0.7), gridspec_kw=_ABOVE)
-    sent, received = (examples.clean_inputs, examples.clean_labels), (examples.inputs, examples.labels)
-    products, with_labels = [], []
-    for inputs, labels in (sent, received):
-        products.append(unpack_symmetric(inputs[:1].cpu(), signal.features)[0].numpy()[:shown, :shown])
-        with_labels.append(labels[0].cpu().numpy().reshape(signal.features, signal.classes)[:shown])
-    for pair, name, matrices in ((axes[:2], "inputs x inputs", products), (axes[2:], "inputs x labels", with_labels)):
-        # One scale for both, so that their colours can be compared; single peaks do not set it.
-        limit = max(float(np.quantile(np.abs(matrix), 0.98)) for matrix in matrices) or 1.0
-        for axis, title, matrix in zip(pair, (_SENT, _RECEIVED), matrices, strict=True):
-            image = axis.imshow(matrix, cmap="coolwarm", vmin=-limit, vmax=limit, aspect="auto")
-            axis.set_title(f"{name}, {title}", fontsize=9)
-            axis.set(xticks=[], yticks=[])
-        figure.colorbar(image, ax=list(pair), location="right", shrink=0.9, aspect=30).ax.tick_params(labelsize=8)
-    constant = 1 if mixtures.scenario.workers.constant else 0
-    inputs_shown = plural(signal.features - constant, "input") + " and the constant" * constant
-    axes[0].set_ylabel(inputs_shown if shown == signal.features else f"first {shown} of {inputs_shown}", fontsize=9)
-
-
 def _symbol_grid(figure: Figure | SubFigure, mixtures: Transmission) -> None:
     """One panel a slot: every symbol as sent (without noise) and as received."""
-    examples, input_dim = mixtures.examples, mixtures.dataset.input_dim
-    inputs = min(input_dim, _SYMBOLS_SHOWN)
-    sent, received = sent_and_received(examples, inputs)
+    examples = mixtures.examples
+    inputs, labels = (min(part.shape[1], _SYMBOLS_SHOWN) for part in (examples.clean_inputs, examples.clean_labels))
+    every = inputs == examples.clean_inputs.shape[1]
+    sent, received = sent_and_received(examples, inputs, labels)
     axes = figure.subplots(1, min(_COLUMNS, examples.slots), squeeze=False, sharey=True, gridspec_kw=_ABOVE)[0]
     for slot, axis in enumerate(axes):
         draw_symbols(axis, sent[slot], received[slot], _SENT, _RECEIVED)
         axis.axvline(inputs - 0.5, color="0.6", linewidth=0.8, linestyle=":")
-        axis.set_xlabel(("inputs" if inputs == input_dim else f"first {inputs} inputs") + " ⋮ labels", fontsize=9)
+        axis.set_xlabel(("inputs" if every else f"first {inputs} inputs") + " ⋮ labels", fontsize=9)
         axis.set(xticks=[], xlim=(-0.7, sent.shape[1] - 0.3))  # no marker is cut
     _name_slots(axes, examples)
     axes[0].set_ylabel("value of symbol", labelpad=2)
@@ -142,11 +112,11 @@ def _symbol_grid(figure: Figure | SubFigure, mixtures: Transmission) -> None:
 
 
 def sent_and_received(
-    examples: MixtureBlock, inputs: int | None = None
+    examples: MixtureBlock, inputs: int | None = None, labels: int | None = None
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return symbols as sent (without noise) and as received: so many inputs, then the labels; slots x symbols."""
+    """Return symbols as sent (without noise) and as received: so many of inputs, then of labels; slots x symbols."""
     clean, noisy = (examples.clean_inputs, examples.clean_labels), (examples.inputs, examples.labels)
-    sent, received = (np.hstack([values.cpu()[:, :inputs], labels.cpu()]) for values, labels in (clean, noisy))
+    sent, received = (np.hstack([each.cpu()[:, :inputs], last.cpu()[:, :labels]]) for each, last in (clean, noisy))
     return sent, received
 
 
@@ -169,26 +139,10 @@ def _power_and_snr(power: Axes, snr: Axes, report: AirReport) -> None:
     power.annotate(f"limit {limit_dbm:g}", (limit_dbm, 1.0), xycoords=power.get_xaxis_transform(), fontsize=8, **beside)
     power.set(xlabel="dBm", ylabel="share of transmissions (%)", title="Power of each worker and slot")
     power.margins(y=0.15)
-    if report.slots == 1:
-        _one_slot(snr, report)
-        return
     _histogram(snr, report.input_snr_db, BLUE, "inputs")
     _histogram(snr, report.label_snr_db, ORANGE, "labels")
     snr.set(xlabel="dB", ylabel="share of slots (%)", title="Received signal-to-noise ratio")
     snr.legend(fontsize=8)
-
-
-def _one_slot(axis: Axes, report: AirReport) -> None:
-    """Draw the SNR of the only slot as two numbers."""
-    values = {"inputs": report.input_snr_db.quantile_db(0.5), "labels": report.label_snr_db.quantile_db(0.5)}
-    for place, (value, colour) in enumerate(zip(values.values(), (BLUE, ORANGE), strict=True)):
-        axis.plot([0.0, value], [place, place], color=colour, alpha=0.4, linewidth=8, solid_capstyle="butt")
-        axis.plot(value, place, "o", color=colour, markersize=9)
-        axis.annotate(f"{value:.1f} dB", (value, place), xytext=(0, 9), textcoords="offset points", ha="center")
-    axis.axvline(0.0, color="0.3", linewidth=0.8)
-    axis.margins(x=0.2)
-    axis.set_yticks(range(len(values)), list(values))
-    axis.set(xlabel="dB", ylim=(1.6, -0.6), title="Received signal-to-noise ratio of the slot")
 
 
 def _histogram(axis: Axes, histogram: DecibelHistogram, colour: str, label: str, *, edge_db: float = 0.0) -> None:
@@ -202,18 +156,6 @@ def _histogram(axis: Axes, histogram: DecibelHistogram, colour: str, label: str,
     left = histogram.edges_db[starts]
     shown = (left > low - 3 * width) & (left < high + 2 * width)
     axis.bar(left[shown], shares[shown], width=width, align="edge", color=colour, alpha=0.65, label=label)
-
-
-_POINTS_SHOWN: Final = 2000
-
-
-_LABELLED_BARS: Final = 12
-
-
-_CROWDED_LETTERS: Final = 40
-
-
-_LONGEST_NAME: Final = 12
 
 
 def final_score(history: TrainingHistory) -> str:

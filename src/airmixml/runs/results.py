@@ -1,28 +1,22 @@
 """What a run gave: of one seed, or of several as one result; the content of ``metrics.json``."""
 
 import json
-import platform
-import sys
-from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from airmixml.data import DataSet
 from airmixml.errors import RunFolderError
 from airmixml.notebook import html_facts
 from airmixml.privacy import PrivacyStatement
 from airmixml.radio.power import TransmitPower
 from airmixml.reading import Read, read_regular
-from airmixml.scenario import keys_in_force
 from airmixml.storage.files import corrupt_file, from_plain, to_plain
 from airmixml.storage.run_folder import METRICS, PARTIAL, PROTECTION
-from airmixml.version import __version__
 from airmixml.wording import duration, epsilon_text, joules, plural
-from airmixml.workers import WorkerCost, worker_cost
+from airmixml.workers import WorkerCost
 
 if TYPE_CHECKING:
-    from airmixml.edge import Learned
+    pass
 
 AirKeys = dict[str, int | float | str | list[str] | None]
 SIMULATION: Final = "simulation"
@@ -152,8 +146,47 @@ class Baselines:
     confusion: tuple[tuple[int, ...], ...] = ()  # test rows by true class (rows) and predicted class (columns)
 
 
-class _Plain:
-    """A result that is stored as JSON."""
+@dataclass(frozen=True, kw_only=True)
+class _Result:
+    """What every run gave, as its ``metrics.json`` has it.
+
+    ``accuracy`` is that of a classification; other tasks have ``scores`` on the clean test set: of a regression ``r2``,
+    ``rmse`` and ``mae`` in the target's own units, of several labels ``labels_right``, ``exact_match``, ``macro_f1``.
+    ``unstated`` has, for adversaries against whom ``privacy`` states nothing, the reason. ``row_privacy`` says what the
+    server learns of a row of data that up to ``row_copies`` workers hold; ``row_statements`` says the same of every
+    adversary, that of the target first, and nothing is certified against one that is missing there. ``air`` has the
+    name of the air's preset and each key that is not as on the ideal air. ``integers`` has step, bits and noise where
+    workers send integers, ``rounds`` number, share and clip of rounds of gradients, and what each takes: uplink symbols
+    and seconds, downlink bits, multiply-accumulates. ``link`` has what a digital link takes: bits, packets and lost
+    vectors of a slot, a worker's time and the backhaul of all slots; ``symbols_per_slot`` are then the bits of a
+    vector. ``baselines`` are what the score stands beside; cells of a sweep have none.
+    """
+
+    mode: str
+    name: str
+    seed: int
+    task: str
+    accuracy: Accuracy | None
+    scores: dict[str, float]
+    slots: int
+    symbols_per_slot: int
+    air_seconds: float
+    privacy: tuple[PrivacyStatement, ...]
+    unstated: dict[str, str]
+    row_copies: int
+    row_privacy: PrivacyStatement | None
+    row_statements: tuple[PrivacyStatement, ...]
+    worker_cost: WorkerCost
+    dataset: DataSummary
+    seconds: float
+    device: str
+    versions: dict[str, str]
+    run_dir: str
+    air: AirKeys
+    integers: dict[str, float] | None = None
+    link: dict[str, float] | None = None
+    rounds: dict[str, float] | None = None
+    baselines: Baselines | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as plain values for JSON."""
@@ -170,62 +203,26 @@ class _Plain:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Result(_Plain):
-    """What the results of one seed and of several have in common; SNR and power are those of the median slot.
+class _Simulated(_Result):
+    """What simulations of one seed and of several have besides; SNR and power are those of the median slot.
 
     All of it is for studies: the noise follows from the seed, and some of it (SNR, clipped values) never saw noise.
-    ``accuracy`` is that of a classification; other tasks have ``scores`` on the clean test set: of a regression ``r2``,
-    ``rmse`` and ``mae`` in the target's own units, of several labels ``labels_right``, ``exact_match``, ``macro_f1``.
-    ``unstated`` has, for adversaries against whom ``privacy`` states nothing, the reason; older runs have none.
-    ``row_privacy`` says what the server learns of a row of data that up to ``row_copies`` workers hold;
-    ``row_statements`` says the same of every adversary, that of the target first, and nothing is certified against one
-    that is missing there. ``air`` has the name of the air's preset and each key that is not as on the ideal air.
-    ``integers`` has step, bits and noise where workers send integers, ``rounds`` number, share and clip
-    of rounds of gradients, and what each takes: uplink symbols and seconds, downlink bits, multiply-accumulates.
-    ``link`` has what a digital link takes: bits, packets and lost vectors of a slot, a worker's time and the backhaul
-    of all slots; ``symbols_per_slot`` are then the bits of a vector. ``baselines`` are what the score stands beside;
-    cells of a sweep have none.
     """
 
-    name: str
-    seed: int
-    accuracy: Accuracy | None
-    slots: int
-    symbols_per_slot: int
-    air_seconds: float
     energy_joules: float
     worker_energy_joules: WorkerEnergy
     power_dbm: TransmitPower
     power_limited_slots: int
-    privacy: tuple[PrivacyStatement, ...]
     ledger: LedgerSummary
     snr_db: float
     snr_inputs_db: float
     snr_labels_db: float
-    worker_cost: WorkerCost
     clipped_values: int
     clipped_samples: int
-    dataset: DataSummary
-    seconds: float
-    device: str
-    versions: dict[str, str]
-    run_dir: str
-    mode: str = SIMULATION
-    unstated: dict[str, str] | None = None
-    row_copies: int = 1
-    row_privacy: PrivacyStatement | None = None
-    row_statements: tuple[PrivacyStatement, ...] = ()
-    task: str = "classification"
-    scores: dict[str, float] = field(default_factory=dict)
-    air: AirKeys = field(default_factory=dict)
-    integers: dict[str, float] | None = None
-    link: dict[str, float] | None = None
-    rounds: dict[str, float] | None = None
-    baselines: Baselines | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunResult(_Result):
+class RunResult(_Simulated):
     """What a run of one seed gave."""
 
     accuracy: RunAccuracy | None
@@ -234,16 +231,16 @@ class RunResult(_Result):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SeedsResult(_Result):
+class SeedsResult(_Simulated):
     """Means over several seeds, the spread of accuracy and scores, the worst of what has limits, and each run."""
 
     accuracy: SeedsAccuracy | None
     runs: tuple[RunResult, ...]
-    score_deviations: dict[str, float] = field(default_factory=dict)
+    score_deviations: dict[str, float]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProtectedResult(_Plain):
+class ProtectedResult(_Result):
     """What a protected run gave: nothing but what its privacy statements cover, and what was public before.
 
     ``releases`` models were trained, each on a transmission of its own, and ``killed`` ones were begun before;
@@ -252,34 +249,11 @@ class ProtectedResult(_Plain):
     long rows take to read and to encode depends on them.
     """
 
-    mode: str
-    name: str
-    seed: int
-    releases: int
-    slots: int
-    symbols_per_slot: int
-    air_seconds: float
-    privacy: tuple[PrivacyStatement, ...]
-    row_copies: int
-    row_privacy: PrivacyStatement
     accuracy: RunAccuracy | None
-    worker_cost: WorkerCost
-    dataset: DataSummary
-    seconds: float
-    device: str
-    versions: dict[str, str]
-    run_dir: str
-    unstated: dict[str, str] | None = None
-    row_statements: tuple[PrivacyStatement, ...] = ()
-    task: str = "classification"
-    scores: dict[str, float] = field(default_factory=dict)
-    air: AirKeys = field(default_factory=dict)
-    integers: dict[str, float] | None = None
-    link: dict[str, float] | None = None
-    rounds: dict[str, float] | None = None
+    row_privacy: PrivacyStatement
+    releases: int
     killed: int = 0
-    public_test: bool = False
-    baselines: Baselines | None = None
+    public_test: bool
 
 
 def facts_of(result: Any) -> tuple[str, dict[str, str]]:
@@ -293,9 +267,8 @@ def facts_of(result: Any) -> tuple[str, dict[str, str]]:
         facts["accuracy"] = f"{100 * accuracy.final:.1f}{spread} % on the clean test set"
     facts["privacy"] = str(own)
     if result.row_privacy is not None:
-        said = result.row_statements or (result.row_privacy,)
         facts["a row of the data"] = ", ".join(
-            f"epsilon {epsilon_text(each.epsilon)} against {each.adversary}" for each in said
+            f"epsilon {epsilon_text(each.epsilon)} against {each.adversary}" for each in result.row_statements
         )
     if protected:
         facts["releases"] = f"{result.releases:,}" + (f" and {result.killed:,} killed" if result.killed else "")
@@ -354,55 +327,3 @@ def is_deployed(folder: Path) -> bool:
 def load_metrics(folder: Path | str) -> dict[str, Any]:
     """Return the metrics of a finished run folder as plain values; refuse one that is not finished, or was changed."""
     return load_result(folder).to_dict()
-
-
-def versions() -> dict[str, str]:
-    """Return what the run was made with."""
-    return {
-        "airmixml": __version__,
-        "python": platform.python_version(),
-        **{name: _version(name) for name in ("torch", "numpy", "scipy", "scikit-learn")},
-        "platform": f"{sys.platform} {platform.machine()}",
-    }
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "not installed"
-
-
-def stated_in_both_modes(learned: "Learned", *, device: str, run_dir: str) -> dict[str, Any]:
-    """Return what a result tells of a simulation and of a protected run alike.
-
-    Of scores, those on the clean test set, if there is one; of a row of the data, on how many workers it lies at most
-    and what each adversary learns of it.
-    """
-    sent, history = learned.transmission, learned.trained.history
-    scenario, dataset, report = sent.scenario, sent.dataset, sent.report
-    accuracy = None
-    if history.test_accuracy:
-        best = {"best": history.best_accuracy, "best_epoch": history.best_epoch}
-        accuracy = {"final": history.final_accuracy, **best}
-    held_dim = dataset.held_dim or dataset.input_dim
-    return {
-        "name": scenario.name,
-        "seed": scenario.seed,
-        "air": keys_in_force(scenario.air),
-        "task": dataset.task,
-        "accuracy": accuracy,
-        "scores": history.scores,
-        "worker_cost": worker_cost(scenario.workers, held_dim, report.signal).to_dict(),
-        "row_copies": report.row_copies,
-        "row_privacy": report.privacy_of_a_row(report.row_copies).to_dict(),
-        "row_statements": [statement.to_dict() for statement in report.privacy_of_rows()],
-        "device": device,
-        "versions": versions(),
-        "run_dir": run_dir,
-    }
-
-
-def about_data(dataset: DataSet) -> dict[str, Any]:
-    """Return name and dimensions of the data."""
-    return {name: getattr(dataset, name) for name in ("name", "input_dim", "label_dim")}

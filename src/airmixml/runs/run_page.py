@@ -9,13 +9,14 @@ from airmixml.output.commands import seeds_option
 from airmixml.output.page import Card, Cards, Folded, Page, Rows
 from airmixml.output.tables import Marked, Table
 from airmixml.privacy import PrivacyStatement
-from airmixml.runs.run_facts import air_time_rows, median_rows, of_row, privacy_rows, radio_rows, row_epsilons
+from airmixml.runs.run_costs import air_time_rows, radio_rows
 from airmixml.scenario import Scenario, air_in_words
 from airmixml.storage.files import from_plain
 from airmixml.storage.run_folder import PROTECTION
 from airmixml.wording import (
     NO_PROTECTION_ABOVE_EPSILON,
     NONE,
+    UNINFORMED,
     UNSTATED,
     against,
     epsilon_text,
@@ -37,7 +38,6 @@ _SCORE_NAMES: Final = {
     "exact_match": "all labels right",
     "macro_f1": "F1, mean over labels",
 }
-_CLASSES_SHOWN: Final = 6
 _NO_R2: Final = 5e-7  # less is rounding
 _ANSWERS: Final = {
     "classification": "always the most frequent class of the test rows",
@@ -63,8 +63,7 @@ def run_page(metrics: dict[str, Any], scenario: Scenario) -> Page:
         headline=_headline(scores, cards, dict(costs)),
         asked=_what_ran(scenario, metrics),
         results=(*scores, *_baselines(metrics)),
-        privacy=privacy_rows(scenario, metrics),
-        cards=(Cards(title=scenario.title, cards=cards),),
+        cards=(Cards(title=scenario.title, cards=cards, on_screen=True),),
         costs=costs,
         tables=_of_classes(metrics["baselines"]),
         command=("run", *_options(metrics)),
@@ -118,15 +117,52 @@ def _headline(scores: Rows, cards: Sequence[Card], costs: dict[str, str]) -> Row
 
 
 def _more(scenario: Scenario, metrics: dict[str, Any]) -> dict[str, Rows]:
-    """Return what is known of the median worker, and of a row of the data against each adversary, or why nothing is."""
-    epsilons, copies = row_epsilons(metrics), metrics["row_copies"]
-    name, held = row_name(scenario.workers, copies), held_by(scenario.workers, copies)
-    more: dict[str, Rows] = {whom: (("why", unstated(why)),) for whom, why in metrics["unstated"].items()}
-    more["server"] = tuple(("median worker", text) for text in median_rows(metrics))
-    for adversary in dict.fromkeys(each["adversary"] for each in metrics["privacy"]) if name and epsilons else ():
-        said = f"epsilon {of_row(metrics, adversary)}" if adversary in epsilons else NOTHING
-        more[adversary] = (*more.get(adversary, ()), (name, f"{said}, {held}"))
-    return more
+    """Return what only a run knows: of each adversary, of the median worker, and of a row of the data."""
+    more: dict[str, list[tuple[str, str]]] = {}
+    statements, copies, rows = metrics["privacy"], metrics["row_copies"], row_epsilons(metrics)
+    for whom, why in metrics["unstated"].items():
+        more[whom] = [("why", unstated(why))]
+    for own in {each["adversary"]: each for each in reversed(statements)}.values():
+        facts = more.setdefault(own["adversary"], [])
+        facts.append(("holds for", _holder(scenario, copies)))
+        if failure := sum(own[name] for name in ("schedule_failure", "hidden_failure")):
+            facts.append(("except", f"with probability {failure:.2g}, which may be added to delta"))
+        if own["hidden_failure"]:
+            facts.append(("assumes", UNINFORMED))
+        if name := row_name(scenario.workers, copies):
+            said = f"epsilon {_of_row(metrics, own['adversary'])}" if own["adversary"] in rows else NOTHING
+            facts.append((name, f"{said}, {held_by(scenario.workers, copies)}"))
+        if scenario.privacy.noise_kind.brought:
+            facts.append(("noise", _brought(own, metrics)))
+    if ledger := metrics.get("ledger"):
+        more["server"].append(("median worker", f"epsilon {epsilon_text(ledger['median_epsilon'])}"))
+    return {whom: tuple(facts) for whom, facts in more.items()}
+
+
+def _holder(scenario: Scenario, copies: int) -> str:
+    if scenario.workers.several_rows:
+        return "one worker with all its rows"
+    return "one worker, which is one row of the data" if copies == 1 else "one worker"
+
+
+def _brought(own: dict[str, Any], metrics: dict[str, Any]) -> str:
+    """Return how much noise of the workers hides one of them."""
+    if metrics["integers"]:
+        from airmixml.integers.integer_noise import integers_in_words
+
+        return f"that workers bring, on integers {integers_in_words(metrics['integers'])}"
+    return f"{own['noise_watts_per_symbol']:.3g} W per symbol that workers bring, as it would be at the server"
+
+
+def row_epsilons(metrics: dict[str, Any]) -> dict[str, float]:
+    """Return the epsilon of a row of the data by adversary, the target's first."""
+    return {each["adversary"]: each["epsilon"] for each in metrics["row_statements"]}
+
+
+def _of_row(metrics: dict[str, Any], adversary: str) -> str:
+    stated = next(each for each in metrics["row_statements"] if each["adversary"] == adversary)
+    before = stated.get("before_the_draw")
+    return epsilon_text(stated["epsilon"]) + (f" (before the draw {epsilon_text(before)})" if before else "")
 
 
 def _of_classes(found: dict[str, Any] | None) -> tuple[Folded, ...]:
@@ -227,7 +263,7 @@ def _without_privacy(found: dict[str, Any]) -> str:
 
 
 def _baselines(metrics: dict[str, Any]) -> Rows:
-    """Return what the score stands beside, and which classes it is worst at; cells of a sweep have none."""
+    """Return what the score stands beside; cells of a sweep have none."""
     found = metrics["baselines"]
     if not found:
         return []
@@ -245,12 +281,6 @@ def _baselines(metrics: dict[str, Any]) -> Rows:
         gained = Marked(f"no better than guessing: {gained}")
     rows = [(f"  {_without_privacy(found)}", f"{told(reached)} ({how})")] if reached is not None else []
     rows += [("  guessing", f"{told(found['guess'])} ({answer})"), ("  beyond guessing", gained)]
-    named = [(each["name"], each["recall"]) for each in found["classes"] if each["recall"] is not None]
-    if len(named) > _CLASSES_SHOWN:
-        named = sorted(named, key=lambda each: each[1])[:_CLASSES_SHOWN]
-    if named:
-        worst = f"the {_CLASSES_SHOWN} worst of {len(found['classes'])}: " * (len(found["classes"]) > _CLASSES_SHOWN)
-        rows.append(("  recall", worst + ", ".join(f"{name}: {100 * recall:.0f} %" for name, recall in named)))
     return rows
 
 

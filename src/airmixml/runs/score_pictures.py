@@ -27,7 +27,6 @@ from airmixml.registries import ACCOUNTANTS, ADVERSARIES
 from airmixml.wording import epsilon_text, plural
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from airmixml.runs.results import SeedsResult
@@ -49,8 +48,8 @@ def draw_seeds(result: SeedsResult, folder: Path, path: Path | None = None) -> F
     spread = f"{final.mean():.{1 if factor > 1.0 else 3}f} ± {final.std(ddof=1):.{1 if factor > 1.0 else 3}f}"
     target = f"ε = {epsilon_text(own.epsilon)}, δ = {own.delta:g} ({own.accountant}, {own.adversary}, {own.adjacency})"
     title = f"{result.name}, {plural(len(result.runs), 'seed')}  ·  {name} {spread}  ·  worst {target}"
-    figure = new_figure(13 if epochs > 1 else 9.5, 4.4, title, size=11.5)
-    scores, *learning, epsilons = figure.subplots(1, 3 if epochs > 1 else 2)
+    figure = new_figure(11 if epochs > 1 else 8, 4.4, title, size=11.5)
+    scores, *learning = figure.subplots(1, 2 if epochs > 1 else 1, squeeze=False)[0]
     seeds = [run.seed for run in result.runs]
     low, high = final.mean() - final.std(ddof=1), min(final.mean() + final.std(ddof=1), factor)
     scores.axhspan(low, high, color=BLUE, alpha=0.15, linewidth=0)
@@ -74,10 +73,8 @@ def draw_seeds(result: SeedsResult, folder: Path, path: Path | None = None) -> F
             axis.axhline(0.0, color=GREY, linestyle="--", linewidth=1, label="always the mean")
         axis.set(ylabel=f"{name} on clean test set", ylim=(1.1 * min(0.0, *final), 1.04 * factor))
         finish_axis(axis, heading, legend=8, loc="lower left" if axis is scores else "lower right")
-    _epsilons(epsilons, result)
-    for axis in (scores, epsilons):
-        axis.set(xlabel="seed", xlim=(seeds[0] - 0.6, seeds[-1] + 0.6))
-        axis.locator_params(axis="x", integer=True, nbins=10)
+    scores.set(xlabel="seed", xlim=(seeds[0] - 0.6, seeds[-1] + 0.6))
+    scores.locator_params(axis="x", integer=True, nbins=10)
     return saved(figure, path)
 
 
@@ -87,50 +84,13 @@ def read_curve(path: Path, score: str = "accuracy") -> NDArray[np.float64]:
         return np.array([float(row[f"test_{score}"]) for row in csv.DictReader(lines)])
 
 
-def _epsilons(axis: Axes, result: SeedsResult) -> None:
-    seeds, own = [run.seed for run in result.runs], result.privacy[0]
-    stated = [run.privacy[0].epsilon for run in result.runs]
-    axis.plot(seeds, stated, "s", color=BLUE, label=f"{own.adversary} ({own.accountant})")
-    worst = [run.ledger.worst_epsilon for run in result.runs]
-    axis.plot(seeds, worst, "o", color=ORANGE, label="server, worst worker (gdp)", fillstyle="none", markersize=9)
-    if own.target_epsilon is not None:
-        axis.axhline(own.target_epsilon, color=GREEN, linestyle="--", label=f"target {own.target_epsilon:g}")
-    axis.set(ylabel=f"ε at δ = {own.delta:g}", ylim=(0.0, 1.35 * max(*stated, *worst, own.target_epsilon or 0.0)))
-    finish_axis(axis, "Privacy of each seed", legend=8, loc="upper left")
-
-
-def draw_ledger(epsilons: NDArray[np.float64], statements: list[PrivacyStatement], path: Path | None = None) -> Figure:
-    """Draw what the server can learn of each worker, and what every accountant certifies against every adversary."""
-    figure, own = new_figure(11, 4.2, _assumed(statements[0]), size=10), statements[0]
-    ledger, certified = figure.subplots(1, 2)
-    _certified(certified, statements)
-    median, worst = float(np.median(epsilons)), float(epsilons.max())
-    ledger.hist(epsilons, bins=40, range=(0.0, max(worst, 1e-6)), color=BLUE, alpha=0.75)  # ends at the worst worker
-    ledger.axvline(median, color="0.3", label=f"median {median:.3g}")
-    ledger.axvline(worst, color=ORANGE, label=f"worst {worst:.3g}")
-    if own.adversary == "server" and own.target_epsilon is not None:
-        ledger.axvline(own.target_epsilon, color=GREEN, linestyle="--", label=f"target {own.target_epsilon:g}")
-    ledger.set(xlabel="ε of a worker against the server", ylabel="workers", title="Privacy ledger")
-    ledger.set_xlim(0.0, 1.15 * max(worst, own.target_epsilon or 0.0, 1e-6))
-    ledger.locator_params(axis="x", nbins=5)
-    finish_axis(ledger, legend=8, loc="upper left")
-    return saved(figure, path)
-
-
 def draw_statements(statements: Sequence[PrivacyStatement], path: Path | None = None) -> Figure:
     """Draw what every accountant certifies against every adversary, for the neighbours of the first statement."""
-    figure = new_figure(7, 4.2, _assumed(statements[0]), size=10)
-    _certified(figure.subplots(), [each for each in statements if each.adjacency == statements[0].adjacency])
-    return saved(figure, path)
-
-
-def _assumed(statement: PrivacyStatement) -> str:
-    return f"δ = {statement.delta:g}, {statement.adjacency} neighbours"
-
-
-def _certified(certified: Axes, statements: list[PrivacyStatement]) -> None:
     from matplotlib.ticker import NullFormatter
 
+    own = statements[0]
+    figure = new_figure(7, 4.2, f"δ = {own.delta:g}, {own.adjacency} neighbours", size=10)
+    certified, statements = figure.subplots(), [each for each in statements if each.adjacency == own.adjacency]
     found = {each.adversary for each in statements}
     adversaries = [*filter(found.__contains__, ADVERSARIES.names), *sorted(found - set(ADVERSARIES.names))]
     accountants = [*dict.fromkeys((*ACCOUNTANTS.names, *(each.accountant for each in statements)))]
@@ -149,3 +109,4 @@ def _certified(certified: Axes, statements: list[PrivacyStatement]) -> None:
     if high < 20.0 * low:  # else the axis might show no number at all
         certified.set_xlim(low / 3.0, 3.0 * high)
     finish_axis(certified, legend=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return saved(figure, path)

@@ -65,7 +65,6 @@ def sweep_table(plain: Plain, cells: list[Plain]) -> Table:
         columns=(*(short if len(set(short)) == len(keys) > 2 else keys), *metrics, *["failed"] * failed),
         rows=tuple(rows),
         words=len(keys),
-        elsewhere="a wider terminal or the files named below",
         options=BARE,
     )
 

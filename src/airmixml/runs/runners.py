@@ -1,0 +1,242 @@
+"""One seed of a run: a simulation for studies, or real data in protection, with nothing written that was not hidden."""
+
+from __future__ import annotations
+
+import platform
+import sys
+import time
+import warnings
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import torch
+
+from airmixml.data import DataSet, warn_of_clipping
+from airmixml.edge import Learned, learn
+from airmixml.errors import LeftoverWarning
+from airmixml.output.tables import rows_csv
+from airmixml.radio.power_calibration import composes_exactly
+from airmixml.runs.baselines import baselines_of
+from airmixml.runs.model_files import FileCheckpoint, save_model
+from airmixml.runs.results import SIMULATION, ProtectedResult, RunResult, SeedsResult
+from airmixml.runs.summaries import summarise_releases, summarise_seeds
+from airmixml.scenario import RunContext, Scenario, keys_in_force
+from airmixml.storage.files import ResultStore, write_arrays, write_text
+from airmixml.storage.run_folder import PROTECTION, RunFolder, identity_of
+from airmixml.streams import Secret, Streams
+from airmixml.version import __version__
+from airmixml.workers import load_dataset, worker_cost
+
+if TYPE_CHECKING:
+    from airmixml.runs.spending import Spending
+
+SHARDS: Final = "shards"  # the folder that finished parts are kept in until the run is whole
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Runner:
+    """Runs single seeds; the arguments are those of ``run``."""
+
+    context: RunContext
+    pictures: bool
+    spending: Spending | None = None
+
+    def _load(self, scenario: Scenario, *, test_rows: bool = True) -> DataSet:
+        return load_dataset(
+            scenario.workers,
+            Streams(scenario.seed),
+            data_dir=self.context.data_dir,
+            progress=self.context.progress,
+            test_rows=test_rows,
+            device=self.context.speed.device,
+            raw=None if self.spending is None else self.spending.data[scenario.workers],
+        )
+
+    def _keep(self, learned: Learned, folder: RunFolder) -> None:
+        """Settle what was spent, and write the curve, where there is one, and the model."""
+        sent = learned.transmission
+        if self.spending is not None:
+            self.spending.settle(sent)
+        if curve := learned.trained.history.rows():
+            write_text(folder.work / "learning_curve.csv", rows_csv(curve))
+        save_model(learned.trained.model, sent.dataset, folder.work, sent.scenario)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulationRunner(_Runner):
+    """Runs single seeds for studies."""
+
+    checkpoint_seconds: float
+
+    def identity_of(self, scenario: Scenario) -> dict[str, Any]:
+        """Return what must be equal for the run to be resumed."""
+        return identity_of(scenario)
+
+    def within(self, _whole: RunFolder) -> Self:
+        """Return itself: what an earlier process left of it is resumed."""
+        return self
+
+    def run_one(self, scenario: Scenario, folder: RunFolder, run_dir: str) -> RunResult:
+        """Run one seed inside the folder and return its result."""
+        started, device = time.perf_counter(), self.context.speed.device
+        dataset = self._load(scenario)
+        held_dim = dataset.held_dim or dataset.input_dim
+        warn_of_clipping(dataset.clipped_values, held_dim * (dataset.train_samples + len(dataset.test_labels)))
+        made_with = f"{device} torch {torch.__version__}"
+        checkpoint = FileCheckpoint(folder.work, made_with=made_with, every_seconds=self.checkpoint_seconds)
+        shards = ResultStore(folder.work / SHARDS, made_with)
+        learned = learn(scenario, dataset=dataset, context=self.context, checkpoint=checkpoint, shards=shards)
+        seconds = time.perf_counter() - started
+        self._keep(learned, folder)
+        report = learned.transmission.report
+        ledger, epsilons = report.ledger, report.worker_epsilons()
+        spent = {"participations": ledger.participations, "received_watts": ledger.received_watts, "epsilon": epsilons}
+        write_arrays(folder.work / "ledger.npz", spent)
+        if self.pictures:
+            from airmixml.runs.pictures import draw_run
+
+            draw_run(learned.transmission, learned.trained.history, folder.work / "figures")
+        result = result_of(
+            learned, seconds=seconds, device=device, run_dir=run_dir, resumed_epoch=checkpoint.resumed_epoch
+        )
+        return replace(result, baselines=baselines_of(learned, protected=False))
+
+    def summarise(self, scenario: Scenario, runs: list[RunResult], folder: RunFolder) -> RunResult | SeedsResult:
+        """Return means over the seeds, with a picture of them, or the only one."""
+        if len(runs) == 1:
+            return runs[0]
+        result = summarise_seeds(scenario, runs, str(folder.final))
+        if self.pictures:
+            from airmixml.runs.score_pictures import draw_seeds
+
+            draw_seeds(result, folder.work, folder.work / "figures" / "seeds.png")
+        return result
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProtectedRunner(_Runner):
+    """Runs single seeds in protection, each with a secret of its own."""
+
+    public_test: bool
+    whole: RunFolder | None = None  # of all seeds
+
+    def identity_of(self, scenario: Scenario) -> dict[str, Any]:
+        """Return what names the run in its folder; of the data, nothing."""
+        return {**identity_of(scenario, protected=True), "public_test": self.public_test}
+
+    def within(self, whole: RunFolder) -> Self:
+        """Return the same for the folder of all seeds; say so where releases were begun in it and killed."""
+        if killed := len(whole.attempts):
+            begun = "an earlier release was begun" if killed == 1 else f"{killed:,} earlier releases were begun"
+            warnings.warn(
+                f"{whole.work}: {begun} here and did not finish; what may have been sent counts, so the statements of "
+                "this run are about all of them together",
+                LeftoverWarning,
+                stacklevel=2,
+            )
+        return replace(self, whole=whole)
+
+    def run_one(self, scenario: Scenario, folder: RunFolder, run_dir: str) -> ProtectedResult:
+        """Run one seed inside the folder and return its result.
+
+        No checkpoint is kept: nothing tells whether another process would go on with the same data. Before anything is
+        drawn the attempt is on the disk.
+        """
+        privacy = {name: getattr(scenario.privacy, name) for name in ("epsilon", "delta", "adversary", "adjacency")}
+        claim = partial((self.whole or folder).note_attempt, {"seed": scenario.seed, "privacy": privacy})
+        dataset = self._load(scenario, test_rows=self.public_test)
+        pool, tested = dataset.public_counts
+        if not self.public_test:
+            dataset = replace(dataset, test_inputs=dataset.test_inputs[:0], test_labels=dataset.test_labels[:0])
+        learned = learn(scenario, dataset=dataset, context=replace(self.context, secret=Secret(claim)))
+        report = learned.transmission.report
+        report.before_the_draw = True
+        self._keep(learned, folder)
+        metrics = {
+            **_metrics(learned, device=self.context.speed.device, run_dir=run_dir),
+            "mode": PROTECTION,
+            "public_test": self.public_test,
+            "releases": 1,
+            "seconds": learned.training_seconds,  # how long rows take to read and to encode depends on them
+        }
+        metrics["dataset"] |= {"train_samples": pool, "test_samples": tested}
+        covered = {each.name for each in fields(ProtectedResult)}  # all that the statements cover, and what is public
+        result = ProtectedResult.from_dict({name: metrics[name] for name in covered & metrics.keys()})
+        result = replace(result, baselines=baselines_of(learned, protected=True))
+        self._draw(result, folder)
+        return result
+
+    def summarise(self, scenario: Scenario, runs: list[ProtectedResult], folder: RunFolder) -> ProtectedResult:
+        """Return what all releases together reveal, those that were killed included."""
+        killed = 0 if self.whole is None else len(self.whole.attempts) - len(runs)
+        if len(runs) + killed == 1:
+            return runs[0]
+        gaussian = not scenario.workers.centre_on_air or composes_exactly(scenario)
+        result = summarise_releases(runs, str(folder.final), gaussian=gaussian, killed=killed)
+        self._draw(result, folder)
+        return result
+
+    def _draw(self, result: ProtectedResult, folder: RunFolder) -> None:
+        if self.pictures:
+            from airmixml.runs.score_pictures import draw_statements
+
+            draw_statements(result.privacy, folder.work / "figures" / "privacy.png")
+
+
+def result_of(learned: Learned, *, seconds: float, device: str, run_dir: str = "", resumed_epoch: int = 0) -> RunResult:
+    """Return the result of a simulated run: what was sent, what was learned from it, and how long both took."""
+    dataset, training_seconds = learned.transmission.dataset, learned.training_seconds
+    metrics = {
+        **_metrics(learned, device=device, run_dir=run_dir),
+        "clipped_values": dataset.clipped_values,
+        "clipped_samples": dataset.clipped_samples,
+        "seconds": seconds,
+        "seconds_by_stage": {"over_the_air": seconds - training_seconds, "training": training_seconds},
+        "resumed_from_epoch": resumed_epoch,
+        "mode": SIMULATION,
+    }
+    return RunResult.from_dict(metrics)
+
+
+def _metrics(learned: Learned, *, device: str, run_dir: str) -> dict[str, Any]:
+    """Return what was sent, what was learned from it, and by what."""
+    sent, history = learned.transmission, learned.trained.history
+    scenario, dataset, report = sent.scenario, sent.dataset, sent.report
+    accuracy = None
+    if history.test_accuracy:
+        best = {"best": history.best_accuracy, "best_epoch": history.best_epoch}
+        accuracy = {"final": history.final_accuracy, **best}
+    return {
+        **report.to_dict(),
+        "name": scenario.name,
+        "seed": scenario.seed,
+        "air": keys_in_force(scenario.air),
+        "task": dataset.task,
+        "accuracy": accuracy,
+        "scores": history.scores,
+        "worker_cost": worker_cost(scenario.workers, dataset.held_dim or dataset.input_dim, report.signal).to_dict(),
+        "row_copies": report.row_copies,
+        "row_privacy": report.privacy_of_a_row(report.row_copies).to_dict(),
+        "row_statements": [statement.to_dict() for statement in report.privacy_of_rows()],
+        "dataset": {
+            **{name: getattr(dataset, name) for name in ("name", "input_dim", "label_dim", "train_samples")},
+            "test_samples": len(dataset.test_labels),
+        },
+        "device": device,
+        "versions": {
+            "airmixml": __version__,
+            "python": platform.python_version(),
+            **{name: _version(name) for name in ("torch", "numpy", "scipy", "scikit-learn")},
+            "platform": f"{sys.platform} {platform.machine()}",
+        },
+        "run_dir": run_dir,
+    }
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
