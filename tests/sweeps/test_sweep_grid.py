@@ -24,8 +24,7 @@ from airmixml.edge import training
 from airmixml.scenario.grid import Grid, scenario_at
 from airmixml.sweeps import Failed, Part, cut_into_batches, run_sweep
 from airmixml.sweeps.batches import Place
-from airmixml.sweeps.cells import Measured
-from airmixml.sweeps.command_cells import RunCells
+from airmixml.sweeps.cells import Measured, RunCells
 from airmixml.sweeps.grid_sweep import Swept, sweep_grid
 
 IRIS = Scenario.preset("private-iris")

@@ -21,8 +21,7 @@ from airmixml.storage.run_folder import identity_of
 from airmixml.storage.study import consecutive_seeds, study_folder, study_path
 from airmixml.sweeps.batched_task import run_sweep
 from airmixml.sweeps.batches import Batch, Failed, cut_into_batches, useful_jobs
-from airmixml.sweeps.cells import CellKind, Measured
-from airmixml.sweeps.command_cells import kind_of
+from airmixml.sweeps.cells import CellKind, Measured, kind_of
 from airmixml.sweeps.sweep_page import FILES, write_sweep
 from airmixml.sweeps.swept import Swept, SweptRow
 from airmixml.wording import did_you_mean, one_line, shown_name

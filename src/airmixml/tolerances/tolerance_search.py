@@ -21,8 +21,7 @@ from airmixml.storage.study import consecutive_seeds, study_folder, study_path
 from airmixml.streams import Streams
 from airmixml.sweeps.batched_task import run_sweep
 from airmixml.sweeps.batches import cut_into_batches, dimensions
-from airmixml.sweeps.cells import CellOutcome, Measured
-from airmixml.sweeps.command_cells import RunCells
+from airmixml.sweeps.cells import CellOutcome, Measured, RunCells
 from airmixml.sweeps.grid_sweep import CELLS
 from airmixml.tolerances.impairment_ladder import ImpairmentLadder, LadderSearch, chosen_ladders
 from airmixml.tolerances.tolerance import Delivered, Tolerance, Tolerances, Tried
