@@ -59,8 +59,6 @@ def test_the_answers_fit_what_was_tried(found: Tolerances) -> None:
             assert not by_size[each.refused].is_tolerated(5.0)
             assert each.tolerated is None or sizes.is_milder(each.tolerated, each.refused)
     power = next(each for each in found.found if each.ladder.key == "min_power_dbm")
-    assert found.needed is not None
-    assert found.needed.lowest < found.needed.median < found.needed.largest
     assert [has.size for has in power.delivered] == [-100.0, -40.0, -40.0, -20.0]
 
 

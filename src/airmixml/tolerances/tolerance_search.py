@@ -89,10 +89,9 @@ def find_tolerances(
             raise
         study = _Search(trials, chosen, drop=drop, quick=quick)
         study.search_accuracy()
-        needed, epsilons = None, None
+        epsilons = None
         if scenario.mixing.power_policy.keeps_target:
             epsilons = Epsilons(scenario, _dimensions(scenario, data_dir), folder / PRIVACY)
-            needed = epsilons.needed_power()
         found = []
         for number, ladder in enumerate(chosen):
             progress("privacy", number, len(chosen))
@@ -107,7 +106,6 @@ def find_tolerances(
         base=base,
         found=tuple(found),
         target=scenario.privacy.epsilon if epsilons is not None else None,
-        needed=needed,
         kept=trials.kept,
         runs=len(trials.outcomes),
         out=folder,
