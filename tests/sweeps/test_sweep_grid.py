@@ -210,9 +210,9 @@ def test_more_values_and_seeds_add_to_a_sweep(tmp_path: Path) -> None:
     assert more.kept == 2
     other_key = swept(grid={"privacy.epsilon": [1, 5], "learner.shrinkage": [1, 2]}, out=tmp_path)
     assert other_key.kept == 2
-    with pytest.raises(RunFolderError, match="holds a sweep with other settings"):
+    with pytest.raises(RunFolderError, match="holds a study with other settings"):
         swept(IRIS.with_overrides("privacy.delta=0.001"), out=tmp_path)
-    with pytest.raises(RunFolderError, match="holds a sweep with other settings"):
+    with pytest.raises(RunFolderError, match="holds a study with other settings"):
         swept(command="audit", out=tmp_path)
     (tmp_path / "notes.txt").write_text("mine")
     replaced = swept(IRIS.with_overrides("privacy.delta=0.001"), out=tmp_path, force=True)

@@ -103,7 +103,7 @@ def test_it_is_resumed_and_files_are_valid(found: Tolerances, scenario: Scenario
 def test_another_scenario_does_not_take_its_folder(found: Tolerances, scenario: Scenario) -> None:
     from airmixml import RunFolderError
 
-    with pytest.raises(RunFolderError, match="holds a study of tolerances with other settings"):
+    with pytest.raises(RunFolderError, match="holds a study with other settings"):
         find_tolerances(scenario.with_overrides("privacy.epsilon=2"), only="absent", jobs=1, out=found.out)
 
 

@@ -12,14 +12,12 @@ from airmixml.output.page import Cards, Page
 from airmixml.output.tables import Table, rows_csv
 from airmixml.scenario import Scenario
 from airmixml.scenario.toml import value_text
-from airmixml.storage.run_folder import REPORT
 from airmixml.sweeps.metric_text import metric_text
 from airmixml.sweeps.study_files import BARE, write_study
 from airmixml.sweeps.sweep_picture import picture_note, sweep_figure
 from airmixml.sweeps.swept import Swept
 from airmixml.wording import epsilon_text, plural, sentence
 
-FILES: Final = (*(f"sweep.{suffix}" for suffix in ("csv", "md", "tex", "json", "png", "svg")), REPORT)
 _MOST_ROWS: Final = 500  # of a page that opens quickly
 _NO_ADVERSARIES: Final = ("row", "lower", "claimed")
 Plain = dict[str, Any]

@@ -16,7 +16,7 @@ from airmixml.progress import Progress, silent
 from airmixml.radio.power_calibration import check_privacy_target
 from airmixml.scenario import AIR_PRESETS, Air, Scenario
 from airmixml.scenario.toml import describe_air
-from airmixml.storage.run_folder import REPORT, identity_of
+from airmixml.storage.run_folder import identity_of
 from airmixml.storage.study import consecutive_seeds, study_folder, study_path
 from airmixml.streams import Streams
 from airmixml.sweeps.batched_task import run_sweep
@@ -29,7 +29,6 @@ from airmixml.tolerances.unplanned_epsilon import SLACK, Epsilons
 from airmixml.wording import one_line
 
 PRIVACY: Final = "privacy"
-_FILES: Final = (*(f"tolerances.{suffix}" for suffix in ("md", "csv", "json", "png", "svg")), REPORT)
 METRICS: Final = {"classification": "accuracy.final", "regression": "scores.r2", "multi-label": "scores.labels_right"}
 _BEST_FIRST: Final = ("lab", "line-of-sight", "campus")
 HARDWARE: Final = tuple(
@@ -76,8 +75,8 @@ def find_tolerances(
     label = "" if scenario.air.is_ideal else f"-{scenario.air.preset}"
     folder = study_path(out, f"tolerances-{scenario.name}{label}")
     identity = {**identity_of(scenario.with_seed(0)), "tolerances": True}
-    own, begun = (CELLS, PRIVACY, *_FILES), (folder / CELLS).exists()
-    with study_folder(folder, identity, holds="a study of tolerances", own=own, force=force):
+    begun = (folder / CELLS).exists()
+    with study_folder(folder, identity, stem="tolerances", keeps=(CELLS, PRIVACY), force=force):
         where: dict[str, Any] = {"engine": engine, "jobs": jobs, "data_dir": data_dir}
         trials = _Trials(scenario, numbers, folder / CELLS, device, where, progress)
         try:
