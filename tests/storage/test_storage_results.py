@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
@@ -248,16 +247,6 @@ def test_files_are_json_for_other_programs_too(name: str, tmp_path: Path) -> Non
     assert ResultStore(tmp_path).load(name, lambda found, _: found) == values
     ResultStore(tmp_path).save(name, {"share": math.nan})
     assert math.isnan(ResultStore(tmp_path).load(name, lambda found, _: found["share"]))
-
-
-def test_files_of_earlier_versions_with_infinity_are_still_read(tmp_path: Path) -> None:
-    saved(tmp_path, "result.json")
-    made_by = ["", "result.json"]
-    checksum = hashlib.sha256(json.dumps([made_by, VALUES], sort_keys=True).encode()).hexdigest()
-    old = json.dumps({"made_by": made_by, "checksum": checksum, "values": VALUES})
-    assert "Infinity" in old
-    (tmp_path / "result.json").write_text(old)
-    assert ResultStore(tmp_path).load("result.json", lambda found, _: found) == VALUES
 
 
 def test_results_of_a_comparison_are_json_for_other_programs_too(tmp_path: Path) -> None:

@@ -94,12 +94,12 @@ def test_a_folder_belongs_to_one_identity_at_a_time(tmp_path: Path) -> None:
     assert study_path(None, "sweep-x") == Path("runs") / "sweep-x"
     with pytest.raises(RunFolderError, match=r"choose an --out that does not end in \.partial"):
         study_path(tmp_path / "a.partial", "")
-    options: dict[str, Any] = {"holds": "a sweep", "own": ("cells",)}
+    options: dict[str, Any] = {"stem": "sweep", "keeps": ("cells",)}
     for name in ("one", "two"):
         identity = {"scenario": name}
         if name == "two":
             refused = study_folder(tmp_path / "a", identity, force=False, **options)
-            with pytest.raises(RunFolderError, match="holds a sweep with other settings"), refused:
+            with pytest.raises(RunFolderError, match="holds a study with other settings"), refused:
                 pass
         with study_folder(tmp_path / "a", identity, force=name == "two", **options):
             assert not (tmp_path / "a" / "cells").exists()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import json
 import math
@@ -195,53 +194,6 @@ def test_what_was_saved_is_loaded_to_the_last_bit(store: BatchStore, tmp_path: P
     assert [path.name for path in (tmp_path / "kept").iterdir()] == [f"{TWO.digest}.json"]
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b"\n",
-        b"not JSON",
-        b"\xff\xfe\x00\x80",
-        b"null",
-        b"[]",
-        b"7",
-        b'"outcomes"',
-        b"{}",
-        b'{"outcomes": null}',
-        b'{"outcomes": {}}',
-        b'{"outcomes": "ab"}',
-        b'{"outcomes": []}',
-        b'{"outcomes": [{"energy_joules": 1.0}]}',
-        b'{"outcomes": [{"energy_joules": 1.0}, {}]}',
-        b'{"outcomes": [{"energy_joules": 1.0}, null]}',
-        b'{"outcomes": [{"energy_joules": 1.0}, {"energy_joules": 1.0}, {"energy_joules": 1.0}]}',
-    ],
-)
-def test_a_damaged_file_counts_as_not_there(content: bytes, store: BatchStore, file: Path) -> None:
-    file.write_bytes(content)
-    assert store.load(TWO) is None
-    store.save(TWO, OUTCOMES)
-    assert store.load(TWO) == OUTCOMES
-
-
-def test_a_file_cut_anywhere_counts_as_not_there(store: BatchStore, file: Path) -> None:
-    whole = file.read_bytes().rstrip()
-    for length in range(0, len(whole), 11):
-        file.write_bytes(whole[:length])
-        assert store.load(TWO) is None, length
-    file.write_bytes(whole)
-    assert store.load(TWO) == OUTCOMES
-
-
-def test_a_file_of_before_counts_as_not_there(store: BatchStore, file: Path) -> None:
-    """Its checksum was one of the outcomes alone."""
-    outcomes = [{"accuracy": {"final": 0.5}, "curve": [0.5], "energy_joules": 1.0}] * 2
-    checksum = hashlib.sha256(json.dumps(outcomes, sort_keys=True).encode()).hexdigest()
-    before = {"kind": "training", "seed": 0, "device": "cpu", "checksum": checksum, "outcomes": outcomes}
-    file.write_text(json.dumps(before))
-    assert store.load(TWO) is None
-
-
 GOOD = to_plain(OUTCOMES[0])
 ODD: dict[str, Any] = {
     "nothing": None,
@@ -276,12 +228,6 @@ def test_corrupt_file_with_a_right_checksum_is_told_in_one_line(kind: str, store
     assert line.startswith(f"{file}: does not hold what airmix wrote (")
     assert line.endswith("; delete it and give the same command again")
     assert "\n" not in line
-
-
-def test_a_folder_in_its_place_counts_as_not_there(store: BatchStore, file: Path) -> None:
-    file.unlink()
-    file.mkdir()
-    assert store.load(TWO) is None
 
 
 @pytest.mark.parametrize("first", [OUTCOMES[0], Failed(error="no power")], ids=["some", "all"])

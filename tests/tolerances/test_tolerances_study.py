@@ -59,8 +59,6 @@ def test_the_answers_fit_what_was_tried(found: Tolerances) -> None:
             assert not by_size[each.refused].is_tolerated(5.0)
             assert each.tolerated is None or sizes.is_milder(each.tolerated, each.refused)
     power = next(each for each in found.found if each.ladder.key == "min_power_dbm")
-    assert found.needed is not None
-    assert found.needed.lowest < found.needed.median < found.needed.largest
     assert [has.size for has in power.delivered] == [-100.0, -40.0, -40.0, -20.0]
 
 
@@ -105,7 +103,7 @@ def test_it_is_resumed_and_files_are_valid(found: Tolerances, scenario: Scenario
 def test_another_scenario_does_not_take_its_folder(found: Tolerances, scenario: Scenario) -> None:
     from airmixml import RunFolderError
 
-    with pytest.raises(RunFolderError, match="holds a study of tolerances with other settings"):
+    with pytest.raises(RunFolderError, match="holds a study with other settings"):
         find_tolerances(scenario.with_overrides("privacy.epsilon=2"), only="absent", jobs=1, out=found.out)
 
 

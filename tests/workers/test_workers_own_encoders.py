@@ -133,7 +133,7 @@ def test_another_file_is_refused(save: Save, kind: str, stop_at: Callable[..., A
 
 def test_a_sweep_knows_another_file(save: Save) -> None:
     from airmixml.sweeps import cut_into_batches
-    from airmixml.sweeps.command_cells import RunCells
+    from airmixml.sweeps.cells import RunCells
 
     scenario = Scenario.preset("digits").with_overrides(f"workers.encoder={save(network(), 64, kind='onnx')}", *PLAIN)
     ((first,),) = cut_into_batches([scenario], RunCells())

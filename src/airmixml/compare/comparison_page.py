@@ -138,7 +138,7 @@ def comparison_page(plain: Plain, scenario: Scenario) -> Page:
         tables=(
             methods_table(plain, scenario),
             legend_table(plain),
-            " ".join(map(sentence, notes)) or "Accuracy: on the clean test set.",
+            sentence("; ".join(notes) or "accuracy: on the clean test set"),
             Folded(summary="Epsilon against each adversary, and costs", parts=every),
         ),
         command=("compare", "--methods", ",".join(row["method"] for row in rows), *seeds_option(seeds)),

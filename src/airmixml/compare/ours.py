@@ -291,44 +291,20 @@ _FEDERATED: Final = partial(federated_scenario, rounds=ROUNDS)
 
 AIRMIX = OwnScenario("this scenario", one_slot, about_rounds="this scenario without its rounds")
 AIRMIX_ROUNDS = OwnScenario("airmix, then rounds of gradients", with_rounds, about_rounds="this scenario")
-WORKERS_NOISE = OwnScenario(
-    "airmix, each worker adds its noise",
-    *(one_slot, partial(against_everyone, noise="workers")),
-    variant_of="airmix",
-)
-MASKED = OwnScenario(
-    "airmix under masks that cancel",
-    *(one_slot, _masks),
-    variant_of="airmix",
-)
-MASKED_ROUNDS = OwnScenario(
-    "masked, then rounds of gradients",
-    *(_masks, with_rounds),
-    variant_of="airmix-rounds",
-)
-UNMASKED = OwnScenario(
-    "airmix without masks",
-    *(one_slot, over_receiver_noise),
-    variant_of="airmix",
-)
-DIGITAL = OwnScenario(
-    "masked integers over digital links",
-    *(one_slot, _masks, over_digital_links),
-    variant_of="airmix",
-)
-DIGITAL_ROUNDS = OwnScenario(
-    "digital, then rounds of gradients",
-    *(_masks, over_digital_links, with_rounds),
-    variant_of="airmix-rounds",
-)
+_WORKERS_OWN: Final = partial(against_everyone, noise="workers")
+WORKERS_NOISE = OwnScenario("airmix, each worker adds its noise", one_slot, _WORKERS_OWN, variant_of="airmix")
+MASKED = OwnScenario("airmix under masks that cancel", one_slot, _masks, variant_of="airmix")
+MASKED_ROUNDS = OwnScenario("masked, then rounds of gradients", _masks, with_rounds, variant_of="airmix-rounds")
+UNMASKED = OwnScenario("airmix without masks", one_slot, over_receiver_noise, variant_of="airmix")
+_DIGITAL: Final = (_masks, over_digital_links)
+DIGITAL = OwnScenario("masked integers over digital links", one_slot, *_DIGITAL, variant_of="airmix")
+DIGITAL_ROUNDS = OwnScenario("digital, then rounds of gradients", *_DIGITAL, with_rounds, variant_of="airmix-rounds")
 FEDERATED = OwnScenario(f"sums of clipped gradients in {ROUNDS} rounds", _FEDERATED)
 FEDERATED_50 = OwnScenario(
     f"sums of clipped gradients in {_FEWER_ROUNDS} rounds", partial(federated_scenario, rounds=_FEWER_ROUNDS)
 )
 FEDERATED_MASKED = OwnScenario(
-    f"masked sums of gradients in {ROUNDS} rounds",
-    *(_masks, _FEDERATED),
-    variant_of="federated",
+    f"masked sums of gradients in {ROUNDS} rounds", _masks, _FEDERATED, variant_of="federated"
 )
 MIXUP_FEATURES = OwnScenario("samples mixed by few workers in many slots", features_scenario)
 PAPER = OwnScenario("the paper's: raw samples train a network", paper_scenario, network=True)

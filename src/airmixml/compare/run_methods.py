@@ -16,15 +16,12 @@ from airmixml.runs.spending import CellBudget, Spending, joined, plan_spending
 from airmixml.scenario import Air, RunContext, Scenario
 from airmixml.scenario.consistency import require_classes
 from airmixml.storage.files import ResultStore, from_plain
-from airmixml.storage.run_folder import REPORT, identity_of
+from airmixml.storage.run_folder import identity_of
 from airmixml.storage.study import Study, consecutive_seeds, study_folder, study_path
 from airmixml.wording import shown
 from airmixml.workers import settle
 
 _RESULTS: Final = "results"
-_OWN: Final = frozenset(
-    {_RESULTS, REPORT, *(f"compare.{suffix}" for suffix in ("md", "csv", "tex", "json", "png", "svg"))}
-)
 _Cell = tuple[str, int]  # a method's name and a seed
 
 
@@ -65,7 +62,7 @@ def compare_methods(
     find_device(context.speed.device)
     budget = None if ledger is None else task.budget(cells, ledger)
     identity = {**identity_of(scenario.with_seed(0)), "compared": "methods"}
-    with study_folder(folder, identity, holds="a comparison", own=_OWN, force=force):
+    with study_folder(folder, identity, stem="compare", keeps=(_RESULTS,), force=force):
         found, kept = Study(cells=cells, task=task, reducer=lambda found, kept: (found, kept), budget=budget).run()
     if task.failed and not found:
         raise ScenarioError(next(iter(task.failed.values())))

@@ -23,7 +23,7 @@ from airmixml.storage.run_folder import PARTIAL, REPORT, RUNS_FOLDER, hold_folde
 Cell = TypeVar("Cell")
 Outcome = TypeVar("Outcome")
 Result = TypeVar("Result")
-_SUFFIXES: Final = (".md", ".csv", ".tex", ".json", ".parquet", ".png", ".svg")
+_SUFFIXES: Final = (".md", ".csv", ".tex", ".json", ".png", ".svg")
 
 
 class Task(Protocol[Cell, Outcome]):
@@ -129,12 +129,13 @@ def study_path(out: Path | str | None, name: str) -> Path:
 
 @contextmanager
 def study_folder(
-    folder: Path, identity: dict[str, Any], *, holds: str, own: Iterable[str], force: bool
+    folder: Path, identity: dict[str, Any], *, stem: str, keeps: Iterable[str], force: bool
 ) -> Iterator[None]:
     """Hold the folder of a study, which grows with every command of the same identity.
 
-    A study of another identity in it (``holds``, in words) is refused, or with ``force`` removed: its files, which
-    ``own`` names.
+    A study of another identity in it is refused, or with ``force`` removed: its files, called ``stem``, and the folders
+    in which it ``keeps`` what is finished.
     """
-    with writing_to(folder), hold_folder(folder, identity, holds=holds, force=force, own=own):
+    own = (*keeps, REPORT, *(f"{stem}{suffix}" for suffix in _SUFFIXES))
+    with writing_to(folder), hold_folder(folder, identity, holds="a study", force=force, own=own):
         yield

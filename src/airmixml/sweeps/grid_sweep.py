@@ -21,9 +21,8 @@ from airmixml.storage.run_folder import identity_of
 from airmixml.storage.study import consecutive_seeds, study_folder, study_path
 from airmixml.sweeps.batched_task import run_sweep
 from airmixml.sweeps.batches import Batch, Failed, cut_into_batches, useful_jobs
-from airmixml.sweeps.cells import CellKind, Measured
-from airmixml.sweeps.command_cells import kind_of
-from airmixml.sweeps.sweep_page import FILES, write_sweep
+from airmixml.sweeps.cells import CellKind, Measured, kind_of
+from airmixml.sweeps.sweep_page import write_sweep
 from airmixml.sweeps.swept import Swept, SweptRow
 from airmixml.wording import did_you_mean, one_line, shown_name
 from airmixml.workers import settle
@@ -102,7 +101,7 @@ def sweep_grid(
     batches = _batches(by_seed, kind, device, engine, jobs)
     budget = None if ledger is None else _plan_spending(batches, points, found, numbers, ledger, data_dir, progress)
     identity = {**identity_of(scenario.with_seed(0)), "swept": [command, kind.asked]}
-    with study_folder(folder, identity, holds="a sweep", own=(CELLS, *FILES), force=force):
+    with study_folder(folder, identity, stem="sweep", keeps=(CELLS,), force=force):
         result = run_sweep(
             batches, folder / CELLS, jobs=jobs, engine=engine, data_dir=data_dir, progress=progress, budget=budget
         )

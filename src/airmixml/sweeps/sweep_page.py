@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import math
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,15 +12,12 @@ from airmixml.output.page import Cards, Page
 from airmixml.output.tables import Table, rows_csv
 from airmixml.scenario import Scenario
 from airmixml.scenario.toml import value_text
-from airmixml.storage.files import write_bytes, writing_to
-from airmixml.storage.run_folder import REPORT
 from airmixml.sweeps.metric_text import metric_text
 from airmixml.sweeps.study_files import BARE, write_study
 from airmixml.sweeps.sweep_picture import picture_note, sweep_figure
 from airmixml.sweeps.swept import Swept
 from airmixml.wording import epsilon_text, plural, sentence
 
-FILES: Final = (*(f"sweep.{suffix}" for suffix in ("csv", "md", "tex", "json", "parquet", "png", "svg")), REPORT)
 _MOST_ROWS: Final = 500  # of a page that opens quickly
 _NO_ADVERSARIES: Final = ("row", "lower", "claimed")
 Plain = dict[str, Any]
@@ -95,22 +90,13 @@ def _cards(cells: list[Plain], scenario: Scenario) -> tuple[Cards, ...]:
 
 
 def write_sweep(swept: Swept) -> list[Path]:
-    """Write rows as CSV and Parquet, the page as Markdown, LaTeX and JSON, and the picture; return the files."""
-    plain, stem = swept.to_dict(), swept.out / "sweep"
-    table, parquet = sweep_table(plain, plain["cells"]), stem.with_name("sweep.parquet")
-    files = write_study(
-        stem,
+    """Write rows as CSV, the page as Markdown, LaTeX and JSON, and the picture; return the files."""
+    plain = swept.to_dict()
+    return write_study(
+        swept.out / "sweep",
         sweep_page(plain, swept.scenario),
         plain,
         sweep_figure(plain, swept.scenario.title),
         csv=rows_csv(swept.long_rows()),
-        tex=table.to_latex(booktabs=False),
+        tex=sweep_table(plain, plain["cells"]).to_latex(booktabs=False),
     )
-    with writing_to(swept.out):
-        if find_spec("pyarrow") is None:
-            parquet.unlink(missing_ok=True)  # of an earlier command
-            return files
-        content = io.BytesIO()
-        swept.to_frame().to_parquet(content, engine="pyarrow", index=False)
-        write_bytes(parquet, content.getvalue())
-        return [*files, parquet]

@@ -10,7 +10,6 @@ from typing import Any
 from airmixml.scenario import Scenario, keys_in_force
 from airmixml.scenario.toml import finite
 from airmixml.tolerances.impairment_ladder import ImpairmentLadder
-from airmixml.tolerances.unplanned_epsilon import NeededPower
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +127,6 @@ class Tolerances:
     base: tuple[float, ...]  #: the same on the base air
     found: tuple[Tolerance, ...]  #: each impairment
     target: float | None  #: epsilon that the power is set for; None where power follows from no target
-    needed: NeededPower | None  #: transmit power on the ideal air, where it follows from a target
     kept: int  #: runs that were there already
     runs: int  #: all runs
     out: Path  #: folder with everything
@@ -146,7 +144,6 @@ class Tolerances:
             "ideal": {"mean": statistics.fmean(self.ideal), "scores": list(self.ideal)},
             "base": {"mean": statistics.fmean(self.base), "scores": list(self.base)},
             "target_epsilon": self.target,
-            "needed_power_dbm": None if self.needed is None else vars(self.needed),
             "tolerances": [each.to_dict() for each in self.found],
             "scenario": self.scenario.to_json(),
             "runs": self.runs,

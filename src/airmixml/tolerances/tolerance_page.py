@@ -112,11 +112,6 @@ def _notes(plain: Plain, scenario: Scenario) -> list[str]:
             f"{plain['target_epsilon']:g} (within {100 * (SLACK - 1):.0f} %); airmix run takes the margin, so that it "
             "holds"
         )
-    if (needed := plain["needed_power_dbm"]) is not None:
-        said.append(
-            f"transmit power needed on the ideal air: {needed['lowest']:.1f} dBm lowest, {needed['median']:.1f} "
-            f"median, {needed['largest']:.1f} largest"
-        )
     return said
 
 

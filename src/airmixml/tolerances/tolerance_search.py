@@ -16,13 +16,12 @@ from airmixml.progress import Progress, silent
 from airmixml.radio.power_calibration import check_privacy_target
 from airmixml.scenario import AIR_PRESETS, Air, Scenario
 from airmixml.scenario.air import named_air
-from airmixml.storage.run_folder import REPORT, identity_of
+from airmixml.storage.run_folder import identity_of
 from airmixml.storage.study import consecutive_seeds, study_folder, study_path
 from airmixml.streams import Streams
 from airmixml.sweeps.batched_task import run_sweep
 from airmixml.sweeps.batches import cut_into_batches, dimensions
-from airmixml.sweeps.cells import CellOutcome, Measured
-from airmixml.sweeps.command_cells import RunCells
+from airmixml.sweeps.cells import CellOutcome, Measured, RunCells
 from airmixml.sweeps.grid_sweep import CELLS
 from airmixml.tolerances.impairment_ladder import ImpairmentLadder, LadderSearch, chosen_ladders
 from airmixml.tolerances.tolerance import Delivered, Tolerance, Tolerances, Tried
@@ -30,7 +29,6 @@ from airmixml.tolerances.unplanned_epsilon import SLACK, Epsilons
 from airmixml.wording import one_line
 
 PRIVACY: Final = "privacy"
-_FILES: Final = (*(f"tolerances.{suffix}" for suffix in ("md", "csv", "json", "png", "svg")), REPORT)
 METRICS: Final = {"classification": "accuracy.final", "regression": "scores.r2", "multi-label": "scores.labels_right"}
 _BEST_FIRST: Final = ("lab", "line-of-sight", "campus")
 HARDWARE: Final = tuple(
@@ -77,8 +75,8 @@ def find_tolerances(
     label = "" if scenario.air.is_ideal else f"-{scenario.air.preset}"
     folder = study_path(out, f"tolerances-{scenario.name}{label}")
     identity = {**identity_of(scenario.with_seed(0)), "tolerances": True}
-    own, begun = (CELLS, PRIVACY, *_FILES), (folder / CELLS).exists()
-    with study_folder(folder, identity, holds="a study of tolerances", own=own, force=force):
+    begun = (folder / CELLS).exists()
+    with study_folder(folder, identity, stem="tolerances", keeps=(CELLS, PRIVACY), force=force):
         where: dict[str, Any] = {"engine": engine, "jobs": jobs, "data_dir": data_dir}
         trials = _Trials(scenario, numbers, folder / CELLS, device, where, progress)
         try:
@@ -90,10 +88,9 @@ def find_tolerances(
             raise
         study = _Search(trials, chosen, drop=drop, quick=quick)
         study.search_accuracy()
-        needed, epsilons = None, None
+        epsilons = None
         if scenario.mixing.power_policy.keeps_target:
             epsilons = Epsilons(scenario, _dimensions(scenario, data_dir), folder / PRIVACY)
-            needed = epsilons.needed_power()
         found = []
         for number, ladder in enumerate(chosen):
             progress("privacy", number, len(chosen))
@@ -108,7 +105,6 @@ def find_tolerances(
         base=base,
         found=tuple(found),
         target=scenario.privacy.epsilon if epsilons is not None else None,
-        needed=needed,
         kept=trials.kept,
         runs=len(trials.outcomes),
         out=folder,

@@ -8,12 +8,11 @@ Pilots are in both.
 import hashlib
 import json
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
-from airmixml.arrays import watts_to_dbm
 from airmixml.errors import AirMixError
 from airmixml.scenario import Air, Scenario
 from airmixml.storage.files import ResultStore
@@ -21,15 +20,6 @@ from airmixml.version import __version__
 from airmixml.wording import one_line
 
 SLACK: Final = 1.01  #: A target counts as missed from 1 % above it
-
-
-@dataclass(frozen=True, kw_only=True)
-class NeededPower:
-    """Transmit power that workers need on the ideal air, in dBm: the lowest, the median and the largest."""
-
-    lowest: float
-    median: float
-    largest: float
 
 
 class Epsilons:
@@ -47,7 +37,8 @@ class Epsilons:
             scenario = replace(self._scenario, air=air)
         except AirMixError:  # an air that cannot be
             return None
-        name = self._name("epsilon", scenario)
+        content: list[Any] = [scenario.to_json(), self._dimensions, __version__]
+        name = f"epsilon-{hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:24]}.json"
         kept = self._store.load(name, lambda values, _: math.nan if "error" in values else float(values["value"]))
         if kept is None:
             try:
@@ -57,20 +48,6 @@ class Epsilons:
                 return None
             self._store.save(name, {"value": kept})
         return None if math.isnan(kept) else kept
-
-    def needed_power(self) -> NeededPower:
-        """Return what the workers of the first seed need on the ideal air."""
-        ideal = replace(self._scenario, air=Air())
-        name = self._name("power", ideal)
-        kept = self._store.load(name, lambda values, _: NeededPower(**values))
-        if kept is None:
-            kept = _needed_power(ideal, *self._dimensions)
-            self._store.save(name, vars(kept))
-        return kept
-
-    def _name(self, what: str, scenario: Scenario) -> str:
-        content: list[Any] = [scenario.to_json(), self._dimensions, __version__]
-        return f"{what}-{hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:24]}.json"
 
 
 def _without_margin(scenario: Scenario, input_dim: int, label_dim: int) -> float:
@@ -101,23 +78,3 @@ def _calibrated(scenario: Scenario, sensitivity: Any, distance_metres: tuple[flo
     from airmixml.radio.power_calibration import asked_received_watts
 
     return asked_received_watts(scenario, sensitivity, np.array(distance_metres))
-
-
-def _needed_power(scenario: Scenario, input_dim: int, label_dim: int) -> NeededPower:
-    """Draw the slots of the ideal air and look at the powers of those who send."""
-    from airmixml.radio.draws import AirSetting, draw_blocks
-    from airmixml.radio.histograms import DecibelHistogram
-    from airmixml.radio.system import System
-    from airmixml.radio.tally import placed_distances
-
-    setting = AirSetting.of(scenario, input_dim, label_dim, placed_distances(scenario))
-    system = System.of(scenario, input_dim, label_dim)
-    told = system.link.told_share(system)  # on average over a slot, where workers bring noise
-    histogram, lowest, largest = DecibelHistogram(), math.inf, 0.0
-    for draws in draw_blocks(setting):
-        sending = told * draws.power_watts[draws.power_watts > 0.0]
-        if len(sending):
-            histogram.add(sending * 1e3)
-            lowest, largest = min(lowest, float(sending.min())), max(largest, float(sending.max()))
-    low, high = float(watts_to_dbm(lowest)), float(watts_to_dbm(largest))
-    return NeededPower(lowest=low, median=min(max(histogram.quantile_db(0.5), low), high), largest=high)
