@@ -20,10 +20,9 @@ from airmixml.attacks import AttackResult, PlainFindings, attack, choose_parts, 
 from airmixml.attacks.attack_cases import attack_each
 from airmixml.attacks.attack_page import attack_page
 from airmixml.attacks.case_result import CaseResult, Found
-from airmixml.attacks.grades import GRADES, Findings, grade_of, naming_bound
 from airmixml.attacks.inference import Identified, LabelInference, Linkage
 from airmixml.attacks.listener_findings import ListenerFindings, Unmixing
-from airmixml.attacks.measured import counted
+from airmixml.attacks.measured import GRADES, Findings, counted, grade_of, naming_bound
 from airmixml.attacks.server_attacks import ServerFindings, Spread
 from airmixml.errors import RunFolderError, ScenarioError
 from airmixml.progress import Progress

@@ -15,7 +15,6 @@ from scipy.special import ndtr
 from airmixml.attacks import Case, Target, attack, isolating_listener, watch
 from airmixml.attacks.attack_cases import attack_each
 from airmixml.attacks.eavesdropper import listener_of, overhear_chapters
-from airmixml.attacks.grades import naming_bound
 from airmixml.attacks.informed import (
     Candidates,
     Informed,
@@ -25,6 +24,7 @@ from airmixml.attacks.informed import (
     server_precision,
 )
 from airmixml.attacks.isolating_listener import isolated_precision
+from airmixml.attacks.measured import naming_bound
 from airmixml.radio.masking import masking_of
 from airmixml.registries import ATTACKS
 from airmixml.scenario import RunContext, Scenario, Speed

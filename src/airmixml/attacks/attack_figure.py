@@ -13,7 +13,7 @@ import numpy as np
 
 from airmixml.arrays import ImageShape, Shape, Singles, is_series, planes
 from airmixml.attacks.case_result import LISTENERS, AttackResult, CaseResult, Found
-from airmixml.attacks.grades import TOO_FEW
+from airmixml.attacks.measured import TOO_FEW
 from airmixml.output.figures import as_picture, new_figure, save_png_and_svg
 from airmixml.wording import NOTHING_PROMISED, epsilon_text, plural
 

@@ -57,10 +57,11 @@ def _cards(case: dict[str, Any]) -> tuple[Card, ...]:
     """Return a card for each adversary: what is claimed, what was found, whom it can name at most."""
     scenario, claimed, cards = Scenario.from_json(case["scenario"]), case["claimed"], []
     for adversary, bound in case["naming_bound"].items():
-        grades = {"found, informed": case["informed"].get(adversary), "found": case.get(adversary)}
+        informed = case["informed"].get(adversary)
         extra = (
             ("epsilon per row", epsilon_text(case["claimed_per_row"][adversary])),
-            *((name, found["grade"]) for name, found in grades.items() if found),
+            *((("found, informed", informed["grade"]),) if informed else ()),
+            ("found", (case.get(adversary) or {}).get("grade", "not attacked")),
             ("can name", f"a worker's sample, one of {case['held']:,}, with probability {100 * bound:.3g} % at most"),
         )
         about = {"delta": claimed["delta"], "adjacency": claimed["adjacency"], "extra": extra}

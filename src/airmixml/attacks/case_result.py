@@ -6,8 +6,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from airmixml.attacks.grades import GRADES, TOO_FEW, grade_of, guessing_bound, naming_bound
-from airmixml.attacks.measured import EXPOSED, FALSE_ALARMS, Measured, beyond_chance, beyond_guessing
+from airmixml.attacks.measured import (
+    EXPOSED,
+    FALSE_ALARMS,
+    GRADES,
+    TOO_FEW,
+    Measured,
+    beyond_chance,
+    beyond_guessing,
+    grade_of,
+    guessing_bound,
+    naming_bound,
+)
 from airmixml.attacks.target import Outcome
 from airmixml.notebook import html_lines
 from airmixml.scenario import Scenario, keys_in_force

@@ -27,9 +27,8 @@ from airmixml.attacks.inference import (
     link,
     places_among,
 )
-from airmixml.attacks.likelihood import averaged, background_of, log_ratios_by_level, score
+from airmixml.attacks.likelihood import Received, averaged, background_of, hear_release, log_ratios_by_level, score
 from airmixml.attacks.listener_findings import ListenerFindings, Unmixing
-from airmixml.attacks.receptions import Received, hear_release
 from airmixml.attacks.target import Outcome, ServerView, Target, no_sample, not_overheard
 from airmixml.attacks.unmixing import Unmixed, nearest_sample, score_neighbours, unit_length, unmix, whitening_of
 from airmixml.data import DataSet

@@ -4,9 +4,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from airmixml.arrays import ImageShape
-from airmixml.attacks.grades import Findings
 from airmixml.attacks.inference import ClassShares, Identified, LabelInference, Linkage
-from airmixml.attacks.measured import LEAK, Measured, counted, detected, told_apart
+from airmixml.attacks.measured import LEAK, Findings, Measured, counted, detected, told_apart
 from airmixml.wording import plural
 
 _METHODS: Final = 2  # likelihood ratios and nearest neighbours, of which the better one is judged
@@ -84,10 +83,3 @@ class ListenerFindings(Findings):
         detected = f", detects {100 * self.linkage.hit_rate:.0f} %" if self._detected.share >= LEAK else ""
         luck = " by luck" if grade == "hidden" and clearest.identified else ""
         return f"names {clearest.identified} of {plural(clearest.looked_at, 'worker')}{nearby}{detected}{luck}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the figures as plain values for JSON."""
-        figures = super().to_dict()
-        if self.beside_worker is None:
-            del figures["beside_worker"]
-        return figures

@@ -8,9 +8,8 @@ from numpy.typing import NDArray
 from scipy.stats import binom, chi2
 
 from airmixml.arrays import Doubles, ImageShape, Integers, Singles
-from airmixml.attacks.grades import Findings
 from airmixml.attacks.inference import LabelInference, infer_labels
-from airmixml.attacks.measured import Measured, beyond_guessing, counted
+from airmixml.attacks.measured import Findings, Measured, beyond_guessing, counted
 from airmixml.attacks.reconstruction import Reconstruction, reconstruct, reconstruction_refusal
 from airmixml.attacks.target import Decoder, Outcome, Reader, Target
 from airmixml.data import DataSet
