@@ -215,10 +215,7 @@ def attack_each(cases: Sequence[Case], parts: Sequence[str], *, folder: Path, co
                     label=case.label,
                     scenario=case.scenario,
                     held=len(held[number]),
-                    claimed=claimed.worker,
-                    claimed_by=claimed.by,
-                    claimed_per_row=claimed.row,
-                    copies=claimed.copies,
+                    **claimed,
                     found={name: found[number, name] for name in parts if (number, name) in found},
                     left_out={name: why for name, why in refused[number].items() if why},
                 )

@@ -186,10 +186,7 @@ class EveryoneAttack:
         """Attack; examples are what is heard of the workers who hold them, decoded."""
         progress, view, held = target.context.progress, target.view, target.held
         sent, held_index, everyone = view.dataset, view.held_index, np.unique(view.held_index)
-        first, few = view.holders_of(target.examples), len(target.examples)
-        generator = Streams(target.scenario.seed).generator("eavesdropper", _CHAPTER)
-        others = generator.permutation(np.setdiff1d(np.arange(len(held_index)), first))
-        workers = np.concatenate([first, others[: max(0, _WORKERS_HEARD - few)]])
+        (workers, _), few = target.some_workers(_WORKERS_HEARD, _CHAPTER), len(target.examples)
         public = PublicSamples.of(sent, everyone, _DECOYS)
         heard_of = _Heard(view, workers)
         decoys = heard_of.inner.prepare(public.decoys[:_DECOYS], public.decoy_labels[:_DECOYS])

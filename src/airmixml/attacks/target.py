@@ -259,6 +259,13 @@ class Target:
         """From what is sent to what is held."""
         return Decoder.learn(self.scenario.workers, self.view.dataset.test_inputs, self.held.test_inputs)
 
+    def some_workers(self, most: int, chapter: int) -> tuple[Integers, np.random.Generator]:
+        """Return workers, those who hold the examples first, and the generator that chose the others."""
+        generator = Streams(self.scenario.seed).generator("eavesdropper", chapter)
+        first, every = self.view.holders_of(self.examples), np.arange(len(self.view.held_index))
+        others = generator.permutation(np.setdiff1d(every, first))
+        return np.concatenate([first, others])[: max(most, len(first))], generator
+
     @property
     def reader(self) -> Reader:
         """Of the class of a recovered sample."""
