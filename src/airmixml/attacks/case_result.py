@@ -1,6 +1,6 @@
 """What attacks found in one setting: its grade, and a verdict in words that need no table."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -83,10 +83,13 @@ class Group:
 
     @property
     def figure(self) -> Measured:
-        """The figure that says most: the largest one beyond chance, or else the least likely one."""
-        return (
-            largest(self.certain) if self.certain else max(self.figures, key=lambda each: (-each.p_value, each.share))
-        )
+        """The figure that says most."""
+        return self.telling(self.figures)
+
+    def telling(self, figures: Sequence[Measured]) -> Measured:
+        """Return the figure that says most of some: the largest one beyond chance, or else the least likely one."""
+        certain = [each for each in figures if each in self.certain]
+        return largest(certain) if certain else max(figures, key=lambda each: (-each.p_value, each.share))
 
     @property
     def how(self) -> str:

@@ -152,10 +152,6 @@ class InformedFindings(Findings):
         }
         return {**distances, "copies of a row": f"{self.row.copies:,}"}
 
-    def caption(self, _grade: str) -> str:
-        """Return how often rows are named."""
-        return f"names {100 * self.row.named:.0f} % of the rows among {self.row.candidates}"
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Targets:

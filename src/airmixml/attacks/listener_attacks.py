@@ -30,13 +30,12 @@ from airmixml.attacks.inference import (
     places_among,
 )
 from airmixml.attacks.likelihood import Received, averaged, background_of, hear_release, log_ratios_by_level, score
-from airmixml.attacks.measured import LEAK, Findings, Measured, counted, detected, told_apart
+from airmixml.attacks.measured import Findings, Measured, counted, detected, told_apart
 from airmixml.attacks.target import Outcome, ServerView, Target, no_sample, not_overheard
 from airmixml.attacks.unmixing import Unmixed, nearest_sample, score_neighbours, unit_length, unmix, whitening_of
 from airmixml.data import DataSet
 from airmixml.scenario import Scenario, Speed
 from airmixml.streams import Streams
-from airmixml.wording import plural
 from airmixml.workers import input_range
 
 _METHODS: Final = 2  # likelihood ratios and nearest neighbours, of which the better one is judged
@@ -106,14 +105,6 @@ class ListenerFindings(Findings):
     def also(self) -> dict[str, str]:
         """Return the error of the class shares of all workers (total variation), which no epsilon of one hides."""
         return {} if self.shares is None else {"class share error": f"{100 * self.shares.distance:.1f} %"}
-
-    def caption(self, grade: str) -> str:
-        """Return how many workers are named, and how many samples are told from others."""
-        clearest, beside = self.clearest_slots, self.beside
-        nearby = f", neighbour {beside.identified} of {beside.looked_at}" if beside and beside.looked_at else ""
-        detected = f", detects {100 * self.linkage.hit_rate:.0f} %" if self._detected.share >= LEAK else ""
-        luck = " by luck" if grade == "hidden" and clearest.identified else ""
-        return f"names {clearest.identified} of {plural(clearest.looked_at, 'worker')}{nearby}{detected}{luck}"
 
 
 _EXAMPLES: Final = 10

@@ -19,6 +19,8 @@ from scipy.stats import binom, hypergeom, norm
 from airmixml.storage.files import from_plain
 from airmixml.wording import NOTHING_PROMISED
 
+TOO_FEW: Final = "too few to tell"
+GRADES: Final = ("hidden", NOTHING_PROMISED, TOO_FEW, "leaks", "exposed")
 FALSE_ALARMS: Final = 0.01
 # Of what guessing leaves open: from here on it is a leak, and from here on most of it is out.
 LEAK: Final = 0.05
@@ -152,10 +154,6 @@ def beyond_guessing(share: float, guessing: float) -> float:
     return (share - guessing) / (1.0 - guessing) if guessing < 1.0 else 0.0
 
 
-TOO_FEW: Final = "too few to tell"
-GRADES: Final = ("hidden", NOTHING_PROMISED, TOO_FEW, "leaks", "exposed")
-
-
 @dataclass(frozen=True, kw_only=True)
 class Findings(ABC):
     """Figures of one attack on one setting: a dataclass of numbers, texts and other such dataclasses."""
@@ -177,10 +175,6 @@ class Findings(ABC):
     def also(self) -> dict[str, str]:
         """Return what else there is to say beside the figures, by name."""
         return {}
-
-    @abstractmethod
-    def caption(self, grade: str) -> str:
-        """Return what was found, in a few words below a picture."""
 
     def among(self, held: int) -> int:
         """Return among how many samples one is named, where workers hold so many different ones."""
@@ -204,7 +198,7 @@ class PlainFindings(Findings):
     share: float  # part of what guessing leaves open that was learned: 0 is guessing, 1 is everything
     words: str  # what the adversary does, such as "names the class of 30 of 40 workers"
     columns: dict[str, str]  # what else there is to say, by name
-    figures: dict[str, float] = field(default_factory=dict)  # numbers for JSON and CSV
+    figures: dict[str, float] = field(default_factory=dict)  # numbers for JSON
     p_value: float = 0.0  # of such a share by guessing; 0 where that was ruled out
 
     def measured(self) -> list[Measured]:
@@ -216,10 +210,6 @@ class PlainFindings(Findings):
     def also(self) -> dict[str, str]:
         """Return the columns."""
         return self.columns
-
-    def caption(self, _grade: str) -> str:
-        """Return the words."""
-        return self.words
 
 
 def guessing_bound(epsilon: float | None, delta: float, adjacency: str, guessing: float) -> float:

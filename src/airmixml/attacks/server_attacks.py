@@ -93,11 +93,6 @@ class ServerFindings(Findings):
         """Return the PSNR of the median worker."""
         return {"PSNR": f"{self.psnr_db.median:.1f} dB"}
 
-    def caption(self, _grade: str) -> str:
-        """Return what was read, and how like the originals it is."""
-        read = f"reads {100 * self.recognised_share:.0f} % (guessing {100 * self.guessing:.0f} %)"
-        return f"{read}, PSNR {self.psnr_db.median:.1f} dB"
-
 
 def recognise(
     reconstruction: Reconstruction, held: DataSet, held_index: Integers, decoder: Decoder, reader: Reader
