@@ -364,7 +364,10 @@ def test_the_worst_grade_counts_and_the_words_say_why() -> None:
     assert both.grade == "exposed"
     assert both.verdict == f"{PROMISED.format(1)}EXPOSED to the server."
     told = f"promise: delta 0.01; replace-one; {NOISE}; the target is epsilon 5 by paper-loose"
-    assert both.details == [told, "tested: 9 figures at once, at most 1 % false alarms over all of them (Holm)"]
+    assert both.details[0] == told
+    assert both.details[1].startswith(
+        "tested: 9 figures at once; certain: beyond chance, with at most 1 % false alarms"
+    )
     assert both.summary[0] == ("server", "reads a sample's class", "70 %", "40 %", "65 %", "yes")
     nothing = result(server=of_many(server(0.0, 0.0)), release=listener())
     assert nothing.verdict == f"{PROMISED.format(1)}Nothing found."

@@ -8,7 +8,7 @@ from airmixml.output.tables import Table
 from airmixml.scenario import Scenario
 from airmixml.wording import epsilon_text, sentence, simulated
 
-_SUMMARY: Final = ("attacker", "what it does", "success", "guessing", "epsilon allows", "beyond chance")
+_SUMMARY: Final = ("attacker", "what it does", "success", "guessing", "allowed", "certain")
 
 
 def attack_page(plain: dict[str, Any], scenario: Scenario) -> Page:
@@ -42,6 +42,7 @@ def attack_page(plain: dict[str, Any], scenario: Scenario) -> Page:
         title=f"What adversaries learn of {scenario.title}",
         verdict="" if several else plain["verdict"],
         notices=(sentence(simulated(plain["seed"])),),
+        asked=(("settings", ", ".join(case["label"] for case in cases)),),
         results=tuple((case["label"], case["verdict"]) for case in cases) if several else (),
         cards=tuple(Cards(title=case["label"], cards=_cards(case)) for case in cases),
         tables=(

@@ -241,7 +241,8 @@ class CaseResult:
         """What the promise is about and assumes, and how figures were tested; a line each."""
         privacy = self.scenario.privacy
         tested = plural(sum(len(group.figures) for group in self.groups), "figure")
-        lines = [f"tested: {tested} at once, at most {100 * FALSE_ALARMS:g} % false alarms over all of them (Holm)"]
+        certain = f"certain: beyond chance, with at most {100 * FALSE_ALARMS:g} % false alarms over all of them (Holm)"
+        lines = [f"tested: {tested} at once; {certain}; allowed: by epsilon"]
         if self.claimed.get(privacy.adversary) is None:
             return lines
         receiver = "eavesdropper's" if privacy.adversary == "eavesdropper" else "server's"
