@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from airmixml.attacks.grades import TOO_FEW, grade_of, naming_bound
+from airmixml.attacks.measured import TOO_FEW, grade_of, naming_bound
 from airmixml.wording import epsilon_text
 from doc_tables import Table, write_tables
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from airmixml.attacks.grades import Findings
-from airmixml.attacks.measured import beyond_chance
+from airmixml.attacks.measured import Findings, beyond_chance
 
 
 def level_of(findings: Findings) -> str:

@@ -12,10 +12,9 @@ import pytest
 from levels_for_tests import level_of
 from scipy.special import ndtr
 
-from airmixml.attacks import Case, Target, attack, isolating_listener, watch
+from airmixml.attacks import Case, Target, attack, watch
 from airmixml.attacks.attack_cases import attack_each
 from airmixml.attacks.eavesdropper import listener_of, overhear_chapters
-from airmixml.attacks.grades import naming_bound
 from airmixml.attacks.informed import (
     Candidates,
     Informed,
@@ -25,6 +24,7 @@ from airmixml.attacks.informed import (
     server_precision,
 )
 from airmixml.attacks.isolating_listener import isolated_precision
+from airmixml.attacks.measured import naming_bound
 from airmixml.radio.masking import masking_of
 from airmixml.registries import ATTACKS
 from airmixml.scenario import RunContext, Scenario, Speed
@@ -199,7 +199,7 @@ def test_the_precision_of_a_listener_is_that_of_its_reception(scenario: Scenario
 
 
 @pytest.mark.parametrize("degree", [0, 6], ids=["all", "sparse"])
-def test_everyone_adds_up_copies_by_the_inverse_of_the_noise(degree: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_everyone_adds_up_copies_by_the_inverse_of_the_noise(degree: int) -> None:
     scenario = TRUSTLESS.with_overrides("workers.count=60", "radio.scheduled=60", f"privacy.mask_degree={degree}")
     view, masking = watch(scenario), masking_of(scenario)
     assert masking is not None
@@ -211,13 +211,11 @@ def test_everyone_adds_up_copies_by_the_inverse_of_the_noise(degree: int, monkey
         noise += masking.pair_watts * np.outer(ends, ends)
     member = np.arange(60) % 9 - 1
     (draws,) = view.draws
-    for dense in (1500, 0):
-        monkeypatch.setattr(isolating_listener, "_MOST_DENSE", dense)
-        found = isolated_precision(view, member, 8)
-        for group in range(8):
-            sent = draws.ratios[0] * (member[draws.scheduled_workers[0]] == group)
-            expected = draws.power_scale_watts[0] * sent @ np.linalg.solve(noise, sent)
-            assert found[group] == pytest.approx(expected, rel=1e-8)
+    found = isolated_precision(view, member, 8)
+    for group in range(8):
+        sent = draws.ratios[0] * (member[draws.scheduled_workers[0]] == group)
+        expected = draws.power_scale_watts[0] * sent @ np.linalg.solve(noise, sent)
+        assert found[group] == pytest.approx(expected, rel=1e-8)
 
 
 def test_no_rate_exceeds_what_the_claims_allow(tmp_path: Path) -> None:

@@ -14,7 +14,9 @@ from scipy.stats import hypergeom, multivariate_normal
 
 from airmixml.attacks.inference import Identified, better_of, count_loudest, places_among
 from airmixml.attacks.likelihood import (
+    Amplitudes,
     ProductBackground,
+    Received,
     SymbolBackground,
     averaged,
     background_of,
@@ -22,8 +24,8 @@ from airmixml.attacks.likelihood import (
     log_ratios,
     log_ratios_by_level,
     score,
+    strongest_workers,
 )
-from airmixml.attacks.receptions import Amplitudes, Received, strongest_workers
 from airmixml.attacks.sample_symbols import Layout, Moments
 from airmixml.attacks.target import rows_of_classes, slots_kept
 from airmixml.attacks.unmixing import nearest_sample, whitening_of

@@ -16,7 +16,6 @@ from airmixml.audit.bounds import (
     binomial_upper,
     clopper_pearson_epsilon,
     gaussian_epsilon_lower,
-    largest_counted_epsilon,
     normal_scores_p_value,
     one_run_epsilon,
     one_run_least_p_value,
@@ -66,7 +65,6 @@ def test_no_error_at_all() -> None:
     hand = math.log((1 - limit - 0.01) / limit)
     scores_in, scores_out = np.linspace(1.0, 2.0, 5000), np.linspace(-2.0, -1.0, 5000)
     assert clopper_pearson_epsilon(scores_in, scores_out, 0.01, 0.95) == pytest.approx(hand, rel=1e-12)
-    assert largest_counted_epsilon(5000, 0.01, 0.95) == pytest.approx(hand, rel=1e-12)
     assert hand == pytest.approx(6.914, abs=1e-3)
 
 

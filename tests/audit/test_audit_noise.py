@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import chi2
+from verdicts_for_tests import verdict_of
 
 from airmixml.audit import Audit, fault_named, noise_check
-from airmixml.audit.audit_page import verdict_of
 from airmixml.audit.faults import SOUND
 from airmixml.audit.noise_check import NoiseCheck, NoiseMeter
 from airmixml.privacy import gaussian_epsilon

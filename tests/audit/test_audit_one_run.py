@@ -124,12 +124,6 @@ def test_a_large_delta_and_confidence_to_spare(audited: Audited) -> None:
     assert both.failure == pytest.approx(audit.failure / 2) == pytest.approx(0.05, rel=1e-3)
 
 
-def test_short_canaries_have_a_note(audited: Audited) -> None:
-    audit = audited("paper-iris", adversary="server", adjacency="remove-one", canaries=100)
-    note = next(note for note in audit.notes if note.startswith("canaries of the one run"))
-    assert note.endswith("squared, the worst ones by 5")
-
-
 @pytest.mark.parametrize("adjacency", ["replace-one", "remove-one"])
 @pytest.mark.parametrize("adversary", ["server", "release"])
 def test_within_an_audit(adversary: str, adjacency: str, audited: Audited) -> None:

@@ -15,7 +15,7 @@ from airmixml.lazy import import_late
 if TYPE_CHECKING:
     from airmixml.attacks.attack_cases import Case, attack, choose_parts, read_cases
     from airmixml.attacks.case_result import AttackResult
-    from airmixml.attacks.grades import PlainFindings
+    from airmixml.attacks.measured import PlainFindings
     from airmixml.attacks.reconstruction import reconstruct
     from airmixml.attacks.target import Attack, Outcome, Target, watch
 
@@ -37,7 +37,7 @@ __getattr__ = import_late(
     __name__,
     {
         "airmixml.attacks.attack_cases": ("Case", "attack", "choose_parts", "read_cases"),
-        "airmixml.attacks.grades": ("PlainFindings",),
+        "airmixml.attacks.measured": ("PlainFindings",),
         "airmixml.attacks.reconstruction": ("reconstruct",),
         "airmixml.attacks.case_result": ("AttackResult",),
         "airmixml.attacks.target": ("Attack", "Outcome", "Target", "watch"),

@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +18,7 @@ from airmixml.arrays import Integers
 from airmixml.attacks.attack_figure import draw_attack
 from airmixml.attacks.attack_page import attack_page
 from airmixml.attacks.case_result import AttackResult, CaseResult, Found
-from airmixml.attacks.claimed_epsilons import LeastEpsilons, least_epsilons
+from airmixml.attacks.claimed_epsilons import least_epsilons
 from airmixml.attacks.target import Reader, Target
 from airmixml.data import DataSet
 from airmixml.devices import find_device, using_threads
@@ -31,7 +31,7 @@ from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.scenario.consistency import require_classes
 from airmixml.scenario.grid import parse_varied
 from airmixml.scenario.toml import folder_stem
-from airmixml.storage.files import Arrays, ResultStore, from_plain, write_text, writing_to
+from airmixml.storage.files import Arrays, ResultStore, write_text, writing_to
 from airmixml.storage.run_folder import METRICS, RUNS_FOLDER, SCENARIO, Finish, claim, identity_of
 from airmixml.storage.study import Study
 from airmixml.streams import Streams
@@ -88,7 +88,13 @@ def read_cases(scenario: Scenario, vary: str | None, beside: str | None) -> list
             raise ScenarioError("--beside: must be presets or scenario files, with commas between them")
         other = Scenario.load(Path(name)) if name.endswith(".toml") else Scenario.preset(name)
         other = settle(other.with_seed(scenario.seed))
-        _check_same_data(scenario, other, name)
+        for key in _DATA_KEYS:  # nothing of other data could be shown side by side
+            ours, theirs = (getattr(each.workers, key) for each in (scenario, other))
+            if ours != theirs:
+                raise ScenarioError(
+                    f"--beside {shown_name(name)}: has other data (workers.{key} = {shown(theirs)}): must be that of "
+                    f"{scenario.name}, {shown(ours)}"
+                )
         cases.append(Case(label=other.name, scenario=other))
     return cases
 
@@ -107,17 +113,6 @@ def _varied(scenario: Scenario, asked: str) -> list[Case]:
         name = key.rpartition(".")[2].replace("_", " ")
         cases.append(Case(label=f"{name} {value}", scenario=scenario.with_overrides(*follows, f"{key}={value}")))
     return cases
-
-
-def _check_same_data(first: Scenario, other: Scenario, name: str) -> None:
-    """Refuse other data: nothing could be shown side by side."""
-    for key in _DATA_KEYS:
-        ours, theirs = (getattr(each.workers, key) for each in (first, other))
-        if ours != theirs:
-            raise ScenarioError(
-                f"--beside {shown_name(name)}: has other data (workers.{key} = {shown(theirs)}): must be that of "
-                f"{first.name}, {shown(ours)}"
-            )
 
 
 def attack(
@@ -212,22 +207,15 @@ def attack_each(cases: Sequence[Case], parts: Sequence[str], *, folder: Path, co
         ).run()
         results = []
         for number, case in enumerate(cases):
-            claims = _file(number, "claims")
-            claimed: LeastEpsilons | None = store.load(claims, lambda plain, _: from_plain(LeastEpsilons, plain))
-            if claimed is None:
-                own = case.scenario.privacy.adversary
-                adversaries = dict.fromkeys((*_ADVERSARIES, own, *(ATTACKS.load(name).adversary for name in parts)))
-                claimed = least_epsilons(case.scenario, dataset, deployed[number], adversaries)
-                store.save(claims, asdict(claimed))
+            own = case.scenario.privacy.adversary
+            adversaries = dict.fromkeys((*_ADVERSARIES, own, *(ATTACKS.load(name).adversary for name in parts)))
+            claimed = least_epsilons(case.scenario, dataset, deployed[number], adversaries)
             results.append(
                 CaseResult(
                     label=case.label,
                     scenario=case.scenario,
                     held=len(held[number]),
-                    claimed=claimed.worker,
-                    claimed_by=claimed.by,
-                    claimed_per_row=claimed.row,
-                    copies=claimed.copies,
+                    **claimed,
                     found={name: found[number, name] for name in parts if (number, name) in found},
                     left_out={name: why for name, why in refused[number].items() if why},
                 )
@@ -239,26 +227,21 @@ def _file(number: int, name: str) -> str:
     return f"{number + 1:02d}-{name}.npz"
 
 
-Shared = tuple[list[Scenario], Integers]
-"""The settings, and the ``examples`` of ``Target``."""
-
-
 @dataclass(frozen=True)
 class _AttackTask:
     """Runs attacks on the context's engine, and keeps what each of them found in a file."""
 
-    shared: Shared
+    shared: tuple[list[Scenario], Integers]  # the settings, and the ``examples`` of ``Target``
     store: ResultStore
     context: RunContext
     total: int
 
     def load(self, part: Part) -> Found | None:
-        """Return what an attack found; None where that is not kept, or not what the attack finds nowadays."""
         number, name = part
         attack = ATTACKS.load(name)
 
         def read(figures: Any, arrays: Arrays) -> Found | None:
-            with suppress(TypeError, KeyError, ValueError, AttributeError):
+            with suppress(TypeError, KeyError, ValueError, AttributeError):  # whole, but something else
                 seconds = float(figures.pop("seconds"))
                 known = {"findings": attack.findings.from_dict(figures), "arrays": arrays}
                 return Found(attack=name, adversary=attack.adversary, seconds=seconds, **known)
@@ -267,7 +250,6 @@ class _AttackTask:
         return self.store.load(_file(number, name), read)
 
     def save(self, part: Part, found: Found) -> bool:
-        """Keep what an attack found."""
         self.store.save(_file(*part), found.to_dict(), found.arrays)
         return True
 
@@ -286,7 +268,7 @@ class _AttackTask:
                 progress("attacks", done, self.total)
 
 
-def prepare_attacks(shared: tuple[Shared, RunContext]) -> Callable[[Part], Found]:
+def prepare_attacks(shared: tuple[tuple[list[Scenario], Integers], RunContext]) -> Callable[[Part], Found]:
     """Return what attacks a setting; the last setting is kept, since parts of one setting follow each other."""
     (scenarios, examples), context = shared
     readers: dict[Any, Reader] = {}

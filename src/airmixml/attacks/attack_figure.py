@@ -13,7 +13,7 @@ import numpy as np
 
 from airmixml.arrays import ImageShape, Shape, Singles, is_series, planes
 from airmixml.attacks.case_result import LISTENERS, AttackResult, CaseResult, Found
-from airmixml.attacks.grades import TOO_FEW
+from airmixml.attacks.measured import TOO_FEW
 from airmixml.output.figures import as_picture, new_figure, save_png_and_svg
 from airmixml.wording import NOTHING_PROMISED, epsilon_text, plural
 
@@ -112,11 +112,12 @@ def _originals(found: Found, text: str) -> _Cell:
 
 def _cell(case: CaseResult, found: Found) -> _Cell:
     """Return examples of what was found, with the claimed epsilon and what was found in words."""
-    grade, claimed = case.group_of(found.attack).grade, epsilon_text(case.claimed[found.adversary])
+    group, claimed = case.group_of(found.attack), epsilon_text(case.claimed[found.adversary])
+    figure, grade = group.telling(found.findings.measured()), group.grade
     sums = "class sums · " if found.attack in _OF_SUMS and case.scenario.workers.sends == "moments" else ""
     near = case.scenario.privacy.eavesdropper_distance_metres if found.attack == "eavesdropper" else 0.0
     method = f"{found.attack} " if found.findings.kind == "server" else ""
-    told = f"{method}{found.findings.caption(grade)}"
+    told = f"{method}{figure.what}: {figure.text} (guessing {figure.like(figure.guessing)})"
     silent = f": {grade}" if grade in (NOTHING_PROMISED, TOO_FEW) else ""
     text = f"{f'{near:g} m · ' if near else ''}{sums}ε {claimed} · {told}{silent}"
     return _Cell(samples=found.arrays["examples"], truth=found.arrays["originals"], text=text, grade=grade)

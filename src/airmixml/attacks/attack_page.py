@@ -8,7 +8,7 @@ from airmixml.output.tables import Table
 from airmixml.scenario import Scenario
 from airmixml.wording import epsilon_text, sentence, simulated
 
-_SUMMARY: Final = ("attacker", "what it does", "success", "guessing", "epsilon allows", "beyond chance")
+_SUMMARY: Final = ("attacker", "what it does", "success", "guessing", "allowed", "certain")
 
 
 def attack_page(plain: dict[str, Any], scenario: Scenario) -> Page:
@@ -41,6 +41,7 @@ def attack_page(plain: dict[str, Any], scenario: Scenario) -> Page:
         title=f"What adversaries learn of {scenario.title}",
         verdict="" if several else plain["verdict"],
         notices=(sentence(simulated(plain["seed"])),),
+        asked=(("settings", ", ".join(case["label"] for case in cases)),),
         results=tuple((case["label"], case["verdict"]) for case in cases) if several else (),
         cards=tuple(Cards(title=case["label"], cards=_cards(case)) for case in cases),
         tables=(
@@ -56,10 +57,11 @@ def _cards(case: dict[str, Any]) -> tuple[Card, ...]:
     """Return a card for each adversary: what is claimed, what was found, whom it can name at most."""
     scenario, claimed, cards = Scenario.from_json(case["scenario"]), case["claimed"], []
     for adversary, bound in case["naming_bound"].items():
-        grades = {"found, informed": case["informed"].get(adversary), "found": case.get(adversary)}
+        informed = case["informed"].get(adversary)
         extra = (
             ("epsilon per row", epsilon_text(case["claimed_per_row"][adversary])),
-            *((name, found["grade"]) for name, found in grades.items() if found),
+            *((("found, informed", informed["grade"]),) if informed else ()),
+            ("found", (case.get(adversary) or {}).get("grade", "not attacked")),
             ("can name", f"a worker's sample, one of {case['held']:,}, with probability {100 * bound:.3g} % at most"),
         )
         about = {"delta": claimed["delta"], "adjacency": claimed["adjacency"], "extra": extra}

@@ -1,13 +1,23 @@
 """What attacks found in one setting: its grade, and a verdict in words that need no table."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from airmixml.attacks.grades import GRADES, TOO_FEW, grade_of, guessing_bound, naming_bound
-from airmixml.attacks.measured import EXPOSED, FALSE_ALARMS, Measured, beyond_chance, beyond_guessing
+from airmixml.attacks.measured import (
+    EXPOSED,
+    FALSE_ALARMS,
+    GRADES,
+    TOO_FEW,
+    Measured,
+    beyond_chance,
+    beyond_guessing,
+    grade_of,
+    guessing_bound,
+    naming_bound,
+)
 from airmixml.attacks.target import Outcome
 from airmixml.notebook import html_lines
 from airmixml.scenario import Scenario, keys_in_force
@@ -73,10 +83,13 @@ class Group:
 
     @property
     def figure(self) -> Measured:
-        """The figure that says most: the largest one beyond chance, or else the least likely one."""
-        return (
-            largest(self.certain) if self.certain else max(self.figures, key=lambda each: (-each.p_value, each.share))
-        )
+        """The figure that says most."""
+        return self.telling(self.figures)
+
+    def telling(self, figures: Sequence[Measured]) -> Measured:
+        """Return the figure that says most of some: the largest one beyond chance, or else the least likely one."""
+        certain = [each for each in figures if each in self.certain]
+        return largest(certain) if certain else max(figures, key=lambda each: (-each.p_value, each.share))
 
     @property
     def how(self) -> str:
@@ -228,7 +241,8 @@ class CaseResult:
         """What the promise is about and assumes, and how figures were tested; a line each."""
         privacy = self.scenario.privacy
         tested = plural(sum(len(group.figures) for group in self.groups), "figure")
-        lines = [f"tested: {tested} at once, at most {100 * FALSE_ALARMS:g} % false alarms over all of them (Holm)"]
+        certain = f"certain: beyond chance, with at most {100 * FALSE_ALARMS:g} % false alarms over all of them (Holm)"
+        lines = [f"tested: {tested} at once; {certain}; allowed: by epsilon"]
         if self.claimed.get(privacy.adversary) is None:
             return lines
         receiver = "eavesdropper's" if privacy.adversary == "eavesdropper" else "server's"

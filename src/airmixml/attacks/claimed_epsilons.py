@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -65,23 +66,10 @@ def sharpest_of(claims: Iterable[Claim]) -> Claim | None:
     return min(stated, key=lambda claim: claim.epsilon or 0.0, default=None)
 
 
-@dataclass(frozen=True, kw_only=True)
-class LeastEpsilons:
-    """The least epsilon that is certified against each adversary, None for none: of a worker, and of a row.
-
-    That of a worker is by the accountant ``by``. A row may lie on ``copies`` workers, at most.
-    """
-
-    worker: dict[str, float | None]
-    by: dict[str, str]
-    row: dict[str, float | None]
-    copies: int
-
-
 def least_epsilons(
     scenario: Scenario, dataset: DataSet, population: Population, adversaries: Iterable[str]
-) -> LeastEpsilons:
-    """Return the least epsilons that the exact accountants certify.
+) -> dict[str, Any]:
+    """Return the least epsilons that the exact accountants certify against each adversary, as ``CaseResult`` has them.
 
     They are for the schedule that was drawn, and together with the slot that estimates a mean.
     """
@@ -90,19 +78,18 @@ def least_epsilons(
     tally = rehearse(scenario, *dimensions, holding=holding)
     adjacency, delta = scenario.privacy.adjacency, slots_target(scenario)[1]
     copies = int(np.bincount(population.sample_index).max())
-    against: dict[str, float | None] = {}
+    worker: dict[str, float | None] = {}
     by: dict[str, str] = {}
-    of_rows: dict[str, float | None] = {}
+    row: dict[str, float | None] = {}
     for name in adversaries:
-        told = name == "server" or tally.design.schedule_told
-        accountants = ("gdp",) if told else ("gdp", "pld")
+        accountants = ("gdp",) if name == "server" or tally.design.schedule_told else ("gdp", "pld")
         about = scenario, tally.design, name, accountants
         least = sharpest_of(claims_of(*about, adjacency=adjacency, delta=delta, centring=tally.centring))
-        against[name], by[name] = (None, "") if least is None else (least.epsilon, least.accountant)
-        of_rows[name] = None
+        worker[name], by[name] = (None, "") if least is None else (least.epsilon, least.accountant)
+        row[name] = None
         if copies == 1 and not scenario.workers.several_rows:
-            of_rows[name] = against[name]  # a row is a worker
+            row[name] = worker[name]  # a row is a worker
             continue
         with suppress(PrivacyError):
-            of_rows[name] = tally.privacy_of_a_row(copies, name).epsilon
-    return LeastEpsilons(worker=against, by=by, row=of_rows, copies=copies)
+            row[name] = tally.privacy_of_a_row(copies, name).epsilon
+    return {"claimed": worker, "claimed_by": by, "claimed_per_row": row, "copies": copies}

@@ -33,9 +33,8 @@ import numpy as np
 import torch
 
 from airmixml.arrays import Doubles, dbm_to_watts
-from airmixml.attacks.receptions import Amplitudes, Received, strongest_workers
-from airmixml.attacks.rounds import Heard
-from airmixml.attacks.target import ServerView, rows_of_classes, slots_kept
+from airmixml.attacks.likelihood import Amplitudes, Received, strongest_workers
+from airmixml.attacks.target import Heard, ServerView, rows_of_classes, slots_kept
 from airmixml.devices import find_device, using_threads
 from airmixml.errors import ScenarioError
 from airmixml.impairments.fading import draw_fading, draw_phase, draw_shadowing

@@ -29,15 +29,13 @@ from scipy.special import ndtri
 
 from airmixml.arrays import Doubles, Integers
 from airmixml.attacks.eavesdropper import arrivals, listener_of
-from airmixml.attacks.grades import Findings
 from airmixml.attacks.inference import FALSE_POSITIVES, hit_rate
 from airmixml.attacks.isolating_listener import alone, isolated_precision
-from airmixml.attacks.likelihood import background_of, score
-from airmixml.attacks.measured import Measured, counted, detected
-from airmixml.attacks.receptions import hear_release
-from airmixml.attacks.rounds import Heard, Round
+from airmixml.attacks.likelihood import background_of, hear_release, score
+from airmixml.attacks.measured import Findings, Measured, counted, detected
+from airmixml.attacks.rounds import Round
 from airmixml.attacks.sample_symbols import InnerProducts, Samples
-from airmixml.attacks.target import Outcome, ServerView, Target, no_sample, not_overheard
+from airmixml.attacks.target import Heard, Outcome, ServerView, Target, no_sample, not_overheard
 from airmixml.scenario import Scenario, Speed
 from airmixml.streams import Streams
 from airmixml.workers import Holdings, within_declared
@@ -153,10 +151,6 @@ class InformedFindings(Findings):
             f"mu of a {whom}": f"{each.mu_median:.3g} to {each.mu_largest:.3g}" for whom, each in known.items()
         }
         return {**distances, "copies of a row": f"{self.row.copies:,}"}
-
-    def caption(self, _grade: str) -> str:
-        """Return how often rows are named."""
-        return f"names {100 * self.row.named:.0f} % of the rows among {self.row.candidates}"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

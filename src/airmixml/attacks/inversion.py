@@ -25,7 +25,6 @@ from airmixml.attacks.rounds import Round
 from airmixml.attacks.server_attacks import ServerFindings, recognise
 from airmixml.attacks.target import Outcome, ServerView, Target, no_sample
 from airmixml.scenario import Scenario
-from airmixml.streams import Streams
 
 _CHAPTER: Final = 10**9 + 4  # far beyond the chapters of slots
 _WORKERS: Final = 100
@@ -172,12 +171,9 @@ class InversionAttack:
     def run(self, target: Target) -> Outcome:
         """Attack one worker after the other."""
         view, context, started = target.view, target.context, time.perf_counter()
-        generator = Streams(target.scenario.seed).generator("eavesdropper", _CHAPTER)
-        first, count = view.holders_of(target.examples), len(view.held_index)
-        others = generator.permutation(np.setdiff1d(np.arange(count), first))
-        workers = np.concatenate([first, others])[: max(_WORKERS, len(first))]
-        held_index, data = view.held_index[workers], view.dataset
-        precisions = precisions_of(view, self.precision, alone(workers, count), len(workers), context.speed)
+        workers, generator = target.some_workers(_WORKERS, _CHAPTER)
+        held_index, data, member = view.held_index[workers], view.dataset, alone(workers, len(view.held_index))
+        precisions = precisions_of(view, self.precision, member, len(workers), context.speed)
         inversion, found = Inversion(view), []
         for number, row in enumerate(held_index.tolist()):
             context.progress("inversion", number, len(workers))
@@ -188,7 +184,7 @@ class InversionAttack:
         seconds = time.perf_counter() - started
         made = Reconstruction(method="inversion", inputs=inputs, labels=labels, iterations=_STEPS, seconds=seconds)
         findings, seen = recognise(made, target.held, held_index, target.decoder, target.reader)
-        originals, examples = target.held.train_inputs[target.examples], seen.pop("samples")[: len(first)]
+        originals, examples = target.held.train_inputs[target.examples], seen.pop("samples")[: len(target.examples)]
         arrays = {"originals": originals, "examples": examples, **seen, "held_rows": held_index}
         return Outcome(findings=InversionFindings(**vars(findings)), arrays=arrays)
 

@@ -14,20 +14,20 @@ sample, and the likeliest of many samples held names the worker's.
 """
 
 import math
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.sparse import diags_array
+from scipy.sparse.linalg import cg
 
 from airmixml.arrays import Doubles, Integers
 from airmixml.attacks.eavesdropper import unrounded
 from airmixml.attacks.inference import Scores, identified, link
-from airmixml.attacks.listener_attacks import PublicSamples, candidates_of, pictures_of
-from airmixml.attacks.listener_findings import ListenerFindings, Unmixing
-from airmixml.attacks.rounds import Heard
+from airmixml.attacks.listener_attacks import ListenerFindings, PublicSamples, Unmixing, candidates_of, pictures_of
 from airmixml.attacks.sample_symbols import InnerProducts, Layout, Moments, Samples, Symbols, blocks_of
-from airmixml.attacks.target import Outcome, ServerView, Target, no_sample
+from airmixml.attacks.target import Heard, Outcome, ServerView, Target, no_sample
 from airmixml.errors import PrivacyError
 from airmixml.radio.draws import draw_slots, suitable_block
 from airmixml.radio.masking import Masking
@@ -39,11 +39,9 @@ from airmixml.streams import Streams
 _NOISE_CHAPTER: Final = 10**9
 _COLLUDERS_CHAPTER: Final = 10**9 + 1
 _CHAPTER: Final = 10**9 + 2
-_MOST_DENSE: Final = 1500
 _COLUMNS_AT_ONCE: Final = 64
 _MOST_STEPS: Final = 500
-_CLOSE: Final = 1e-10
-_TINY: Final = 1e-300
+_CLOSE: Final = 1e-12
 _WORKERS_HEARD: Final = 100
 _DECOYS: Final = 2_000
 _CANDIDATES: Final = 10_000
@@ -132,30 +130,15 @@ def inverse_form(masking: Masking, honest: NDArray[np.bool_], vectors: Doubles) 
         return np.asarray(along + np.square(away).sum(axis=0) / (masking.own_watts + count * masking.pair_watts))
     adjacency = masking.graph.adjacency[honest][:, honest]
     degrees = np.asarray(adjacency.sum(axis=1))
-    if count <= _MOST_DENSE:
-        laplacian = np.diag(degrees) - adjacency.toarray()
-        solved = np.linalg.solve(masking.own_watts * np.eye(count) + masking.pair_watts * laplacian, away)
-    else:
-        solved = _solved(masking, adjacency, degrees, away)
+    covariance = diags_array(masking.own_watts + masking.pair_watts * degrees) - masking.pair_watts * adjacency
+    solved = np.empty_like(away)
+    for column, target in enumerate(away.T):
+        solved[:, column], unsolved = cg(covariance, target, rtol=_CLOSE, maxiter=_MOST_STEPS)
+        if unsolved:
+            raise PrivacyError(
+                "privacy.mask_degree: the graph of honest workers is nearly cut; raise it, or set it to 0"
+            )
     return np.asarray(along + (away * solved).sum(axis=0))
-
-
-def _solved(masking: Masking, adjacency: Any, degrees: Doubles, target: Doubles) -> Doubles:
-    """Return S^-1 x by conjugate gradients, all columns at once; shape of the target, whose columns add up to 0."""
-    diagonal = (masking.own_watts / masking.pair_watts + degrees)[:, None]
-    found, left = np.zeros_like(target), target.copy()
-    direction, energy = left.copy(), np.square(left).sum(axis=0)
-    enough = _CLOSE**2 * np.maximum(energy, _TINY)
-    for _ in range(_MOST_STEPS):
-        image = diagonal * direction - adjacency @ direction
-        step = energy / np.maximum((direction * image).sum(axis=0), _TINY)
-        found += step * direction
-        left -= step * image
-        before, energy = energy, np.square(left).sum(axis=0)
-        if np.all(energy <= enough):
-            return found / masking.pair_watts
-        direction = left + energy / np.maximum(before, _TINY) * direction
-    raise PrivacyError("privacy.mask_degree: the graph of honest workers is nearly cut; raise it, or set it to 0")
 
 
 class _Heard:
@@ -203,10 +186,7 @@ class EveryoneAttack:
         """Attack; examples are what is heard of the workers who hold them, decoded."""
         progress, view, held = target.context.progress, target.view, target.held
         sent, held_index, everyone = view.dataset, view.held_index, np.unique(view.held_index)
-        first, few = view.holders_of(target.examples), len(target.examples)
-        generator = Streams(target.scenario.seed).generator("eavesdropper", _CHAPTER)
-        others = generator.permutation(np.setdiff1d(np.arange(len(held_index)), first))
-        workers = np.concatenate([first, others[: max(0, _WORKERS_HEARD - few)]])
+        (workers, _), few = target.some_workers(_WORKERS_HEARD, _CHAPTER), len(target.examples)
         public = PublicSamples.of(sent, everyone, _DECOYS)
         heard_of = _Heard(view, workers)
         decoys = heard_of.inner.prepare(public.decoys[:_DECOYS], public.decoy_labels[:_DECOYS])

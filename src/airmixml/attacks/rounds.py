@@ -11,7 +11,7 @@ what any sum does.
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,38 +28,14 @@ from airmixml.workers.broadcasts import Broadcast
 _SHORTEST = 1e-30
 
 
-class Heard(Protocol):
-    """Slots in each of which a sample sends the same: those of a run that are no rounds, or one round."""
-
-    @property
-    def scenario(self) -> Scenario:
-        """What is sent in them, and how."""
-
-    @property
-    def setting(self) -> AirSetting:
-        """What stays the same over them."""
-
-    @property
-    def numbers(self) -> range:
-        """Numbers of the slots."""
-
-    @property
-    def draws(self) -> list[SlotDraws]:
-        """Schedule, ratios and powers, block by block; ratios as workers were really received."""
-
-    @property
-    def weights(self) -> Doubles:
-        """1 / (variance of the noise on a symbol at the server); shape slots."""
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Round:
-    """One round as the server sees it; see ``Heard``."""
+    """One round as the server sees it: slots in which a sample sends what follows from the model."""
 
     setting: AirSetting
-    numbers: range
-    draws: list[SlotDraws]
-    weights: Doubles
+    numbers: range  # of the slots
+    draws: list[SlotDraws]  # ratios as workers were really received
+    weights: Doubles  # 1 / (variance of the noise on a symbol at the server); shape slots
     told: Broadcast  # the model and the clip that all workers were told
     unit: float  # S / C
 

@@ -8,9 +8,8 @@ from numpy.typing import NDArray
 from scipy.stats import binom, chi2
 
 from airmixml.arrays import Doubles, ImageShape, Integers, Singles
-from airmixml.attacks.grades import Findings
 from airmixml.attacks.inference import LabelInference, infer_labels
-from airmixml.attacks.measured import Measured, beyond_guessing, counted
+from airmixml.attacks.measured import Findings, Measured, beyond_guessing, counted
 from airmixml.attacks.reconstruction import Reconstruction, reconstruct, reconstruction_refusal
 from airmixml.attacks.target import Decoder, Outcome, Reader, Target
 from airmixml.data import DataSet
@@ -93,11 +92,6 @@ class ServerFindings(Findings):
     def also(self) -> dict[str, str]:
         """Return the PSNR of the median worker."""
         return {"PSNR": f"{self.psnr_db.median:.1f} dB"}
-
-    def caption(self, _grade: str) -> str:
-        """Return what was read, and how like the originals it is."""
-        read = f"reads {100 * self.recognised_share:.0f} % (guessing {100 * self.guessing:.0f} %)"
-        return f"{read}, PSNR {self.psnr_db.median:.1f} dB"
 
 
 def recognise(

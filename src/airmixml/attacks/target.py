@@ -19,8 +19,8 @@ import torch
 from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles, Integers, Singles
-from airmixml.attacks.grades import Findings
 from airmixml.attacks.least_squares import MixingMatrix
+from airmixml.attacks.measured import Findings
 from airmixml.attacks.rounds import Round, WatchedRounds, as_heard, weights_of
 from airmixml.attacks.sample_symbols import Layout, layout_of, numbers_in
 from airmixml.data import DataSet
@@ -120,6 +120,10 @@ class ServerView:
         """Return the first worker that holds each of these rows of the pool; shape rows."""
         order = np.argsort(self.held_index, kind="stable")
         return np.asarray(order[np.searchsorted(self.held_index, rows, sorter=order)])
+
+
+Heard = ServerView | Round
+"""Slots in each of which a sample sends the same: those of a run that are no rounds, or one round."""
 
 
 def watch(scenario: Scenario, *, context: RunContext | None = None) -> ServerView:
@@ -254,6 +258,13 @@ class Target:
     def decoder(self) -> Decoder:
         """From what is sent to what is held."""
         return Decoder.learn(self.scenario.workers, self.view.dataset.test_inputs, self.held.test_inputs)
+
+    def some_workers(self, most: int, chapter: int) -> tuple[Integers, np.random.Generator]:
+        """Return workers, those who hold the examples first, and the generator that chose the others."""
+        generator = Streams(self.scenario.seed).generator("eavesdropper", chapter)
+        first, every = self.view.holders_of(self.examples), np.arange(len(self.view.held_index))
+        others = generator.permutation(np.setdiff1d(every, first))
+        return np.concatenate([first, others])[: max(most, len(first))], generator
 
     @property
     def reader(self) -> Reader:

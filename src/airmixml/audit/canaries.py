@@ -114,50 +114,45 @@ def sent_of(scenario: Scenario, samples: DataSet, fault: Fault = SOUND) -> Doubl
 
 
 class AlteredPayload(Wrapper):
-    """Louder than another payload, or with samples left out.
+    """Louder than another payload, with samples left out, or with gradients that workers forget to shorten.
 
     ``factor`` is on all that is sent, ``audible`` has one number, 0 or 1, for each sample of the pool.
     """
 
-    taken_for_exact = True
-
-    def __init__(self, inner: Payload, *, factor: float = 1.0, audible: torch.Tensor | None = None) -> None:
+    def __init__(
+        self,
+        inner: Payload,
+        *,
+        factor: float = 1.0,
+        audible: torch.Tensor | None = None,
+        unclipped: bool = False,
+    ) -> None:
         super().__init__(inner)
-        self._factor, self._audible = factor, audible
-
-    def weighted_sum(self, index: torch.Tensor, weights: torch.Tensor, places: Places | None = None) -> torch.Tensor:
-        """Return sum_i w_i v_i as it is really sent; slots x symbols."""
-        if self._audible is not None:
-            heard = self._audible[index]
-            weights = weights * (heard if places is None else heard[..., None])
-        return self._factor * self.inner.weighted_sum(index, weights, places)
-
-    def vectors(self, index: Integers) -> Vectors:
-        """Return what each worker really sends; workers x symbols."""
-        sent = self._factor * self.inner.vectors(index)
-        return sent if self._audible is None else sent * self._audible.numpy()[index, None]
-
-
-class Unclipped(Wrapper):
-    """Gradients that workers forget to shorten."""
+        self._factor, self._audible, self._unclipped, self._longer = factor, audible, unclipped, 1.0
+        self.taken_for_exact = not unclipped
 
     def broadcast(self, told: Broadcast) -> None:
-        """Take the model of the next round with a clip that nothing exceeds."""
-        self._factor = _NO_CLIP / told.clip
-        self.inner.broadcast(replace(told, clip=_NO_CLIP))
+        """Take the model of the next round; unclipped with a clip that nothing exceeds."""
+        if self._unclipped:
+            self._longer, told = _NO_CLIP / told.clip, replace(told, clip=_NO_CLIP)
+        self.inner.broadcast(told)
 
     @property
     def unit(self) -> float:
         """What a gradient is multiplied with before it is sent."""
-        return float(self._factor * self.inner.unit)
+        return float(self._longer * self.inner.unit)
 
     def weighted_sum(self, index: torch.Tensor, weights: torch.Tensor, places: Places | None = None) -> torch.Tensor:
-        """Return sum_i w_i v_i in units of the clip that was broadcast; slots x symbols."""
-        return self._factor * self.inner.weighted_sum(index, weights, places)
+        """Return sum_i w_i v_i as it is really sent, in units of the clip that was broadcast; slots x symbols."""
+        if self._audible is not None:
+            heard = self._audible[index]
+            weights = weights * (heard if places is None else heard[..., None])
+        return self._factor * self._longer * self.inner.weighted_sum(index, weights, places)
 
     def vectors(self, index: Integers) -> Vectors:
-        """Return what each worker sends in the same units; workers x symbols."""
-        return np.asarray(self._factor * self.inner.vectors(index))
+        """Return what each worker really sends; workers x symbols."""
+        sent = np.asarray(self._factor * self._longer * self.inner.vectors(index))
+        return sent if self._audible is None else sent * self._audible.numpy()[index, None]
 
 
 def has_rounds(scenario: Scenario) -> bool:
@@ -169,7 +164,7 @@ def faulty_sender(scenario: Scenario, samples: DataSet, fault: Fault) -> Payload
     """Return what workers with these samples really send, as loud as it arrives; gradients of a model in between."""
     sender: Payload = make_sender(scenario, samples, torch.device("cpu"))
     if scenario.workers.sends == "gradients":
-        sender = Unclipped(sender) if fault.unclipped else sender
+        sender = AlteredPayload(sender, unclipped=True) if fault.unclipped else sender
         sender.broadcast(_model_in_between(scenario, samples))
     factor = fault.sent_factor * fault.gain_factor
     return sender if factor == 1.0 else AlteredPayload(sender, factor=factor)
