@@ -21,6 +21,7 @@ from airmixml.privacy import (
     Design,
     GaussianSlots,
     PrivacyStatement,
+    Question,
     Release,
     Sensitivity,
     Server,
@@ -32,7 +33,7 @@ from airmixml.privacy import (
 )
 from airmixml.privacy.adversaries import Everyone
 from airmixml.privacy.design import binomial_quantile
-from airmixml.privacy.evaluation import least_epsilon, left_of, refusal
+from airmixml.privacy.evaluation import left_of
 from airmixml.privacy.mechanism import accountant_named
 from airmixml.privacy.statements import with_any_schedule
 from airmixml.progress import Progress, silent
@@ -57,7 +58,7 @@ _UNIT: Final = "one worker; a person whose data are on several workers is protec
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question:
+class AskedDesign:
     """What accountants are asked about."""
 
     design: Design  # what is sent
@@ -67,13 +68,16 @@ class Question:
     centring: CentringSlot | None = None  # the slot that estimated that mean; it costs epsilon beside the others
     target: tuple[str, str] | None = None  # adversary and accountant whose epsilon is asked for better receivers too
 
+    def _by(self, pair: tuple[Adversary, str]) -> Question:
+        return Question(adversary=pair[0], accountant=pair[1], adjacency=self.adjacency, delta=self.slots_delta)
+
     def stated(self, pair: tuple[Adversary, str]) -> PrivacyStatement | str:
         """Return what the accountant states about the adversary, or why it states nothing."""
         adversary, accountant = pair
         asked: dict[str, Any] = {"adjacency": self.adjacency, "delta": self.slots_delta}
         asked["better"] = (adversary.name, accountant) == self.target
         try:
-            if why := refusal(self.design, adversary, accountant, self.adjacency):
+            if why := self._by(pair).refusal(self.design):
                 return why
             stated = state_privacy(self.design, adversary, accountant, **asked)
             if self.centring is None:
@@ -85,14 +89,14 @@ class Question:
     def epsilon_after(self, point: tuple[int, tuple[Adversary, str]]) -> float:
         """Return the epsilon of one accountant against one adversary after so many slots; NaN for none."""
         count, (adversary, accountant) = point
-        design, adjacency, delta = self.design.with_slots(count, self.rounds), self.adjacency, self.slots_delta
         try:
-            value, view = least_epsilon(design, adversary, accountant, adjacency=adjacency, delta=delta)
+            value, view = self._by((adversary, accountant)).epsilon(self.design.with_slots(count, self.rounds))
         except PrivacyError:
             return math.nan
         if self.centring is None or math.isnan(value):
             return value
-        return self.centring.joined(value, left_of(delta, view), adversary.name, accountant, adjacency)
+        left = left_of(self.slots_delta, view)
+        return self.centring.joined(value, left, adversary.name, accountant, self.adjacency)
 
     def answers(
         self, adversaries: Sequence[Adversary], engine: Engine | None, accountants: Sequence[str]
@@ -105,7 +109,7 @@ class Question:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Account(Question):
+class Account(AskedDesign):
     """One design under every accountant and adversary."""
 
     name: str  # of the scenario, or "numbers"
@@ -273,7 +277,7 @@ def account_scenario(
     names = ADVERSARIES.names_with(privacy.adversary)
     names = tuple(name for name in names if name != Everyone.name or design.says(facts.WorkersNoise))
     adversaries = tuple(adversary_named(name, scenario) for name in names)
-    asked = Question(
+    asked = AskedDesign(
         design=design,
         adjacency=privacy.adjacency,
         slots_delta=slots_target(scenario)[1],
@@ -361,7 +365,7 @@ def account_numbers(
         )
         power = f"set for epsilon = {epsilon:g} by {accountant} against {adversary}"
     design, against = unit.scaled(factor), tuple(adversaries.values())
-    asked = Question(design=design, adjacency=adjacency, slots_delta=delta)
+    asked = AskedDesign(design=design, adjacency=adjacency, slots_delta=delta)
     statements, refusals = asked.answers(against, engine, ACCOUNTANTS.names)
     return Account(
         **vars(asked),
@@ -390,7 +394,9 @@ def epsilon_curves(
     pairs = _drawn_pairs(account)
     points = [(count, pair) for count in slots.tolist() for pair in pairs]
     curves: dict[tuple[str, str], list[float]] = {}
-    asked = Question(**{each.name: getattr(account, each.name) for each in fields(Question)})  # what is sent, no more
+    asked = AskedDesign(
+        **{each.name: getattr(account, each.name) for each in fields(AskedDesign)}
+    )  # what is sent, no more
     values = (engine or Engine()).run_in_order(attrgetter("epsilon_after"), asked, points)
     for done, ((_, (adversary, accountant)), value) in enumerate(zip(points, values, strict=True)):
         progress("epsilon against slots", done // len(pairs), len(slots))

@@ -7,14 +7,14 @@ Noise, masks and power stay as planned; who knows the masks, or how quiet a rece
 
 import math
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
 from airmixml.arrays import db_to_ratio
 from airmixml.errors import AirMixError
-from airmixml.privacy import Design, PrivacyStatement, facts
-from airmixml.privacy.evaluation import least_epsilon
+from airmixml.privacy import Design, PrivacyStatement, Question, facts
 from airmixml.radio.integer_sums import IntegerSums
 from airmixml.radio.masking import Masking, honest_with, informed_with, masking_of
 from airmixml.radio.system import adversary_named
@@ -117,11 +117,9 @@ def _with_noise(design: Design, **changes: Any) -> Design:
 
 
 def _epsilons(scenario: Scenario, design: Design, delta: float) -> dict[str, float]:
-    adjacency, found = scenario.privacy.adjacency, {}
+    found: dict[str, float] = {}
+    asked: dict[str, Any] = {"accountant": "gdp", "adjacency": scenario.privacy.adjacency, "delta": delta}
     for name in _ADVERSARIES:
-        try:
-            epsilon, _ = least_epsilon(design, adversary_named(name, scenario), "gdp", adjacency=adjacency, delta=delta)
-        except AirMixError:
-            continue
-        found[name] = epsilon
+        with suppress(AirMixError):
+            found[name], _ = Question(adversary=adversary_named(name, scenario), **asked).epsilon(design)
     return found
