@@ -16,8 +16,7 @@ from airmixml.impairments.gain_bound import GainsInRounds, gains_in_rounds, larg
 from airmixml.impairments.gain_laws import SumBound
 from airmixml.impairments.gains import SeatDraws, draw_gains
 from airmixml.impairments.renewal import renew
-from airmixml.privacy import Sensitivity, Server, facts
-from airmixml.privacy.evaluation import least_epsilon
+from airmixml.privacy import Question, Sensitivity, Server, facts
 from airmixml.radio.system import planned_design
 from airmixml.radio.tally import rehearse
 from airmixml.randomness.slot_words import CPU, slot_words
@@ -156,7 +155,8 @@ def test_fewer_rounds_than_planned_have_less_privacy_loss_but_a_larger_mean_gain
         design = planned_design(FEW.on_air(air), moves, received_watts=1e-17)
         slots = range(1, ROUNDS + 2)
         after = [design.with_slots(count, ROUNDS) for count in slots]
-        found = [least_epsilon(each, Server(), "gdp", adjacency="remove-one", delta=1e-5)[0] for each in after]
+        asked = Question(adversary=Server(), accountant="gdp", adjacency="remove-one", delta=1e-5)
+        found = [asked.epsilon(each)[0] for each in after]
         assert found == sorted(found)
         assert len(set(found)) > ROUNDS / 2
         assert after[-1].received_watts == pytest.approx(design.received_watts)

@@ -12,6 +12,7 @@ import scipy.stats
 from airmixml import PrivacyError, Scenario, ScenarioError
 from airmixml.edge import simulate
 from airmixml.planning.account import Account, account_numbers, account_scenario, epsilon_curves
+from airmixml.planning.account_page import account_page
 from airmixml.planning.known_inputs import data_dimensions
 from airmixml.privacy import gaussian_epsilon, participation_bound
 from airmixml.privacy.gaussian import gaussian_mu
@@ -252,7 +253,7 @@ def test_rounds_are_accounted_for_as_a_run_states_them(name: str) -> None:
     assert alone < 0.5 * stated["release", "gdp"], "the moments have a small share of the loss"
     assert share > 0.5
     mean = ", after a slot for the mean" if scenario.workers.centre == "refined" else ""
-    assert account.slots_in_words == f"1 slot and {scenario.learner.rounds} rounds{mean}"
+    assert f"in 1 slot and {scenario.learner.rounds} rounds{mean}" in account_page(account).to_markdown()
     assert account.to_dict()["rounds"] == scenario.learner.rounds
 
 

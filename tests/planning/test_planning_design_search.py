@@ -202,8 +202,7 @@ def test_the_simplest_of_designs_within_chance_is_recommended_and_a_line_says_so
         assert search.best == one_slot
         # 0.33 points more, whose error is the deviation of (1, -1, 1) over sqrt(3): 0.67
         assert search.reason == (
-            "the most accurate design is 0.3 points better, within chance (± 0.7); this one needs one slot: "
-            "100 symbols in place of 200"
+            "the most accurate design is 0.3 ± 0.7 points better; this one needs one slot: 100 symbols in place of 200"
         )
         assert search.to_dict()["reason"] == search.reason
         centred = [replace(each, design=replace(each.design, centre="refined")) for each in (own, other)]

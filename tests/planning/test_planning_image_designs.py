@@ -20,7 +20,7 @@ def search_image_designs(
     scenario: Scenario, dimensions: tuple[int, int], max_air_seconds: float = math.inf
 ) -> DesignSearch | None:
     trial = trial_of(scenario, dimensions, None, InputMoments(mean=0.4, deviation=0.2), named=True)
-    return trial and trial.search(max_air_seconds)
+    return None if trial is None else trial.search(max_air_seconds)
 
 
 def found(*changes: str, features: int = 1024, **options: float) -> DesignSearch:

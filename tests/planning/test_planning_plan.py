@@ -8,6 +8,7 @@ import pytest
 
 from airmixml import Scenario, settle, simulate
 from airmixml.data.embedded import DIGITS, IRIS
+from airmixml.planning import slot_designs
 from airmixml.planning.design_figures import frontier
 from airmixml.planning.plan import InputMoments, make_plan
 from airmixml.planning.planned import Plan
@@ -15,6 +16,13 @@ from airmixml.radio.power_calibration import private_received_watts
 from airmixml.radio.system import sensitivity_of
 
 IRIS_MOMENTS = InputMoments(mean=IRIS.scaled_mean, deviation=IRIS.scaled_deviation)
+
+
+@pytest.fixture
+def own_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all options only the scenario's own is computed."""
+    for name, values in (("_ALPHAS", ()), ("_SCHEDULED", ()), ("_SLOT_FACTORS", (1.0,))):
+        monkeypatch.setattr(slot_designs, name, values)
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +48,7 @@ def test_so_they_are_for_digits_with_few_workers_and_small_alpha() -> None:
     assert plan.snr_labels_db == pytest.approx(report["snr_labels_db"], abs=0.4)
 
 
+@pytest.mark.usefixtures("own_alone")
 def test_slots_as_long_as_their_symbols_have_an_energy_too() -> None:
     """794 symbols a millisecond: Iris's 4 + 3 symbols, each counted at full amplitude, take 7/794 of the paper's."""
     paper = Scenario.preset("paper-iris").with_overrides("radio.slots=300")
@@ -71,6 +80,7 @@ def test_so_they_are_for_clipped_inputs(norm: float) -> None:
     ],
     ids=["power limit", "max-min", "fading"],
 )
+@pytest.mark.usefixtures("own_alone")
 def test_the_option_that_is_the_scenario_itself_says_the_same(changes: tuple[str, ...]) -> None:
     scenario = Scenario.preset("paper-iris").with_overrides(*changes)
     plan = make_plan(scenario, 4, 3, IRIS_MOMENTS)
@@ -200,8 +210,9 @@ def test_the_noise_multiplier_is_that_of_the_strongest_slot(limit_dbm: int) -> N
     assert plan.noise_multiplier == pytest.approx(design.noise_multiplier("remove-one"), rel=1e-9)
 
 
-def test_options_on_a_cell_with_silent_workers_are_numbers() -> None:
+def test_options_on_a_cell_with_silent_workers_are_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     """A small alpha gives nearly all of a slot to one worker; where that one is silent, vanishing shares are left."""
+    monkeypatch.setattr(slot_designs, "_ALPHAS", (1e-2, 1e7))
     plan = make_plan(
         Scenario.preset("digits").with_overrides("air.preset=campus"), 64, 10, InputMoments(mean=0.3, deviation=0.3)
     )

@@ -12,11 +12,11 @@ from airmixml.privacy import (
     Adversary,
     Design,
     Eavesdropper,
+    Question,
     Release,
     Sensitivity,
     Server,
     calibrate_power,
-    check_target,
     facts,
 )
 
@@ -141,8 +141,9 @@ def test_paper_loose_refuses_what_lies_below_ln_1_over_delta_and_names_its_least
     adversary: Adversary, epsilon: float
 ) -> None:
     said = r"paper-loose certifies only epsilon above ln\(1/delta\) = 4\.6052"
+    asked = Question(adversary=adversary, accountant="paper-loose", adjacency="replace-one", delta=0.01)
     with pytest.raises(PrivacyError, match=said):
-        check_target(ONE_KIND, adversary, "paper-loose", "replace-one", epsilon, 0.01)
+        asked.check_target(ONE_KIND, epsilon)
     with pytest.raises(PrivacyError, match=said):
         calibrate_power(ONE_KIND, adversary, "paper-loose", adjacency="replace-one", epsilon=epsilon, delta=0.01)
 

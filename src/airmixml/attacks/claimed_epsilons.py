@@ -10,8 +10,7 @@ import numpy as np
 
 from airmixml.data import DataSet
 from airmixml.errors import PrivacyError
-from airmixml.privacy import Design, state_privacy
-from airmixml.privacy.evaluation import refusal
+from airmixml.privacy import Design, Question, state_privacy
 from airmixml.privacy.statements import with_any_schedule
 from airmixml.radio.centring import CentringSlot, with_centring
 from airmixml.radio.power_calibration import slots_target
@@ -45,7 +44,7 @@ def claims_of(
     for name in accountants:
         epsilon = None
         try:
-            why = refusal(design, whom, name, adjacency)
+            why = Question(adversary=whom, accountant=name, adjacency=adjacency, delta=delta).refusal(design)
             if not why:
                 stated = state_privacy(design, whom, name, adjacency=adjacency, delta=delta)
                 if centring is None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterable
 from errno import EISDIR
 from os import strerror
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 from typer import Context, Option
 
@@ -17,15 +16,12 @@ from airmixml.cli import options
 from airmixml.cli.options import choices
 from airmixml.cli.terminal import progress_bars, report_lines, show
 from airmixml.engines import Engine
-from airmixml.errors import AirMixError, ScenarioError
+from airmixml.errors import ScenarioError
 from airmixml.planning.known_inputs import data_dimensions
 from airmixml.registries import ACCOUNTANTS, ADVERSARIES
 from airmixml.scenario.rules import Real, Rule, Whole
 from airmixml.scenario.toml import folder_stem
 from airmixml.storage.files import writing_to
-
-if TYPE_CHECKING:
-    from airmixml.planning.account import Account
 
 _NUMBERS: Final = (
     *("workers", "scheduled", "slots", "noise_multiplier", "epsilon", "delta", "accountant", "adversary"),
@@ -99,10 +95,10 @@ def account_command(
     name = "numbers" if scenario is None else folder_stem(scenario.name, scenario.air)
     drawn = None if no_picture else picture_path(picture, f"{name}-account.png")
     with progress_bars() as progress:
-        from airmixml.planning.account import account_scenario, epsilon_curves
+        from airmixml.planning.account import account_numbers, account_scenario, epsilon_curves
 
         if scenario is None:
-            account = _account_of_numbers(numbers, machines)
+            account = account_numbers(**numbers, engine=machines)
         else:
             dimensions = data_dimensions(scenario, input_dim, label_dim)
             account = account_scenario(scenario, *dimensions, ledger=ledger, progress=progress, engine=machines)
@@ -132,17 +128,6 @@ def _check_numbers(numbers: dict[str, Any]) -> None:
     for name, rule in _RULES.items():
         if numbers[name] is not None:
             rule.check(_flag(name), numbers[name])
-
-
-def _account_of_numbers(numbers: dict[str, Any], engine: Engine) -> Account:
-    """Return the account; an error about a scenario's key becomes one about the option."""
-    from airmixml.planning.account import account_numbers
-
-    try:
-        return account_numbers(**numbers, engine=engine)
-    except AirMixError as problem:
-        key = rf"(?<![\w.-])(?:privacy\.)?({'|'.join(numbers)})(?= = |: )"
-        raise type(problem)(re.sub(key, lambda found: _flag(found[1]), str(problem))) from None
 
 
 def _flag(name: str) -> str:

@@ -21,18 +21,18 @@ from airmixml.privacy import (
     Design,
     GaussianSlots,
     PrivacyStatement,
+    Question,
     Release,
     Sensitivity,
     Server,
     calibrate_power,
     certified_epsilon,
     facts,
-    gaussian_epsilon,
     state_privacy,
 )
 from airmixml.privacy.adversaries import Everyone
 from airmixml.privacy.design import binomial_quantile
-from airmixml.privacy.evaluation import least_epsilon, left_of, refusal
+from airmixml.privacy.evaluation import left_of
 from airmixml.privacy.mechanism import accountant_named
 from airmixml.privacy.statements import with_any_schedule
 from airmixml.progress import Progress, silent
@@ -45,7 +45,7 @@ from airmixml.radio.system import System, adversary_named
 from airmixml.registries import ACCOUNTANTS, ADVERSARIES, names_objects
 from airmixml.scenario import Air, Scenario, keys_in_force
 from airmixml.scenario.toml import titled
-from airmixml.wording import epsilon_text, plural, slots_text
+from airmixml.wording import epsilon_text, plural
 from airmixml.workers.population import planned_holding
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ _UNIT: Final = "one worker; a person whose data are on several workers is protec
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question:
+class AskedDesign:
     """What accountants are asked about."""
 
     design: Design  # what is sent
@@ -67,13 +67,16 @@ class Question:
     centring: CentringSlot | None = None  # the slot that estimated that mean; it costs epsilon beside the others
     target: tuple[str, str] | None = None  # adversary and accountant whose epsilon is asked for better receivers too
 
+    def _by(self, pair: tuple[Adversary, str]) -> Question:
+        return Question(adversary=pair[0], accountant=pair[1], adjacency=self.adjacency, delta=self.slots_delta)
+
     def stated(self, pair: tuple[Adversary, str]) -> PrivacyStatement | str:
         """Return what the accountant states about the adversary, or why it states nothing."""
         adversary, accountant = pair
         asked: dict[str, Any] = {"adjacency": self.adjacency, "delta": self.slots_delta}
         asked["better"] = (adversary.name, accountant) == self.target
         try:
-            if why := refusal(self.design, adversary, accountant, self.adjacency):
+            if why := self._by(pair).refusal(self.design):
                 return why
             stated = state_privacy(self.design, adversary, accountant, **asked)
             if self.centring is None:
@@ -85,14 +88,14 @@ class Question:
     def epsilon_after(self, point: tuple[int, tuple[Adversary, str]]) -> float:
         """Return the epsilon of one accountant against one adversary after so many slots; NaN for none."""
         count, (adversary, accountant) = point
-        design, adjacency, delta = self.design.with_slots(count, self.rounds), self.adjacency, self.slots_delta
         try:
-            value, view = least_epsilon(design, adversary, accountant, adjacency=adjacency, delta=delta)
+            value, view = self._by((adversary, accountant)).epsilon(self.design.with_slots(count, self.rounds))
         except PrivacyError:
             return math.nan
         if self.centring is None or math.isnan(value):
             return value
-        return self.centring.joined(value, left_of(delta, view), adversary.name, accountant, adjacency)
+        left = left_of(self.slots_delta, view)
+        return self.centring.joined(value, left, adversary.name, accountant, self.adjacency)
 
     def answers(
         self, adversaries: Sequence[Adversary], engine: Engine | None, accountants: Sequence[str]
@@ -105,7 +108,7 @@ class Question:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Account(Question):
+class Account(AskedDesign):
     """One design under every accountant and adversary."""
 
     name: str  # of the scenario, or "numbers"
@@ -151,14 +154,13 @@ class Account(Question):
         # Slots as strong as the strongest that are worth all that it takes part in.
         strongest = self.median_slots * float(np.average(watts, weights=self.design.counts)) / (max(watts) or 1.0)
         rounding = self.design.fact(facts.WorkersNoise).rounding
-        if rounding is None:
-            failure = self.design.failure_of_gains(self.design.fact(facts.ImperfectAir).gain_failure, "none")
-            return gaussian_epsilon(math.sqrt(strongest) / multiplier, self.delta - failure)
+        failure = self.design.fact(facts.ImperfectAir).gain_failure
         typical = GaussianSlots(
             squared_shifts=(strongest / multiplier**2,),
             counts=(1,),
             adjacency=self.adjacency,
-            rounding=rounding.times(math.ceil(self.median_slots)),
+            gain_failure=0.0 if rounding else self.design.failure_of_gains(failure, "none"),
+            rounding=rounding and rounding.times(math.ceil(self.median_slots)),
         )
         return certified_epsilon("gdp", typical, self.delta)
 
@@ -191,11 +193,6 @@ class Account(Question):
         noise = f", {watts_to_dbm(self.design.noise_watts):.4g} dBm" if self.in_watts else ""
         return f"assumed: {plural(self.design.fact(facts.Antennas).count, 'antenna')}{noise}"
 
-    @property
-    def slots_in_words(self) -> str:
-        """How many slots there are, and how many rounds follow them."""
-        return slots_text(self.design.slots - self.rounds, self.rounds, mean=self.centring is not None)
-
     def cells(self) -> tuple[list[str], list[list[str]]]:
         """Return columns and rows: epsilons of every accountant, then of a row of the data where it has its own."""
         names = [adversary.name for adversary in self.adversaries]
@@ -212,31 +209,30 @@ class Account(Question):
         return html_table(title, *self.cells())
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the account as plain values for JSON."""
+        """Return the account as plain values for JSON; what there is nothing to say of is left out."""
         design, left_out = self.design, () if self.in_watts else ("noise_watts_per_symbol",)
-        return {
+        statements = [each.to_dict() for each in self.statements]
+        plain = {
             "name": self.name,
-            **({"air": keys_in_force(self.air)} if self.in_watts else {}),
+            "air": keys_in_force(self.air) if self.in_watts else None,
             **{name: getattr(design, name) for name in ("workers", "scheduled", "slots", "max_participations")},
-            **({"rounds": self.rounds} if self.rounds else {}),
-            **({} if self.centring is None else {"slots_for_mean": 1}),
+            "rounds": self.rounds or None,
+            "slots_for_mean": None if self.centring is None else 1,
             "power": self.power,
             "noise_multiplier": design.noise_multiplier(self.adjacency),
             "median_worker": {"slots": self.median_slots, "epsilon_against_server": self.median_epsilon},
-            "statements": [
-                {name: value for name, value in statement.to_dict().items() if name not in left_out}
-                for statement in self.statements
-            ],
+            "statements": [{name: each[name] for name in each if name not in left_out} for each in statements],
             "refusals": [
                 {"adversary": adversary, "accountant": accountant, "why": why}
                 for (adversary, accountant), why in self.refusals.items()
             ],
             **({} if self.row is None else self.row.to_dict()),
-            **({"advice": self.advice} if self.advice else {}),
-            **({"draw": self.draw_in_words} if self.draw_in_words else {}),
-            **({"what_if": [each.to_dict() for each in self.what_if]} if self.what_if else {}),
-            **({} if self.tally is None else {"ledger": self.tally.ledger.summary(self.tally.worker_epsilons())}),
+            "advice": self.advice or None,
+            "draw": self.draw_in_words or None,
+            "what_if": [each.to_dict() for each in self.what_if] or None,
+            "ledger": self.tally and self.tally.ledger.summary(self.tally.worker_epsilons()),
         }
+        return {name: value for name, value in plain.items() if value is not None}
 
 
 @names_objects
@@ -273,7 +269,7 @@ def account_scenario(
     names = ADVERSARIES.names_with(privacy.adversary)
     names = tuple(name for name in names if name != Everyone.name or design.says(facts.WorkersNoise))
     adversaries = tuple(adversary_named(name, scenario) for name in names)
-    asked = Question(
+    asked = AskedDesign(
         design=design,
         adjacency=privacy.adjacency,
         slots_delta=slots_target(scenario)[1],
@@ -288,6 +284,8 @@ def account_scenario(
         holding,
         lambda copies: row_statements(scenario, design, copies) if tally is None else tally.privacy_of_rows(),
     )
+    unit = _UNIT if scenario.workers.holding == "drawn" else "one worker, which is one row of the data"
+    unit = unit if row is None else f"one worker; {row.name}, {row.held}, has a line of its own"
     return Account(
         **vars(asked),
         name=scenario.name,
@@ -302,15 +300,8 @@ def account_scenario(
         what_if=what_ifs(scenario, design, privacy.delta) or better_receivers(statements),
         row=row,
         advice=scenario.privacy.noise_kind.advice(scenario),
-        unit=_unit(scenario, row),
+        unit=unit,
     )
-
-
-def _unit(scenario: Scenario, row: RowPrivacy | None) -> str:
-    """Return whose privacy is stated: a worker's, and what that means for a row of the data."""
-    if row is not None:
-        return f"one worker; {row.name}, {row.held}, has a line of its own"
-    return _UNIT if scenario.workers.holding == "drawn" else "one worker, which is one row of the data"
 
 
 def account_numbers(
@@ -361,7 +352,7 @@ def account_numbers(
         )
         power = f"set for epsilon = {epsilon:g} by {accountant} against {adversary}"
     design, against = unit.scaled(factor), tuple(adversaries.values())
-    asked = Question(design=design, adjacency=adjacency, slots_delta=delta)
+    asked = AskedDesign(design=design, adjacency=adjacency, slots_delta=delta)
     statements, refusals = asked.answers(against, engine, ACCOUNTANTS.names)
     return Account(
         **vars(asked),
@@ -387,29 +378,25 @@ def epsilon_curves(
     """
     longest = max(account.design.slots, 2)
     slots = np.unique(np.geomspace(max(1.0, longest / 10**_CURVE_DECADES), longest, _CURVE_POINTS).round().astype(int))
-    pairs = _drawn_pairs(account)
+    pairs: list[tuple[Adversary, str]] = []
+    for each in account.adversaries:  # every accountant against the release, and the tightest one against the others
+        stated = [statement for statement in account.statements if statement.adversary == each.name]
+        if each.name != "release":
+            stated = sorted(stated, key=lambda statement: (statement.epsilon, statement.accountant))[:1]
+        pairs += [(each, statement.accountant) for statement in stated]
     points = [(count, pair) for count in slots.tolist() for pair in pairs]
     curves: dict[tuple[str, str], list[float]] = {}
-    asked = Question(**{each.name: getattr(account, each.name) for each in fields(Question)})  # what is sent, no more
+    asked = AskedDesign(
+        **{each.name: getattr(account, each.name) for each in fields(AskedDesign)}
+    )  # what is sent, no more
     values = (engine or Engine()).run_in_order(attrgetter("epsilon_after"), asked, points)
     for done, ((_, (adversary, accountant)), value) in enumerate(zip(points, values, strict=True)):
         progress("epsilon against slots", done // len(pairs), len(slots))
         curves.setdefault((adversary.name, accountant), []).append(value)
     progress("epsilon against slots", len(slots), len(slots))
     own = slots.tolist().index(account.design.slots)
-    for each in account.statements:
-        curve = curves.get((each.adversary, each.accountant), [])
-        if curve and not math.isclose(curve[own], each.epsilon, rel_tol=1e-3):
-            curve[:] = [each.epsilon if place == own else math.nan for place in range(len(curve))]
+    for stated_one in account.statements:
+        curve = curves.get((stated_one.adversary, stated_one.accountant), [])
+        if curve and not math.isclose(curve[own], stated_one.epsilon, rel_tol=1e-3):
+            curve[:] = [stated_one.epsilon if place == own else math.nan for place in range(len(curve))]
     return slots.tolist(), curves
-
-
-def _drawn_pairs(account: Account) -> list[tuple[Adversary, str]]:
-    """Return every accountant against the release, and the tightest one against the others."""
-    pairs: list[tuple[Adversary, str]] = []
-    for adversary in account.adversaries:
-        stated = [each for each in account.statements if each.adversary == adversary.name]
-        if adversary.name != "release":
-            stated = sorted(stated, key=lambda each: (each.epsilon, each.accountant))[:1]
-        pairs += [(adversary, each.accountant) for each in stated]
-    return pairs

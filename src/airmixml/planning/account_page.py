@@ -1,7 +1,6 @@
 """An account as a page: epsilons, what a draw and better receivers do to them, and what each assumes."""
 
 from collections.abc import Iterator
-from operator import itemgetter
 
 from airmixml.output.page import Facts, Lines, Page, Part, section
 from airmixml.output.tables import Table
@@ -9,7 +8,7 @@ from airmixml.planning.account import Account
 from airmixml.privacy import facts
 from airmixml.privacy.evaluation import air_in_words
 from airmixml.registries import ACCOUNTANTS
-from airmixml.wording import epsilon_text, if_uninformed, own_slots, plural, unstated
+from airmixml.wording import epsilon_text, if_uninformed, own_slots, plural, slots_text, unstated
 
 
 def account_page(account: Account, *, brief: bool = False) -> Page:
@@ -68,7 +67,8 @@ def _refused(account: Account, adversaries: set[str]) -> list[str]:
 def _assumptions(account: Account) -> Iterator[tuple[str, str]]:
     design, mean = account.design, account.centring is not None
     multiplier = design.noise_multiplier(account.adjacency)
-    yield "workers", f"{design.workers:,}, {design.scheduled:,} at a time in {account.slots_in_words}"
+    slots = slots_text(design.slots - account.rounds, account.rounds, mean=mean)
+    yield "workers", f"{design.workers:,}, {design.scheduled:,} at a time in {slots}"
     yield "power", f"{account.power}; noise multiplier {multiplier:.4g} in the strongest slot"
     yield "unit", account.unit
     if air := air_in_words(design, next(each for each in account.adversaries if not each.own_receiver)):
@@ -85,7 +85,7 @@ def _assumptions(account: Account) -> Iterator[tuple[str, str]]:
     else:
         yield "median worker", median
         found = account.tally.ledger.summary(account.tally.worker_epsilons())
-        worst, slots = itemgetter("worst_epsilon", "worst_worker_slots")(found)
-        yield "worst worker", f"epsilon {epsilon_text(worst)} against the server, in {own_slots(slots, mean=mean)}"
+        worst, sent = epsilon_text(found["worst_epsilon"]), own_slots(found["worst_worker_slots"], mean=mean)
+        yield "worst worker", f"epsilon {worst} against the server, in {sent}"
         yield "schedule", f"drawn from seed {account.seed}: a simulation; a real run draws another one"
     yield from ((name, ACCOUNTANTS.load(name).about) for name in ACCOUNTANTS.names)

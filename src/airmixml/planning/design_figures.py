@@ -41,7 +41,11 @@ def draw_account(
     axis = figure.subplots()
     for (adversary, accountant), epsilons in curves.items():
         marker = "." if adversary == "release" or np.isfinite(epsilons).sum() == 1 else ""
-        look = {"color": accountant_colour(accountant), "marker": marker, "label": f"{adversary}: {accountant}"}
+        look: dict[str, Any] = {
+            "color": accountant_colour(accountant),
+            "marker": marker,
+            "label": f"{adversary}: {accountant}",
+        }
         axis.plot(slots, np.maximum(epsilons, 1e-6), _ADVERSARY_LINES.get(adversary, "-."), **look)
     label = f"slots, the last {account.rounds:,} of them rounds" if account.rounds else "slots"
     axis.set(xscale="log", yscale="log", xlabel=label, ylabel=f"ε at δ = {account.delta:g} (log)")

@@ -126,16 +126,10 @@ class DesignSearch:
             return ""
         if first.air_seconds > self.max_air_seconds:
             return f"the most accurate design is {more:.1f} points better, but longer on the air than is allowed"
-        little = (
-            "too little to pay for"
-            if more <= 100.0 * _WORTH
-            else f"± {chance:.1f}, but another design as simple as this one is as good"
-        )
-        little = f"within chance (± {chance:.1f})" if more <= chance else little
         one_slot = "one slot after that for the mean" if best.design.centre == "refined" else "one slot"
         thrift = one_slot if first.design.rounds and not best.design.rounds else "fewer symbols"
         told = f"{best.uplink_symbols:,} symbols in place of {first.uplink_symbols:,}"
-        return f"the most accurate design is {more:.1f} points better, {little}; this one needs {thrift}: {told}"
+        return f"the most accurate design is {more:.1f} ± {chance:.1f} points better; this one needs {thrift}: {told}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""

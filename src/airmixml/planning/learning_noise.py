@@ -191,6 +191,7 @@ class DesignScorer:
         self._distance_metres, self._gain = sizing.mean_distance_metres, sizing.path_gain
         self._known_watts: dict[tuple[object, ...], float | None] = {}
         self._sent, self._drawn_slots = cache(self._send), cache(self._draw_slots)
+        self._noise_watts = cache(self._expected_watts)
 
     @cached_property
     def moments_refused(self) -> str:
@@ -232,14 +233,18 @@ class DesignScorer:
         slots, workers = self._slots(sending), self.scenario.workers.count
         varying_share = SCHEDULES.load(sending.schedule).varying_share
         signal, _ = self._sent(sending.sends, sending.label_weight)
-        loss = signal_loss(self.scenario, signal.symbols, self._distance_metres)
-        noise_watts = expected_noise(sending.applied_to(self.scenario), loss).total_watts
+        # However loudly a label is sent, the noise is the same.
+        noise_watts = self._noise_watts(replace(sending, label_weight=self.own.label_weight), signal.symbols)
         quality = SlotQuality(
             slots=sending.slots,
             noise_variance=float((noise_watts / 2.0 / self._power_scale_watts(slots, watts)).mean()),
             varying_share=varying_share(slots.square_share, sending.scheduled, workers),
         )
         return learning_noise(signal, self._squared_norm, quality)
+
+    def _expected_watts(self, sending: SendingPlan, symbols: int) -> float:
+        loss = signal_loss(self.scenario, symbols, self._distance_metres)
+        return float(expected_noise(sending.applied_to(self.scenario), loss).total_watts)
 
     def _power_scale_watts(self, slots: _SampleSlots, watts: float) -> Doubles:
         """Return beta of the sampled slots: what privacy allows, within the power limit; shape slots."""

@@ -48,8 +48,7 @@ class MaskPlan:
     degree: int  # masks of each worker; 0 without masks
     mask_share: float  # share of the privacy loss that is due to masks
     above_thermal_db: float  # own noise of all workers over the receiver's
-    honest: int  # workers that are neither colluding nor absent, at least
-    neighbours: int  # of them, with whom each shares masks, at least
+    neighbours: int  # workers, neither colluding nor absent, with whom each shares masks, at least
     nearest_dbm: float  # power of the nearest worker, all symbols of a slot on average
     farthest_dbm: float  # that of the farthest, which fading may raise
     gain_error: float  # deviation of the workers' gains over their mean, in phase
@@ -99,7 +98,6 @@ def plan_masks(sizing: Sizing, received_watts: float) -> MaskPlan | None:
         degree=0 if masking.graph is None else masking.graph.degree,
         mask_share=mask_share_of(scenario) if masking.graph is not None else 0.0,
         above_thermal_db=above_thermal_db_of(scenario, masking),
-        honest=masking.honest.count,
         neighbours=masking.honest.neighbours,
         nearest_dbm=float(watts_to_dbm(sent_watts / gains.max())),
         farthest_dbm=float(watts_to_dbm(sent_watts / gains.min())),

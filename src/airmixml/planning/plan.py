@@ -105,7 +105,7 @@ def make_plan(
     sent = found.best.sending.applied_to(given)
     sent = replace(sent, workers=replace(sent.workers, label_weight=given.workers.label_weight))
     trial = trial_of(sent, (input_dim, label_dim), held_dim, moments, progress, named=named)
-    search = trial and trial.search(found.max_air_seconds)
+    search = None if trial is None else trial.search(found.max_air_seconds)
     best_dim = input_dim
     if search is not None:
         design = search.best.design

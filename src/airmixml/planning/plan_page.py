@@ -212,14 +212,12 @@ def _of_a_row(plain: Plain, scenario: Scenario) -> tuple[str, str]:
 
 
 def _frame(frame: Plain, scenario: Scenario) -> str:
-    """Return what the air makes of a slot, and what to do where too little of the signal is left."""
     overhead = 100.0 * (frame["symbols"] / frame["data_symbols"] - 1.0)
-    told = (
+    return (
         f"{scenario.air.preset}: {duration(frame['seconds'])} per slot in {plural(frame['blocks'], 'block')}, "
         f"{overhead:.3g} % more symbols than data has, {frame['signal_loss_db']:.1f} dB of the signal lost, "
         f"{frame['margin_db']:.1f} dB margin for privacy"
     )
-    return f"{told}; the slot is too long: set workers.features={frame['features']}" if frame["features"] else told
 
 
 def _rows_bound(noise_multiplier: float, scenario: Scenario, dimensions: Sequence[int]) -> str:

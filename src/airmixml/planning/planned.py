@@ -107,7 +107,7 @@ class Plan:
         """Return the plan as plain values for JSON; what an infeasible target leaves unknown is left out."""
         apart = {name: getattr(self, name) for name in ("recommended", "of_recommended", "masks")}
         plain = {
-            **asdict(replace(self, **dict.fromkeys((*apart, "row")))),
+            **asdict(replace(self, recommended=None, of_recommended=None, masks=None, row=None)),
             **{name: part and part.to_dict() for name, part in apart.items()},
             "air": keys_in_force(self.air),
             **({} if self.row is None else self.row.to_dict()),

@@ -23,7 +23,6 @@ class RowsPlan:
 
     bound: float  # the best ``workers.rows_bound``
     error: float  # of the received moments there, over those of one row; 1 would be a single row without noise
-    noise_share: float  # share of that error that is noise
     error_of_one: float  # the error of the default, a bound of one row
 
 
@@ -39,14 +38,9 @@ def plan_rows_bound(rows: Integers, *, noise_multiplier: float, symbols: int) ->
     tried = np.unique(np.geomspace(1.0, max(counts.max(), 1.0), _MOST_TRIED).round())
     noise, sampling = (np.array(each) for each in zip(*(_errors(counts, bound) for bound in tried), strict=True))
     noise = noise * noise_multiplier**2 * symbols
-    best = int((noise + sampling).argmin())
-    total = float(noise[best] + sampling[best])
-    return RowsPlan(
-        bound=float(tried[best]),
-        error=total,
-        noise_share=float(noise[best] / total),
-        error_of_one=float(noise[0] + sampling[0]),
-    )
+    errors = noise + sampling
+    best = int(errors.argmin())
+    return RowsPlan(bound=float(tried[best]), error=float(errors[best]), error_of_one=float(errors[0]))
 
 
 def _errors(counts: Doubles, bound: float) -> tuple[float, float]:

@@ -5,7 +5,7 @@ gain of the workers falls, and the noise stays. An air that never resynchronises
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Final
 
@@ -21,11 +21,8 @@ from airmixml.radio.tally import placed_distances
 from airmixml.randomness.slot_words import slot_words
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
-from airmixml.workers import encoder_of
 
 _SEATS: Final = 512
-_MOST_LOSS_DB: Final = 1.0
-_FEATURES: Final = (1536, 1024, 768, 512, 384, 256, 192, 128, 96, 64, 48, 32, 16, 8)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,8 +35,6 @@ class FramePlan:
     seconds: float  # how long the slot lasts
     signal_loss_db: float  # power that drifting phases and absent workers take from the sum
     margin_db: float  # by how much less power is sent, so that no gain breaks the privacy target
-    # the most features with which the loss stays below 1 dB; 0 where the scenario's own do, or none would
-    features: int
 
 
 @dataclass(frozen=True)
@@ -80,28 +75,14 @@ class Sizing:
         scenario, signal = self.scenario, self.system.signal
         if scenario.air.is_ideal:
             return None
-        loss_db = 10.0 * math.log10(self.signal_loss)
         return FramePlan(
             data_symbols=signal.symbols,
             symbols=self.system.symbols_on_air,
             blocks=frame_of(scenario.air, signal.symbols).block_count,
             seconds=self.system.slot_seconds,
-            signal_loss_db=loss_db,
+            signal_loss_db=10.0 * math.log10(self.signal_loss),
             margin_db=10.0 * math.log10(self.system.gain_bound),
-            features=self._fitting_features() if loss_db > _MOST_LOSS_DB else 0,
         )
-
-    def _fitting_features(self) -> int:
-        """Return the most features, fewer than now, with which the air carries the slot; 0 where they are fixed."""
-        if not encoder_of(self.scenario.workers).takes_features:
-            return 0
-        for features in _FEATURES:
-            if features < self.system.signal.features:
-                symbols = replace(self.system.signal, features=features).symbols
-                loss = signal_loss(self.scenario, symbols, self.mean_distance_metres)
-                if 10.0 * math.log10(loss) <= _MOST_LOSS_DB:
-                    return features
-        return 0
 
 
 @lru_cache(maxsize=256)

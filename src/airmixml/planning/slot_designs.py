@@ -54,16 +54,18 @@ class InputMoments:
     mean: float
     deviation: float
 
-    def encoded(self, workers: Workers, input_dim: int) -> InputMoments:
-        """Return about what the encoder leaves of them; features and centred inputs count as centred, of full norm."""
+    def encoded(self, workers: Workers, features: int) -> InputMoments:
+        """Return about what the encoder leaves of them; features other than inputs count as centred, of full norm."""
         encoder = encoder_of(workers)
         if not encoder.bounds_norm:
             return self
-        if encoder.keeps_inputs and workers.centre == "none" and workers.norm == "clip":
-            length = math.sqrt(input_dim * (self.mean**2 + self.deviation**2))  # all are taken as equally long
-            share = min(1.0, workers.clip_norm / length)
-            return InputMoments(mean=share * self.mean, deviation=share * self.deviation)
-        return InputMoments(mean=0.0, deviation=workers.clip_norm / math.sqrt(input_dim))
+        if not encoder.keeps_inputs:
+            return InputMoments(mean=0.0, deviation=workers.clip_norm / math.sqrt(features))
+        # The public centre is the middle of the bounds; an image's is about its own mean.
+        mean = {"none": self.mean, "public": self.mean - 0.5}.get(workers.centre, 0.0)
+        length = math.sqrt(features * (mean**2 + self.deviation**2))  # all are taken as equally long
+        share = workers.clip_norm / length if workers.norm == "unit" else min(1.0, workers.clip_norm / length)
+        return InputMoments(mean=share * mean, deviation=share * self.deviation)
 
     def contrast(self, ratios: Doubles) -> Doubles:
         """Return the expected squared distance of a mixture's input symbol from the mean of all samples; slots."""
@@ -84,7 +86,8 @@ class ExpectedSignal:
     def of(cls, workers: Workers, signal: Signal, moments: InputMoments) -> ExpectedSignal:
         """Return the energies for inputs in [0, 1] of that mean and deviation, as the workers encode and send them."""
         numbers = signal.features - (1 if workers.constant else 0)
-        mean, deviation = _encoded(workers, numbers, moments)
+        encoded = moments.encoded(workers, numbers)
+        mean, deviation = encoded.mean, encoded.deviation
         share, constant = 1.0 - workers.constant**2, (workers.constant * workers.clip_norm) ** 2
         squared_mean = share * numbers * mean**2 + constant
         variance = share * deviation**2  # of one feature
@@ -121,20 +124,6 @@ class ExpectedSignal:
             return np.asarray((total - squares) * mean_energy + squares * energy)
         spread = (energy - mean_energy) * self.workers / (self.workers - 1.0)
         return np.asarray(total * mean_energy + (squares - total / self.workers) * spread)
-
-
-def _encoded(workers: Workers, numbers: int, moments: InputMoments) -> tuple[float, float]:
-    """Return mean and deviation of a feature; features other than inputs count as centred, of full norm."""
-    encoder = encoder_of(workers)
-    if not encoder.bounds_norm:
-        return moments.mean, moments.deviation
-    if not encoder.keeps_inputs:
-        return 0.0, workers.clip_norm / math.sqrt(numbers)
-    # The public centre is the middle of the bounds; an image's is about its own mean.
-    mean = {"none": moments.mean, "public": moments.mean - 0.5}.get(workers.centre, 0.0)
-    length = math.sqrt(numbers * (mean**2 + moments.deviation**2))  # all are taken as equally long
-    share = workers.clip_norm / length if workers.norm == "unit" else min(1.0, workers.clip_norm / length)
-    return share * mean, share * moments.deviation
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,14 +7,13 @@ Noise, masks and power stay as planned; who knows the masks, or how quiet a rece
 
 import math
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, Final
 
 from airmixml.arrays import db_to_ratio
 from airmixml.errors import AirMixError
-from airmixml.privacy import Design, PrivacyStatement, facts
-from airmixml.privacy.evaluation import least_epsilon
+from airmixml.privacy import Design, PrivacyStatement, Question, facts
 from airmixml.radio.integer_sums import IntegerSums
 from airmixml.radio.masking import Masking, honest_with, informed_with, masking_of
 from airmixml.radio.system import adversary_named
@@ -55,73 +54,58 @@ def better_receivers(statements: Iterable[PrivacyStatement]) -> tuple[WhatIf, ..
 def what_ifs(scenario: Scenario, design: Design, delta: float) -> tuple[WhatIf, ...]:
     """Return what more or better informed colluders and better receivers do; empty where workers bring no noise."""
     integers, masking = scenario.privacy.noise_kind.sums(scenario, design.sensitivity), masking_of(scenario)
-    if integers is not None:
-        left_with, alone_with = partial(_integers_left, integers), partial(_integers_alone, integers)
-    elif masking is not None:
-        left_with, alone_with = partial(_noise_left, masking), partial(_noise_alone, masking)
-    else:
+    if integers is None and masking is None:
         return ()
+    planned, seats = design.fact(facts.WorkersNoise), scenario.radio.scheduled
 
-    def found(name: str, changed: Design, note: str = "") -> WhatIf:
-        return WhatIf(name=name, epsilons=_epsilons(scenario, changed, delta), note=note)
+    def found(name: str, colluders: int, *, informed: bool = False, note: str = "") -> WhatIf:
+        if integers is not None:
+            left, why = _integers_left(integers, planned, scenario, colluders, informed=informed)
+        else:
+            assert masking is not None
+            left, why = _noise_left(masking, scenario, colluders, informed=informed)
+        changed = design.stating(replace(planned, **left))
+        return WhatIf(name=name, epsilons=_epsilons(scenario, changed, delta), note=note or why)
 
-    every, seats = [], scenario.radio.scheduled
-    assumed = min(scenario.privacy.colluders, seats - 1)
+    every, assumed = [], min(scenario.privacy.colluders, seats - 1)
     for colluders in sorted({assumed, *(math.ceil(share * seats) for share in _COLLUDING)}):
         as_assumed = " (as assumed)" if colluders == assumed else ""
-        name = f"{colluders:,} colluders, {colluders / seats:.0%}{as_assumed}"
-        every.append(found(name, *left_with(scenario, design, colluders)))
+        every.append(found(f"{colluders:,} colluders, {colluders / seats:.0%}{as_assumed}", colluders))
     if informed := informed_with(scenario):
         colluders, note = informed
-        changed = alone_with(scenario, design, colluders)
-        every.append(found(f"{colluders:,} colluders who know the graph", changed, note))
+        every.append(found(f"{colluders:,} colluders who know the graph", colluders, informed=True, note=note))
     for quieter_db in () if integers is not None else _QUIETER_DB:  # for integers no receiver matters
         changed = replace(design, noise_watts=design.noise_watts / db_to_ratio(quieter_db))
-        every.append(found(f"a receiver with {quieter_db:.0f} dB less noise", changed))
+        name = f"a receiver with {quieter_db:.0f} dB less noise"
+        every.append(WhatIf(name=name, epsilons=_epsilons(scenario, changed, delta)))
     return tuple(every)
 
 
-def _noise_left(masking: Masking, scenario: Scenario, design: Design, colluders: int) -> tuple[Design, str]:
-    """Return the design that so many colluders leave of noise and masks, and what to know about it."""
-    honest, note = honest_with(scenario, colluders)
-    hidden_watts = 1.0 / honest.inverse(masking.own_watts, masking.pair_watts)
-    if masking.self_watts:  # all that is left to a worker that is called absent though it sent
-        hidden_watts = min(hidden_watts, masking.own_watts + masking.self_watts)
-    own_watts = 2.0 * honest.count * masking.own_watts
-    return _with_noise(design, in_sum_watts=own_watts, alone_watts=2.0 * hidden_watts), note
-
-
-def _noise_alone(masking: Masking, scenario: Scenario, design: Design, colluders: int) -> Design:
-    """Return the design that colluders leave who know all masks of a worker."""
+def _noise_left(masking: Masking, scenario: Scenario, colluders: int, *, informed: bool) -> tuple[dict[str, Any], str]:
+    """Return the noise and masks that so many colluders leave, or some who know the graph, and what to know of it."""
     seats, absent = scenario.radio.scheduled, scenario.privacy.most_absent
-    own_watts = 2.0 * max(seats - colluders - math.ceil(absent * seats), 1) * masking.own_watts
-    return _with_noise(design, in_sum_watts=own_watts, alone_watts=2.0 * masking.own_watts)
+    count, hidden_watts, note = max(seats - colluders - math.ceil(absent * seats), 1), masking.own_watts, ""
+    if not informed:
+        honest, note = honest_with(scenario, colluders)
+        count, hidden_watts = honest.count, 1.0 / honest.inverse(masking.own_watts, masking.pair_watts)
+        if masking.self_watts:  # all that is left to a worker that is called absent though it sent
+            hidden_watts = min(hidden_watts, masking.own_watts + masking.self_watts)
+    return {"in_sum_watts": 2.0 * count * masking.own_watts, "alone_watts": 2.0 * hidden_watts}, note
 
 
-def _integers_left(sums: IntegerSums, scenario: Scenario, design: Design, colluders: int) -> tuple[Design, str]:
+def _integers_left(
+    sums: IntegerSums, planned: facts.WorkersNoise, scenario: Scenario, colluders: int, *, informed: bool
+) -> tuple[dict[str, Any], str]:
     """Return the same for sums of integers; the graph stays as it was drawn for those who are assumed to collude."""
-    left, note = sums.left_with(scenario, colluders)
-    watts = design.fact(facts.WorkersNoise).alone_watts / (sums.hidden_variance / left.hidden_variance)
-    return _with_noise(design, alone_watts=watts, rounding=left.rounding), note
-
-
-def _integers_alone(sums: IntegerSums, _scenario: Scenario, design: Design, _colluders: int) -> Design:
-    alone = replace(sums, masked=False)
-    watts = alone.hidden_variance / sums.hidden_variance * design.fact(facts.WorkersNoise).alone_watts
-    return _with_noise(design, alone_watts=watts, rounding=alone.rounding)
-
-
-def _with_noise(design: Design, **changes: Any) -> Design:
-    """Return the design with other noise of the workers."""
-    return design.stating(replace(design.fact(facts.WorkersNoise), **changes))
+    left, note = (replace(sums, masked=False), "") if informed else sums.left_with(scenario, colluders)
+    watts = planned.alone_watts / (sums.hidden_variance / left.hidden_variance)
+    return {"alone_watts": watts, "rounding": left.rounding}, note
 
 
 def _epsilons(scenario: Scenario, design: Design, delta: float) -> dict[str, float]:
-    adjacency, found = scenario.privacy.adjacency, {}
+    found: dict[str, float] = {}
+    asked: dict[str, Any] = {"accountant": "gdp", "adjacency": scenario.privacy.adjacency, "delta": delta}
     for name in _ADVERSARIES:
-        try:
-            epsilon, _ = least_epsilon(design, adversary_named(name, scenario), "gdp", adjacency=adjacency, delta=delta)
-        except AirMixError:
-            continue
-        found[name] = epsilon
+        with suppress(AirMixError):
+            found[name], _ = Question(adversary=adversary_named(name, scenario), **asked).epsilon(design)
     return found

@@ -8,6 +8,7 @@ whichever of them, is a factor f of every squared shift: sqrt(f) of mu.
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
@@ -98,51 +99,99 @@ def _in_steps(epsilon_of: Callable[[GaussianSlots, float], float], mechanism: Ga
     return math.inf
 
 
-def considered_views(
-    design: Design, adversary: Adversary, accountant: str, adjacency: str
-) -> tuple[GaussianSlots, ...]:
-    """Return the descriptions of the slots over which the least epsilon is taken.
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """What is asked of a design: against whom, by which accountant, for which neighbours and delta."""
 
-    Renyi and privacy-loss accounting take all. The paper's bounds stay what they are in print, and ``gdp`` leaves
-    hidden schedules to others, unless participations are limited: then a known schedule is what to fall back on.
-    """
-    views = adversary.views(design, adjacency)
-    every = accountant_named(accountant).considers_all_views or design.max_participations
-    return views if every else views[:1]
+    adversary: Adversary
+    accountant: str
+    adjacency: str
+    delta: float
 
+    def views(self, design: Design) -> tuple[GaussianSlots, ...]:
+        """Return the descriptions of the slots over which the least epsilon is taken.
 
-def least_epsilon(
-    design: Design,
-    adversary: Adversary,
-    accountant: str,
-    *,
-    adjacency: str,
-    delta: float,
-    quickly: bool = False,
-    louder: float = 1.0,
-) -> tuple[float, GaussianSlots]:
-    """Return the least epsilon over the considered views that the accountant treats, and the view that gives it.
+        Renyi and privacy-loss accounting take all. The paper's bounds stay what they are in print, and ``gdp`` leaves
+        hidden schedules to others, unless participations are limited: then a known schedule is what to fall back on.
+        """
+        views = self.adversary.views(design, self.adjacency)
+        every = accountant_named(self.accountant).considers_all_views or design.max_participations
+        return views if every else views[:1]
 
-    ``louder`` is a factor in the power that the adversary receives, beside what the design says.
-    """
-    found: list[tuple[float, GaussianSlots]] = []
-    problems: list[PrivacyError] = []
-    for each in considered_views(design, adversary, accountant, adjacency):
-        view = each if louder == 1.0 else each.louder(louder)
-        try:
-            found.append((certified_epsilon(accountant, view, delta, quickly=quickly), view))
-        except PrivacyError as problem:
-            problems.append(problem)
-    if not found:
-        raise problems[0]
-    return min(found, key=lambda pair: pair[0])
+    def refusal(self, design: Design) -> str:
+        """Return why the accountant can treat no view of the adversary; empty if it can treat one."""
+        reasons = [accountant_named(self.accountant).refusal(view) for view in self.views(design)]
+        return "" if "" in reasons else reasons[0]
 
+    def epsilon(self, design: Design, *, quickly: bool = False, louder: float = 1.0) -> tuple[float, GaussianSlots]:
+        """Return the least epsilon over the views that the accountant treats, and the view that gives it.
 
-def refusal(design: Design, adversary: Adversary, accountant: str, adjacency: str) -> str:
-    """Return why the accountant can treat no view of the adversary; empty if it can treat one."""
-    views = considered_views(design, adversary, accountant, adjacency)
-    reasons = [accountant_named(accountant).refusal(view) for view in views]
-    return "" if "" in reasons else reasons[0]
+        ``louder`` is a factor in the power that the adversary receives, beside what the design says.
+        """
+        found: list[tuple[float, GaussianSlots]] = []
+        problems: list[PrivacyError] = []
+        for each in self.views(design):
+            view = each if louder == 1.0 else each.louder(louder)
+            try:
+                found.append((certified_epsilon(self.accountant, view, self.delta, quickly=quickly), view))
+            except PrivacyError as problem:
+                problems.append(problem)
+        if not found:
+            raise problems[0]
+        return min(found, key=lambda pair: pair[0])
+
+    def if_better(self, design: Design) -> dict[str, float | None]:
+        """Return the epsilon for each better receiver, None where none is certified.
+
+        Empty where the adversary's own receiver does not count, since workers bring their noise.
+        """
+        found: dict[str, float | None] = {}
+        adversary, of_server = self.adversary, design.fact(Antennas)
+        factors = better_receivers(adversary.antennas(design)) if adversary.hears(design) else {}
+        if _MANY in factors and of_server.many and not adversary.own_receiver:
+            factors[_MANY] = of_server.many / of_server.gain  # a fading channel gains more than their number
+        for name, factor in factors.items():
+            try:
+                # Nothing bounds what infinitely many times the power has of a worker.
+                epsilon = math.inf if math.isinf(factor) else self.epsilon(design, louder=factor, quickly=True)[0]
+            except PrivacyError:
+                epsilon = math.inf
+            found[name] = epsilon if epsilon < math.inf else None
+        return found
+
+    def check_target(self, design: Design, epsilon: float) -> None:
+        """Raise a PrivacyError if the accountant could not certify the target at any power."""
+        smallest, _ = self.epsilon(design.scaled(0.0))
+        if epsilon > smallest:
+            return
+        is_logarithm = math.isclose(smallest, smallest_certifiable_epsilon(self.delta))
+        above = f"ln(1/delta) = {smallest:.4f}" if is_logarithm else f"{smallest:.4g}"
+        raise PrivacyError(
+            f"privacy.epsilon = {epsilon:g}: {self.accountant} certifies only epsilon above {above} for privacy.delta "
+            f"= {self.delta:g}; ask for more, for a larger delta, or for privacy.accountant = pld"
+        )
+
+    def guess_factor(self, design: Design, epsilon: float) -> float:
+        """Return about what ``calibrate_power`` would, at once and without any promise."""
+        guesses = []
+        for view in self.adversary.views(design, self.adjacency):
+            # Many sampled slots are nearly a Gaussian mechanism, mu^2 = r^2 T (e^s - 1); if nothing is hidden, exactly.
+            together, rate = gaussian_mu(epsilon, self.delta) ** 2 / view.slots, view.sampling_rate
+            allowed = together if rate == 1.0 else math.log1p(together / rate**2)
+            guesses.append(allowed / max(view.squared_shifts))
+        return max(guesses)
+
+    def closed_form(self, design: Design, epsilon: float) -> float | None:
+        """Return the largest factor that one of the views allows; None where a view has no closed form."""
+        if self.adversary.own_receiver and math.isfinite(design.fact(Transmitters).limit_watts):
+            return None  # more power asked for may not be more power sent: the limit may hold down what it hears
+        if design.fact(WorkersNoise).rounding is not None:
+            return None
+        treats = accountant_named(self.accountant)
+        views = [view for view in self.views(design) if not treats.refusal(view)]
+        factors = [treats.power_factor(view, epsilon, left_of(self.delta, view)) for view in views]
+        known = [factor for factor in factors if factor is not None]
+        return max(known) if known and len(known) == len(factors) else None
 
 
 def air_in_words(design: Design, adversary: Adversary, mechanism: GaussianSlots | None = None) -> str:
@@ -167,31 +216,6 @@ def better_receivers(antennas: int) -> dict[str, float]:
     return factors | ({_MANY: MANY_ANTENNAS / antennas} if 0 < antennas < MANY_ANTENNAS else {})
 
 
-def epsilons_if_better(
-    design: Design, adversary: Adversary, accountant: str, *, adjacency: str, delta: float
-) -> dict[str, float]:
-    """Return the accountant's epsilon for each better receiver, infinite where it certifies none.
-
-    Empty where the adversary's own receiver does not count, since workers bring their noise.
-    """
-    found: dict[str, float] = {}
-    factors = better_receivers(adversary.antennas(design)) if adversary.hears(design) else {}
-    of_server = design.fact(Antennas)
-    if _MANY in factors and of_server.many and not adversary.own_receiver:
-        # A fading channel gains more than their number.
-        factors[_MANY] = of_server.many / of_server.gain
-    for name, factor in factors.items():
-        try:
-            if math.isinf(factor):
-                raise PrivacyError("nothing bounds what so many antennas have of a worker in a fade")
-            found[name], _ = least_epsilon(
-                design, adversary, accountant, adjacency=adjacency, delta=delta, louder=factor, quickly=True
-            )
-        except PrivacyError:
-            found[name] = math.inf
-    return found
-
-
 def receiver_in_words(antennas: int, epsilons: Mapping[str, float | None], accountant: str) -> str:
     """Return what is assumed of a receiver, and that accountant's epsilons if it is too little; empty without any."""
     if not epsilons:
@@ -202,22 +226,6 @@ def receiver_in_words(antennas: int, epsilons: Mapping[str, float | None], accou
         for name, epsilon in epsilons.items()
     )
     return f"assumes {assumed}the stated noise floor and amplitudes; epsilon by {accountant} {told}"
-
-
-def check_target(
-    design: Design, adversary: Adversary, accountant: str, adjacency: str, epsilon: float, delta: float
-) -> None:
-    """Raise a PrivacyError if the accountant could not certify the target at any power."""
-    silent = design.scaled(0.0)
-    smallest, _ = least_epsilon(silent, adversary, accountant, adjacency=adjacency, delta=delta)
-    if epsilon > smallest:
-        return
-    is_logarithm = math.isclose(smallest, smallest_certifiable_epsilon(delta))
-    above = f"ln(1/delta) = {smallest:.4f}" if is_logarithm else f"{smallest:.4g}"
-    raise PrivacyError(
-        f"privacy.epsilon = {epsilon:g}: {accountant} certifies only epsilon above {above} for privacy.delta = "
-        f"{delta:g}; ask for more, for a larger delta, or for privacy.accountant = pld"
-    )
 
 
 @lru_cache(maxsize=1024)
@@ -237,49 +245,22 @@ def calibrate_power(
     again about the scaled design, gives at most ``epsilon``. Where no closed form is known the factor is within 0.01 %
     of the largest; ``quickly``, for searches over many designs, within a few per cent.
     """
-    check_target(design, adversary, accountant, adjacency, epsilon, delta)
+    asked = Question(adversary=adversary, accountant=accountant, adjacency=adjacency, delta=delta)
+    asked.check_target(design, epsilon)
 
     def spent(factor: float) -> float:
-        scaled = design.scaled(factor)
-        return least_epsilon(scaled, adversary, accountant, adjacency=adjacency, delta=delta, quickly=quickly)[0]
+        return asked.epsilon(design.scaled(factor), quickly=quickly)[0]
 
     proportions = "received_watts: all are 0; calibration scales powers, so give their proportions"
     require(any(design.received_watts), proportions)
-    factor, step = _closed_forms(design, adversary, accountant, adjacency, epsilon, delta), ROUNDING
+    factor, step = asked.closed_form(design, epsilon), ROUNDING
     if factor is None:
-        guess = guess_factor(design, adversary, adjacency=adjacency, epsilon=epsilon, delta=delta)
         step = _QUICK_TOLERANCE if quickly else _TOLERANCE
-        factor = _root(lambda factor: spent(factor) - epsilon, guess, step)
+        factor = _root(lambda factor: spent(factor) - epsilon, asked.guess_factor(design, epsilon), step)
     while spent(factor * (1.0 - ROUNDING)) > epsilon:
         factor *= 1.0 - step
         step = min(2.0 * step, 0.5)
     return factor * (1.0 - ROUNDING)
-
-
-def _closed_forms(
-    design: Design, adversary: Adversary, accountant: str, adjacency: str, epsilon: float, delta: float
-) -> float | None:
-    """Return the largest factor that one of the adversary's views allows; None where a view has no closed form."""
-    if adversary.own_receiver and math.isfinite(design.fact(Transmitters).limit_watts):
-        return None  # more power asked for may not be more power sent: the limit may hold down what it hears
-    treats = accountant_named(accountant)
-    if design.fact(WorkersNoise).rounding is not None:
-        return None
-    views = [view for view in considered_views(design, adversary, accountant, adjacency) if not treats.refusal(view)]
-    factors = [treats.power_factor(view, epsilon, left_of(delta, view)) for view in views]
-    known = [factor for factor in factors if factor is not None]
-    return max(known) if known and len(known) == len(factors) else None
-
-
-def guess_factor(design: Design, adversary: Adversary, *, adjacency: str, epsilon: float, delta: float) -> float:
-    """Return about what ``calibrate_power`` would, at once and without any promise: to start from, or to compare."""
-    guesses = []
-    for view in adversary.views(design, adjacency):
-        # Many sampled slots are nearly a Gaussian mechanism, mu^2 = r^2 T (e^s - 1); if nothing is hidden, exactly one.
-        together, rate = gaussian_mu(epsilon, delta) ** 2 / view.slots, view.sampling_rate
-        allowed = together if rate == 1.0 else math.log1p(together / rate**2)
-        guesses.append(allowed / max(view.squared_shifts))
-    return max(guesses)
 
 
 def _root(excess: Callable[[float], float], guess: float, tolerance: float) -> float:

@@ -22,7 +22,7 @@ from airmixml.errors import PrivacyError
 from airmixml.notebook import html_facts
 from airmixml.privacy import evaluation
 from airmixml.privacy.design import SCHEDULE_FAILURE, Design
-from airmixml.privacy.evaluation import ROUNDING, air_in_words, certified_epsilon, least_epsilon
+from airmixml.privacy.evaluation import ROUNDING, Question, air_in_words, certified_epsilon
 from airmixml.privacy.facts import ImperfectAir
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.privacy.mechanism import GaussianSlots, require
@@ -130,12 +130,10 @@ def state_privacy(
 
     Exact statements and the target's, or any where ``better`` asks for it, say what a better receiver makes of them.
     """
-    epsilon, mechanism = least_epsilon(design, adversary, accountant, adjacency=adjacency, delta=delta)
-    stated = statement_of(epsilon, mechanism, design, adversary, accountant, adjacency, delta, target_epsilon)
-    if not better and target_epsilon is None and accountant != "gdp":
-        return stated
-    found = evaluation.epsilons_if_better(design, adversary, accountant, adjacency=adjacency, delta=delta)
-    return replace(stated, if_better={name: value if value < math.inf else None for name, value in found.items()})
+    asked = Question(adversary=adversary, accountant=accountant, adjacency=adjacency, delta=delta)
+    stated = _statement(asked, design, *asked.epsilon(design))
+    better = better or target_epsilon is not None or accountant == "gdp"
+    return replace(stated, target_epsilon=target_epsilon, if_better=asked.if_better(design) if better else {})
 
 
 def with_any_schedule(stated: PrivacyStatement, design: Design, adversary: Adversary) -> PrivacyStatement:
@@ -146,7 +144,8 @@ def with_any_schedule(stated: PrivacyStatement, design: Design, adversary: Adver
     placed = adversary.own_receiver and stated.given == DRAWN
     if not (drawn_alike(design) and (fewer or placed)):
         return stated
-    epsilon, _ = least_epsilon(before, adversary, stated.accountant, adjacency=stated.adjacency, delta=stated.delta)
+    asked = {name: getattr(stated, name) for name in ("accountant", "adjacency", "delta")}
+    epsilon, _ = Question(adversary=adversary, **asked).epsilon(before)
     if epsilon <= stated.epsilon * (1.0 + 1e-9):
         return stated
     limits = [f"up to {before.participations:,} slots"] * fewer + ["any places of the workers"] * placed
@@ -159,23 +158,15 @@ def drawn_alike(design: Design) -> bool:
     return design.drawn is not None and len(design.received_watts) == 1 and not design.says(ImperfectAir)
 
 
-def statement_of(
-    epsilon: float,
-    mechanism: GaussianSlots,
-    design: Design,
-    adversary: Adversary,
-    accountant: str,
-    adjacency: str,
-    delta: float,
-    target_epsilon: float | None = None,
-) -> PrivacyStatement:
+def _statement(asked: Question, design: Design, epsilon: float, mechanism: GaussianSlots) -> PrivacyStatement:
     """Return the epsilon of a mechanism with all that it assumes."""
+    adversary = asked.adversary
     return PrivacyStatement(
         epsilon=epsilon,
-        delta=delta,
+        delta=asked.delta,
         adversary=adversary.name,
-        accountant=accountant,
-        adjacency=adjacency,
+        accountant=asked.accountant,
+        adjacency=asked.adjacency,
         sensitivity=mechanism.squared_move,
         **{name: getattr(mechanism, name) for name in ("sampling", "sampling_rate", "given", *FAILURES)},
         compositions=mechanism.composed,
@@ -185,7 +176,6 @@ def statement_of(
         antennas=adversary.antennas(design) if adversary.hears(design) else 0,
         knows=adversary.knows,
         why="; ".join(filter(None, (mechanism.why, air_in_words(design, adversary, mechanism)))),
-        target_epsilon=target_epsilon,
     )
 
 
@@ -301,7 +291,8 @@ def state_row(
         how = "one by one (group privacy)" if view.steps > 1 else "whose shifts add up"
         view = replace(view, why=f"{view.why}; {copies:,} workers hold the row, {how}")
         unit = f"{unit} on {copies:,} workers"
-    return replace(statement_of(epsilon, view, design, adversary, accountant, adjacency, delta), unit=unit)
+    asked = Question(adversary=adversary, accountant=accountant, adjacency=adjacency, delta=delta)
+    return replace(_statement(asked, design, epsilon, view), unit=unit)
 
 
 def in_steps(view: GaussianSlots, copies: int) -> GaussianSlots:

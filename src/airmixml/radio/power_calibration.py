@@ -9,8 +9,7 @@ from typing import Final
 
 from airmixml.arrays import Doubles, dbm_to_watts
 from airmixml.errors import AirMixWarning, ScenarioError
-from airmixml.privacy import Design, Sensitivity, calibrate_power, check_target, facts
-from airmixml.privacy.evaluation import guess_factor, least_epsilon
+from airmixml.privacy import Design, Question, Sensitivity, calibrate_power, facts
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.radio.path_loss import best_power_gain
 from airmixml.radio.power import PowerPolicy, wrong_policy
@@ -35,6 +34,17 @@ def slots_target(scenario: Scenario) -> tuple[float, float]:
         mu, delta = math.sqrt(rest) * _exact_mu(scenario), rest * privacy.delta
         return gaussian_epsilon(mu, delta - _own_failures(scenario)[0]), delta
     return rest * privacy.epsilon, rest * privacy.delta
+
+
+def target_question(scenario: Scenario) -> Question:
+    """Return what the scenario's target asks of its slots."""
+    privacy = scenario.privacy
+    return Question(
+        adversary=adversary_named(privacy.adversary, scenario),
+        accountant=privacy.accountant,
+        adjacency=privacy.adjacency,
+        delta=slots_target(scenario)[1],
+    )
 
 
 def centring_target(scenario: Scenario) -> tuple[float, float]:
@@ -77,8 +87,8 @@ def check_privacy_target(scenario: Scenario) -> None:
         )
     privacy = scenario.privacy
     silent = System.moving(scenario, Sensitivity(removal=1.0, replacement=1.0)).design(0.0)
-    adversary = adversary_named(privacy.adversary, scenario)
-    epsilon, delta = slots_target(scenario)
+    epsilon, _ = slots_target(scenario)
+    asked = target_question(scenario)
     if scenario.mixing.power_policy.keeps_target:
         if privacy.epsilon < _NOTHING_LEARNT_BELOW:
             warnings.warn(
@@ -87,9 +97,9 @@ def check_privacy_target(scenario: Scenario) -> None:
                 AirMixWarning,
                 stacklevel=2,
             )
-        check_target(silent, adversary, privacy.accountant, privacy.adjacency, epsilon, delta)
+        asked.check_target(silent, epsilon)
     else:
-        least_epsilon(silent, adversary, privacy.accountant, adjacency=privacy.adjacency, delta=delta)
+        asked.epsilon(silent)
 
 
 def private_received_watts(
@@ -154,14 +164,12 @@ def asked_received_watts(scenario: Scenario, sensitivity: Sensitivity, distance_
 
 def guessed_received_watts(scenario: Scenario, sensitivity: Sensitivity) -> float:
     """Return about what ``private_received_watts`` would, at once: to compare designs, never to send with."""
-    system, privacy = System.moving(scenario, sensitivity), scenario.privacy
+    system = System.moving(scenario, sensitivity)
     needed_watts = system.noise.needed_watts(scenario, sensitivity)
     if needed_watts is not None:
         return needed_watts
-    epsilon, delta = slots_target(scenario)
     unit_watts, unit = _unit_design(system)
-    adversary = adversary_named(privacy.adversary, scenario)
-    return unit_watts * guess_factor(unit, adversary, adjacency=privacy.adjacency, epsilon=epsilon, delta=delta)
+    return unit_watts * target_question(scenario).guess_factor(unit, slots_target(scenario)[0])
 
 
 def _unit_design(system: System) -> tuple[float, Design]:
