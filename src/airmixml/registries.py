@@ -297,7 +297,7 @@ def add_given(thing: Any) -> None:
     if not fitting:
         kinds = ", ".join(registry.kind for registry in REGISTRIES)
         raise PluginError(
-            f"objects = {shown(thing)}: has not all that one of these must have: {kinds}; see docs/extending.md"
+            f"objects = {shown(thing)}: lacks what each of these must have: {kinds}; see docs/extending.md"
         )
     for registry in fitting:
         registry.add(thing)

@@ -173,9 +173,7 @@ class Registry:
     def _check(self, thing: Any, named: str) -> None:
         missing = ", ".join(attribute for attribute in self.needs if not hasattr(thing, attribute))
         if missing:
-            raise PluginError(
-                f"{named}: has no {missing}; define it, or inherit it from {self.base} (docs/extending.md)"
-            )
+            raise PluginError(f"{named}: has no {missing}; define or inherit it from {self.base} (docs/extending.md)")
         if not self.made_by or isinstance(thing, type):
             return
         maker = getattr(thing, self.made_by, None)  # an object's own, or one that its class makes others by

@@ -11,10 +11,9 @@ from typer import Argument, Option
 
 from airmixml.budgets import LedgerFile, Loss, People, Request
 from airmixml.budgets.file import MOST_WORKERS
-from airmixml.budgets.report import draw_standings, plain_facts, summary, worker_rows
+from airmixml.budgets.report import plain_facts, summary, worker_rows
 from airmixml.cli import options
-from airmixml.cli.account import picture_path
-from airmixml.cli.terminal import progress_bars, report_lines, show
+from airmixml.cli.terminal import progress_bars, show
 from airmixml.errors import LedgerError, ScenarioError, hide_values
 from airmixml.numpy_tensors import stand_in
 from airmixml.output.tables import Table, rows_csv, terminal_table
@@ -78,8 +77,6 @@ def create_ledger(
 def show_ledger(
     ledger: Ledger,
     top: Annotated[int, Option(help="Number of workers to list, the fullest first.")] = 10,
-    picture: options.Picture = None,
-    no_picture: options.NoPicture = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Show the fullest workers: what each has spent and what is left, against each adversary."""
@@ -87,13 +84,8 @@ def show_ledger(
         raise ScenarioError(f"--top = {top}: must be at least 0")
     file = LedgerFile(ledger)
     facts, standings = plain_facts(file), file.standings()
-    drawn = None if no_picture or not facts["workers"] else picture_path(picture, f"{ledger.stem}-budgets.png")
-    pairs = [(each, each.budget.epsilons(each.spent)) for each in standings]
-    found = [summary(each, epsilons, top) for each, epsilons in pairs]
+    found = [summary(each, each.budget.epsilons(each.spent), top) for each in standings]
     open_entries = sum(entry.state == "reserved" for entry in file.entries())
-    if drawn is not None:
-        with writing_to(drawn, option="--picture"):
-            draw_standings(pairs, f"{ledger.name}: {facts['people']}", drawn)
     people = facts["people"] or "nobody yet: the first run says who"
     parts: list[str | Text | Table] = [f"{ledger}: {people}; {facts['mode']}, {facts['adjacency']} neighbours"]
     for each in found:
@@ -103,9 +95,8 @@ def show_ledger(
             parts.append(Text(f"{plural(each['over_budget'], 'worker')} beyond the budget", style="bold red"))
     if open_entries:
         parts.append(f"{plural(open_entries, 'reservation')} open, counted in full: airmix ledger history {ledger}")
-    picture_place = {} if drawn is None else {"picture": str(drawn)}
-    plain = {"ledger": str(ledger), **facts, "adversaries": found, "reserved_entries": open_entries, **picture_place}
-    show(as_json, plain, *parts, *report_lines(picture_place))
+    plain = {"ledger": str(ledger), **facts, "adversaries": found, "reserved_entries": open_entries}
+    show(as_json, plain, *parts)
 
 
 def _fullest(workers: list[dict[str, Any]]) -> Table:

@@ -203,10 +203,7 @@ def _check_roles(features: Sequence[str], others: Sequence[str], file: CsvFile) 
     named = [*others, *features]
     for name in named:
         if named.count(name) > 1:
-            raise DataError(
-                f"{file.path}: column {shown(name)} is named twice by workers.label_column, workers.label_columns, "
-                "workers.worker_column and workers.feature_columns; name each column once"
-            )
+            raise DataError(f"{file.path}: column {shown(name)} is named twice in [workers]; name each column once")
         if not name:
             mend = "name it, or list the inputs in workers.feature_columns"
             raise DataError(f"{file.path}: row 1, column {file.names.index(name) + 1} has no name; {mend}")
@@ -270,10 +267,8 @@ def _checked_header(header: Sequence[str], path: Path) -> tuple[str, ...]:
     places: dict[str, int] = {}
     for place, name in enumerate(names):
         if name in places:
-            raise DataError(
-                f"{path}: row 1: columns {places[name] + 1} and {place + 1} are both called "
-                f"{private(shown(name), 'the same')}; give each column a name of its own"
-            )
+            which = f"columns {places[name] + 1} and {place + 1} are both called {private(shown(name), 'the same')}"
+            raise DataError(f"{path}: row 1: {which}; give each column a name of its own")
         places[name] = place
     return names
 

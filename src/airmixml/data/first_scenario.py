@@ -81,7 +81,7 @@ def first_scenario(path: Path, asked: Asked | None = None) -> FirstScenario:
     if path.suffix.lower() == ".npz":
         if asked.labels or asked.declared or asked.person:
             raise ScenarioError(
-                f"--label, --labels, --person and --column: are for CSV files; {path.name} has no named columns"
+                f"--label, --labels, --person and --column: are for CSV files, which {path.name} is not"
             )
         return _of_arrays(path, asked)
     raise DataError(f"{path}: must be a .csv, .tsv or .npz file")
@@ -101,9 +101,7 @@ def _of_table(path: Path, asked: Asked) -> FirstScenario:
         raise ScenarioError('--labels: several columns need --task "multi-label" (yes or no each) or --task regression')
     bounded = [name for name in labels if name in declared]
     if bounded and not regression:
-        raise ScenarioError(
-            f"--column {shown(bounded[0])}: is the label, which has no bounds; with --task regression it has"
-        )
+        raise ScenarioError(f"--column {shown(bounded[0])}: is the label, which has bounds only with --task regression")
     if classes and (kinds := columns[labels[0]].measured_kinds(table.decimal)):
         raise ScenarioError(
             f"{labels[0]}: looks like a measured number ({kinds:,} different values); add --task regression, or name a "
@@ -114,20 +112,15 @@ def _of_table(path: Path, asked: Asked) -> FirstScenario:
         if odd := columns[name].odd_text(table.decimal):
             raise DataError(f"{path}: column {shown(name)} holds {shown(odd)}: must hold plain numbers alone")
     others = [name for name in names if name not in (*labels, *person)]
-    left_out = {
-        name: why for name in others if name not in declared and (why := columns[name].why_left_out(table.decimal))
-    }
+    reasons = {name: columns[name].why_left_out(table.decimal) for name in others if name not in declared}
+    left_out = {name: why for name, why in reasons.items() if why}
     inputs = [name for name in others if name not in left_out]
     if not inputs:
         why = "".join(f"; column {shown(name)} {each}" for name, each in left_out.items())
-        raise DataError(
-            f"{path}: no column but {shown(labels[0])} holds numbers or categories; give at least one input{why}"
-        )
-    known = {name: declared[name].categories for name in inputs if name in declared}
+        raise DataError(f"{path}: no column but {shown(labels[0])} holds numbers or categories; add one{why}")
     found = [name for name in inputs if name not in declared and not columns[name].is_number(table.decimal)]
-    categories = {name: each for name, each in known.items() if each} | {
-        name: columns[name].categories for name in found
-    }
+    categories = {name: declared[name].categories for name in inputs if name in declared and declared[name].categories}
+    categories |= {name: columns[name].categories for name in found}
     numbers = [name for name in inputs if name not in categories]
     gaps = [name for name in numbers if columns[name].missing]
     single = f"label_column = {_quoted(labels[0])}" + ("  # the class of a row" if classes else "")
@@ -210,10 +203,7 @@ _CATEGORIES_EXPLAINED: Final = (
 
 def _class_lines(labels: list[str], path: Path) -> list[str]:
     """Return the declaration of the classes, as found; commented out where the labels look like no classes."""
-    lines = [
-        "",
-        "# Public classes, found in the file. All will be in the model: merge one that could name a person.",
-    ]
+    lines = ["", "# Public classes, found in the file. All will be in the model: merge one that could name a person."]
     try:
         names = number_classes(labels, str(path))[1]
     except DataError:
@@ -228,11 +218,8 @@ def _task_lines(asked: Asked, labels: Sequence[str]) -> list[str]:
         return lines
     known = [asked.declared[name] for name in labels if name in asked.declared]
     if len(known) < len(labels):
-        return [
-            *lines,
-            "# target_lower = [LOWER]  # public bounds of what is learnt, likewise",
-            "# target_upper = [UPPER]",
-        ]
+        lines += ["# target_lower = [LOWER]  # public bounds of what is learnt, likewise", "# target_upper = [UPPER]"]
+        return lines
     units = ", ".join(each.unit for each in known if each.unit)
     return [
         *lines,

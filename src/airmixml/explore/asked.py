@@ -1,6 +1,5 @@
 """What a page can choose; from what it sends to a scenario, and back: as TOML, as a command, as Python."""
 
-import math
 import os.path
 import shlex
 from collections.abc import Iterator, Mapping
@@ -29,14 +28,8 @@ KEYS: Final = (
     *("mixing.policy", "mixing.alpha", "mixing.assignment", "mixing.power"),
     *("privacy.epsilon", "privacy.delta", "privacy.adversary", "privacy.accountant", "privacy.adjacency"),
     *("privacy.sensitivity", "privacy.noise", "privacy.colluders", "privacy.eavesdropper_distance_metres"),
-    *(
-        "privacy.eavesdropper_antennas",
-        "privacy.arithmetic",
-        "privacy.most_absent",
-        "learner.model",
-        "learner.rounds",
-        "learner.epochs",
-    ),
+    *("privacy.eavesdropper_antennas", "privacy.arithmetic", "privacy.most_absent"),
+    *("learner.model", "learner.rounds", "learner.epochs"),
 )
 
 
@@ -168,14 +161,3 @@ def leads_into(folder: Path, path: Path) -> bool:
         return path.resolve().is_relative_to(folder.resolve())
     except (OSError, RuntimeError, ValueError):  # links in a circle; or a name that no file can have
         return False
-
-
-def finite(value: Any) -> Any:
-    """Return plain values as JSON can have them: what is infinite or not a number is None."""
-    if isinstance(value, Mapping):
-        return {str(key): finite(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(each) for each in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

@@ -161,5 +161,5 @@ def _format_of_old_run(stored: StoredModel, folder: Path) -> RowFormat:
             f"{folder}: made by an older version, which did not store what a raw row looks like; run the scenario "
             "again, or use load_network"
         )
-    low, high = declare_bounds(lower, upper, features=width)
+    low, high = declare_bounds(lower, upper, count=width)
     return RowFormat(width=width, lower=low, upper=high, feature_names=workers.feature_columns, image_shape=shape)

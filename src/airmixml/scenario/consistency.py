@@ -87,7 +87,6 @@ def rounds_refusal(workers: Workers, radio: Radio) -> str:
 
 
 def _check_limits(tables: Tables) -> None:
-    """What the number of workers allows."""
     count, radio = tables.workers.count, tables.radio
     if not (count and radio.scheduled):
         return  # not known before the data are
@@ -101,7 +100,6 @@ def _check_limits(tables: Tables) -> None:
 
 
 def _check_signal(tables: Tables) -> None:
-    """What an encoder, its centre and what is sent allow."""
     workers, encoder = tables.workers, ENCODERS.load(tables.workers.encoder)
     if not encoder.bounds_norm:
         for name, default in {"centre": "none", "norm": "clip", "constant": 0.0, "sends": "samples", "bits": 0}.items():
@@ -151,7 +149,6 @@ def _check_signal(tables: Tables) -> None:
 
 
 def _check_labels(tables: Tables) -> None:
-    """What classes allow, declared or centred, and labels that are no classes."""
     workers, learner = tables.workers, tables.learner
     task = f'workers.task = "{workers.task}"'
     if workers.task == "classification":
@@ -186,19 +183,15 @@ def _check_labels(tables: Tables) -> None:
 
 
 def _key_of_rows(workers: Workers) -> str:
-    """Return the key that gives a worker several rows."""
     return "workers.worker_column" if workers.worker_column else "workers.holding"
 
 
 def _check_several_rows(tables: Tables) -> None:
-    """What several rows per worker allow."""
     workers, skewed = tables.workers, tables.workers.holding.endswith("-skewed")
     if skewed:
         holding = f'workers.holding = "{workers.holding}"'
         tables.must_be("workers.worker_column", "", f"for {holding}, which deals rows itself")
-        tables.must(
-            workers.count, "workers.count", f"must be a number for {holding}, which deals the pool to so many workers"
-        )
+        tables.must(workers.count, "workers.count", f"must be a number for {holding}, which deals the pool")
     key = _key_of_rows(workers)
     told = f"{key} = {as_set(workers.worker_column or workers.holding)}"
     tables.must(workers.sends in _PRODUCTS, "workers.sends", f'must be "moments" for {told}: rows are sent as one sum')
@@ -210,7 +203,6 @@ def _check_several_rows(tables: Tables) -> None:
 
 
 def _check_private_centre(tables: Tables) -> None:
-    """What a mean estimated over the air allows."""
     centre = f'for workers.centre = "{tables.workers.centre}"'
     for key, wanted in (("mixing.power", "dp"), ("radio.fading", "none")):
         tables.must_be(key, wanted, f'{centre}; use workers.centre = "own" or "public"')
@@ -219,7 +211,6 @@ def _check_private_centre(tables: Tables) -> None:
 
 
 def _check_air(tables: Tables) -> None:
-    """Whether an air can be, and carry the scenario."""
     air, fading = tables.air, tables.radio.fading
     _check_ofdm(tables)
     overhead, block_symbols = air.block_overhead_symbols, air.block_seconds * SYMBOLS_PER_SECOND
@@ -249,7 +240,6 @@ def _check_air(tables: Tables) -> None:
 
 
 def _check_ofdm(tables: Tables) -> None:
-    """Whether subcarriers, prefix, echoes and clocks fit."""
     air = tables.air
     if air.waveform != "ofdm":
         need = "on a single carrier, which would need an equaliser against echoes; set air.waveform = 'ofdm'"
