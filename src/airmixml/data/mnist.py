@@ -18,8 +18,6 @@ from airmixml.data.published import (
     SourceFailure,
     files_of_mirror,
     files_of_package,
-    is_published,
-    read_from_folder,
 )
 from airmixml.errors import DataError
 from airmixml.progress import Progress, silent
@@ -74,7 +72,7 @@ def folder_of(published: PublishedSet) -> Path:
 def state_of(published: PublishedSet) -> str:
     """Return whether the cache is "ready", "missing" (one file or more) or "broken"."""
     try:
-        found = [read_from_folder(folder_of(published), file) for file in published.files]
+        found = [file.read_from(folder_of(published)) for file in published.files]
     except DataError:
         return "broken"
     return "missing" if None in found else "ready"
@@ -101,7 +99,7 @@ def fetch(
 
 
 def _files_there(published: PublishedSet, folder: Path, remove_broken: bool) -> dict[PublishedFile, ObtainedFile]:
-    found = {file: read_from_folder(folder, file, remove_broken=remove_broken) for file in published.files}
+    found = {file: file.read_from(folder, remove_broken=remove_broken) for file in published.files}
     return {file: ObtainedFile(file, each[0], ALREADY_THERE, each[1]) for file, each in found.items() if each}
 
 
@@ -121,7 +119,7 @@ def _fetch(
         report(0)
         try:
             for file, content in source(wanted, report):
-                if not is_published(content, file):
+                if not file.matches(content):
                     raise SourceFailure(f"its {file.name} is not the published one")
                 path = folder / file.name
                 with _writing_to(folder):
@@ -154,7 +152,7 @@ def _sources(published: PublishedSet, folder: Path) -> Iterator[tuple[str, _Sour
 def _files_of_folder(folder: Path, files: Sequence[PublishedFile], on_bytes: Callable[[int], None]) -> _Files:
     for file in files:
         try:
-            found = read_from_folder(folder, file)
+            found = file.read_from(folder)
         except DataError as problem:
             raise SourceFailure(str(problem)) from None
         if found is not None:

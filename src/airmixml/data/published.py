@@ -51,6 +51,38 @@ class PublishedFile:
         """Return the array in the published file, as a view of ``content``; the checksum has vouched for its header."""
         return np.frombuffer(content, dtype=np.uint8, offset=self.header_bytes).reshape(self.shape)
 
+    def matches(self, content: bytes) -> bool:
+        """Return whether the uncompressed content is that of the published file."""
+        return hashlib.md5(content, usedforsecurity=False).hexdigest() == self.md5
+
+    def read_from(self, folder: Path, *, remove_broken: bool = False) -> tuple[Path, bytes] | None:
+        """Return its path in a folder and its checked content, None if it is not there; another file is an error.
+
+        With ``remove_broken`` such a file is removed instead.
+        """
+        for name in possible_names(self):
+            path = folder / name
+            broken = f"not the published {self.name}, whose MD5 is {self.md5} (uncompressed)"
+            try:
+                with open_regular(path) as stream:
+                    unpacked = gzip.GzipFile(fileobj=stream) if name.endswith(".gz") else stream
+                    content = unpacked.read(self.byte_count + 1)
+                if self.matches(content):
+                    return path, content
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except (gzip.BadGzipFile, EOFError, zlib.error) as problem:
+                broken = f"not a whole gzip file ({reason(problem)})"
+            except OSError as problem:
+                raise DataError(f"{path}: cannot be read ({reason(problem)}); remove it") from None
+            if not remove_broken:
+                raise DataError(f"{path}: {broken}; remove it and fetch it anew (`airmix data fetch`)")
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as problem:
+                raise DataError(f"{path}: broken, and cannot be removed ({reason(problem)}); remove it") from None
+        return None
+
 
 @dataclass(frozen=True)
 class Package:
@@ -83,40 +115,6 @@ def possible_names(file: PublishedFile) -> tuple[str, ...]:
     """Return the names a file may have on disk: as published or with a dot, plain or compressed."""
     dotted = file.name.replace("-idx", ".idx")
     return file.name, dotted, f"{file.name}.gz", f"{dotted}.gz"
-
-
-def read_from_folder(folder: Path, file: PublishedFile, *, remove_broken: bool = False) -> tuple[Path, bytes] | None:
-    """Return path and checked content of a file, None if it is not there; another file of its name is an error.
-
-    With ``remove_broken`` such a file is removed instead.
-    """
-    for name in possible_names(file):
-        path = folder / name
-        broken = f"not the published {file.name}, whose MD5 is {file.md5} (uncompressed)"
-        try:
-            with open_regular(path) as stream:
-                unpacked = gzip.GzipFile(fileobj=stream) if name.endswith(".gz") else stream
-                content = unpacked.read(file.byte_count + 1)
-            if is_published(content, file):
-                return path, content
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        except (gzip.BadGzipFile, EOFError, zlib.error) as problem:
-            broken = f"not a whole gzip file ({reason(problem)})"
-        except OSError as problem:
-            raise DataError(f"{path}: cannot be read ({reason(problem)}); remove it") from None
-        if not remove_broken:
-            raise DataError(f"{path}: {broken}; remove it and fetch it anew (`airmix data fetch`)")
-        try:
-            path.unlink(missing_ok=True)
-        except OSError as problem:
-            raise DataError(f"{path}: broken, and cannot be removed ({reason(problem)}); remove it") from None
-    return None
-
-
-def is_published(content: bytes, file: PublishedFile) -> bool:
-    """Return whether the uncompressed content is that of the published file."""
-    return hashlib.md5(content, usedforsecurity=False).hexdigest() == file.md5
 
 
 def read_bounded(stream: IO[bytes], file: PublishedFile, on_bytes: Callable[[int], None]) -> bytes:

@@ -27,15 +27,8 @@ from airmixml.scenario.rules import Choice
 from airmixml.scenario.tables import TABLES
 from airmixml.streams import Secret, Streams
 from airmixml.wording import shown
-from airmixml.workers import (
-    Encoder,
-    Population,
-    RowEncoder,
-    encode,
-    keeps_pixels,
-    scales_inputs,
-    sends_inputs_unchanged,
-)
+from airmixml.workers import Population, RowEncoder, encode, keeps_pixels
+from airmixml.workers.encoder import Encoder, scales_inputs, sends_inputs_unchanged
 from airmixml.workers.loading import class_code
 from airmixml.workers.population import HOLDINGS_CHAPTER, gather_rows
 
