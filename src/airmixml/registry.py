@@ -136,10 +136,8 @@ class Registry:
             if name not in self:
                 if name.startswith(f"{_GIVEN}:"):
                     raise UnknownObjectError(f"{self.key} = {shown(name)}: {NOT_HERE}")
-                raise PluginError(
-                    f"{self.key} = {shown(name)}: must be one of {', '.join((*self.names, *self.forms))}"
-                    f"{did_you_mean(name, self.names)}"
-                )
+                allowed = f"{', '.join((*self.names, *self.forms))}{did_you_mean(name, self.names)}"
+                raise PluginError(f"{self.key} = {shown(name)}: must be one of {allowed}")
             self.loaded[name] = self._import(name)
         return self.loaded[name]
 

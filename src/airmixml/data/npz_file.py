@@ -57,9 +57,7 @@ def load_npz(
         known["labels"], known["class_names"] = number_classes(texts, str(path), declared)
     else:
         if labels.dtype.kind not in "biuf":
-            raise DataError(
-                f"{path}: labels are of type {shown(str(labels.dtype))}: must be numbers for the task {task}"
-            )
+            raise DataError(f"{path}: labels are of type {shown(str(labels.dtype))}: must be numbers for task {task}")
         outputs = check_outputs(labels.reshape(len(labels), -1).astype(np.float64), task, str(path))
         word = "target" if task == "regression" else "label"
         known["labels"] = outputs

@@ -98,6 +98,36 @@ class Package:
         """What downloads it."""
         return self.commands[0][0]
 
+    def fetched(
+        self, files: Sequence[PublishedFile], on_bytes: Callable[[int], None]
+    ) -> Iterator[tuple[PublishedFile, bytes]]:
+        """Yield each file that it has with its content, unchecked; SourceFailure if it cannot be had."""
+        if shutil.which(self.tool) is None:
+            raise SourceFailure(f"{self.tool} is not installed")
+        try:
+            with tempfile.TemporaryDirectory(prefix="airmixml-") as folder:
+                for command in self.commands:
+                    words = [word.format(name=self.name) for word in command]
+                    subprocess.run(
+                        words,
+                        cwd=folder,
+                        stdin=subprocess.DEVNULL,
+                        capture_output=True,
+                        timeout=_DOWNLOAD_SECONDS,
+                        check=True,
+                    )
+                archives = sorted(Path(folder).glob(self.archive))
+                if not archives:
+                    raise SourceFailure(f"it left no {self.archive}")
+                yield from _read_archive(archives[0], self, files, on_bytes)
+        except subprocess.CalledProcessError as problem:
+            said = one_line(problem.stderr.decode("utf-8", errors="replace"))[:80]
+            raise SourceFailure(f"exit code {problem.returncode}: {said}".removesuffix(": ")) from None
+        except subprocess.TimeoutExpired:
+            raise SourceFailure(f"no answer within {_DOWNLOAD_SECONDS:g} s") from None
+        except (OSError, EOFError, ValueError, zlib.error, tarfile.TarError) as problem:
+            raise SourceFailure(reason(problem)) from None
+
 
 @dataclass(kw_only=True, eq=False)
 class PublishedSet:
@@ -192,37 +222,6 @@ def _download(address: str, file: PublishedFile, on_bytes: Callable[[int], None]
         # urllib wraps the system's error, which says more than the wrapper.
         inner = getattr(problem, "reason", None)
         raise SourceFailure(reason(inner if isinstance(inner, BaseException) else problem)) from None
-
-
-def files_of_package(
-    package: Package, files: Sequence[PublishedFile], on_bytes: Callable[[int], None]
-) -> Iterator[tuple[PublishedFile, bytes]]:
-    """Yield each file that the package has with its content, unchecked; SourceFailure if it cannot be had."""
-    if shutil.which(package.tool) is None:
-        raise SourceFailure(f"{package.tool} is not installed")
-    try:
-        with tempfile.TemporaryDirectory(prefix="airmixml-") as folder:
-            for command in package.commands:
-                words = [word.format(name=package.name) for word in command]
-                subprocess.run(
-                    words,
-                    cwd=folder,
-                    stdin=subprocess.DEVNULL,
-                    capture_output=True,
-                    timeout=_DOWNLOAD_SECONDS,
-                    check=True,
-                )
-            archives = sorted(Path(folder).glob(package.archive))
-            if not archives:
-                raise SourceFailure(f"it left no {package.archive}")
-            yield from _read_archive(archives[0], package, files, on_bytes)
-    except subprocess.CalledProcessError as problem:
-        said = one_line(problem.stderr.decode("utf-8", errors="replace"))[:80]
-        raise SourceFailure(f"exit code {problem.returncode}: {said}".removesuffix(": ")) from None
-    except subprocess.TimeoutExpired:
-        raise SourceFailure(f"no answer within {_DOWNLOAD_SECONDS:g} s") from None
-    except (OSError, EOFError, ValueError, zlib.error, tarfile.TarError) as problem:
-        raise SourceFailure(reason(problem)) from None
 
 
 def _read_archive(

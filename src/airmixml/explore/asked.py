@@ -78,9 +78,8 @@ class Asked:
     @property
     def python(self) -> str:
         """The script that runs it."""
-        loaded = (
-            f'Scenario.preset("{self.base[1]}")' if len(self.base) == 2 else f"Scenario.load({_quoted(self.base[0])})"
-        )
+        call = "preset" if len(self.base) == 2 else "load"
+        loaded = f"Scenario.{call}({_quoted(self.base[-1])})"
         changed = "".join(f"    {_quoted(each)},\n" for each in self.overrides)
         overrides = f".with_overrides(\n{changed})" if changed else ""
         return f"from airmixml import Scenario, run\n\nscenario = {loaded}{overrides}\nresult = run(scenario)\n"
@@ -149,10 +148,7 @@ def _keep_inside(tables: Mapping[str, Any], folder: Path) -> None:
     named = {"dataset": dataset if dataset.lower().endswith(OWN_FILES) else None, "encoder": ENCODERS.file_of(encoder)}
     for key, path in named.items():
         if path is not None and not leads_into(folder, Path(os.path.expanduser(path))):
-            raise ScenarioError(
-                f"workers.{key} = {shown(path)}: the explorer reads files in {folder} alone; copy it there, or use the "
-                "command line"
-            )
+            raise ScenarioError(f"workers.{key} = {shown(path)}: the explorer reads files in {folder} alone")
 
 
 def leads_into(folder: Path, path: Path) -> bool:

@@ -67,11 +67,7 @@ def make_scene(scenario: Scenario) -> Scene:
     air = open_air([scenario], None, None, RunContext(speed=Speed(threads=1)))
     block = next(air.blocks(range(1)))[0]
     sent = Transmission(
-        scenario=scenario,
-        dataset=air.dataset,
-        population=air.population,
-        report=air.new_reports()[0],
-        examples=block,
+        scenario=scenario, dataset=air.dataset, population=air.population, report=air.new_reports()[0], examples=block
     )
     placement = Streams(scenario.seed).generator("placement")
     return Scene(sent=sent, places_metres=place_coordinates(workers.count, workers.side_metres, placement), block=block)

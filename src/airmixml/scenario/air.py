@@ -165,9 +165,7 @@ class Air(Table):
     pilot_share: float = Real(1e-12, 1).key(0.05, "energy of a slot's pilots over the largest of what is sent in it")
     guard_symbols: int = Whole(0, 10**6).key(0, "symbols of silence after each block")
     switching_seconds: float = Real(0, 1).key(0.0, "further silence after each block, while both ends switch direction")
-    acquisition_symbols: int = Whole(0, 10**9).key(
-        0, "symbols that each worker takes to be acquired, once per run and one after the other, at P_max"
-    )
+    acquisition_symbols: int = Whole(0, 10**9).key(0, "symbols to acquire each worker, once per run in turn, at P_max")
     estimation_nmse_db: float = Real(high=0, off=-math.inf).key(
         -math.inf, "mean square error of a worker's channel estimate, of the channel's own"
     )
@@ -180,7 +178,7 @@ class Air(Table):
         -math.inf, "mean square difference of uplink and downlink, of the channel's own"
     )
     truncation_db: float = Real(high=20, off=-math.inf).key(
-        -math.inf, "a worker whose fading is below this stays silent (relative to its mean)"
+        -math.inf, "fading over its mean below which workers are silent"
     )
     fading_renewal: str = Choice(("slot", "coherence")).key("slot", "new fading per slot, or per coherence time too")
     shadowing_db: float = Real(0, 20).key(0.0, "standard deviation of path loss, log-normal, cut at three of them")
@@ -196,7 +194,7 @@ class Air(Table):
         ("exponential", "tdl-a", "tdl-b", "tdl-c", "tdl-d", "tdl-e", "cdl-a", "cdl-b", "cdl-c", "cdl-d", "cdl-e")
     ).key("exponential", "ofdm: echoes of a channel; those of 3GPP need the extra `sionna`")
     min_power_dbm: float = Real(high=100, off=-math.inf).key(
-        -math.inf, "lowest power that a transmitter can send with; who needs less stays silent"
+        -math.inf, "lowest transmit power; who needs less is silent"
     )
     attenuator_db: float = Real(0, 200).key(0.0, "attenuation before a worker's antenna; lowers min_power_dbm")
     power_step_db: float = Real(0, 40).key(0.0, "step of the power control; powers are rounded down")

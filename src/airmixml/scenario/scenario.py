@@ -223,9 +223,8 @@ def _with_air(base: dict[str, Any], air: Mapping[str, Any]) -> dict[str, Any]:
     base = dict(base)
     for name, keys in air_tables(base.get("air", {}).get("preset", "ideal")).items():
         base[name] = {key: value for key, value in base.get(name, {}).items() if key not in keys or value != keys[key]}
-    return {**base, **{name: {**base.get(name, {}), **keys} for name, keys in of_air.items() if name != "air"}} | {
-        "air": of_air["air"]
-    }
+    others = {name: {**base.get(name, {}), **keys} for name, keys in of_air.items()}
+    return {**base, **others, "air": of_air["air"]}
 
 
 def _with_bounds_spelt_out(tables: Mapping[str, Any]) -> Mapping[str, Any]:

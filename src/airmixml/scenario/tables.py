@@ -218,12 +218,8 @@ class Privacy(Table):
         "paper-loose",
         "the bound: Corollary 1 / Proposition 2, Proposition 1, two of other accountants, or exact for the server",
     )
-    adjacency: str = Choice(("replace-one", "remove-one")).key(
-        "replace-one", "neighbours: another sample on a worker, or no such worker"
-    )
-    sensitivity: str = Choice(("paper", "encoder")).key(
-        "paper", "squared sensitivity of one worker: d_X + d_Y, or what its encoder declares"
-    )
+    adjacency: str = Choice(("replace-one", "remove-one")).key("replace-one", "another sample, or no such worker")
+    sensitivity: str = Choice(("paper", "encoder")).key("paper", "squared: d_X + d_Y, or what the encoder declares")
     colluders: int = Whole(0, 10**9).key(0, "workers that tell the adversary their samples and slots")
     noise: str = Named(registries.NOISES).key(
         "receiver",
@@ -235,7 +231,7 @@ class Privacy(Table):
         "a power of two",
     )
     modulus_bits: int = Whole(0, 62).key(
-        0, "integers: b; sums are taken modulo 2^b (0: so many that rounding adds less than 1 % to the noise)"
+        0, "integers: b of sums modulo 2^b (0: so that rounding adds below 1 % of noise)"
     )
     sum_range: float = Real(0, 1e6).key(
         0.0,

@@ -127,10 +127,8 @@ def preset_names() -> list[str]:
 def preset_text(name: str) -> str:
     """Return the TOML file of a preset, as shipped."""
     if name not in preset_names():
-        raise ScenarioError(
-            f"preset {shown(name)}: there is none of that name{did_you_mean(name, preset_names())} (`airmix "
-            "presets` lists them)"
-        )
+        near = did_you_mean(name, preset_names())
+        raise ScenarioError(f"preset {shown(name)}: there is none of that name{near} (`airmix presets` lists them)")
     return (_PRESETS / f"{name}.toml").read_text(encoding="utf-8")
 
 
@@ -268,11 +266,8 @@ def air_label(air: Air) -> str:
     if air.is_ideal:
         return ""
     named = named_air(air.preset)
-    changed = _texts(
-        (entry.name, getattr(air, entry.name))
-        for entry in fields(air)
-        if getattr(air, entry.name) != getattr(named, entry.name)
-    )
+    values = ((entry.name, getattr(air, entry.name), getattr(named, entry.name)) for entry in fields(air))
+    changed = _texts((key, own) for key, own, usual in values if own != usual)
     name = "air" if air.preset == "ideal" else air.preset
     if not changed:
         return name
