@@ -220,10 +220,8 @@ def _outputs(table: CsvTable, name: str, task: str, decimal: str) -> Doubles:
     numbers = read(texts)
     if numbers is None:
         row = next(row for row, text in enumerate(texts) if read([text]) is None)
-        raise DataError(
-            f"{table.where(row, name)}: {private(shown(texts[row]), 'a value')} is not {wanted}, as "
-            f'workers.task = "{task}" needs it; correct it or use another task'
-        )
+        value, task_needs = private(shown(texts[row]), "a value"), f'as workers.task = "{task}" needs it'
+        raise DataError(f"{table.where(row, name)}: {value} is not {wanted}, {task_needs}; correct it")
     return np.asarray(numbers, dtype=np.float64)
 
 

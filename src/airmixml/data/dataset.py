@@ -83,10 +83,9 @@ class KnownDataSet:
         raw = self.load(data_dir, progress)
         found = (raw.inputs.shape[1], len(raw.class_names))
         if found != (self.input_dim, self.label_dim):
-            raise PluginError(
-                f"data set {shown(self.name)}: gives {found[0]} inputs and {found[1]} classes, but declares "
-                f"{self.input_dim} and {self.label_dim}; correct that data set"
-            )
+            declared = f"but declares {self.input_dim} and {self.label_dim}; correct that data set"
+            given = f"gives {found[0]} inputs and {found[1]} classes"
+            raise PluginError(f"data set {shown(self.name)}: {given}, {declared}")
         return replace(raw, name=self.name, image_shape=self.image_shape, lower=self.lower, upper=self.upper)
 
 
@@ -231,10 +230,8 @@ def declare_bounds(
     if wrong.size:
         place = int(wrong[0])
         which = f"column {shown(columns[place])}" if len(columns) == count else f"{what} {place + 1}"
-        raise ScenarioError(
-            f"{names[1]} = {high[place]:g} for {which}: must be above {names[0]} = {low[place]:g}, at a "
-            "finite distance; correct the two"
-        )
+        above = f"must be above {names[0]} = {low[place]:g}, at a finite distance; correct the two"
+        raise ScenarioError(f"{names[1]} = {high[place]:g} for {which}: {above}")
     widest = float(width.max(initial=0.0))
     if widest > _ABSURD_WIDTH:
         warnings.warn(

@@ -101,10 +101,8 @@ def _of_table(path: Path, asked: Asked) -> FirstScenario:
     if bounded and not regression:
         raise ScenarioError(f"--column {shown(bounded[0])}: is the label, which has bounds only with --task regression")
     if classes and (kinds := columns[labels[0]].measured_kinds(table.decimal)):
-        raise ScenarioError(
-            f"{labels[0]}: looks like a measured number ({kinds:,} different values); add --task regression, or name a "
-            "column of classes by --label"
-        )
+        mend = "add --task regression, or name a column of classes by --label"
+        raise ScenarioError(f"{labels[0]}: looks like a measured number ({kinds:,} different values); {mend}")
     measured = [name for name, known in declared.items() if not known.categories]
     for name in (*measured, *(labels if regression else ())):
         if odd := columns[name].odd_text(table.decimal):

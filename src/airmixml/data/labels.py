@@ -47,10 +47,9 @@ class DeclaredClasses:
         numbers = np.fromiter((place_of.get(read(each), ABSENT) for each in labels), dtype=np.int64, count=len(labels))
         if not self.absent and (numbers == ABSENT).any():
             first = labels[int(np.argmax(numbers == ABSENT))]
-            raise DataError(
-                f"{source}: {private(f'the label {shown(first)}', 'a label')} is not among {self.key}; correct it, "
-                f"declare its class, or count its row as absent by {self.rule}"
-            )
+            which = private(f"the label {shown(first)}", "a label")
+            mend = f"correct it, declare its class, or count its row as absent by {self.rule}"
+            raise DataError(f"{source}: {which} is not among {self.key}; {mend}")
         return numbers
 
 

@@ -119,10 +119,8 @@ def read_asked(body: Any, folder: Path) -> Asked:
     _keep_inside(parse_assignments(assignments), folder)  # as they are read, without quotes
     scenario = scenario.with_overrides(*assignments)
     if scenario.workers.count > MOST_WORKERS:
-        raise ScenarioError(
-            f"workers.count = {scenario.workers.count}: the explorer shows at most {MOST_WORKERS:,} workers; use "
-            "`airmix plan` and `airmix run` for more"
-        )
+        most = f"the explorer shows at most {MOST_WORKERS:,} workers; use `airmix plan` and `airmix run` for more"
+        raise ScenarioError(f"workers.count = {scenario.workers.count}: {most}")
     return Asked(scenario=scenario, base=base, overrides=assignments)
 
 

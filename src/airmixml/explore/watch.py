@@ -54,16 +54,12 @@ def make_scene(scenario: Scenario) -> Scene:
     workers, radio = scenario.workers, scenario.radio
     known = known_dataset(workers.dataset)
     if known is None or known.published is not None:
-        raise ScenarioError(
-            f'workers.dataset = "{workers.dataset}": a slot is shown with samples that come with the package; choose '
-            "iris, digits, breast-cancer or wine"
-        )
+        shown = "a slot is shown with samples that come with the package; choose iris, digits, breast-cancer or wine"
+        raise ScenarioError(f'workers.dataset = "{workers.dataset}": {shown}')
     signal = Signal.of(workers, *data_dimensions(scenario, None, None))
     if signal.symbols * radio.scheduled * min(radio.slots, SLOTS_PER_CHAPTER) > MOST_WORK:
-        raise ScenarioError(
-            f"radio.scheduled = {radio.scheduled:,} with {signal.symbols:,} symbols each: too much for a picture; "
-            "schedule fewer workers, or send fewer features"
-        )
+        much = f"with {signal.symbols:,} symbols each: too much for a picture; schedule fewer, or send fewer features"
+        raise ScenarioError(f"radio.scheduled = {radio.scheduled:,} {much}")
     air = open_air([scenario], None, None, RunContext(speed=Speed(threads=1)))
     block = next(air.blocks(range(1)))[0]
     sent = Transmission(
