@@ -10,25 +10,16 @@ _HEAD = f"{_CELL};font-weight:bold;border-bottom:1px solid currentColor"
 
 def html_facts(title: str, facts: Mapping[str, str]) -> str:
     """Return names and values below a title; every text is escaped."""
-    rows = "".join(
-        f'<tr style="background:transparent"><td style="{_CELL};opacity:0.75">{escape(name)}</td>'
-        f'<td style="{_CELL}">{escape(value)}</td></tr>'
-        for name, value in facts.items()
-    )
-    return f'<div><strong>{escape(title)}</strong><table style="{_TABLE}"><tbody>{rows}</tbody></table></div>'
+    return html_table(title, (), facts.items())
 
 
 def html_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table with heads below a title; every text is escaped."""
+    """Return a table, with heads where there are any, below a title; every text is escaped."""
     head = "".join(f'<th style="{_HEAD}">{escape(name)}</th>' for name in columns)
-    body = "".join(
-        '<tr style="background:transparent">'
-        + "".join(f'<td style="{_CELL}">{escape(cell)}</td>' for cell in row)
-        + "</tr>"
-        for row in rows
-    )
-    table = f'<table style="{_TABLE}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
-    return f"<div><strong>{escape(title)}</strong>{table}</div>"
+    lines = ("".join(f'<td style="{_CELL}">{escape(cell)}</td>' for cell in row) for row in rows)
+    body = "".join(f'<tr style="background:transparent">{line}</tr>' for line in lines)
+    heads = f"<thead><tr>{head}</tr></thead>" if head else ""
+    return f'<div><strong>{escape(title)}</strong><table style="{_TABLE}">{heads}<tbody>{body}</tbody></table></div>'
 
 
 def html_lines(lines: Iterable[str]) -> str:

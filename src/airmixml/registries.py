@@ -295,9 +295,7 @@ def add_given(thing: Any) -> None:
     fitting = [registry for registry in REGISTRIES if registry.fits(thing)]
     if not fitting:
         kinds = ", ".join(registry.kind for registry in REGISTRIES)
-        raise PluginError(
-            f"objects = {shown(thing)}: has not all that one of these must have: {kinds}; see docs/extending.md"
-        )
+        raise PluginError(f"objects = {shown(thing)}: lacks what one of these must have: {kinds}; docs/extending.md")
     for registry in fitting:
         registry.add(thing)
 

@@ -136,10 +136,8 @@ class Registry:
             if name not in self:
                 if name.startswith(f"{_GIVEN}:"):
                     raise UnknownObjectError(f"{self.key} = {shown(name)}: {NOT_HERE}")
-                raise PluginError(
-                    f"{self.key} = {shown(name)}: must be one of {', '.join((*self.names, *self.forms))}"
-                    f"{did_you_mean(name, self.names)}"
-                )
+                allowed = f"{', '.join((*self.names, *self.forms))}{did_you_mean(name, self.names)}"
+                raise PluginError(f"{self.key} = {shown(name)}: must be one of {allowed}")
             self.loaded[name] = self._import(name)
         return self.loaded[name]
 
@@ -173,9 +171,7 @@ class Registry:
     def _check(self, thing: Any, named: str) -> None:
         missing = ", ".join(attribute for attribute in self.needs if not hasattr(thing, attribute))
         if missing:
-            raise PluginError(
-                f"{named}: has no {missing}; define it, or inherit it from {self.base} (docs/extending.md)"
-            )
+            raise PluginError(f"{named}: has no {missing}; define or inherit it from {self.base} (docs/extending.md)")
         if not self.made_by or isinstance(thing, type):
             return
         maker = getattr(thing, self.made_by, None)  # an object's own, or one that its class makes others by

@@ -168,11 +168,6 @@ def duration(seconds: float) -> str:
     return _with_unit(seconds, SECONDS)
 
 
-def short_count(value: float) -> str:
-    """Return a number of things with a unit that keeps it short."""
-    return _with_unit(value, (("G", 1e9), ("M", 1e6), ("k", 1e3), ("", 1.0))).rstrip()
-
-
 def _with_unit(value: float, units: Sequence[tuple[str, float]]) -> str:
     unit, size = unit_for(value, units)
     return f"{value / size:.3g} {unit}"

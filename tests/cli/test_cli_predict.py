@@ -148,7 +148,7 @@ def test_other_mistakes(pets: Path, refused: Callable[..., str], tmp_path: Path)
         ("missing.csv", (), "cannot be read (No such file or directory)"),
         ("missing.npz", (), "cannot be read (No such file or directory)"),
         ("latin.csv", (), "is not a finite number"),
-        ("wide.npz", (), "inputs have 3 numbers in a row: must be rows x 2 numbers"),
+        ("wide.npz", (), "inputs have 3 numbers in a row: must have 2"),
         ("nan.npz", (), "inputs[0, 0] is nan: must be finite"),
         ("none.npz", (), "has no rows"),
         ("unlabelled.npz", ("--score",), "has no array 'labels'"),

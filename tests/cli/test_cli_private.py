@@ -145,7 +145,7 @@ def changed(*changes: str) -> tuple[str, ...]:
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
-        (("learner.model=mlp",), "learner.model = 'mlp': must be one of ridge, lda"),
+        (("learner.model=mlp",), 'learner.model = "mlp": must be one of ridge, lda'),
         (("radio.schedule=poisson", "mixing.policy=dirmix"), 'radio.schedule = "poisson": needs mixing.policy'),
         (("workers.encoder=gradients", "workers.clip_norm=2"), "workers.clip_norm = 2: must be at most 1"),
         (("workers.encoder=scale",), "needs an encoder that bounds the norm"),

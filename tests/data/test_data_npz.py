@@ -179,13 +179,13 @@ def changed(content: bytes, changes: list[tuple[int, int]]) -> bytes:
     return bytes(copy)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.one_of(st.binary(max_size=100), CHANGES.map(lambda changes: changed(WHOLE, changes))))
 def test_a_damaged_archive_never_crashes(content: bytes) -> None:
     load_or_refuse(content)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(CHANGES, CHANGES)
 def test_damaged_arrays_in_a_whole_archive_never_crash(
     input_changes: list[tuple[int, int]], label_changes: list[tuple[int, int]]
@@ -194,7 +194,7 @@ def test_damaged_arrays_in_a_whole_archive_never_crash(
     load_or_refuse(zipped(INPUTS, changed(LABELS, label_changes)))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.binary(max_size=60), st.binary(max_size=60))
 def test_random_members_never_crash(inputs: bytes, labels: bytes) -> None:
     load_or_refuse(zipped(inputs, labels))

@@ -22,7 +22,7 @@ PORT = 8799
 @pytest.fixture
 def guard(tmp_path: Path) -> Guard:
     """An explorer of the empty folder ``runs``."""
-    return Guard(Explorer(tmp_path / "runs"), PORT)
+    return Guard(Explorer(tmp_path / "runs").app, PORT)
 
 
 @pytest.fixture

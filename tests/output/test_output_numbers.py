@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from airmixml.wording import duration, epsilon_text, epsilon_words, joules, number_text, plural, short_count
+from airmixml.wording import duration, epsilon_text, epsilon_words, joules, number_text, plural
 
 
 @pytest.mark.parametrize(
@@ -28,11 +28,6 @@ def test_joules(value: float, text: str) -> None:
 )
 def test_duration(value: float, text: str) -> None:
     assert duration(value) == text
-
-
-@pytest.mark.parametrize(("value", "text"), [(0, "0"), (64, "64"), (7240, "7.24 k"), (3.2e5, "320 k"), (2e9, "2 G")])
-def test_short_count(value: float, text: str) -> None:
-    assert short_count(value) == text
 
 
 @pytest.mark.parametrize(

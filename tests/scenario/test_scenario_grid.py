@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airmixml import Scenario, ScenarioError
@@ -73,6 +73,7 @@ def test_in_python_values_come_in_a_list(values: Any) -> None:
         Grid.of({"privacy.epsilon": values})
 
 
+@settings(deadline=None, max_examples=30)
 @given(
     st.lists(st.floats(1e-3, 1e3), min_size=1, max_size=5, unique=True),
     st.lists(st.integers(1, 9), min_size=1, max_size=5, unique=True),

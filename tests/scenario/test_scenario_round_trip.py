@@ -113,7 +113,7 @@ SCENARIOS = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=40)
 @given(scenario=SCENARIOS, comments=st.booleans())
 def test_every_scenario_survives_toml(scenario: Scenario, comments: bool) -> None:
     text = scenario.to_toml(comments=comments)
@@ -124,7 +124,7 @@ def test_every_scenario_survives_toml(scenario: Scenario, comments: bool) -> Non
     assert again.to_toml(comments=comments) == text
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(scenario=SCENARIOS)
 def test_every_key_can_be_set_by_what_the_file_would_say(scenario: Scenario) -> None:
     assignments, table = [], ""
@@ -137,7 +137,7 @@ def test_every_key_can_be_set_by_what_the_file_would_say(scenario: Scenario) -> 
     assert Scenario().with_overrides(*assignments) == scenario
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(scenario=SCENARIOS)
 def test_plain_tables_hold_plain_values(scenario: Scenario) -> None:
     def check(value: Any) -> None:

@@ -276,7 +276,7 @@ def test_keys_that_contradict_each_other_are_refused(refused: Any) -> None:
         (("workers.encoder=clip", "workers.bits=1"), 'privacy.sensitivity = "paper": d_X + d_Y bounds samples'),
         (("workers.encoder=clip", "workers.centre=own"), 'privacy.sensitivity = "paper": d_X + d_Y bounds samples'),
         (("workers.encoder=projection",), 'privacy.sensitivity = "paper": d_X + d_Y bounds samples'),
-        (("workers.encoder=clip", "workers.sends=moments"), "learner.model = 'mlp': must be one of ridge, lda"),
+        (("workers.encoder=clip", "workers.sends=moments"), 'learner.model = "mlp": must be one of ridge, lda'),
     ],
 )
 def test_what_is_sent_must_fit_together(refused: Any, changes: tuple[str, ...], start: str) -> None:

@@ -87,7 +87,7 @@ def test_what_is_not_settled_is_refused_where_it_would_be_used() -> None:
 @pytest.mark.parametrize(
     ("bounds", "message"),
     [
-        ("age = [0, 120]\nweight = [0, 9]\nsize = [0, 1]", "workers.bounds: 'size' is none of the input columns"),
+        ("age = [0, 120]\nweight = [0, 9]\nsize = [0, 1]", "workers.bounds: 'size' must have a line"),
         ("age = 3\nweight = [0, 9]", "workers.bounds.'age' = 3: must be a list of at least 2 values"),
         ("age = [0, 1, 2]\nweight = [0, 9]", "workers.bounds.'age' has 3 numbers: must be [lower, upper]"),
         ("", "workers.bounds = {}: must be a table with a line COLUMN = [lower, upper]"),
@@ -113,7 +113,7 @@ def test_columns_that_a_file_of_bounds_does_not_name_are_no_inputs(tmp_path: Pat
     bounded = scenario.with_bounds(tmp_path / "bounds.toml").workers
     assert (bounded.feature_columns, bounded.input_upper) == (("age",), (120.0,))
     text = "[workers]\nfeature_columns = ['age', 'weight']\n[workers.bounds]\nage = [0, 120]"
-    with pytest.raises(ScenarioError, match=r"^workers.bounds: has no line for the input column 'weight'"):
+    with pytest.raises(ScenarioError, match=r"^workers.bounds: 'weight' must have a line"):
         Scenario.from_toml(text)
 
 

@@ -113,7 +113,7 @@ def test_wrong_bounds_are_refused(bounds: dict[str, tuple[float, ...]], complain
 def test_own_data_needs_declared_bounds(tmp_path: Path, bounds: dict[str, tuple[float, ...]], named: str) -> None:
     (tmp_path / "mine.csv").write_text("a,b,label\n1,2,x\n3,4,y\n")
     workers = Workers(dataset=str(tmp_path / "mine.csv"), train_samples=1, **bounds)  # type: ignore[arg-type]
-    with pytest.raises(DataError, match=f"^{named} .* would leak"):
+    with pytest.raises(DataError, match=f"^{named}.* would leak"):
         load_dataset(workers, Streams(0))
 
 

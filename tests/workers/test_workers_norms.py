@@ -53,7 +53,7 @@ def encoded(scenario: Scenario, shape: ImageShape) -> np.ndarray:
     rows = weird_rows()
     lower = upper = None
     if scales_inputs(scenario.workers):
-        lower, upper = declare_bounds([BOUNDS[0]], [BOUNDS[1]], features=NUMBERS)
+        lower, upper = declare_bounds([BOUNDS[0]], [BOUNDS[1]], count=NUMBERS)
     row_format = RowFormat(width=NUMBERS, lower=lower, upper=upper)
     unit, _ = RowEncoder(workers=scenario.workers, seed=1, row_format=row_format).scale(rows)
     if lower is not None:

@@ -82,14 +82,14 @@ def test_bytes_are_not_all_turned_into_doubles() -> None:
 
 
 def test_one_declared_value_serves_all_inputs() -> None:
-    lower, upper = declare_bounds([0.0], [1.0, 2.0, 3.0], features=3)
+    lower, upper = declare_bounds([0.0], [1.0, 2.0, 3.0], count=3)
     assert lower.tolist() == [0.0, 0.0, 0.0]
     assert upper.tolist() == [1.0, 2.0, 3.0]
 
 
 def test_the_names_in_complaints_can_be_chosen() -> None:
     with pytest.raises(ValueError, match="input_max = 0 for input 1: must be above input_min = 0"):
-        declare_bounds([0.0], [0.0], features=2, lower_name="input_min", upper_name="input_max")
+        declare_bounds([0.0], [0.0], count=2, names=("input_min", "input_max"))
 
 
 def test_many_bytes_are_scaled_by_a_table() -> None:

@@ -164,9 +164,7 @@ def create_file(path: Path, fill: Callable[[sqlite3.Connection], None]) -> None:
         raise LedgerError(f"{path}: exists already; a ledger is never overwritten: choose another name")
     for beside in _beside(path):
         if os.path.lexists(beside):
-            raise LedgerError(
-                f"{beside}: is left of another file and would be read with the ledger; choose another name"
-            )
+            raise LedgerError(f"{beside}: is left of another file, and would be read with it; choose another name")
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{_UNFINISHED}")
     try:
         with contextlib.closing(sqlite3.connect(temporary)) as connection:
@@ -182,9 +180,7 @@ def create_file(path: Path, fill: Callable[[sqlite3.Connection], None]) -> None:
     except UnicodeEncodeError as problem:
         raise _no_text(path, problem) from None
     except (sqlite3.Error, OSError) as problem:
-        raise LedgerError(
-            f"{path}: cannot be written ({reason(problem)}); free space or choose another place"
-        ) from None
+        raise LedgerError(f"{path}: cannot be written ({reason(problem)}); free space or choose another") from None
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)

@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from airmixml.arrays import Doubles
 from airmixml.budgets.ledger import LedgerFile, Standing
-from airmixml.output.figures import BLUE, ORANGE, finish_axis, new_figure, save_figure
-from airmixml.wording import against
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-_BARS = 40
-_SHOWN_TIMES = 1.3  # budgets up to which the axis goes: few pass theirs
 
 
 def finite(epsilon: float) -> float | None:
@@ -46,21 +37,6 @@ def summary(standing: Standing, epsilons: Doubles, top: int) -> dict[str, Any]:
             for place in order
         ],
     }
-
-
-def draw_standings(standings: list[tuple[Standing, Doubles]], title: str, path: Path) -> Figure:
-    """Draw how many workers have spent how much of their budget, against each adversary."""
-    figure = new_figure(1.0 + 4.6 * len(standings), 3.6, title, size=10)
-    axes = figure.subplots(1, len(standings), squeeze=False)[0]
-    for axis, (standing, epsilons) in zip(axes, standings, strict=True):
-        limit = standing.budget.epsilon
-        shown = np.minimum(epsilons, _SHOWN_TIMES * limit)
-        axis.hist(shown, bins=_BARS, range=(0.0, _SHOWN_TIMES * limit), color=BLUE, alpha=0.75)
-        axis.axvline(limit, color=ORANGE, label=f"budget {limit:g}, δ = {standing.budget.delta:g}")
-        axis.set(xlabel=f"ε spent {against(standing.adversary)}", ylabel="workers")
-        finish_axis(axis, legend=8)
-    save_figure(figure, path)
-    return figure
 
 
 def worker_rows(ledger: LedgerFile) -> list[dict[str, Any]]:

@@ -6,7 +6,6 @@ from airmixml.data.dataset import (
     RawData,
     RowFormat,
     declare_bounds,
-    declare_target_bounds,
     known_dataset,
     scale_to_unit,
     warn_of_clipping,
@@ -14,4 +13,4 @@ from airmixml.data.dataset import (
 from airmixml.data.labels import Bounded, Centred, LabelCode, OneHot, Signs
 
 __all__ = ["Bounded", "Centred", "DataSet", "KnownDataSet", "LabelCode", "OneHot", "RawData", "RowFormat", "Signs"]
-__all__ += ["declare_bounds", "declare_target_bounds", "known_dataset", "scale_to_unit", "warn_of_clipping"]
+__all__ += ["declare_bounds", "known_dataset", "scale_to_unit", "warn_of_clipping"]

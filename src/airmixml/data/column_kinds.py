@@ -104,9 +104,7 @@ def look_at(path: Path) -> TableSeen:
     """Read a table once and return what its columns seem to hold; refuse one without a header."""
     with open_table(path, "give a CSV or NPZ file") as file:
         if len(file.names) < 2 or not all(file.names):
-            raise DataError(
-                f"{path}: must have a header with a name of its own for each of at least 2 columns, and rows"
-            )
+            raise DataError(f"{path}: must have a header that names each of at least 2 columns, and rows")
         if finite_numbers(file.names) is not None:
             raise DataError(f"{path}: row 1 has numbers where the names of columns must be; add a header row")
         columns = [ColumnSeen(name) for name in file.names]

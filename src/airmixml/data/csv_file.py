@@ -203,10 +203,7 @@ def _check_roles(features: Sequence[str], others: Sequence[str], file: CsvFile) 
     named = [*others, *features]
     for name in named:
         if named.count(name) > 1:
-            raise DataError(
-                f"{file.path}: column {shown(name)} is named twice by workers.label_column, workers.label_columns, "
-                "workers.worker_column and workers.feature_columns; name each column once"
-            )
+            raise DataError(f"{file.path}: column {shown(name)} is named twice in [workers]; name each column once")
         if not name:
             mend = "name it, or list the inputs in workers.feature_columns"
             raise DataError(f"{file.path}: row 1, column {file.names.index(name) + 1} has no name; {mend}")
@@ -223,10 +220,8 @@ def _outputs(table: CsvTable, name: str, task: str, decimal: str) -> Doubles:
     numbers = read(texts)
     if numbers is None:
         row = next(row for row, text in enumerate(texts) if read([text]) is None)
-        raise DataError(
-            f"{table.where(row, name)}: {private(shown(texts[row]), 'a value')} is not {wanted}, as "
-            f'workers.task = "{task}" needs it; correct it or use another task'
-        )
+        value, task_needs = private(shown(texts[row]), "a value"), f'as workers.task = "{task}" needs it'
+        raise DataError(f"{table.where(row, name)}: {value} is not {wanted}, {task_needs}; correct it")
     return np.asarray(numbers, dtype=np.float64)
 
 
@@ -270,10 +265,8 @@ def _checked_header(header: Sequence[str], path: Path) -> tuple[str, ...]:
     places: dict[str, int] = {}
     for place, name in enumerate(names):
         if name in places:
-            raise DataError(
-                f"{path}: row 1: columns {places[name] + 1} and {place + 1} are both called "
-                f"{private(shown(name), 'the same')}; give each column a name of its own"
-            )
+            which = f"columns {places[name] + 1} and {place + 1} are both called {private(shown(name), 'the same')}"
+            raise DataError(f"{path}: row 1: {which}; give each column a name of its own")
         places[name] = place
     return names
 

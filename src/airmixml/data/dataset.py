@@ -83,10 +83,9 @@ class KnownDataSet:
         raw = self.load(data_dir, progress)
         found = (raw.inputs.shape[1], len(raw.class_names))
         if found != (self.input_dim, self.label_dim):
-            raise PluginError(
-                f"data set {shown(self.name)}: gives {found[0]} inputs and {found[1]} classes, but declares "
-                f"{self.input_dim} and {self.label_dim}; correct that data set"
-            )
+            declared = f"but declares {self.input_dim} and {self.label_dim}; correct that data set"
+            given = f"gives {found[0]} inputs and {found[1]} classes"
+            raise PluginError(f"data set {shown(self.name)}: {given}, {declared}")
         return replace(raw, name=self.name, image_shape=self.image_shape, lower=self.lower, upper=self.upper)
 
 
@@ -192,60 +191,59 @@ class DataSet:
 
 _ABSURD_WIDTH: Final = 1e9
 _MOST: Final = 0.5
-_TARGET_KEYS: Final = ("workers.target_lower", "workers.target_upper")
+INPUT_KEYS: Final = ("workers.input_lower", "workers.input_upper")
+TARGET_KEYS: Final = ("workers.target_lower", "workers.target_upper")
 
 
 def declare_bounds(
     lower: Sequence[float],
     upper: Sequence[float],
     *,
-    features: int,
-    lower_name: str = "workers.input_lower",
-    upper_name: str = "workers.input_upper",
+    count: int,
+    names: tuple[str, str] = INPUT_KEYS,
     columns: Sequence[str] = (),
+    what: str = "input",
 ) -> tuple[Doubles, Doubles]:
-    """Return lower and upper bounds with one entry per feature; one given value serves all features.
+    """Return lower and upper bounds with one entry for each input or target; one given value serves all.
 
-    A complaint names the column where ``columns`` has a name for each feature.
+    A complaint calls the two as ``names`` says, and names the column where ``columns`` has a name for each.
     """
-    missing = [name for name, values in ((lower_name, lower), (upper_name, upper)) if len(values) == 0]
+    given = dict(zip(names, (lower, upper), strict=True))
+    missing = [name for name, values in given.items() if len(values) == 0]
     if len(missing) == 2 and columns:
         from airmixml.data.columns import bounds_lacking  # here: columns need all of a scenario
 
         raise DataError(bounds_lacking(columns))
     if missing:
         raise DataError(
-            f"{' and '.join(missing)}: must be declared for your own data, one value for all inputs or one "
-            f"for each of the {features}, or beside the names of CSV columns in [workers.bounds] or a file for "
-            "--bounds (`airmix init` begins one); bounds measured on private samples would leak them, so write down "
-            "what you know beforehand"
+            f"{' and '.join(missing)}: must be declared, one value for all {what}s or one for each of the {count}; "
+            "bounds measured on private samples would leak them, so write down what you know beforehand"
         )
-    lower_bounds, upper_bounds = _one_for_each("input", (lower, upper), features, (lower_name, upper_name), columns)
-    widest = float((upper_bounds - lower_bounds).max(initial=0.0))
+    for name, values in given.items():
+        if len(values) not in (1, count):
+            each = f"must have 1, which serves all {what}s, or {count}, one for each {what}"
+            raise ScenarioError(f"{name} has {len(values)} values: {each}")
+    low, high = (np.array(np.broadcast_to(np.asarray(values, dtype=np.float64), (count,))) for values in given.values())
+    with np.errstate(over="ignore", invalid="ignore"):  # overflow gives an infinite width, which is refused as well
+        width = high - low
+    wrong = np.flatnonzero(~((width > 0) & np.isfinite(width)))
+    if wrong.size:
+        place = int(wrong[0])
+        which = f"column {shown(columns[place])}" if len(columns) == count else f"{what} {place + 1}"
+        above = f"must be above {names[0]} = {low[place]:g}, at a finite distance; correct the two"
+        raise ScenarioError(f"{names[1]} = {high[place]:g} for {which}: {above}")
+    widest = float(width.max(initial=0.0))
     if widest > _ABSURD_WIDTH:
         warnings.warn(
-            f"{upper_name}: an input may vary by {widest:.3g}; if its values vary by much less than that, nothing is "
+            f"{names[1]}: an {what} may vary by {widest:.3g}; if its values vary by much less than that, nothing is "
             "left of them once they are scaled",
             BoundsWarning,
             stacklevel=2,
         )
-    return lower_bounds, upper_bounds
+    return low, high
 
 
-def declare_target_bounds(
-    lower: Sequence[float], upper: Sequence[float], *, targets: int, names: tuple[str, str] = _TARGET_KEYS
-) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return lower and upper bounds with one entry per target of a regression; one given value serves all."""
-    if len(lower) == 0 or len(upper) == 0:
-        raise DataError(
-            f"{names[0]} and {names[1]}: must be declared for a regression, one value for all targets or one for each "
-            f"of the {targets}, such as 0 and 120 for an age; bounds measured on private samples would leak them"
-        )
-    lower_bounds, upper_bounds = _one_for_each("target", (lower, upper), targets, names)
-    return tuple(lower_bounds.tolist()), tuple(upper_bounds.tolist())
-
-
-def warn_of_clipping(clipped: int, values: int, name: str = "workers.input_lower and workers.input_upper") -> None:
+def warn_of_clipping(clipped: int, values: int, name: str = " and ".join(INPUT_KEYS)) -> None:
     """Warn where bounds clip most values. Only for simulations: how many there are is private."""
     if clipped > _MOST * values:
         warnings.warn(
@@ -254,32 +252,6 @@ def warn_of_clipping(clipped: int, values: int, name: str = "workers.input_lower
             BoundsWarning,
             stacklevel=2,
         )
-
-
-def _one_for_each(
-    what: str,
-    given: tuple[Sequence[float], Sequence[float]],
-    count: int,
-    names: tuple[str, str],
-    columns: Sequence[str] = (),
-) -> tuple[Doubles, Doubles]:
-    """Return both bounds of each input or target; refuse any that leave no room between them."""
-    for name, values in zip(names, given, strict=True):
-        if len(values) not in (1, count):
-            each = f"must have 1, which serves all {what}s, or {count}, one for each {what}"
-            raise ScenarioError(f"{name} has {len(values)} values: {each}")
-    lower, upper = (np.array(np.broadcast_to(np.asarray(values, dtype=np.float64), (count,))) for values in given)
-    with np.errstate(over="ignore", invalid="ignore"):  # overflow gives an infinite width, which is refused as well
-        width = upper - lower
-    wrong = np.flatnonzero(~((width > 0) & np.isfinite(width)))
-    if wrong.size:
-        place = int(wrong[0])
-        which = f"column {shown(columns[place])}" if len(columns) == count else f"{what} {place + 1}"
-        raise ScenarioError(
-            f"{names[1]} = {upper[place]:g} for {which}: must be above {names[0]} = {lower[place]:g}, at a "
-            "finite distance; correct the two"
-        )
-    return lower, upper
 
 
 _VALUES_PER_BLOCK = 1 << 20

@@ -140,10 +140,10 @@ def load_diabetes(_data_dir: Path | None = None, _progress: Progress = silent) -
     """Return the 442 patients in their own units, with how far their disease progressed within a year."""
     from sklearn import datasets
 
-    bunch = datasets.load_diabetes(scaled=False)
+    inputs, progression = datasets.load_diabetes(scaled=False, return_X_y=True)
     return RawData(
-        inputs=np.asarray(bunch.data, dtype=np.float64),
-        labels=np.asarray(bunch.target, dtype=np.float64)[:, None],
+        inputs=inputs.astype(np.float64),
+        labels=progression.astype(np.float64)[:, None],
         class_names=("progression",),
         target_lower=(0.0,),
         target_upper=(400.0,),

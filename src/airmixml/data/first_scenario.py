@@ -68,7 +68,7 @@ def parse_declared(asked: str) -> tuple[str, Declared]:
         bounds = []
     if not (equals and comma and name.strip() and bounds and bounds[0] < bounds[1]):
         raise ScenarioError(
-            f"--column {shown(asked)}: must be NAME=LOWER,UPPER, such as 'age=0,120 years', or NAME=A|B for categories"
+            f"--column {shown(asked)}: must be NAME=LOWER,UPPER, such as 'age=0,120 years', or NAME=A|B"
         )
     return name.strip(), Declared(lower=bounds[0], upper=bounds[1], unit=unit.strip())
 
@@ -80,9 +80,7 @@ def first_scenario(path: Path, asked: Asked | None = None) -> FirstScenario:
         return _of_table(path, asked)
     if path.suffix.lower() == ".npz":
         if asked.labels or asked.declared or asked.person:
-            raise ScenarioError(
-                f"--label, --labels, --person and --column: are for CSV files; {path.name} has no named columns"
-            )
+            raise ScenarioError(f"--label, --labels, --person and --column: are for CSV files; {path.name} is none")
         return _of_arrays(path, asked)
     raise DataError(f"{path}: must be a .csv, .tsv or .npz file")
 
@@ -101,33 +99,24 @@ def _of_table(path: Path, asked: Asked) -> FirstScenario:
         raise ScenarioError('--labels: several columns need --task "multi-label" (yes or no each) or --task regression')
     bounded = [name for name in labels if name in declared]
     if bounded and not regression:
-        raise ScenarioError(
-            f"--column {shown(bounded[0])}: is the label, which has no bounds; with --task regression it has"
-        )
+        raise ScenarioError(f"--column {shown(bounded[0])}: is the label, which has bounds only with --task regression")
     if classes and (kinds := columns[labels[0]].measured_kinds(table.decimal)):
-        raise ScenarioError(
-            f"{labels[0]}: looks like a measured number ({kinds:,} different values); add --task regression, or name a "
-            "column of classes by --label"
-        )
+        mend = "add --task regression, or name a column of classes by --label"
+        raise ScenarioError(f"{labels[0]}: looks like a measured number ({kinds:,} different values); {mend}")
     measured = [name for name, known in declared.items() if not known.categories]
     for name in (*measured, *(labels if regression else ())):
         if odd := columns[name].odd_text(table.decimal):
             raise DataError(f"{path}: column {shown(name)} holds {shown(odd)}: must hold plain numbers alone")
     others = [name for name in names if name not in (*labels, *person)]
-    left_out = {
-        name: why for name in others if name not in declared and (why := columns[name].why_left_out(table.decimal))
-    }
+    reasons = {name: columns[name].why_left_out(table.decimal) for name in others if name not in declared}
+    left_out = {name: why for name, why in reasons.items() if why}
     inputs = [name for name in others if name not in left_out]
     if not inputs:
         why = "".join(f"; column {shown(name)} {each}" for name, each in left_out.items())
-        raise DataError(
-            f"{path}: no column but {shown(labels[0])} holds numbers or categories; give at least one input{why}"
-        )
-    known = {name: declared[name].categories for name in inputs if name in declared}
+        raise DataError(f"{path}: no column but {shown(labels[0])} holds numbers or categories; add one{why}")
     found = [name for name in inputs if name not in declared and not columns[name].is_number(table.decimal)]
-    categories = {name: each for name, each in known.items() if each} | {
-        name: columns[name].categories for name in found
-    }
+    categories = {name: declared[name].categories for name in inputs if name in declared and declared[name].categories}
+    categories |= {name: columns[name].categories for name in found}
     numbers = [name for name in inputs if name not in categories]
     gaps = [name for name in numbers if columns[name].missing]
     single = f"label_column = {_quoted(labels[0])}" + ("  # the class of a row" if classes else "")
@@ -210,10 +199,7 @@ _CATEGORIES_EXPLAINED: Final = (
 
 def _class_lines(labels: list[str], path: Path) -> list[str]:
     """Return the declaration of the classes, as found; commented out where the labels look like no classes."""
-    lines = [
-        "",
-        "# Public classes, found in the file. All will be in the model: merge one that could name a person.",
-    ]
+    lines = ["", "# Public classes, found in the file. All will be in the model: merge one that could name a person."]
     try:
         names = number_classes(labels, str(path))[1]
     except DataError:
@@ -228,11 +214,8 @@ def _task_lines(asked: Asked, labels: Sequence[str]) -> list[str]:
         return lines
     known = [asked.declared[name] for name in labels if name in asked.declared]
     if len(known) < len(labels):
-        return [
-            *lines,
-            "# target_lower = [LOWER]  # public bounds of what is learnt, likewise",
-            "# target_upper = [UPPER]",
-        ]
+        lines += ["# target_lower = [LOWER]  # public bounds of what is learnt, likewise", "# target_upper = [UPPER]"]
+        return lines
     units = ", ".join(each.unit for each in known if each.unit)
     return [
         *lines,

@@ -47,10 +47,9 @@ class DeclaredClasses:
         numbers = np.fromiter((place_of.get(read(each), ABSENT) for each in labels), dtype=np.int64, count=len(labels))
         if not self.absent and (numbers == ABSENT).any():
             first = labels[int(np.argmax(numbers == ABSENT))]
-            raise DataError(
-                f"{source}: {private(f'the label {shown(first)}', 'a label')} is not among {self.key}; correct it, "
-                f"declare its class, or count its row as absent by {self.rule}"
-            )
+            which = private(f"the label {shown(first)}", "a label")
+            mend = f"correct it, declare its class, or count its row as absent by {self.rule}"
+            raise DataError(f"{source}: {which} is not among {self.key}; {mend}")
         return numbers
 
 
@@ -63,9 +62,7 @@ def number_classes(
     class), else as text.
     """
     if len(labels) < 2:
-        raise DataError(
-            f"{source}: has {len(labels)} samples: must have at least 2, one to train on and one to test on"
-        )
+        raise DataError(f"{source}: has {len(labels)} samples: must have at least 2, one to train and one to test on")
     if declared is not None:
         numeric = None not in map(_number, declared.names)
         return declared.numbers(labels, source, read=_number if numeric else str), declared.names
@@ -83,10 +80,8 @@ def number_classes(
     numeric = not isinstance(distinct[0], str)
     fractional = any(isinstance(value, float) and not value.is_integer() for value in distinct)
     if len(names) < 2:
-        raise DataError(
-            f"{source}: all {len(labels)} samples have the {private(f'label {shown(names[0])}', 'same label')}: must "
-            "have at least 2 classes to distinguish"
-        )
+        same = private(f"label {shown(names[0])}", "same label")
+        raise DataError(f"{source}: all {len(labels)} samples have the {same}: must have at least 2 classes")
     if look_measured(np.bincount(numbers), numeric=numeric, fractional=fractional):
         raise DataError(
             f"{source}: {private(f'{len(names)} ')}different labels in {len(labels)} samples"
@@ -130,10 +125,7 @@ def check_outputs(labels: Doubles, task: str, source: str) -> Doubles:
     if task == "multi-label" and not np.isin(labels, (0.0, 1.0)).all():
         row, column = np.argwhere(~np.isin(labels, (0.0, 1.0)))[0].tolist()
         which = private(f"labels[{row}, {column}] is {labels[row, column]:g}", "a label is another number")
-        raise DataError(
-            f'{source}: {which}: must be 0 or 1 for workers.task = "multi-label"; for measured values use '
-            'workers.task = "regression"'
-        )
+        raise DataError(f'{source}: {which}: must be 0 or 1 for workers.task = "multi-label"')
     return labels
 
 

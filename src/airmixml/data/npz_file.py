@@ -48,10 +48,7 @@ def load_npz(
     if worker_array:
         holders = arrays[worker_array]
         if holders.shape != samples:
-            raise DataError(
-                f"{path}: {worker_array} has the shape {shown(holders.shape)}: must be {shown(samples)}, the worker of "
-                "each row of inputs"
-            )
+            raise DataError(f"{path}: {worker_array} has the shape {shown(holders.shape)}: must be {shown(samples)}")
         known["holders"], known["holder_names"] = number_holders(holders, str(path))
     if inputs.dtype == np.uint8:  # bytes are from 0 to 255, as everybody knows
         known["lower"], known["upper"] = (0.0,), (255.0,)
@@ -60,9 +57,7 @@ def load_npz(
         known["labels"], known["class_names"] = number_classes(texts, str(path), declared)
     else:
         if labels.dtype.kind not in "biuf":
-            raise DataError(
-                f"{path}: labels are of type {shown(str(labels.dtype))}: must be numbers for workers.task = {task}"
-            )
+            raise DataError(f"{path}: labels are of type {shown(str(labels.dtype))}: must be numbers for task {task}")
         outputs = check_outputs(labels.reshape(len(labels), -1).astype(np.float64), task, str(path))
         word = "target" if task == "regression" else "label"
         known["labels"] = outputs
@@ -81,10 +76,7 @@ def read_arrays(
     if inputs.dtype.kind not in "biuf":
         raise DataError(f"{path}: inputs are of type {shown(str(inputs.dtype))}: must be real numbers")
     if inputs.ndim not in (2, 3, 4):
-        raise DataError(
-            f"{path}: inputs have the shape {shown(inputs.shape)}: must be samples x features, samples x height x "
-            "width, or samples x channels x height x width"
-        )
+        raise DataError(f"{path}: inputs have the shape {shown(inputs.shape)}: must be samples x features, or images")
     if 0 in inputs.shape[1:]:
         raise DataError(f"{path}: inputs have the shape {shown(inputs.shape)}: must have at least one feature")
     inputs, image_shape = _laid_out(inputs, layout, path)
@@ -173,9 +165,7 @@ def _member(archive: Any, name: str, path: Path) -> NDArray[Any]:
         raise _no_array(archive, name, path)
     unpacked, available = sum(each.file_size for each in archive.zip.infolist()), physical_memory_bytes()
     if unpacked > available:
-        raise DataError(
-            f"{path}: takes {unpacked / 1e9:.3g} GB of memory and there are {available / 1e9:.3g} GB; save fewer"
-        )
+        raise DataError(f"{path}: takes {unpacked / 1e9:.3g} GB of memory and there are {available / 1e9:.3g} GB")
     try:
         member = archive[name]
     except ValueError as problem:

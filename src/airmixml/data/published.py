@@ -6,7 +6,6 @@ They come from public mirrors, or from packages by name where only a registry is
 import gzip
 import hashlib
 import math
-import queue
 import shutil
 import subprocess
 import tarfile
@@ -14,6 +13,8 @@ import tempfile
 import threading
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, cast
@@ -50,6 +51,38 @@ class PublishedFile:
         """Return the array in the published file, as a view of ``content``; the checksum has vouched for its header."""
         return np.frombuffer(content, dtype=np.uint8, offset=self.header_bytes).reshape(self.shape)
 
+    def matches(self, content: bytes) -> bool:
+        """Return whether the uncompressed content is that of the published file."""
+        return hashlib.md5(content, usedforsecurity=False).hexdigest() == self.md5
+
+    def read_from(self, folder: Path, *, remove_broken: bool = False) -> tuple[Path, bytes] | None:
+        """Return its path in a folder and its checked content, None if it is not there; another file is an error.
+
+        With ``remove_broken`` such a file is removed instead.
+        """
+        for name in possible_names(self):
+            path = folder / name
+            broken = f"not the published {self.name}, whose MD5 is {self.md5} (uncompressed)"
+            try:
+                with open_regular(path) as stream:
+                    unpacked = gzip.GzipFile(fileobj=stream) if name.endswith(".gz") else stream
+                    content = unpacked.read(self.byte_count + 1)
+                if self.matches(content):
+                    return path, content
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except (gzip.BadGzipFile, EOFError, zlib.error) as problem:
+                broken = f"not a whole gzip file ({reason(problem)})"
+            except OSError as problem:
+                raise DataError(f"{path}: cannot be read ({reason(problem)}); remove it") from None
+            if not remove_broken:
+                raise DataError(f"{path}: {broken}; remove it and fetch it anew (`airmix data fetch`)")
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as problem:
+                raise DataError(f"{path}: broken, and cannot be removed ({reason(problem)}); remove it") from None
+        return None
+
 
 @dataclass(frozen=True)
 class Package:
@@ -64,6 +97,36 @@ class Package:
     def tool(self) -> str:
         """What downloads it."""
         return self.commands[0][0]
+
+    def fetched(
+        self, files: Sequence[PublishedFile], on_bytes: Callable[[int], None]
+    ) -> Iterator[tuple[PublishedFile, bytes]]:
+        """Yield each file that it has with its content, unchecked; SourceFailure if it cannot be had."""
+        if shutil.which(self.tool) is None:
+            raise SourceFailure(f"{self.tool} is not installed")
+        try:
+            with tempfile.TemporaryDirectory(prefix="airmixml-") as folder:
+                for command in self.commands:
+                    words = [word.format(name=self.name) for word in command]
+                    subprocess.run(
+                        words,
+                        cwd=folder,
+                        stdin=subprocess.DEVNULL,
+                        capture_output=True,
+                        timeout=_DOWNLOAD_SECONDS,
+                        check=True,
+                    )
+                archives = sorted(Path(folder).glob(self.archive))
+                if not archives:
+                    raise SourceFailure(f"it left no {self.archive}")
+                yield from _read_archive(archives[0], self, files, on_bytes)
+        except subprocess.CalledProcessError as problem:
+            said = one_line(problem.stderr.decode("utf-8", errors="replace"))[:80]
+            raise SourceFailure(f"exit code {problem.returncode}: {said}".removesuffix(": ")) from None
+        except subprocess.TimeoutExpired:
+            raise SourceFailure(f"no answer within {_DOWNLOAD_SECONDS:g} s") from None
+        except (OSError, EOFError, ValueError, zlib.error, tarfile.TarError) as problem:
+            raise SourceFailure(reason(problem)) from None
 
 
 @dataclass(kw_only=True, eq=False)
@@ -82,40 +145,6 @@ def possible_names(file: PublishedFile) -> tuple[str, ...]:
     """Return the names a file may have on disk: as published or with a dot, plain or compressed."""
     dotted = file.name.replace("-idx", ".idx")
     return file.name, dotted, f"{file.name}.gz", f"{dotted}.gz"
-
-
-def read_from_folder(folder: Path, file: PublishedFile, *, remove_broken: bool = False) -> tuple[Path, bytes] | None:
-    """Return path and checked content of a file, None if it is not there; another file of its name is an error.
-
-    With ``remove_broken`` such a file is removed instead.
-    """
-    for name in possible_names(file):
-        path = folder / name
-        broken = f"not the published {file.name}, whose MD5 is {file.md5} (uncompressed)"
-        try:
-            with open_regular(path) as stream:
-                unpacked = gzip.GzipFile(fileobj=stream) if name.endswith(".gz") else stream
-                content = unpacked.read(file.byte_count + 1)
-            if is_published(content, file):
-                return path, content
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        except (gzip.BadGzipFile, EOFError, zlib.error) as problem:
-            broken = f"not a whole gzip file ({reason(problem)})"
-        except OSError as problem:
-            raise DataError(f"{path}: cannot be read ({reason(problem)}); remove it") from None
-        if not remove_broken:
-            raise DataError(f"{path}: {broken}; remove it and fetch it anew (`airmix data fetch`)")
-        try:
-            path.unlink(missing_ok=True)
-        except OSError as problem:
-            raise DataError(f"{path}: broken, and cannot be removed ({reason(problem)}); remove it") from None
-    return None
-
-
-def is_published(content: bytes, file: PublishedFile) -> bool:
-    """Return whether the uncompressed content is that of the published file."""
-    return hashlib.md5(content, usedforsecurity=False).hexdigest() == file.md5
 
 
 def read_bounded(stream: IO[bytes], file: PublishedFile, on_bytes: Callable[[int], None]) -> bytes:
@@ -152,29 +181,26 @@ def _within(seconds: float, address: str, file: PublishedFile, on_bytes: Callabl
 
     A time-out of the socket holds for one wait: a server that drips bytes, or its name server, could keep us for days.
     """
-    outcome: queue.SimpleQueue[bytes | SourceFailure] = queue.SimpleQueue()
-    left_behind = threading.Event()
+    outcome: Future[bytes] = Future()
 
     def report(bytes_done: int) -> None:
-        if left_behind.is_set():
+        if outcome.cancelled():
             raise SourceFailure
         on_bytes(bytes_done)
 
     def work() -> None:
-        try:
-            outcome.put(_download(address, file, report))
-        except SourceFailure as problem:
-            outcome.put(problem)
+        with suppress(InvalidStateError):  # left behind
+            try:
+                outcome.set_result(_download(address, file, report))
+            except SourceFailure as problem:
+                outcome.set_exception(problem)
 
     threading.Thread(target=work, daemon=True).start()
     try:
-        result = outcome.get(timeout=seconds)
-    except queue.Empty:
-        left_behind.set()
+        return outcome.result(timeout=seconds)
+    except TimeoutError:
+        outcome.cancel()
         raise SourceFailure(f"{file.name} has not come within {seconds:g} s") from None
-    if isinstance(result, SourceFailure):
-        raise result
-    return result
 
 
 def _download(address: str, file: PublishedFile, on_bytes: Callable[[int], None]) -> bytes:
@@ -196,43 +222,6 @@ def _download(address: str, file: PublishedFile, on_bytes: Callable[[int], None]
         # urllib wraps the system's error, which says more than the wrapper.
         inner = getattr(problem, "reason", None)
         raise SourceFailure(reason(inner if isinstance(inner, BaseException) else problem)) from None
-
-
-def files_of_package(
-    package: Package, files: Sequence[PublishedFile], on_bytes: Callable[[int], None]
-) -> Iterator[tuple[PublishedFile, bytes]]:
-    """Yield each file that the package has with its content, unchecked; SourceFailure if it cannot be had."""
-    if shutil.which(package.tool) is None:
-        raise SourceFailure(f"{package.tool} is not installed")
-    try:
-        with tempfile.TemporaryDirectory(prefix="airmixml-") as folder:
-            for command in package.commands:
-                _run([word.format(name=package.name) for word in command], Path(folder))
-            archives = sorted(Path(folder).glob(package.archive))
-            if not archives:
-                raise SourceFailure(f"it left no {package.archive}")
-            yield from _read_archive(archives[0], package, files, on_bytes)
-    except (OSError, EOFError, ValueError, zlib.error, tarfile.TarError) as problem:
-        raise SourceFailure(reason(problem)) from None
-
-
-def _run(command: list[str], folder: Path) -> None:
-    """Run a program in the folder, or say in a line why it failed."""
-    try:
-        done = subprocess.run(
-            command,
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            timeout=_DOWNLOAD_SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise SourceFailure(f"no answer within {_DOWNLOAD_SECONDS:g} s") from None
-    if done.returncode != 0:
-        said = one_line(done.stderr.decode("utf-8", errors="replace"))[:80]
-        raise SourceFailure(f"exit code {done.returncode}: {said}" if said else f"exit code {done.returncode}")
 
 
 def _read_archive(

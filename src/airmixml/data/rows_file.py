@@ -73,16 +73,12 @@ def _columns(header: tuple[str, ...], path: Path, row_format: RowFormat, others:
     missing = [column.name for column in columns if column.name not in header]
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        raise DataError(
-            f"{path}: row 1 lacks the column {shown(missing[0])}{more}: must have the {len(columns)} input columns "
-            "that the model was trained on, in any order"
-        )
+        needed = f"must have the {len(columns)} input columns that the model was trained on, in any order"
+        raise DataError(f"{path}: row 1 lacks the column {shown(missing[0])}{more}: {needed}")
     columns = columns or [Column(name=name) for name in header if name not in others]
     if not row_format.feature_names and not row_format.columns and len(columns) != row_format.width:
-        raise DataError(
-            f"{path}: has {len(columns)} columns of inputs: must have {row_format.width}, in the order of the training "
-            "data, since the model knows no names (the label and --keep are left out)"
-        )
+        ordered = "in the order of the training data, since the model knows no names"
+        raise DataError(f"{path}: has {len(columns)} columns of inputs: must have {row_format.width}, {ordered}")
     return columns
 
 
@@ -91,9 +87,7 @@ def _read_npz(path: Path, row_format: RowFormat, with_labels: bool) -> RowsFile:
 
     inputs, _, arrays = read_arrays(path, ("labels",) if with_labels else (), key="the file of rows")
     if inputs.shape[1] != row_format.width:
-        raise DataError(
-            f"{path}: inputs have {inputs.shape[1]} numbers in a row: must be rows x {row_format.width} numbers"
-        )
+        raise DataError(f"{path}: inputs have {inputs.shape[1]} numbers in a row: must have {row_format.width}")
     if not with_labels:
         return RowsFile(inputs=inputs)
     labels = arrays["labels"]

@@ -27,15 +27,8 @@ from airmixml.scenario.rules import Choice
 from airmixml.scenario.tables import TABLES
 from airmixml.streams import Secret, Streams
 from airmixml.wording import shown
-from airmixml.workers import (
-    Encoder,
-    Population,
-    RowEncoder,
-    encode,
-    keeps_pixels,
-    scales_inputs,
-    sends_inputs_unchanged,
-)
+from airmixml.workers import Population, RowEncoder, encode, keeps_pixels
+from airmixml.workers.encoder import Encoder, scales_inputs, sends_inputs_unchanged
 from airmixml.workers.loading import class_code
 from airmixml.workers.population import HOLDINGS_CHAPTER, gather_rows
 
@@ -227,9 +220,8 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
             self.clipped_values_ = dataset.clipped_values
             self.clipped_samples_ = mixtures.dataset.clipped_samples
         self.encoder_ = workers
-        self._rows = replace(
-            self._row_encoder(workers, inputs.shape[1], seed), private_mean=mixtures.dataset.private_mean
-        )
+        rows = self._row_encoder(workers, inputs.shape[1], seed)
+        self._rows = replace(rows, private_mean=mixtures.dataset.private_mean)
 
     def _predicted(self, X: ArrayLike, code: LabelCode | None) -> NDArray[np.float64]:
         """Return what the model predicts for clean rows, by the code of its labels; samples x outputs."""
@@ -317,9 +309,8 @@ class AirMixEstimator(BaseEstimator):  # type: ignore[misc]
         if isinstance(given, Mapping):
             given = bounds_by_name(given, getattr(self, "feature_names_in_", None))
         lower, upper = declared_pair("input_bounds", given, "feature", " (units, ranges of a sensor)", "X")
-        names = {"lower_name": "input_bounds[0]", "upper_name": "input_bounds[1]"}
         below, above = (per_input(bounds, self.image_shape) for bounds in (lower, upper))
-        return declare_bounds(below, above, features=features, **names)
+        return declare_bounds(below, above, count=features, names=("input_bounds[0]", "input_bounds[1]"))
 
 
 def documented(estimator: type[_Estimator]) -> type[_Estimator]:

@@ -76,9 +76,7 @@ def holders_of(worker: ArrayLike, samples: int) -> NDArray[np.int64]:
     """Return the number of the worker that holds each row; shape samples."""
     given = as_given(worker)
     if given.shape != (samples,):
-        raise ScenarioError(
-            f"worker has the shape {shown(given.shape)}: must be ({samples},), the worker of each row of X"
-        )
+        raise ScenarioError(f"worker has the shape {shown(given.shape)}: must be ({samples},), one for each row of X")
     return number_holders(given, "worker")[0]
 
 
@@ -91,9 +89,7 @@ def validated(estimator: Any, X: Any, y: Any, *, protected: bool, **how: Any) ->
         if not protected:
             raise
         kind = type(problem).__name__
-    raise DataError(
-        _fault_of(X, y) or f"X or y: scikit-learn cannot use them ({kind}); try synthetic data of that kind"
-    )
+    raise DataError(_fault_of(X, y) or f"X or y: scikit-learn cannot use them ({kind}); try synthetic data")
 
 
 def _fault_of(X: Any, y: Any) -> str:

@@ -9,7 +9,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted
 
-from airmixml.data import Bounded, Signs, declare_target_bounds
+from airmixml.data import Bounded, Signs, declare_bounds
 from airmixml.data.labels import DeclaredClasses, look_measured
 from airmixml.errors import DataError, ScenarioError
 from airmixml.estimator.base import AirMixEstimator, documented
@@ -181,11 +181,12 @@ class AirMixRegressor(RegressorMixin, AirMixEstimator):  # type: ignore[misc]
         inputs, targets = validated(self, X, y, protected=self._protected, multi_output=True, y_numeric=True)
         self._flat = np.ndim(targets) == 1
         table = np.asarray(targets, dtype=np.float64).reshape(len(targets), -1)
-        example, bounds = ", such as (0, 120) for an age", ("target_bounds[0]", "target_bounds[1]")
-        lower, upper = declared_pair("target_bounds", self.target_bounds, "target", example, "y")
-        self._code = Bounded(*declare_target_bounds(lower, upper, targets=table.shape[1], names=bounds))
-        names = tuple(f"target {number + 1}" for number in range(table.shape[1]))
-        self._mix_and_train(inputs, table, names, self._code, worker)
+        given = declared_pair("target_bounds", self.target_bounds, "target", ", such as (0, 120) for an age", "y")
+        names = ("target_bounds[0]", "target_bounds[1]")
+        bounds = declare_bounds(*given, count=table.shape[1], names=names, what="target")
+        self._code = Bounded(*(tuple(each.tolist()) for each in bounds))
+        outputs = tuple(f"target {number + 1}" for number in range(table.shape[1]))
+        self._mix_and_train(inputs, table, outputs, self._code, worker)
         return self
 
     def __sklearn_tags__(self) -> Any:

@@ -101,13 +101,8 @@ def state_jointly(report: AirReport, *, of_rows: bool, ledger: bool) -> PrivacyS
         for name, factor in better_receivers(0).items()
         if name in alone.if_better
     }
-    changes: dict[str, Any] = {
-        "if_better": better,
-        "unit": "row" if now.of_rows else "worker",
-        "why": together,
-        **now.failures,
-    }
-    return replace(alone, epsilon=epsilon, delta=privacy.delta, **changes)
+    unit, failures = "row" if now.of_rows else "worker", dict[str, Any](now.failures)
+    return replace(alone, epsilon=epsilon, delta=privacy.delta, if_better=better, unit=unit, why=together, **failures)
 
 
 @dataclass(frozen=True, kw_only=True)

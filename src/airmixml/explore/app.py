@@ -5,9 +5,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from functools import cache, partial
-from importlib.resources import files
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
@@ -18,52 +16,22 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
 
 from airmixml.errors import AirMixError, ScenarioError
+from airmixml.explore.asked import choices, read_asked
+from airmixml.scenario import Scenario
 from airmixml.wording import reason
 
 if TYPE_CHECKING:
     from airmixml.explore.heavy import Jobs
     from airmixml.explore.run_book import RunBook
-    from airmixml.explore.watch import Stage
 
 
 _TYPES: Final = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _FILE_TYPES: Final = {".html": "text/html", ".png": "image/png", ".json": "application/json"}
-_PAGES: Final = {
-    path.name: path for path in Path(str(files("airmixml.explore") / "pages")).iterdir() if path.suffix in _TYPES
-}
+_PAGES: Final = {path.name: path for path in Path(__file__).with_name("pages").iterdir() if path.suffix in _TYPES}
 _REPORT_POLICY: Final = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:"
 _BEFORE_HEAVY_SECONDS: Final = 0.3
-
-
-@dataclass(frozen=True, eq=False)
-class _Parts:
-    """What needs torch."""
-
-    book: "RunBook"
-    stage: "Stage"
-    jobs: "Jobs"
-
-    @classmethod
-    def of(cls, folder: Path) -> "_Parts":
-        """Import it all, and compute a first design."""
-        from airmixml.explore.heavy import Jobs
-        from airmixml.explore.run_book import RunBook
-        from airmixml.explore.watch import Stage
-
-        _fill_caches()
-        return cls(RunBook(folder), Stage(), Jobs())
-
-
-@cache
-def _fill_caches() -> None:
-    """Compute a design, so that the first that a page asks for takes no longer than others."""
-    from airmixml.explore.design import light_parts
-    from airmixml.scenario import Scenario
-
-    list(light_parts(Scenario.preset("paper-iris")))
 
 
 class Explorer:
@@ -72,7 +40,7 @@ class Explorer:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         # Not an event of asyncio: imports may end after the loop has.
-        self._prepared: Future[_Parts] = Future()
+        self._prepared: Future[tuple[RunBook, Jobs]] = Future()
         self._prepared.set_running_or_notify_cancel()  # a page that goes away cancels it for no other
         self.interrupted = 0
         get, post = partial(Route, methods=["GET"]), partial(Route, methods=["POST"])
@@ -94,30 +62,33 @@ class Explorer:
             ],
         )
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request that the guard let through."""
-        await self.app(scope, receive, send)
-
     @asynccontextmanager
     async def _lifespan(self, _app: Starlette) -> AsyncIterator[dict[str, Any]]:
         # Pages are served meanwhile; the first question that needs torch waits for it.
         Thread(target=self._prepare, daemon=True).start()
         yield {}
         if self._prepared.done() and self._prepared.exception() is None:
-            self.interrupted = await asyncio.to_thread(self._prepared.result().book.close)
+            self.interrupted = await asyncio.to_thread(self._prepared.result()[0].close)
 
     def _prepare(self) -> None:
         try:
-            self._prepared.set_result(_Parts.of(self._folder))
+            from airmixml.explore import heavy
+            from airmixml.explore.design import light_parts
+            from airmixml.explore.run_book import RunBook
+
+            list(light_parts(Scenario.preset("paper-iris")))  # so that the first that a page asks for takes no longer
+            self._prepared.set_result((RunBook(self._folder), heavy.Jobs()))
         except Exception as problem:  # then each question says so, instead of waiting without end
             self._prepared.set_exception(problem)
-            return
-        from airmixml.explore import heavy as jobs
+        else:
+            heavy.prepare()  # after the first answer, which it would slow down
 
-        jobs.prepare()  # after the first answer, which it would slow down
-
-    async def _ready(self) -> "_Parts":
+    async def _ready(self) -> "tuple[RunBook, Jobs]":
         return await asyncio.wrap_future(self._prepared)
+
+    async def _book(self, method: str, *arguments: Any) -> Any:
+        """Return what a method of the run book returns, which may wait for a disk."""
+        return await asyncio.to_thread(getattr((await self._ready())[0], method), *arguments)
 
     async def _page(self, request: Request) -> Response:
         return page(request.path_params.get("name", "index.html"))
@@ -128,13 +99,9 @@ class Explorer:
         if found is None or found.origin is None:
             raise HTTPException(404)
         script = Path(found.origin).parent / "package_data" / "plotly.min.js"
-        return FileResponse(
-            script, media_type="text/javascript", headers={"cache-control": "private, max-age=604800, immutable"}
-        )
+        return FileResponse(script, media_type="text/javascript", headers={"cache-control": "private, max-age=604800"})
 
     async def _choices(self, _request: Request) -> Response:
-        from airmixml.explore.asked import choices
-
         return json_answer({**choices(), "folder": str(self._folder)})
 
     async def _design(self, request: Request) -> Response:
@@ -143,13 +110,13 @@ class Explorer:
         return StreamingResponse(self._parts(body, request.is_disconnected), media_type="application/x-ndjson")
 
     async def _parts(self, body: Any, is_gone: Callable[[], Awaitable[bool]]) -> AsyncIterator[bytes]:
-        parts = await self._ready()
+        jobs = (await self._ready())[1]
         from airmixml.explore import design, heavy
-        from airmixml.explore.asked import read_asked
+        from airmixml.workers import settle
 
         try:
             asked = read_asked(body, self._folder)
-            settled = await asyncio.to_thread(design.settle_asked, asked)
+            settled = await asyncio.to_thread(settle, asked.scenario)
         except AirMixError as problem:
             for part in (
                 design.problem_part(problem, invalid=isinstance(problem, ScenarioError)),
@@ -166,54 +133,44 @@ class Explorer:
         await asyncio.sleep(_BEFORE_HEAVY_SECONDS)  # while a slider moves, nothing heavy is begun
         if body.get("light") or await is_gone():
             return
-        async for part in parts.jobs.answers(heavy.compute, settled.to_toml(), is_gone):
+        async for part in jobs.answers(heavy.compute, settled.to_toml(), is_gone):
             yield _line(part)
         yield _line({"part": "done"})
 
     async def _watch(self, request: Request) -> Response:
-        body, parts = await _body(request), await self._ready()
-        from airmixml.explore.asked import read_asked
-        from airmixml.explore.design import settle_asked
+        body = await _body(request)
+        await self._ready()
+        from airmixml.explore import watch
+        from airmixml.workers import settle
 
         asked, slot, place = read_asked(body, self._folder), body.get("slot", 1), body.get("place")
-        numbers = (
-            isinstance(place, list)
-            and len(place) == 2
-            and all(type(each) in (int, float) and abs(each) < 1e9 for each in place)
-        )
-        if type(slot) is not int or (place is not None and not numbers):
+        near = isinstance(place, list) and all(type(each) in (int, float) and abs(each) < 1e9 for each in place)
+        if type(slot) is not int or not (place is None or (near and len(place) == 2)):
             raise ScenarioError("slot must be a whole number, and place two numbers of metres")
-        settled = await asyncio.to_thread(settle_asked, asked)
-        where = (float(place[0]), float(place[1])) if place is not None else None
-        return json_answer(await asyncio.to_thread(parts.stage.show, settled, slot - 1, where))
+        settled = await asyncio.to_thread(settle, asked.scenario)
+        where = None if place is None else (float(place[0]), float(place[1]))
+        return json_answer(await asyncio.to_thread(watch.show, settled, slot - 1, where))
 
     async def _runs(self, _request: Request) -> Response:
-        book = (await self._ready()).book
-        return json_answer({"runs": await asyncio.to_thread(book.listed)})
+        return json_answer({"runs": await self._book("listed")})
 
     async def _start_run(self, request: Request) -> Response:
-        body, book = await _body(request), (await self._ready()).book
-        from airmixml.explore.asked import read_asked
-
-        asked = read_asked(body, self._folder)
-        return json_answer({"name": await asyncio.to_thread(book.start, asked.scenario)})
+        asked = read_asked(await _body(request), self._folder)
+        return json_answer({"name": await self._book("start", asked.scenario)})
 
     async def _run(self, request: Request) -> Response:
-        book = (await self._ready()).book
-        return json_answer(await asyncio.to_thread(book.told, request.path_params["name"]))
+        return json_answer(await self._book("told", request.path_params["name"]))
 
     async def _act(self, request: Request) -> Response:
-        book = (await self._ready()).book
         name, action = request.path_params["name"], request.path_params["action"]
-        actions = {"cancel": book.cancel, "resume": book.resume, "forget": book.forget}
-        if action not in actions:
+        if action not in ("cancel", "resume", "forget"):
             raise HTTPException(404)
-        await asyncio.to_thread(actions[action], name)
+        await self._book(action, name)
         return json_answer({"name": name})
 
     async def _file(self, request: Request) -> Response:
-        book, name, place = (await self._ready()).book, request.path_params["name"], request.path_params["place"]
-        content = await asyncio.to_thread(book.file, name, place)
+        place = request.path_params["place"]
+        content = await self._book("file", request.path_params["name"], place)
         # A report brings its own style, and needs no script; it may do nothing but show itself.
         own = {"content-security-policy": _REPORT_POLICY} if place.endswith(".html") else {}
         return Response(content, headers=own, media_type=_FILE_TYPES.get(Path(place).suffix, "text/plain"))
@@ -250,25 +207,13 @@ def _line(part: dict[str, Any]) -> bytes:
     return json.dumps(part, allow_nan=False).encode() + b"\n"
 
 
-class StatusPage:
-    """Shows what ``told`` returns; nothing can be changed through it."""
+def status_app(told: Callable[[], dict[str, Any]]) -> Starlette:
+    """Return pages that show what ``told`` returns; nothing can be changed through them."""
 
-    def __init__(self, told: Callable[[], dict[str, Any]]) -> None:
-        self._told = told
-        self.app = Starlette(
-            routes=[
-                Route("/", self._page, methods=["GET"]),
-                Route("/pages/{name}", self._page, methods=["GET"]),
-                Route("/api/status", self._status, methods=["GET"]),
-            ]
-        )
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request that the guard let through."""
-        await self.app(scope, receive, send)
-
-    async def _page(self, request: Request) -> Response:
+    async def pages(request: Request) -> Response:
         return page(request.path_params.get("name", "status.html"))
 
-    async def _status(self, _request: Request) -> Response:
-        return json_answer(self._told())
+    async def status(_request: Request) -> Response:
+        return json_answer(told())
+
+    return Starlette(routes=[Route("/", pages), Route("/pages/{name}", pages), Route("/api/status", status)])

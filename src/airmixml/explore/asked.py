@@ -1,6 +1,5 @@
 """What a page can choose; from what it sends to a scenario, and back: as TOML, as a command, as Python."""
 
-import math
 import os.path
 import shlex
 from collections.abc import Iterator, Mapping
@@ -29,14 +28,8 @@ KEYS: Final = (
     *("mixing.policy", "mixing.alpha", "mixing.assignment", "mixing.power"),
     *("privacy.epsilon", "privacy.delta", "privacy.adversary", "privacy.accountant", "privacy.adjacency"),
     *("privacy.sensitivity", "privacy.noise", "privacy.colluders", "privacy.eavesdropper_distance_metres"),
-    *(
-        "privacy.eavesdropper_antennas",
-        "privacy.arithmetic",
-        "privacy.most_absent",
-        "learner.model",
-        "learner.rounds",
-        "learner.epochs",
-    ),
+    *("privacy.eavesdropper_antennas", "privacy.arithmetic", "privacy.most_absent"),
+    *("learner.model", "learner.rounds", "learner.epochs"),
 )
 
 
@@ -85,9 +78,8 @@ class Asked:
     @property
     def python(self) -> str:
         """The script that runs it."""
-        loaded = (
-            f'Scenario.preset("{self.base[1]}")' if len(self.base) == 2 else f"Scenario.load({_quoted(self.base[0])})"
-        )
+        call = "preset" if len(self.base) == 2 else "load"
+        loaded = f"Scenario.{call}({_quoted(self.base[-1])})"
         changed = "".join(f"    {_quoted(each)},\n" for each in self.overrides)
         overrides = f".with_overrides(\n{changed})" if changed else ""
         return f"from airmixml import Scenario, run\n\nscenario = {loaded}{overrides}\nresult = run(scenario)\n"
@@ -127,10 +119,8 @@ def read_asked(body: Any, folder: Path) -> Asked:
     _keep_inside(parse_assignments(assignments), folder)  # as they are read, without quotes
     scenario = scenario.with_overrides(*assignments)
     if scenario.workers.count > MOST_WORKERS:
-        raise ScenarioError(
-            f"workers.count = {scenario.workers.count}: the explorer shows at most {MOST_WORKERS:,} workers; use "
-            "`airmix plan` and `airmix run` for more"
-        )
+        most = f"the explorer shows at most {MOST_WORKERS:,} workers; use `airmix plan` and `airmix run` for more"
+        raise ScenarioError(f"workers.count = {scenario.workers.count}: {most}")
     return Asked(scenario=scenario, base=base, overrides=assignments)
 
 
@@ -156,10 +146,7 @@ def _keep_inside(tables: Mapping[str, Any], folder: Path) -> None:
     named = {"dataset": dataset if dataset.lower().endswith(OWN_FILES) else None, "encoder": ENCODERS.file_of(encoder)}
     for key, path in named.items():
         if path is not None and not leads_into(folder, Path(os.path.expanduser(path))):
-            raise ScenarioError(
-                f"workers.{key} = {shown(path)}: the explorer reads files in {folder} alone; copy it there, or use the "
-                "command line"
-            )
+            raise ScenarioError(f"workers.{key} = {shown(path)}: the explorer reads files in {folder} alone")
 
 
 def leads_into(folder: Path, path: Path) -> bool:
@@ -168,14 +155,3 @@ def leads_into(folder: Path, path: Path) -> bool:
         return path.resolve().is_relative_to(folder.resolve())
     except (OSError, RuntimeError, ValueError):  # links in a circle; or a name that no file can have
         return False
-
-
-def finite(value: Any) -> Any:
-    """Return plain values as JSON can have them: what is infinite or not a number is None."""
-    if isinstance(value, Mapping):
-        return {str(key): finite(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(each) for each in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from airmixml.devices import using_threads
 from airmixml.errors import AirMixError
-from airmixml.explore.asked import KEYS, Asked, finite
+from airmixml.explore.asked import KEYS, Asked
 from airmixml.planning.account import Account, account_scenario
 from airmixml.planning.known_inputs import data_dimensions, input_moments, table_columns
 from airmixml.planning.plan import REHEARSED_ROUNDS, make_plan, with_own_power
@@ -22,8 +22,8 @@ from airmixml.radio.system import System
 from airmixml.registries import ACCOUNTANTS
 from airmixml.scenario import Scenario
 from airmixml.scenario.consistency import rounds_refusal
+from airmixml.scenario.toml import finite
 from airmixml.wording import against, duration, epsilon_words, joules
-from airmixml.workers import settle
 from airmixml.workers.loading import check_signal_memory
 
 Part = dict[str, Any]
@@ -56,24 +56,19 @@ def scenario_part(asked: Asked, settled: Scenario) -> Part:
     """Return the values of the keys, and the scenario in its three forms."""
     plain = settled.to_json()
     values = {key: plain[key.partition(".")[0]][key.partition(".")[2]] for key in KEYS}
+    privacy, slots = settled.privacy, settled.slots_in_words
+    target = f"Target epsilon {privacy.epsilon:g} by {privacy.accountant} {against(privacy.adversary)}"
     return {
         "part": "scenario",
         "name": asked.scenario.name,
         "air": settled.air.preset,
         "seed": settled.seed,
-        "slots": settled.slots_in_words,
+        "slots": slots,
         "values": values,
         "unused": sorted(_unused(settled)),
-        "known": _known(settled),
+        "known": f"{target}; {settled.workers.count:,} workers, {settled.radio.scheduled:,} at a time in {slots}",
         "exports": asked.exports(),
     }
-
-
-def _known(scenario: Scenario) -> str:
-    """Return what a design asks for, in words: known while what follows from it is computed."""
-    privacy, radio = scenario.privacy, scenario.radio
-    target = f"Target epsilon {privacy.epsilon:g} by {privacy.accountant} {against(privacy.adversary)}"
-    return f"{target}; {scenario.workers.count:,} workers, {radio.scheduled:,} at a time in {scenario.slots_in_words}"
 
 
 def _unused(scenario: Scenario) -> Iterator[str]:
@@ -120,6 +115,7 @@ def plan_part(
         plan = with_own_power(plan, scenario, dimensions, moments, account.tally)
         verdict = _verdict(scenario, account)
         plan = replace(plan, verdict=str(verdict["text"]))  # that of the plan is about another power
+    rehearsal = None if plan.recommended is None else plan.recommended.rehearsal
     seconds = plan.air_seconds if plan.feasible else System.of(scenario, *dimensions).air_seconds
     return {
         "part": "options" if alternatives else "plan",
@@ -127,7 +123,8 @@ def plan_part(
         "verdict": verdict,
         "cards": _cards(plan, seconds, scenario),
         "air_seconds": seconds,
-        "accuracy": _planned_accuracy(plan),
+        "accuracy": rehearsal
+        and {"accuracy": rehearsal.own.accuracy, "error": rehearsal.own.error, "how": f"on {rehearsal.basis}"},
     }
 
 
@@ -168,15 +165,6 @@ def _cards(plan: Plan, air_seconds: float, scenario: Scenario) -> list[dict[str,
     about = "Standard deviation of the noise divided by the sensitivity of one worker: larger is more private."
     cards.append(("Noise multiplier", f"{plan.noise_multiplier:.3g}", where, about))
     return [dict(zip(("name", "value", "note", "about"), card, strict=True)) for card in cards]
-
-
-def _planned_accuracy(plan: Plan) -> dict[str, Any] | None:
-    """Return the accuracy that the plan expects, as a fraction, and how it knows; None where it expects none."""
-    rehearsal = None if plan.recommended is None else plan.recommended.rehearsal
-    if rehearsal is None:
-        return None
-    own, how = rehearsal.own, f"on {rehearsal.basis}"
-    return {"accuracy": own.accuracy, "error": own.error, "how": how}
 
 
 def account_part(scenario: Scenario, accountants: tuple[str, ...]) -> tuple[Part, Account]:
@@ -228,8 +216,3 @@ def told(make: Callable[[], Part]) -> Part:
 def problem_part(problem: AirMixError, *, invalid: bool = False) -> Part:
     """Return the line that the command line would print; ``invalid``: of values that make no scenario."""
     return {"part": "problem", "line": " ".join(str(problem).split()), "invalid": invalid}
-
-
-def settle_asked(asked: Asked) -> Scenario:
-    """Return the scenario with a number for every key."""
-    return settle(asked.scenario)

@@ -9,12 +9,12 @@ from typing import Any, Final
 import numpy as np
 
 from airmixml.errors import AirMixError, RunFolderError
-from airmixml.explore.asked import finite
 from airmixml.reading import read_within
 from airmixml.reports.curves import read_curve
 from airmixml.reports.folders import find_folder
 from airmixml.runs.model_files import CHECKPOINT
 from airmixml.runs.results import load_result
+from airmixml.scenario.toml import finite
 from airmixml.storage.files import corrupt_file
 from airmixml.wording import duration, joules, reason
 

@@ -14,19 +14,11 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any, Final
 
-from airmixml.explore.asked import finite
-from airmixml.explore.design import (
-    LIGHT_ACCOUNTANTS,
-    Part,
-    account_part,
-    is_light,
-    light_parts,
-    plan_part,
-    told,
-)
+from airmixml.explore.design import LIGHT_ACCOUNTANTS, Part, account_part, is_light, light_parts, plan_part, told
 from airmixml.planning.account import Account, epsilon_curves
 from airmixml.registries import ACCOUNTANTS
 from airmixml.scenario import Scenario
+from airmixml.scenario.toml import finite
 
 _AT_A_TIME: Final = max(1, (os.cpu_count() or 2) - 1)
 _LOOK_SECONDS: Final = 0.1

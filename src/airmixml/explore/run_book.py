@@ -212,7 +212,6 @@ class RunBook:
             return {"name": printable, "changed": 0.0, "resumable": False, "state": "unreadable", "line": line}
 
     def _told(self, name: str) -> dict[str, Any]:
-        """Return what a list says of a run."""
         at = self._places(name)
         said = _last_lines(self.folder, at.log)
         changed = _changed(at.folder, at.partial, at.log)
@@ -241,7 +240,6 @@ def _is_run(entry: Path) -> bool:
 
 
 def _changed(*paths: Path) -> float:
-    """Return when the newest of the paths was changed; any may just be taken away."""
     found = [0.0]
     for path in paths:
         with suppress(OSError):
@@ -250,7 +248,6 @@ def _changed(*paths: Path) -> float:
 
 
 def _last_lines(root: Path, log: Path) -> list[str]:
-    """Return what a process said last; nothing where it said nothing."""
     try:
         with open_within(root, log) as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
@@ -260,7 +257,6 @@ def _last_lines(root: Path, log: Path) -> list[str]:
 
 
 def _progress(said: list[str], stage: str = "") -> dict[str, Any]:
-    """Return how far the last stage is that a process told of."""
     for line in reversed(said):
         found = _SAID.match(line)
         if found:
@@ -270,7 +266,6 @@ def _progress(said: list[str], stage: str = "") -> dict[str, Any]:
 
 
 def _is_locked(folder: Path) -> bool:
-    """Return whether some process holds the folder."""
     path = folder / LOCK
     if not path.is_file() or path.is_symlink():
         return False

@@ -122,7 +122,7 @@ def serve(folder: Path, port: int | None, announce: Callable[[NewLink], None]) -
         from airmixml.explore.app import Explorer
     listener = bind(port)
     explorer = Explorer(folder)
-    guard, server = _guarded(explorer, listener, "airmix explore")
+    guard, server = _guarded(explorer.app, listener, "airmix explore")
     announce(guard.new_link)
     try:
         server.run(sockets=[listener])
@@ -175,9 +175,9 @@ def serving_status(
     ``announce`` gets a link, which works once, and another whenever Enter is pressed.
     """
     with _of_extra():
-        from airmixml.explore.app import StatusPage
+        from airmixml.explore.app import status_app
     listener = bind(port)
-    guard, server = _guarded(StatusPage(told), listener, "airmix server --status")
+    guard, server = _guarded(status_app(told), listener, "airmix server --status")
     thread = Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     announce(guard.new_link())

@@ -3,8 +3,8 @@
 The slot is that of the run with the same seed: same places, samples, schedule, ratios, powers and noise.
 """
 
-from collections import OrderedDict
 from dataclasses import dataclass
+from functools import lru_cache
 from threading import Lock
 from typing import Any, Final
 
@@ -16,11 +16,11 @@ from airmixml.arrays import Doubles, ratio_to_db, watts_to_dbm
 from airmixml.attacks.eavesdropper import Listener, align_phase, overhear_chapters
 from airmixml.data import known_dataset
 from airmixml.errors import ScenarioError
-from airmixml.explore.asked import finite
 from airmixml.planning.known_inputs import data_dimensions
 from airmixml.radio.mixtures import MixtureBlock
 from airmixml.radio.transmission import Transmission, open_air
 from airmixml.scenario import RunContext, Scenario, Speed
+from airmixml.scenario.toml import finite
 from airmixml.streams import SLOTS_PER_CHAPTER, Streams
 from airmixml.workers import Signal, place_coordinates
 
@@ -28,7 +28,6 @@ MOST_WORK: Final = 400_000_000  # symbols x seats of a chapter: about a second
 _MOST_PLACES: Final = 2_000
 _MOST_SENDERS: Final = 12
 _MOST_SYMBOLS: Final = 1_024
-_KEPT: Final = 4
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -39,62 +38,32 @@ class Scene:
     places_metres: Doubles  # workers x 2
     block: MixtureBlock
 
-    @property
-    def scenario(self) -> Scenario:
-        """What is shown."""
-        return self.sent.scenario
 
-    @property
-    def slots(self) -> int:
-        """How many slots there are to look at."""
-        return self.block.slots
+_LOCK: Final = Lock()
 
 
-class Stage:
-    """Keeps the scenes that were looked at last, so that dragging takes no time."""
-
-    def __init__(self) -> None:
-        self._scenes: OrderedDict[str, Scene] = OrderedDict()
-        self._lock = Lock()
-
-    def show(self, scenario: Scenario, slot: int, place_metres: tuple[float, float] | None) -> dict[str, Any]:
-        """Return the slot of that number, with the eavesdropper at a place in metres from the server (or its own)."""
-        with self._lock:
-            return show_slot(self._scene(scenario), slot, place_metres)
-
-    def _scene(self, scenario: Scenario) -> Scene:
-        key = scenario.to_toml()
-        if key not in self._scenes:
-            self._scenes[key] = make_scene(scenario)
-            while len(self._scenes) > _KEPT:
-                self._scenes.popitem(last=False)
-        self._scenes.move_to_end(key)
-        return self._scenes[key]
+def show(scenario: Scenario, slot: int, place_metres: tuple[float, float] | None) -> dict[str, Any]:
+    """Return the slot of that number, with the eavesdropper at a place in metres from the server (or its own)."""
+    with _LOCK:
+        return show_slot(make_scene(scenario), slot, place_metres)
 
 
+@lru_cache(maxsize=4)  # so that dragging takes no time
 def make_scene(scenario: Scenario) -> Scene:
     """Run the first slots of a scenario; refuse those that take long, or whose data are not on every machine."""
     workers, radio = scenario.workers, scenario.radio
     known = known_dataset(workers.dataset)
     if known is None or known.published is not None:
-        raise ScenarioError(
-            f'workers.dataset = "{workers.dataset}": a slot is shown with samples that come with the package; choose '
-            "iris, digits, breast-cancer or wine"
-        )
+        shown = "a slot is shown with samples that come with the package; choose iris, digits, breast-cancer or wine"
+        raise ScenarioError(f'workers.dataset = "{workers.dataset}": {shown}')
     signal = Signal.of(workers, *data_dimensions(scenario, None, None))
     if signal.symbols * radio.scheduled * min(radio.slots, SLOTS_PER_CHAPTER) > MOST_WORK:
-        raise ScenarioError(
-            f"radio.scheduled = {radio.scheduled:,} with {signal.symbols:,} symbols each: too much for a picture; "
-            "schedule fewer workers, or send fewer features"
-        )
+        much = f"with {signal.symbols:,} symbols each: too much for a picture; schedule fewer, or send fewer features"
+        raise ScenarioError(f"radio.scheduled = {radio.scheduled:,} {much}")
     air = open_air([scenario], None, None, RunContext(speed=Speed(threads=1)))
     block = next(air.blocks(range(1)))[0]
     sent = Transmission(
-        scenario=scenario,
-        dataset=air.dataset,
-        population=air.population,
-        report=air.new_reports()[0],
-        examples=block,
+        scenario=scenario, dataset=air.dataset, population=air.population, report=air.new_reports()[0], examples=block
     )
     placement = Streams(scenario.seed).generator("placement")
     return Scene(sent=sent, places_metres=place_coordinates(workers.count, workers.side_metres, placement), block=block)
@@ -102,11 +71,13 @@ def make_scene(scenario: Scenario) -> Scene:
 
 def show_slot(scene: Scene, slot: int, place_metres: tuple[float, float] | None) -> dict[str, Any]:
     """Return all that a page draws of one slot, as plain values."""
-    if not 0 <= slot < scene.slots:
-        raise ScenarioError(f"slot = {slot + 1}: must be from 1 to {scene.slots}")
-    scenario, dataset, block = scene.scenario, scene.sent.dataset, scene.block
+    scenario, dataset, block = scene.sent.scenario, scene.sent.dataset, scene.block
+    if not 0 <= slot < block.slots:
+        raise ScenarioError(f"slot = {slot + 1}: must be from 1 to {block.slots}")
     draws, privacy = block.draws, scenario.privacy
-    own = _own_place(scenario, scene.places_metres)
+    # The scenario's own eavesdropper stands beyond the farthest worker.
+    far = scene.places_metres[int(np.hypot(*scene.places_metres.T).argmax())]
+    own = np.asarray(far * (1.0 + privacy.eavesdropper_distance_metres / max(float(np.hypot(*far)), 1e-9)))
     place = own if place_metres is None else np.asarray(place_metres, dtype=np.float64)
     listener = Listener.at(scenario, scene.places_metres, place)
     *_, (received, _, heard) = overhear_chapters(scene.sent, listener, slot + 1, Speed(threads=1))
@@ -135,7 +106,7 @@ def show_slot(scene: Scene, slot: int, place_metres: tuple[float, float] | None)
     plain: dict[str, Any] = finite(
         {
             "slot": slot + 1,
-            "slots": scene.slots,
+            "slots": block.slots,
             "all_slots": scenario.radio.slots,
             "side_metres": scenario.workers.side_metres,
             "places": scene.places_metres[:_MOST_PLACES].round(1).tolist(),
@@ -171,12 +142,6 @@ def show_slot(scene: Scene, slot: int, place_metres: tuple[float, float] | None)
         }
     )
     return plain
-
-
-def _own_place(scenario: Scenario, places_metres: Doubles) -> Doubles:
-    """Return where the scenario's own eavesdropper stands: beyond the farthest worker."""
-    far = places_metres[int(np.hypot(*places_metres.T).argmax())]
-    return np.asarray(far * (1.0 + scenario.privacy.eavesdropper_distance_metres / max(float(np.hypot(*far)), 1e-9)))
 
 
 def _seats(scene: Scene, slot: int, sending: NDArray[np.int64]) -> list[dict[str, Any]]:

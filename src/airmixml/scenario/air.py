@@ -155,35 +155,17 @@ class Air(Table):
     """What is not ideal between workers and server; with all defaults the air is the paper's."""
 
     preset: str = Choice(AIR_PRESETS).key("ideal", "the air whose numbers are the defaults of this table")
-    phase_error_radians: float = Real(0, 1e3).key(
-        0.0, "standard deviation of a worker's phase after each resynchronisation"
-    )
-    frequency_offset_hz: float = Real(0, 1e9).key(
-        0.0, "standard deviation of a worker's carrier frequency, as far as it is not corrected"
-    )
-    resync_seconds: float = Real(0, 1e6).key(
-        0.0, "time between resynchronisations of the phase (0: once, at the start of a slot)"
-    )
-    phase_noise_hz: float = Real(0, 1e9).key(
-        0.0, "linewidth of an oscillator, whose phase is a Wiener process from each resync on"
-    )
-    timing_offset_symbols: float = Real(0, 0.5).key(
-        0.0, "largest time by which a worker is early or late, in symbols; uniform"
-    )
+    phase_error_radians: float = Real(0, 1e3).key(0.0, "standard deviation of a worker's phase after each resync")
+    frequency_offset_hz: float = Real(0, 1e9).key(0.0, "standard deviation of a worker's uncorrected carrier frequency")
+    resync_seconds: float = Real(0, 1e6).key(0.0, "time between resyncs of the phase (0: once, when a slot starts)")
+    phase_noise_hz: float = Real(0, 1e9).key(0.0, "oscillator linewidth: phase is a Wiener process from each resync")
+    timing_offset_symbols: float = Real(0, 0.5).key(0.0, "most that a worker is early or late, in symbols; uniform")
     roll_off: float = Real(0.05, 1).key(0.25, "of the root-raised-cosine pulse, at both ends")
-    pilot_symbols: int = Whole(1, 10**6).key(
-        1, "known symbols at the start of a block, from which its mean gain follows"
-    )
-    pilot_share: float = Real(1e-12, 1).key(
-        0.05, "energy of all pilots of a slot over the largest of what is sent in it"
-    )
+    pilot_symbols: int = Whole(1, 10**6).key(1, "known symbols at the start of a block, for its mean gain")
+    pilot_share: float = Real(1e-12, 1).key(0.05, "energy of a slot's pilots over the largest of what is sent in it")
     guard_symbols: int = Whole(0, 10**6).key(0, "symbols of silence after each block")
-    switching_seconds: float = Real(0, 1).key(
-        0.0, "silence after each block besides, while both ends turn from receiving to sending"
-    )
-    acquisition_symbols: int = Whole(0, 10**9).key(
-        0, "symbols that each worker takes to be acquired, once per run and one after the other, at P_max"
-    )
+    switching_seconds: float = Real(0, 1).key(0.0, "further silence after each block, while both ends switch direction")
+    acquisition_symbols: int = Whole(0, 10**9).key(0, "symbols to acquire each worker, once per run in turn, at P_max")
     estimation_nmse_db: float = Real(high=0, off=-math.inf).key(
         -math.inf, "mean square error of a worker's channel estimate, of the channel's own"
     )
@@ -191,55 +173,37 @@ class Air(Table):
         0, "symbols of each block from which a worker estimates its channel; they decide the error (0: as above)"
     )
     estimation_power_dbm: float = DBM.key(23.0, "power that the server sends these symbols with")
-    amplitude_error_db: float = Real(0, 40).key(
-        0.0, "largest error of a transmitter's amplitude, above or below; uniform in dB"
-    )
+    amplitude_error_db: float = Real(0, 40).key(0.0, "largest error of a transmitter's amplitude; uniform in dB")
     reciprocity_nmse_db: float = Real(high=0, off=-math.inf).key(
         -math.inf, "mean square difference of uplink and downlink, of the channel's own"
     )
     truncation_db: float = Real(high=20, off=-math.inf).key(
-        -math.inf, "a worker whose fading is below this stays silent (relative to its mean)"
+        -math.inf, "fading over its mean below which workers are silent"
     )
-    fading_renewal: str = Choice(("slot", "coherence")).key(
-        "slot", "fading is drawn anew for every slot, or after each coherence time too"
-    )
-    shadowing_db: float = Real(0, 20).key(
-        0.0, "standard deviation of a worker's path loss, log-normal, cut at three of them"
-    )
+    fading_renewal: str = Choice(("slot", "coherence")).key("slot", "new fading per slot, or per coherence time too")
+    shadowing_db: float = Real(0, 20).key(0.0, "standard deviation of path loss, log-normal, cut at three of them")
     speed_metres_per_second: float = Real(0, 1e4).key(0.0, "of the workers; Doppler after Jakes follows")
     carrier_hz: float = Real(1e3, 1e12).key(2.4e9, "carrier frequency")
-    coherence_share: float = Real(0, 1, open_low=True).key(
-        0.05, "length of a block over the coherence time, where workers move"
-    )
+    coherence_share: float = Real(0, 1, open_low=True).key(0.05, "block over coherence time, where workers move")
     waveform: str = Choice(("single-carrier", "ofdm")).key("single-carrier", "how symbols share time and frequency")
     subcarriers: int = Whole(2, 10**5).key(64, "ofdm: symbols that are sent side by side")
     cyclic_prefix: float = Real(0, 1).key(0.07, "ofdm: length of the prefix over that of a symbol")
     cluster_subcarriers: int = Whole(1, 10**5).key(12, "ofdm: neighbours that share one channel estimate")
-    delay_spread_seconds: float = Real(0, 1e-2).key(
-        0.0, "ofdm: root mean square delay of the echoes; 0 leaves the channel flat"
-    )
+    delay_spread_seconds: float = Real(0, 1e-2).key(0.0, "ofdm: root mean square delay of echoes (0: flat)")
     profile: str = Choice(
         ("exponential", "tdl-a", "tdl-b", "tdl-c", "tdl-d", "tdl-e", "cdl-a", "cdl-b", "cdl-c", "cdl-d", "cdl-e")
     ).key("exponential", "ofdm: echoes of a channel; those of 3GPP need the extra `sionna`")
     min_power_dbm: float = Real(high=100, off=-math.inf).key(
-        -math.inf, "lowest power that a transmitter can send with; who needs less stays silent"
+        -math.inf, "lowest transmit power; who needs less is silent"
     )
-    attenuator_db: float = Real(0, 200).key(
-        0.0, "of attenuators before workers' antennas, which lower min_power_dbm by as much"
-    )
+    attenuator_db: float = Real(0, 200).key(0.0, "attenuation before a worker's antenna; lowers min_power_dbm")
     power_step_db: float = Real(0, 40).key(0.0, "step of the power control; powers are rounded down")
-    peak_power_dbm: float = Real(-300, 100, off=math.inf).key(
-        math.inf, "power above which a transmitter clips what it sends"
-    )
+    peak_power_dbm: float = Real(-300, 100, off=math.inf).key(math.inf, "power above which a transmitter clips")
     amplifier_saturation_dbm: float = Real(-300, 100, off=math.inf).key(
         math.inf, "power at which a transmitter's amplifier saturates; it compresses smoothly below (Rapp)"
     )
-    amplifier_smoothness: float = Real(0.5, 100).key(
-        2.0, "p of the Rapp model: small = soft, large = linear up to saturation"
-    )
-    amplifier_turn_degrees: float = Real(0, 90).key(
-        0.0, "by which an amplifier far in saturation turns the phase (AM/PM)"
-    )
+    amplifier_smoothness: float = Real(0.5, 100).key(2.0, "Rapp model's p: small = soft, large = linear to saturation")
+    amplifier_turn_degrees: float = Real(0, 90).key(0.0, "phase turn of an amplifier far in saturation (AM/PM)")
     carrier_leakage_db: float = Real(high=0, off=-math.inf).key(
         -math.inf,
         "unmodulated carrier that leaks from a transmitter, over the largest power that it radiates on average",
@@ -257,9 +221,7 @@ class Air(Table):
     interference_dbm: float = Real(high=100, off=-math.inf).key(
         -math.inf, "power of other transmitters per complex symbol at the server; never counts as protection"
     )
-    noise_uncertainty_db: float = Real(0, 60).key(
-        0.0, "the noise floor is known only within so many dB; statements assume the lowest"
-    )
+    noise_uncertainty_db: float = Real(0, 60).key(0.0, "uncertainty of the noise floor; statements assume the lowest")
     absent: float = SHARE.key(0.0, "probability that a scheduled worker does not send")
     late: float = SHARE.key(0.0, "probability that a worker joins late, at a random time of the slot")
     antennas: int = Whole(1, 10**4).key(1, "antennas of the server, which listens with the best of them")

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from airmixml.errors import ScenarioError
 from airmixml.registries import ADVERSARIES, DESCENTS, ENCODERS, LEARNERS
@@ -31,9 +31,13 @@ class Tables:
     learner: Learner
 
     def must(self, holds: object, key: str, rule: str) -> None:
-        """Raise a ScenarioError that names the key to change, its value and the rule, unless something holds."""
+        """Refuse the value of a key by a rule, unless something holds."""
         if not holds:
-            raise ScenarioError(f"{key} = {as_set(self._value(key))}: {rule}")
+            self.refuse(key, rule)
+
+    def refuse(self, key: str, rule: str) -> NoReturn:
+        """Raise a ScenarioError that names the key to change, its value and the rule."""
+        raise ScenarioError(f"{key} = {as_set(self._value(key))}: {rule}")
 
     def must_be(self, key: str, wanted: Any, why: str) -> None:
         """Raise a ScenarioError unless a key has the one value that the rest of the scenario allows."""
@@ -59,10 +63,8 @@ def check_consistency(tables: Tables) -> None:
         _check_private_centre(tables)
     radio.schedule_kind.check(tables)
     if mixing.prior and radio.scheduled and len(mixing.prior) != radio.scheduled:
-        raise ScenarioError(
-            f"mixing.prior has {len(mixing.prior)} shares: must have radio.scheduled = "
-            f"{radio.scheduled} of them, or be empty for equal shares"
-        )
+        wanted = f"must have radio.scheduled = {radio.scheduled} of them, or none for equal shares"
+        raise ScenarioError(f"mixing.prior has {len(mixing.prior)} shares: {wanted}")
     if tables.learner.rounds and (refusal := rounds_refusal(workers, radio)):
         raise ScenarioError(refusal)
     link = radio.link_kind
@@ -87,7 +89,6 @@ def rounds_refusal(workers: Workers, radio: Radio) -> str:
 
 
 def _check_limits(tables: Tables) -> None:
-    """What the number of workers allows."""
     count, radio = tables.workers.count, tables.radio
     if not (count and radio.scheduled):
         return  # not known before the data are
@@ -101,16 +102,11 @@ def _check_limits(tables: Tables) -> None:
 
 
 def _check_signal(tables: Tables) -> None:
-    """What an encoder, its centre and what is sent allow."""
     workers, encoder = tables.workers, ENCODERS.load(tables.workers.encoder)
     if not encoder.bounds_norm:
         for name, default in {"centre": "none", "norm": "clip", "constant": 0.0, "sends": "samples", "bits": 0}.items():
-            tables.must(
-                getattr(workers, name) == default,
-                f"workers.{name}",
-                "needs an encoder that bounds the norm of what is sent; use "
-                'workers.encoder = "clip" or a feature encoder',
-            )
+            bounded = 'needs an encoder that bounds the norm of what is sent, such as workers.encoder = "clip"'
+            tables.must(getattr(workers, name) == default, f"workers.{name}", bounded)
     if not getattr(encoder, "scales_inputs", True):
         told = f'workers.encoder = "{workers.encoder}"'
         without = f'is taken from the middle of declared bounds, and {told} has none; use "none", "own" or "private"'
@@ -123,35 +119,24 @@ def _check_signal(tables: Tables) -> None:
     beyond_inputs = not encoder.keeps_inputs or workers.centre != "none"
     grown = workers.norm == "unit" or workers.constant > 0.0
     if beyond_inputs or grown or workers.sends != "samples" or workers.bits:
-        tables.must(
-            workers.clip_norm <= 1.0,
-            "workers.clip_norm",
-            "must be at most 1 for centred inputs, features, inputs brought to one norm or with a constant, moments "
-            "and quantised symbols, so that no symbol is sent with more than the transmit power",
-        )
+        largest = "must be at most 1 unless inputs are sent as they are, so that no symbol takes more than its power"
+        tables.must(workers.clip_norm <= 1.0, "workers.clip_norm", largest)
     learner = tables.learner
     if workers.sends in _PRODUCTS and not learner.closed_form:
         closed_forms = ", ".join(name for name in LEARNERS.names if LEARNERS.load(name).closed_form)
-        raise ScenarioError(
-            f"learner.model = {shown(learner.model)}: must be one of {closed_forms} where "
-            f'workers.sends = "{workers.sends}"; networks learn from samples'
-        )
+        needed = f'must be one of {closed_forms} where workers.sends = "{workers.sends}"; networks learn from samples'
+        tables.refuse("learner.model", needed)
     if workers.sends == "gradients" and not learner.rounds:
-        tables.must(
-            not DESCENTS.load(learner.descent).needs_moments,
-            "learner.descent",
-            'needs moments, and workers.sends = "gradients" sends none; use "adam", or workers.sends = "moments" with '
-            "learner.rounds",
+        without = (
+            'needs moments, and workers.sends = "gradients" sends none; use "adam", or "moments" with learner.rounds'
         )
+        tables.must(not DESCENTS.load(learner.descent).needs_moments, "learner.descent", without)
     if tables.privacy.sensitivity == "paper" and (beyond_inputs or workers.sends != "samples" or workers.bits):
-        raise ScenarioError(
-            'privacy.sensitivity = "paper": d_X + d_Y bounds samples in [0, 1]; use privacy.sensitivity = '
-            '"encoder" where inputs are centred or quantised, or features or moments are sent'
-        )
+        bounds = 'd_X + d_Y bounds samples in [0, 1], and other symbols are sent; use privacy.sensitivity = "encoder"'
+        tables.refuse("privacy.sensitivity", bounds)
 
 
 def _check_labels(tables: Tables) -> None:
-    """What classes allow, declared or centred, and labels that are no classes."""
     workers, learner = tables.workers, tables.learner
     task = f'workers.task = "{workers.task}"'
     if workers.task == "classification":
@@ -186,19 +171,15 @@ def _check_labels(tables: Tables) -> None:
 
 
 def _key_of_rows(workers: Workers) -> str:
-    """Return the key that gives a worker several rows."""
     return "workers.worker_column" if workers.worker_column else "workers.holding"
 
 
 def _check_several_rows(tables: Tables) -> None:
-    """What several rows per worker allow."""
     workers, skewed = tables.workers, tables.workers.holding.endswith("-skewed")
     if skewed:
         holding = f'workers.holding = "{workers.holding}"'
         tables.must_be("workers.worker_column", "", f"for {holding}, which deals rows itself")
-        tables.must(
-            workers.count, "workers.count", f"must be a number for {holding}, which deals the pool to so many workers"
-        )
+        tables.must(workers.count, "workers.count", f"must be a number for {holding}, which deals the pool")
     key = _key_of_rows(workers)
     told = f"{key} = {as_set(workers.worker_column or workers.holding)}"
     tables.must(workers.sends in _PRODUCTS, "workers.sends", f'must be "moments" for {told}: rows are sent as one sum')
@@ -210,7 +191,6 @@ def _check_several_rows(tables: Tables) -> None:
 
 
 def _check_private_centre(tables: Tables) -> None:
-    """What a mean estimated over the air allows."""
     centre = f'for workers.centre = "{tables.workers.centre}"'
     for key, wanted in (("mixing.power", "dp"), ("radio.fading", "none")):
         tables.must_be(key, wanted, f'{centre}; use workers.centre = "own" or "public"')
@@ -219,72 +199,46 @@ def _check_private_centre(tables: Tables) -> None:
 
 
 def _check_air(tables: Tables) -> None:
-    """Whether an air can be, and carry the scenario."""
     air, fading = tables.air, tables.radio.fading
     _check_ofdm(tables)
     overhead, block_symbols = air.block_overhead_symbols, air.block_seconds * SYMBOLS_PER_SECOND
-    resynced = air.resync_seconds == air.block_seconds
-    tables.must(
-        block_symbols >= overhead + 1,
-        "air.resync_seconds" if resynced else "air.speed_metres_per_second",
-        f"leaves blocks of {block_symbols:.3g} symbols, and pilots and guard take {overhead}: no symbol is left for "
-        "data; resynchronise less often, move more slowly, or shorten air.pilot_symbols and air.estimation_pilots",
-    )
-    everybody = "where every channel has its mean and would be below that: nobody would send"
-    tables.must(
-        fading != "none" or air.truncation_db <= 0.0,
-        "air.truncation_db",
-        f'must be at most 0 for radio.fading = "none", {everybody}',
-    )
+    key = "air.resync_seconds" if air.resync_seconds == air.block_seconds else "air.speed_metres_per_second"
+    full = f"leaves blocks of {block_symbols:.3g} symbols, and pilots and guard take {overhead}: no symbol is left"
+    tables.must(block_symbols >= overhead + 1, key, f"{full} for data; make blocks longer, or pilots shorter")
+    everybody = 'must be at most 0 for radio.fading = "none", where every channel has its mean: nobody would send'
+    tables.must(fading != "none" or air.truncation_db <= 0.0, "air.truncation_db", everybody)
     if fading == "none" or air.truncation_db > -math.inf or not tables.mixing.power_policy.keeps_target:
         return
     for name, off in (("estimation_nmse_db", -math.inf), ("estimation_pilots", 0), ("speed_metres_per_second", 0.0)):
-        tables.must(
-            getattr(air, name) == off,
-            f"air.{name}",
-            f'needs air.truncation_db for radio.fading = "{fading}" and mixing.power = "dp": who inverts a channel of '
-            "any weakness may be received with any power; let workers in a fade stay silent with "
-            "air.truncation_db = -10, say",
-        )
+        needs = f'needs air.truncation_db for radio.fading = "{fading}" and mixing.power = "dp": who inverts a channel'
+        weak = "of any weakness may be received with any power; set air.truncation_db = -10, say"
+        tables.must(getattr(air, name) == off, f"air.{name}", f"{needs} {weak}")
 
 
 def _check_ofdm(tables: Tables) -> None:
-    """Whether subcarriers, prefix, echoes and clocks fit."""
     air = tables.air
     if air.waveform != "ofdm":
         need = "on a single carrier, which would need an equaliser against echoes; set air.waveform = 'ofdm'"
         tables.must_be("air.delay_spread_seconds", 0.0, need)
         return
-    grid = air.grid
-    tables.must(
-        grid.fitting(air.block_seconds) >= 1,
-        "air.subcarriers",
-        f"an OFDM symbol takes {grid.seconds:.3g} s, and a block of {air.block_seconds:.3g} s has no room for "
-        f"{grid.pilots} of pilots and one of data; take fewer subcarriers, resynchronise less often, or move more "
-        "slowly",
-    )
+    grid, fewer = air.grid, "take fewer subcarriers"
+    room = f"a block of {air.block_seconds:.3g} s has no room for {grid.pilots} of pilots and one of data"
+    symbol = f"an OFDM symbol takes {grid.seconds:.3g} s"
+    tables.must(grid.fitting(air.block_seconds) >= 1, "air.subcarriers", f"{symbol}, and {room}; {fewer}")
     prefix_seconds = (grid.prefix - 2.0 * air.timing_offset_symbols) / SYMBOLS_PER_SECOND
-    tables.must(
-        prefix_seconds >= 0.0,
-        "air.timing_offset_symbols",
-        f"must be at most half the cyclic prefix, which has {grid.prefix} symbols; lengthen air.cyclic_prefix, or "
-        "take more subcarriers",
-    )
+    half = f"must be at most half the cyclic prefix of {grid.prefix} symbols; lengthen air.cyclic_prefix"
+    tables.must(prefix_seconds >= 0.0, "air.timing_offset_symbols", half)
     turn = math.sqrt(air.squared_drift(grid.seconds))
-    tables.must(
-        turn <= _TURN_RADIANS,
-        "air.subcarriers",
-        f"phases turn by {turn:.2g} rad within an OFDM symbol of {grid.seconds:.3g} s, and subcarriers disturb each "
-        f"other beyond {_TURN_RADIANS} rad; take fewer subcarriers, or better clocks",
-    )
+    turns = f"phases turn by {turn:.2g} rad within an OFDM symbol: must be at most {_TURN_RADIANS} rad"
+    tables.must(turn <= _TURN_RADIANS, "air.subcarriers", f"{turns}; {fewer}, or better clocks")
     if air.delay_spread_seconds:
         _check_echoes(tables, prefix_seconds)
 
 
 def _check_echoes(tables: Tables, prefix_seconds: float) -> None:
     air, grid, fading = tables.air, tables.air.grid, tables.radio.fading
-    direct = "set radio.fading = 'rayleigh' or 'rician', which says whether there is a direct path besides"
-    needed = f"echoes are fading, and radio.fading is 'none'; {direct}"
+    spread = air.delay_spread_seconds
+    needed = "echoes are fading, and radio.fading is 'none'; set radio.fading = 'rayleigh' or 'rician'"
     tables.must(fading != "none", "air.delay_spread_seconds", needed)
     itself = "says itself how strong the direct path is, and radio.fading is 'rician'; set radio.fading = 'rayleigh'"
     tables.must(tables.radio.direct_path == 0.0 or air.profile == "exponential", "air.profile", itself)
@@ -292,20 +246,13 @@ def _check_echoes(tables: Tables, prefix_seconds: float) -> None:
         lasting = "since echoes are drawn for one antenna and for channels that last as long as a slot"
         tables.must_be(key, allowed, f"with air.delay_spread_seconds, {lasting}; set one of them alone")
     longest = prefix_seconds / -math.log(_BEYOND_PREFIX)
-    tables.must(
-        air.delay_spread_seconds <= longest,
-        "air.delay_spread_seconds",
-        f"echoes outlast the cyclic prefix of {grid.prefix} symbols: must be at most {longest:.3g} s; lengthen "
-        "air.cyclic_prefix, or take more subcarriers",
-    )
+    outlast = f"echoes outlast the cyclic prefix: must be at most {longest:.3g} s; lengthen air.cyclic_prefix"
+    tables.must(spread <= longest, "air.delay_spread_seconds", outlast)
     width_hz = grid.widths[0] * SYMBOLS_PER_SECOND / grid.subcarriers
-    fitting = int(_WIDEST / (2.0 * math.pi * air.delay_spread_seconds) / SYMBOLS_PER_SECOND * grid.subcarriers)
-    tables.must(
-        2.0 * math.pi * width_hz * air.delay_spread_seconds <= _WIDEST or grid.widths[0] == 1,
-        "air.cluster_subcarriers",
-        f"the channel changes within {width_hz / 1e3:.3g} kHz with echoes of {air.delay_spread_seconds:g} s; must be "
-        f"at most {max(1, fitting)}",
-    )
+    fitting = int(_WIDEST / (2.0 * math.pi * spread) / SYMBOLS_PER_SECOND * grid.subcarriers)
+    fits = 2.0 * math.pi * width_hz * spread <= _WIDEST or grid.widths[0] == 1
+    changes = f"the channel changes within {width_hz / 1e3:.3g} kHz: must be at most {max(1, fitting)}"
+    tables.must(fits, "air.cluster_subcarriers", changes)
 
 
 def require_single_rows(workers: Workers, command: str) -> None:
@@ -327,7 +274,7 @@ def require_classes(workers: Workers, command: str, *, single_rows: bool = True)
         )
     if workers.unknown_labels == "absent":
         raise ScenarioError(
-            f'workers.unknown_labels = "absent": must be "refuse" for {command}, which looks at the class of every row'
+            f'workers.unknown_labels = "absent": must be "refuse" for {command}, which looks at classes'
         )
     if single_rows:
         require_single_rows(workers, command)

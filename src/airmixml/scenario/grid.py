@@ -131,9 +131,7 @@ def only_varied(asked: Sequence[str] | None, command: str = "run") -> str | None
         return asked[0] if asked else None
     grids = " ".join(f"--grid {shown_name(each)}" for each in asked[:3]) + (" ..." if len(asked) > 3 else "")
     how = "" if command == "run" else f" --command {command}"
-    raise ScenarioError(
-        f"--vary: given {len(asked)} times, and it varies one key; for all combinations use airmix sweep{how} {grids}"
-    )
+    raise ScenarioError(f"--vary: given {len(asked)} times; for all combinations use airmix sweep{how} {grids}")
 
 
 def parse_varied(asked: str, example: str) -> tuple[str, list[str]]:

@@ -9,26 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airmixml.engines import Engine
 from airmixml.errors import ScenarioError
-from airmixml.notebook import html_lines, html_table
 from airmixml.progress import Progress, silent
+from airmixml.scenario import toml
 from airmixml.scenario.air import Air, air_tables
 from airmixml.scenario.automatic import IDENTITY, LOGISTIC, SOFTMAX, ScoreLink, choose, is_chosen, why_no_rounds
 from airmixml.scenario.consistency import Tables, check_consistency
 from airmixml.scenario.rules import Rule, Text, Whole, check_fields
 from airmixml.scenario.tables import OWN_FILES, TABLES, Learner, Link, Mixing, Privacy, Radio, Workers
-from airmixml.scenario.toml import (
-    BOUNDS,
-    EXTENDS,
-    bounded_columns,
-    checked_keys,
-    finite,
-    parse_assignments,
-    parse_toml,
-    preset_text,
-    read_scenario_file,
-    titled,
-    write_toml,
-)
 from airmixml.wording import shown, slots_text
 
 if TYPE_CHECKING:
@@ -152,7 +139,7 @@ class Scenario:
 
     def with_overrides(self, *assignments: str) -> Scenario:
         """Return a copy with ``table.key=value`` assignments applied, as ``airmix run --set`` takes them."""
-        return _made(self.to_dict(), parse_assignments(assignments))
+        return _made(self.to_dict(), toml.parse_assignments(assignments))
 
     def on_air(self, name: str) -> Scenario:
         """Return the same scenario on an air that comes with the package; ``airmix airs`` lists them."""
@@ -160,24 +147,10 @@ class Scenario:
 
     def with_bounds(self, path: str | Path) -> Scenario:
         """Return a copy with the bounds of a file of lines ``COLUMN = [lower, upper]``; other columns are no inputs."""
-        bounds = parse_toml(read_scenario_file(Path(path), kind="file of bounds"), source=str(path))
+        bounds = toml.parse_toml(toml.read_scenario_file(Path(path), kind="file of bounds"), source=str(path))
         categories = list(dict(self.workers.categories))
         listed = [name for name in self.workers.feature_columns if name in bounds or name in categories]
-        return replace(self, workers=replace(self.workers, **bounded_columns(bounds, listed, categories)))
-
-    def _repr_html_(self) -> str:
-        """What differs from the defaults, and where the rest is."""
-        defaults = Scenario().to_dict()
-        rows = [
-            (f"{table}.{key}", shown(value), shown(defaults[table][key]))
-            for table, keys in self.to_dict().items()
-            if table in TABLES
-            for key, value in keys.items()
-            if value != defaults[table][key]
-        ]
-        every = "all keys with their meaning: print(scenario.to_toml(comments=True)), or docs/scenario.md"
-        title = f"Scenario {self.title}, seed {self.seed}"
-        return html_table(title, ["key", "value", "default"], rows) + html_lines([every])
+        return replace(self, workers=replace(self.workers, **toml.bounded_columns(bounds, listed, categories)))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain tables of plain values (lists for tuples)."""
@@ -185,13 +158,13 @@ class Scenario:
 
     def to_json(self) -> dict[str, Any]:
         """Return ``to_dict`` as JSON can have it: an infinite number, by which a key says "off", is None."""
-        plain: dict[str, Any] = finite(self.to_dict())
+        plain: dict[str, Any] = toml.finite(self.to_dict())
         return plain
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Scenario:
         """Return the scenario that ``to_json`` was called on; a key that is None there is off."""
-        plain = checked_keys(plain)
+        plain = toml.checked_keys(plain)
         return _filled(
             {
                 name: {key: each for key, each in value.items() if each is not None} if name in TABLES else value
@@ -202,33 +175,33 @@ class Scenario:
     @property
     def title(self) -> str:
         """Its name as tables and pictures have it: with its air, where that is not the ideal one."""
-        return titled(self.name, self.air)
+        return toml.titled(self.name, self.air)
 
     def to_toml(self, *, comments: bool = False) -> str:
         """Return the scenario as TOML, with the meaning of each key on request; it reads back as an equal scenario."""
-        return write_toml(self, {name: getattr(self, name) for name in TABLES}, comments=comments)
+        return toml.write_toml(self, {name: getattr(self, name) for name in TABLES}, comments=comments)
 
     @classmethod
     def from_toml(cls, text: str, *, source: str = "the scenario") -> Scenario:
         """Read a scenario from TOML; ``extends = "preset"`` starts from that preset instead of the defaults."""
-        tables = parse_toml(text, source=source)
-        parent = tables.pop(EXTENDS, None)
+        tables = toml.parse_toml(text, source=source)
+        parent = tables.pop(toml.EXTENDS, None)
         return _made({} if parent is None else cls.preset(parent).to_dict(), tables)
 
     @classmethod
     def load(cls, path: str | Path) -> Scenario:
         """Read a scenario file."""
-        return cls.from_toml(read_scenario_file(Path(path)), source=str(path))
+        return cls.from_toml(toml.read_scenario_file(Path(path)), source=str(path))
 
     @classmethod
     def preset(cls, name: str) -> Scenario:
         """Return a scenario that comes with the package; ``airmix presets`` lists them."""
-        return cls.from_toml(preset_text(name), source=f"preset {name}")
+        return cls.from_toml(toml.preset_text(name), source=f"preset {name}")
 
 
 def _made(base: dict[str, Any], tables: Mapping[str, Any]) -> Scenario:
     """Make a scenario from parsed tables, on top of those of another one (or of the defaults)."""
-    tables = checked_keys(_with_bounds_spelt_out(tables))
+    tables = toml.checked_keys(_with_bounds_spelt_out(tables))
     base = _with_air(base, tables.get("air", {}))
     base = _without_its_data(base, tables.get("workers", {}).get("dataset"))
     values = {**base, **{k: {**base.get(k, {}), **v} if k in TABLES else v for k, v in tables.items()}}
@@ -246,28 +219,27 @@ def _with_air(base: dict[str, Any], air: Mapping[str, Any]) -> dict[str, Any]:
     """
     if "preset" not in air:
         return base
-    of_air = checked_keys(air_tables(air["preset"]))
+    of_air = toml.checked_keys(air_tables(air["preset"]))
     base = dict(base)
     for name, keys in air_tables(base.get("air", {}).get("preset", "ideal")).items():
         base[name] = {key: value for key, value in base.get(name, {}).items() if key not in keys or value != keys[key]}
-    return {**base, **{name: {**base.get(name, {}), **keys} for name, keys in of_air.items() if name != "air"}} | {
-        "air": of_air["air"]
-    }
+    others = {name: {**base.get(name, {}), **keys} for name, keys in of_air.items()}
+    return {**base, **others, "air": of_air["air"]}
 
 
 def _with_bounds_spelt_out(tables: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the tables with ``[workers.bounds]``, if there, as the keys that it stands for."""
     workers = tables.get("workers")
-    if not isinstance(workers, Mapping) or BOUNDS not in workers:
+    if not isinstance(workers, Mapping) or toml.BOUNDS not in workers:
         return tables
-    others = {name: value for name, value in workers.items() if name != BOUNDS}
+    others = {name: value for name, value in workers.items() if name != toml.BOUNDS}
     twice = [name for name in ("input_lower", "input_upper") if name in others]
     if twice:
         raise ScenarioError(f"workers.{twice[0]}: says the same as [workers.bounds]; keep one of the two")
     listed = others.get("feature_columns", ())
     categories = others.get("categories", {})
     named = [*categories] if isinstance(categories, Mapping) else []
-    spelt_out = bounded_columns(workers[BOUNDS], listed, named) if workers[BOUNDS] != {} else {}
+    spelt_out = toml.bounded_columns(workers[toml.BOUNDS], listed, named) if workers[toml.BOUNDS] != {} else {}
     return {**tables, "workers": {**others, **spelt_out}}
 
 

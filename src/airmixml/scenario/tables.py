@@ -24,24 +24,16 @@ class Workers(Table):
 
     dataset: str = Text().key("iris", "a data set of `airmix data list`, or the path of a CSV or NPZ file")
     count: int = Whole(0, 10**9).key(2000, "N, number of workers, each with one sample (0: as many as the pool has)")
-    train_samples: int = Whole().key(
-        100, "pool the samples are drawn from; the rest is the test set (0: the data set's own split, else 2/3)"
-    )
+    train_samples: int = Whole().key(100, "pool; the rest is the test set (0: the data set's own split, else 2/3)")
     side_metres: float = Real(0, 1e6, open_low=True).key(500.0, "side of the square, server in the middle")
     min_distance_metres: float = Real(1e-3, 1e6).key(1.0, "closer workers count as being this far away")
     holding: str = Choice(("drawn", "dealt", "label-skewed", "size-skewed")).key(
         "drawn",
         "each worker draws a sample from the pool, or the pool is dealt: one each, or rows unequal in class or number",
     )
-    skew: float = Real(1e-3, 1e6).key(
-        1.0, "skewed holdings: concentration of the Dirichlet draw (small: one class, or most rows, on one worker)"
-    )
-    rows_per_worker: int = Whole(0, 10**9).key(
-        0, "skewed holdings: rows per worker (0: all rows are dealt); plans: rows to assume"
-    )
-    worker_column: str = Text(empty=True).key(
-        "", "CSV column or NPZ array that says who holds a row; all rows of one holder are one worker's"
-    )
+    skew: float = Real(1e-3, 1e6).key(1.0, "skewed: Dirichlet concentration (small: one class, or most rows, each)")
+    rows_per_worker: int = Whole(0, 10**9).key(0, "skewed: rows per worker (0: all are dealt); plans: rows to assume")
+    worker_column: str = Text(empty=True).key("", "CSV column or NPZ array: who holds each row, as one worker")
     max_rows: int = Whole(0, 10**9).key(0, "several rows per worker: most rows of one that enter (0: all)")
     rows_bound: float = Real(1, 1e9).key(
         1.0, "several rows per worker: their sum is shortened to the norm of so many rows, and divided by their number"
@@ -69,10 +61,7 @@ class Workers(Table):
         "fewer than 8 inputs shorten them beyond half of it",
     )
     clip_norm: float = Real(1e-9, 1e6).key(1.0, "all encoders but scale: largest Euclidean norm of an encoded input")
-    constant: float = SHARE.key(
-        0.0,
-        "all encoders but scale: share of the amplitude that an appended constant takes (moments need it for means)",
-    )
+    constant: float = SHARE.key(0.0, "all encoders but scale: amplitude share of an appended constant (for means)")
     sends: str = Named(registries.PAYLOADS).key(
         "samples",
         "the encoded input and its label; their products: second moments and moments with the label; or gradients of a "
@@ -84,19 +73,11 @@ class Workers(Table):
         "auto: the latter where it can be",
     )
     label_weight: float = Real(1e-6, 1).key(1.0, "amplitude of the label's symbols relative to the input's")
-    bits: int = Whole(0, 16).key(
-        0, "bits per symbol, quantised before sending (0: analog); a private mean is not rounded"
-    )
-    bits_range: float = Real(0, 1e3).key(
-        0.0, "bits > 0: largest level, in units of the root mean square of a symbol (0: by the number of bits)"
-    )
-    input_lower: tuple[float, ...] = Items(Real()).key(
-        (), "declared lower bound of each input (one value serves all; empty: the data set's own)"
-    )
+    bits: int = Whole(0, 16).key(0, "bits per symbol before sending (0: analog); a private mean is not rounded")
+    bits_range: float = Real(0, 1e3).key(0.0, "bits > 0: largest level in root mean squares of a symbol (0: by bits)")
+    input_lower: tuple[float, ...] = Items(Real()).key((), "lower bound of each input (one for all; empty: the data's)")
     input_upper: tuple[float, ...] = Items(Real()).key((), "declared upper bound of each input, likewise")
-    feature_columns: tuple[str, ...] = Items(Text()).key(
-        (), "CSV: names of the input columns (empty: all but the label column)"
-    )
+    feature_columns: tuple[str, ...] = Items(Text()).key((), "CSV: input columns (empty: all but the label)")
     categories: tuple[tuple[str, tuple[str, ...]], ...] = Mapped(Items(Label(), least=1)).key(
         (), "CSV: input columns of categories and all values that count, known without the data: one 0 or 1 for each"
     )
@@ -120,12 +101,8 @@ class Workers(Table):
         "a label that is not among the declared classes: refused before anything is sent, or its row sends zeros",
     )
     label_column: str = Text().key("label", "CSV: name of the column that holds the class")
-    label_columns: tuple[str, ...] = Items(Text()).key(
-        (), "CSV, regression and multi-label: names of the label columns (empty: label_column alone)"
-    )
-    target_lower: tuple[float, ...] = Items(Real()).key(
-        (), "regression: declared lower bound of each target (one value serves all)"
-    )
+    label_columns: tuple[str, ...] = Items(Text()).key((), "CSV, other tasks: the label columns (empty: label_column)")
+    target_lower: tuple[float, ...] = Items(Real()).key((), "regression: lower bound of each target (one serves all)")
     target_upper: tuple[float, ...] = Items(Real()).key((), "regression: declared upper bound of each target")
 
     @property
@@ -150,9 +127,7 @@ class Radio(Table):
 
     slots: int = Whole(1, 10**12).key(1000, "T, number of time slots, each yields one mixture")
     scheduled: int = Whole(0, 10**9).key(4, "|N_t|, workers that transmit at once in a slot (0: all of them)")
-    schedule: str = Named(registries.SCHEDULES).key(
-        "fixed", "exactly |N_t| workers per slot, or each worker at random, |N_t| on average"
-    )
+    schedule: str = Named(registries.SCHEDULES).key("fixed", "|N_t| workers per slot, or at random |N_t| on average")
     slot_seconds: float = Real(0, 1e6).key(
         1e-3,
         "tau, length of a slot (0: as long as its symbols need at 794 per ms, and energy is power x 1.26 us x their "
@@ -169,9 +144,7 @@ class Radio(Table):
     rician_k: float = Real(0, off=math.inf).key(10.0, "K, power of the direct path over that of the scattered ones")
     noise_dbm: float = DBM.key(-114.0, "sigma_n^2, receiver noise power per complex symbol")
     max_power_dbm: float = DBM.key(23.0, "P_max, transmit power limit of each worker")
-    max_participations: int = Whole(0, 10**12).key(
-        0, "maximum number of slots in which one worker may send (0: no limit)"
-    )
+    max_participations: int = Whole(0, 10**12).key(0, "most slots in which one worker may send (0: no limit)")
 
     schedule_kind = Table.loaded("schedule")
     path_loss_kind = Table.loaded("path_loss")
@@ -197,20 +170,14 @@ class Link(Table):
     rate_mbps: float = Real(0, 1e9, open_low=True).key(
         50.0, "digital: net rate of one access point in 10^6 bits per second, which its workers use one after the other"
     )
-    access_points: int = Whole(1, 10**9).key(
-        1, "digital: untrusted access points; each adds up modulo 2^b what its workers send, and forwards one vector"
-    )
+    access_points: int = Whole(1, 10**9).key(1, "digital: untrusted; each forwards its workers' sum modulo 2^b")
     packet_bytes: int = Whole(1, 10**9).key(1500, "digital: numbers that a packet carries, in bytes")
     header_bytes: int = Whole(0, 10**9).key(60, "digital: what is sent with each packet besides, in bytes")
     packet_error: float = SHARE.key(0.1, "digital: probability that a packet is not received when it is sent")
-    tries: int = Whole(1, 10**4).key(
-        8, "digital: how often a packet is sent at most; a worker with one that never arrives is absent from the slot"
-    )
+    tries: int = Whole(1, 10**4).key(8, "digital: most times a packet is sent; if none arrives, the worker is absent")
     power_dbm: float = DBM.key(20.0, "digital: transmit power of a worker while it sends")
     duty: float = Real(0, 1, open_low=True).key(1.0, "digital: share of a slot for which a worker may send, at most")
-    backhaul_mbps: float = Real(0, 1e9, open_low=True).key(
-        1000.0, "digital: rate from each access point to the server, in 10^6 bits per second"
-    )
+    backhaul_mbps: float = Real(0, 1e9, open_low=True).key(1000.0, "digital: access point to server, in 10^6 bit/s")
     bandwidth_hz: float = Real(0, 1e12, open_low=True).key(
         100e6, "digital: spectrum of all access points together, for comparisons; the rate does not follow from it"
     )
@@ -221,19 +188,11 @@ class Mixing(Table):
     """How much of each scheduled worker goes into a mixture, and with how much power."""
 
     policy: str = Named(registries.RATIOS).key("dirmix", "how the mixing ratios are drawn")
-    alpha: float = Real(1e-12, 1e15).key(
-        1e5, "dispersion of DirMix(alpha): small = one worker dominates, large = equal shares"
-    )
-    prior: tuple[float, ...] = Items(Real(0)).key(
-        (), "p_t, one share per scheduled worker, summing to 1 (empty: uniform)"
-    )
+    alpha: float = Real(1e-12, 1e15).key(1e5, "dispersion of DirMix: small = one worker dominates, large = equal")
+    prior: tuple[float, ...] = Items(Real(0)).key((), "p_t, shares of scheduled workers, summing to 1 (empty: equal)")
     assignment: str = Named(registries.ASSIGNMENTS).key("random", "which scheduled worker gets which ratio")
-    power: str = Named(registries.POWER_POLICIES).key(
-        "dp", "power scale beta: the power limit, the privacy target, or power_scale_watts"
-    )
-    power_scale_watts: float = Real(1e-60, 1e10).key(
-        1e-13, 'beta for power = "fixed": received power of a whole mixture'
-    )
+    power: str = Named(registries.POWER_POLICIES).key("dp", "beta by power limit, privacy target or power_scale_watts")
+    power_scale_watts: float = Real(1e-60, 1e10).key(1e-13, 'beta for power = "fixed": received power of a mixture')
     ratios_kind = Table.loaded("policy")
     assignment_kind = Table.loaded("assignment")
     power_policy = Table.loaded("power")
@@ -241,9 +200,7 @@ class Mixing(Table):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.prior and abs(sum(self.prior) - 1.0) > 1e-9:
-            raise ScenarioError(
-                f"mixing.prior sums to {sum(self.prior):g}: must sum to 1; divide each share by that sum"
-            )
+            raise ScenarioError(f"mixing.prior sums to {sum(self.prior):g}: must sum to 1; divide by that sum")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -261,12 +218,8 @@ class Privacy(Table):
         "paper-loose",
         "the bound: Corollary 1 / Proposition 2, Proposition 1, two of other accountants, or exact for the server",
     )
-    adjacency: str = Choice(("replace-one", "remove-one")).key(
-        "replace-one", "neighbours: another sample on a worker, or no such worker"
-    )
-    sensitivity: str = Choice(("paper", "encoder")).key(
-        "paper", "squared sensitivity of one worker: d_X + d_Y, or what its encoder declares"
-    )
+    adjacency: str = Choice(("replace-one", "remove-one")).key("replace-one", "another sample, or no such worker")
+    sensitivity: str = Choice(("paper", "encoder")).key("paper", "squared: d_X + d_Y, or what the encoder declares")
     colluders: int = Whole(0, 10**9).key(0, "workers that tell the adversary their samples and slots")
     noise: str = Named(registries.NOISES).key(
         "receiver",
@@ -278,7 +231,7 @@ class Privacy(Table):
         "a power of two",
     )
     modulus_bits: int = Whole(0, 62).key(
-        0, "integers: b; sums are taken modulo 2^b (0: so many that rounding adds less than 1 % to the noise)"
+        0, "integers: b of sums modulo 2^b (0: so that rounding adds below 1 % of noise)"
     )
     sum_range: float = Real(0, 1e6).key(
         0.0,
@@ -290,21 +243,15 @@ class Privacy(Table):
         "workers' own noise: its power in the sum of a slot over that of the receiver's noise (0: so much that the "
         "farthest worker sends 10 dB below its limit; without masks, against server or release, 20)",
     )
-    mask_degree: int = Whole(0, 10**6).key(
-        0, "masked: masks of each worker, an even number (0: what colluders and absent need)"
-    )
+    mask_degree: int = Whole(0, 10**6).key(0, "masked: masks per worker, even (0: what colluders and absent need)")
     mask_share: float = Real(1e-9, 1, open_high=True, off=0.0).key(
         0.0,
         "masked: share of the privacy loss that is due to masks; more of it takes less power, and leaves less noise "
         "where gains err (0: by the air's gain errors)",
     )
-    most_absent: float = SHARE.key(
-        0.0, "masked: share of a slot's workers that may be absent, whose masks are then recovered (0: nothing is)"
-    )
+    most_absent: float = SHARE.key(0.0, "masked: share of workers that may be absent; masks are recovered (0: none)")
     eavesdropper_noise_dbm: float = DBM.key(-114.0, "noise power at each of the eavesdropper's antennas")
-    eavesdropper_distance_metres: float = Real(1e-3, 1e6).key(
-        10.0, "distance from a worker, in the worst case the one farthest from the server"
-    )
+    eavesdropper_distance_metres: float = Real(1e-3, 1e6).key(10.0, "distance from the worker farthest from the server")
     eavesdropper_antennas: int = Whole(1, 10**6).key(1, "antennas that the eavesdropper combines coherently")
 
     @property
@@ -324,9 +271,7 @@ class Learner(Table):
         "auto: lda for classes, else ridge",
     )
     hidden_units: tuple[int, ...] = Items(Whole(1, 10**6)).key((32, 16), "sizes of the hidden dense layers")
-    filters: tuple[int, ...] = Items(Whole(1, 10**5), least=1).key(
-        (32, 48), "cnn: filters of each convolution (stride 1)"
-    )
+    filters: tuple[int, ...] = Items(Whole(1, 10**5), least=1).key((32, 48), "cnn: filters per convolution (stride 1)")
     kernel_size: int = Whole(1, 1000).key(5, "cnn: side of each filter")
     pool_size: int = Whole(1, 1000).key(2, "cnn: side and stride of the max-pooling after each convolution")
     loss: str = Choice(("cross-entropy", "squared", "brier")).key(
@@ -339,9 +284,7 @@ class Learner(Table):
         "slots after the moments in which workers send gradients of the model that the server broadcast (0: none; "
         "auto: as many as suit the data)",
     )
-    rounds_share: float = SHARE.key(
-        0.0, "rounds: their share of the privacy loss (of mu^2), the moments have the rest (0: 0.9, or 0.5 for targets)"
-    )
+    rounds_share: float = SHARE.key(0.0, "rounds: their share of mu^2, the moments have the rest (0: 0.9, targets 0.5)")
     gradient_clip: float = Real(1e-6, 1e3).key(
         0.2,
         "rounds: norm that gradients are shortened to, in units of workers.clip_norm (times sqrt(labels) for several)",
@@ -354,9 +297,7 @@ class Learner(Table):
         "rounds: how far all steps together can move the model (0: min(24 d^(1/4), 10 R), or 8 gradient_clip for "
         "targets)",
     )
-    descent: str = Named(registries.DESCENTS).key(
-        "preconditioned", "rounds: how the server steps; by the inverse of the moments, or by Adam without them"
-    )
+    descent: str = Named(registries.DESCENTS).key("preconditioned", "rounds: steps by the inverse moments, or by Adam")
     epochs: int = Whole(1, 10**7).key(500, "passes over all mixtures")
     batch_size: int = Whole(1, 10**8).key(32, "mixtures per training step")
     learning_rate: float = Real(0, 1e3, open_low=True).key(1e-3, "Adam's step size")

@@ -38,17 +38,11 @@ def bounded_columns(
             raise ScenarioError(f"workers.bounds.{shown(name)} has {len(pair)} numbers: must be [lower, upper]")
     columns = list(feature_columns or [*pairs, *categories])
     numbers = [name for name in columns if name not in categories]
-    for name in numbers:
-        if name not in pairs:
+    for name in (*numbers, *pairs):
+        if (name in numbers) != (name in pairs):
             raise ScenarioError(
-                f"workers.bounds: has no line for the input column {shown(name)}; write {shown(name)} = [lower, upper] "
-                "with numbers that you know beforehand, or take the column out of workers.feature_columns"
-            )
-    for name in pairs:
-        if name not in numbers:
-            raise ScenarioError(
-                f"workers.bounds: {shown(name)} is none of the input columns of numbers; take its line out, or "
-                "add it to workers.feature_columns"
+                f"workers.bounds: {shown(name)} must have a line {shown(name)} = [lower, upper] and be an input column "
+                "of numbers; add the line, with numbers that you know beforehand, or change workers.feature_columns"
             )
     lower, upper = zip(*(pairs[name] for name in numbers), strict=True)
     return {"feature_columns": columns, "input_lower": list(lower), "input_upper": list(upper)}
@@ -68,9 +62,7 @@ def all_keys() -> list[str]:
 def unknown_key(name: str) -> ScenarioError:
     """Return the error for a key that does not exist, with the nearest that does."""
     if name in TABLES:
-        return ScenarioError(
-            f"{name}: a table, not a key; name a key of it, such as {name}.{fields(TABLES[name])[0].name}"
-        )
+        return ScenarioError(f"{name}: a table, not a key; name one, such as {name}.{fields(TABLES[name])[0].name}")
     if name == EXTENDS:
         return ScenarioError(f"{EXTENDS}: belongs at the top of a scenario file; on the command line use --preset")
     same_last = [key for key in all_keys() if key.rpartition(".")[2] == name.rpartition(".")[2]]
@@ -105,9 +97,7 @@ def parse_toml(text: str, *, source: str) -> dict[str, Any]:
         why = "tables or lists are nested too deeply" if nested else "a number has too many digits"
         raise ScenarioError(f"{source}: not valid TOML: {why}") from None
     if not isinstance(tables.get(EXTENDS, ""), str):
-        raise ScenarioError(
-            f"{EXTENDS} = {shown(tables[EXTENDS])}: must be the name of a preset; `airmix presets` lists them"
-        )
+        raise ScenarioError(f"{EXTENDS} = {shown(tables[EXTENDS])}: must name a preset; `airmix presets` lists them")
     return tables
 
 
@@ -137,10 +127,8 @@ def preset_names() -> list[str]:
 def preset_text(name: str) -> str:
     """Return the TOML file of a preset, as shipped."""
     if name not in preset_names():
-        raise ScenarioError(
-            f"preset {shown(name)}: there is none of that name{did_you_mean(name, preset_names())} (`airmix "
-            "presets` lists them)"
-        )
+        near = did_you_mean(name, preset_names())
+        raise ScenarioError(f"preset {shown(name)}: there is none of that name{near} (`airmix presets` lists them)")
     return (_PRESETS / f"{name}.toml").read_text(encoding="utf-8")
 
 
@@ -258,12 +246,12 @@ Plain = int | float | str | list[str] | None
 
 
 def finite(value: Any) -> Any:
-    """Return plain values as JSON has them: lists for tuples, None for an infinite number, which means "off"."""
-    if isinstance(value, dict):
-        return {name: finite(each) for name, each in value.items()}
-    if isinstance(value, tuple):
-        return list(value)
-    return None if isinstance(value, float) and math.isinf(value) else value
+    """Return plain values as JSON has them: lists for tuples, None for what is not finite, as a key is that is off."""
+    if isinstance(value, Mapping):
+        return {str(name): finite(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def keys_in_force(air: Air) -> dict[str, Plain]:
@@ -278,11 +266,8 @@ def air_label(air: Air) -> str:
     if air.is_ideal:
         return ""
     named = named_air(air.preset)
-    changed = _texts(
-        (entry.name, getattr(air, entry.name))
-        for entry in fields(air)
-        if getattr(air, entry.name) != getattr(named, entry.name)
-    )
+    values = ((entry.name, getattr(air, entry.name), getattr(named, entry.name)) for entry in fields(air))
+    changed = _texts((key, own) for key, own, usual in values if own != usual)
     name = "air" if air.preset == "ideal" else air.preset
     if not changed:
         return name

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.random import Generator
 
 from airmixml.arrays import ImageShape, Integers, declared_shape, per_input
-from airmixml.data.dataset import DataSet, RawData, RowFormat, declare_bounds, declare_target_bounds, known_dataset
+from airmixml.data.dataset import TARGET_KEYS, DataSet, RawData, RowFormat, declare_bounds, known_dataset
 from airmixml.data.labels import ABSENT, Bounded, Centred, DeclaredClasses, LabelCode, Signs
 from airmixml.data.npz_file import load_npz
 from airmixml.devices import physical_memory_bytes
@@ -123,7 +123,7 @@ def _row_format(workers: Workers, raw: RawData, image_shape: ImageShape) -> RowF
         given = (workers.input_lower or raw.lower, workers.input_upper or raw.upper)
         given = (raw.lower, raw.upper) if raw.columns else given  # of features, where columns become several
         each = (per_input(bounds, image_shape) for bounds in given)
-        lower, upper = declare_bounds(*each, features=width, columns=raw.feature_names)
+        lower, upper = declare_bounds(*each, count=width, columns=raw.feature_names)
     return RowFormat(
         width=width,
         lower=lower,
@@ -143,7 +143,8 @@ def label_code(workers: Workers, raw: RawData) -> LabelCode | None:
     if workers.task != "regression":
         return class_code(workers, outputs)
     lower, upper = (workers.target_lower or raw.target_lower), (workers.target_upper or raw.target_upper)
-    return Bounded(*declare_target_bounds(lower, upper, targets=outputs))
+    bounds = declare_bounds(lower, upper, count=outputs, names=TARGET_KEYS, what="target")
+    return Bounded(*(tuple(each.tolist()) for each in bounds))
 
 
 def class_code(workers: Workers, classes: int) -> LabelCode | None:
