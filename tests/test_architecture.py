@@ -20,6 +20,7 @@ FOUNDATION = (
     "lazy",
     "streams",
     "devices",
+    "numpy_tensors",
     "fingerprints",
     "registry",
     "registries",

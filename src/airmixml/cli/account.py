@@ -17,6 +17,7 @@ from airmixml.cli.options import choices
 from airmixml.cli.terminal import progress_bars, report_lines, show
 from airmixml.engines import Engine
 from airmixml.errors import ScenarioError
+from airmixml.numpy_tensors import stand_in
 from airmixml.planning.known_inputs import data_dimensions
 from airmixml.registries import ACCOUNTANTS, ADVERSARIES
 from airmixml.scenario.rules import Real, Rule, Whole
@@ -74,6 +75,7 @@ def account_command(
     or --epsilon. The options from --workers to --colluders are for plain numbers.
     """
     started = time.perf_counter()
+    stand_in()
     numbers: dict[str, Any] = {name: context.params[name] for name in _NUMBERS}
     given, of_a_scenario = _given(context, numbers), _given(context, _OF_A_SCENARIO)
     scenario = None

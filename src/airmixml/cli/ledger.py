@@ -14,6 +14,7 @@ from airmixml.budgets.report import plain_facts, summary, worker_rows
 from airmixml.cli import options
 from airmixml.cli.terminal import progress_bars, show
 from airmixml.errors import LedgerError, ScenarioError, hide_values
+from airmixml.numpy_tensors import stand_in
 from airmixml.output.tables import Table, rows_csv
 from airmixml.registries import ADVERSARIES
 from airmixml.storage.files import write_text, writing_to
@@ -203,6 +204,7 @@ def check_scenario(
 
     A run that would not fit is refused with the line that airmix run gives.
     """
+    stand_in()
     private = LedgerFile(ledger).facts()["mode"] == "protection"
     if seeds < 1:
         raise ScenarioError(f"--seeds {seeds}: must be at least 1")
