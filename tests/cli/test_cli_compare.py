@@ -79,7 +79,9 @@ def test_a_comparison_begins_with_what_keeps_the_target_and_crowns_no_tie(
     assert rows["raw"]["exposure"]["server"] > 5.001 > rows["masked"]["exposure"]["server"]
     told = {name: f"{name} ({100 * row['accuracy']['mean']:.2f} %)" for name, row in rows.items()}
     said = " ".join(done.stdout.split())
-    assert said.startswith("private-iris and its alternatives Within the target against the server ")
+    assert said.startswith(
+        "private-iris and its alternatives at epsilon 5, delta 0.01 against the server Within the target "
+    )
     assert "are equal within chance" in said
     assert f"against everyone {told['masked']} is the only one (1 seed, 50 test rows; --seeds 10" in said
     assert {name: row["rank"] for name, row in rows.items()} == {"airmix": 1, "masked": 1, "raw": None}

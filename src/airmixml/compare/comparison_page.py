@@ -11,7 +11,7 @@ from airmixml.compare.comparison_picture import comparison_figure
 from airmixml.compare.methods import HEARING
 from airmixml.output.cards import cards_of, claimed_card
 from airmixml.output.commands import seeds_option
-from airmixml.output.page import Card, Cards, Folded, Page
+from airmixml.output.page import Card, Cards, Folded, Lines, Page, section
 from airmixml.output.tables import Table, rows_csv
 from airmixml.privacy import PrivacyStatement
 from airmixml.scenario import Scenario
@@ -48,7 +48,7 @@ def methods_table(plain: Plain, scenario: Scenario) -> Table:
         texts += [_epsilon(row["row"]["epsilon"])] if of_row else []
         rows.append((row["method"], *texts, _text(row["energy_joules"], joules)))
     columns = ("method", "rank", "accuracy %", "epsilon", "against", *filter(None, [of_row]), "energy")
-    return Table(title="Accuracy and privacy", columns=columns, rows=tuple(rows), spare=("energy",), options=BARE)
+    return Table(columns=columns, rows=tuple(rows), spare=("energy",), options=BARE)
 
 
 def legend_table(plain: Plain) -> Table:
@@ -65,9 +65,7 @@ def legend_table(plain: Plain) -> Table:
             about = f"{about} ({row['note']})"
         lines.setdefault((name, about), []).append((row["exposure"] or {}).get("rests_on", NONE))
     rows = tuple((*line, rests[0] if len(set(rests)) == 1 else "the same") for line, rests in lines.items())
-    return Table(
-        title="Methods", columns=("method", "what it is", "epsilon rests on"), rows=rows, words=3, options=BARE
-    )
+    return Table(columns=("method", "what it is", "epsilon rests on"), rows=rows, words=3, options=BARE)
 
 
 def adversaries_table(plain: Plain, scenario: Scenario) -> Table:
@@ -125,21 +123,28 @@ def _epsilon(value: float | str | None) -> str:
 def comparison_page(plain: Plain, scenario: Scenario) -> Page:
     """Return what a comparison tells; cards are those of the first method, tables have every one."""
     rows, privacy, seeds = plain["rows"], scenario.privacy, len(plain["seeds"])
-    target = f"epsilon {privacy.epsilon:g}, delta {privacy.delta:g} {against(privacy.adversary)}, {privacy.adjacency}"
-    notes = [*plain["notes"], *(f"left out: {name} ({why})" for name, why in plain["left_out"].items())]
-    every = adversaries_table(plain, scenario), costs_table(plain, scenario), _CHANCE
-    return Page.of_result(
+    target = f"epsilon {privacy.epsilon:g}, delta {privacy.delta:g} {against(privacy.adversary)}"
+    left_out = plain["left_out"]
+    notes = [*plain["notes"], *([f"left out: {', '.join(left_out)}"] if left_out else [])]
+    reasons = Lines(tuple(f"left out: {name} ({why})" for name, why in left_out.items()))
+    every = adversaries_table(plain, scenario), costs_table(plain, scenario), reasons, _CHANCE
+    # Without facts, so that all methods fit one screen.
+    return Page(
         kind="comparison",
-        title=f"{scenario.title} and its alternatives",
+        title=f"{scenario.title} and its alternatives at {target}",
         verdict=plain["verdict"],
         notices=(SIMULATED_SEEDS,),
-        asked=(("target", target), ("seeds", f"{seeds}; mean ± standard deviation" if seeds > 1 else "1")),
-        cards=(Cards(title=rows[0]["method"], cards=_cards(rows[0], scenario)),),
-        tables=(
-            methods_table(plain, scenario),
-            legend_table(plain),
-            sentence("; ".join(notes) or "accuracy: on the clean test set"),
-            Folded(summary="Epsilon against each adversary, and costs", parts=every),
+        sections=(
+            section("asked", "What was asked"),
+            section("privacy", "Who learns what", Cards(title=rows[0]["method"], cards=_cards(rows[0], scenario))),
+            section(
+                "tables",
+                "Tables",
+                methods_table(plain, scenario),
+                legend_table(plain),
+                sentence("; ".join(notes) or "accuracy: on the clean test set"),
+                Folded(summary="Epsilon against each adversary, and costs", parts=every),
+            ),
         ),
         command=("compare", "--methods", ",".join(row["method"] for row in rows), *seeds_option(seeds)),
     )
