@@ -38,6 +38,7 @@ _SCORE_NAMES: Final = {
     "exact_match": "all labels right",
     "macro_f1": "F1, mean over labels",
 }
+_CLASSES_SHOWN: Final = 6
 _NO_R2: Final = 5e-7  # less is rounding
 _ANSWERS: Final = {
     "classification": "always the most frequent class of the test rows",
@@ -281,6 +282,11 @@ def _baselines(metrics: dict[str, Any]) -> Rows:
         gained = Marked(f"no better than guessing: {gained}")
     rows = [(f"  {_without_privacy(found)}", f"{told(reached)} ({how})")] if reached is not None else []
     rows += [("  guessing", f"{told(found['guess'])} ({answer})"), ("  beyond guessing", gained)]
+    recalls = sorted((each["recall"], each["name"]) for each in found["classes"] if each["recall"] is not None)
+    if recalls:
+        worst = f"the {_CLASSES_SHOWN} worst: " if len(recalls) > _CLASSES_SHOWN else ""
+        shown = ", ".join(f"{name} {100 * recall:.0f} %" for recall, name in recalls[:_CLASSES_SHOWN])
+        rows.append(("  recall", worst + shown))
     return rows
 
 
