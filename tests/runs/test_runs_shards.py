@@ -65,7 +65,7 @@ def test_a_stopped_run_keeps_its_shards(
     with pytest.raises(stopped):
         run(NETWORK, out=tmp_path / "cut", progress=stop_at(1), engine="ray")
     kept = tmp_path / "cut.partial" / "shards"
-    assert sorted(path.name for path in kept.iterdir()) == ["000000.npz", "000001.npz"]
+    assert sorted(path.name for path in kept.iterdir()) == ["slots-0-2048.npz", "slots-2048-2100.npz"]
     monkeypatch.setattr("airmixml.radio.shards._simulate_shard", lambda *_: pytest.fail("it is there"))
     run(NETWORK, out=tmp_path / "cut", engine="ray")
     assert not list(tmp_path.rglob("shards"))
