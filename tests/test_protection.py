@@ -204,11 +204,11 @@ def test_a_protected_run_that_is_stopped_leaves_nothing_and_begins_again(tmp_pat
 def test_the_command(airmix: Airmix, tmp_path: Path) -> None:
     done = airmix("run", "--preset", "private-iris", "--private", "--out", "here")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "protection: noise and schedule from the system's entropy" in done.stdout
+    assert "Protection: noise and schedule from the system's entropy" in done.stdout
     assert not [word for word in ("SNR", "energy", "dBm", "clipped", "%") if word in done.stdout]
     assert "not stated: it would reveal something about the test rows" in done.stdout
     simulated = airmix("run", "--preset", "private-iris", "--out", "there")
-    assert "simulation: noise and schedule follow from seed 0" in simulated.stdout
+    assert "Simulation: noise and schedule follow from seed 0" in simulated.stdout
     assert json.loads((tmp_path / "there" / "metrics.json").read_text())["mode"] == "simulation"
     for folder in ("here", "there"):
         assert "held by up to" in (done if folder == "here" else simulated).stdout

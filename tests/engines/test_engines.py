@@ -157,6 +157,7 @@ def test_options() -> None:
     assert Engine.of("local").here
     assert Engine.of("ray") == Engine(name="ray", jobs=0)
     assert Engine.of("ray", 3) == Engine(name="ray", jobs=3)
+    assert Engine.of("processes", 2) == Engine(name="local", jobs=2)
     assert not Engine.of("ray", 1).here
     with pytest.raises(ScenarioError, match=r"--engine = 'rai': must be local or ray; did you mean ray\?"):
         Engine.of("rai")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -70,7 +71,7 @@ def made_up(
 
 def swept_table(swept: Swept) -> Table:
     plain = swept.to_dict()
-    return sweep_table(plain, plain["cells"]).plain
+    return sweep_table(plain, plain["cells"])
 
 
 TWO_KEYS = {"privacy.epsilon": [0.5, 1, 5], "learner.hidden_units": [(32, 16), (8,), ()]}
@@ -123,7 +124,9 @@ def test_numbers_have_units_and_few_digits(metric: str, values: list[Any], text:
 def test_files_hold_every_row_and_every_metric(tmp_path: Path) -> None:
     swept = made_up(tmp_path, TWO_KEYS)
     files = write_sweep(swept)
-    assert {path.name for path in files} == {f"sweep.{suffix}" for suffix in ("csv", "md", "tex", "json", "png", "svg")}
+    assert {path.name for path in files} == {
+        f"sweep.{suffix}" for suffix in ("csv", "md", "tex", "json", "parquet", "png", "svg")
+    }
     assert all(path.stat().st_size > 0 for path in files)
     lines = list(csv.DictReader(io.StringIO((tmp_path / "sweep.csv").read_text())))
     assert len(lines) == 27
@@ -132,6 +135,7 @@ def test_files_hold_every_row_and_every_metric(tmp_path: Path) -> None:
     assert lines[0]["learner.hidden_units"] == "[32, 16]"
     assert [float(line["snr_db"]) for line in lines[:18]] == [row.metrics["snr_db"] for row in swept.rows[:18]]
     assert [line["error"] for line in lines[18:21]] == ["x & y | z failed"] * 3
+    pandas.testing.assert_frame_equal(pandas.read_parquet(tmp_path / "sweep.parquet"), swept.to_frame())
     stored = json.loads((tmp_path / "sweep.json").read_text())
     assert stored["mode"] == "simulation"
     assert stored["grid"]["learner.hidden_units"] == ["[32, 16]", "[8]", "[]"]
@@ -163,11 +167,19 @@ def test_latex_is_a_plain_tabular_in_which_everything_is_escaped(tmp_path: Path)
     assert odd.to_latex(booktabs=False).splitlines()[5] == (r"{[}1] \textbackslash{}x \{y\} \$5 \~{} 50\% $<$\&$>$ \\")
 
 
+def test_without_pyarrow_the_rest_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sweep.parquet").touch()
+    monkeypatch.setattr("airmixml.sweeps.sweep_page.find_spec", lambda _name: None)
+    files = write_sweep(made_up(tmp_path, TWO_KEYS))
+    assert sorted(files) == sorted(tmp_path.iterdir())
+    assert {"sweep.csv", "sweep.png"} <= {path.name for path in files}
+
+
 def test_a_sweep_that_failed_everywhere_still_says_why(tmp_path: Path) -> None:
     rows = (SweptRow(point={"privacy.epsilon": 1.0}, seed=0, metrics={}, error="no room"),)
     swept = replace(made_up(tmp_path, {"privacy.epsilon": [1]}, seeds=1), rows=rows, metrics=())
     names = {path.name for path in write_sweep(swept)}
-    assert names == {f"sweep.{suffix}" for suffix in ("csv", "md", "tex", "json")}
+    assert names == {f"sweep.{suffix}" for suffix in ("csv", "md", "tex", "json", "parquet")}
     assert "no room" in (tmp_path / "sweep.md").read_text()
 
 

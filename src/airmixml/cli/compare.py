@@ -72,5 +72,4 @@ def compare_command(
         write=lambda: write_comparison(plain, comparison.scenario, folder),
         seconds=time.perf_counter() - started,
         kept=plural(comparison.kept, "result") if comparison.kept else "",
-        picture=False,
     )

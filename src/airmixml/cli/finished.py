@@ -80,12 +80,10 @@ def show_study(
     seconds: float,
     kept: str = "",
     beside: Sequence[str] = (),
-    picture: bool = True,
 ) -> None:
     """Write a study and its report and print what it found; what the same command wrote before stays as it is.
 
     Its files are called ``name``, and those ``beside``; ``write`` makes them. ``kept``: what was there before.
-    Where its ``picture`` is, which the report has too, is said unless a screen has no line to spare.
     """
     from airmixml.storage.run_folder import REPORT
     from airmixml.storage.study import written_files
@@ -99,7 +97,7 @@ def show_study(
     if not as_json:
         note = f" ({kept} already finished)" if kept else ""
         drawn = out / f"{name}.png"
-        print_places(out / f"{name}.md", report, note=note, picture=str(drawn) if picture and drawn in files else "")
+        print_places(out / f"{name}.md", report, note=note, picture=str(drawn) if drawn in files else "")
 
 
 def add_report(folder: Path | str, *, work: Path | None = None, typed: bool = True) -> dict[str, str]:

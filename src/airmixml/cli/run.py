@@ -1,6 +1,7 @@
 """``airmix run``."""
 
 import os
+from pathlib import Path
 from typing import Annotated, Any
 
 from typer import Option
@@ -65,7 +66,9 @@ def run_command(
     made = make_or_find(run, scenario, seeds=seeds, **mode, **where)
     show(as_json, {**made.metrics, **made.report}, run_page(made.metrics, scenario))
     if not as_json:
-        print_places(made.metrics["run_dir"], made.report)
+        folder = Path(made.metrics["run_dir"])
+        pictures = sorted(map(str, folder.glob("figures/*.png")))
+        print_places(folder, made.report, picture=next(iter(pictures), ""))
 
 
 def _checkpoint_seconds() -> float:

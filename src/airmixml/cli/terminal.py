@@ -71,16 +71,18 @@ def print_page(page: Page) -> None:
     )
     shown: Iterator[Any] = (part for part in told if isinstance(part, _ON_SCREEN))
     for is_facts, some in groupby(shown, key=lambda part: isinstance(part, Facts)):
-        for part in [_facts_table(list(some))] if is_facts else some:
+        for part in _facts_table(list(some)) if is_facts else some:
             if isinstance(part, Table):
                 console.print(part)
             else:
                 console.print("\n".join([part] if isinstance(part, str) else part.lines), markup=False)
 
 
-def _facts_table(facts: list[Any]) -> Table:
+def _facts_table(facts: list[Any]) -> list[Table]:
+    """Return the facts as one table, or none where there are no facts."""
     rows = tuple(row for each in facts for row in each.rows)
-    return Table(columns=("", ""), rows=rows, words=2, sections=tuple(accumulate(len(each.rows) for each in facts)))
+    sections = tuple(accumulate(len(each.rows) for each in facts))
+    return [Table(columns=("", ""), rows=rows, words=2, sections=sections)] if rows else []
 
 
 def report_lines(report: Mapping[str, str]) -> list[str]:

@@ -38,6 +38,7 @@ class Engine:
     @classmethod
     def of(cls, name: str, jobs: int | None = None, default: int = 1) -> Self:
         """Return the engine that options name; without ``jobs`` all of a cluster, or so many on this machine."""
+        name = "local" if name == "processes" else name  # as sweeps call it too
         if name not in ENGINES:
             near = did_you_mean(str(name), list(ENGINES))
             raise ScenarioError(f"--engine = {shown(name)}: must be {' or '.join(ENGINES)}{near}")

@@ -150,10 +150,13 @@ def read_report(folder: Path, work: Path | None = None) -> Report:
 
     ``work`` is where its files are before it gets its name.
     """
+    from airmixml.reports.curves import read_curve
+
     found = find_folder(folder, work)
     module, _, builder = _BUILDERS[found.kind].partition(":")
     try:
         scenario = found.scenario()
+        read_curve(found.path)
         page = getattr(import_module(module), builder)(found.plain, scenario)
         return Report(found=found, page=page, scenario=scenario)
     except AirMixError:

@@ -23,7 +23,7 @@ from airmixml.storage.run_folder import PARTIAL, REPORT, RUNS_FOLDER, hold_folde
 Cell = TypeVar("Cell")
 Outcome = TypeVar("Outcome")
 Result = TypeVar("Result")
-_SUFFIXES: Final = (".md", ".csv", ".tex", ".json", ".png", ".svg")
+_SUFFIXES: Final = (".md", ".csv", ".tex", ".json", ".parquet", ".png", ".svg")
 
 
 class Task(Protocol[Cell, Outcome]):

@@ -91,7 +91,7 @@ def sweep_grid(
 ) -> Swept:
     """Run what ``sweep`` runs and return everything that it gave."""
     started, kind = time.perf_counter(), kind_of(command, ledger=ledger, attacks=attacks, audit=audit)
-    Engine.of(engine, jobs or None, default=0)
+    engine = Engine.of(engine, jobs or None, default=0).name
     numbers = list(consecutive_seeds(scenario, seeds))
     grid.check_size(seeds)
     points = list(grid.points)

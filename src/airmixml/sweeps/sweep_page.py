@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import math
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,6 +14,7 @@ from airmixml.output.page import Cards, Page
 from airmixml.output.tables import Table, rows_csv
 from airmixml.scenario import Scenario
 from airmixml.scenario.toml import value_text
+from airmixml.storage.files import write_bytes, writing_to
 from airmixml.sweeps.metric_text import metric_text
 from airmixml.sweeps.study_files import BARE, write_study
 from airmixml.sweeps.sweep_picture import picture_note, sweep_figure
@@ -90,9 +93,9 @@ def _cards(cells: list[Plain], scenario: Scenario) -> tuple[Cards, ...]:
 
 
 def write_sweep(swept: Swept) -> list[Path]:
-    """Write rows as CSV, the page as Markdown, LaTeX and JSON, and the picture; return the files."""
-    plain = swept.to_dict()
-    return write_study(
+    """Write rows as CSV and, with pyarrow, Parquet, the page as Markdown, LaTeX and JSON, and the picture; return the files."""
+    plain, parquet = swept.to_dict(), swept.out / "sweep.parquet"
+    files = write_study(
         swept.out / "sweep",
         sweep_page(plain, swept.scenario),
         plain,
@@ -100,3 +103,11 @@ def write_sweep(swept: Swept) -> list[Path]:
         csv=rows_csv(swept.long_rows()),
         tex=sweep_table(plain, plain["cells"]).to_latex(booktabs=False),
     )
+    with writing_to(swept.out):
+        parquet.unlink(missing_ok=True)  # of an earlier command, which it no longer fits
+        if find_spec("pyarrow") is None:
+            return files
+        content = io.BytesIO()
+        swept.to_frame().to_parquet(content, engine="pyarrow", index=False)
+        write_bytes(parquet, content.getvalue())
+    return [*files, parquet]

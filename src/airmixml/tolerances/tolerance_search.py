@@ -67,7 +67,7 @@ def find_tolerances(
         engine, jobs, force, device, data_dir, progress: those of ``airmixml.sweep``.
     """
     started, chosen = time.perf_counter(), _felt(scenario, chosen_ladders(only), asked=only is not None)
-    Engine.of(engine, jobs or None, default=0)
+    engine = Engine.of(engine, jobs or None, default=0).name
     if not (0.0 < drop <= 100.0):
         raise ScenarioError(f"--drop = {drop:g}: must be a number of points above 0 and of at most 100")
     numbers = list(consecutive_seeds(scenario, seeds))
