@@ -150,10 +150,10 @@ def test_the_signal_on_the_cards_is_that_of_the_scenarios_own_power() -> None:
             {"learner.rounds", "link.access_points"},
             {"learner.epochs", "mixing.alpha", "privacy.sensitivity"},
         ),
-        ("trustless-digits", {"privacy.eavesdropper_distance_metres"}, {"privacy.most_absent"}),
+        ("trustless-digits", {"privacy.eavesdropper_distance_metres", "privacy.sensitivity"}, {"privacy.most_absent"}),
         (
             "trustless-digits-digital",
-            {"radio.fading", "workers.side_metres"},
+            {"radio.fading", "workers.side_metres", "mixing.policy"},
             {"link.rate_mbps", "privacy.arithmetic", "privacy.most_absent"},
         ),
     ],

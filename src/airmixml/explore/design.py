@@ -22,7 +22,7 @@ from airmixml.radio.system import System
 from airmixml.registries import ACCOUNTANTS
 from airmixml.scenario import Scenario
 from airmixml.scenario.consistency import rounds_refusal
-from airmixml.scenario.toml import finite
+from airmixml.scenario.toml import declared, finite
 from airmixml.wording import against, duration, epsilon_words, joules
 from airmixml.workers.loading import check_signal_memory
 
@@ -88,6 +88,19 @@ def _unused(scenario: Scenario) -> Iterator[str]:
     yield "privacy.eavesdropper_distance_metres" if scenario.privacy.noise_kind.brought else "privacy.arithmetic"
     if not scenario.privacy.noise_kind.masked:
         yield "privacy.most_absent"
+    for table, name in (("mixing", "policy"), ("privacy", "sensitivity")):
+        own = getattr(getattr(scenario, table), name)
+        words = declared(f"{table}.{name}")["rule"].words
+        if all(_is_refused(scenario, f"{table}.{name}={word}") for word in words if word != own):
+            yield f"{table}.{name}"
+
+
+def _is_refused(scenario: Scenario, override: str) -> bool:
+    try:
+        scenario.with_overrides(override)
+    except AirMixError:
+        return True
+    return False
 
 
 def plan_part(

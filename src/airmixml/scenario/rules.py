@@ -143,7 +143,9 @@ class Named(Choice):
     def _near(self, value: object) -> str:
         if not isinstance(value, str):
             return f", or an object of your own class that inherits from {self.options.base} (docs/extending.md)"
-        return super()._near(value.lower())
+        word = value.partition(":")[0]
+        no_file = f"; it names no file; write {word}:FILE with the path of one"
+        return no_file if word in self.options.files else super()._near(value.lower())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -59,13 +59,17 @@ def all_keys() -> list[str]:
     return [*TOP_LEVEL, *(f"{table}.{entry.name}" for table, kind in TABLES.items() for entry in fields(kind))]
 
 
+_SHOWN_AS: Final = {"neighbours": "adjacency", "neighbors": "adjacency"}  # words of screens for keys
+
+
 def unknown_key(name: str) -> ScenarioError:
     """Return the error for a key that does not exist, with the nearest that does."""
     if name in TABLES:
         return ScenarioError(f"{name}: a table, not a key; name one, such as {name}.{fields(TABLES[name])[0].name}")
     if name == EXTENDS:
         return ScenarioError(f"{EXTENDS}: belongs at the top of a scenario file; on the command line use --preset")
-    same_last = [key for key in all_keys() if key.rpartition(".")[2] == name.rpartition(".")[2]]
+    last = name.rpartition(".")[2]
+    same_last = [key for key in all_keys() if key.rpartition(".")[2] == _SHOWN_AS.get(last, last)]
     near = f"; did you mean {same_last[0]}?" if same_last else did_you_mean(name, [*all_keys(), *TABLES])
     return ScenarioError(f"{shown_name(name)}: unknown key{near or '; `airmix show digits` prints all keys'}")
 
