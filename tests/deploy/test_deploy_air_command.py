@@ -68,13 +68,13 @@ def test_a_deployment_has_an_air_where_frames_are_analog(airmix: Airmix, tmp_pat
     done = airmix(*ANALOG, "privacy.noise=workers")
     assert done.returncode == 0, done.stderr
     assert "airmix air here" in done.stdout
-    where = tmp_path / "here" / "air" / "air.json"
+    where = tmp_path / "here" / "air" / "endpoint.json"
     for address in ("tcp://0.0.0.0:0", "tcp://example.org:1", "tcp://127.0.0.1:none"):
-        where.write_text(json.dumps({"frames": address, "sums": address}))
+        where.write_text(json.dumps({**json.loads(where.read_text()), "frames": address, "sums": address}))
         refused = airmix("air", "here")
         assert refused.returncode == 2
         assert refused.stderr.startswith(f"airmix: error: {address}: "), refused.stderr
     where.unlink()
     lost = airmix("air", "here")
     assert (lost.returncode, len(lost.stderr.splitlines())) == (2, 1)
-    assert "air.json: cannot be read" in lost.stderr
+    assert "endpoint.json: cannot be read" in lost.stderr

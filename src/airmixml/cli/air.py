@@ -97,19 +97,15 @@ def _runtime(name: str, frequency_offset: float, taps: str) -> MakeRuntime:
 
 def _serve(folder: Path, make_runtime: MakeRuntime) -> None:
     from airmixml.deploy.air import bind, connect, send, serve
-    from airmixml.deploy.air_link import Addresses
     from airmixml.deploy.analog import check_emulated
     from airmixml.deploy.baseband import running_air
-    from airmixml.deploy.contract import Contract
-    from airmixml.deploy.credentials import AIR_FOLDER
-    from airmixml.deploy.endpoint import CONTRACT, DeployError, read_file, read_signing_keys
+    from airmixml.deploy.endpoint import AIR_NAME, DeployError, Endpoint, load_contract, read_signing_keys
     from airmixml.deploy.transport import Lines
 
-    own = folder / AIR_FOLDER
+    own = folder / AIR_NAME
     if not own.is_dir():
         raise DeployError(f"{folder}: is no deployment with an air; set one up with a scenario of analog frames")
-    where, (key,) = Addresses.read(own), read_signing_keys(own, 1)
-    contract = Contract.from_json(read_file(own / CONTRACT), str(own / CONTRACT))
+    where, contract, (key,) = Endpoint.read(own), load_contract(own), read_signing_keys(own, 1)
     check_emulated(contract.plan, protects=bool(contract.budget))
     with running_air(contract, key, make_runtime) as air:
         frames, address = bind("PULL", where.frames)

@@ -63,7 +63,6 @@ def init_command(
     """
     scenario = chosen.settled(data_dir=data_dir)
     from airmixml.deploy.compiling import Owner
-    from airmixml.deploy.credentials import AIR_FOLDER
 
     owner = Owner(epsilon=epsilon, spare=spare)
     *_, server = set_up(
@@ -76,7 +75,7 @@ def init_command(
         {"folder": str(out), "workers": server.workers, "gateways": gateways, "port": server.port},
         f"{out}: {server.workers} workers{behind}; broker on {server.host}:{server.port}",
         f"  airmix server {out} --with-broker",
-        *([f"  airmix air {out}"] if (out / AIR_FOLDER).exists() else []),
+        *([f"  airmix air {out}"] if server.frames else []),
         f"  airmix {kind} --folder {out} --id {server.names[0]} --data FILE",
     )
 
