@@ -37,8 +37,8 @@ def frame(worker: int, samples: np.ndarray, number: int = 0) -> bytes:
     return frame_messages(as_bytes(samples), say)[-1].packed()
 
 
-def opening(*workers: int, milliseconds: int = 50, number: int = 0) -> bytes:
-    body = Opening(KIND.numbers, milliseconds, workers).packed()
+def opening(*workers: int, waits: int = 1, number: int = 0) -> bytes:
+    body = Opening(KIND.numbers, waits, workers).packed()
     return Message(Type.SAMPLES, SERVER, CONTRACT.run, number, 0, body).signed_with(keys()[1]).packed()
 
 
@@ -121,14 +121,14 @@ def test_a_closing_of_a_slot_that_is_not_open_is_refused_and_the_slot_can_be_ope
     air = new_air()
     air.handle(frame(0, one(0.0)))
     with pytest.raises(ProtocolError, match="slot 0, attempt 0: is not open"):
-        air.handle(opening(0, 1, milliseconds=0))
+        air.handle(opening(0, 1, waits=0))
     assert air.expire() == []
     assert air.handle(opening(0, 1)) == []
     (closed,) = air.handle(frame(1, one(0.0)))
     assert SumOnAir.of(closed.body).present == (0, 1)
-    assert air.handle(opening(0, 1, milliseconds=0)) == [closed]
+    assert air.handle(opening(0, 1, waits=0)) == [closed]
     with pytest.raises(ProtocolError, match="slot 1, attempt 0: is not open"):
-        air.handle(opening(0, 1, milliseconds=0, number=1))
+        air.handle(opening(0, 1, waits=0, number=1))
     assert air.name == (0, 0)
 
 
