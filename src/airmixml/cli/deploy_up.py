@@ -87,9 +87,8 @@ def up_command(
     from airmixml.deploy.attacker import admit_attacker
     from airmixml.deploy.broker import find_mosquitto
     from airmixml.deploy.contract import Contract
-    from airmixml.deploy.dealing import deal_rows
     from airmixml.deploy.lanes import draw_lanes
-    from airmixml.deploy.trial import Trial
+    from airmixml.deploy.trial import Trial, deal_rows
     from airmixml.storage.run_folder import RUNS_FOLDER
 
     find_mosquitto()

@@ -228,7 +228,10 @@ class EmulatedAir:
         if ends:
             self.is_over |= message.round == RUN_OVER
             return []
-        return self._opened(message) if message.sender == SERVER else self._heard(message)
+        if message.sender == SERVER:
+            return self._opened(message)
+        self._add(message)
+        return self._sum_of_all()
 
     def hello(self) -> Message:
         """Return what it says when it starts: that it knows of no slot, so that all that is open is sent again."""
@@ -236,7 +239,14 @@ class EmulatedAir:
 
     def expire(self) -> list[Message]:
         """Close the slot that is open, and return the sum of those that have sent."""
-        return [] if self._opening is None else [self._close(self._opening)]
+        if self._opening is None:
+            return []
+        self._opening = None
+        present = tuple(sorted(self._present))
+        total = SumOnAir(present, self._runtime.finish(), tuple(self._present[each] for each in present))
+        said = Message(Type.SAMPLES, AIR, self._run, *self._name, total.packed()).signed_with(self._signing_key)
+        self._said = self._said[0], said
+        return [said]
 
     def _opened(self, message: Message) -> list[Message]:
         name, opening = (message.round, message.attempt), Opening.of(message.body)
@@ -265,10 +275,6 @@ class EmulatedAir:
     def _sum_of_all(self) -> list[Message]:
         """Return the sum if nobody is missing."""
         return self.expire() if self._awaited <= self._present.keys() else []
-
-    def _heard(self, message: Message) -> list[Message]:
-        self._add(message)
-        return self._sum_of_all()
 
     def _add(self, message: Message) -> None:
         name, opening, sender = (message.round, message.attempt), self._opening, message.sender
@@ -304,14 +310,6 @@ class EmulatedAir:
             )
         self._runtime.add(opening.workers.index(sender), received.astype(np.complex64))
         self._present[sender] = proof
-
-    def _close(self, opening: Opening) -> Message:
-        self._opening = None
-        present = tuple(sorted(self._present))
-        total = SumOnAir(present, self._runtime.finish(), tuple(self._present[each] for each in present))
-        said = Message(Type.SAMPLES, AIR, self._run, *self._name, total.packed()).signed_with(self._signing_key)
-        self._said = self._said[0], said
-        return said
 
 
 def serve(air: EmulatedAir, frames: Any, sums: Any, *, log: Callable[[str], None]) -> None:

@@ -51,6 +51,7 @@ from airmixml.storage.files import sync_folder, writing_to
 from airmixml.wording import shown, shown_name
 
 HOST: Final = "127.0.0.1"
+_AUTHORITY: Final = "airmix deployment"
 PUBLIC_KEY: Final = ".pub"  # after the name of a worker
 MOST_GATEWAYS: Final = 1000
 VALID: Final = timedelta(days=365)
@@ -96,59 +97,52 @@ class Authority:
     certificate: x509.Certificate
 
     @staticmethod
-    def create(name: str = "airmix deployment") -> "Authority":
+    def create() -> "Authority":
         """Return a new one, which signs itself."""
-        key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
-        certificate = (
-            _certificate(name, name, key, now)
-            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-            .add_extension(_usage(signs_certificates=True), critical=True)
-            .sign(key, SHA256())
-        )
-        return Authority(key, certificate)
+        key = ec.generate_private_key(ec.SECP256R1())
+        return Authority(key, _certificate(_AUTHORITY, key, key, datetime.now(UTC), None))
 
     def issue(self, name: str, hosts: Iterable[str] = ()) -> tuple[bytes, bytes]:
         """Return a certificate and its private key (PEM): for the broker, which is at ``hosts``, or for a client."""
         key, hosts = ec.generate_private_key(ec.SECP256R1()), tuple(hosts)
         purpose = ExtendedKeyUsageOID.SERVER_AUTH if hosts else ExtendedKeyUsageOID.CLIENT_AUTH
-        issuer = self.certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value
-        made = (
-            _certificate(name, str(issuer), key, self.certificate.not_valid_before_utc + _CLOCKS_DIFFER)
-            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(_usage(), critical=True)
-            .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
-            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key()), critical=False)
-        )
-        if hosts:
-            made = made.add_extension(x509.SubjectAlternativeName(list(map(_alternative, hosts))), critical=False)
-        return made.sign(self.key, SHA256()).public_bytes(Encoding.PEM), _private(key)
+        now = self.certificate.not_valid_before_utc + _CLOCKS_DIFFER
+        made = _certificate(name, key, self.key, now, purpose, hosts)
+        return made.public_bytes(Encoding.PEM), _private(key)
 
 
-def _certificate(name: str, issuer: str, key: ec.EllipticCurvePrivateKey, now: datetime) -> x509.CertificateBuilder:
-    return (
+def _certificate(
+    name: str,
+    key: ec.EllipticCurvePrivateKey,
+    signing_key: ec.EllipticCurvePrivateKey,
+    now: datetime,
+    purpose: x509.ObjectIdentifier | None,
+    hosts: Sequence[str] = (),
+) -> x509.Certificate:
+    """Return the certificate of a key; without a purpose it is that of the authority."""
+    others = ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement", "encipher_only")
+    signs = purpose is None
+    usage = dict.fromkeys((*others, "decipher_only"), False) | {"key_cert_sign": signs, "crl_sign": signs}
+    made = (
         x509.CertificateBuilder()
         .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]))
-        .issuer_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, issuer)]))
+        .issuer_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, _AUTHORITY)]))
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _CLOCKS_DIFFER)
         .not_valid_after(now + VALID)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(x509.BasicConstraints(ca=signs, path_length=0 if signs else None), critical=True)
+        .add_extension(x509.KeyUsage(digital_signature=not signs, **usage), critical=True)
     )
-
-
-def _usage(signs_certificates: bool = False) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=not signs_certificates,
-        key_cert_sign=signs_certificates,
-        crl_sign=signs_certificates,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        encipher_only=False,
-        decipher_only=False,
-    )
+    if purpose is not None:
+        issued_by = x509.AuthorityKeyIdentifier.from_issuer_public_key(signing_key.public_key())
+        made = made.add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
+        made = made.add_extension(issued_by, critical=False)
+    if hosts:
+        addresses = [_alternative(each) for each in hosts]
+        made = made.add_extension(x509.SubjectAlternativeName(addresses), critical=False)
+    return made.sign(signing_key, SHA256())
 
 
 def _alternative(host: str) -> x509.GeneralName:
