@@ -15,7 +15,7 @@ LOUD = ("--set", "privacy.epsilon=1000", "--set", "learner.rounds=1")
 
 
 @pytest.mark.long
-def test_a_trial_is_recorded_and_replayed_to_the_same_model(airmix: Airmix, tmp_path: Path) -> None:
+def test_a_trial_is_recorded(airmix: Airmix, tmp_path: Path) -> None:
     first = airmix(*TRIAL, *LOUD, "--record", tmp_path / "sums", "--json")
     assert first.returncode == 0, first.stderr
     told = json.loads(first.stdout)
@@ -24,13 +24,6 @@ def test_a_trial_is_recorded_and_replayed_to_the_same_model(airmix: Airmix, tmp_
     meta = json.loads((tmp_path / "sums.sigmf-meta").read_text())
     assert [each["core:sample_count"] for each in meta["annotations"]] == [558, 62]  # 31 numbers, 2 classes
     assert meta["annotations"][0]["airmixml:present"] == list(range(16))
-    again = airmix(*TRIAL, *LOUD, "--replay", tmp_path / "sums")
-    assert again.returncode == 0, again.stderr
-    assert f"{100 * told['scores']['through the air']:.1f} %" in again.stdout
-    assert "nobody is protected" in again.stdout
-    short = airmix(*TRIAL, *LOUD, "--set", "learner.rounds=2", "--replay", tmp_path / "sums")
-    assert short.returncode == 2
-    assert short.stderr.splitlines()[-1].startswith("airmix: error: recording: has no sum of slot")
 
 
 @pytest.mark.parametrize(
@@ -41,7 +34,6 @@ def test_a_trial_is_recorded_and_replayed_to_the_same_model(airmix: Airmix, tmp_
         ((*TRIAL, "--runtime", "gnuradio", "--taps", "1,x"), "--taps 1,x: must be complex numbers"),
         ((*TRIAL, "--set", "air.preset=lab"), 'air.preset = lab: must be "ideal"'),
         ((*TRIAL, "--set", "workers.centre=refined"), 'workers.centre = "refined": must be "none"'),
-        ((*TRIAL, "--replay", "nothing"), "nothing.sigmf-meta: cannot be read"),
         (("air", "nothing.toml"), "nothing.toml: "),
         (("air", "."), ".: is no deployment with an air"),
         (("air",), "give either a scenario file or --preset"),

@@ -34,7 +34,6 @@ def air_command(
         int, Option(help="Trial: number of workers, all of whom send in every slot (0: as the scenario says).")
     ] = 0,
     record: Annotated[Path | None, Option(help="Trial: SigMF recording to write received sums to.")] = None,
-    replay: Annotated[Path | None, Option(help="Trial: SigMF recording to learn from, instead of an air.")] = None,
     frequency_offset: Annotated[float, Option(help="gnuradio: offset of the carrier in cycles per sample.")] = 0.0,
     taps: Annotated[str, Option(help="gnuradio: channel of all workers, such as 1,0.1j.")] = "1",
     seed: options.Seed = None,
@@ -57,8 +56,7 @@ def air_command(
     workers = workers or options.settle_scenario(scenario).workers.count
     scenario = planned_for(scenario, workers, public=True)
     with progress_bars() as progress:
-        trial = try_out(scenario, make_runtime=make_runtime, record=record, replay=replay, progress=progress)
-    through = runtime if replay is None else f"{replay}"
+        trial = try_out(scenario, make_runtime=make_runtime, record=record, progress=progress)
     rows = [("through the air", trial.trained), ("simulated", trial.simulated)]
     name = trial.trained.history.score_name.replace("_", " ")
     scores = {where: (each.history.test_accuracy or each.history.test_score or [math.nan])[-1] for where, each in rows}
@@ -69,8 +67,8 @@ def air_command(
     )
     spent = {each: round(seconds, 3) for each, seconds in trial.seconds.items()}
     told = ", ".join(f"{each} {seconds:.2f} s" for each, seconds in spent.items())
-    sent = f"{scenario.radio.scheduled:,} workers in {plural(scenario.slots_on_air, 'slot')} through {through}"
-    plain = {"runtime": through, "workers": scenario.radio.scheduled, "scores": scores, "seconds": spent}
+    sent = f"{scenario.radio.scheduled:,} workers in {plural(scenario.slots_on_air, 'slot')} through {runtime}"
+    plain = {"runtime": runtime, "workers": scenario.radio.scheduled, "scores": scores, "seconds": spent}
     show(as_json, plain, table, f"{sent}: {told}; {command_seconds():.1f} s in total", NOBODY_PROTECTED)
 
 

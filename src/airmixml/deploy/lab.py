@@ -6,7 +6,7 @@ those of any simulation: the hub hears every frame by itself, and one process ho
 
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -16,14 +16,13 @@ import torch
 from airmixml.data import DataSet
 from airmixml.deploy.air import Adder, MakeRuntime, SumOnAir
 from airmixml.deploy.attempts import Sum
-from airmixml.deploy.baseband import AnalogKind, running_air
+from airmixml.deploy.baseband import running_air
 from airmixml.deploy.compiling import Owner, make_contract
-from airmixml.deploy.contract import Contract
 from airmixml.deploy.journal import Journal
 from airmixml.deploy.learning import Teacher
 from airmixml.deploy.local import Carry, carry
 from airmixml.deploy.server import Server, Tell
-from airmixml.deploy.sigmf_files import read_recording, write_recording
+from airmixml.deploy.sigmf_files import write_recording
 from airmixml.deploy.spending import Spending
 from airmixml.deploy.wire import AIR, unpacked
 from airmixml.deploy.worker import Device, Transcripts, vector_of
@@ -97,45 +96,23 @@ def try_out(
     *,
     make_runtime: MakeRuntime = Adder,
     record: Path | None = None,
-    replay: Path | None = None,
     progress: Progress = silent,
 ) -> Trial:
-    """Train a scenario's model through an emulated air, or from a SigMF recording of one; and simulate it.
+    """Train a scenario's model through an emulated air, and simulate it; ``record`` is where to write a recording.
 
     ``scenario`` is one of ``planned_for`` with public data.
     """
     started, streams = time.perf_counter(), Streams(scenario.seed)
     dataset = load_dataset(scenario.workers, streams)
     population = deploy(scenario.workers, dataset, streams)
-    recorded = None if replay is None else read_recording(replay)
     lab = Lab(scenario, dataset, population)
     teacher, running = Teacher(lab.contract, dataset), time.perf_counter()
-    if recorded is None:
-        sums = lab.run(teacher.tell, make_runtime, progress=progress)
-    else:
-        sums = replayed(lab.contract, recorded)
-    trained = teacher.learned(sums)
+    trained = teacher.learned(lab.run(teacher.tell, make_runtime, progress=progress))
     seconds = {"start": running - started, "training": time.perf_counter() - running}
-    if record is not None and recorded is None:
+    if record is not None:
         about = f"{scenario.title}, seed {scenario.seed}: sums of an emulated air"
         heard = [lab.heard[each] for each in sorted(lab.heard)]
         write_recording(record, heard, about)
     context = RunContext(progress=progress)
     simulated = learn(scenario, dataset=dataset, population=population, context=context).trained
     return Trial(trained=trained, simulated=simulated, seconds=seconds)
-
-
-def replayed(contract: Contract, recorded: Sequence[SumOnAir]) -> list[Sum]:
-    """Return the sums of a recording, in order."""
-    if len(recorded) < len(contract.schedule):
-        raise ProtocolError(f"recording: has no sum of slot {len(recorded)}; record all slots of the scenario")
-    sums = []
-    for number, (place, total) in enumerate(zip(contract.schedule, recorded, strict=False)):
-        kind = contract.kinds[place]
-        if not isinstance(kind, AnalogKind) or len(total.samples) != kind.numbers or not total.present:
-            raise ProtocolError(
-                f"recording: slot {number} has {len(total.samples)} samples of {len(total.present)} workers; must have "
-                f"a worker and {kind.numbers} samples"
-            )
-        sums.append(Sum.of(number, place, total.present, kind.mean(total)))
-    return sums
