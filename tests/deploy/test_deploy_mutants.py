@@ -9,7 +9,7 @@ from deploy_histories import History, analog_contract, small_contract
 
 from airmixml.deploy.air import Adder, EmulatedAir
 from airmixml.deploy.contract import Contract
-from airmixml.deploy.durable import GrowingFile
+from airmixml.deploy.journal import GrowingFile
 from airmixml.deploy.spending import Entry, Spending
 from airmixml.deploy.wire import Message, Type
 from airmixml.deploy.worker import Device

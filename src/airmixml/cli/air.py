@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from airmixml.deploy.air import MakeRuntime
 
 RUNTIMES: Final = ("adder", "gnuradio")
+_NOBODY_PROTECTED: Final = (
+    "public data in a lab: nobody is protected; the hub of an emulated air hears every frame by itself"
+)
 
 
 def air_command(
@@ -49,7 +52,6 @@ def air_command(
         _serve(file, make_runtime)
         return
     scenario = options.Chosen(file, preset, None, assignments).read(seed)
-    from airmixml.deploy.analog import NOBODY_PROTECTED
     from airmixml.deploy.compiling import planned_for
     from airmixml.deploy.lab import try_out
 
@@ -69,7 +71,7 @@ def air_command(
     told = ", ".join(f"{each} {seconds:.2f} s" for each, seconds in spent.items())
     sent = f"{scenario.radio.scheduled:,} workers in {plural(scenario.slots_on_air, 'slot')} through {runtime}"
     plain = {"runtime": runtime, "workers": scenario.radio.scheduled, "scores": scores, "seconds": spent}
-    show(as_json, plain, table, f"{sent}: {told}; {command_seconds():.1f} s in total", NOBODY_PROTECTED)
+    show(as_json, plain, table, f"{sent}: {told}; {command_seconds():.1f} s in total", _NOBODY_PROTECTED)
 
 
 def _runtime(name: str, frequency_offset: float, taps: str) -> MakeRuntime:
@@ -95,8 +97,7 @@ def _runtime(name: str, frequency_offset: float, taps: str) -> MakeRuntime:
 
 def _serve(folder: Path, make_runtime: MakeRuntime) -> None:
     from airmixml.deploy.air import bind, connect, send, serve
-    from airmixml.deploy.analog import check_emulated
-    from airmixml.deploy.baseband import running_air
+    from airmixml.deploy.air_link import running_air
     from airmixml.deploy.endpoint import AIR_NAME, DeployError, Endpoint, load_contract, read_signing_keys
     from airmixml.deploy.transport import Lines
 
@@ -104,7 +105,6 @@ def _serve(folder: Path, make_runtime: MakeRuntime) -> None:
     if not own.is_dir():
         raise DeployError(f"{folder}: is no deployment with an air; set one up with a scenario of analog frames")
     where, contract, (key,) = Endpoint.read(own), load_contract(own), read_signing_keys(own, 1)
-    check_emulated(contract.plan, protects=bool(contract.budget))
     with running_air(contract, key, make_runtime) as air:
         frames, address = bind("PULL", where.frames)
         echo(f"listening at {address}")

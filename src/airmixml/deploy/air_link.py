@@ -5,10 +5,13 @@ take at once is dropped: the server asks again for what it misses.
 """
 
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
 from typing import Any, Final
 
-from airmixml.deploy.air import bind, connect
+from airmixml.deploy.air import EmulatedAir, MakeRuntime, bind, connect
+from airmixml.deploy.baseband import AnalogKind, loudest_samples
+from airmixml.deploy.contract import Contract
 from airmixml.deploy.endpoint import SERVER_NAME, Endpoint
 from airmixml.deploy.transport import Log, Transport
 from airmixml.deploy.wire import Type
@@ -72,3 +75,12 @@ class AirLink:
     def close(self) -> None:
         """Send what waits, and end all connections."""
         self._held.close()
+
+
+@contextmanager
+def running_air(contract: Contract, signing_key: bytes, make_runtime: MakeRuntime) -> Iterator[EmulatedAir]:
+    """Yield the air of a contract; what adds up ends with the block."""
+    kinds = [each for each in contract.kinds if isinstance(each, AnalogKind)]
+    noise_watts, keys = max(each.receiver_watts for each in kinds), (bytes.fromhex(contract.server_key), signing_key)
+    with closing(make_runtime(len(contract.members), noise_watts)) as runtime:
+        yield EmulatedAir(contract.run, contract.directory, *keys, runtime, contract.gains, loudest_samples(kinds))

@@ -15,8 +15,8 @@ import torch
 
 from airmixml.data import DataSet
 from airmixml.deploy.air import Adder, MakeRuntime, SumOnAir
+from airmixml.deploy.air_link import running_air
 from airmixml.deploy.attempts import Sum
-from airmixml.deploy.baseband import running_air
 from airmixml.deploy.compiling import Owner, make_contract
 from airmixml.deploy.journal import Journal
 from airmixml.deploy.learning import Teacher
