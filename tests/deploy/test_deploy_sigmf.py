@@ -1,16 +1,17 @@
-"""SigMF recordings, by the specification."""
+"""SigMF recordings: by the specification, out and in again, broken ones in one line."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from airmixml.deploy.air import SumOnAir
-from airmixml.deploy.sigmf_files import paths_of, write_recording
+from airmixml.deploy.sigmf_files import paths_of, read_recording, write_recording
 from airmixml.errors import DataError
 from airmixml.scenario.air import SYMBOLS_PER_SECOND
 
@@ -42,8 +43,47 @@ def test_both_files_are_as_the_specification_says(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["", ".sigmf-data", ".sigmf-meta", ".sigmf"])
-def test_whichever_of_the_two_files_is_named_both_are_meant(suffix: str) -> None:
-    assert [each.name for each in paths_of(Path(f"a.b{suffix}"))] == ["a.b.sigmf-data", "a.b.sigmf-meta"]
+def test_what_was_written_is_read_again(tmp_path: Path, suffix: str) -> None:
+    made = recording(7, 1, 4)
+    write_recording(tmp_path / "a.b", made, "")
+    found = read_recording(tmp_path / f"a.b{suffix}")
+    assert [each.present for each in found] == [(0, 1), (0, 2), (0, 3)]
+    for one, other in zip(found, made, strict=True):
+        assert np.array_equal(one.samples, other.samples)
+
+
+def change(path: Path, edit: Callable[[dict], object]) -> None:
+    meta = json.loads(path.read_text())
+    edit(meta)
+    path.write_text(json.dumps(meta))
+
+
+OTHER, LONG, BEFORE = {"core:datatype": "ci16_le"}, {"core:sample_count": 9}, {"core:sample_start": -1}
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        (lambda data, meta: data.unlink(), "sigmf-data: cannot be read"),
+        (lambda data, meta: meta.unlink(), "sigmf-meta: cannot be read"),
+        (lambda data, meta: meta.write_text("{"), "is no SigMF metadata"),
+        (lambda data, meta: meta.write_text("[" * 100_000), "is no SigMF metadata"),
+        (lambda data, meta: meta.write_bytes(b"\xff\x00"), "is no SigMF metadata"),
+        (lambda data, meta: change(meta, lambda m: m.pop("captures")), "is no SigMF metadata"),
+        (lambda data, meta: change(meta, lambda m: m.update(annotations=[{}])), "is no SigMF metadata"),
+        (lambda data, meta: change(meta, lambda m: m["global"].update(OTHER)), "'ci16_le' must be"),
+        (lambda data, meta: change(meta, lambda m: m["annotations"][1].update(LONG)), "spans samples"),
+        (lambda data, meta: change(meta, lambda m: m["annotations"][0].update(BEFORE)), "spans samples"),
+        (lambda data, meta: data.write_bytes(data.read_bytes()[:-3]), "ends within a sample"),
+        (lambda data, meta: data.write_bytes(bytes(40)), "is not what x.sigmf-meta describes"),
+        (lambda data, meta: data.write_bytes(np.full(10, np.nan, dtype="<f4").tobytes()), "not finite"),
+    ],
+)  # fmt: skip
+def test_a_broken_recording_gives_one_line(tmp_path: Path, spoil: Callable[[Path, Path], None], reason: str) -> None:
+    spoil(*write_recording(tmp_path / "x", recording(3, 2), ""))
+    with pytest.raises(DataError, match=reason) as found:
+        read_recording(tmp_path / "x")
+    assert "\n" not in str(found.value)
 
 
 def test_a_place_that_cannot_be_written_gives_one_line(tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ def air_command(
         int, Option(help="Trial: number of workers, all of whom send in every slot (0: as the scenario says).")
     ] = 0,
     record: Annotated[Path | None, Option(help="Trial: SigMF recording to write received sums to.")] = None,
+    replay: Annotated[Path | None, Option(help="Trial: SigMF recording to learn from, instead of an air.")] = None,
     frequency_offset: Annotated[float, Option(help="gnuradio: offset of the carrier in cycles per sample.")] = 0.0,
     taps: Annotated[str, Option(help="gnuradio: channel of all workers, such as 1,0.1j.")] = "1",
     seed: options.Seed = None,
@@ -48,6 +49,8 @@ def air_command(
     public data, in one process: the model that is learned through the air is put beside that of a simulation.
     """
     make_runtime = _runtime(runtime, frequency_offset, taps)
+    if record is not None and replay is not None:
+        raise ScenarioError("--record, --replay: a replay has no air to record; keep one of them")
     if file is not None and file.is_dir():
         _serve(file, make_runtime)
         return
@@ -58,7 +61,7 @@ def air_command(
     workers = workers or options.settle_scenario(scenario).workers.count
     scenario = planned_for(scenario, workers, public=True)
     with progress_bars() as progress:
-        trial = try_out(scenario, make_runtime=make_runtime, record=record, progress=progress)
+        trial = try_out(scenario, make_runtime=make_runtime, record=record, replay=replay, progress=progress)
     rows = [("through the air", trial.trained), ("simulated", trial.simulated)]
     name = trial.trained.history.score_name.replace("_", " ")
     scores = {where: (each.history.test_accuracy or each.history.test_score or [math.nan])[-1] for where, each in rows}
@@ -69,6 +72,7 @@ def air_command(
     )
     spent = {each: round(seconds, 3) for each, seconds in trial.seconds.items()}
     told = ", ".join(f"{each} {seconds:.2f} s" for each, seconds in spent.items())
+    runtime = runtime if replay is None else str(replay)
     sent = f"{scenario.radio.scheduled:,} workers in {plural(scenario.slots_on_air, 'slot')} through {runtime}"
     plain = {"runtime": runtime, "workers": scenario.radio.scheduled, "scores": scores, "seconds": spent}
     show(as_json, plain, table, f"{sent}: {told}; {command_seconds():.1f} s in total", _NOBODY_PROTECTED)

@@ -1,4 +1,4 @@
-"""Received sums as SigMF recordings, which GNU Radio, inspectrum and other radio tools read.
+"""Received sums as SigMF recordings, which GNU Radio, inspectrum and other radio tools read: written and read again.
 
 A recording is two files: NAME.sigmf-data has the samples, little-endian complex64 (cf32_le), NAME.sigmf-meta says in
 JSON what they are. Each slot is one annotation that names the workers in its sum. Written by hand, since the format is
@@ -13,8 +13,9 @@ from typing import Final
 
 import numpy as np
 
-from airmixml.deploy.air import SumOnAir
-from airmixml.errors import DataError
+from airmixml.deploy.air import SumOnAir, as_samples
+from airmixml.errors import DataError, ProtocolError
+from airmixml.reading import read_regular
 from airmixml.scenario.air import SYMBOLS_PER_SECOND
 from airmixml.storage.files import write_bytes, write_text
 from airmixml.version import __version__
@@ -22,6 +23,7 @@ from airmixml.version import __version__
 _DATATYPE: Final = "cf32_le"
 _VERSION: Final = "1.2.0"
 _PRESENT: Final = "airmixml:present"
+_LARGEST_META: Final = 64 << 20
 
 
 def paths_of(name: Path) -> tuple[Path, Path]:
@@ -64,3 +66,34 @@ def write_recording(name: Path, sums: Sequence[SumOnAir], description: str) -> t
     except OSError as problem:
         raise DataError(f"{data_path}: cannot be written ({problem.strerror}); choose another place") from None
     return data_path, meta_path
+
+
+def read_recording(name: Path) -> list[SumOnAir]:
+    """Return the sums of consecutive slots; refuse a recording that is broken, or not of complex64, in one line."""
+    data_path, meta_path = paths_of(name)
+    try:
+        told, content = read_regular(meta_path, _LARGEST_META), read_regular(data_path)
+    except OSError as problem:
+        raise DataError(f"{problem.filename}: cannot be read ({problem.strerror}); a recording has two files") from None
+    try:
+        meta = json.loads(told)
+        about, _, annotations = meta["global"], meta["captures"], meta["annotations"]
+        datatype, stated = about["core:datatype"], about.get("core:sha512")
+        spans = [(int(each["core:sample_start"]), int(each["core:sample_count"])) for each in annotations]
+        present = [tuple(int(one) for one in each.get(_PRESENT, ())) for each in annotations]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise DataError(f"{meta_path}: is no SigMF metadata (JSON with global, captures, annotations)") from None
+    if datatype != _DATATYPE:
+        raise DataError(f"{meta_path}: core:datatype = {datatype!r} must be {_DATATYPE!r}; convert the recording")
+    try:
+        samples = as_samples(content)
+    except ProtocolError as problem:
+        raise DataError(f"{data_path}: {problem}; record it again") from None
+    if stated not in (None, hashlib.sha512(content).hexdigest()):
+        raise DataError(f"{data_path}: is not what {meta_path.name} describes (core:sha512); record it again")
+    for start, count in spans:
+        if not 0 <= start <= start + count <= len(samples):
+            raise DataError(
+                f"{meta_path}: an annotation spans samples {start} to {start + count}, and there are {len(samples):,}"
+            )
+    return [SumOnAir(who, samples[start : start + count]) for who, (start, count) in zip(present, spans, strict=True)]
