@@ -29,7 +29,7 @@ from airmixml.deploy.children import end_child, start_child
 from airmixml.deploy.compiling import data_of, make_contract, planned_for
 from airmixml.deploy.contract import Contract
 from airmixml.deploy.credentials import create_deployment
-from airmixml.deploy.dealing import deal_rows
+from airmixml.deploy.trial import deal_rows
 from airmixml.scenario import Scenario
 from doc_tables import Table, csv_text, with_tables
 

@@ -46,8 +46,8 @@ def said(sender: int, body: bytes, number: int = 0, attempt: int = 0, run: bytes
     return say(Type.SAMPLES, body) if sender == SERVER else frame_messages(body, say)[-1]
 
 
-def opening(workers: tuple[int, ...], samples: int, number: int = 0, attempt: int = 0, milliseconds: int = 50) -> bytes:
-    return said(SERVER, Opening(samples, milliseconds, workers).packed(), number, attempt).packed()
+def opening(workers: tuple[int, ...], samples: int, number: int = 0, attempt: int = 0, waits: int = 1) -> bytes:
+    return said(SERVER, Opening(samples, waits, workers).packed(), number, attempt).packed()
 
 
 def frames_on_a_grid(workers: int, samples: int) -> np.ndarray:
@@ -76,7 +76,7 @@ def test_the_sum_of_64_workers_is_exact_and_names_them() -> None:
     assert np.array_equal(total.samples, frames.sum(axis=0))
 
 
-def test_after_the_deadline_the_sum_has_those_who_sent_and_late_frames_stay_out() -> None:
+def test_when_the_slot_is_closed_the_sum_has_those_who_sent_and_late_frames_stay_out() -> None:
     air, frames = new_air(), frames_on_a_grid(4, 10)
     air.handle(opening((0, 1, 2), 10))
     air.handle(said(2, as_bytes(frames[2])).packed())
@@ -129,11 +129,11 @@ def test_the_server_closes_a_slot_and_need_not_wait_for_a_worker_that_refuses() 
     assert total.present == (0, 1)
     air.handle(opening((0, 1, 2), 5, number=1))
     air.handle(said(2, as_bytes(frames[2]), number=1).packed())
-    (closed,) = air.handle(opening((0, 1, 2), 5, number=1, milliseconds=0))
+    (closed,) = air.handle(opening((0, 1, 2), 5, number=1, waits=0))
     assert summed([closed]).present == (2,)
     with pytest.raises(ProtocolError, match="late"):
         air.handle(said(0, as_bytes(frames[0]), number=1).packed())
-    assert air.handle(opening((0, 1, 2), 5, number=1, milliseconds=0)) == [closed]
+    assert air.handle(opening((0, 1, 2), 5, number=1, waits=0)) == [closed]
 
 
 def test_a_channel_has_the_gain_that_the_contract_names() -> None:
@@ -253,7 +253,7 @@ def sockets() -> Iterator[tuple[object, object, str]]:
         each.close()
 
 
-def test_over_zeromq_a_sum_comes_at_the_deadline_and_refusals_are_logged(sockets: tuple) -> None:
+def test_over_zeromq_a_sum_comes_when_the_slot_is_closed_and_refusals_are_logged(sockets: tuple) -> None:
     (into, out), server, address = sockets
     lines: list[str] = []
     running = threading.Thread(target=serve, args=(new_air(), into, out), kwargs={"log": lines.append})
@@ -268,11 +268,12 @@ def test_over_zeromq_a_sum_comes_at_the_deadline_and_refusals_are_logged(sockets
         assert np.array_equal(total.samples, frames[list(present)].sum(axis=0))
 
     workers[0].send(b"nonsense")
-    for identity in (0, 2):  # on one socket, so that the opening with its short deadline comes last
+    for identity in (0, 2):  # on one socket, so that the slot is closed after them
         send(workers[0], said(identity, as_bytes(frames[identity])))
-    send(workers[0], unpacked(opening((0, 1, 2), 5000, milliseconds=1)))
+    for waits in (1, 0):
+        send(workers[0], unpacked(opening((0, 1, 2), 5000, waits=waits)))
     expect((0, 2))
-    send(workers[0], unpacked(opening((0, 1, 2), 5000, number=1, milliseconds=60_000)))
+    send(workers[0], unpacked(opening((0, 1, 2), 5000, number=1)))
     for identity in range(3):
         send(workers[identity], said(identity, as_bytes(frames[identity]), number=1))
     expect((0, 1, 2))

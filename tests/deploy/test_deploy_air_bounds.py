@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,8 +13,9 @@ from deploy_histories import AIR_KEY, analog_contract, keys
 
 from airmixml.deploy import air_link
 from airmixml.deploy.air import Adder, EmulatedAir, Opening, SumOnAir, as_bytes, frame_messages
-from airmixml.deploy.air_link import Addresses, AirLink
+from airmixml.deploy.air_link import AirLink
 from airmixml.deploy.baseband import AnalogKind, loudest_samples
+from airmixml.deploy.endpoint import Endpoint
 from airmixml.deploy.wire import SERVER, Message, Type
 from airmixml.errors import ProtocolError
 
@@ -37,8 +37,8 @@ def frame(worker: int, samples: np.ndarray, number: int = 0) -> bytes:
     return frame_messages(as_bytes(samples), say)[-1].packed()
 
 
-def opening(*workers: int, milliseconds: int = 50, number: int = 0) -> bytes:
-    body = Opening(KIND.numbers, milliseconds, workers).packed()
+def opening(*workers: int, waits: int = 1, number: int = 0) -> bytes:
+    body = Opening(KIND.numbers, waits, workers).packed()
     return Message(Type.SAMPLES, SERVER, CONTRACT.run, number, 0, body).signed_with(keys()[1]).packed()
 
 
@@ -121,20 +121,18 @@ def test_a_closing_of_a_slot_that_is_not_open_is_refused_and_the_slot_can_be_ope
     air = new_air()
     air.handle(frame(0, one(0.0)))
     with pytest.raises(ProtocolError, match="slot 0, attempt 0: is not open"):
-        air.handle(opening(0, 1, milliseconds=0))
+        air.handle(opening(0, 1, waits=0))
     assert air.expire() == []
     assert air.handle(opening(0, 1)) == []
     (closed,) = air.handle(frame(1, one(0.0)))
     assert SumOnAir.of(closed.body).present == (0, 1)
-    assert air.handle(opening(0, 1, milliseconds=0)) == [closed]
+    assert air.handle(opening(0, 1, waits=0)) == [closed]
     with pytest.raises(ProtocolError, match="slot 1, attempt 0: is not open"):
-        air.handle(opening(0, 1, milliseconds=0, number=1))
+        air.handle(opening(0, 1, waits=0, number=1))
     assert air.name == (0, 0)
 
 
-def test_a_process_that_pushes_without_end_does_not_hold_the_server(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_process_that_pushes_without_end_does_not_hold_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
     pushed = itertools.count()
 
     def recv() -> bytes:
@@ -143,10 +141,10 @@ def test_a_process_that_pushes_without_end_does_not_hold_the_server(
 
     endless = SimpleNamespace(poll=lambda timeout: 1, recv=recv, send=None, close=lambda: None)
     control = SimpleNamespace(receive=lambda timeout: [b"order"], close=lambda: None)
-    (tmp_path / "air.json").write_text(Addresses(frames="ipc://frames", sums="ipc://sums").text())
+    endpoint = Endpoint("server", "127.0.0.1", 1, 2, frames="ipc://frames", sums="ipc://sums")
     monkeypatch.setattr(air_link, "connect", lambda *_: endless)
     monkeypatch.setattr(air_link, "bind", lambda *_: (endless, ""))
-    line = AirLink(control, tmp_path, print, takes_sums=True)  # type: ignore[arg-type]
+    line = AirLink(control, endpoint, print)  # type: ignore[arg-type]
     for _ in range(2):
         found = line.receive(1.0)
         assert found[0] == b"order"  # what the broker brought is not starved

@@ -31,6 +31,9 @@ def test_a_trial_is_recorded_and_replayed_to_the_same_model(airmix: Airmix, tmp_
     short = airmix(*TRIAL, *LOUD, "--set", "learner.rounds=2", "--replay", tmp_path / "sums")
     assert short.returncode == 2
     assert short.stderr.splitlines()[-1].startswith("airmix: error: recording: has no sum of slot")
+    fewer = airmix(*TRIAL, *LOUD, "--workers", "15", "--replay", tmp_path / "sums")
+    assert fewer.returncode == 2
+    assert fewer.stderr.splitlines()[-1].startswith("airmix: error: recording: slot 0 has 558 samples of 16 workers")
 
 
 @pytest.mark.parametrize(
@@ -42,6 +45,8 @@ def test_a_trial_is_recorded_and_replayed_to_the_same_model(airmix: Airmix, tmp_
         ((*TRIAL, "--set", "air.preset=lab"), 'air.preset = lab: must be "ideal"'),
         ((*TRIAL, "--set", "workers.centre=refined"), 'workers.centre = "refined": must be "none"'),
         ((*TRIAL, "--replay", "nothing"), "nothing.sigmf-meta: cannot be read"),
+        ((*TRIAL, "--replay", "x", "--record", "x"), "--record, --replay: a replay has no air to record"),
+        (("air", "--preset", "trustless-wine"), 'radio.link = "digital": needs no air'),
         (("air", "nothing.toml"), "nothing.toml: "),
         (("air", "."), ".: is no deployment with an air"),
         (("air",), "give either a scenario file or --preset"),
@@ -68,13 +73,13 @@ def test_a_deployment_has_an_air_where_frames_are_analog(airmix: Airmix, tmp_pat
     done = airmix(*ANALOG, "privacy.noise=workers")
     assert done.returncode == 0, done.stderr
     assert "airmix air here" in done.stdout
-    where = tmp_path / "here" / "air" / "air.json"
+    where = tmp_path / "here" / "air" / "endpoint.json"
     for address in ("tcp://0.0.0.0:0", "tcp://example.org:1", "tcp://127.0.0.1:none"):
-        where.write_text(json.dumps({"frames": address, "sums": address}))
+        where.write_text(json.dumps({**json.loads(where.read_text()), "frames": address, "sums": address}))
         refused = airmix("air", "here")
         assert refused.returncode == 2
         assert refused.stderr.startswith(f"airmix: error: {address}: "), refused.stderr
     where.unlink()
     lost = airmix("air", "here")
     assert (lost.returncode, len(lost.stderr.splitlines())) == (2, 1)
-    assert "air.json: cannot be read" in lost.stderr
+    assert "endpoint.json: cannot be read" in lost.stderr

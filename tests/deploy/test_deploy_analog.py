@@ -27,11 +27,11 @@ from airmixml.deploy.broker import free_port
 from airmixml.deploy.compiling import Owner, data_of, make_contract, planned_for
 from airmixml.deploy.contract import UNITS, Contract
 from airmixml.deploy.credentials import create_deployment
-from airmixml.deploy.dealing import ROWS, deal_rows
 from airmixml.deploy.endpoint import Endpoint, load_contract
 from airmixml.deploy.journal import Journal
 from airmixml.deploy.server_process import open_server
 from airmixml.deploy.spending import Spending
+from airmixml.deploy.trial import ROWS, deal_rows
 from airmixml.deploy.wire import AIR, SERVER, Message, Type, unpack_refusal, unpacked
 from airmixml.deploy.worker import Device, Order
 from airmixml.deploy.worker_process import vectors

@@ -273,8 +273,12 @@ def test_a_worker_tells_no_value_of_its_rows(airmix: Airmix, deployment: Path, t
     ("words", "named"),
     [
         (("nowhere",), "nowhere"),
+        (("nowhere.toml",), "nowhere.toml"),
         ((".",), "endpoint.json"),
         (("FOLDER", "--deadline", "0"), "--deadline = 0"),
+        (("FOLDER", "--workers", "3"), "--workers"),
+        (("--preset", "trustless-digits-digital", "--workers", "2"), "privacy.most_absent"),
+        ((), "--preset NAME"),
     ],
 )
 def test_a_server_refuses_in_one_line(airmix: Airmix, deployment: Path, words: tuple[str, ...], named: str) -> None:

@@ -9,7 +9,7 @@ from deploy_histories import History, analog_contract, small_contract
 
 from airmixml.deploy.air import Adder, EmulatedAir
 from airmixml.deploy.contract import Contract
-from airmixml.deploy.durable import GrowingFile
+from airmixml.deploy.journal import GrowingFile
 from airmixml.deploy.spending import Entry, Spending
 from airmixml.deploy.wire import Message, Type
 from airmixml.deploy.worker import Device
@@ -135,7 +135,7 @@ def test_without_the_guard_a_promise_breaks(name: str, tmp_path: Path, monkeypat
 @pytest.mark.parametrize("name", MUTANTS)
 def test_with_the_guard_the_same_histories_break_nothing(name: str, tmp_path: Path) -> None:
     _, (part, point, network, in_round), contract = MUTANTS[name]
-    for seed in range(2):
+    for seed in range(1):
         history = History(tmp_path / str(seed), part, point, network, in_round, seed, contract=contract()).run()
         assert history.broken() == []
         assert history.durable()

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 from brokers_for_tests import LAST_RESORT, NEEDS_BROKER, folder_of, high_water
-from runs_for_tests import WORKERS, check_sum, deploy, write_rows
+from runs_for_tests import SETTINGS, WORKERS, check_sum, deploy, write_rows
 
+from airmixml import Scenario
 from airmixml.deploy.broker import Broker
 from airmixml.deploy.endpoint import Endpoint, load_contract
 from airmixml.deploy.mqtt import MqttTransport
@@ -109,18 +110,24 @@ def test_a_broker_that_is_killed_loses_and_doubles_nothing(
         assert [line.split()[0] for line in ledger[1:]] == ["began", "spent"], ledger
 
 
+@pytest.mark.parametrize("given", ["folder", "scenario"])
 def test_the_commands_run_a_scenario_as_processes(
-    tmp_path: Path, start_python: Callable[..., subprocess.Popen[str]]
+    tmp_path: Path, start_python: Callable[..., subprocess.Popen[str]], given: str
 ) -> None:
-    folder = tmp_path / "deployment"
-    endpoint = deploy(folder)
+    folder, file = tmp_path / "deployment", tmp_path / "scenario.toml"
+    words: tuple[str | Path, ...] = (file, "--workers", str(WORKERS), "--out", folder)
+    if given == "folder":
+        deploy(folder)
+        words = (folder,)
+    else:
+        file.write_text(Scenario.preset("trustless-digits-digital").with_overrides(*SETTINGS).to_toml())
     airmix = ("-c", "from airmixml.cli.main import main; main()")
-    server = start_python(*airmix, "server", folder, "--with-broker", "--deadline", "60", "--json")
+    server = start_python(*airmix, "server", *words, "--with-broker", "--deadline", "60", "--json")
     assert server.stderr is not None
     assert "holds the signing keys of 8 workers" in server.stderr.readline()
     assert "announcing" in server.stderr.readline()
     workers: list[Any] = []
-    for number, name in enumerate(endpoint.names):
+    for number, name in enumerate(Endpoint.read(folder / "server").names):
         data = write_rows(tmp_path / f"{name}.npz", range(number, number + 1))
         workers.append(start_python(*airmix, "worker", "--folder", folder, "--id", name, "--data", data))
     largest = 0

@@ -19,7 +19,6 @@ import pytest
 from deploy_histories import WORKERS, keys, small_contract
 
 from airmixml.deploy.compiling import data_of
-from airmixml.deploy.dealing import ROWS, deal_rows
 from airmixml.deploy.endpoint import DESCRIPTION, DeployError, Endpoint
 from airmixml.deploy.events import Events, Reader
 from airmixml.deploy.journal import Journal
@@ -27,6 +26,7 @@ from airmixml.deploy.local import carry
 from airmixml.deploy.server import Server
 from airmixml.deploy.spending import Spending
 from airmixml.deploy.status import Status
+from airmixml.deploy.trial import ROWS, deal_rows
 from airmixml.deploy.worker import Device
 from airmixml.explore.server import serving_status
 from airmixml.streams import Streams

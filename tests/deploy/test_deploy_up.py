@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -61,6 +62,7 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Pat
     command = [sys.executable, "-m", "airmixml", *words, "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=LAST_RESORT, check=False)
     assert done.returncode == 0, done.stderr
+    assert " s  round 1: begins\n" in done.stderr, "a line for each event, since this is no terminal"
     assert children_of(folder) == []
     return json.loads(done.stdout), folder
 
@@ -124,12 +126,16 @@ def test_there_is_a_picture(trial: tuple[dict[str, Any], Path]) -> None:
     assert (200, 64, 47) in colours, "the kill is red"
 
 
-def test_a_second_folder_and_a_score_of_rows_it_learned_from_are_said(start_python: Start, tmp_path: Path) -> None:
+def test_a_terminal_has_a_table_a_note_of_a_second_folder_and_how_to_score(start_python: Start, tmp_path: Path) -> None:
     (tmp_path / "runs" / "deploy-trustless-wine").mkdir(parents=True)
     words = ("--workers", str(WORKERS), "--rounds", "0", "--no-kill", "--deadline", "30")
-    command = start_python("-m", "airmixml", "deploy", "up", *words)
+    terminal = {"FORCE_COLOR": "1", "TERM": "xterm"}
+    command = start_python("-m", "airmixml", "deploy", "up", *words, environment=terminal)
     out, err = command.communicate(timeout=LAST_RESORT)
     assert command.returncode == 0, err
+    assert re.search(rf" s   round 0 of 1: \w+   {WORKERS} of {WORKERS} alive", err)
+    assert len(re.findall(r"worker-7.*│ yes", err)) > 2, "it is drawn again and again"
+    assert "begins" not in err
     first, second = "runs/deploy-trustless-wine", "runs/deploy-trustless-wine-2"
     assert err.splitlines()[0] == f"airmix: {second}: a new folder, since {first} is there already"
     said = " ".join(out.split())

@@ -587,7 +587,7 @@ def test_contract_that_firmware_cannot_keep_is_refused_by_name(keys: dict[str, s
 
 def test_mutated_messages_break_nothing_under_sanitizers(tmp_path: Path) -> None:
     folder = built("fuzz", tmp_path, FUZZ_INPUTS="0")
-    done = subprocess.run([folder / "fuzz", "6000"], capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run([folder / "fuzz", "2000"], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     met = {tuple(line.split()[:2]) for line in done.stdout.splitlines()}
     for target, refusal in (("contract", BAD_CONTRACT), ("order", NO_MESSAGE), ("records", BAD_LEDGER)):

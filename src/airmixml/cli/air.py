@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from airmixml.deploy.air import MakeRuntime
 
 RUNTIMES: Final = ("adder", "gnuradio")
+_NOBODY_PROTECTED: Final = (
+    "public data in a lab: nobody is protected; the hub of an emulated air hears every frame by itself"
+)
 
 
 def air_command(
@@ -46,11 +49,12 @@ def air_command(
     public data, in one process: the model that is learned through the air is put beside that of a simulation.
     """
     make_runtime = _runtime(runtime, frequency_offset, taps)
+    if record is not None and replay is not None:
+        raise ScenarioError("--record, --replay: a replay has no air to record; keep one of them")
     if file is not None and file.is_dir():
         _serve(file, make_runtime)
         return
     scenario = options.Chosen(file, preset, None, assignments).read(seed)
-    from airmixml.deploy.analog import NOBODY_PROTECTED
     from airmixml.deploy.compiling import planned_for
     from airmixml.deploy.lab import try_out
 
@@ -58,7 +62,6 @@ def air_command(
     scenario = planned_for(scenario, workers, public=True)
     with progress_bars() as progress:
         trial = try_out(scenario, make_runtime=make_runtime, record=record, replay=replay, progress=progress)
-    through = runtime if replay is None else f"{replay}"
     rows = [("through the air", trial.trained), ("simulated", trial.simulated)]
     name = trial.trained.history.score_name.replace("_", " ")
     scores = {where: (each.history.test_accuracy or each.history.test_score or [math.nan])[-1] for where, each in rows}
@@ -69,9 +72,10 @@ def air_command(
     )
     spent = {each: round(seconds, 3) for each, seconds in trial.seconds.items()}
     told = ", ".join(f"{each} {seconds:.2f} s" for each, seconds in spent.items())
-    sent = f"{scenario.radio.scheduled:,} workers in {plural(scenario.slots_on_air, 'slot')} through {through}"
-    plain = {"runtime": through, "workers": scenario.radio.scheduled, "scores": scores, "seconds": spent}
-    show(as_json, plain, table, f"{sent}: {told}; {command_seconds():.1f} s in total", NOBODY_PROTECTED)
+    runtime = runtime if replay is None else str(replay)
+    sent = f"{scenario.radio.scheduled:,} workers in {plural(scenario.slots_on_air, 'slot')} through {runtime}"
+    plain = {"runtime": runtime, "workers": scenario.radio.scheduled, "scores": scores, "seconds": spent}
+    show(as_json, plain, table, f"{sent}: {told}; {command_seconds():.1f} s in total", _NOBODY_PROTECTED)
 
 
 def _runtime(name: str, frequency_offset: float, taps: str) -> MakeRuntime:
@@ -97,20 +101,14 @@ def _runtime(name: str, frequency_offset: float, taps: str) -> MakeRuntime:
 
 def _serve(folder: Path, make_runtime: MakeRuntime) -> None:
     from airmixml.deploy.air import bind, connect, send, serve
-    from airmixml.deploy.air_link import Addresses
-    from airmixml.deploy.analog import check_emulated
-    from airmixml.deploy.baseband import running_air
-    from airmixml.deploy.contract import Contract
-    from airmixml.deploy.credentials import AIR_FOLDER
-    from airmixml.deploy.endpoint import CONTRACT, DeployError, read_file, read_signing_keys
+    from airmixml.deploy.air_link import running_air
+    from airmixml.deploy.endpoint import AIR_NAME, DeployError, Endpoint, load_contract, read_signing_keys
     from airmixml.deploy.transport import Lines
 
-    own = folder / AIR_FOLDER
+    own = folder / AIR_NAME
     if not own.is_dir():
         raise DeployError(f"{folder}: is no deployment with an air; set one up with a scenario of analog frames")
-    where, (key,) = Addresses.read(own), read_signing_keys(own, 1)
-    contract = Contract.from_json(read_file(own / CONTRACT), str(own / CONTRACT))
-    check_emulated(contract.plan, protects=bool(contract.budget))
+    where, contract, (key,) = Endpoint.read(own), load_contract(own), read_signing_keys(own, 1)
     with running_air(contract, key, make_runtime) as air:
         frames, address = bind("PULL", where.frames)
         echo(f"listening at {address}")

@@ -16,6 +16,8 @@ from airmixml.errors import ScenarioError
 app = options.command_group("Set up a scenario as a system of separate processes.")
 app.command("up")(up_command)
 
+Workers = Annotated[int, Option(help="Number of workers [default: the scenario's].", show_default=False)]
+Gateways = Annotated[int, Option(help="Number of gateways that the workers are behind (0: each connects by itself).")]
 EventsFile = Annotated[
     Path | None, Option(help="File to append what it does to, as lines of JSON.", show_default=False)
 ]
@@ -40,10 +42,8 @@ class EndpointOptions:
 def init_command(
     chosen: options.Chosen,
     out: Annotated[Path, Option(help="Folder to create.")] = light.FOLDER,
-    workers: Annotated[int, Option(help="Number of workers [default: the scenario's].", show_default=False)] = 0,
-    gateways: Annotated[
-        int, Option(help="Number of gateways that the workers are behind (0: each connects by itself).")
-    ] = 0,
+    workers: Workers = 0,
+    gateways: Gateways = 0,
     spare: Annotated[int, Option(help="Rounds that may be sent again after a failure; budgets must cover them.")] = 0,
     epsilon: Annotated[
         float, Option(help="Budget of each worker's own ledger [default: the scenario's epsilon].", show_default=False)
@@ -63,7 +63,6 @@ def init_command(
     """
     scenario = chosen.settled(data_dir=data_dir)
     from airmixml.deploy.compiling import Owner
-    from airmixml.deploy.credentials import AIR_FOLDER
 
     owner = Owner(epsilon=epsilon, spare=spare)
     *_, server = set_up(
@@ -76,7 +75,7 @@ def init_command(
         {"folder": str(out), "workers": server.workers, "gateways": gateways, "port": server.port},
         f"{out}: {server.workers} workers{behind}; broker on {server.host}:{server.port}",
         f"  airmix server {out} --with-broker",
-        *([f"  airmix air {out}"] if (out / AIR_FOLDER).exists() else []),
+        *([f"  airmix air {out}"] if server.frames else []),
         f"  airmix {kind} --folder {out} --id {server.names[0]} --data FILE",
     )
 
@@ -105,7 +104,18 @@ def key_command(
 
 
 def server_command(
-    folder: Annotated[Path, Argument(help="Folder that `airmix deploy init` wrote.", show_default=False)],
+    place: Annotated[
+        Path | None,
+        Argument(
+            metavar="SCENARIO|FOLDER",
+            help="Folder that `airmix deploy init` wrote, or a scenario file to make one of.",
+            show_default=False,
+        ),
+    ] = None,
+    preset: options.Preset = None,
+    out: Annotated[Path, Option(help="With a scenario: folder to create.")] = light.FOLDER,
+    workers: Workers = 0,
+    gateways: Gateways = 0,
     with_broker: Annotated[
         bool, Option("--with-broker", help="Start the broker (mosquitto) too, and end it with the server.")
     ] = False,
@@ -121,10 +131,19 @@ def server_command(
 ) -> None:
     """Order rounds from workers, add up what they send, and learn from the sums.
 
-    Everything that it accepts is in its log (server/journal) before it goes on: repeat the command to resume.
+    With a scenario it sets up the deployment first, as `airmix deploy init` does. Everything that it accepts is in its
+    log (server/journal) before it goes on: repeat the command, with the folder, to resume.
     """
     if not deadline > 0.0:
         raise ScenarioError(f"--deadline = {deadline:g}: must be above 0 seconds")
+    folder = out
+    if place is not None and place.is_dir():
+        if preset or workers or gateways:
+            raise ScenarioError(f"--preset, --workers, --gateways: are decided already for {place}; leave them out")
+        folder = place
+    else:
+        scenario = options.Chosen(place, preset).settled(data_dir=data_dir)
+        set_up(scenario, out, workers or scenario.workers.count, gateways, data_dir=data_dir)
     from airmixml.deploy.broker import Broker
     from airmixml.deploy.compiling import data_of
     from airmixml.deploy.credentials import held_keys

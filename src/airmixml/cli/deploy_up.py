@@ -1,4 +1,4 @@
-"""``airmix deploy up``: a whole deployment on this machine, with a kill, a replay and a picture."""
+"""``airmix deploy up``: a whole deployment on this machine, with a live table, a kill, a replay and a picture."""
 
 import itertools
 from dataclasses import replace
@@ -9,7 +9,7 @@ from typer import Option
 
 from airmixml.cli import options
 from airmixml.cli.interrupt import raise_when_interrupted
-from airmixml.cli.terminal import command_seconds, print_error_line, show
+from airmixml.cli.terminal import command_seconds, print_error_line, show, stderr_console
 from airmixml.errors import ScenarioError
 from airmixml.output.tables import Table
 from airmixml.scenario import Scenario
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 PRESET: Final = "trustless-wine"
 _PICTURE: Final = "lanes.png"
+_TABLES_PER_SECOND: Final = 5
 
 
 def set_up(
@@ -87,9 +88,8 @@ def up_command(
     from airmixml.deploy.attacker import admit_attacker
     from airmixml.deploy.broker import find_mosquitto
     from airmixml.deploy.contract import Contract
-    from airmixml.deploy.dealing import deal_rows
     from airmixml.deploy.lanes import draw_lanes
-    from airmixml.deploy.trial import Trial
+    from airmixml.deploy.trial import Trial, deal_rows
     from airmixml.storage.run_folder import RUNS_FOLDER
 
     find_mosquitto()
@@ -110,7 +110,19 @@ def up_command(
     contract = Contract.load(folder / "contract.json")
     admit_attacker(folder, contract.run)
     more = () if data_dir is None else ("--data-dir", data_dir)
-    history = Trial(folder, deadline=deadline, kill=kill, more=more).run(_Lines())
+    trial = Trial(folder, deadline=deadline, kill=kill, more=more)
+    if as_json or not stderr_console.is_terminal:
+        history = trial.run(_Lines())
+    else:
+        from rich.live import Live
+
+        with Live(
+            get_renderable=lambda: _live_table(trial.history, len(contract.schedule)),
+            console=stderr_console,
+            refresh_per_second=_TABLES_PER_SECOND,
+            transient=True,
+        ):
+            history = trial.run()
     draw_lanes(history, f"{planned.name}: {workers} workers over mutual TLS; {contract.promise}", folder / _PICTURE)
     result = _result(history, contract, folder, rows)
     show(as_json, result, *_told(result, history))
@@ -134,6 +146,29 @@ class _Lines:
             if line not in self._said:
                 self._said.add(line)
                 print_error_line(f"airmix: {at:5.1f} s  {line}")
+
+
+def _live_table(history: "History", rounds: int) -> Table:
+    """Return what each worker does now; where a terminal is too low, those that were killed are still seen."""
+    number, phase = history.where
+    lanes = sorted(history.lanes.values(), key=lambda lane: not (lane.killed or lane.refusals))
+    alive = sum(lane.is_alive for lane in lanes)
+    rows = []
+    for lane in lanes:
+        state = "yes" if lane.is_alive else "no" if lane.alive else "starting"
+        if lane.killed:
+            state = "[green]again[/green]" if lane.is_alive else "[red]killed[/red]"
+        refused = " [yellow](refused a replay)[/yellow]" if lane.refusals else ""
+        last = lane.events[-1] if lane.events else {"event": ""}
+        rows.append(
+            (lane.name, state + refused, last["event"], str(last.get("round", "")), f"{100 * lane.spent:.0f} %")
+        )
+    return Table(
+        title=f"{history.seconds:4.1f} s   round {number} of {rounds}: {phase}   {alive} of {len(lanes)} alive",
+        columns=("worker", "alive", "sent last", "round", "spent"),
+        rows=tuple(rows),
+        words=3,
+    )
 
 
 def _result(history: "History", contract: "Contract", folder: Path, rows: list[int]) -> dict[str, Any]:

@@ -1,15 +1,14 @@
 """An emulated air: takes complex baseband of the workers of a slot, adds it up, and names who is in the sum.
 
-The server opens a slot with the workers that may send and a deadline. Each sends one signed SAMPLES message: its
+The server opens a slot with the workers that may send, and closes it. Each sends one signed SAMPLES message: its
 signature under the FRAME message that tells the server the digest of its samples, then these, as little-endian
-complex64. When all have come, the deadline has passed or the server closes the slot, the sum goes to the server with
-what proves who is in it; absent workers are silent. A frame that comes later never enters, nor does a second one of
+complex64. When all have come or the server closes the slot, the sum goes to the server with what proves who is in it;
+absent workers are silent. A frame that comes later never enters, nor does a second one of
 the same worker. ``EmulatedAir`` does no I/O; ``serve`` runs one on ZeroMQ sockets. The hub hears every frame by itself,
 which no antenna does: the receiver's noise hides nobody here.
 """
 
 import struct
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
@@ -51,32 +50,32 @@ _SEND_MILLISECONDS: Final = 10_000
 
 
 class Opening(NamedTuple):
-    """What the server says of a slot: how many samples a frame has, how long to wait, who may send.
+    """What the server says of a slot: how many samples a frame has, whether to wait, and for whom, who alone may send.
 
-    The same again with fewer workers waits for these alone; with 0 milliseconds it closes the slot.
+    The same again with fewer workers waits for these alone; without waiting it closes the slot.
     """
 
     samples: int
-    milliseconds: int
+    waits: int  # 1, or 0
     workers: tuple[int, ...]
 
     def packed(self) -> bytes:
         """Return the body of the message."""
-        return _OPENING.pack(self.samples, self.milliseconds) + pack_list(dict.fromkeys(self.workers, b""))
+        return _OPENING.pack(self.samples, self.waits) + pack_list(dict.fromkeys(self.workers, b""))
 
     @classmethod
     def of(cls, body: bytes) -> "Opening":
         """Return the opening of a body; refuse one that is none."""
         if len(body) < _OPENING.size:
             raise ProtocolError(f"opening of {len(body)} bytes is cut off; must have {_OPENING.size} and a list")
-        samples, milliseconds = _OPENING.unpack_from(body)
+        samples, waits = _OPENING.unpack_from(body)
         workers = tuple(unpack_list(body[_OPENING.size :], 0))
-        if not workers or not 0 < samples * _SAMPLE_BYTES <= LARGEST_BODY:
+        if not workers or waits > 1 or not 0 < samples * _SAMPLE_BYTES <= LARGEST_BODY:
             raise ProtocolError(
                 f"opening of {len(workers)} workers with {samples} samples: must name at least one worker and 1 to "
                 f"{LARGEST_BODY // _SAMPLE_BYTES} samples"
             )
-        return cls(samples, milliseconds, workers)
+        return cls(samples, waits, workers)
 
 
 class SumOnAir(NamedTuple):
@@ -211,11 +210,6 @@ class EmulatedAir:
         self._said = Opening(0, 0, ()), Message(Type.SAMPLES, AIR, run)  # the last opening, and the sum that followed
 
     @property
-    def milliseconds(self) -> int | None:
-        """How long a slot that was opened just now waits; None where none is open."""
-        return None if self._opening is None else self._opening.milliseconds
-
-    @property
     def name(self) -> tuple[int, int]:
         """Round and attempt of the last slot that was opened."""
         return self._name
@@ -234,15 +228,25 @@ class EmulatedAir:
         if ends:
             self.is_over |= message.round == RUN_OVER
             return []
-        return self._opened(message) if message.sender == SERVER else self._heard(message)
+        if message.sender == SERVER:
+            return self._opened(message)
+        self._add(message)
+        return self._sum_of_all()
 
     def hello(self) -> Message:
         """Return what it says when it starts: that it knows of no slot, so that all that is open is sent again."""
         return Message(Type.HELLO, AIR, self._run).signed_with(self._signing_key)
 
     def expire(self) -> list[Message]:
-        """The deadline has passed: return the sum of those that have sent."""
-        return [] if self._opening is None else [self._close(self._opening)]
+        """Close the slot that is open, and return the sum of those that have sent."""
+        if self._opening is None:
+            return []
+        self._opening = None
+        present = tuple(sorted(self._present))
+        total = SumOnAir(present, self._runtime.finish(), tuple(self._present[each] for each in present))
+        said = Message(Type.SAMPLES, AIR, self._run, *self._name, total.packed()).signed_with(self._signing_key)
+        self._said = self._said[0], said
+        return [said]
 
     def _opened(self, message: Message) -> list[Message]:
         name, opening = (message.round, message.attempt), Opening.of(message.body)
@@ -250,11 +254,11 @@ class EmulatedAir:
         if name == self._name and opening.samples == first.samples and set(opening.workers) <= set(first.workers):
             if self._opening is None:  # asked again
                 return [said]
-            self._awaited = set(opening.workers) if opening.milliseconds else set()
+            self._awaited = set(opening.workers) if opening.waits else set()
             return self._sum_of_all()
         if name <= self._name:
             raise ProtocolError(f"slot {name[0]}, attempt {name[1]}: was opened before; use another name")
-        if not opening.milliseconds:  # it waited for an air that was started again, and has no frame
+        if not opening.waits:  # it waited for an air that was started again, and has no frame
             raise ProtocolError(f"slot {name[0]}, attempt {name[1]}: is not open and cannot be closed; open it first")
         unknown = [each for each in opening.workers if each not in self._keys or each == SERVER]
         if unknown:
@@ -271,10 +275,6 @@ class EmulatedAir:
     def _sum_of_all(self) -> list[Message]:
         """Return the sum if nobody is missing."""
         return self.expire() if self._awaited <= self._present.keys() else []
-
-    def _heard(self, message: Message) -> list[Message]:
-        self._add(message)
-        return self._sum_of_all()
 
     def _add(self, message: Message) -> None:
         name, opening, sender = (message.round, message.attempt), self._opening, message.sender
@@ -311,35 +311,18 @@ class EmulatedAir:
         self._runtime.add(opening.workers.index(sender), received.astype(np.complex64))
         self._present[sender] = proof
 
-    def _close(self, opening: Opening) -> Message:
-        self._opening = None
-        present = tuple(sorted(self._present))
-        total = SumOnAir(present, self._runtime.finish(), tuple(self._present[each] for each in present))
-        said = Message(Type.SAMPLES, AIR, self._run, *self._name, total.packed()).signed_with(self._signing_key)
-        self._said = self._said[0], said
-        return said
-
 
 def serve(air: EmulatedAir, frames: Any, sums: Any, *, log: Callable[[str], None]) -> None:
     """Run an air on two ZeroMQ sockets, PULL for frames and PUSH for sums; one line in the log for what is refused.
 
     It ends when the server says that the run is over.
     """
-    until = float("inf")
     while not air.is_over:
-        waits = until - time.monotonic()
-        content = None
-        if waits > 0.0 and frames.poll(None if waits == float("inf") else int(1000.0 * waits) + 1):
-            content = frames.recv()
-        before = air.name
         try:
-            found = air.handle(content) if content is not None else air.expire() if time.monotonic() >= until else []
-            for message in found:
+            for message in air.handle(frames.recv()):
                 send(sums, message)  # a server that is away asks again
         except ProtocolError as problem:
             log(str(problem))
-        if air.name != before or air.milliseconds is None:
-            until = float("inf") if air.milliseconds is None else time.monotonic() + air.milliseconds / 1000.0
 
 
 def bind(kind: str, address: str) -> tuple[Any, str]:

@@ -4,65 +4,34 @@ Workers push frames to the air, the server pushes openings of slots to it and pu
 take at once is dropped: the server asks again for what it misses.
 """
 
-import json
-import socket
 import time
-from contextlib import ExitStack
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any, Final, Self
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from typing import Any, Final
 
-from airmixml.deploy.air import bind, connect
-from airmixml.deploy.endpoint import COPY_AGAIN, DeployError, read_file
+from airmixml.deploy.air import EmulatedAir, MakeRuntime, bind, connect
+from airmixml.deploy.baseband import AnalogKind, loudest_samples
+from airmixml.deploy.contract import Contract
+from airmixml.deploy.endpoint import SERVER_NAME, Endpoint
 from airmixml.deploy.transport import Log, Transport
 from airmixml.deploy.wire import Type
 
-ADDRESSES: Final = "air.json"
 _TYPE_AT: Final = 4  # of a message, behind its first letters
 _LOOK_SECONDS: Final = 0.02
 _MOST_AT_ONCE: Final = 64  # sums of one call, which no process that pushes without end may hold
 
 
-@dataclass(frozen=True, kw_only=True)
-class Addresses:
-    """Where an air listens for frames, and the server for sums; both on their machine, or at the end of a tunnel."""
-
-    frames: str
-    sums: str
-
-    @classmethod
-    def free(cls, host: str) -> Self:
-        """Return addresses that nobody listens at."""
-        with socket.create_server((host, 0)) as frames, socket.create_server((host, 0)) as sums:
-            return cls(**{n: f"tcp://{host}:{s.getsockname()[1]}" for n, s in (("frames", frames), ("sums", sums))})
-
-    def text(self) -> str:
-        """Return what the file in the folder of each endpoint says."""
-        return json.dumps(asdict(self)) + "\n"
-
-    @classmethod
-    def read(cls, folder: Path) -> Self:
-        """Return what the folder of an endpoint says."""
-        path = folder / ADDRESSES
-        content = read_file(path)
-        try:
-            return cls(**json.loads(content))
-        except (ValueError, TypeError):
-            raise DeployError(f"{path}: does not say where the air listens; {COPY_AGAIN}") from None
-
-
 class AirLink:
-    """A transport to the broker, and sockets to the air; the server has one that sums arrive at."""
+    """An endpoint's transport to the broker, and sockets to the air; the server has one that sums arrive at."""
 
-    def __init__(
-        self, control: Transport, folder: Path, log: Log, *, workers: int = 1, takes_sums: bool = False
-    ) -> None:
+    def __init__(self, control: Transport, endpoint: Endpoint, log: Log) -> None:
         self._control, self._log, self._held = control, log, ExitStack()
         self._held.callback(control.close)
         try:
-            where = Addresses.read(folder)
-            self._air = self._hold(connect("PUSH", where.frames, workers))
-            self._sums = self._hold(bind("PULL", where.sums)[0]) if takes_sums else None
+            is_server = endpoint.name == SERVER_NAME
+            workers = 1 if is_server else len(endpoint.numbers(endpoint.name))
+            self._air = self._hold(connect("PUSH", endpoint.frames, workers))
+            self._sums = self._hold(bind("PULL", endpoint.sums)[0]) if is_server else None
         except BaseException:
             self._held.close()
             raise
@@ -106,3 +75,12 @@ class AirLink:
     def close(self) -> None:
         """Send what waits, and end all connections."""
         self._held.close()
+
+
+@contextmanager
+def running_air(contract: Contract, signing_key: bytes, make_runtime: MakeRuntime) -> Iterator[EmulatedAir]:
+    """Yield the air of a contract; what adds up ends with the block."""
+    kinds = [each for each in contract.kinds if isinstance(each, AnalogKind)]
+    noise_watts, keys = max(each.receiver_watts for each in kinds), (bytes.fromhex(contract.server_key), signing_key)
+    with closing(make_runtime(len(contract.members), noise_watts)) as runtime:
+        yield EmulatedAir(contract.run, contract.directory, *keys, runtime, contract.gains, loudest_samples(kinds))

@@ -4,7 +4,7 @@ Workers tell the server the digest of what they sent; the sum names the workers 
 """
 
 from hashlib import sha256
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar
 
 from airmixml.deploy.air import Opening, SumOnAir
 from airmixml.deploy.attempts import Attempt, Letter, Phase, Sum
@@ -13,8 +13,6 @@ from airmixml.errors import ProtocolError
 
 if TYPE_CHECKING:
     from airmixml.deploy.baseband import AnalogKind
-
-_SLOT_MILLISECONDS: Final = 3_600_000  # after which an air closes a slot whose server is gone
 
 
 class AttemptOnAir(Attempt):
@@ -44,11 +42,11 @@ class AttemptOnAir(Attempt):
         """Open the slot, and give the order."""
         self.order = sha256(order).digest()
         self.seats, self.ordered = frozenset(self.expected), self.letter(Type.ORDER, order)
-        self._open([self.ordered])
+        self._open(self.ordered)
 
-    def _open(self, ordered: list[Letter], milliseconds: int = _SLOT_MILLISECONDS) -> None:
-        """Have the air wait for all that are expected, and workers send; with 0 milliseconds it closes the slot."""
-        opening = Opening(self.kind.numbers, milliseconds, tuple(sorted(self.expected)))
+    def _open(self, *ordered: Letter) -> None:
+        """Have the air wait for all that are expected, and workers send; where nothing is ordered, close the slot."""
+        opening = Opening(self.kind.numbers, int(bool(ordered)), tuple(sorted(self.expected)))
         self.post([self.letter(Type.SAMPLES, opening.packed(), AIR), *ordered])
 
     def check(self, message: Message) -> None:
@@ -84,7 +82,7 @@ class AttemptOnAir(Attempt):
         """The air need not wait for a worker that refuses."""
         fewest = self.run.contract.fewest
         if len(self.expected) >= fewest:
-            self._open(self.asked[1:])
+            self._open(*self.asked[1:])
         elif self.frames:
             self.run.give_up(self, f"only {len(self.expected)} workers go on, and {fewest} are needed")
         else:  # the name was used: a log was lost, or workers were started again
@@ -94,7 +92,7 @@ class AttemptOnAir(Attempt):
         """All send again to an air that was started again."""
         if self.order:
             self.got = {}
-            self._open([self.ordered])
+            self._open(self.ordered)
 
     def advance(self, *, patient: bool) -> None:
         """A deadline has passed: wait only for those who have sent; at the last one take what the air has."""
@@ -102,9 +100,9 @@ class AttemptOnAir(Attempt):
         enough = len(self.got) >= fewest
         if enough and patient:  # an air that is away or slow must not find a closed slot
             self.expected = set(self.got)
-            self._open([self.ordered])
+            self._open(self.ordered)
         elif enough and self.asked[1:]:
-            self._open([], 0)
+            self._open()
         elif not patient and self.frames:
             self.run.give_up(self, f"{len(self.frames)} workers have sent, and the air gives no sum of enough")
         elif not patient:

@@ -10,8 +10,7 @@ hides it from all who hear the frame by itself, as the air does.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -20,14 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.arrays import dbm_to_watts, watts_to_dbm
-from airmixml.deploy.air import MOST_WORKERS, EmulatedAir, MakeRuntime, Samples, SumOnAir, as_bytes, frame_messages
+from airmixml.deploy.air import MOST_WORKERS, Samples, SumOnAir, as_bytes, frame_messages
 from airmixml.deploy.frames import Mean, Sender
 from airmixml.deploy.wire import Message
 from airmixml.errors import ProtocolError
 from airmixml.masks.expansion import standard_normals
 
 if TYPE_CHECKING:
-    from airmixml.deploy.contract import Contract
     from airmixml.masks.rules import Rules
 
 _EXACT_BITS: Final = 23  # of a whole number that float32 holds, besides its sign; half of them are to spare
@@ -140,15 +138,6 @@ class AnalogKind(Baseband):
         """Refuse what is no digest."""
         if len(body) != sha256().digest_size:
             raise ProtocolError(f"FRAME has {len(body)} bytes and must be the digest of samples")
-
-
-@contextmanager
-def running_air(contract: "Contract", signing_key: bytes, make_runtime: MakeRuntime) -> Iterator[EmulatedAir]:
-    """Yield the air of a contract; what adds up ends with the block."""
-    kinds = [each for each in contract.kinds if isinstance(each, AnalogKind)]
-    noise_watts, keys = max(each.receiver_watts for each in kinds), (bytes.fromhex(contract.server_key), signing_key)
-    with closing(make_runtime(len(contract.members), noise_watts)) as runtime:
-        yield EmulatedAir(contract.run, contract.directory, *keys, runtime, contract.gains, loudest_samples(kinds))
 
 
 def loudest_samples(kinds: Iterable[AnalogKind]) -> dict[int, float]:

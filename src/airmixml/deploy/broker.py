@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from airmixml.deploy.children import end_child, is_ready, start_child
-from airmixml.deploy.credentials import HOST
+from airmixml.deploy.credentials import HOST, free_ports
 from airmixml.deploy.endpoint import DeployError, Endpoint, read_file
 
 _START_SECONDS: Final = 20.0
@@ -17,9 +17,7 @@ _START_SECONDS: Final = 20.0
 
 def free_port() -> int:
     """Return a port of the loopback address that nothing listens on now."""
-    with socket.socket() as asked:
-        asked.bind((HOST, 0))
-        return int(asked.getsockname()[1])
+    return free_ports(1)[0]
 
 
 def find_mosquitto(places: str | None = None) -> str:

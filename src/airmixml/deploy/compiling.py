@@ -11,8 +11,8 @@ from operator import mul
 from pathlib import Path
 from typing import Any, Final
 
+from airmixml.arrays import dbm_to_watts
 from airmixml.data import Bounded, DataSet
-from airmixml.deploy.analog import analog_kinds, check_emulated, for_workers
 from airmixml.deploy.baseband import AnalogKind
 from airmixml.deploy.contract import UNITS, Contract, Member
 from airmixml.deploy.frames import FrameKind
@@ -23,16 +23,18 @@ from airmixml.masks.hidden_noise import who_is_left
 from airmixml.masks.rules import Rules, choose_rules, is_recoverable, recovering_degree
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.privacy.mechanism import SHARE_FOR_TAILS, log_cut, settled_epsilon
+from airmixml.radio.draws import AirSetting, draw_slots, slots_of_rounds
 from airmixml.radio.system import System
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
 from airmixml.wording import plural
-from airmixml.workers import load_dataset, settle
+from airmixml.workers import declared_bounds, deploy, load_dataset, settle
 from airmixml.workers.loading import check_protectable
 
 _MOST_SIZES: Final = 16  # of rounds that are smaller than planned
 _ROUNDED_UP: Final = 1.0 + 1e-5
 _ROUNDING: Final = 1.0 + 1e-12
+_SOFTER: Final = 1e-9  # than the most that keeps the target, which rounding might exceed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,13 +57,23 @@ def planned_for(scenario: Scenario, workers: int, *, public: bool = False) -> Sc
 
     With ``public`` data frames may be analog without any protection.
     """
-    found = for_workers(scenario, workers)
+    found = replace(
+        scenario, workers=replace(scenario.workers, count=workers), radio=replace(scenario.radio, scheduled=workers)
+    )
     privacy, radio = found.privacy, found.radio
-    protects = not public and (privacy.noise_kind.brought or found.mixing.power_policy.keeps_target)
     musts = [("workers.sends", found.workers.sends, "moments")]
     if radio.link == "analog" and privacy.arithmetic == "real":
-        check_emulated(found, protects=protects)
-        musts += [("mixing.policy", found.mixing.policy, "equalmix"), ("radio.fading", radio.fading, "none")]
+        protects = not public and (privacy.noise_kind.brought or found.mixing.power_policy.keeps_target)
+        if protects and not (privacy.noise_kind.brought and privacy.adversary == "everyone"):
+            raise ScenarioError(
+                f'privacy.noise = "{privacy.noise}" against "{privacy.adversary}": protects nobody on an emulated air, '
+                "whose hub hears every frame by itself; what a worker adds by itself would hold: use privacy.noise = "
+                '"workers" with privacy.adversary = "everyone"'
+            )
+        if not found.air.is_ideal:
+            raise ScenarioError(f'air.preset = {found.air.preset}: must be "ideal" on an emulated air')
+        musts += [("radio.schedule", radio.schedule, "fixed"), ("radio.fading", radio.fading, "none")]
+        musts += [("workers.bits", str(found.workers.bits), "0"), ("mixing.policy", found.mixing.policy, "equalmix")]
         if protects or privacy.noise_kind.masked:  # masks cancel in sums of integers
             musts += [("privacy.noise", privacy.noise, "workers")]
         if protects:
@@ -99,7 +111,7 @@ def make_contract(
     rules, failure, carriers, tails = list[Rules](), 0.0, 1, 0.0
     analog, gains = list[AnalogKind](), list[float]()
     if system.integers is None:
-        analog, gains = analog_kinds(scenario, dataset, releases, public=owner.public)
+        analog, gains = _analog_kinds(scenario, dataset, releases, public=owner.public)
     else:
         carriers, tails = system.integers.carriers, SHARE_FOR_TAILS
         rules, failure = _rules(scenario, carriers)
@@ -161,6 +173,44 @@ def _kind(system: System, cut: float, releases: int) -> FrameKind:
         cost=math.ceil(UNITS * mu**2 * _ROUNDING),
         releases=releases,
     )
+
+
+def _analog_kinds(
+    scenario: Scenario, dataset: DataSet, releases: Sequence[int], *, public: bool = False
+) -> tuple[list[AnalogKind], list[float]]:
+    """Return the kinds of frames of a scenario whose workers all send in every slot, and the gains of their channels.
+
+    What a frame costs is what it tells a hub that hears it by itself: nothing but the worker's own noise is on it. Of
+    ``public`` data it costs nothing.
+    """
+    population = deploy(scenario.workers, dataset, Streams(scenario.seed))
+    where = dataset.input_dim, dataset.label_dim, population.distance_metres
+    settings = [(AirSetting.of(scenario, *where), range(scenario.radio.slots))]
+    if scenario.learner.rounds:
+        settings.append((AirSetting.of(scenario, *where, in_rounds=True), slots_of_rounds(scenario)))
+    moves = System.of(scenario, dataset.input_dim, dataset.label_dim).sensitivity
+    apart = moves.squared_move(scenario.privacy.adjacency, "none") / moves.removal
+    kinds = []
+    for (setting, slots), count in zip(settings, releases, strict=True):
+        bound = declared_bounds(setting.scenario.workers, dataset.input_dim)[0]
+        norm, masking = math.sqrt(setting.signal.largest_squared_norm(bound)), setting.masking
+        drawn, own = draw_slots(setting, slots[:1]).numpy(), 0.0 if masking is None else masking.own_watts
+        watts = float(drawn.power_scale_watts[0]) * float(drawn.ratios[0].min()) ** 2 * (1.0 - _SOFTER)
+        kinds.append(
+            AnalogKind(
+                sends=setting.scenario.workers.sends,
+                numbers=setting.signal.symbols,
+                norm=norm,
+                watts=watts,
+                limit_watts=float(dbm_to_watts(scenario.radio.max_power_dbm)),
+                own_watts=own,
+                receiver_watts=scenario.privacy.noise_kind.drawn_watts(setting.scenario),
+                workers=scenario.radio.scheduled,
+                cost=0 if public or not own else math.ceil(UNITS * apart * norm**2 * watts / own * _ROUNDING),
+                releases=count,
+            )
+        )
+    return kinds, [float(each) ** 2 for each in settings[0][0].worker_path_gain]
 
 
 def _rules(scenario: Scenario, carriers: int) -> tuple[list[Rules], float]:

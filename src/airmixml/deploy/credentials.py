@@ -10,8 +10,9 @@ import os
 import re
 import secrets
 import shutil
+import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
@@ -26,6 +27,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from airmixml.deploy.contract import Contract
 from airmixml.deploy.endpoint import (
+    AIR_NAME,
     ALL,
     CONTRACT,
     DESCRIPTION,
@@ -49,7 +51,7 @@ from airmixml.storage.files import sync_folder, writing_to
 from airmixml.wording import shown, shown_name
 
 HOST: Final = "127.0.0.1"
-AIR_FOLDER: Final = "air"
+_AUTHORITY: Final = "airmix deployment"
 PUBLIC_KEY: Final = ".pub"  # after the name of a worker
 MOST_GATEWAYS: Final = 1000
 VALID: Final = timedelta(days=365)
@@ -95,59 +97,52 @@ class Authority:
     certificate: x509.Certificate
 
     @staticmethod
-    def create(name: str = "airmix deployment") -> "Authority":
+    def create() -> "Authority":
         """Return a new one, which signs itself."""
-        key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
-        certificate = (
-            _certificate(name, name, key, now)
-            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-            .add_extension(_usage(signs_certificates=True), critical=True)
-            .sign(key, SHA256())
-        )
-        return Authority(key, certificate)
+        key = ec.generate_private_key(ec.SECP256R1())
+        return Authority(key, _certificate(_AUTHORITY, key, key, datetime.now(UTC), None))
 
     def issue(self, name: str, hosts: Iterable[str] = ()) -> tuple[bytes, bytes]:
         """Return a certificate and its private key (PEM): for the broker, which is at ``hosts``, or for a client."""
         key, hosts = ec.generate_private_key(ec.SECP256R1()), tuple(hosts)
         purpose = ExtendedKeyUsageOID.SERVER_AUTH if hosts else ExtendedKeyUsageOID.CLIENT_AUTH
-        issuer = self.certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value
-        made = (
-            _certificate(name, str(issuer), key, self.certificate.not_valid_before_utc + _CLOCKS_DIFFER)
-            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(_usage(), critical=True)
-            .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
-            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key()), critical=False)
-        )
-        if hosts:
-            made = made.add_extension(x509.SubjectAlternativeName(list(map(_alternative, hosts))), critical=False)
-        return made.sign(self.key, SHA256()).public_bytes(Encoding.PEM), _private(key)
+        now = self.certificate.not_valid_before_utc + _CLOCKS_DIFFER
+        made = _certificate(name, key, self.key, now, purpose, hosts)
+        return made.public_bytes(Encoding.PEM), _private(key)
 
 
-def _certificate(name: str, issuer: str, key: ec.EllipticCurvePrivateKey, now: datetime) -> x509.CertificateBuilder:
-    return (
+def _certificate(
+    name: str,
+    key: ec.EllipticCurvePrivateKey,
+    signing_key: ec.EllipticCurvePrivateKey,
+    now: datetime,
+    purpose: x509.ObjectIdentifier | None,
+    hosts: Sequence[str] = (),
+) -> x509.Certificate:
+    """Return the certificate of a key; without a purpose it is that of the authority."""
+    others = ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement", "encipher_only")
+    signs = purpose is None
+    usage = dict.fromkeys((*others, "decipher_only"), False) | {"key_cert_sign": signs, "crl_sign": signs}
+    made = (
         x509.CertificateBuilder()
         .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]))
-        .issuer_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, issuer)]))
+        .issuer_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, _AUTHORITY)]))
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _CLOCKS_DIFFER)
         .not_valid_after(now + VALID)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(x509.BasicConstraints(ca=signs, path_length=0 if signs else None), critical=True)
+        .add_extension(x509.KeyUsage(digital_signature=not signs, **usage), critical=True)
     )
-
-
-def _usage(signs_certificates: bool = False) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=not signs_certificates,
-        key_cert_sign=signs_certificates,
-        crl_sign=signs_certificates,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        encipher_only=False,
-        decipher_only=False,
-    )
+    if purpose is not None:
+        issued_by = x509.AuthorityKeyIdentifier.from_issuer_public_key(signing_key.public_key())
+        made = made.add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
+        made = made.add_extension(issued_by, critical=False)
+    if hosts:
+        addresses = [_alternative(each) for each in hosts]
+        made = made.add_extension(x509.SubjectAlternativeName(addresses), critical=False)
+    return made.sign(signing_key, SHA256())
 
 
 def _alternative(host: str) -> x509.GeneralName:
@@ -259,7 +254,7 @@ def create_deployment(
     try:
         with writing_to(folder):
             unfinished.mkdir(mode=0o700, parents=True)
-            _write_all(unfinished, folder, server, make_contract, public)
+            server = _write_all(unfinished, folder, server, make_contract, public)
             os.sync()  # once, not for each of thousands of files
             unfinished.rename(folder)
             sync_folder(folder.parent)
@@ -271,20 +266,18 @@ def create_deployment(
 
 def _write_all(
     root: Path, folder: Path, server: Endpoint, make_contract: MakeContract, public: Mapping[str, bytes] | None
-) -> None:
+) -> Endpoint:
     signing_keys: list[bytes] = []
     if public is None:
         signing_keys = [secrets.token_bytes(KEY_BYTES) for _ in range(server.workers)]
         named = zip(server.worker_names, signing_keys, strict=True)
         public = {name: verifying_key(each) for name, each in named}
-    server_key = secrets.token_bytes(KEY_BYTES)
-    air_key = secrets.token_bytes(KEY_BYTES)
-    contract, air = make_contract(public, verifying_key(server_key)), b""
+    server_key, air_key = (secrets.token_bytes(KEY_BYTES) for _ in range(2))
+    contract, keys = make_contract(public, verifying_key(server_key)), {SERVER_NAME: [server_key]}
     if contract.on_air:
-        from airmixml.deploy.air_link import ADDRESSES, Addresses
-
-        contract = replace(contract, air_key=verifying_key(air_key).hex())
-        air = Addresses.free(HOST).text().encode()
+        contract, keys[AIR_NAME] = replace(contract, air_key=verifying_key(air_key).hex()), [air_key]
+        frames, sums = (f"tcp://{HOST}:{port}" for port in free_ports(2))
+        server = replace(server, frames=frames, sums=sums)
     authority = Authority.create()
     _write(root / CONTRACT, contract.to_json(), 0o644)
     _write(root / "ca.crt", authority.certificate.public_bytes(Encoding.PEM), 0o644)
@@ -292,23 +285,26 @@ def _write_all(
     _write_broker(root, folder / "broker", authority, server, run_topic(contract.run))
     endpoints = root / ENDPOINTS[bool(server.gateways)]
     endpoints.mkdir(mode=0o700)
-    for name in (SERVER_NAME, *server.names):
-        own = (root if name == SERVER_NAME else endpoints) / name
-        if name == SERVER_NAME or signing_keys:
-            keys = [server_key] if name == SERVER_NAME else [signing_keys[each] for each in server.numbers(name)]
-            _write(own / SIGNING_KEYS, "".join(f"{each.hex()}\n" for each in keys).encode())
+    for name in (*keys, *server.names):
+        own = (root if name in keys else endpoints) / name
+        held = keys.get(name) or [signing_keys[each] for each in server.numbers(name) if signing_keys]
+        if held:
+            _write(own / SIGNING_KEYS, "".join(f"{each.hex()}\n" for each in held).encode())
         _write(own / DESCRIPTION, replace(server, name=name).text().encode(), 0o644)
-        write_certificate(own, *authority.issue(name))
-        if name != SERVER_NAME:
+        link(root / CONTRACT, own / CONTRACT)
+        if name != AIR_NAME:
+            write_certificate(own, *authority.issue(name))
+            link(root / "ca.crt", own / "ca.crt")
+        if name not in keys:
             Spending.create(contract, own / LEDGER)  # here and nowhere else: a ledger that is missing later was lost
-        for shared in (CONTRACT, "ca.crt"):
-            link(root / shared, own / shared)
-        if air:
-            _write(own / ADDRESSES, air, 0o644)
-    if air:
-        _write(root / AIR_FOLDER / ADDRESSES, air, 0o644)
-        _write(root / AIR_FOLDER / SIGNING_KEYS, f"{air_key.hex()}\n".encode())
-        link(root / CONTRACT, root / AIR_FOLDER / CONTRACT)
+    return server
+
+
+def free_ports(count: int) -> list[int]:
+    """Return ports of the loopback address that nothing listens on now."""
+    with ExitStack() as held:
+        asked = [held.enter_context(socket.create_server((HOST, 0))) for _ in range(count)]
+        return [int(each.getsockname()[1]) for each in asked]
 
 
 def _write_broker(root: Path, final: Path, authority: Authority, server: Endpoint, run: str) -> None:

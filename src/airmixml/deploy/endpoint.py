@@ -19,6 +19,7 @@ from airmixml.reading import read_regular
 from airmixml.wording import reason, shown
 
 SERVER_NAME: Final = "server"
+AIR_NAME: Final = "air"
 DESCRIPTION: Final = "endpoint.json"
 CONTRACT: Final = "contract.json"
 SIGNING_KEYS: Final = "signing.key"
@@ -55,6 +56,8 @@ class Endpoint:
     port: int
     workers: int
     gateways: int = 0
+    frames: str = ""  # where an emulated air listens for frames, and the server for sums of it
+    sums: str = ""
 
     @property
     def worker_names(self) -> list[str]:
@@ -92,25 +95,24 @@ class Endpoint:
     def read(folder: Path) -> "Endpoint":
         """Return what the folder of an endpoint says; refuse one that is incomplete."""
         path = folder / DESCRIPTION
+        content = read_file(path)
         try:
-            found = Endpoint(**json.loads(read_file(path)))
-        except (ValueError, TypeError) as problem:
-            if isinstance(problem, AirMixError):
-                raise
+            found = Endpoint(**json.loads(content))
+            if not found._is_sound:
+                raise ValueError(content)
+        except (ValueError, TypeError):
             raise DeployError(f"{path}: is not the description of an endpoint; {COPY_AGAIN}") from None
-        found._check(path)
         return found
 
-    def _check(self, path: Path) -> None:
-        whole = all(isinstance(value, int) for value in (self.port, self.workers, self.gateways))
-        if not whole or not (isinstance(self.name, str) and isinstance(self.host, str)):
-            raise DeployError(f"{path}: has a value of a wrong type; {COPY_AGAIN}")
-        if not (0 < self.port < 1 << 16 and 0 < self.workers <= MOST_WORKERS and 0 <= self.gateways <= self.workers):
-            raise DeployError(f"{path}: has a number that is out of range; {COPY_AGAIN}")
-        if not re.fullmatch(r"server|(worker|gateway)-\d{1,7}", self.name):
-            raise DeployError(f"{path}: name = {shown(self.name)} is not one of a deployment; {COPY_AGAIN}")
-        if self.name != SERVER_NAME and self.name not in self._places:
-            raise DeployError(f"{path}: name = {shown(self.name)} is not part of the deployment; {COPY_AGAIN}")
+    @property
+    def _is_sound(self) -> bool:
+        counts, texts = (self.port, self.workers, self.gateways), (self.name, self.host, self.frames, self.sums)
+        return (
+            all(isinstance(each, int) for each in counts)
+            and all(isinstance(each, str) for each in texts)
+            and (0 < self.port < 1 << 16 and 0 < self.workers <= MOST_WORKERS and 0 <= self.gateways <= self.workers)
+            and (self.name in (SERVER_NAME, AIR_NAME) or self.name in self._places)
+        )
 
 
 def _numbered(kind: str, count: int) -> list[str]:

@@ -46,7 +46,6 @@ class Mean(NamedTuple):
 class Sender(NamedTuple):
     """A worker that sends a frame."""
 
-    worker: int
     slot: int
     gain: float  # power gain of its channel
     seed: bytes  # of its noise, new for each frame

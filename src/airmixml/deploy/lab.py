@@ -15,8 +15,9 @@ import torch
 
 from airmixml.data import DataSet
 from airmixml.deploy.air import Adder, MakeRuntime, SumOnAir
+from airmixml.deploy.air_link import running_air
 from airmixml.deploy.attempts import Sum
-from airmixml.deploy.baseband import AnalogKind, running_air
+from airmixml.deploy.baseband import AnalogKind
 from airmixml.deploy.compiling import Owner, make_contract
 from airmixml.deploy.contract import Contract
 from airmixml.deploy.journal import Journal
@@ -28,7 +29,7 @@ from airmixml.deploy.spending import Spending
 from airmixml.deploy.wire import AIR, unpacked
 from airmixml.deploy.worker import Device, Transcripts, vector_of
 from airmixml.edge import TrainedModel, learn
-from airmixml.errors import ProtocolError
+from airmixml.errors import ProtocolError, ScenarioError
 from airmixml.masks.keys import KEY_BYTES, verifying_key
 from airmixml.progress import Progress, silent
 from airmixml.radio.senders import make_sender
@@ -47,6 +48,8 @@ class Lab:
         self._server_key, self._air_key = (secrets.token_bytes(KEY_BYTES) for _ in range(2))
         public = {str(each): verifying_key(key) for each, key in keys.items()}
         made = make_contract(scenario, dataset, public, verifying_key(self._server_key), Owner(public=True))
+        if not made.on_air:
+            raise ScenarioError('radio.link = "digital": needs no air; try it out with `airmix deploy up`')
         self.contract = contract = replace(made, air_key=verifying_key(self._air_key).hex())
         sent = [replace(scenario, workers=replace(scenario.workers, sends=each.sends)) for each in contract.kinds]
         self.payloads = [make_sender(each, dataset, _CPU, holdings=population.holdings) for each in sent]
@@ -92,6 +95,23 @@ class Trial:
     seconds: Mapping[str, float]
 
 
+def replayed(contract: Contract, recorded: Sequence[SumOnAir]) -> list[Sum]:
+    """Return the sums of a recording, in order; refuse one of another scenario."""
+    if len(recorded) < len(contract.schedule):
+        raise ProtocolError(f"recording: has no sum of slot {len(recorded)}; record all slots of the scenario")
+    sums = []
+    for number, (place, total) in enumerate(zip(contract.schedule, recorded, strict=False)):
+        kind, known = contract.kinds[place], contract.directory.keys() & set(total.present)
+        of_members = known and len(known) == len(total.present)
+        if not isinstance(kind, AnalogKind) or len(total.samples) != kind.numbers or not of_members:
+            raise ProtocolError(
+                f"recording: slot {number} has {len(total.samples)} samples of {len(total.present)} workers: must have "
+                f"{kind.numbers}, of workers of the scenario; replay it with the scenario that was recorded"
+            )
+        sums.append(Sum.of(number, place, total.present, kind.mean(total)))
+    return sums
+
+
 def try_out(
     scenario: Scenario,
     *,
@@ -100,42 +120,26 @@ def try_out(
     replay: Path | None = None,
     progress: Progress = silent,
 ) -> Trial:
-    """Train a scenario's model through an emulated air, or from a SigMF recording of one; and simulate it.
+    """Train a scenario's model through an emulated air, and simulate it.
 
-    ``scenario`` is one of ``planned_for`` with public data.
+    ``scenario`` is one of ``planned_for`` with public data; ``record`` is where to write a SigMF recording, and
+    ``replay`` one to learn from instead of an air.
     """
     started, streams = time.perf_counter(), Streams(scenario.seed)
     dataset = load_dataset(scenario.workers, streams)
     population = deploy(scenario.workers, dataset, streams)
-    recorded = None if replay is None else read_recording(replay)
     lab = Lab(scenario, dataset, population)
     teacher, running = Teacher(lab.contract, dataset), time.perf_counter()
-    if recorded is None:
+    if replay is None:
         sums = lab.run(teacher.tell, make_runtime, progress=progress)
     else:
-        sums = replayed(lab.contract, recorded)
+        sums = replayed(lab.contract, read_recording(replay))
     trained = teacher.learned(sums)
     seconds = {"start": running - started, "training": time.perf_counter() - running}
-    if record is not None and recorded is None:
+    if record is not None:
         about = f"{scenario.title}, seed {scenario.seed}: sums of an emulated air"
         heard = [lab.heard[each] for each in sorted(lab.heard)]
         write_recording(record, heard, about)
     context = RunContext(progress=progress)
     simulated = learn(scenario, dataset=dataset, population=population, context=context).trained
     return Trial(trained=trained, simulated=simulated, seconds=seconds)
-
-
-def replayed(contract: Contract, recorded: Sequence[SumOnAir]) -> list[Sum]:
-    """Return the sums of a recording, in order."""
-    if len(recorded) < len(contract.schedule):
-        raise ProtocolError(f"recording: has no sum of slot {len(recorded)}; record all slots of the scenario")
-    sums = []
-    for number, (place, total) in enumerate(zip(contract.schedule, recorded, strict=False)):
-        kind = contract.kinds[place]
-        if not isinstance(kind, AnalogKind) or len(total.samples) != kind.numbers or not total.present:
-            raise ProtocolError(
-                f"recording: slot {number} has {len(total.samples)} samples of {len(total.present)} workers; must have "
-                f"a worker and {kind.numbers} samples"
-            )
-        sums.append(Sum.of(number, place, total.present, kind.mean(total)))
-    return sums

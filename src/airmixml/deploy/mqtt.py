@@ -13,6 +13,7 @@ from pathlib import Path
 from threading import Condition, Event
 from typing import Any, Final
 
+from airmixml.deploy.contract import Contract
 from airmixml.deploy.endpoint import (
     ALL,
     COPY_AGAIN,
@@ -25,7 +26,7 @@ from airmixml.deploy.endpoint import (
     read_file,
     run_topic,
 )
-from airmixml.deploy.transport import Log, batches
+from airmixml.deploy.transport import Log, Transport, batches
 from airmixml.deploy.wire import HEADER, unbatched
 from airmixml.errors import ProtocolError
 from airmixml.wording import reason, shown_name
@@ -264,3 +265,14 @@ def tls_context(folder: Path) -> ssl.SSLContext:
             f"{folder}: one of ca.crt, tls.crt and tls.key is damaged, or they do not belong together; {COPY_AGAIN}"
         ) from None
     return context
+
+
+def open_line(folder: Path, contract: Contract, log: Log) -> Transport:
+    """Return what connects the endpoint of a folder with the others: the broker, and an air where one adds up."""
+    endpoint = Endpoint.read(folder)
+    line = MqttTransport(endpoint, folder, contract.run, log)
+    if not contract.on_air:
+        return line
+    from airmixml.deploy.air_link import AirLink  # here: others have no room for its sockets
+
+    return AirLink(line, endpoint, log)

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Final
 
 from airmixml.deploy.attempts import Letter
-from airmixml.deploy.endpoint import SERVER_NAME, Endpoint, load_contract, read_signing_keys
+from airmixml.deploy.endpoint import SERVER_NAME, load_contract, read_signing_keys
 from airmixml.deploy.journal import Journal
-from airmixml.deploy.mqtt import MqttTransport
+from airmixml.deploy.mqtt import open_line
 from airmixml.deploy.server import Server, Tell
 from airmixml.deploy.transport import Clock, Log, Transport, read_messages, run_over
 from airmixml.deploy.wire import AIR, Message, Type
@@ -104,11 +104,6 @@ def run_server(
     """Run the rounds of a server over the broker of its deployment, and tell workers when they are over."""
     own = folder / SERVER_NAME
     (key,) = read_signing_keys(own, 1)
-    line: Transport = MqttTransport(Endpoint.read(own), own, server.contract.run, log)
-    if server.contract.on_air:
-        from airmixml.deploy.air_link import AirLink
-
-        line = AirLink(line, own, log, takes_sums=True)
-    with closing(line) as transport:
+    with closing(open_line(own, server.contract, log)) as transport:
         drive_server(server, transport, log, timing, watch)
         transport.send(run_over(server.contract.run, key).packed())

@@ -69,35 +69,31 @@ def write_recording(name: Path, sums: Sequence[SumOnAir], description: str) -> t
 
 
 def read_recording(name: Path) -> list[SumOnAir]:
-    """Return the sums of a recording; refuse one that is broken, or not of complex64, in one line."""
+    """Return the sums of consecutive slots; refuse a recording that is broken, or not of complex64, in one line."""
     data_path, meta_path = paths_of(name)
-    content = _read(meta_path, _LARGEST_META)
     try:
-        meta = json.loads(content)
-        datatype, digest = meta["global"]["core:datatype"], meta["global"]["core:sha512"]
-        spans = [(int(each["core:sample_start"]), int(each["core:sample_count"])) for each in meta["annotations"]]
-        present = [tuple(map(int, each[_PRESENT])) for each in meta["annotations"]]
+        told, content = read_regular(meta_path, _LARGEST_META), read_regular(data_path)
+    except OSError as problem:
+        raise DataError(f"{problem.filename}: cannot be read ({problem.strerror}); a recording has two files") from None
+    try:
+        meta = json.loads(told)
+        about, _, annotations = meta["global"], meta["captures"], meta["annotations"]
+        datatype, stated = about["core:datatype"], about.get("core:sha512")
+        spans = [(int(each["core:sample_start"]), int(each["core:sample_count"])) for each in annotations]
+        present = [tuple(int(one) for one in each.get(_PRESENT, ())) for each in annotations]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise DataError(f"{meta_path}: is no SigMF metadata of this package; record it with --record") from None
+        raise DataError(f"{meta_path}: is no SigMF metadata (JSON with global, captures, annotations)") from None
     if datatype != _DATATYPE:
         raise DataError(f"{meta_path}: core:datatype = {datatype!r} must be {_DATATYPE!r}; convert the recording")
-    content = _read(data_path)
-    if hashlib.sha512(content).hexdigest() != digest:
-        raise DataError(f"{data_path}: is not what {meta_path.name} describes (core:sha512); record it again")
     try:
         samples = as_samples(content)
     except ProtocolError as problem:
         raise DataError(f"{data_path}: {problem}; record it again") from None
+    if stated not in (None, hashlib.sha512(content).hexdigest()):
+        raise DataError(f"{data_path}: is not what {meta_path.name} describes (core:sha512); record it again")
     for start, count in spans:
         if not 0 <= start <= start + count <= len(samples):
             raise DataError(
                 f"{meta_path}: an annotation spans samples {start} to {start + count}, and there are {len(samples):,}"
             )
     return [SumOnAir(who, samples[start : start + count]) for who, (start, count) in zip(present, spans, strict=True)]
-
-
-def _read(path: Path, most_bytes: int = -1) -> bytes:
-    try:
-        return read_regular(path, most_bytes)
-    except OSError as problem:
-        raise DataError(f"{path}: cannot be read ({problem.strerror}); a recording has two files") from None

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from airmixml.deploy.contract import Contract
-from airmixml.deploy.durable import GrowingFile
+from airmixml.deploy.journal import GrowingFile
 from airmixml.errors import ProtocolError
 from airmixml.masks.graph import MOST_ROUNDS
 

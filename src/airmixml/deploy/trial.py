@@ -4,6 +4,7 @@ One worker is killed (``kill -9``) while a round is under way and started again;
 its old name. What happened is read from the events that the processes log.
 """
 
+import io
 import os
 import subprocess
 import sys
@@ -14,14 +15,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+
+from airmixml.arrays import Integers
+from airmixml.data import DataSet
 from airmixml.deploy.attacker import Attacker
 from airmixml.deploy.broker import Broker
 from airmixml.deploy.children import end_child, start_child
-from airmixml.deploy.dealing import ROWS
 from airmixml.deploy.endpoint import DeployError, Endpoint, find_folder, load_contract
 from airmixml.deploy.events import STARTED, Event, Reader
+from airmixml.progress import silent
+from airmixml.scenario import Scenario
+from airmixml.storage.files import write_bytes
+from airmixml.streams import Streams
+from airmixml.workers.loading import load_raw, pool_and_test
+from airmixml.workers.population import deploy
 
 LOGS: Final = "logs"
+ROWS: Final = "rows.npz"
 _LOOK_SECONDS: Final = 0.03
 _AGAIN_SECONDS: Final = 0.3  # after which a worker that was killed is started again
 _GOODBYE_SECONDS: Final = 10.0
@@ -196,3 +207,31 @@ class Trial:
         lines = (self._folder / LOGS / f"{name}.log").read_text(errors="replace").splitlines()
         said = [line.removeprefix("airmix: error: ") for line in lines if line.startswith("airmix: error: ")]
         return (said or lines or [f"ended without a word; see {self._folder / LOGS}"])[-1]
+
+
+def deal_rows(
+    scenario: Scenario, dataset: DataSet, folder: Path, server: Endpoint, data_dir: Path | None = None
+) -> list[int]:
+    """Write the rows of each worker into the folder of its endpoint; return how many each worker has.
+
+    They are those that a simulation of the scenario gives them, as the source has them: workers encode them themselves.
+    """
+    streams = Streams(scenario.seed)
+    raw = load_raw(scenario.workers, data_dir, silent)
+    pool, _ = pool_and_test(raw, scenario.workers, streams.generator("data"), True)
+    population = deploy(scenario.workers, dataset, streams)
+    held: list[Integers] = [np.array([each]) for each in population.sample_index]
+    if (holdings := population.holdings) is not None:
+        held = [holdings.rows[each][holdings.present[each]] for each in population.sample_index]
+    for name in server.names:
+        rows = pool[np.concatenate([held[number] for number in server.numbers(name)])]
+        labels = raw.labels[rows]
+        classes = np.issubdtype(labels.dtype, np.integer)
+        content = io.BytesIO()
+        np.savez_compressed(
+            content,
+            inputs=raw.inputs[rows],
+            labels=np.array([raw.class_names[each] for each in labels]) if classes else labels.reshape(-1),
+        )
+        write_bytes(find_folder(folder, name) / ROWS, content.getvalue())
+    return [len(each) for each in held]

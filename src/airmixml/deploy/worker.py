@@ -312,7 +312,7 @@ class Device:
             return self._said(of, now.name[:2], body)
 
         gain, seed = self.contract.gain(self.identity), self._entropy(KEY_BYTES)
-        return kind.messages(vector, Sender(self.identity, slot, gain, seed, now.agreeing, say))
+        return kind.messages(vector, Sender(slot, gain, seed, now.agreeing, say))
 
     def _formed(self, now: _InRound, numbers: int) -> NDArray[np.floating]:
         """Return the vector of the frame, zeros where none can be formed: a refusal here would tell of the rows."""

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Final
 
 from airmixml.deploy.contract import Contract
-from airmixml.deploy.endpoint import LEDGER, DeployError, Endpoint, find_folder, load_contract, signing_keys_of_workers
+from airmixml.deploy.endpoint import LEDGER, DeployError, find_folder, load_contract, signing_keys_of_workers
 from airmixml.deploy.events import Events
-from airmixml.deploy.mqtt import MqttTransport
+from airmixml.deploy.mqtt import open_line
 from airmixml.deploy.spending import Spending
 from airmixml.deploy.transport import MOST_IN_BATCH, RUN_OVER, Clock, Lines, Log, Transport, read_messages
 from airmixml.deploy.wire import Message, Type, unpack_refusal
@@ -128,11 +128,5 @@ def run_workers(
     workers = open_workers(
         folder, data, log, show_values=show_values, events=None if events is None else Events(events)
     )
-    contract = load_contract(folder)
-    line: Transport = MqttTransport(Endpoint.read(folder), folder, contract.run, log)
-    if contract.on_air:
-        from airmixml.deploy.air_link import AirLink  # here: others have no room for its sockets
-
-        line = AirLink(line, folder, log, workers=len(Endpoint.read(folder).numbers(name)))
-    with closing(line) as transport:
+    with closing(open_line(folder, load_contract(folder), log)) as transport:
         drive_workers(workers, transport, log, patience)
