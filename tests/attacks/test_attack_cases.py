@@ -145,6 +145,7 @@ def server(
 ) -> ServerFindings:
     return ServerFindings(
         psnr_db=Spread(median=12.0, low=10.0, high=14.0, largest=15.0),
+        ssim=None,
         recognised=7,
         recognised_share=0.4 + 0.6 * beyond,
         guessing=0.4,
@@ -516,9 +517,9 @@ def test_values_of_each_worker_and_examples_that_all_settings_share(whole: tuple
     for number, case in enumerate(metrics["cases"]):
         for method, figures in case["server"]["methods"].items():
             with np.load(folder / "parts" / f"{number + 1:02d}-{method}.npz", allow_pickle=False) as content:
-                psnr_db, recognised = (content[name] for name in ("psnr_db", "recognised"))
+                psnr_db, ssim, recognised = (content[name] for name in ("psnr_db", "ssim", "recognised"))
                 originals, examples = content["originals"], content["examples"]
-            assert psnr_db.shape == recognised.shape == (80,)
+            assert psnr_db.shape == ssim.shape == recognised.shape == (80,)
             assert recognised.sum() == figures["recognised"]
             assert np.median(psnr_db) == pytest.approx(figures["psnr_db"]["median"], rel=1e-5)
             rows = [int(np.flatnonzero((dataset.train_inputs == original).all(axis=1))[0]) for original in originals]
