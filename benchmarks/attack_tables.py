@@ -82,7 +82,7 @@ def server(results: Result) -> Table:
                 epsilon_text(case["claimed"]["server"]),
                 *(percent(methods[name]["recognised_share"]) if name in methods else "–" for name in METHODS),
                 f"{prior['psnr_db']['median']:.1f} dB",
-                f"{prior['ssim']['median']:.2f}" if "ssim" in prior else "–",
+                f"{prior['ssim']['median']:.2f}",
                 percent(max(each["copied_share"] for each in methods.values())),
                 percent(max(each["labels"]["accuracy"] for each in methods.values())),
                 grade(case, "server"),

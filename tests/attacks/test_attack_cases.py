@@ -145,6 +145,7 @@ def server(
 ) -> ServerFindings:
     return ServerFindings(
         psnr_db=Spread(median=12.0, low=10.0, high=14.0, largest=15.0),
+        ssim=None,
         recognised=7,
         recognised_share=0.4 + 0.6 * beyond,
         guessing=0.4,
@@ -355,14 +356,17 @@ def test_where_an_informed_attack_can_tell_a_weaker_one_that_cannot_decides_noth
     assert "too few mixtures or workers to tell for the server" in apart.verdict
     found = replace(nothing, findings=Informed(share=0.2, words="guesses 3 of 10 classes", columns={}))
     leaky = replace(few, found={**few.found, "other": found})
-    assert leaky.verdict.endswith(". LEAKS to the server.")
+    assert leaky.verdict.endswith(
+        ". LEAKS to the server. The informed server guesses 3 of 10 classes: 20 % (guessing 0 %)."
+    )
     assert ("  other", "guesses 3 of 10 classes", "20 %", "0 %", "–", "yes") in leaky.summary
 
 
 def test_the_worst_grade_counts_and_the_words_say_why() -> None:
     both = result(server=server(0.501, 0.0), release=listener())
     assert both.grade == "exposed"
-    assert both.verdict == f"{PROMISED.format(1)}EXPOSED to the server."
+    found = "The server reads a sample's class: 70 % (guessing 40 %)."
+    assert both.verdict == f"{PROMISED.format(1)}EXPOSED to the server. {found}"
     told = f"promise: delta 0.01; replace-one; {NOISE}; the target is epsilon 5 by paper-loose"
     assert both.details[0] == told
     assert both.details[1].startswith(
@@ -373,7 +377,8 @@ def test_the_worst_grade_counts_and_the_words_say_why() -> None:
     assert nothing.verdict == f"{PROMISED.format(1)}Nothing found."
     assert {row[-1] for row in nothing.summary} == {"no"}
     seen = result(eavesdropper=listener(beside=(3, 6)), release=listener(auc=0.6))
-    assert seen.verdict == f"{PROMISED.format(1)}EXPOSED to the eavesdropper; LEAKS to the release."
+    found = "The eavesdropper names its neighbour: 3 of 6 (guessing 0.06 of 6)."
+    assert seen.verdict == f"{PROMISED.format(1)}EXPOSED to the eavesdropper; LEAKS to the release. {found}"
     assert seen.summary == [
         ("eavesdropper", "names its neighbour", "3 of 6", "0.06 of 6", "–", "yes"),
         ("release", "tells who took part (AUC)", "0.60", "0.50", "0.73", "yes"),
@@ -419,10 +424,12 @@ def test_no_figure_beyond_chance_stands_beside_nothing_found() -> None:
         release=replace(listener(auc=0.52), linkage=replace(listener(auc=0.52).linkage, auc_chance_deviation=0.002))
     )
     assert small.grade == "hidden"
-    assert small.verdict == f"{PROMISED.format(1)}Only hints found, by the release."
+    found = "The release tells who took part (AUC): {} (guessing 0.50)."
+    assert small.verdict == f"{PROMISED.format(1)}Only hints found, by the release. {found.format('0.52')}"
     assert small.summary == [("release", "tells who took part (AUC)", "0.52", "0.50", "0.73", "yes")]
     clear = result(None, release=listener(auc=0.63))
-    assert (clear.grade, clear.verdict) == ("leaks", "NOTHING PROMISED against the release. LEAKS to the release.")
+    told = f"NOTHING PROMISED against the release. LEAKS to the release. {found.format('0.63')}"
+    assert (clear.grade, clear.verdict) == ("leaks", told)
 
 
 def test_an_attack_that_exceeds_its_epsilon_breaks_the_promise() -> None:
@@ -516,9 +523,9 @@ def test_values_of_each_worker_and_examples_that_all_settings_share(whole: tuple
     for number, case in enumerate(metrics["cases"]):
         for method, figures in case["server"]["methods"].items():
             with np.load(folder / "parts" / f"{number + 1:02d}-{method}.npz", allow_pickle=False) as content:
-                psnr_db, recognised = (content[name] for name in ("psnr_db", "recognised"))
+                psnr_db, ssim, recognised = (content[name] for name in ("psnr_db", "ssim", "recognised"))
                 originals, examples = content["originals"], content["examples"]
-            assert psnr_db.shape == recognised.shape == (80,)
+            assert psnr_db.shape == ssim.shape == recognised.shape == (80,)
             assert recognised.sum() == figures["recognised"]
             assert np.median(psnr_db) == pytest.approx(figures["psnr_db"]["median"], rel=1e-5)
             rows = [int(np.flatnonzero((dataset.train_inputs == original).all(axis=1))[0]) for original in originals]

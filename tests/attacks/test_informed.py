@@ -89,12 +89,12 @@ def test_a_server_that_knows_the_other_flowers_finds_a_row_that_twenty_workers_h
     assert case["naming_bound"]["server"] == 1.0
     epsilon, of_row = (case[name]["server"] for name in ("claimed", "claimed_per_row"))
     claimed = f"epsilon {epsilon:.4g} per worker by gdp, {of_row:,.0f} per row"
-    assert result["verdict"] == f"PROMISE TOO WEAK against the server: {claimed}. EXPOSED to the server."
+    found = "The informed server detects a row: 100 % (guessing 1.0 %)"
+    assert result["verdict"] == f"PROMISE TOO WEAK against the server: {claimed}. EXPOSED to the server. {found}."
     assert ["  informed", "detects a row", "100 %", "1.0 %"] in [row[:4] for row in case["summary"]]
     # What it learns of a worker is within its epsilon of 5.
-    text = (tmp_path / "out" / "attack.md").read_text()
-    assert "the informed server detects a row" in text
-    assert "epsilon per worker | per row" in text
+    assert ["  closest", "detects a worker"] in [row[:2] for row in case["summary"]]
+    assert result["verdict"] in (tmp_path / "out" / "attack.md").read_text()
 
 
 def test_the_real_receptions_of_ten_seeds_are_read_as_often() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from skimage.metrics import structural_similarity as skimage_similarity
 
 from airmixml.attacks.measured import beyond_guessing
 from airmixml.attacks.reconstruction import Reconstruction
@@ -15,6 +16,7 @@ from airmixml.attacks.server_attacks import (
     explained_share,
     peak_signal_to_noise_db,
     recognise,
+    structural_similarity,
 )
 from airmixml.attacks.target import Decoder, Reader, load_held
 from airmixml.data import DataSet
@@ -30,9 +32,29 @@ def pairs(shape: tuple[int, int], count: int, seed: int = 0) -> tuple[Floats, Fl
     return originals, np.clip(originals + noise, 0, 1).astype(np.float32)
 
 
+@pytest.mark.parametrize(("shape", "window"), [((28, 28), 7), ((8, 8), 7), ((5, 9), 5), ((9, 4), 3), ((7, 7), 7)])
+def test_images_are_as_alike_as_scikit_image_says(shape: tuple[int, int], window: int) -> None:
+    originals, recovered = pairs(shape, 19)
+    one_by_one = [
+        skimage_similarity(
+            one.reshape(shape).astype(float), other.reshape(shape).astype(float), win_size=window, data_range=1
+        )
+        for one, other in zip(originals, recovered, strict=True)
+    ]
+    found = structural_similarity(originals, recovered, shape, images_at_once=8)  # three strips, the last one shorter
+    np.testing.assert_allclose(found, one_by_one, atol=1e-9)
+
+
+@pytest.mark.parametrize("shape", [None, (2, 28), (9, 1), (6, 1, 40)])
+def test_what_no_window_fits_has_no_likeness_of_images(shape: Any) -> None:
+    originals, recovered = pairs((240, 1), 2)
+    assert structural_similarity(originals, recovered, shape) is None
+
+
 def test_perfect_copies_and_the_worst_ones() -> None:
     originals, _ = pairs((8, 8), 3)
     assert peak_signal_to_noise_db(originals, originals).tolist() == [120.0] * 3
+    np.testing.assert_allclose(structural_similarity(originals, originals, (8, 8)), 1.0)
     black, white = np.zeros((2, 64), np.float32), np.ones((2, 64), np.float32)
     np.testing.assert_allclose(peak_signal_to_noise_db(black, white), 0.0)
     np.testing.assert_allclose(peak_signal_to_noise_db(black, 0.1 * white), 20.0, atol=1e-5)
@@ -123,6 +145,7 @@ def test_recognition_by_hand() -> None:
     np.testing.assert_allclose(
         seen["psnr_db"][1:], [-10 * math.log10(0.005), -10 * math.log10(0.32), -10 * math.log10(0.5)], atol=1e-3
     )
+    assert figures["ssim"] is None
 
 
 def test_what_goes_beyond_guessing() -> None:

@@ -118,8 +118,9 @@ def _cell(case: CaseResult, found: Found) -> _Cell:
     near = case.scenario.privacy.eavesdropper_distance_metres if found.attack == "eavesdropper" else 0.0
     method = f"{found.attack} " if found.findings.kind == "server" else ""
     told = f"{method}{figure.what}: {figure.text} (guessing {figure.like(figure.guessing)})"
+    like = ", ".join(f"{name} {text}" for name, text in found.findings.also().items()) if method else ""
     silent = f": {grade}" if grade in (NOTHING_PROMISED, TOO_FEW) else ""
-    text = f"{f'{near:g} m · ' if near else ''}{sums}ε {claimed} · {told}{silent}"
+    text = f"{f'{near:g} m · ' if near else ''}{sums}ε {claimed} · {told}{silent}{f' · {like}' if like else ''}"
     return _Cell(samples=found.arrays["examples"], truth=found.arrays["originals"], text=text, grade=grade)
 
 

@@ -223,7 +223,7 @@ class CaseResult:
 
     @property
     def verdict(self) -> str:
-        """One line for a person who decides: what is promised, whether that survived, what was found and by whom."""
+        """For a person who decides: what is promised, whether that survived, who found something and the most of it."""
         worst = self.graded
         whom = {grade: [_the(who) for who, found in worst.items() if found == grade] for grade in worst.values()}
         found = [f"{words} {_joined(whom[grade])}" for grade, words in _TO_WHOM.items() if grade in whom]
@@ -233,8 +233,13 @@ class CaseResult:
         own = _the(self.scenario.privacy.adversary)
         if others := [each for each in whom.get(NOTHING_PROMISED, ()) if each != own]:
             found.append(f"no useful promise against {_joined(others)}")
-        text = "; ".join(found)
-        return f"{self._promise}. {text[0].upper()}{text[1:]}."
+        sentences = [self._promise, "; ".join(found)]
+        if certain := [group for group in self.groups if group.certain]:
+            most = max(certain, key=lambda each: (_LEVELS.index(each.figure.level), each.figure.share))
+            figure, who = most.figure, _the(most.adversary)
+            who = who.replace("the ", "the informed ") if most.best.findings.informed else who
+            sentences.append(f"{who} {figure.what}: {figure.text} (guessing {figure.like(figure.guessing)})")
+        return " ".join(f"{each[0].upper()}{each[1:]}." for each in sentences)
 
     @property
     def details(self) -> list[str]:

@@ -7,10 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom, chi2
 
-from airmixml.arrays import Doubles, ImageShape, Integers, Singles
+from airmixml.arrays import Doubles, ImageShape, Integers, Singles, planes
 from airmixml.attacks.inference import LabelInference, infer_labels
 from airmixml.attacks.measured import Findings, Measured, beyond_guessing, counted
 from airmixml.attacks.reconstruction import Reconstruction, reconstruct, reconstruction_refusal
+from airmixml.attacks.sample_symbols import blocks_of
 from airmixml.attacks.target import Decoder, Outcome, Reader, Target
 from airmixml.data import DataSet
 from airmixml.scenario import Scenario
@@ -18,6 +19,7 @@ from airmixml.scenario import Scenario
 _COPY_DB: Final = 10.0
 # A perfect copy has no error; what float32 cannot tell apart counts as one.
 _SMALLEST_ERROR: Final = 1e-12
+_WINDOW: Final = 7
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +45,7 @@ class ServerFindings(Findings):
     kind: ClassVar[str] = "server"
 
     psnr_db: Spread  # likeness to the original
+    ssim: Spread | None  # the same for images
     recognised: int  # workers whose class a reader trained on public samples reads from the reconstruction
     recognised_share: float
     guessing: float  # how often always naming the most frequent class is right
@@ -90,8 +93,9 @@ class ServerFindings(Findings):
         return *super().strength, self.explained
 
     def also(self) -> dict[str, str]:
-        """Return the PSNR of the median worker."""
-        return {"PSNR": f"{self.psnr_db.median:.1f} dB"}
+        """Return PSNR and SSIM of the median worker."""
+        ssim = {} if self.ssim is None else {"SSIM": f"{self.ssim.median:.2f}"}
+        return {"PSNR": f"{self.psnr_db.median:.1f} dB", **ssim}
 
 
 def recognise(
@@ -99,13 +103,14 @@ def recognise(
 ) -> tuple[ServerFindings, dict[str, NDArray[Any]]]:
     """Compare what was recovered with what the workers hold, not encoded: rows ``held_index`` of the pool.
 
-    Returns the figures, and by worker: decoded ``samples`` (workers x inputs), ``psnr_db``, and whether the class was
-    ``recognised``.
+    Returns the figures, and by worker: decoded ``samples`` (workers x inputs), ``psnr_db``, whether the class was
+    ``recognised``, and ``ssim`` of images.
     """
     samples, workers = decoder.decode(reconstruction.inputs), len(held_index)
     originals, labels = held.train_inputs[held_index], held.train_labels[held_index]
     public_mean = held.test_inputs.mean(axis=0)
     psnr_db = peak_signal_to_noise_db(originals, samples)
+    ssim = structural_similarity(originals, samples, held.image_shape)
     recognised = reader.read(samples) == labels
     inferred = infer_labels(reconstruction.labels, labels)
     share, guessing = float(recognised.mean()), inferred.baseline
@@ -115,6 +120,7 @@ def recognise(
     by_chance = count_copies(np.roll(originals, 1, axis=0), samples, public_mean)
     findings = ServerFindings(
         psnr_db=Spread.of(psnr_db),
+        ssim=None if ssim is None else Spread.of(ssim),
         recognised=int(recognised.sum()),
         recognised_share=share,
         guessing=guessing,
@@ -132,13 +138,39 @@ def recognise(
         solver_seconds=reconstruction.seconds,
         explained_p_value=explained_by_chance(explained, len(np.unique(held_index)), held.test_inputs),
     )
-    return findings, {"samples": samples, "psnr_db": psnr_db.astype(np.float32), "recognised": recognised}
+    by_worker = {"samples": samples, "psnr_db": psnr_db.astype(np.float32), "recognised": recognised}
+    return findings, by_worker if ssim is None else {**by_worker, "ssim": ssim.astype(np.float32)}
 
 
 def peak_signal_to_noise_db(originals: Singles, recovered: Singles) -> Doubles:
     """Return -10 log10 of each sample's mean squared error, for values in [0, 1]; shape samples."""
     errors = np.square(originals - recovered).mean(axis=1, dtype=np.float64)
     return np.asarray(-10.0 * np.log10(np.maximum(errors, _SMALLEST_ERROR)))
+
+
+def structural_similarity(
+    originals: Singles, recovered: Singles, image_shape: ImageShape, images_at_once: int = 4096
+) -> Doubles | None:
+    """Return the SSIM of each pair of images (Wang et al. 2004), shape samples; None where no window of 3 x 3 fits.
+
+    The images are laid one below the other, so that scikit-image is called once for thousands of them. Windows that
+    reach into a neighbour lie in the margin, which does not count for a single image either. Of an image with channels
+    it is the mean over them.
+    """
+    _, height, width = planes(image_shape or (1, 1))
+    window = min(_WINDOW, *(side - 1 + side % 2 for side in (height, width)))
+    if window < 3:
+        return None
+    from skimage.metrics import structural_similarity as similarity
+
+    margin = (window - 1) // 2
+    found = np.empty(len(originals))
+    for some in blocks_of(len(originals), 1, images_at_once):
+        strips = [np.asarray(part[some], dtype=np.float64).reshape(-1, width) for part in (originals, recovered)]
+        _, by_pixel = similarity(*strips, win_size=window, data_range=1.0, full=True)
+        inner = by_pixel.reshape(-1, height, width)[:, margin : height - margin, margin : width - margin]
+        found[some] = inner.reshape(len(originals[some]), -1).mean(axis=1)
+    return found
 
 
 def count_copies(originals: Singles, recovered: Singles, public_mean: Singles) -> int:
