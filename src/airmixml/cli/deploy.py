@@ -61,9 +61,10 @@ def init_command(
     The folder of an endpoint holds all that its machine needs, but signing keys of devices that are enrolled: each has
     its own, from `airmix deploy key`. Keep ca/ca.key elsewhere: it makes certificates.
     """
+    from airmixml.deploy.credentials import AIR_FOLDER  # first: without its package the extra is named
+
     scenario = chosen.settled(data_dir=data_dir)
     from airmixml.deploy.compiling import Owner
-    from airmixml.deploy.credentials import AIR_FOLDER
 
     owner = Owner(epsilon=epsilon, spare=spare)
     *_, server = set_up(
