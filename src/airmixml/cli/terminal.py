@@ -69,13 +69,17 @@ def print_page(page: Page) -> None:
         Facts(caption="", rows=card_rows(part.cards)) if isinstance(part, Cards) and part.on_screen else part
         for part in parts
     )
-    shown: Iterator[Any] = (part for part in told if isinstance(part, _ON_SCREEN))
+    shown: Iterator[Any] = (part for part in told if isinstance(part, _ON_SCREEN) and _says_something(part))
     for is_facts, some in groupby(shown, key=lambda part: isinstance(part, Facts)):
         for part in [_facts_table(list(some))] if is_facts else some:
             if isinstance(part, Table):
                 console.print(part)
             else:
                 console.print("\n".join([part] if isinstance(part, str) else part.lines), markup=False)
+
+
+def _says_something(part: Any) -> bool:
+    return bool(part.rows if isinstance(part, Facts) else part.lines if isinstance(part, Lines) else part)
 
 
 def _facts_table(facts: list[Any]) -> Table:
