@@ -132,18 +132,18 @@ class Account(AskedDesign):
         if not undrawn or self.design.says(facts.ImperfectAir):
             return ""
         both = " (--ledger draws the schedule and shows both)" * self.in_watts
-        before = f"before the draw, for up to {self.design.participations:,} slots of one worker"
+        limit = f"before the draw, for up to {self.design.participations:,} slots of one worker"
         exact = next((each for each in self.statements if (each.adversary, each.accountant) == ("server", "gdp")), None)
         if exact is not None and exact.schedule_failure:
             # The median over schedules: as likely as not no worker is drawn more often.
             chance, rare = self.design.scheduled / self.design.workers, -math.expm1(-math.log(2) / self.design.workers)
-            slots = binomial_quantile(rare, self.design.slots, chance)
-            about = f"about {epsilon_text(float(f'{self._server_epsilon(slots):.3g}'))}"
-            typical = f"after a typical draw {about}, for the {slots:,} slots of the worst worker"
-            before = f"server, gdp {epsilon_text(exact.epsilon)}: {before}; {typical}; also before the draw"
+            often = binomial_quantile(rare, self.design.slots, chance)
+            about = f"about {epsilon_text(float(f'{self._server_epsilon(often):.3g}'))}"
+            typical = f"after a typical draw {about}, for the {often:,} slots of the worst worker"
+            limit = f"server, gdp {epsilon_text(exact.epsilon)}: {limit}; {typical}; also before the draw"
             undrawn["server"].remove("gdp")
         told = "; ".join(f"{name} by {', '.join(each)}" for name, each in undrawn.items() if each)
-        return (f"{before}: {told}" if told else before.removesuffix("; also before the draw")) + both
+        return (f"{limit}: {told}" if told else limit.removesuffix("; also before the draw")) + both
 
     @property
     def receivers(self) -> str:

@@ -354,7 +354,7 @@ def _tried(rehearsal: Plain, scenario: Scenario) -> Iterator[Part]:
     alike = {name: cell for name, cell in cells[0].items() if len({each[name] for each in cells}) == 1}
     names = [name for name in cells[0] if name not in alike]
     rows = (
-        (f"{line}", _accuracy(each).removesuffix(" %"), *map(cell.get, names), f"{each['uplink_symbols']:,}")
+        (f"{line}", _accuracy(each).removesuffix(" %"), *(cell[name] for name in names), f"{each['uplink_symbols']:,}")
         for line, (each, cell) in enumerate(zip(kept, cells, strict=True), start=1)
     )
     size = f"{rehearsal['rows']:,} rows, {rehearsal['inputs']:,} inputs, {rehearsal['classes']:,} classes"
