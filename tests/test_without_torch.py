@@ -107,7 +107,7 @@ def test_every_command_of_ledgers_needs_no_torch(finished: Path) -> None:
         "create all.sqlite --workers 150 --people sensors --adversary release --epsilon 20 --delta 0.05",
         "spend all.sqlite --about survey --mu 0.1",
         "history all.sqlite",
-        "show all.sqlite --no-picture",
+        "show all.sqlite",
         "export all.sqlite --out all.csv",
         "create runs.sqlite --simulation --epsilon 20 --delta 0.05",
         "check runs.sqlite --preset private-table",

@@ -59,7 +59,10 @@ def test_accounts_plans_and_runs_count_the_slot_for_the_mean(airmix: Airmix) -> 
     table = ("--preset", "private-table")
     commands = (
         (("account", *table, "--no-picture"), "in 22 slots, one of them for the mean"),
-        (("run", *table), "which 22 slots this worker used, one of them for the mean, which took 10 % of the target"),
+        (
+            ("run", *table),
+            "the 21 slots of the worst worker together, with a known schedule; with the slot that estimated the mean",
+        ),
     )
     for command, counted in commands:
         told = " ".join(airmix(*command).stdout.replace("│", " ").split())

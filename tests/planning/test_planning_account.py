@@ -268,7 +268,12 @@ def test_both_epsilons_against_the_server_stand_beside_each_other() -> None:
     assert second.epsilon < first.epsilon
     assert second.before_the_draw == pytest.approx(first.epsilon, rel=1e-9)
     assert first.before_the_draw is None
-    assert before.draw_in_words.startswith("before the draw, for up to 25 slots of one worker: server by")
+    told = (
+        "server, gdp 48.98: before the draw, for up to 25 slots of one worker; after a typical draw about 27, for the"
+    )
+    assert before.draw_in_words.startswith(f"{told} 12 slots of the worst worker")
+    assert before.to_dict()["draw"] == before.draw_in_words
+    assert before.draw_in_words in account_page(before, brief=True).to_markdown()
     assert f"were drawn server: gdp {first.epsilon:.4g}" in drawn.draw_in_words
 
 
@@ -299,7 +304,7 @@ def test_statements_for_a_drawn_schedule_tell_what_a_plan_says_before_the_draw()
     assert drawn.row is not None
     assert drawn.row.before_the_draw == pytest.approx(planned.row.epsilons)
     assert (planned.row.when, drawn.row.when) == (", before the draw", "")
-    assert "of one worker: server by paper-loose, paper-tight, rdp, pld, gdp" in planned.draw_in_words
+    assert "also before the draw: server by paper-loose, paper-tight, rdp, pld; eavesdropper" in planned.draw_in_words
     assert "a row of the data: release 435.9, server 435.9, eavesdropper 469,000" in drawn.draw_in_words
 
 

@@ -69,20 +69,22 @@ def print_page(page: Page) -> None:
         Facts(caption="", rows=card_rows(part.cards)) if isinstance(part, Cards) and part.on_screen else part
         for part in parts
     )
-    shown: Iterator[Any] = (part for part in told if isinstance(part, _ON_SCREEN))
+    shown: Iterator[Any] = (part for part in told if isinstance(part, _ON_SCREEN) and _says_something(part))
     for is_facts, some in groupby(shown, key=lambda part: isinstance(part, Facts)):
-        for part in _facts_table(list(some)) if is_facts else some:
+        for part in [_facts_table(list(some))] if is_facts else some:
             if isinstance(part, Table):
                 console.print(part)
             else:
                 console.print("\n".join([part] if isinstance(part, str) else part.lines), markup=False)
 
 
-def _facts_table(facts: list[Any]) -> list[Table]:
-    """Return the facts as one table, or none where there are no facts."""
+def _says_something(part: Any) -> bool:
+    return bool(part.rows if isinstance(part, Facts) else part.lines if isinstance(part, Lines) else part)
+
+
+def _facts_table(facts: list[Any]) -> Table:
     rows = tuple(row for each in facts for row in each.rows)
-    sections = tuple(accumulate(len(each.rows) for each in facts))
-    return [Table(columns=("", ""), rows=rows, words=2, sections=sections)] if rows else []
+    return Table(columns=("", ""), rows=rows, words=2, sections=tuple(accumulate(len(each.rows) for each in facts)))
 
 
 def report_lines(report: Mapping[str, str]) -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from itertools import product
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,30 +12,26 @@ import numpy as np
 
 from airmixml.arrays import watts_to_dbm
 from airmixml.engines import Engine
-from airmixml.errors import PrivacyError, ScenarioError
+from airmixml.errors import ScenarioError
 from airmixml.notebook import html_table
+from airmixml.planning.asked_design import AskedDesign
 from airmixml.planning.what_if import WhatIf, better_receivers, what_ifs
 from airmixml.privacy import (
     Adversary,
     Design,
     GaussianSlots,
     PrivacyStatement,
-    Question,
     Release,
     Sensitivity,
     Server,
     calibrate_power,
     certified_epsilon,
     facts,
-    state_privacy,
 )
 from airmixml.privacy.adversaries import Everyone
 from airmixml.privacy.design import binomial_quantile
-from airmixml.privacy.evaluation import left_of
 from airmixml.privacy.mechanism import accountant_named
-from airmixml.privacy.statements import with_any_schedule
 from airmixml.progress import Progress, silent
-from airmixml.radio.centring import CentringSlot, with_centring
 from airmixml.radio.masking import masking_of
 from airmixml.radio.power import check_added_power
 from airmixml.radio.power_calibration import asked_received_watts, slots_target
@@ -54,57 +49,6 @@ if TYPE_CHECKING:
 _CURVE_POINTS: Final = 7
 _CURVE_DECADES: Final = 2.0
 _UNIT: Final = "one worker; a person whose data are on several workers is protected less"
-
-
-@dataclass(frozen=True, kw_only=True)
-class AskedDesign:
-    """What accountants are asked about."""
-
-    design: Design  # what is sent
-    adjacency: str  # which neighbours
-    slots_delta: float  # what the slots may spend of delta; the rest is that of a mean estimated before them
-    rounds: int = 0  # of all slots, the last ones that carry gradients
-    centring: CentringSlot | None = None  # the slot that estimated that mean; it costs epsilon beside the others
-    target: tuple[str, str] | None = None  # adversary and accountant whose epsilon is asked for better receivers too
-
-    def _by(self, pair: tuple[Adversary, str]) -> Question:
-        return Question(adversary=pair[0], accountant=pair[1], adjacency=self.adjacency, delta=self.slots_delta)
-
-    def stated(self, pair: tuple[Adversary, str]) -> PrivacyStatement | str:
-        """Return what the accountant states about the adversary, or why it states nothing."""
-        adversary, accountant = pair
-        asked: dict[str, Any] = {"adjacency": self.adjacency, "delta": self.slots_delta}
-        asked["better"] = (adversary.name, accountant) == self.target
-        try:
-            if why := self._by(pair).refusal(self.design):
-                return why
-            stated = state_privacy(self.design, adversary, accountant, **asked)
-            if self.centring is None:
-                return with_any_schedule(stated, self.design, adversary)
-            return with_centring(stated, self.centring)
-        except PrivacyError as problem:
-            return str(problem)
-
-    def epsilon_after(self, point: tuple[int, tuple[Adversary, str]]) -> float:
-        """Return the epsilon of one accountant against one adversary after so many slots; NaN for none."""
-        count, (adversary, accountant) = point
-        try:
-            value, view = self._by((adversary, accountant)).epsilon(self.design.with_slots(count, self.rounds))
-        except PrivacyError:
-            return math.nan
-        if self.centring is None or math.isnan(value):
-            return value
-        left = left_of(self.slots_delta, view)
-        return self.centring.joined(value, left, adversary.name, accountant, self.adjacency)
-
-    def answers(
-        self, adversaries: Sequence[Adversary], engine: Engine | None, accountants: Sequence[str]
-    ) -> tuple[list[PrivacyStatement], dict[tuple[str, str], str]]:
-        """Return what every accountant states about every adversary, and why the others state nothing."""
-        pairs = list(product(adversaries, accountants))
-        found = list(zip(pairs, (engine or Engine()).run_in_order(attrgetter("stated"), self, pairs), strict=True))
-        statements = [answer for _, answer in found if not isinstance(answer, str)]
-        return statements, {(whom.name, name): answer for (whom, name), answer in found if isinstance(answer, str)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,10 +93,14 @@ class Account(AskedDesign):
         """Exact epsilon of the median worker against the server."""
         if self.tally is not None:
             return float(np.median(self.tally.worker_epsilons()))
+        return self._server_epsilon(self.median_slots)
+
+    def _server_epsilon(self, slots: float) -> float:
+        """Return the exact epsilon against the server of a worker with so many slots, before any is drawn."""
         heard = self.design.at_server()
         watts, multiplier = heard.received_watts, heard.noise_multiplier(self.adjacency)
         # Slots as strong as the strongest that are worth all that it takes part in.
-        strongest = self.median_slots * float(np.average(watts, weights=self.design.counts)) / (max(watts) or 1.0)
+        strongest = slots * float(np.average(watts, weights=self.design.counts)) / (max(watts) or 1.0)
         rounding = self.design.fact(facts.WorkersNoise).rounding
         failure = self.design.fact(facts.ImperfectAir).gain_failure
         typical = GaussianSlots(
@@ -160,13 +108,13 @@ class Account(AskedDesign):
             counts=(1,),
             adjacency=self.adjacency,
             gain_failure=0.0 if rounding else self.design.failure_of_gains(failure, "none"),
-            rounding=rounding and rounding.times(math.ceil(self.median_slots)),
+            rounding=rounding and rounding.times(math.ceil(slots)),
         )
         return certified_epsilon("gdp", typical, self.delta)
 
     @property
     def draw_in_words(self) -> str:
-        """Which epsilons hold for any draw of schedule and places, or what they were before one; else nothing."""
+        """Both epsilons against the server, before and after a draw of schedule and places, and why; else nothing."""
         before: dict[str, list[str]] = {}
         undrawn: dict[str, list[str]] = {}
         for each in self.statements:
@@ -183,9 +131,19 @@ class Account(AskedDesign):
             return f"for the draw, up to {slots} of one worker; before schedule and places were drawn {told}"
         if not undrawn or self.design.says(facts.ImperfectAir):
             return ""
-        told = "; ".join(f"{name} by {', '.join(each)}" for name, each in undrawn.items())
         both = " (--ledger draws the schedule and shows both)" * self.in_watts
-        return f"before the draw, for up to {self.design.participations:,} slots of one worker: {told}{both}"
+        limit = f"before the draw, for up to {self.design.participations:,} slots of one worker"
+        exact = next((each for each in self.statements if (each.adversary, each.accountant) == ("server", "gdp")), None)
+        if exact is not None and exact.schedule_failure:
+            # The median over schedules: as likely as not no worker is drawn more often.
+            chance, rare = self.design.scheduled / self.design.workers, -math.expm1(-math.log(2) / self.design.workers)
+            often = binomial_quantile(rare, self.design.slots, chance)
+            about = f"about {epsilon_text(float(f'{self._server_epsilon(often):.3g}'))}"
+            typical = f"after a typical draw {about}, for the {often:,} slots of the worst worker"
+            limit = f"server, gdp {epsilon_text(exact.epsilon)}: {limit}; {typical}; also before the draw"
+            undrawn["server"].remove("gdp")
+        told = "; ".join(f"{name} by {', '.join(each)}" for name, each in undrawn.items() if each)
+        return (f"{limit}: {told}" if told else limit.removesuffix("; also before the draw")) + both
 
     @property
     def receivers(self) -> str:

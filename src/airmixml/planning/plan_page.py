@@ -33,7 +33,7 @@ _SHARES: Final = {"equalmix": "equal shares", "nonmix": "one worker's share"}
 _MOST_LINES: Final = 9  # of the table of designs that were tried
 _ALPHA: Final = "alpha: how equal the shares of a slot's workers are, larger is more equal"
 _WORDS: Final = (
-    f"label weight: how loudly the label is sent beside the inputs; {_ALPHA}; learning noise: the noise in the "
+    f"label weight w: how loudly the label is sent beside the inputs; {_ALPHA}; learning noise: the noise in the "
     "equation that the learner solves, relative to one sample"
 )
 
@@ -62,7 +62,7 @@ def plan_page(plain: Plain, scenario: Scenario) -> Page:
     return Page.of_result(
         kind="plan",
         title=f"Plan of {titled(plain['name'], scenario.air)}: {word}",
-        verdict=plain["verdict"],
+        verdict=f"{_needed_in_a_line(plain)}; {plain['verdict']}" if "needed" in plain else plain["verdict"],
         cards=(Cards(title=scenario.title, cards=(card,)),),
         costs=costs,
         tables=tables,
@@ -115,7 +115,7 @@ def _side_by_side(own: dict[str, str], found: Plain, instead: Plain | None, scen
 
 def _choices(option: Plain, design: Plain | None) -> dict[str, str]:
     """Return what is chosen of a design, in words: what learns, and what is sent."""
-    weight = {"label weight": f"{option['label_weight']:g}"}
+    weight = {"label weight w": f"{option['label_weight']:g}"}
     of_learner = weight if design is None else {"accuracy": _accuracy(design), **_cells(design)}
     alone = " without rounds" if option["rounds"] else ""
     return of_learner | {
@@ -138,8 +138,10 @@ def _cells(design: Plain) -> dict[str, str]:
         "rounds": f"{design['rounds']:,}",
         "encoder": f"{design['encoder']} {design['features'] or ''}".rstrip(),
         "centre": design["centre"],
-        "norm": f"{design['norm']} {design['clip_norm']:g}",
-        "labels, weight": f"{design['label_code']} {design['label_weight']:g}",
+        "norm": design["norm"],
+        "clip norm": f"{design['clip_norm']:g}",
+        "labels": design["label_code"],
+        "label weight w": f"{design['label_weight']:g}",
     }
 
 
@@ -309,6 +311,17 @@ def _needed(plain: Plain) -> Iterator[Part]:
     yield "More slots at the same epsilon do not help: they share it."
 
 
+def _needed_in_a_line(plain: Plain) -> str:
+    """Return how many workers or what epsilon the wanted accuracy takes, each changed alone."""
+    forms = {"workers": "{:,.0f} workers", "epsilon": "epsilon {:.3g}"}
+    asked = [(forms[each["quantity"]], each) for each in plain["needed"] if each["quantity"] in forms]
+    told = [form.format(each["value"]) for form, each in asked if each["value"] is not None]
+    takes = f"takes {' or '.join(told)}, all else as recommended"
+    if not told:
+        takes = f"is not reached with up to {' or '.join(form.format(each['most']) for form, each in asked)}"
+    return f"{100.0 * plain['wanted_accuracy']:g} % accuracy {takes}"
+
+
 def _recommendation(found: Plain | None, scenario: Scenario) -> Iterator[Part]:
     """Yield what was tried, and why it is recommended or kept."""
     if found is None:
@@ -337,18 +350,23 @@ def _tried(rehearsal: Plain, scenario: Scenario) -> Iterator[Part]:
     own, best = rehearsal["own"], rehearsal["best"]
     others = [each for each in shown.values() if each not in (own, best)][: _MOST_LINES - 2]
     kept = [each for each in rehearsal["tried"] if each in (own, best) or each in others]
+    cells = [_cells(each) for each in kept]
+    alike = {name: cell for name, cell in cells[0].items() if len({each[name] for each in cells}) == 1}
+    names = [name for name in cells[0] if name not in alike]
     rows = (
-        (_accuracy(each).removesuffix(" %"), *_cells(each).values(), f"{each['uplink_symbols']:,}") for each in kept
+        (f"{line}", _accuracy(each).removesuffix(" %"), *(cell[name] for name in names), f"{each['uplink_symbols']:,}")
+        for line, (each, cell) in enumerate(zip(kept, cells, strict=True), start=1)
     )
     size = f"{rehearsal['rows']:,} rows, {rehearsal['inputs']:,} inputs, {rehearsal['classes']:,} classes"
     on = f"{rehearsal['basis']} of {size}"
     if "measured_on" in rehearsal:
         on = f"{rehearsal['tables']} {'runs' if of_images else 'splits'} of {rehearsal['measured_on']}"
-    columns = ("accuracy", *_cells(own), "symbols")
+    columns = ("#", "accuracy", *(name.removeprefix("label weight ") for name in names), "symbols")
     title = f"Tried on {on}: mean accuracy in % ± its standard error"
     yield Table(title=title, columns=columns, rows=tuple(rows), spare=("symbols",))
     same = f"line {kept.index(own) + 1} is this scenario"
     notes = [same if own == best else f"line {kept.index(best) + 1} is recommended and {same}"]
+    notes += [f"all lines: {', '.join(f'{name} {cell}' for name, cell in alike.items())}"] if alike else []
     if "measured_on" not in rehearsal:
         notes.append("accuracies are of synthetic tables: your data may be easier or harder")
         if rehearsal["rows"] < scenario.workers.count:
