@@ -16,7 +16,9 @@ def audit_page(plain: dict[str, Any], scenario: Scenario) -> Page:
     count = trials["with_canary"] + trials["without"]
     other = "no worker" if plain["adjacency"] == "remove-one" else "another sample"
     every = [(each, bound) for each in audits for bound in each["bounds"]]
-    lines = [f"found, {bound['method']}: assumes {bound['assumes']}" for _, bound in every]
+    lines = [
+        f"found, {bound['method']}: assumes {bound['assumes']}" for _, bound in every if bound["epsilon"] is not None
+    ]
     lines += [
         f"{each['adversary']}: {bound['method']} {bound['detail']}" for each, bound in every if bound["epsilon"] is None
     ]

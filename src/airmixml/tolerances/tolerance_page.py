@@ -100,7 +100,7 @@ def _notes(plain: Plain, scenario: Scenario) -> list[str]:
     """Return what a reader must know, in sentences."""
     said = [
         f"tolerated: {_COMPARED[plain['metric']]} falls by at most {points(plain['drop'])}, mean over "
-        f"{plural(len(plain['seeds']), 'seed')}, compared seed by seed, or by no more than that and the standard error"
+        f"{plural(len(plain['seeds']), 'seed')}, compared seed by seed; more by up to one standard error is chance"
     ]
     if not scenario.air.is_ideal:
         said.append(f"on the base air it is {plain['base']['mean']:.2f} %")
