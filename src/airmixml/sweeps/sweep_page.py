@@ -93,11 +93,7 @@ def _cards(cells: list[Plain], scenario: Scenario) -> tuple[Cards, ...]:
 
 
 def write_sweep(swept: Swept) -> list[Path]:
-<<<<<<< HEAD
     """Write CSV, Parquet (with pyarrow), Markdown, LaTeX, JSON and the picture; return the files."""
-=======
-    """Write rows as CSV and Parquet, the page as Markdown, LaTeX and JSON, and the picture; return the files."""
->>>>>>> m_std
     plain, parquet = swept.to_dict(), swept.out / "sweep.parquet"
     files = write_study(
         swept.out / "sweep",
