@@ -102,8 +102,8 @@ def test_kill_9_half_way_and_going_on(airmix: Airmix, start_python: Start, tmp_p
     text = (tmp_path / "here" / "attack.md").read_text()
     for case in metrics["cases"]:
         found = case["server"]["methods"]["least-squares"]
-        like = f"PSNR {found['psnr_db']['median']:.1f} dB, SSIM {found['ssim']['median']:.2f}"
-        assert f"{case['label']}, least-squares: {like}" in text
+        assert found["ssim"] is None  # flowers are no images
+        assert f"{case['label']}, least-squares: PSNR {found['psnr_db']['median']:.1f} dB" in text
 
 
 def test_one_setting_is_one_screen(airmix: Airmix) -> None:

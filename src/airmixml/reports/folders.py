@@ -47,7 +47,7 @@ class FoundFolder:
         there = os.path.lexists(toml)
         try:
             scenario = Scenario.load(toml) if there else Scenario.from_json(self.plain["scenario"])
-            if scenario.name != self.plain.get("name", scenario.name):
+            if self.kind == "run" and scenario.name != self.plain.get("name", scenario.name):
                 raise ScenarioError(f'name = "{scenario.name}": is the scenario of another run')
             return scenario
         except ScenarioError as problem:
