@@ -61,6 +61,7 @@ def init_command(
     The folder of an endpoint holds all that its machine needs, but signing keys of devices that are enrolled: each has
     its own, from `airmix deploy key`. Keep ca/ca.key elsewhere: it makes certificates.
     """
+    import cryptography  # noqa: F401  # first: where it is missing, the extra of deployments is named
 
     scenario = chosen.settled(data_dir=data_dir)
     from airmixml.deploy.compiling import Owner
