@@ -122,7 +122,7 @@ def test_64_workers_train_a_model_through_gnu_radio() -> None:
     scenario = Scenario.preset("private-table").with_overrides(
         "workers.centre=public",
         "learner.rounds=1",
-        "privacy.epsilon=100",
+        "privacy.epsilon=10000",
         "privacy.noise=workers",
         "privacy.adversary=everyone",
     )
