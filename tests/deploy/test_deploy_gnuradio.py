@@ -118,13 +118,13 @@ def test_a_flowgraph_that_dies_is_noticed() -> None:
 
 @pytest.mark.long
 def test_64_workers_train_a_model_through_gnu_radio() -> None:
-    """Frames with noise: the model is as good as a simulation's."""
+    """Frames of public data on a nearly silent air: the model is as good as a simulation's."""
     scenario = Scenario.preset("private-table").with_overrides(
         "workers.centre=public",
         "learner.rounds=1",
-        "privacy.epsilon=10000",
-        "privacy.noise=workers",
-        "privacy.adversary=everyone",
+        "radio.noise_dbm=-200",
+        "mixing.power=fixed",
+        "mixing.power_scale_watts=1e-9",
     )
     trial = try_out(planned_for(scenario, 64, public=True), make_runtime=gnu_radio)
     found, simulated = (each.history.final_accuracy for each in (trial.trained, trial.simulated))
