@@ -67,12 +67,13 @@ def press(browser: Any, run: str, action: str) -> None:
 
 def test_numbers_follow_a_change_and_the_address_holds_no_ticket(page: Any) -> None:
     assert "ticket" not in page.current_url
+    kit.wait_for_design(page)
     before = text_of(page, "facts")
     slider = page.find_element(By.CSS_SELECTOR, "#radio-scheduled ~ input[type=range]")
     slider.send_keys(Keys.ARROW_RIGHT * 3)
+    assert page.find_element(By.ID, "radio-scheduled").get_attribute("value") == str(8 + 3)
     kit.wait_until(lambda: text_of(page, "facts") != before, "other facts")
-    value = page.find_element(By.ID, "radio-scheduled").get_attribute("value")
-    kit.wait_until(lambda: f"--set radio.scheduled={value}" in text_of(page, "export"), "the command")
+    kit.wait_until(lambda: "--set radio.scheduled=11" in text_of(page, "export"), "the command")
     kit.wait_for_design(page)
     assert "%" in text_of(page, "facts")
     assert page.execute_script("return document.querySelectorAll('#epsilon-table .spinner').length") == 0

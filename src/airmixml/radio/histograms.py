@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 import torch
 
-from airmixml.arrays import Doubles, Integers
+from airmixml.arrays import Doubles, Integers, as_tensor
 
 # Steps of SlotStrengths; values that differ by rounding alone are one kind.
 _STEP_DB: Final = 0.01
@@ -46,7 +46,7 @@ class DecibelHistogram:
 
     def merge(self, counts: Integers) -> None:
         """Add the ``counts`` of another one."""
-        self._counts = self._counts + torch.from_numpy(counts).to(self._counts)
+        self._counts = self._counts + as_tensor(counts).to(self._counts)
 
 
 class SlotStrengths:

@@ -69,6 +69,17 @@ function makeControl(control, key, change) {
     input.value = value;
     change(control.key, value);
   } });
+  // An arrow key goes on to the next value: a step of the slider is less than one worker where there are few.
+  slider.onkeydown = (event) => {
+    const step = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1 }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    const value = fromSlider(control, key, Number(slider.value));
+    let place = Number(slider.value);
+    while (place + step >= 0 && place + step <= STEPS && fromSlider(control, key, place) === value) place += step;
+    slider.value = place;
+    slider.dispatchEvent(new Event("input"));
+  };
   const row = make("div", { class: "control" }, label, input, slider);
   fields.set(control.key, { control, input, slider, row });
   return row;
