@@ -61,17 +61,20 @@ def test_plan_and_accounts_are_those_of_the_command_line(
 
 
 @pytest.mark.long
-def test_heavy_parts_come_as_they_finish(client: TestClient, airmix: Callable[..., Finished]) -> None:
-    """The slow accountant, curves and better designs, from a process of its own."""
+def test_heavy_parts_come_as_they_finish(client: TestClient, airmix: Callable[..., Finished], tmp_path: Path) -> None:
+    """The slow accountant, curves, better designs, and a trial on real samples, from a process of its own."""
     overrides = {"radio.slots": 50, "learner.epochs": 2}
     answer = client.post("/api/design", json={"preset": "paper-iris", "overrides": overrides})
     parts = [json.loads(line) for line in answer.text.splitlines()]
     names = [part["part"] for part in parts if part["part"] != "progress"]
-    assert names == ["scenario", "plan", "account", "light", "account", "curves", "options", "done"]
+    assert names == ["scenario", "plan", "account", "light", "account", "curves", "options", "trial", "done"]
     asked = ("--preset", "paper-iris", *sets(overrides), "--json", "--no-picture")
     account = json.loads(airmix("account", *asked).stdout)
     slow = next(part for part in parts if part.get("accountants") == ["pld"])
     assert slow["statements"] == [each for each in account["statements"] if each["accountant"] == "pld"]
+    trial = next(part for part in parts if part["part"] == "trial")
+    alone = Scenario.preset("paper-iris").with_overrides(*sets(overrides)[1::2])
+    assert trial["accuracy"]["accuracy"] == run(alone, out=tmp_path / "alone", pictures=False).accuracy.final
     best = next(part for part in parts if part["part"] == "options")["plan"]["best"]
     assert best == json.loads(airmix("plan", *asked).stdout)["best"]
 

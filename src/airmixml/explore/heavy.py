@@ -1,4 +1,4 @@
-"""What takes seconds, in a process of its own: slow accountants and better designs.
+"""What takes seconds, in a process of its own: slow accountants, better designs, and a trial on real samples.
 
 The process is forked from a server that has imported everything already; ending it is how a page cancels.
 """
@@ -14,11 +14,25 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any, Final
 
-from airmixml.explore.design import LIGHT_ACCOUNTANTS, Part, account_part, is_light, light_parts, plan_part, told
+from airmixml.data import known_dataset
+from airmixml.edge.training import learn
+from airmixml.errors import AirMixError
+from airmixml.explore.design import (
+    LIGHT_ACCOUNTANTS,
+    Part,
+    account_part,
+    is_light,
+    light_parts,
+    plan_part,
+    problem_part,
+    told,
+)
 from airmixml.planning.account import Account, epsilon_curves
 from airmixml.registries import ACCOUNTANTS
-from airmixml.scenario import Scenario
+from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.scenario.toml import finite
+from airmixml.streams import Streams
+from airmixml.workers import Signal, encoded_dim, load_dataset
 
 _AT_A_TIME: Final = max(1, (os.cpu_count() or 2) - 1)
 _LOOK_SECONDS: Final = 0.1
@@ -80,6 +94,8 @@ def _end(process: Any, *pipes: Any) -> None:
 
 _NICENESS: Final = 10
 _SECONDS_BETWEEN_REPORTS: Final = 0.3
+_TRIAL_WORK: Final = 3e10  # multiplications that take about a minute
+_TRIAL_SYMBOLS: Final = 2e9
 
 
 def compute(text: str, answers: Connection) -> None:
@@ -111,6 +127,10 @@ def heavy_parts(scenario: Scenario, report: Callable[[Part], Any]) -> Iterator[P
     yield told(lambda: account_part(scenario, slow)[0])
     yield told(lambda: curves_part(account_part(scenario, ACCOUNTANTS.names)[1]))
     yield told(lambda: plan_part(scenario, alternatives=True, progress=progress))
+    try:
+        yield trial_part(scenario, progress)
+    except AirMixError as problem:
+        yield {"part": "trial", "why": problem_part(problem)["line"]}
 
 
 def curves_part(account: Account) -> Part:
@@ -120,3 +140,28 @@ def curves_part(account: Account) -> Part:
     differ = len(slots) > 1 and any(math.isnan(each) for values in curves.values() for each in values)
     note = "slots differ, so some epsilons are known for all of them alone" if differ else ""
     return {"part": "curves", "slots": slots, "lines": lines, "note": note}
+
+
+def trial_part(scenario: Scenario, progress: Callable[[str, int, int], None]) -> Part:
+    """Return the accuracy of one simulated run on real samples; or why there is none."""
+    why = _why_no_trial(scenario)
+    if why:
+        return {"part": "trial", "why": f"{why}; start a run"}
+    dataset = load_dataset(scenario.workers, Streams(scenario.seed))
+    learned = learn(scenario, dataset=dataset, context=RunContext(speed=Speed(threads=1), progress=progress))
+    history, how = learned.trained.history, f"one simulated run, seed {scenario.seed}"
+    if history.test_accuracy:
+        return {"part": "trial", "accuracy": {"accuracy": history.final_accuracy, "how": how}}
+    return {"part": "trial", "why": f"{history.score_name} {history.test_score[-1]:.3g} in {how}"}
+
+
+def _why_no_trial(scenario: Scenario) -> str:
+    workers, radio, learner = scenario.workers, scenario.radio, scenario.learner
+    known = known_dataset(workers.dataset)
+    if known is None or known.published is not None:
+        return f"{workers.dataset} does not come with the package"
+    signal = Signal.of(workers, encoded_dim(workers, known.input_dim), known.label_dim)
+    symbols = signal.symbols * radio.slots + signal.features * signal.classes * learner.rounds
+    width = max((*learner.hidden_units, *learner.filters)) * (64 * 9 if learner.model == "cnn" else signal.features)
+    work = 0 if learner.closed_form else width * radio.slots * learner.epochs
+    return "a trial takes too long" if symbols * radio.scheduled > _TRIAL_SYMBOLS or work > _TRIAL_WORK else ""

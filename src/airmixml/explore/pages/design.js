@@ -82,7 +82,7 @@ function take(part, seen, started, changed) {
     notice("");
     seen.scenario = true;
     state.noExport = "";
-    Object.assign(state, { values: part.values, exports: part.exports, name: part.name, known: part.known, draw: "", unpromised: [], accuracy: null, plan: null });
+    Object.assign(state, { values: part.values, exports: part.exports, name: part.name, known: part.known, draw: "", unpromised: [], accuracy: null, noAccuracy: "", plan: null });
     byId("air").value = part.air;
     fillControls(part.values, part.unused);
     showExport(state.form);
@@ -116,12 +116,15 @@ function take(part, seen, started, changed) {
     if (!seen.plan && !seen.problem) showComputing(seen);
     for (const id of SHOWN) byId(id).classList.toggle("stale", !(id === "facts" ? seen.plan : id.startsWith("epsilon") && seen.account));
     showTiming(started, changed);
-    progressNote("slow accountants and better designs follow");
+    progressNote("slow accountants, better designs and a trial follow");
     arrived();
   } else if (part.part === "progress") {
     progressNote(`${part.stage}: ${part.done.toLocaleString("en")} of ${part.total.toLocaleString("en")}`);
   } else if (part.part === "curves") {
     showCurves(part);
+  } else if (part.part === "trial") {
+    Object.assign(state, part.accuracy ? { accuracy: part.accuracy } : { noAccuracy: part.why });
+    showFacts();
   } else if (part.part === "late") {
     seen.late = true;
     if (!seen.plan && !seen.problem) showVerdict("", "not computed", `It takes too long here. Known: ${state.known}`);
@@ -159,14 +162,15 @@ function showVerdict(kind, word, text) {
 function showFacts() {
   if (!state.plan) return;
   const facts = state.plan.cards.map((each) => [each.name, each.value, each.note, each.about]);
-  if (state.plan.verdict.runs) facts.push([...accuracyFact(), "Test accuracy of the trained model, as the plan expects it."]);
+  if (state.plan.verdict.runs) facts.push([...accuracyFact(), "Test accuracy of the trained model, in one simulated run or as the plan expects it."]);
   byId("facts").replaceChildren(...facts.map(([name, value, note, about]) => make("div", { title: about }, make("dt", {}, name), make("dd", {}, value, make("small", {}, note)))));
   byId("facts").classList.remove("stale");
 }
 
 function accuracyFact() {
   if (state.accuracy) return ["Expected accuracy", percent(state.accuracy.accuracy), state.accuracy.how];
-  return ["Expected accuracy", "–", "start a run"];
+  if (state.noAccuracy) return ["Expected accuracy", "–", state.noAccuracy];
+  return ["Expected accuracy", make("span", { class: "spinner", role: "img", "aria-label": "computing" }), "being computed"];
 }
 
 function takeAccount(part) {
