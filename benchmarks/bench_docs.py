@@ -27,26 +27,12 @@ from bench_tables import (
 )  # fmt: skip
 
 DOCUMENTS = (RESULTS / "performance.md", *(ROOT / "docs" / name for name in ("performance.md", "scaling.md")))
-_ACCOUNTING = {
-    ("paper-mnist, rdp, Poisson schedule", "dp-accounting, RDP"),
-    ("paper-mnist, pld, Poisson schedule", "dp-accounting, PLD"),
-    ("ledger: epsilon of 60,000 workers, 6,400,000 seats", "dp-accounting, each by itself"),
-}
-_LIBRARIES = "import numpy, scipy.special, typer, rich.console, rich.table, rich.progress"
-_STARTUP = {
-    ("import airmixml", "bare Python"),
-    ("airmix --help", "import typer"),
-    ("airmix account --preset paper-iris --no-picture", _LIBRARIES),
-    ("from airmixml import AirMixClassifier", "import sklearn.base"),
-}
 
 SECTIONS: dict[str, Callable[[Results], str]] = {
     "cpu": lambda results: comparison(results, CPUS),
     "cpu, in short": lambda results: comparison(results, CPUS, only=with_targets(results, CPUS)),
     "accounting": lambda results: comparison(results, CPUS, ("privacy",)),
-    "accounting, in short": lambda results: comparison(results, CPUS, ("privacy",), only=_ACCOUNTING),
     "start-up": lambda results: comparison(results, CPUS, ("startup",)),
-    "start-up, in short": lambda results: comparison(results, CPUS, ("startup",), only=_STARTUP),
     "gpu": lambda results: comparison(results, (GPU,)),
     "gpu, in short": lambda results: comparison(results, (GPU,), only=with_targets(results, (GPU,))),
     "missed": bench_reasons.reasons,
