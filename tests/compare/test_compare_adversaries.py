@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from airmixml import Scenario
-from airmixml.compare import Outcome, Work, choose_methods, compare_methods, load_methods
+from airmixml.compare import Work, choose_methods, compare_methods, load_methods
 from airmixml.compare.comparison_page import adversaries_table, legend_table
 from airmixml.compare.methods import Exposure
 from airmixml.edge import learn
@@ -137,9 +137,3 @@ def test_tables_and_files(tmp_path: Path) -> None:
     assert plain["airmix"]["exposure"]["everyone"] == "infinite"
     assert plain["adassp"]["exposure"]["eavesdropper"] is None
     assert plain["local-dp"]["note"] == "15 rounds"
-
-
-def test_a_method_of_another_package_need_not_say() -> None:
-    privacy = load_methods("raw")["raw"].run(Work(scenario=IRIS)).privacy
-    outcome = Outcome(accuracy=0.5, privacy=privacy)
-    assert outcome.exposure is None

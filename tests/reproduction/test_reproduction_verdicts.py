@@ -49,8 +49,7 @@ def test_mean_and_deviation_over_the_seeds() -> None:
 
 
 def accuracy_outcome(*curve: float) -> Trained:
-    sent = Sent(energy_joules=1.0, power_limited_slots=0)
-    return Trained(**vars(sent), curve=curve, snr_inputs_db=0.0, epsilon=5.0, epsilon_server=50.0)
+    return Trained(energy_joules=1.0, curve=curve)
 
 
 def test_a_cell_is_summed_up_over_the_seeds_that_could_be_run() -> None:
@@ -80,7 +79,7 @@ def test_a_cell_is_summed_up_over_the_seeds_that_could_be_run() -> None:
 
 def test_an_energy_is_summed_up_in_joules() -> None:
     cell = Cell(target="table2", dataset="iris", row="r", column="c", quantity="energy", scenario=BASE, printed=4e-6)
-    sent = [Sent(energy_joules=(1 + 2 * seed) * 1e-6, power_limited_slots=0) for seed in range(2)]
+    sent = [Sent(energy_joules=(1 + 2 * seed) * 1e-6) for seed in range(2)]
     sweep = SweepResult(
         outcomes={("energy", BASE.with_seed(seed)): each for seed, each in enumerate(sent)}, kept_batches=0
     )

@@ -31,22 +31,14 @@ Cells = Sequence[dict[str, Any]]
 
 
 def draw_ratios_figure(drawn: Sequence[MixingRatios], stem: Path) -> list[Path]:
-    """Fig. 2: each bar is one slot, each colour one worker's share."""
-    from matplotlib.collections import PolyCollection
-
-    title = "Fig. 2: who is in a mixture? Each bar is one slot, each colour one of its eight workers"
+    """Fig. 2: each step is one slot, each colour one worker's share."""
+    title = "Fig. 2: who is in a mixture? Each step is one slot, each colour one of its eight workers"
     figure = new_figure(11, 2.9, title)
     for axis, each in zip(figure.subplots(1, len(drawn), sharey=True), drawn, strict=True):
-        slots = np.arange(len(each.ratios))
-        heights = np.cumsum(np.pad(each.ratios, ((0, 0), (1, 0))), axis=1)
-        sides = np.stack([slots - 0.45, slots - 0.45, slots + 0.45, slots + 0.45], axis=1)
-        for worker, (bottom, top) in enumerate(zip(heights.T[:-1], heights.T[1:], strict=True)):
-            # All bars of a worker at once: one by one they take most of the time of a quick reproduction.
-            corners = np.stack([sides, np.stack([bottom, top, top, bottom], axis=1)], axis=2)
-            axis.add_collection(PolyCollection(list(corners), facecolors=f"C{worker}"))
+        axis.stackplot(np.arange(len(each.ratios)), each.ratios.T, step="mid")
         name = re.sub(r"10\^(\d+)", r"$10^{\1}$", f"α = {power_of_ten(each.alpha)}")
         axis.set_title(f"{name}\nmean largest share {each.largest_share:.2f}", fontsize=10)
-        axis.set(xticks=[], xlabel="slots", xlim=(-1, len(slots)), ylim=(0, 1))
+        axis.set(xticks=[], xlabel="slots", xlim=(0, len(each.ratios) - 1), ylim=(0, 1))
     figure.axes[0].set_ylabel("mixing ratio q")
     return save_png_and_svg(figure, stem)
 
