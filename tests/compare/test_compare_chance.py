@@ -23,9 +23,9 @@ IRIS = Scenario.preset("private-iris")
 GUESS = "10" * 10  # right on 10 of 20 test rows
 
 
-@pytest.fixture(scope="module")
-def outcome() -> Outcome:
-    return load_methods("airmix")["airmix"].run(Work(scenario=IRIS))
+@pytest.fixture
+def outcome(on_iris: Callable[[str], Outcome]) -> Outcome:
+    return on_iris("airmix")
 
 
 def text(ones: int, of: int = 20) -> str:
@@ -128,24 +128,26 @@ def test_no_better_than_guessing_is_said_as_a_run_says_it(outcome: Outcome, tmp_
     assert [row["no_better_than_guessing"] for row in found.to_dict()["rows"]] == [False, True]
 
 
-def test_right_rows_and_the_guess_are_those_of_the_test_set() -> None:
+def test_right_rows_and_the_guess_are_those_of_the_test_set(on_iris: Callable[[str], Outcome]) -> None:
+    work = Work(scenario=IRIS)
     for name in ("airmix", "raw", "logistic", "local-dp", "dp-logistic"):
-        work = Work(scenario=IRIS)
-        gave = load_methods(name)[name].run(work)
+        gave = on_iris(name)
         assert gave.tested.right.count("1") / 50 == pytest.approx(gave.accuracy)
         labels = work.load(IRIS.workers)[0].test_labels.tolist()
         most = max(range(3), key=labels.count)
         assert gave.tested.guess == "".join("1" if label == most else "0" for label in labels)
 
 
-def test_a_row_on_many_workers_has_the_epsilon_that_a_run_and_gaussians_give() -> None:
+def test_a_row_on_many_workers_has_the_epsilon_that_a_run_and_gaussians_give(
+    on_iris: Callable[[str], Outcome],
+) -> None:
     """Worst row: 34 of 2,000 workers. Shifts in one sum add up, those of messages with own noise in quadrature."""
     mu = gaussian_mu(5.0, 0.01)
     together, apart = gaussian_epsilon(34 * mu, 0.01), gaussian_epsilon(math.sqrt(34) * mu, 0.01)
     expected = {"airmix": together, "masked": together, "dp-logistic": together, "adassp": together}
     expected |= {"local-dp": apart, "logistic": math.inf}
     for name, epsilon in expected.items():
-        gave = load_methods(name)[name].run(Work(scenario=IRIS))
+        gave = on_iris(name)
         assert gave.row_copies == 34
         assert gave.row_epsilon == pytest.approx(epsilon, rel=1e-3), name
     assert together == pytest.approx(1921, abs=1.0)  # what `run` and `account` show
