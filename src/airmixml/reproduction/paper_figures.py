@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -20,14 +20,15 @@ from airmixml.output.figures import (
     new_figure,
     save_png_and_svg,
 )
-from airmixml.reproduction.paper_cells import AS_PRINTED, ASSIGNMENTS, EXPONENTS, FADINGS, POLICIES, SCHEDULED
+from airmixml.reproduction.paper_cells import AS_PRINTED
 from airmixml.reproduction.verdicts import MixingRatios
 from airmixml.wording import power_of_ten
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 Cells = Sequence[dict[str, Any]]
+_ABOUT_CURVES: Final = {
+    "fig3": "Fig. 3: path loss and mixing, no fading",
+    "fig4": "Fig. 4: fading and assignment, DirMix(5), n = 4",
+}
 
 
 def draw_ratios_figure(drawn: Sequence[MixingRatios], stem: Path) -> list[Path]:
@@ -43,46 +44,23 @@ def draw_ratios_figure(drawn: Sequence[MixingRatios], stem: Path) -> list[Path]:
     return save_png_and_svg(figure, stem)
 
 
-def draw_path_loss(cells: Cells, stem: Path, title: str) -> list[Path]:
-    """Fig. 3: accuracy against epochs for each policy and path-loss exponent."""
-    about = f"Fig. 3: path loss and mixing, maximum power, no fading ({title}; bands: standard deviation)"
-    figure = new_figure(10, 4.2, about)
-    for axis, scheduled in zip(figure.subplots(1, len(SCHEDULED), sharey=True), SCHEDULED, strict=True):
-        for colour, policy in zip(COLOURS, POLICIES, strict=False):
-            for line, exponent in zip(("-", "--"), EXPONENTS, strict=True):
-                row = f"n = {exponent}, {scheduled} workers"
-                _curve(axis, cells, row, policy, f"{policy}, n = {exponent}", colour, line)
-        _finish_curves(axis, f"{scheduled} workers at once")
+def draw_curves(cells: Cells, stem: Path, title: str) -> list[Path]:
+    """Fig. 3 or 4: accuracy against epochs, a panel for each row and a line for each column."""
+    rows = list(dict.fromkeys(cell["row"] for cell in cells))
+    about = _ABOUT_CURVES[cells[0]["target"]]
+    figure = new_figure(10, 7.6, f"{about}, maximum power ({title}; bands: standard deviation)")
+    for axis, row in zip(figure.subplots(2, len(rows) // 2, sharey=True).flat, rows, strict=True):
+        for colour, cell in zip(COLOURS, [cell for cell in cells if cell["row"] == row], strict=False):
+            if not cell["curve"]:
+                continue
+            mean, deviation = np.array(cell["curve"]).T
+            epochs = np.arange(1, len(mean) + 1)
+            axis.plot(epochs, mean, color=colour, label=cell["column"], linewidth=1.6)
+            low, high = np.maximum(mean - deviation, 0.0), np.minimum(mean + deviation, 100.0)
+            axis.fill_between(epochs, low, high, color=colour, alpha=0.12, linewidth=0)
+        axis.set(xlabel="epoch", ylabel="test accuracy [%]")
+        finish_axis(axis, f"{row} at once", size=10, legend=8)
     return save_png_and_svg(figure, stem)
-
-
-def draw_fading(cells: Cells, stem: Path, title: str) -> list[Path]:
-    """Fig. 4: accuracy against epochs under fading, random assignment on the left, max-min on the right."""
-    about = f"Fig. 4: fading, DirMix(5), n = 4, maximum power ({title}; bands: standard deviation)"
-    figure = new_figure(10, 7.6, about)
-    axes = figure.subplots(len(SCHEDULED), len(ASSIGNMENTS), sharey=True)
-    for row_axes, scheduled in zip(axes, SCHEDULED, strict=True):
-        for axis, letter, assignment in zip(row_axes, "ab", ASSIGNMENTS, strict=True):
-            for colour, fading in zip(COLOURS, FADINGS, strict=True):
-                _curve(axis, cells, f"{assignment}, {scheduled} workers", fading, fading, colour, "-")
-            _finish_curves(axis, f"({letter}) {assignment} assignment, {scheduled} workers at once")
-    return save_png_and_svg(figure, stem)
-
-
-def _curve(axis: Axes, cells: Cells, row: str, column: str, label: str, colour: str, line: str) -> None:
-    points: list[Any] = next((cell["curve"] for cell in cells if (cell["row"], cell["column"]) == (row, column)), [])
-    if not points:
-        return
-    mean, deviation = np.array(points).T
-    epochs = np.arange(1, len(mean) + 1)
-    axis.plot(epochs, mean, line, color=colour, label=label, linewidth=1.6)
-    low, high = np.maximum(mean - deviation, 0.0), np.minimum(mean + deviation, 100.0)
-    axis.fill_between(epochs, low, high, color=colour, alpha=0.12, linewidth=0)
-
-
-def _finish_curves(axis: Axes, title: str) -> None:
-    axis.set(xlabel="epoch", ylabel="test accuracy [%]")
-    finish_axis(axis, title, size=10, legend=8)
 
 
 def draw_beside_print(cells: Cells, stem: Path, title: str) -> list[Path]:
@@ -115,6 +93,6 @@ def draw_beside_print(cells: Cells, stem: Path, title: str) -> list[Path]:
 DRAWINGS: Final[dict[str, Callable[[Cells, Path, str], list[Path]]]] = {
     "table1": draw_beside_print,
     "table2": draw_beside_print,
-    "fig3": draw_path_loss,
-    "fig4": draw_fading,
+    "fig3": draw_curves,
+    "fig4": draw_curves,
 }
