@@ -75,7 +75,7 @@ def by_gradients(data: MadeUp, epsilon: float, seed: int, *, rounds: int = 0) ->
     if rounds:
         deviation = plan.deviation * math.sqrt(rounds / plan.rounds)
         plan = LocalPlan(rounds=rounds, step=plan.step, deviation=deviation)
-    air = LocalAir(receiver_variance=np.zeros(plan.rounds), largest_watts=0.0, energy_joules=0.0)
+    air = LocalAir(receiver_variance=np.zeros(plan.rounds), energy_joules=0.0)
     return data.accuracy(descend(data.inputs, data.labels, torch.ones(workers), plan, air, Streams(seed)))
 
 

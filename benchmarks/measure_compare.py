@@ -17,7 +17,7 @@ from pathlib import Path
 import compare_tables
 from airmixml import Scenario, Speed
 from airmixml.compare import METHODS, compare_methods, load_methods
-from airmixml.compare.comparison_picture import comparison_figure
+from airmixml.compare.comparison_page import comparison_figure
 from airmixml.output.figures import save_figure
 from airmixml.scenario import RunContext
 from compare_tables import EPSILONS, ROOT, results_file

@@ -1,9 +1,9 @@
 """What happens to our Markdown before Sphinx reads it.
 
 Generated parts are put in, flowcharts are drawn, links to examples lead to their pages, those to folders become plain
-text, and a link to a file of the example package that has a line of its own becomes the file. A page that begins below
-the first level of headings is one that another page links to, such as the tables of the reproduction: it stands outside
-of the menu.
+text, and a link that has a line of its own becomes what it leads to: a file of the example package, or a table of
+numbers (CSV). A page that begins below the first level of headings is one that another page links to, such as a proof:
+it stands outside of the menu.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from scenario_reference import scenario_reference
 
 _MARK = re.compile(r"<!-- generated: (\w+) -->")
 _FLOWCHART = re.compile(r"^```mermaid\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-_LOW_HEADING = re.compile(r"\A##+ ")
 _FILE = re.compile(r"^\[[^\]]+\]\((\.\./examples/plugin/\S+)\)$", re.MULTILINE)
+_LOW_HEADING = re.compile(r"\A##+ ")
+_TABLE = re.compile(r"^\[([^\]]+)\]\((\S+\.csv)\)$", re.MULTILINE)
 _LINK = re.compile(r"\[([^\]]+)\]\(([^)#:\s]+)\)")
 
 
@@ -62,6 +63,7 @@ def prepare(app: Sphinx, page: str, source: list[str]) -> None:
     text = _FLOWCHART.sub(lambda found: f"```{{raw}} html\n{draw_flowchart(found[1])}\n```", text)
     text = _FILE.sub(r"```{literalinclude} \1\n```", text)
     text = _LOW_HEADING.sub("---\norphan: true\n---\n# ", text)
+    text = _TABLE.sub(r":::{dropdown} \1\n```{csv-table}\n:file: \2\n:header-rows: 1\n```\n:::", text)
     source[0] = _LINK.sub(on_the_site, text)
 
 

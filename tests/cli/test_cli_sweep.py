@@ -27,7 +27,7 @@ def test_a_table_a_picture_and_what_is_kept(airmix: Airmix, tmp_path: Path) -> N
     assert all(len(line) <= 80 for line in table)
     assert "runs/sweep-private-iris/sweep.md, picture in runs/sweep-private-iris/sweep.png" in done.stdout
     out = tmp_path / "runs" / "sweep-private-iris"
-    files = {"csv", "md", "tex", "json", "parquet", "png", "svg"}
+    files = {"csv", "md", "tex", "json", "png", "svg"}
     named = {"cells", "identity.json", "report.html", *(f"sweep.{each}" for each in files)}
     assert {path.name for path in out.iterdir()} == named
     content = (out / "sweep.csv").read_bytes()

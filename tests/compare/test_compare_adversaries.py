@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,13 +22,15 @@ from airmixml.scenario import Speed
 IRIS = Scenario.preset("private-iris")
 
 
-def exposure(name: str) -> Exposure:
-    found = load_methods(name)[name].run(Work(scenario=IRIS)).exposure
-    assert found is not None
-    return found
+@pytest.fixture
+def exposure(on_iris: Callable[[str], Outcome]) -> Callable[[str], Exposure]:
+    return lambda name: on_iris(name).exposure
 
 
-def test_what_rests_on_the_receiver_is_open_to_everyone() -> None:
+Exposed = Callable[[str], Exposure]
+
+
+def test_what_rests_on_the_receiver_is_open_to_everyone(exposure: Exposed) -> None:
     ours = exposure("airmix")
     assert ours.server == pytest.approx(5.0, rel=1e-6)
     assert ours.everyone == math.inf
@@ -37,7 +40,7 @@ def test_what_rests_on_the_receiver_is_open_to_everyone() -> None:
     assert ours.eavesdropper > 1000.0
 
 
-def test_over_the_air_methods_at_equal_energy_are_heard_alike() -> None:
+def test_over_the_air_methods_at_equal_energy_are_heard_alike(exposure: Exposed) -> None:
     ours = exposure("airmix")
     for other in map(exposure, ("airmix-rounds", "federated")):
         assert other.eavesdropper == pytest.approx(ours.eavesdropper, rel=1e-6)
@@ -45,7 +48,7 @@ def test_over_the_air_methods_at_equal_energy_are_heard_alike() -> None:
 
 
 @pytest.mark.parametrize("name", ["workers-noise", "local-dp"])
-def test_noise_of_all_workers_hides_each_of_them_in_the_sum(name: str) -> None:
+def test_noise_of_all_workers_hides_each_of_them_in_the_sum(name: str, exposure: Exposed) -> None:
     """Each adds what hides it alone; the sum has that of 2,000 workers: mu is smaller by the root of their number."""
     alone = exposure(name)
     assert alone.everyone == pytest.approx(5.0, rel=1e-6)
@@ -56,7 +59,7 @@ def test_noise_of_all_workers_hides_each_of_them_in_the_sum(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["masked", "masked-rounds", "federated-masked"])
-def test_masks_keep_the_target_against_everyone(name: str) -> None:
+def test_masks_keep_the_target_against_everyone(name: str, exposure: Exposed) -> None:
     hidden = exposure(name)
     assert hidden.everyone == pytest.approx(5.0, rel=1e-6)
     assert hidden.server is not None
@@ -104,7 +107,7 @@ def test_raw_samples_rest_on_the_receiver_whatever_the_scenario_asks() -> None:
 
 
 @pytest.mark.parametrize("name", ["dp-logistic", "adassp", "logistic"])
-def test_a_curator_is_trusted(name: str) -> None:
+def test_a_curator_is_trusted(name: str, exposure: Exposed) -> None:
     central = exposure(name)
     assert (central.server, central.eavesdropper, central.everyone) == (math.inf, None, math.inf)
 
@@ -137,9 +140,3 @@ def test_tables_and_files(tmp_path: Path) -> None:
     assert plain["airmix"]["exposure"]["everyone"] == "infinite"
     assert plain["adassp"]["exposure"]["eavesdropper"] is None
     assert plain["local-dp"]["note"] == "15 rounds"
-
-
-def test_a_method_of_another_package_need_not_say() -> None:
-    privacy = load_methods("raw")["raw"].run(Work(scenario=IRIS)).privacy
-    outcome = Outcome(accuracy=0.5, privacy=privacy)
-    assert outcome.exposure is None

@@ -13,8 +13,9 @@ import pytest
 
 from airmixml import Scenario
 from airmixml.compare import Comparison, Outcome, RightRows, Row, Work, compare_methods, load_methods
-from airmixml.compare.chance import difference
+from airmixml.compare.comparison import difference
 from airmixml.compare.comparison_page import comparison_page, methods_table, write_comparison
+from airmixml.compare.methods import Exposure
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.reports import write_report
 
@@ -22,9 +23,9 @@ IRIS = Scenario.preset("private-iris")
 GUESS = "10" * 10  # right on 10 of 20 test rows
 
 
-@pytest.fixture(scope="module")
-def outcome() -> Outcome:
-    return load_methods("airmix")["airmix"].run(Work(scenario=IRIS))
+@pytest.fixture
+def outcome(on_iris: Callable[[str], Outcome]) -> Outcome:
+    return on_iris("airmix")
 
 
 def text(ones: int, of: int = 20) -> str:
@@ -103,7 +104,8 @@ def test_the_sentence_and_the_ranks_are_of_the_same_rows(outcome: Outcome, tmp_p
     assert "first (80.00 %), inside (40.00 %) and apart (40.00 %) are equal within chance" in level.verdict
     # What does not keep the target has no rank, however accurate.
     weak = replace(level.rows[0].first.privacy[0], epsilon=50.0)
-    exposed = replace(level.rows[0].first, privacy=(weak,), exposure=None, accuracy=1.0)
+    nothing = Exposure(server=50.0, eavesdropper=50.0, everyone=math.inf, rests_on="receiver noise")
+    exposed = replace(level.rows[0].first, privacy=(weak,), exposure=nothing, accuracy=1.0)
     other = replace(
         level.rows[0], name="other", outcomes=(replace(exposed, tested=RightRows(right=best, guess=GUESS)),)
     )
@@ -114,16 +116,9 @@ def test_the_sentence_and_the_ranks_are_of_the_same_rows(outcome: Outcome, tmp_p
     assert [row[1] for row in methods_table(more.to_dict(), IRIS).rows] == ["1", "1", "1", "4", "–"]
 
 
-def test_the_sentence_counts_a_long_list_and_needs_the_same_test_rows(outcome: Outcome, tmp_path: Path) -> None:
+def test_the_sentence_counts_a_long_list(outcome: Outcome, tmp_path: Path) -> None:
     many = compared(outcome, tmp_path, **{f"m{number}": [text(18)] for number in range(5)})
     assert "m0 (90.00 %) and 4 others are equal within chance" in many.verdict
-    rows = compared(outcome, tmp_path, one=[text(19)], two=[text(5)]).rows
-    older = replace(rows[1], outcomes=(replace(rows[1].first, tested=None),))
-    untested = replace(many, rows=(rows[0], older))
-    assert untested.ranks is None
-    assert "not tested" in untested.verdict
-    other = RightRows(right=text(5), guess=GUESS[::-1])  # of other rows
-    assert replace(many, rows=(rows[0], replace(older, outcomes=(replace(older.first, tested=other),)))).ranks is None
 
 
 def test_no_better_than_guessing_is_said_as_a_run_says_it(outcome: Outcome, tmp_path: Path) -> None:
@@ -133,25 +128,26 @@ def test_no_better_than_guessing_is_said_as_a_run_says_it(outcome: Outcome, tmp_
     assert [row["no_better_than_guessing"] for row in found.to_dict()["rows"]] == [False, True]
 
 
-def test_right_rows_and_the_guess_are_those_of_the_test_set() -> None:
+def test_right_rows_and_the_guess_are_those_of_the_test_set(on_iris: Callable[[str], Outcome]) -> None:
+    work = Work(scenario=IRIS)
     for name in ("airmix", "raw", "logistic", "local-dp", "dp-logistic"):
-        work = Work(scenario=IRIS)
-        gave = load_methods(name)[name].run(work)
-        assert gave.tested is not None
+        gave = on_iris(name)
         assert gave.tested.right.count("1") / 50 == pytest.approx(gave.accuracy)
         labels = work.load(IRIS.workers)[0].test_labels.tolist()
         most = max(range(3), key=labels.count)
         assert gave.tested.guess == "".join("1" if label == most else "0" for label in labels)
 
 
-def test_a_row_on_many_workers_has_the_epsilon_that_a_run_and_gaussians_give() -> None:
+def test_a_row_on_many_workers_has_the_epsilon_that_a_run_and_gaussians_give(
+    on_iris: Callable[[str], Outcome],
+) -> None:
     """Worst row: 34 of 2,000 workers. Shifts in one sum add up, those of messages with own noise in quadrature."""
     mu = gaussian_mu(5.0, 0.01)
     together, apart = gaussian_epsilon(34 * mu, 0.01), gaussian_epsilon(math.sqrt(34) * mu, 0.01)
     expected = {"airmix": together, "masked": together, "dp-logistic": together, "adassp": together}
     expected |= {"local-dp": apart, "logistic": math.inf}
     for name, epsilon in expected.items():
-        gave = load_methods(name)[name].run(Work(scenario=IRIS))
+        gave = on_iris(name)
         assert gave.row_copies == 34
         assert gave.row_epsilon == pytest.approx(epsilon, rel=1e-3), name
     assert together == pytest.approx(1921, abs=1.0)  # what `run` and `account` show
@@ -174,7 +170,7 @@ def test_every_screen_says_the_same(tmp_path: Path) -> None:
     plain = json.loads((tmp_path / "out" / "compare.json").read_text())
     assert plain["verdict"] == found.verdict
     ranks = {row["method"]: row["rank"] for row in plain["rows"]}
-    assert ranks == dict(zip(methods, found.ranks or (), strict=True))
+    assert ranks == dict(zip(methods, found.ranks, strict=True))
     markdown = (tmp_path / "out" / "compare.md").read_text()
     for told in (printed(found), " ".join(markdown.split()), " ".join(page.split())):
         assert found.verdict in told

@@ -26,7 +26,7 @@ def exact_delta(mu: float, epsilon: float) -> float:
 
 
 def silent_air(rounds: int) -> LocalAir:
-    return LocalAir(receiver_variance=np.zeros(rounds), largest_watts=0.0, energy_joules=0.0)
+    return LocalAir(receiver_variance=np.zeros(rounds), energy_joules=0.0)
 
 
 @pytest.mark.parametrize(("adjacency", "move"), [("remove-one", 0.4), ("replace-one", 0.8)])
@@ -57,7 +57,7 @@ def test_noise_on_the_weights_is_that_of_all_workers() -> None:
     # Inputs of nothing leave the noise: one step of it has deviation step s / sqrt(N) on every weight.
     plan = LocalPlan(rounds=1, step=3.0, deviation=2.0)
     inputs, labels = torch.zeros((5, 400)), torch.eye(10)[:5]
-    air = LocalAir(receiver_variance=np.array([1000.0 * 4.0]), largest_watts=0.0, energy_joules=0.0)
+    air = LocalAir(receiver_variance=np.array([1000.0 * 4.0]), energy_joules=0.0)
     for heard, expected in ((silent_air(1), 3.0 * 2.0 / math.sqrt(1000)), (air, 3.0 * 2.0 * math.sqrt(2 / 1000))):
         weights = descend(inputs, labels, torch.full((5,), 200.0), plan, heard, Streams(0))
         spread = expected * 5 / math.sqrt(2 * 4000)
@@ -104,14 +104,12 @@ class TestPower:
         beta = dbm_to_watts(-114.0) / 2 / (2000 * 9.0 / 100)
         energy = 7 * (beta / gain).sum() * (0.16 + 15 * 9.0) / 794_000
         assert air.energy_joules == pytest.approx(energy, rel=1e-12)
-        assert air.largest_watts == pytest.approx((beta / gain).max() * (0.16 + 15 * 9.0) / 15, rel=1e-12)
 
     def test_a_power_limit_makes_it_more(self) -> None:
         weak = IRIS.with_overrides("radio.max_power_dbm=-95")
         people = Work(scenario=weak).load(weak.workers)[1]
         plan = LocalPlan(rounds=2, step=8.0, deviation=3.0)
         air = plan_air(weak, people, plan, 15)
-        assert air.largest_watts == pytest.approx(dbm_to_watts(-95.0), rel=1e-12)
         assert air.receiver_variance.min() > 2000 * 9.0 / 100
 
     def test_more_power_gains_nothing(self) -> None:

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from pathlib import Path
-from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
 
 from airmixml import Scenario
-from airmixml.compare import load_methods
+from airmixml.compare import compare_methods, load_methods
+from airmixml.compare.comparison_page import comparison_page
 
 FEW = ("workers.count=300", "radio.scheduled=300", "link.access_points=3")
 AIR = "air.reciprocity_nmse_db=-10"
 
 
-def test_three_ways_on_one_air_by_a_process(run_python: Callable[..., CompletedProcess[str]], tmp_path: Path) -> None:
-    settings = [word for each in (*FEW, AIR) for word in ("--set", each)]
-    asked = ["compare", "--preset", "trustless-digits", *settings, "--methods", "unmasked,masked,digital", "--json"]
-    done = run_python("-m", "airmixml", *asked)
-    assert done.returncode == 0, done.stderr
-    rows = {row["method"]: row for row in json.loads(done.stdout)["rows"]}
+def test_three_ways_on_one_air(tmp_path: Path) -> None:
+    scenario = Scenario.preset("trustless-digits").with_overrides(*FEW, AIR)
+    found = compare_methods(scenario, load_methods("unmasked", "masked", "digital"), out=tmp_path / "out")
+    plain = found.to_dict()
+    rows = {row["method"]: row for row in plain["rows"]}
     against = {name: row["privacy"][0]["adversary"] for name, row in rows.items()}
     assert against == {"unmasked": "server", "masked": "everyone", "digital": "everyone"}
     assert all(row["privacy"][0]["epsilon"] <= 10.0 for row in rows.values())
@@ -34,7 +31,7 @@ def test_three_ways_on_one_air_by_a_process(run_python: Callable[..., CompletedP
     assert rows["unmasked"]["energy_joules"] < rows["masked"]["energy_joules"] < rows["digital"]["energy_joules"]
     assert "keep keys" in rows["digital"]["trusted"]
     assert "receiver" in rows["unmasked"]["trusted"]
-    text = (tmp_path / "runs" / "compare-trustless-digits-air" / "compare.md").read_text(encoding="utf-8")
+    text = comparison_page(plain, scenario).to_markdown()
     assert "| energy per worker | spectrum | worker MACs | wall time | trusted |" in text
 
 

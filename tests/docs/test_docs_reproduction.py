@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
+from typing import Any
 
 import pytest
 from test_docs_commands import fenced
@@ -15,6 +16,14 @@ DOCS = Path(__file__).parents[2] / "docs"
 DOCUMENT = DOCS / "reproduction.md"
 DECISIONS = ("holds", "undecided", "does not hold")
 TABLES = {"table1-iris": 36, "table1-mnist": 60, "table2-iris": 38, "table2-mnist": 60, "fig3": 12, "fig4": 20}
+TITLES = {
+    "table1-iris": "Table I, Iris",
+    "table1-mnist": "Table I, MNIST",
+    "table2-iris": "Table II, Iris",
+    "table2-mnist": "Table II, MNIST",
+    "fig3": "Fig. 3",
+    "fig4": "Fig. 4",
+}
 
 
 def lines_of(document: Path) -> list[list[str]]:
@@ -35,42 +44,50 @@ def claims_of_the_runs() -> list[dict[str, str]]:
     return [claim for file in files for claim in json.loads(file.read_text(encoding="utf-8"))["claims"]]
 
 
+def cells_of_the_runs(name: str) -> list[dict[str, Any]]:
+    target, _, half = name.partition("-")
+    files = [DOCS / "reproduction" / f"{name}.json" for name in ("iris", "mnist", "energy")]
+    cells = [cell for file in files for cell in json.loads(file.read_text(encoding="utf-8"))["cells"]]
+    return [cell for cell in cells if cell["target"] == target and half in ("", cell["dataset"])]
+
+
 def energy(joules: float) -> str:
     return f"{joules:.4g} J" if joules >= 0.01 else f"{joules * 1e6:.4g} µJ"
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_the_tables_of_all_entries_are_those_of_the_data(name: str) -> None:
-    rows, lines = rows_of(name), lines_of(DOCS / "reproduction" / f"{name}.md")[2:]
-    assert len(rows) == len(lines) == TABLES[name]
-    for row, line in zip(rows, lines, strict=True):
-        printed, mean = (float(row[key]) if row[key] else None for key in ("printed", "measured_mean"))
-        assert mean is not None
-        assert line[:2] == [row["row"], row["column"]]
-        values = [cell.partition(" ± ")[0].removesuffix(" (bold)") for cell in line]
-        assert (f"{mean:.1f}" if row["unit"] == "%" else energy(mean)) in values, line
-        if row["unit"] == "%":
-            assert f"{float(row['best_epoch_mean']):.1f}" in values, line
+    rows, cells = rows_of(name), cells_of_the_runs(name)
+    assert len(rows) == len(cells) == TABLES[name]
+    assert f"\n[All entries of {TITLES[name]}](reproduction/{name}.csv)\n" in DOCUMENT.read_text(encoding="utf-8")
+    for row, cell in zip(rows, cells, strict=True):
+        assert (row["row"], row["column"], row.get("verdict", "")) == (cell["row"], cell["column"], cell["verdict"])
+        values = {heading: text.partition(" ± ")[0].removesuffix(" (bold)") for heading, text in row.items()}
+        accuracy, printed = cell["unit"] == "%", cell["printed"]
+        if accuracy:
+            assert values["final epoch"] == f"{cell['measured']['mean']:.1f}"
+            assert values["best epoch"] == f"{cell['best_epoch']['mean']:.1f}"
+        else:
+            assert values["energy"] == energy(cell["measured"]["mean"])
         if printed is not None:
-            text = f"{printed:.2f}".removesuffix("0") if row["unit"] == "%" else energy(printed)
-            assert text in values, line
+            assert values["printed"] == (f"{printed:.2f}".removesuffix("0") if accuracy else energy(printed))
+            assert values["read as"] == cell["reading"].removeprefix("as ")
 
 
 @pytest.mark.parametrize("name", [name for name in TABLES if name.startswith("table")])
 def test_the_verdicts_are_counted_right(name: str) -> None:
-    title = {"table1": "Table I", "table2": "Table II"}[name[:6]] + {"iris": ", Iris", "mnist": ", MNIST"}[name[7:]]
     kinds = (
-        [("as printed", "verdict", "final epoch"), ("as printed", "best_epoch_verdict", "best epoch on the test set")]
+        [("as printed", "verdict", "final epoch"), ("as printed", "best verdict", "best epoch on the test set")]
         if name.startswith("table1")
         else [("as printed", "verdict", "as printed"), ("other", "verdict", "read otherwise")]
     )
     for reading, kind, label in kinds:
-        rows = [row for row in rows_of(name) if (row["reading"] == "as printed") == (reading == "as printed")]
+        rows = [row for row in rows_of(name) if (row["read as"] == "printed") == (reading == "as printed")]
         counts = Counter(row[kind] for row in rows)
         expected = [
             str(counts[v]) for v in ("agrees", "trend agrees", "undecided", "does not follow from the stated settings")
         ]
-        assert [f"{title}, {label}", *expected] in LINES
+        assert [f"{TITLES[name]}, {label}", *expected] in LINES
 
 
 def test_the_claims_are_those_of_the_runs() -> None:
@@ -112,8 +129,8 @@ def test_the_printed_values_in_the_data_are_those_of_the_package() -> None:
                 for row in load_printed(table)[half]["row"]
                 for value in row["printed"]
             ]
-            rows = [row for row in rows_of(f"{table}-{half}") if row["reading"] == "as printed"]
-            assert [float(row["printed"]) for row in rows] == pytest.approx(printed, rel=1e-12, abs=0)
+            stated = [cell for cell in cells_of_the_runs(f"{table}-{half}") if cell["reading"] == "as printed"]
+            assert [cell["printed"] for cell in stated] == pytest.approx(printed, rel=1e-12, abs=0)
 
 
 def test_commands_too_long_to_run_are_at_least_understood(

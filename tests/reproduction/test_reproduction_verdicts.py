@@ -6,6 +6,7 @@ import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
+from functools import cache
 
 import pytest
 
@@ -49,8 +50,7 @@ def test_mean_and_deviation_over_the_seeds() -> None:
 
 
 def accuracy_outcome(*curve: float) -> Trained:
-    sent = Sent(energy_joules=1.0, power_limited_slots=0)
-    return Trained(**vars(sent), curve=curve, snr_inputs_db=0.0, epsilon=5.0, epsilon_server=50.0)
+    return Trained(energy_joules=1.0, curve=curve)
 
 
 def test_a_cell_is_summed_up_over_the_seeds_that_could_be_run() -> None:
@@ -80,7 +80,7 @@ def test_a_cell_is_summed_up_over_the_seeds_that_could_be_run() -> None:
 
 def test_an_energy_is_summed_up_in_joules() -> None:
     cell = Cell(target="table2", dataset="iris", row="r", column="c", quantity="energy", scenario=BASE, printed=4e-6)
-    sent = [Sent(energy_joules=(1 + 2 * seed) * 1e-6, power_limited_slots=0) for seed in range(2)]
+    sent = [Sent(energy_joules=(1 + 2 * seed) * 1e-6) for seed in range(2)]
     sweep = SweepResult(
         outcomes={("energy", BASE.with_seed(seed)): each for seed, each in enumerate(sent)}, kept_batches=0
     )
@@ -355,8 +355,14 @@ def results_of(
     return found
 
 
+@cache
 def cells_of(table: str, dataset: str = "iris") -> list[Cell]:
     return table_cells(table, dataset, Scenario.preset(f"paper-{dataset}"))
+
+
+@cache
+def curves_of(figure: str) -> list[Cell]:
+    return {"fig3": fig3_cells, "fig4": fig4_cells}[figure](Scenario.preset("paper-mnist"))
 
 
 def pick(claims: Sequence[Claim], says: str, case: str = "", light: str = "") -> Claim:
@@ -367,11 +373,11 @@ def pick(claims: Sequence[Claim], says: str, case: str = "", light: str = "") ->
 
 
 def fig3(values: Callable[[Cell], Values]) -> list[Claim]:
-    return check_claims(results_of(fig3_cells(Scenario.preset("paper-mnist")), values))
+    return check_claims(results_of(curves_of("fig3"), values))
 
 
 def fig4(values: Callable[[Cell], Values]) -> list[Claim]:
-    return check_claims(results_of(fig4_cells(Scenario.preset("paper-mnist")), values))
+    return check_claims(results_of(curves_of("fig4"), values))
 
 
 def plus(base: Sequence[float], gaps: Sequence[float]) -> tuple[float, ...]:
@@ -751,7 +757,7 @@ def test_seeds_are_paired_by_seed_not_by_position() -> None:
         return {"DirMix(5)": dirmix, "EqualMix": equalmix}.get(cell.column, {9: 1.0})
 
     results = results_of(
-        fig3_cells(Scenario.preset("paper-mnist")),
+        curves_of("fig3"),
         lambda cell: list(given(cell).values()),
         lambda cell: list(given(cell)),
     )
@@ -782,13 +788,12 @@ def test_remark_2_uses_the_seeds_that_all_its_rows_have() -> None:
 
 @pytest.mark.parametrize("share", [0.0, 0.3])
 def test_cells_that_failed_do_not_stop_the_others(share: float) -> None:
-    mnist = Scenario.preset("paper-mnist")
     cells = [
         *cells_of("table1"),
         *cells_of("table1", "mnist"),
         *cells_of("table2"),
-        *fig3_cells(mnist),
-        *fig4_cells(mnist),
+        *curves_of("fig3"),
+        *curves_of("fig4"),
     ]
     for seed in range(2):
         numbers = random.Random(seed)

@@ -207,8 +207,8 @@ def test_a_study_that_died_settles_what_it_had_finished_and_repeats_cost_nothing
     dealt: Scenario, tmp_path: Path
 ) -> None:
     ledger = LedgerFile.create(tmp_path / "b.sqlite", epsilon=1.0, delta=1e-3, mode="simulation")
-    plan_spending({dealt: "a cell"}, ledger.path, study=True).reserve([dealt])  # and then it is killed
-    again = plan_spending({dealt: "a cell"}, ledger.path, study=True)
+    plan_spending({dealt: "a cell"}, ledger.path).reserve([dealt])  # and then it is killed
+    again = plan_spending({dealt: "a cell"}, ledger.path)
     again.reserve_unfinished({dealt: True})
     assert [each.state for each in ledger.entries()] == ["spent"]
     run(dealt, ledger=ledger.path, out=tmp_path / "run")  # the same noise once more

@@ -1,4 +1,4 @@
-"""A study: what is kept is not run again, a budget is reserved before the first cell and settled after each."""
+"""A study: what is kept is not run again, a budget is reserved before the first cell."""
 
 from __future__ import annotations
 
@@ -45,9 +45,6 @@ class Log:
     def reserve(self, finished: Container[Any]) -> None:
         self.log.append(f"reserve all but {[cell for cell in range(4) if cell in finished]}")
 
-    def settle(self, cell: Any) -> None:
-        self.log.append(f"settle {cell}")
-
 
 def both(found: Any, kept: int) -> tuple[dict[int, int], int]:
     return dict(found), kept
@@ -60,11 +57,11 @@ def test_what_is_kept_is_not_run_again_and_outcomes_have_the_order_of_the_cells(
     assert task.log == ["run 3", "save 3", "run 2", "save 2"]
 
 
-def test_a_budget_is_reserved_before_the_first_cell_and_settled_for_what_is_kept() -> None:
+def test_a_budget_is_reserved_before_the_first_cell() -> None:
     task = Squares({2: 4}, break_odd=True)
     found, kept = Study(cells=range(4), task=task, reducer=both, budget=Log(task.log)).run()
     assert (found, kept) == ({0: 0, 1: -1, 2: 4, 3: -1}, 1)
-    runs = ["run 0", "save 0", "settle 0", "run 1", "save 1", "run 3", "save 3"]
+    runs = ["run 0", "save 0", "run 1", "save 1", "run 3", "save 3"]
     assert task.log == ["reserve all but [2]", *runs]
     assert task.kept == {2: 4, 0: 0}  # what broke is tried again
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from airmixml import RunFolderError, Scenario, ScenarioError, simulate
+from airmixml import RunFolderError, Scenario, simulate
 from airmixml.progress import silent
 from airmixml.storage.files import ResultStore, to_plain
 from airmixml.sweeps import Energies, Failed, Part, Sent, Trained, Trainings, cut_into_batches
@@ -93,24 +93,6 @@ def test_energies_are_computed_on_the_processor_whatever_trains(device: str) -> 
     assert batch.device == "cpu"
 
 
-def test_work_grows_with_what_is_done() -> None:
-    """Training: values of all mixtures in all epochs; energy: workers that send in all slots."""
-    assert batch_of().work == 200 * 3 * 4
-    assert batch_of(scenarios=tuple(many(IRIS, 5))).work == 5 * 200 * 3 * 4
-    assert batch_of("radio.slots=1000", "learner.epochs=500").work == 1000 * 500 * 4
-    assert batch_of("radio.scheduled=8").work == batch_of("radio.scheduled=4").work
-    assert batch_of("workers.dataset=digits").work == 200 * 3 * 64
-    assert batch_of("radio.scheduled=8", kind=Energies()).work == 200 * 8
-    assert batch_of("radio.scheduled=8", "learner.epochs=500", kind=Energies()).work == 200 * 8
-
-
-def test_a_data_file_cannot_be_swept() -> None:
-    with pytest.raises(
-        ScenarioError, match=r"^workers\.dataset = 'own\.csv': a sweep needs one of iris, digits, mnist"
-    ):
-        cut_into_batches([IRIS.with_overrides("workers.dataset=own.csv")], Trainings())
-
-
 def batch_of(*changes: str, **options: Any) -> Part:
     return Part(**{"kind": Trainings(), "scenarios": (IRIS.with_overrides(*changes),), **options})
 
@@ -147,10 +129,9 @@ def test_another_version_has_other_names(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 TWO = Part(kind=Trainings(), scenarios=tuple(many(IRIS, 2)))
-REST: dict[str, Any] = {"power_limited_slots": 7, "snr_inputs_db": -1.25, "epsilon": 0.1 + 0.2}
 OUTCOMES: list[Any] = [
-    Trained(curve=(1 / 3, 2 / 3, 1.0), energy_joules=1e-300, epsilon_server=2 / 7, **REST),
-    Trained(curve=(0.0, 1.0, 0.1 + 0.2), energy_joules=0.0, epsilon_server=math.inf, **REST),
+    Trained(curve=(1 / 3, 2 / 3, 1.0), energy_joules=1e-300),
+    Trained(curve=(0.0, 1.0, 0.1 + 0.2), energy_joules=0.0),
 ]
 
 
@@ -206,11 +187,11 @@ ODD: dict[str, Any] = {
     "lists for outcomes": {"outcomes": [[1.0], [2.0]]},
     "empty outcomes": {"outcomes": [{}, {}]},
     "one key more": {"outcomes": [GOOD, {**GOOD, "more": 1.0}]},
-    "one key less": {"outcomes": [GOOD, {"energy_joules": 1.0, "power_limited_slots": 0}]},
+    "one key less": {"outcomes": [GOOD, {"energy_joules": 1.0}]},
     "text for a number": {"outcomes": [GOOD, {**GOOD, "energy_joules": "1.0"}]},
     "NaN": {"outcomes": [GOOD, {**GOOD, "energy_joules": math.nan}]},
     "NaN in the curve": {"outcomes": [GOOD, {**GOOD, "curve": [0.1, math.nan, 0.3]}]},
-    "a truth for a number": {"outcomes": [GOOD, {**GOOD, "epsilon": True}]},
+    "a truth for a number": {"outcomes": [GOOD, {**GOOD, "energy_joules": True}]},
     "less than no energy": {"outcomes": [GOOD, {**GOOD, "energy_joules": -1.0}]},
     "an accuracy above one": {"outcomes": [GOOD, {**GOOD, "curve": [0.1, 0.2, 1.5]}]},
     "too short a curve": {"outcomes": [GOOD, {**GOOD, "curve": [0.1]}]},
@@ -273,24 +254,6 @@ def test_a_file_gets_its_name_when_it_is_whole(
     assert store.load(TWO) is None
     store.save(TWO, OUTCOMES)
     assert store.load(TWO) == OUTCOMES
-
-
-@pytest.mark.parametrize(
-    ("changes", "key"),
-    [
-        (("learner.model=ridge",), "learner.model"),
-        (
-            ("workers.encoder=clip", "workers.centre=private", "privacy.sensitivity=encoder", "privacy.delta=0.1"),
-            "workers.centre",
-        ),
-    ],
-)
-def test_a_sweep_refuses_to_train_what_is_no_network_on_the_loaded_data(changes: tuple[str, ...], key: str) -> None:
-    """A learner in closed form would have been trained by Adam, and a private centre left off the test set."""
-    scenario = IRIS.with_overrides(*changes)
-    with pytest.raises(ScenarioError, match=rf"{key} = .*: .*; run each scenario by itself"):
-        cut_into_batches([scenario], Trainings())
-    assert len(cut_into_batches([scenario], Energies())) == 1
 
 
 def test_energies_of_a_sweep_are_those_of_the_encoded_samples() -> None:

@@ -31,7 +31,6 @@ def compare_command(
     device: options.Device = "cpu",
     threads: options.Threads = 0,
     data_dir: options.DataDir = None,
-    ledger: options.StudyLedger = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Compare a scenario with its alternatives.
@@ -59,7 +58,6 @@ def compare_command(
             seeds=seeds,
             out=out or Path("runs") / name,
             force=force,
-            ledger=ledger,
             context=RunContext(speed=speed, data_dir=data_dir, progress=progress),
         )
     plain, folder = comparison.to_dict(), comparison.out

@@ -42,10 +42,6 @@ Ledger = Annotated[
     Path | None,
     Option(help="Ledger of budgets (`airmix ledger create`): refuse what would pass one, before anything is sent."),
 ]
-StudyLedger = Annotated[
-    Path | None,
-    Option(help="Ledger of budgets for simulations: refuse what would pass one, all together and before it is sent."),
-]
 AsJson = Annotated[bool, Option("--json", help="Print one JSON object instead of tables.")]
 Picture = Annotated[Path | None, Option(help="File of the figure: PNG, SVG or PDF [default: a name below runs/].")]
 NoPicture = Annotated[bool, Option("--no-picture", help="Do not draw a figure.")]

@@ -50,7 +50,6 @@ def sweep_command(
     force: options.Force = False,
     device: options.Device = "cpu",
     data_dir: options.DataDir = None,
-    ledger: options.StudyLedger = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Run, attack or audit a scenario at every combination of values.
@@ -80,7 +79,6 @@ def sweep_command(
             data_dir=data_dir,
             attacks=None if attacks is None else attacks.split(","),
             audit=_audit_settings(command, trials, canaries, fault),
-            ledger=ledger,
             progress=progress,
         )
 

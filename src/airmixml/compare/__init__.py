@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airmixml.compare.chance import RightRows
-from airmixml.compare.methods import Method, Outcome, Work, choose_methods, load_methods
+from airmixml.compare.methods import Method, Outcome, RightRows, Work, choose_methods, load_methods
 from airmixml.lazy import import_late
 from airmixml.registries import METHODS
 

@@ -8,9 +8,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from airmixml.compare.chance import RightRows, difference
-from airmixml.compare.comparison_page import methods_table
-from airmixml.compare.methods import Exposure, Outcome
+import numpy as np
+
+from airmixml.compare.comparison_page import LEVEL, methods_table
+from airmixml.compare.methods import Exposure, Outcome, RightRows
 from airmixml.privacy import PrivacyStatement
 from airmixml.runs.run_page import no_better_than_guessing
 from airmixml.scenario import Air, Scenario, keys_in_force
@@ -65,10 +66,9 @@ class Row:
         return tuple(max(kind, key=lambda stated: stated.epsilon) for kind in by_kind)
 
     @property
-    def exposure(self) -> Exposure | None:
-        """The worst seed's epsilon against each adversary; None where the method does not say."""
-        said = [outcome.exposure for outcome in self.outcomes if outcome.exposure is not None]
-        return Exposure.worst(said) if said else None
+    def exposure(self) -> Exposure:
+        """The worst seed's epsilon against each adversary."""
+        return Exposure.worst(outcome.exposure for outcome in self.outcomes)
 
     def epsilon_against(self, adversary: str) -> float:
         """Return the worst seed's epsilon against an adversary; infinite where none is promised, or it is unknown."""
@@ -87,34 +87,25 @@ class Row:
         """On how many workers a row of the data lies at most; 0 where the method does not say."""
         return max(each.row_copies for each in self.outcomes)
 
-    @cached_property
-    def tested(self) -> list[RightRows] | None:
-        """Which test rows were right, for each seed; None where a seed does not say."""
-        known = [each.tested for each in self.outcomes if each.tested is not None]
-        return known if len(known) == len(self.outcomes) else None
+    @property
+    def tested(self) -> list[RightRows]:
+        """Which test rows were right, for each seed."""
+        return [each.tested for each in self.outcomes]
 
-    @cached_property
-    def guess(self) -> float | None:
-        """Mean accuracy of the best constant answer over the seeds; None where it is not known."""
-        if self.tested is None:
-            return None
+    @property
+    def guess(self) -> float:
+        """Mean accuracy of the best constant answer over the seeds."""
         return statistics.fmean(each.guess.count("1") / len(each.guess) for each in self.tested)
 
     @cached_property
-    def no_better_than_guessing(self) -> bool | None:
-        """Whether the accuracy is at most two standard errors above guessing; None where that is not known."""
-        if self.tested is None:
-            return None
+    def no_better_than_guessing(self) -> bool:
+        """Whether the accuracy is at most two standard errors above guessing."""
         beyond = difference([each.right for each in self.tested], [each.guess for each in self.tested])
         return no_better_than_guessing(beyond.mean, beyond.error)
 
-    def beyond(self, other: "Row") -> bool | None:
-        """Return whether it is more accurate than another beyond chance; None without test rows in common."""
-        if self.tested is None or other.tested is None:
-            return None
+    def beyond(self, other: "Row") -> bool:
+        """Return whether it is more accurate than another beyond chance, on the same test rows."""
         both = list(zip(self.tested, other.tested, strict=False))  # one may have failed with a later seed
-        if any(one.guess != another.guess for one, another in both):
-            return None
         return difference([one.right for one, _ in both], [another.right for _, another in both]).beyond_chance
 
     def to_dict(self) -> dict[str, Any]:
@@ -132,12 +123,55 @@ class Row:
             "note": self.first.note,
             "trusted": self.first.trusted,
             "privacy": [{**each.to_dict(), "epsilon": finite(each.epsilon)} for each in self.privacy],
-            "exposure": None if self.exposure is None else self.exposure.to_dict(),
+            "exposure": self.exposure.to_dict(),
             **{name: getattr(self.first, name) for name in _OF_AIR},
             "energy_joules": statistics.fmean(spent) if spent else None,
             "worker_multiply_accumulates": self.first.worker_multiply_accumulates,
             "seconds": statistics.fmean(outcome.seconds for outcome in self.outcomes),
         }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """By how much the first is more accurate than the second."""
+
+    mean: float
+    error: float  # standard error, over test rows and seeds
+    p_value: float  # two-sided
+
+    @property
+    def beyond_chance(self) -> bool:
+        """Whether the first is more accurate than chance explains."""
+        return self.mean > 0.0 and self.p_value < LEVEL
+
+
+def difference(first: Sequence[str], second: Sequence[str]) -> Difference:
+    """Return how two differ that got these test rows right with each seed.
+
+    One seed is McNemar's exact test. Of several, the error is that over seeds and that over rows, each row with its
+    mean over the seeds: that shrinks with more seeds only where they draw other test rows. Degrees of freedom by Welch
+    and Satterthwaite.
+    """
+    from scipy.stats import binomtest, t  # here: it takes a while to import
+
+    seeds, rows = len(first), max(map(len, first))
+    table = np.full((seeds, rows), np.nan)  # seeds may have more or fewer rows
+    for place, pair in enumerate(zip(first, second, strict=True)):
+        one, other = (np.frombuffer(text.encode(), dtype=np.int8) for text in pair)
+        table[place, : len(one)] = one - other
+    by_seed, by_row = np.nanmean(table, axis=1), np.nanmean(table, axis=0)
+    mean = float(by_seed.mean())
+    of_rows, of_seeds = float(by_row.var()) / rows, float(by_seed.var(ddof=1)) / seeds if seeds > 1 else 0.0
+    error = math.sqrt(of_rows + of_seeds)
+    if seeds == 1:
+        for_first, for_second = int((table > 0.0).sum()), int((table < 0.0).sum())
+        p_value = float(binomtest(for_first, for_first + for_second).pvalue) if for_first + for_second else 1.0
+    elif error == 0.0:
+        p_value = 0.0 if mean else 1.0
+    else:
+        freedom = error**4 / (of_rows**2 / max(rows - 1, 1) + of_seeds**2 / (seeds - 1))
+        p_value = 2.0 * float(t.sf(abs(mean) / error, freedom))
+    return Difference(mean=mean, error=error, p_value=p_value)
 
 
 def _equals(rows: Sequence[Row]) -> list[Row]:
@@ -178,13 +212,11 @@ class Comparison:
         return within or {"none keeps the target; of all": [*self.rows]}
 
     @cached_property
-    def ranks(self) -> tuple[int | None, ...] | None:
-        """Ranks of the rows that the verdict begins with, None for others; None where chance was not tested.
+    def ranks(self) -> tuple[int | None, ...]:
+        """Ranks of the rows that the verdict begins with, None for others.
 
         The most accurate and its equals have rank 1, and so on with the rest of them.
         """
-        if any(one.beyond(other) is None for one in self.rows for other in self.rows if other is not one):
-            return None
         rank, left = dict[str, int](), next(iter(self._within.values()))
         while left:
             rank |= dict.fromkeys((row.name for row in _equals(left)), 1 + len(rank))
@@ -196,7 +228,7 @@ class Comparison:
         """What columns and names mean, and which rows are no better than guessing."""
         workers, copies = self.scenario.workers, max(row.row_copies for row in self.rows)
         among = "within the target, " if next(iter(self._within)).startswith("within") else ""
-        notes = [] if self.ranks is None else [f"rank: {among}ties within chance"]
+        notes = [f"rank: {among}ties within chance"]
         named = dict.fromkeys(row.privacy[0].adversary for row in self.rows)
         notes += [f"{name}: {_WHO[name]}" for name in named if name in _WHO]
         if stated := [row.row_epsilon for row in self.rows if row.row_epsilon is not None]:
@@ -206,28 +238,24 @@ class Comparison:
         if ideal := [row.name for row in self.rows if row.air.is_ideal and not self.scenario.air.is_ideal]:
             notes.append(f"on the ideal air: {', '.join(ideal)}")
         if poor := [row.name for row in self.rows if row.no_better_than_guessing]:
-            notes.append(f"no better than guessing ({100 * (self.rows[0].guess or 0.0):.0f} %): {', '.join(poor)}")
+            notes.append(f"no better than guessing ({100 * self.rows[0].guess:.0f} %): {', '.join(poor)}")
         return notes
 
     @property
     def verdict(self) -> str:
         """Which rows within the target are the most accurate beyond chance, or equal within it, in one sentence."""
-        within = self._within
-        told = [f"{where} {self._best(rows)}" for where, rows in within.items()]
-        if len(told) > 1 and all(each.endswith(_TIED) for each in told):
-            told[1:] = [each.removesuffix(_TIED) for each in told[1:]]
-        first, best = (max(rows, key=lambda row: row.accuracy) for rows in (next(iter(within.values())), self.rows))
-        if best.beyond(first):
-            told.append(f"without regard to it {best.in_words} is more accurate")
-        return f"{sentence('; '.join(told))[:-1]} ({self._how_told(any(_TIED in each for each in told))})."
+        told = [f"{where} {self._best(rows)}" for where, rows in self._within.items()]
+        seeds, tested = len(self.seeds), len(self.rows[0].tested[0].right)
+        rows = f"{plural(seeds, 'seed')}, {plural(tested, 'test row')}{' each' if seeds > 1 else ''}"
+        tied = any(_TIED in each for each in told)
+        more = f"; --seeds {max(10, 4 * seeds)} tells smaller differences" if tied else ""
+        return f"{sentence('; '.join(told))[:-1]} ({rows}{more})."
 
     def _best(self, rows: Sequence[Row]) -> str:
         """Return which of the rows is the most accurate, or which of them are equal within chance."""
         first = max(rows, key=lambda row: row.accuracy)
         if len(rows) == 1:
             return f"{first.in_words} is the only one"
-        if self.ranks is None:
-            return f"{first.in_words} is highest"
         equal = _equals(rows)
         if len(equal) == 1:
             return f"{first.in_words} is the most accurate, beyond chance"
@@ -235,17 +263,9 @@ class Comparison:
         last = f"{len(equal) - 1} others" if len(equal) > _MOST_NAMED else named.pop()
         return f"{', '.join(named)} and {last}{_TIED}"
 
-    def _how_told(self, tied: bool) -> str:
-        """Return what the sentence rests on."""
-        seeds, tested = len(self.seeds), self.rows[0].tested
-        if self.ranks is None or tested is None:
-            return f"{plural(seeds, 'seed')}; not tested against chance: results without test rows in common"
-        rows = f"{plural(seeds, 'seed')}, {plural(len(tested[0].right), 'test row')}{' each' if seeds > 1 else ''}"
-        return f"{rows}; --seeds {max(10, 4 * seeds)} tells smaller differences" if tied else rows
-
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as plain values for JSON."""
-        privacy, ranks = self.scenario.privacy, self.ranks or (None,) * len(self.rows)
+        privacy = self.scenario.privacy
         return {
             "name": self.scenario.name,
             "air": keys_in_force(self.scenario.air),
@@ -254,7 +274,7 @@ class Comparison:
             "verdict": self.verdict,
             "seeds": self.seeds,
             "guess": self.rows[0].guess,
-            "rows": [{**row.to_dict(), "rank": rank} for row, rank in zip(self.rows, ranks, strict=True)],
+            "rows": [{**row.to_dict(), "rank": rank} for row, rank in zip(self.rows, self.ranks, strict=True)],
             "notes": self.notes,
             "left_out": self.left_out,
             "scenario": self.scenario.to_json(),

@@ -1,27 +1,31 @@
-"""A comparison as tables and a page, made of what its JSON file holds."""
+"""A comparison as tables, a picture and a page, made of what its JSON file holds."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from airmixml.compare.chance import LEVEL
-from airmixml.compare.comparison_picture import comparison_figure
+import numpy as np
+
 from airmixml.compare.methods import HEARING
-from airmixml.output.cards import cards_of, claimed_card
 from airmixml.output.commands import seeds_option
-from airmixml.output.page import Card, Cards, Folded, Lines, Page, section
+from airmixml.output.figures import BLACK, BLUE, GREY, ORANGE, finish_axis, new_figure
+from airmixml.output.page import Folded, Lines, Page, section
 from airmixml.output.tables import Table, rows_csv
-from airmixml.privacy import PrivacyStatement
 from airmixml.scenario import Scenario
-from airmixml.storage.files import from_plain
 from airmixml.sweeps.cells import flat
 from airmixml.sweeps.study_files import BARE, SIMULATED_SEEDS, write_study
-from airmixml.wording import NONE, against, duration, epsilon_text, joules, sentence
+from airmixml.wording import NONE, against, duration, epsilon_text, joules, plural, sentence
 from airmixml.workers.population import row_name
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
 Plain = dict[str, Any]
+LEVEL: Final = 0.05  # of chance: two-sided, for each pair
 _ONE_LINE: Final = 42  # of what a method is, on a terminal of 80 characters
 _CHANCE: Final = (
     f"Beyond chance: p < {LEVEL:g} for each pair, by McNemar's exact test on the test rows of one seed, or by a paired "
@@ -52,29 +56,22 @@ def methods_table(plain: Plain, scenario: Scenario) -> Table:
 
 
 def legend_table(plain: Plain) -> Table:
-    """Return what each method is and what its guarantee rests on; variants of methods that ran share a line."""
-    lines: dict[tuple[str, str], list[str]] = {}
-    run = {row["method"] for row in plain["rows"]}
+    """Return what each method is, how it was set where that fits a line, and what its guarantee rests on."""
+    rows = []
     for row in plain["rows"]:
-        base, _, variant = row["method"].rpartition("-")
-        alike = base in run and row["about"].startswith(f"{base}, ")
-        name, about = row["method"], row["about"]
-        if alike:
-            name, about = f"...-{variant}", f"the same{about.removeprefix(base)}"
-        elif row["note"] and len(f"{about} ({row['note']})") <= _ONE_LINE:
-            about = f"{about} ({row['note']})"
-        lines.setdefault((name, about), []).append((row["exposure"] or {}).get("rests_on", NONE))
-    rows = tuple((*line, rests[0] if len(set(rests)) == 1 else "the same") for line, rests in lines.items())
-    return Table(columns=("method", "what it is", "epsilon rests on"), rows=rows, words=3, options=BARE)
+        noted = f"{row['about']} ({row['note']})"
+        about = noted if row["note"] and len(noted) <= _ONE_LINE else row["about"]
+        rows.append((row["method"], about, row["exposure"]["rests_on"]))
+    return Table(columns=("method", "what it is", "epsilon rests on"), rows=tuple(rows), words=3, options=BARE)
 
 
 def adversaries_table(plain: Plain, scenario: Scenario) -> Table:
     """Return epsilon of every method against each adversary, and for the other kind of neighbours."""
     rows = []
     for row in plain["rows"]:
-        said, (_, *other) = row["exposure"] or {}, row["privacy"]
+        said, (_, *other) = row["exposure"], row["privacy"]
         others = f"{epsilon_text(other[0]['epsilon'])} ({other[0]['adjacency']})" if other else NONE
-        rows.append((row["method"], *(_epsilon(said.get(name)) for name in HEARING), others))
+        rows.append((row["method"], *(_epsilon(said[name]) for name in HEARING), others))
     note = (
         f"{scenario.privacy.adjacency} neighbours, delta {scenario.privacy.delta:g}; the worst seed's, by the sharpest "
         "accountant. Everyone: hears every worker separately, without receiver noise, and knows what the server knows. "
@@ -121,7 +118,7 @@ def _epsilon(value: float | str | None) -> str:
 
 
 def comparison_page(plain: Plain, scenario: Scenario) -> Page:
-    """Return what a comparison tells; cards are those of the first method, tables have every one."""
+    """Return what a comparison tells."""
     rows, privacy, seeds = plain["rows"], scenario.privacy, len(plain["seeds"])
     target = f"epsilon {privacy.epsilon:g}, delta {privacy.delta:g} {against(privacy.adversary)}"
     left_out = plain["left_out"]
@@ -136,7 +133,6 @@ def comparison_page(plain: Plain, scenario: Scenario) -> Page:
         notices=(SIMULATED_SEEDS,),
         sections=(
             section("asked", "What was asked"),
-            section("privacy", "Who learns what", Cards(title=rows[0]["method"], cards=_cards(rows[0], scenario))),
             section(
                 "tables",
                 "Tables",
@@ -148,19 +144,6 @@ def comparison_page(plain: Plain, scenario: Scenario) -> Page:
         ),
         command=("compare", "--methods", ",".join(row["method"] for row in rows), *seeds_option(seeds)),
     )
-
-
-def _cards(row: Plain, scenario: Scenario) -> tuple[Card, ...]:
-    """Return the cards of a method: what it states, and for other adversaries what it exposes."""
-    statements = [from_plain(PrivacyStatement, each) for each in row["privacy"]]
-    told = {each.adversary for each in statements}
-    cards = [card for card in cards_of(statements, scenario) if card.adversary in told]
-    exposure = row["exposure"] or {}
-    for adversary in HEARING:
-        if adversary not in told and (value := exposure.get(adversary)) is not None:
-            epsilon = math.inf if value == "infinite" else float(value)
-            cards.append(claimed_card(adversary, epsilon, scenario, extra=(("rests on", exposure["rests_on"]),)))
-    return tuple(cards)
 
 
 def write_comparison(plain: Plain, scenario: Scenario, out: Path) -> list[Path]:
@@ -181,3 +164,43 @@ def _flat(row: Plain) -> Plain:
     """Return all numbers of a row by names with dots, for other programs."""
     own, *other = row["privacy"]
     return flat({**row, "privacy": own, "other_neighbours": other[0] if other else {}}, leave_out=("about",))
+
+
+def comparison_figure(plain: Plain, scenario: Scenario) -> Figure:
+    """Return the picture of what the JSON file of a comparison holds."""
+    rows, privacy = plain["rows"], scenario.privacy
+    target = f"ε = {privacy.epsilon:g}, δ = {privacy.delta:g} {against(privacy.adversary)} ({privacy.adjacency})"
+    seeds = plural(len(plain["seeds"]), "seed")
+    title = f"{scenario.title}: {scenario.workers.count:,} workers, target {target}, {seeds}"
+    figure = new_figure(8.6, 1.9 + 0.52 * max(len(rows), 5), title)
+    axis = figure.subplots()
+    _bars(axis, rows)
+    guessing = 100.0 * plain["guess"]
+    axis.axvline(guessing, color=BLACK, linestyle=":", linewidth=1.2, zorder=0.5, label=f"guessing {guessing:.0f} %")
+    axis.legend(fontsize=8, loc="lower center", bbox_to_anchor=(guessing / 102.0, 1.0), frameon=False)
+    return figure
+
+
+def _colour(row: Plain) -> str:
+    if row["method"] in ("airmix", "airmix-rounds"):
+        return ORANGE
+    return GREY if row["privacy"][0]["target_epsilon"] is None else BLUE
+
+
+def _bars(axis: Axes, rows: Sequence[Plain]) -> None:
+    places = np.arange(len(rows))[::-1]
+    means = [100.0 * row["accuracy"]["mean"] for row in rows]
+    spread = [100.0 * (row["accuracy"]["deviation"] or 0.0) for row in rows]
+    ends = {"ecolor": "0.15", "capsize": 3, "linewidth": 1.2}
+    xerr = spread if any(spread) else None
+    axis.barh(places, means, xerr=xerr, color=[_colour(row) for row in rows], height=0.66, error_kw=ends)
+    for place, mean, above, row in zip(places, means, spread, rows, strict=True):
+        privacy = row["privacy"][0]
+        text = f"{mean:.2f} %    ε = {epsilon_text(privacy['epsilon'])} vs. {privacy['adversary']}"
+        where, colour = (1.5, "white") if mean > 55.0 else (mean + above + 2.5, "0.15")
+        axis.text(where, place, text, va="center", fontsize=9, color=colour)
+    axis.set_yticks(places, [row["method"] for row in rows])
+    axis.set(xlim=(0.0, 102.0), xlabel="accuracy on the clean test set [%]")
+    finish_axis(axis)
+    axis.grid(visible=False, axis="y")
+    axis.set_axisbelow(True)

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from airmixml.compare.chance import RightRows
 from airmixml.data import DataSet, known_dataset
 from airmixml.devices import find_device
 from airmixml.errors import PrivacyError, ScenarioError
@@ -83,13 +83,32 @@ class Exposure:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RightRows:
+    """Which test rows a model got right, "1" or "0" for each, and which one answer for all of them, the best, does.
+
+    Methods with the same ``guess`` were tested on the same rows.
+    """
+
+    right: str
+    guess: str
+
+    @classmethod
+    def of(cls, dataset: DataSet, predicted: NDArray[np.int64]) -> Self:
+        """Return what was right of the classes predicted for the test rows."""
+        from airmixml.runs.baselines import right_and_guessed  # here: it loads torch
+
+        right, guess = ("".join("01"[int(each)] for each in rows) for rows in right_and_guessed(dataset, predicted))
+        return cls(right=right, guess=guess)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Outcome:
     """What one method gave with one seed."""
 
     accuracy: float  #: on the clean test set, of the model after the last step
     privacy: tuple[PrivacyStatement, ...]  #: for the scenario's neighbours, then for the other kind where there is one
-    exposure: Exposure | None = None  #: epsilon against each adversary; None where the method does not say
-    tested: RightRows | None = None  #: which test rows were right; None where the method does not say
+    exposure: Exposure  #: epsilon against each adversary
+    tested: RightRows  #: which test rows were right
     row_copies: int = 0  #: on how many workers a row of the data lies at most; 0 where the method does not say
     #: epsilon of such a row, against the adversary of ``privacy``; None where that is the worker's, or is not said
     row_epsilon: float | None = None
@@ -170,10 +189,6 @@ class Method(Protocol):
     def run(self, work: Work) -> Outcome:
         """Learn on the data and workers of ``work``, within its privacy target, and say what it gave and cost."""
         ...
-
-    def own_scenario(self, scenario: Scenario) -> Scenario | None:
-        """Return the scenario of this package that it runs, which a ledger counts; None where it runs none."""
-        return None
 
     def missing(self) -> str:
         """Return why it cannot be run on this machine; empty where it can."""

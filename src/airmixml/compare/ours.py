@@ -12,8 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from airmixml.compare.chance import RightRows
-from airmixml.compare.methods import Exposure, Method, Outcome, Work, slow_on_a_cpu
+from airmixml.compare.methods import Exposure, Method, Outcome, RightRows, Work, slow_on_a_cpu
 from airmixml.data import DataSet
 from airmixml.edge import learn
 from airmixml.errors import PrivacyError, ScenarioError
@@ -229,8 +228,7 @@ def encoding_cost(scenario: Scenario, dataset: DataSet) -> int:
 class OwnScenario(Method):
     """A scenario of this package, made of the one that is compared by one function after the other.
 
-    ``network``: it trains one; ``variant_of``: name of a method that may run the very same; ``about_rounds``: what it
-    is where the scenario that is compared has rounds of gradients, if not what it is ``about``.
+    ``network``: it trains one; ``variant_of``: name of a method that may run the very same.
     """
 
     on_air = True
@@ -241,27 +239,19 @@ class OwnScenario(Method):
         *made_by: Callable[[Scenario], Scenario],
         network: bool = False,
         variant_of: str = "",
-        about_rounds: str = "",
     ) -> None:
-        self._about_rounds = about_rounds or about
         self.about, self._made_by, self._network, self._variant_of = about, made_by, network, variant_of
 
     def run(self, work: Work) -> Outcome:
-        """Run it on the data, workers, channel and target of the comparison."""
         return run_scenario(work, self.own_scenario(work.scenario))
 
-    def about_in(self, scenario: Scenario) -> str:
-        """Return what it is beside this scenario, which may have rounds of its own."""
-        return self._about_rounds if scenario.learner.rounds else self.about
-
     def own_scenario(self, scenario: Scenario) -> Scenario:
-        """Return the scenario that is run, which a ledger counts."""
+        """Return the scenario that is run."""
         for make in self._made_by:
             scenario = make(scenario)
         return scenario
 
     def skipped(self, scenario: Scenario, speed: Speed) -> str:
-        """Return why a network is not trained, or the scenario not run twice, unless asked for."""
         if self._variant_of:
             with suppress(ScenarioError):  # it cannot be made, which a run says
                 if self.own_scenario(scenario) == METHODS.load(self._variant_of).own_scenario(scenario):
@@ -289,8 +279,8 @@ def _masks(scenario: Scenario) -> Scenario:
 
 _FEDERATED: Final = partial(federated_scenario, rounds=ROUNDS)
 
-AIRMIX = OwnScenario("this scenario", one_slot, about_rounds="this scenario without its rounds")
-AIRMIX_ROUNDS = OwnScenario("airmix, then rounds of gradients", with_rounds, about_rounds="this scenario")
+AIRMIX = OwnScenario("this scenario, without rounds", one_slot)
+AIRMIX_ROUNDS = OwnScenario("airmix, then rounds of gradients", with_rounds)
 _WORKERS_OWN: Final = partial(against_everyone, noise="workers")
 WORKERS_NOISE = OwnScenario("airmix, each worker adds its noise", one_slot, _WORKERS_OWN, variant_of="airmix")
 MASKED = OwnScenario("airmix under masks that cancel", one_slot, _masks, variant_of="airmix")
@@ -322,9 +312,10 @@ def run_scenario(work: Work, scenario: Scenario) -> Outcome:
     if report.rounds:
         forming += report.rounds * scenario.sampling_rate * report.system.of_rounds.signal.operations
     predicted = learned.trained.history.predicted
+    assert predicted is not None  # a score on the test set rests on it
     return Outcome(
         accuracy=learned.trained.history.final_accuracy,
-        tested=None if predicted is None else RightRows.of(dataset, predicted),
+        tested=RightRows.of(dataset, predicted),
         row_copies=report.row_copies,
         row_epsilon=_epsilon_of_a_row(scenario, report),
         privacy=_statements(scenario, report),

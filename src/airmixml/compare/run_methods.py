@@ -10,9 +10,8 @@ from typing import Any, Final, cast
 from airmixml.compare.comparison import Comparison, Row
 from airmixml.compare.methods import Method, Outcome, Work
 from airmixml.devices import find_device, using_threads
-from airmixml.errors import AirMixError, LedgerError, PluginError, ScenarioError
+from airmixml.errors import AirMixError, PluginError, ScenarioError
 from airmixml.radio import check_privacy_target
-from airmixml.runs.spending import CellBudget, Spending, joined, plan_spending
 from airmixml.scenario import Air, RunContext, Scenario
 from airmixml.scenario.consistency import require_classes
 from airmixml.storage.files import ResultStore, from_plain
@@ -34,7 +33,6 @@ def compare_methods(
     seeds: int = 1,
     out: Path,
     force: bool = False,
-    ledger: Path | str | None = None,
     context: RunContext | None = None,
 ) -> Comparison:
     """Run the methods on the same work and return one row each.
@@ -47,8 +45,6 @@ def compare_methods(
         seeds: how many, beginning with the scenario's.
         out: folder that keeps every finished result; the same command resumes.
         force: remove the results of another comparison from it.
-        ledger: file of budgets for simulations: runs of this package's scenarios that together would pass a worker's
-            are refused before any of them is sent, and what they spend is kept there. Baselines are not counted.
         context: device, threads, where MNIST is, and what is told of the progress.
     """
     context = context or RunContext()
@@ -60,16 +56,15 @@ def compare_methods(
     for each in dict.fromkeys(map(task.scenario_of, methods)):
         check_privacy_target(each)
     find_device(context.speed.device)
-    budget = None if ledger is None else task.budget(cells, ledger)
     identity = {**identity_of(scenario.with_seed(0)), "compared": "methods"}
     with study_folder(folder, identity, stem="compare", keeps=(_RESULTS,), force=force):
-        found, kept = Study(cells=cells, task=task, reducer=lambda found, kept: (found, kept), budget=budget).run()
+        found, kept = Study(cells=cells, task=task, reducer=lambda found, kept: (found, kept)).run()
     if task.failed and not found:
         raise ScenarioError(next(iter(task.failed.values())))
     rows = (
         Row(
             name=name,
-            about=_about(method, scenario),
+            about=method.about,
             air=task.scenario_of(name).air,
             outcomes=tuple(found[name, seed] for seed in numbers if (name, seed) in found),
         )
@@ -78,11 +73,6 @@ def compare_methods(
     )
     why = {**(left_out or {}), **task.failed}
     return Comparison(scenario=scenario, rows=tuple(rows), left_out=why, seeds=numbers, kept=kept, out=folder)
-
-
-def _about(method: Method, scenario: Scenario) -> str:
-    about_in = getattr(method, "about_in", None)  # only a scenario of this package depends on what is compared
-    return method.about if about_in is None else str(about_in(scenario))
 
 
 @dataclass
@@ -99,8 +89,7 @@ class _MethodTask:
 
     def scenario_of(self, name: str) -> Scenario:
         """Return what a method runs; one that no air is simulated for has the ideal one."""
-        on_air = getattr(self.methods[name], "on_air", False)  # another package may not say
-        return self.scenario if on_air else replace(self.scenario, air=Air())
+        return self.scenario if self.methods[name].on_air else replace(self.scenario, air=Air())
 
     def load(self, cell: _Cell) -> Outcome | None:
         """Return what an earlier process kept."""
@@ -124,42 +113,12 @@ class _MethodTask:
             try:
                 outcome = _timed(name, self.methods[name], work)
             except AirMixError as problem:
-                self._note(name, problem)
+                if not self.may_fail:
+                    raise
+                self.failed[name] = str(problem)
             else:
                 finished((name, seed), outcome)
         self.context.progress("results", self.total, self.total)
-
-    def _note(self, name: str, problem: AirMixError) -> None:
-        if not self.may_fail:
-            raise problem
-        self.failed[name] = str(problem)
-
-    def budget(self, cells: Iterable[_Cell], ledger: Path | str) -> CellBudget:
-        """Plan what the methods spend that run a scenario of this package."""
-        parts: list[Spending] = []
-        scenarios: dict[_Cell, Scenario] = {}
-        for name in self.methods:
-            try:
-                own = {cell: each for cell in cells if cell[0] == name and (each := self._own_scenario(cell))}
-                about = {each: f"airmix compare {each.name}, {name}, seed {seed}" for (_, seed), each in own.items()}
-                where: dict[str, Any] = {"data_dir": self.context.data_dir, "progress": self.context.progress}
-                parts += [plan_spending(about, ledger, study=True, **where)] if own else []
-            except LedgerError:
-                raise
-            except AirMixError as problem:
-                self._note(name, problem)
-            else:
-                scenarios |= own
-        if not parts:
-            raise ScenarioError(
-                "--ledger: counts runs of airmix and its variants, and none of these methods is one; leave it out"
-            )
-        return CellBudget(joined(parts), scenarios)
-
-    def _own_scenario(self, cell: _Cell) -> Scenario | None:
-        name, seed = cell
-        found = getattr(self.methods[name], "own_scenario", None)  # another package may have none
-        return None if found is None else found(self.scenario_of(name).with_seed(seed))
 
 
 def _file(name: str, seed: int) -> str:

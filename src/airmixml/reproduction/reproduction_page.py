@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from airmixml.output.page import Folded, Lines, Page, Part
 from airmixml.output.tables import Table
-from airmixml.reproduction.paper_cells import table_notes
+from airmixml.reproduction.paper_cells import AS_PRINTED, table_notes
 from airmixml.reproduction.verdicts import VERDICTS_IN_WORDS
 from airmixml.sweeps.study_files import SIMULATED_SEEDS
 from airmixml.wording import NOT_BY_QUICK, plural, quick_reproduction
@@ -17,7 +17,6 @@ Plain = dict[str, Any]
 TITLES: Final = {"table1": "Table I", "table2": "Table II", "fig3": "Fig. 3", "fig4": "Fig. 4"}
 _VERDICTS: Final = ("agrees", "trend agrees", "undecided", "does not follow")
 _DECISIONS: Final = ("holds", "undecided", "does not hold")
-_AS_PRINTED: Final = "as printed"
 
 
 def reproduction_page(plain: Plain, _scenario: None = None) -> Page:
@@ -39,8 +38,7 @@ def reproduction_page(plain: Plain, _scenario: None = None) -> Page:
         reasons = dict.fromkeys(f"Read otherwise: {cell['why']}." for cell in cells if cell["why"])
         printed = any(cell["printed"] is not None for cell in cells)
         notes = (*table_notes(target, half), *reasons) if printed else ()
-        title = f"{TITLES[target]}, {cells[0]['dataset']}"
-        every += [side_by_side(title, cells), Lines(notes), results_table(f"{title}, entry by entry", cells)]
+        every += [results_table(target, cells), Lines(notes)]
     failed = [Lines(("Failed:", *failures(plain)))] if failures(plain) else []
     return Page.of_result(
         kind="reproduction",
@@ -89,7 +87,7 @@ def _verdict_counts(plain: Plain) -> tuple[tuple[str, ...], ...]:
     counts: dict[str, Counter[str]] = {}
     for cell in (cell for cells in by_table(plain).values() for cell in cells if cell["printed"] is not None):
         name = f"{cell['target']} {cell['half']}, "
-        name += _AS_PRINTED if cell["reading"] == _AS_PRINTED else "read otherwise"
+        name += AS_PRINTED if cell["reading"] == AS_PRINTED else "read otherwise"
         epochs = {"verdict": ", final epoch", "best_epoch_verdict": ", best epoch"}
         for kind, epoch in epochs.items() if cell["quantity"] == "accuracy" else (("verdict", ""),):
             counts.setdefault(f"{name}{epoch}", Counter())[cell[kind].partition(" from")[0]] += 1
@@ -118,15 +116,16 @@ def _claim_counts(claims: Sequence[Plain], *, quick: bool) -> list[Part]:
     return parts
 
 
-def results_table(title: str, cells: Sequence[Plain]) -> Table:
+def results_table(target: str, cells: Sequence[Plain]) -> Table:
     """Return one line per cell: print, runs, difference, verdict; for accuracies of the final and of the best epoch."""
     accuracy = cells[0]["quantity"] == "accuracy"
     printed = any(cell["printed"] is not None for cell in cells)
-    reread = any(cell["reading"] != _AS_PRINTED for cell in cells)
+    reread = any(cell["reading"] != AS_PRINTED for cell in cells)
     columns = ["row", "column", *["read as"] * reread, *["printed"] * printed]
     kinds = {"": "final epoch", "best_epoch_": "best epoch"} if accuracy else {"": "energy"}
-    for kind in kinds.values():
-        columns += [kind, *["difference", "verdict"] * printed]
+    for kind, epoch in kinds.items():
+        best = "best " if kind else ""  # no two columns have one name
+        columns += [epoch, *[f"{best}difference", f"{best}verdict"] * printed]
     rows = []
     for cell in cells:
         row = [cell["row"], cell["column"], *[cell["reading"].removeprefix("as ")] * reread]
@@ -138,28 +137,8 @@ def results_table(title: str, cells: Sequence[Plain]) -> Table:
     seeds = most_seeds(cells)
     spread = "mean ± standard deviation over" if seeds > 1 else "of"
     note = f"{'Test accuracy in percent' if accuracy else 'Energy'}, {spread} {plural(seeds, 'seed')}."
+    title = f"{TITLES[target]}, {cells[0]['dataset']}"
     return Table(title=title, note=note, columns=tuple(columns), rows=tuple(rows))
-
-
-def side_by_side(title: str, cells: Sequence[Plain]) -> Table:
-    """Return the table in the shape of the paper: in each entry print, then final and best epoch, or print and runs."""
-    columns = list(dict.fromkeys(cell["column"] for cell in cells))
-    lines: dict[tuple[str, bool], dict[str, str]] = {}
-    for cell in cells:
-        best = f" ({cell['best_epoch']['mean']:.1f})" if cell["best_epoch"] else ""
-        printed = "" if cell["printed"] is None else f"{_value(cell['printed'], cell, 'g')} → "
-        measured = _value(cell["measured"]["mean"], cell) if cell["measured"] else "failed"
-        line = lines.setdefault((cell["row"], cell["reading"] != _AS_PRINTED), {})
-        line[cell["column"]] = f"{printed}{measured}{best}"
-    order = list(dict.fromkeys(row for row, _ in lines))
-    rows = tuple(
-        (f"{row}, read otherwise" if reread else row, *(entries.get(column, "") for column in columns))
-        for (row, reread), entries in sorted(lines.items(), key=lambda line: order.index(line[0][0]))
-    )
-    beside = "printed → " if any(cell["printed"] is not None for cell in cells) else ""
-    accuracy = cells[0]["quantity"] == "accuracy"
-    note = f"{beside}final epoch (best epoch), in percent." if accuracy else f"{beside}recomputed."
-    return Table(title=title, note=note, columns=("", *columns), rows=rows)
 
 
 def ratios_table(cells: Sequence[Plain]) -> Table:

@@ -12,7 +12,7 @@ from scipy.special import stdtrit
 
 from airmixml.radio.ratios import draw_ratios
 from airmixml.randomness.slot_words import slot_words
-from airmixml.reproduction.paper_cells import Cell
+from airmixml.reproduction.paper_cells import AS_PRINTED, Cell
 from airmixml.scenario import Mixing
 from airmixml.streams import Streams
 from airmixml.sweeps import Failed, Sent, SweepResult, Trained
@@ -123,7 +123,7 @@ class CellResult:
             "dataset": cell.scenario.workers.dataset,
             "row": cell.row,
             "column": cell.column,
-            "reading": cell.reading or "as printed",
+            "reading": cell.reading or AS_PRINTED,
             "why": cell.why,
             "quantity": cell.quantity,
             "unit": "%" if cell.quantity == "accuracy" else "J",

@@ -105,7 +105,7 @@ def run(
             data_dir=data_dir,
             progress=progress,
         )
-        budget = CellBudget(spending, {each.seed: each for each in spending.requests}, settled_by_run=True)
+        budget = CellBudget(spending, {each.seed: each for each in spending.requests})
     name = f"{folder_stem(scenario.name, scenario.air)}-seed{scenario.seed}" + (f"-x{seeds}" if seeds > 1 else "")
     runner: Runner
     if private:

@@ -8,7 +8,7 @@ import hashlib
 import json
 import math
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -85,14 +85,10 @@ class Spending:
 
 @dataclass(frozen=True)
 class CellBudget:
-    """What the cells of a study spend: the scenario that each runs, several perhaps the same; others are not counted.
-
-    ``settled_by_run`` says that a run settles itself by what each worker really spent; else it counts in full.
-    """
+    """What the cells of a study spend: the scenario that each runs, several perhaps the same."""
 
     spending: Spending
     scenarios: Mapping[Any, Scenario]
-    settled_by_run: bool = False
 
     def reserve(self, finished: Container[Any]) -> None:
         """Reserve all that is not finished, together or nothing of it."""
@@ -101,17 +97,11 @@ class CellBudget:
             done[scenario] = done.get(scenario, True) and cell in finished
         self.spending.reserve_unfinished(done)
 
-    def settle(self, cell: Any) -> None:
-        """Count a finished cell as spent in full."""
-        if cell in self.scenarios and not self.settled_by_run:
-            self.spending.settle_in_full(self.scenarios[cell])
-
 
 def plan_spending(
     runs: Mapping[Scenario, str],
     ledger: Path | str,
     *,
-    study: bool = False,
     private: bool = False,
     public_test: bool = False,
     data_dir: Path | None = None,
@@ -124,7 +114,6 @@ def plan_spending(
     Args:
         runs: scenarios, each with its own seed, and what the ledger's history calls them.
         ledger: the file.
-        study: they are parts of a sweep or a comparison, which never protects.
         private: as for ``run``, and so are the others.
         public_test: the test rows are public.
         data_dir: folder to look for MNIST in.
@@ -134,9 +123,9 @@ def plan_spending(
     pools: dict[Workers, RawData] = {}
     owners: dict[Scenario, Owners] = {}
     requests: dict[Scenario, Request] = {}
-    mode, protect = PROTECTION if private else SIMULATION, "" if study else "add --private"
+    mode = PROTECTION if private else SIMULATION
     for adjacency in dict.fromkeys(scenario.privacy.adjacency for scenario in runs):
-        file.check_kind(mode=mode, adjacency=adjacency, protect=protect)
+        file.check_kind(mode=mode, adjacency=adjacency, protect="add --private")
     for scenario, about in runs.items():
         workers, seed = scenario.workers, scenario.seed
         if workers not in pools:
@@ -154,18 +143,7 @@ def plan_spending(
             key="" if private else _key(scenario),
         )
     people = _one_group(file, [People(label=each.label, count=each.count) for each in owners.values()])
-    data = {} if study else pools  # the parts of a study, which protects nobody, read their own
-    return Spending(ledger=file, people=people, protected=private, owners=owners, requests=requests, data=data)
-
-
-def joined(parts: Sequence[Spending]) -> Spending:
-    """Return what several groups of runs with one ledger spend together."""
-    return replace(
-        parts[0],
-        people=_one_group(parts[0].ledger, [part.people for part in parts]),
-        owners={scenario: each for part in parts for scenario, each in part.owners.items()},
-        requests={scenario: each for part in parts for scenario, each in part.requests.items()},
-    )
+    return Spending(ledger=file, people=people, protected=private, owners=owners, requests=requests, data=pools)
 
 
 def _one_group(ledger: LedgerFile, every: Sequence[People]) -> People:

@@ -23,7 +23,7 @@ from airmixml.storage.run_folder import PARTIAL, REPORT, RUNS_FOLDER, hold_folde
 Cell = TypeVar("Cell")
 Outcome = TypeVar("Outcome")
 Result = TypeVar("Result")
-_SUFFIXES: Final = (".md", ".csv", ".tex", ".json", ".parquet", ".png", ".svg")
+_SUFFIXES: Final = (".md", ".csv", ".tex", ".json", ".png", ".svg")
 
 
 class Task(Protocol[Cell, Outcome]):
@@ -44,9 +44,6 @@ class Budget(Protocol):
 
     def reserve(self, finished: Container[Any]) -> None:
         """Reserve what all cells spend that are not finished, together or none of them."""
-
-    def settle(self, cell: Any) -> None:
-        """Count what a finished cell has spent."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,8 +77,7 @@ class Study(Generic[Cell, Outcome, Result]):
                         found[cell], already = kept, already + 1
 
         def finished(cell: Cell, outcome: Outcome) -> None:
-            if self.task.save(cell, outcome) and self.budget is not None:
-                self.budget.settle(cell)
+            self.task.save(cell, outcome)
             found[cell] = outcome
 
         unfinished: Iterable[Cell] = not_kept()

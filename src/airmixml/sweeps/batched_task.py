@@ -15,7 +15,7 @@ from airmixml.errors import AirMixError
 from airmixml.progress import Progress, silent
 from airmixml.scenario import Scenario
 from airmixml.storage.files import ResultStore, from_plain, locked, remove_temporaries, to_plain
-from airmixml.storage.study import Budget, Study
+from airmixml.storage.study import Study
 from airmixml.sweeps.batches import Batch, Failed, Part, Place, on_gpu, silent_share, useful_jobs
 from airmixml.wording import one_line
 
@@ -100,22 +100,29 @@ class BatchedTask:
         with locked(self._folder):
             remove_temporaries(self._folder)
             batches = [some for batch in self._batches if (some := tuple(part for part in batch if part in left))]
-            work = _WorkDone(self._parts, left, self._progress)
+            shares = {part: 0.0 if part in left else 1.0 for part in self._parts}
+
+            def report() -> None:
+                self._progress("sweep", int(_SHARES * sum(shares.values()) / max(1, len(shares)) + _ROUNDING), _SHARES)
 
             def told(batch: Batch, message: float | Finished) -> None:
                 if not isinstance(message, Finished):  # the share of a batch that is done: its finished parts first
                     unfinished = [part for part in batch if part in left]
                     finished_ones = len(batch) - len(unfinished)
                     share = (message * len(batch) - finished_ones) / max(1, len(unfinished))
-                    work.report(dict.fromkeys(unfinished, share))
-                elif message.part in left:  # else it was told before
+                    shares.update(dict.fromkeys(unfinished, share))
+                elif message.part not in left:  # it was told before
+                    return
+                else:
                     finished(message.part, message)
                     del left[message.part]  # not before: what cannot be written is told again at the end of its batch
-                    work.report({message.part: 1.0})
+                    shares[message.part] = 1.0
+                report()
 
             def left_behind(batch: Batch) -> list[Batch]:
                 return [(part,) for part in batch if part in left] if len(batch) > 1 else []
 
+            report()
             on_ray = self._engine == "ray"
             jobs = self._jobs if on_ray else max(1, min(self._jobs or useful_jobs(self._batches), len(batches)))
             place = self._place if on_ray else replace(self._place, folder=self._folder)
@@ -125,23 +132,6 @@ class BatchedTask:
                 lost = isinstance(result, Lost)
                 for message in [Finished.broken(part, result.why) for part in batch] if lost else result:
                     told(batch, message)
-
-
-class _WorkDone:
-    """Adds up how far all parts together are."""
-
-    def __init__(self, parts: Mapping[Part, None], left: Mapping[Part, None], tell: Progress) -> None:
-        self._all, self._tell = max(1, sum(part.work for part in parts)), tell
-        self._shares = {part: 0.0 if part in left else 1.0 for part in parts}
-        self._done = sum(part.work * share for part, share in self._shares.items())
-        self.report({})
-
-    def report(self, shares: Mapping[Part, float]) -> None:
-        """Take into account which share of these parts is done."""
-        for part, share in shares.items():
-            self._done += part.work * (share - self._shares[part])
-            self._shares[part] = share
-        self._tell("sweep", int(_SHARES * self._done / self._all + _ROUNDING), _SHARES)
 
 
 def _read_outcomes(part: Part, values: Any) -> list[Any]:
@@ -175,18 +165,17 @@ def run_sweep(
     data_dir: Path | None = None,
     checkpoint_seconds: float = 5.0,
     progress: Progress = silent,
-    budget: Budget | None = None,
 ) -> SweepResult:
     """Run all batches that the folder does not hold yet and return the outcomes of all.
 
     Every part is kept in the folder as soon as it is finished, so an interrupted sweep is resumed where it was. The
     number of jobs (batches at a time; 1: in this process; 0: as many as cores, memory or the cluster allow) and the
-    engine ("ray", or this machine) do not change a result. ``budget`` is what the parts spend, if a ledger counts it.
+    engine ("ray", or this machine) do not change a result.
     """
     place = Place(data_dir=data_dir, checkpoint_seconds=checkpoint_seconds)
     task = BatchedTask(batches, place, folder, engine=engine, jobs=jobs, progress=progress)
     parts = [part for batch in batches for part in batch]
-    return Study(cells=parts, task=task, reducer=_by_scenario, budget=budget).run()
+    return Study(cells=parts, task=task, reducer=_by_scenario).run()
 
 
 def _by_scenario(found: Mapping[Part, Finished], kept: int) -> SweepResult:

@@ -54,19 +54,12 @@ class Kind(ABC):
         """Options of the command, as JSON."""
         return ""
 
-    def check(self, scenario: Scenario) -> None:  # noqa: B027
-        """Refuse a scenario that it cannot be done with."""
-
     def group(self, scenario: Scenario) -> Hashable:
         """Return what is equal for scenarios that can be run together."""
         return scenario
 
     def most_at_once(self, scenario: Scenario, device: str) -> int:
         """Return how many scenarios of that size have room for what they hold."""
-        return 1
-
-    def work(self, part: Part) -> int:
-        """Return how long a part takes, roughly, in units that only compare parts."""
         return 1
 
     def bytes_needed(self, part: Part) -> int:
@@ -128,11 +121,6 @@ class Part:
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:24]
 
     @property
-    def work(self) -> int:
-        """How long it takes, roughly, in units that only compare parts."""
-        return self.kind.work(self)
-
-    @property
     def seed(self) -> int:
         """The seed of all its scenarios."""
         return self.scenarios[0].seed
@@ -151,7 +139,6 @@ def cut_into_batches(scenarios: Sequence[Scenario], kind: Kind, *, device: str =
     digests: dict[tuple[str, str], str] = {}  # of the user's files: data, and what an encoder is made of
     groups: dict[Hashable, list[Scenario]] = {}
     for scenario in dict.fromkeys(scenarios):
-        kind.check(scenario)
         files = scenario.workers.dataset, scenario.workers.encoder
         if not kind.stacked and files not in digests:
             identity = identity_of(scenario)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from airmixml.data import DataSet, known_dataset
 from airmixml.errors import ScenarioError
@@ -71,14 +71,8 @@ class Measured:
 class CellKind(Kind):
     """A command whose metrics are swept; each cell is kept by itself."""
 
-    options: ClassVar[tuple[str, ...]] = ()  #: of this command alone
     default_metrics: ClassVar[tuple[str, ...]]  #: that tables show unless asked for others, as far as they are there
     note: ClassVar[str] = ""  #: what a reader of the table must know
-
-    @classmethod
-    def of(cls, **_options: Any) -> Self:
-        """Return the kind for those options of a command that are its own."""
-        return cls()
 
     @abstractmethod
     def measure(self, parts: Sequence[Part], context: RunContext, place: Place) -> Iterator[Metrics]:
@@ -129,33 +123,30 @@ class RunCells(CellKind):
     """``airmix run``: cells that share their draws are sent at once, and each learns what it would learn alone."""
 
     name: ClassVar[str] = "run"
-    options: ClassVar[tuple[str, ...]] = ("ledger",)
     default_metrics: ClassVar[tuple[str, ...]] = (
         *("accuracy.final", "scores.r2", "scores.rmse", "scores.labels_right"),  # by the task
         *("epsilon", "epsilon_server", "energy_joules", "snr_db"),
     )
 
     def group(self, scenario: Scenario) -> Hashable:
-        """Return what decides the draws; a mean that is estimated over the air depends on the target."""
         from airmixml.radio.draws import draws_key
 
         closed_form = scenario.learner.closed_form
+        # A mean that is estimated over the air depends on the target.
         return scenario if scenario.workers.centre_on_air else (draws_key(scenario), closed_form)
 
     def most_at_once(self, scenario: Scenario, device: str) -> int:
-        """Return how many have room at once; 1 for networks on data of unknown size."""
         if scenario.learner.closed_form:
             return _MOST_IN_CLOSED_FORM
+        # The size of a network's data has to be known.
         return 1 if known_dataset(scenario.workers.dataset) is None else most_in_memory(scenario, device)
 
     def bytes_needed(self, part: Part) -> int:
-        """Return the memory of the mixtures of a network on data of known size."""
         (scenario,) = part.scenarios
         sized = not scenario.learner.closed_form and known_dataset(scenario.workers.dataset) is not None
         return mixture_bytes(scenario) if sized else 0
 
     def measure(self, parts: Sequence[Part], context: RunContext, place: Place) -> Iterator[Metrics]:
-        """Send all at once, then learn one after the other."""
         import torch
 
         from airmixml.edge.training import learn_family
@@ -204,26 +195,16 @@ class AttackCells(CellKind):
     """``airmix attack`` with the attacks of these names."""
 
     name: ClassVar[str] = "attack"
-    options: ClassVar[tuple[str, ...]] = ("attacks",)
     default_metrics: ClassVar[tuple[str, ...]] = (
         *("grade", "server.recognised_share", "server.copied_share", "release.linkage.auc", "claimed.server"),
     )
     attacks: tuple[str, ...]
 
-    @classmethod
-    def of(cls, *, attacks: Sequence[str] | None = None, **_others: Any) -> Self:
-        """Return the kind for attacks of these names, all without any; refuse names that do not exist."""
-        from airmixml.attacks import choose_parts
-
-        return cls(tuple(choose_parts(None if attacks is None else ",".join(attacks))))
-
     @property
     def asked(self) -> str:
-        """The attacks, as JSON."""
         return json.dumps({"attacks": list(self.attacks)})
 
     def measure(self, parts: Sequence[Part], context: RunContext, place: Place) -> Iterator[Metrics]:
-        """Attack one cell."""
         from airmixml.attacks.attack_cases import Case, attack_each, check_attackable
 
         (part,) = parts
@@ -250,26 +231,15 @@ class AuditCells(CellKind):
     """``airmix audit`` with these settings."""
 
     name: ClassVar[str] = "audit"
-    options: ClassVar[tuple[str, ...]] = ("audit",)
     default_metrics: ClassVar[tuple[str, ...]] = _SHOWN_OF_AUDITS
     note: ClassVar[str] = "the confidence holds for each cell; among many cells some may be refuted by chance"
     settings: AuditSettings
 
-    @classmethod
-    def of(cls, *, audit: AuditSettings | None = None, **_others: Any) -> Self:
-        """Return the kind for these settings, or the default ones."""
-        from airmixml.audit import AuditSettings
-
-        settings = audit or AuditSettings()
-        return cls(replace(settings, adversaries=tuple(settings.adversaries)))
-
     @property
     def asked(self) -> str:
-        """The settings, as JSON."""
         return json.dumps({**vars(self.settings), "fault": self.settings.fault.name}, sort_keys=True)
 
     def measure(self, parts: Sequence[Part], context: RunContext, place: Place) -> Iterator[Metrics]:
-        """Audit one cell."""
         from airmixml.audit.auditor import audit_scenario
         from airmixml.audit.trials import Keeper
 
@@ -289,17 +259,22 @@ def _audit_metrics(result: AuditResult) -> Metrics:
     return {**found, **flat(plain["noise_check"], prefix="noise_check."), "seconds": plain["seconds"]}
 
 
-CELL_KINDS: Final[dict[str, type[CellKind]]] = {kind.name: kind for kind in (RunCells, AttackCells, AuditCells)}
-"""The commands that can be swept, and what they do with a cell."""
-
-
-def kind_of(command: str, **options: Any) -> CellKind:
-    """Return what the command does with a cell; refuse options of another command."""
-    if command not in CELL_KINDS:
-        near = did_you_mean(str(command), list(CELL_KINDS))
-        raise ScenarioError(f"--command = {shown(command)}: must be one of {', '.join(CELL_KINDS)}{near}")
-    for name, given in options.items():
-        owner = next(kind.name for kind in CELL_KINDS.values() if name in kind.options)
+def kind_of(command: str, *, attacks: Sequence[str] | None = None, audit: AuditSettings | None = None) -> CellKind:
+    """Return what the command does with a cell; refuse options of another command, and attacks that do not exist."""
+    commands = ("run", "attack", "audit")
+    if command not in commands:
+        near = did_you_mean(str(command), commands)
+        raise ScenarioError(f"--command = {shown(command)}: must be one of {', '.join(commands)}{near}")
+    for owner, option, given in (("attack", "attacks", attacks), ("audit", "audit", audit)):
         if given is not None and owner != command:
-            raise ScenarioError(f"--{name}: belongs to --command {owner}, not to {command}; leave it out")
-    return CELL_KINDS[command].of(**options)
+            raise ScenarioError(f"--{option}: belongs to --command {owner}, not to {command}; leave it out")
+    if command == "attack":
+        from airmixml.attacks import choose_parts
+
+        return AttackCells(tuple(choose_parts(None if attacks is None else ",".join(attacks))))
+    if command == "audit":
+        from airmixml.audit import AuditSettings
+
+        settings = audit or AuditSettings()
+        return AuditCells(replace(settings, adversaries=tuple(settings.adversaries)))
+    return RunCells()

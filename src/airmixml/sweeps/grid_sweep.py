@@ -16,7 +16,6 @@ from airmixml.progress import Progress, silent
 from airmixml.registries import names_objects
 from airmixml.scenario import Scenario, Workers
 from airmixml.scenario.grid import Grid, Point, scenario_at
-from airmixml.scenario.toml import value_text
 from airmixml.storage.run_folder import identity_of
 from airmixml.storage.study import consecutive_seeds, study_folder, study_path
 from airmixml.sweeps.batched_task import run_sweep
@@ -29,7 +28,6 @@ from airmixml.workers import settle
 
 if TYPE_CHECKING:
     from airmixml.audit import AuditSettings
-    from airmixml.runs.spending import CellBudget
 
 CELLS: Final = "cells"
 SIMULATION_NOTE: Final = (
@@ -60,8 +58,6 @@ def sweep(scenario: Scenario, grid: Mapping[str, Iterable[Any]], **settings: Any
         force: remove what another sweep left there.
         device: where to compute.
         data_dir: folder to look for MNIST in.
-        ledger: file of budgets for simulations, for the command "run": cells that together would pass a worker's are
-            refused before any of them is sent, and what they spend is kept there.
         progress: told how far all cells together are.
         attacks: names of attacks, for the command "attack"; all by default.
         audit: settings for the command "audit".
@@ -84,13 +80,12 @@ def sweep_grid(
     force: bool = False,
     device: str = "cpu",
     data_dir: Path | None = None,
-    ledger: Path | str | None = None,
     progress: Progress = silent,
     attacks: Sequence[str] | None = None,
     audit: AuditSettings | None = None,
 ) -> Swept:
     """Run what ``sweep`` runs and return everything that it gave."""
-    started, kind = time.perf_counter(), kind_of(command, ledger=ledger, attacks=attacks, audit=audit)
+    started, kind = time.perf_counter(), kind_of(command, attacks=attacks, audit=audit)
     engine = Engine.of(engine, jobs or None, default=0).name
     numbers = list(consecutive_seeds(scenario, seeds))
     grid.check_size(seeds)
@@ -99,12 +94,9 @@ def sweep_grid(
     by_seed = [found[place].with_seed(seed) for seed in numbers for place in found]
     folder = study_path(out, f"sweep-{scenario.name}")
     batches = _batches(by_seed, kind, device, engine, jobs)
-    budget = None if ledger is None else _plan_spending(batches, points, found, numbers, ledger, data_dir, progress)
     identity = {**identity_of(scenario.with_seed(0)), "swept": [command, kind.asked]}
     with study_folder(folder, identity, stem="sweep", keeps=(CELLS,), force=force):
-        result = run_sweep(
-            batches, folder / CELLS, jobs=jobs, engine=engine, data_dir=data_dir, progress=progress, budget=budget
-        )
+        result = run_sweep(batches, folder / CELLS, jobs=jobs, engine=engine, data_dir=data_dir, progress=progress)
 
     def row(place: int, seed: int) -> SweptRow:
         why = refused.get(place)
@@ -158,27 +150,6 @@ def _scenarios(
                 raise  # none of them is a scenario
             refused[place] = one_line(str(problem))
     return found, refused
-
-
-def _plan_spending(
-    batches: Sequence[Batch],
-    points: Sequence[Point],
-    found: Mapping[int, Scenario],
-    seeds: Sequence[int],
-    ledger: Path | str,
-    data_dir: Path | None,
-    progress: Progress,
-) -> CellBudget:
-    """Return what all cells spend with all seeds; refuse them if that of one cannot be counted."""
-    from airmixml.runs.spending import CellBudget, plan_spending  # here: it needs torch
-
-    runs: dict[Scenario, str] = {}
-    for place, scenario in found.items():
-        cell = ", ".join(f"{key}={value_text(value)}" for key, value in points[place].items())
-        for seed in seeds:
-            runs.setdefault(scenario.with_seed(seed), f"airmix sweep {scenario.name}, {cell}, seed {seed}")
-    spending = plan_spending(runs, ledger, study=True, data_dir=data_dir, progress=progress)
-    return CellBudget(spending, {part: part.scenarios[0] for batch in batches for part in batch})
 
 
 def _default_metrics(kind: CellKind, rows: Sequence[SweptRow]) -> tuple[str, ...]:

@@ -8,9 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
-from airmixml.data import KnownDataSet, known_dataset
-from airmixml.errors import ScenarioError
-from airmixml.registries import DATASETS
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.storage.files import from_plain
 from airmixml.streams import Streams
@@ -20,14 +17,13 @@ from airmixml.sweeps.batches import Batch, Failed, Kind, Part, Place, Result, di
 
 @dataclass(frozen=True, kw_only=True)
 class Sent:
-    """What sending a scenario's mixtures took: energy of all workers, and slots that the power limit weakened."""
+    """What sending a scenario's mixtures took of all workers."""
 
     energy_joules: float
-    power_limited_slots: int
 
     def __post_init__(self) -> None:
-        if not (self.energy_joules >= 0.0 and self.power_limited_slots >= 0):
-            raise ValueError(f"energy_joules = {self.energy_joules} in {self.power_limited_slots} limited slots")
+        if not self.energy_joules >= 0.0:
+            raise ValueError(f"energy_joules = {self.energy_joules}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,9 +31,6 @@ class Trained(Sent):
     """What sending took, and the network that was trained on what was received."""
 
     curve: tuple[float, ...]  #: accuracy on the clean test set after each epoch
-    snr_inputs_db: float  #: received signal-to-noise ratio of the inputs in the median slot
-    epsilon: float  #: of the scenario's own statement
-    epsilon_server: float  #: of the worst worker, against the server
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -63,33 +56,17 @@ class Energies(Kind):
     stacked: ClassVar[bool] = True
     needs_data: ClassVar[bool] = False
 
-    def check(self, scenario: Scenario) -> None:
-        """Refuse data of unknown size."""
-        if known_dataset(scenario.workers.dataset) is None:
-            raise ScenarioError(
-                f"workers.dataset = {scenario.workers.dataset!r}: a sweep needs one of {', '.join(DATASETS.names)}"
-            )
-
     def group(self, scenario: Scenario) -> Hashable:
-        """Return seed, data set and learner."""
         return scenario.seed, scenario.workers, scenario.learner
 
     def most_at_once(self, scenario: Scenario, device: str) -> int:
-        """Return a number that limits nothing: no mixtures are held."""
-        return 1 << 30
-
-    def work(self, part: Part) -> int:
-        """Return how many workers send in all slots of all scenarios."""
-        radio = part.scenarios[0].radio
-        return len(part.scenarios) * radio.slots * radio.scheduled
+        return 1 << 30  # no mixtures are held
 
     def read(self, part: Part, plain: Any) -> Sent:
-        """Return what was kept."""
         found: Sent = from_plain(Sent, plain)
         return found
 
     def run(self, batch: Batch, place: Place) -> Iterator[tuple[Part, list[Any]]]:
-        """Draw all slots without any data."""
         from airmixml.radio.tally import rehearse_family
 
         (part,) = batch
@@ -97,11 +74,7 @@ class Energies(Kind):
         rehearse = partial(rehearse_family, input_dim=input_dim, label_dim=label_dim)
         outcomes: dict[int, Sent | Failed] = {}
         for number, tally in _by_shared_draws(part.scenarios, rehearse):
-            outcomes[number] = (
-                tally
-                if isinstance(tally, Failed)
-                else Sent(energy_joules=tally.energy_joules, power_limited_slots=tally.limited_slots)
-            )
+            outcomes[number] = tally if isinstance(tally, Failed) else Sent(energy_joules=tally.energy_joules)
             place.tell(len(outcomes) / len(part.scenarios))
         yield part, _in_order(outcomes)
 
@@ -113,35 +86,13 @@ class Trainings(Energies):
     name: ClassVar[str] = "training"
     needs_data: ClassVar[bool] = True
 
-    def check(self, scenario: Scenario) -> None:
-        """Refuse also what is not a network on the data as they were loaded."""
-        super().check(scenario)
-        if scenario.learner.closed_form:
-            raise ScenarioError(
-                f"learner.model = {scenario.learner.model!r}: a sweep trains networks; run each scenario by itself"
-            )
-        if scenario.workers.centre_on_air:
-            raise ScenarioError(
-                f'workers.centre = "{scenario.workers.centre}": each target has data of its own; run each scenario by '
-                "itself"
-            )
-
     def most_at_once(self, scenario: Scenario, device: str) -> int:
-        """Return how many scenarios have room for their mixtures."""
         return batches.most_in_memory(scenario, device)
 
-    def work(self, part: Part) -> int:
-        """Return how many values all mixtures have in all epochs."""
-        first = part.scenarios[0]
-        known: KnownDataSet = DATASETS.load(first.workers.dataset)
-        return len(part.scenarios) * first.radio.slots * first.learner.epochs * known.input_dim
-
     def bytes_needed(self, part: Part) -> int:
-        """Return the memory of all mixtures."""
         return len(part.scenarios) * batches.mixture_bytes(part.scenarios[0])
 
     def read(self, part: Part, plain: Any) -> Trained:
-        """Return what was kept."""
         found: Trained = from_plain(Trained, plain)
         epochs = part.scenarios[0].learner.epochs
         if len(found.curve) != epochs:
@@ -149,7 +100,6 @@ class Trainings(Energies):
         return found
 
     def run(self, batch: Batch, place: Place) -> Iterator[tuple[Part, list[Any]]]:
-        """Simulate scenarios that share their draws together, then train the stack; a checkpoint keeps its state."""
         import torch
 
         from airmixml.edge import train_stack
@@ -188,14 +138,7 @@ class Trainings(Energies):
             if not all(map(math.isfinite, history.loss)):
                 outcomes[number] = Failed(error="training: the loss stopped being a number; the mixtures are too noisy")
                 continue
-            outcomes[number] = Trained(
-                curve=tuple(history.test_accuracy),
-                energy_joules=report.energy_joules,
-                power_limited_slots=report.limited_slots,
-                snr_inputs_db=report.input_snr_db.quantile_db(0.5),
-                epsilon=report.privacy.epsilon,
-                epsilon_server=report.privacy_against_server.epsilon,
-            )
+            outcomes[number] = Trained(curve=tuple(history.test_accuracy), energy_joules=report.energy_joules)
         yield part, _in_order(outcomes)
 
 

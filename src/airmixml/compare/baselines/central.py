@@ -15,10 +15,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from airmixml.compare.baselines.shared import pool_tensors, score, scored
+from airmixml.compare.baselines import pool_tensors, score, scored
 from airmixml.compare.methods import Exposure, Method, Outcome, Work, of_a_row, slow_on_a_cpu
 from airmixml.compare.ours import CLIP_NORM, LEARNING_RATE, ROUNDS, one_slot, samples_scenario, state_both
-from airmixml.data import DataSet, known_dataset
+from airmixml.data import DataSet
 from airmixml.edge.closed_form import linear_model
 from airmixml.privacy import (
     Adversary,
@@ -37,7 +37,6 @@ from airmixml.streams import Streams
 from airmixml.workers import Population
 
 _FAILURE: Final = 0.05  # rho of AdaSSP's paper
-_MOST_NUMBERS: Final = 20_000_000  # that logistic regression is fitted to unless asked for
 _STEPS: Final = 1000
 # Of DP-SGD, fixed for all data sets, chosen like those of federated learning: on held-out training images of MNIST.
 _BATCHES_PER_EPOCH: Final = 12
@@ -152,7 +151,6 @@ class AdaSsp(Method):
     about = "least squares from noisy moments (AdaSSP)"
 
     def run(self, work: Work) -> Outcome:
-        """Solve the noisy normal equations."""
         curator = Curator.of(work)
         rng = curator.streams.generator("noise")
         weights = adaptive_ridge(curator.inputs, curator.labels, curator.mu, curator.scenario.privacy.delta, rng)
@@ -191,7 +189,6 @@ class DpLogistic(Method):
     about = "logistic regression, noisy gradients"
 
     def run(self, work: Work) -> Outcome:
-        """Descend, and average the second half of the way."""
         curator = Curator.of(work)
         rows, labels = curator.inputs, curator.labels
         deviation = CLIP_NORM * math.sqrt(ROUNDS) / curator.mu / len(rows)
@@ -210,7 +207,6 @@ class DpLogistic(Method):
         return curator.outcome(average)
 
     def skipped(self, scenario: Scenario, speed: Speed) -> str:
-        """Return why it is not fitted unless asked for."""
         return slow_on_a_cpu(scenario, speed)
 
 
@@ -220,7 +216,6 @@ class Logistic(Method):
     about = "scikit-learn on all raw rows: no privacy"
 
     def run(self, work: Work) -> Outcome:
-        """Fit on what all workers hold; epsilon is infinite."""
         from sklearn.linear_model import LogisticRegression
         from sklearn.pipeline import make_pipeline
         from sklearn.preprocessing import StandardScaler
@@ -244,10 +239,7 @@ class Logistic(Method):
         )
 
     def skipped(self, scenario: Scenario, speed: Speed) -> str:
-        """Return why it is not fitted unless asked for."""
-        known = known_dataset(scenario.workers.dataset)
-        numbers = scenario.workers.count * (1 if known is None else known.input_dim)
-        return "takes long on so many inputs: name it in --methods" if numbers > _MOST_NUMBERS else ""
+        return slow_on_a_cpu(scenario, speed)
 
 
 class DpSgd(Method):
@@ -259,7 +251,6 @@ class DpSgd(Method):
     about = "DP-SGD (Opacus) of a linear model"
 
     def run(self, work: Work) -> Outcome:
-        """Train with the noise that keeps the target against an adversary who sees the model."""
         scenario = samples_scenario(work.scenario)
         dataset, population = work.load(scenario.workers)
         design = calibrate_dp_sgd(scenario.privacy, population.count)
@@ -279,7 +270,6 @@ class DpSgd(Method):
         )
 
     def missing(self) -> str:
-        """Return whether the library is."""
         return "" if find_spec("opacus") is not None else "needs Opacus: pip install airmixml[dp-sgd]"
 
 

@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 from airmixml.arrays import Doubles, dbm_to_watts
-from airmixml.compare.baselines.shared import RECEIVER_NOISE_SHARE, pool_tensors, power_gains, score
+from airmixml.compare.baselines import RECEIVER_NOISE_SHARE, pool_tensors, power_gains, score
 from airmixml.compare.methods import Exposure, Method, Outcome, Work, of_a_row
 from airmixml.compare.ours import encoding_cost, samples_scenario, state_both
 from airmixml.edge.closed_form import linear_model
@@ -44,7 +44,6 @@ class LocalDp(Method):
     about = "sums of gradients, each with its own noise"
 
     def run(self, work: Work) -> Outcome:
-        """Let every worker send its noisy gradient in every round."""
         scenario = samples_scenario(work.scenario)
         dataset, population = work.load(scenario.workers)
         symbols = dataset.input_dim * dataset.label_dim
@@ -104,7 +103,6 @@ class LocalAir:
     """What sending costs, and what it adds."""
 
     receiver_variance: Doubles  # of the receiver noise on a number of the sum, relative to what was to be sent; rounds
-    largest_watts: float  # the highest mean power that a worker sends with
     energy_joules: float  # what all workers spend in all rounds
 
 
@@ -126,7 +124,6 @@ def plan_air(scenario: Scenario, population: Population, plan: LocalPlan, symbol
     sent = beta[:, None] / gains * squared_sum
     return LocalAir(
         receiver_variance=np.broadcast_to(noise_watts / beta, (plan.rounds,)),
-        largest_watts=float(sent.max()) / symbols,
         energy_joules=float(sent.sum()) * plan.rounds / slots / SYMBOLS_PER_SECOND,
     )
 

@@ -5,7 +5,7 @@ closed form from samples that arrive one by one, each with noise of known varian
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -13,11 +13,11 @@ import numpy as np
 import torch
 
 from airmixml.arrays import Doubles, dbm_to_watts
-from airmixml.compare.baselines.shared import RECEIVER_NOISE_SHARE, pool_tensors, power_gains, score
+from airmixml.compare.baselines import RECEIVER_NOISE_SHARE, pool_tensors, power_gains, score
 from airmixml.compare.methods import Exposure, Method, Outcome, Work, of_a_row
 from airmixml.compare.ours import encoding_cost, over_receiver_noise, samples_scenario, state_both
 from airmixml.data import DataSet
-from airmixml.edge.closed_form import ReceivedMoments, linear_model, solve
+from airmixml.edge.closed_form import MomentsCollector, ReceivedMoments, linear_model, solve
 from airmixml.privacy import Design, PrivacyStatement, Sensitivity, facts, state_privacy
 from airmixml.radio.path_loss import weakest_gain
 from airmixml.radio.system import adversary_named, assumed_noise_watts, sensitivity_of
@@ -34,7 +34,6 @@ class Raw(Method):
     about = "each worker sends its row in the clear"
 
     def run(self, work: Work) -> Outcome:
-        """Send all samples and learn from what arrives."""
         scenario = over_receiver_noise(samples_scenario(work.scenario))
         dataset, population = work.load(scenario.workers)
         sensitivity = sensitivity_of(scenario, dataset.input_dim, dataset.label_dim)
@@ -144,24 +143,20 @@ def received_moments(
     held = torch.from_numpy(population.sample_index).to(device)
     deviation = torch.from_numpy(np.sqrt(noise_variance)).to(device).float()
     streams, size, count = Streams(scenario.seed), dataset.input_dim, population.count
-    sums = torch.zeros(table.shape[1], dtype=torch.float64, device=device)
-    products = torch.zeros((size, table.shape[1]), dtype=torch.float64, device=device)
+    collector = MomentsCollector(Signal.of(scenario.workers, size, dataset.label_dim))
     for part, first in enumerate(range(0, count, _WORKERS_AT_ONCE)):
         work.context.progress("one by one", first, count)
         some = slice(first, min(first + _WORKERS_AT_ONCE, count))
         drawn = streams.generator("noise", part).standard_normal((some.stop - first, table.shape[1]), dtype=np.float32)
         received = table[held[some]] + deviation[some, None] * torch.from_numpy(drawn).to(device)
-        sums += received.sum(dim=0, dtype=torch.float64)
-        products += (received[:, :size].T @ received).double()
+        collector.add(received[:, :size], received[:, size:])
     work.context.progress("one by one", count, count)
-    mean, variance = sums / count, float(noise_variance.mean())
-    covariance = products / count - torch.outer(mean[:size], mean)
-    second = covariance[:, :size] - variance * torch.eye(size).to(products)
-    own = max(float(second.diagonal().mean()), 0.0)
-    return ReceivedMoments(
-        second=second,
-        cross=covariance[:, size:] / weight,
-        input_mean=mean[:size],
-        label_mean=mean[size:] / weight,
+    variance = float(noise_variance.mean())
+    moments = collector.moments(variance, 1.0)
+    own = max(float(moments.second.diagonal().mean()), 0.0)
+    return replace(
+        moments,
+        cross=moments.cross / weight,
+        label_mean=moments.label_mean / weight,
         noise_edge=2.0 * math.sqrt(size * (variance**2 + 2.0 * variance * own) / count),
     )
