@@ -155,7 +155,7 @@ def test_a_killed_sweep_spends_nothing_twice(
 ) -> None:
     create(airmix, "--simulation", "--adjacency", "replace-one", epsilon=50.0)
     command = ["sweep", "--preset", "paper-iris", "--set", "workers.holding=dealt", "--set", "workers.count=100"]
-    command += ["--set", "privacy.adversary=server", "--set", "privacy.accountant=gdp", "--set", "learner.epochs=150"]
+    command += ["--set", "privacy.adversary=server", "--set", "privacy.accountant=gdp", "--set", "learner.epochs=60"]
     command += ["--set", f"privacy.delta={DELTA}", "--set", "radio.slots=200", "--jobs", "1", "--out", "cells"]
     command += ["--grid", "privacy.epsilon=1,2,3,4", "--ledger", "b.sqlite"]
     child = start_python("-m", "airmixml", *command)

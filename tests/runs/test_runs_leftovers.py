@@ -19,7 +19,7 @@ from airmixml.storage.run_folder import RunFolder, identity_of
 
 Finished = subprocess.CompletedProcess[str]
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-FILES = {"metrics.json", "scenario.toml", "model.pt", "figures", "report.html", "finished.json"}
+FILES = {"metrics.json", "scenario.toml", "model.npz", "figures", "report.html", "finished.json"}
 
 
 @pytest.fixture
@@ -63,12 +63,12 @@ def test_interrupted_releases_begin_again(private: Scenario, tmp_path: Path) -> 
     out = tmp_path / "here"
     with pytest.raises(KeyboardInterrupt):
         run(private, private=True, seeds=2, out=out, progress=stop, pictures=False)
-    first = (tmp_path / "here.partial" / "seed-0" / "model.pt").read_bytes()
+    first = (tmp_path / "here.partial" / "seed-0" / "model.npz").read_bytes()
     (tmp_path / "here.partial" / "notes.txt").write_text("mine")
     with pytest.warns(LeftoverWarning, match="an earlier release was begun here and did not finish"):
         result = run(private, private=True, seeds=2, out=out, pictures=False)
     assert (result.releases, result.killed) == (2, 1)
-    assert (out / "seed-0" / "model.pt").read_bytes() != first
+    assert (out / "seed-0" / "model.npz").read_bytes() != first
     assert (out / "notes.txt").read_text() == "mine"
     assert not (tmp_path / "here.partial").exists()
 
@@ -153,7 +153,7 @@ def test_what_ends_a_run_before_it_is_published_leaves_its_name_free(
     small: Scenario, stopped: type[Exception], tmp_path: Path
 ) -> None:
     def stop(folder: RunFolder) -> None:
-        assert {"metrics.json", "scenario.toml", "model.pt"} <= set(os.listdir(folder.work))
+        assert {"metrics.json", "scenario.toml", "model.npz"} <= set(os.listdir(folder.work))
         raise stopped
 
     with pytest.raises(stopped):

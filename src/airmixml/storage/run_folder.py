@@ -40,8 +40,8 @@ _ATTEMPTS: Final = "attempts.json"
 _FINISHED: Final = "finished.json"
 # What commands write into run folders; all else in one is the user's own.
 _OURS: Final = re.compile(
-    r"(metrics|noise|attempts|finished)\.json|scenario\.toml|learning_curve\.csv|model\.pt|figures|parts|seed-\d+|"
-    r"(ledger|scores|trials|checkpoint)\.npz|(attack|audit|plan)\.(md|csv|png|svg)|report\.html|identity\.json|\.lock"
+    r"(metrics|noise|attempts|finished)\.json|scenario\.toml|learning_curve\.csv|figures|parts|seed-\d+|"
+    r"(model|ledger|scores|trials|checkpoint)\.npz|(attack|audit|plan)\.(md|csv|png|svg)|report\.html|identity\.json|\.lock"
 )
 
 
