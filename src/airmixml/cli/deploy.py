@@ -9,7 +9,7 @@ from typer import Argument, Option
 
 from airmixml.cli import light, options
 from airmixml.cli.deploy_up import set_up, up_command
-from airmixml.cli.main import raise_when_interrupted
+from airmixml.cli.process import raise_when_interrupted
 from airmixml.cli.terminal import print_error_line, show
 from airmixml.errors import ScenarioError
 
