@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, Final
 
-from airmixml.engines.engine import Lost, PrepareWork, Raised, Work, attempt
+from airmixml.engines.work import Lost, Prepare, Raised, Work, attempt
 from airmixml.errors import AirMixError
 from airmixml.wording import one_line, reason
 
@@ -38,7 +38,7 @@ def connected() -> Iterator[Any]:
 
 
 def run_on_ray(
-    prepare: PrepareWork,
+    prepare: Prepare,
     shared: Any,
     items: Sequence[Any],
     jobs: int,
@@ -87,7 +87,7 @@ def run_on_ray(
 _prepared: dict[str, Work] = {}  # of the last command that this process worked for
 
 
-def _call(name: str, prepare: PrepareWork, kept: list[Any], item: Any) -> Any:
+def _call(name: str, prepare: Prepare, kept: list[Any], item: Any) -> Any:
     """Make one result on a node of the cluster."""
 
     def work(given: Any, tell: Any) -> Any:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import pickle
-import traceback
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from os import cpu_count
-from typing import Any, Final, Literal, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar, cast
 
 from airmixml.errors import AirMixError, ScenarioError
-from airmixml.wording import did_you_mean, one_line, shown
+from airmixml.wording import did_you_mean, shown
+
+if TYPE_CHECKING:
+    from airmixml.engines.work import Tell, Work
 
 Engines = Literal["local", "ray"]
 """Where parts of a command run: on this machine, or on a Ray cluster."""
@@ -22,42 +23,8 @@ _MOST_JOBS: Final = 4096
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-Tell = Callable[[Any], None]
-"""Told how far an item is, where anybody listens."""
-Work = Callable[[Any, Tell], Any]
-"""Makes the result of an item."""
-PrepareWork = Callable[[Any], Work]
-"""Makes of what all items share, once in each process, what makes their results."""
 Prepare = Callable[[Any], Callable[[Item], Result]]
-"""The same where nothing is told before the result."""
-
-
-@dataclass(frozen=True)
-class Lost:
-    """Stands for the result of an item whose process or node was lost; ``why`` is one line."""
-
-    why: str
-
-
-@dataclass(frozen=True)
-class Raised:
-    """Stands for the result of an item whose work raised."""
-
-    problem: Exception
-
-
-def attempt(work: Work, item: Any, tell: Tell) -> Any:
-    """Return the result of an item, or what it raised in a shape that another process can read."""
-    try:
-        return work(item, tell)
-    except Exception as problem:
-        if not isinstance(problem, AirMixError):
-            problem.add_note(traceback.format_exc())
-        try:
-            pickle.loads(pickle.dumps(problem))
-        except Exception:
-            problem = AirMixError(one_line(f"{type(problem).__name__}: {problem}"))
-        return Raised(problem)
+"""Makes of what all items share what makes their results."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,6 +77,8 @@ class Engine:
         ``prepare``, a function of a module, is called once in every process, or node of a cluster. ``in_order``: few
         items begin before the oldest unfinished one is finished, so that few results wait.
         """
+        from airmixml.engines.work import Lost  # here: most commands run in this process
+
         numbered = list(enumerate(items))
         finishing = self.each(_Numbered(prepare), shared, numbered, on_gpu=lambda _: on_gpu, in_order=in_order)
         with closing(finishing):
@@ -120,7 +89,7 @@ class Engine:
 
     def each(
         self,
-        prepare: PrepareWork,
+        prepare: Callable[[Any], Work],
         shared: Any,
         items: Sequence[Item],
         *,

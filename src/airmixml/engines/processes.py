@@ -11,9 +11,13 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, Final
 
-from airmixml.engines.engine import Lost, PrepareWork, Raised, attempt
+from airmixml.engines.work import Lost, Prepare, Raised, attempt
 from airmixml.errors import AirMixError
 
+Told = Callable[[Any, Any], None]
+"""Told of an item, and what its work told."""
+LeftBehind = Callable[[Any], Sequence[Any]]
+"""Returns what to run instead of an item whose process died; nothing: the item is lost."""
 # So many items per process may have begun since the oldest unfinished one, where results are wanted in order.
 _AHEAD_PER_JOB: Final = 4
 _RAN_THE_SCRIPT: Final = 77  # how a process ends that came to start others before it had any work
@@ -43,7 +47,7 @@ def _safe_path() -> Iterator[None]:
 class _Worker:
     """A process that makes one result after the other."""
 
-    def __init__(self, prepare: PrepareWork, shared: Any) -> None:
+    def __init__(self, prepare: Prepare, shared: Any) -> None:
         end_if_started_by_script()
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
@@ -82,13 +86,13 @@ class _Worker:
 
 
 def run_in_processes(
-    prepare: PrepareWork,
+    prepare: Prepare,
     shared: Any,
     items: Sequence[Any],
     jobs: int,
     *,
-    told: Callable[[Any, Any], None] = lambda _item, _message: None,
-    left_behind: Callable[[Any], Sequence[Any]] = lambda _item: (),
+    told: Told = lambda _item, _told: None,
+    left_behind: LeftBehind = lambda _item: (),
     in_order: bool = False,
 ) -> Iterator[tuple[Any, Any]]:
     """Yield each item with its result as soon as that is there, or ``Lost`` if its process died; see ``Engine``."""
@@ -142,7 +146,7 @@ def run_in_processes(
             worker.stop()
 
 
-def _serve(connection: Connection, prepare: PrepareWork, shared: Any) -> None:
+def _serve(connection: Connection, prepare: Prepare, shared: Any) -> None:
     """Work on what is sent; end with the process that sends it, so that a killed command leaves none behind."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command itself stops its processes
     threading.Thread(target=_end_with_parent, daemon=True).start()
