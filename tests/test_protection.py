@@ -176,7 +176,7 @@ def test_a_protected_folder(preset: str, changes: tuple[str, ...], public_test: 
     assert not [name for name in result.to_dict() if any(word in name for word in FORBIDDEN)]
     files = {str(path.relative_to(tmp_path / "here")) for path in (tmp_path / "here").rglob("*") if path.is_file()}
     curve = {"learning_curve.csv"} if public_test or changes else set()
-    assert files == {"scenario.toml", "metrics.json", "model.pt", "figures/privacy.png"} | curve
+    assert files == {"scenario.toml", "metrics.json", "model.npz", "figures/privacy.png"} | curve
     if curve:
         header = (tmp_path / "here" / "learning_curve.csv").read_text().splitlines()[0].split(",")
         assert ("test_accuracy" in header) == public_test

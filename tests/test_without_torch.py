@@ -179,24 +179,6 @@ def test_a_network_says_that_it_needs_torch(finished: Path) -> None:
     assert "a model that is not linear needs PyTorch" in done.stderr
 
 
-def test_a_model_file_runs_no_code(finished: Path, tmp_path: Path) -> None:
-    import pickle
-    import zipfile
-
-    from airmixml.runs.without_torch import read_archive
-
-    class Evil:
-        def __reduce__(self) -> tuple[object, tuple[str]]:
-            return exec, ("raise SystemExit('ran')",)
-
-    path = tmp_path / "model.pt"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("archive/data.pkl", pickle.dumps(Evil()))
-    with path.open("rb") as file, pytest.raises(pickle.UnpicklingError):
-        read_archive(file)
-    assert json.loads((finished / "iris" / "metrics.json").read_text())["task"] == "classification"
-
-
 @pytest.mark.parametrize("command", ["deploy init --preset trustless-wine", "deploy up"])
 def test_deployments_without_their_extra_say_so_in_one_line(tmp_path: Path, command: str) -> None:
     without = ABSENT.replace('"torch"', '"cryptography"')

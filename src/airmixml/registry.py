@@ -3,9 +3,10 @@
 Names are known without importing anything; a thing is imported when it is first asked for.
 """
 
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,6 +23,14 @@ NOT_HERE: Final = (
     "(load_model takes it as encoder= or in objects=), or put its class into a module that other processes can import"
 )
 """What is said of such a name in a process that does not have the object."""
+
+
+@lru_cache(maxsize=1)
+def _entry_points(_path: tuple[str, ...]) -> Any:
+    """Return those of all packages on a path: to look for them takes as long as a small run, so once for all kinds."""
+    from importlib.metadata import entry_points  # here: a worker needs none of other packages
+
+    return entry_points()
 
 
 @dataclass(eq=False)
@@ -49,9 +58,8 @@ class Registry:
     @cached_property
     def plugins(self) -> "dict[str, EntryPoint]":
         """Those of other installed packages by name; our names stay ours (``airmix plugins`` reports who wants one)."""
-        from importlib.metadata import entry_points  # here: a worker needs none of other packages
-
-        points = sorted(entry_points(group=self.group), key=lambda each: (each.name, each.value))
+        found = _entry_points(tuple(sys.path)).select(group=self.group)
+        points = sorted(found, key=lambda each: (each.name, each.value))
         return {point.name: point for point in points if point.name not in self.places}
 
     @property
@@ -150,9 +158,7 @@ class Registry:
             return thing if path is None else thing(path)
         point = self.plugins[name]
         package = _package(point)
-        from importlib.metadata import entry_points
-
-        for other in entry_points(group=self.group, name=name):
+        for other in _entry_points(tuple(sys.path)).select(group=self.group, name=name):
             if other.value != point.value:
                 both = " and ".join(sorted((package, _package(other))))
                 raise PluginError(f"{self.kind} {shown(name)}: both {both} bring one of that name; uninstall one")

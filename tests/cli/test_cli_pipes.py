@@ -91,7 +91,7 @@ def test_encoders(name: str, put: Put, tmp_path: Path, refused: Refused) -> None
     assert "cannot be read (" in refused("run", "--preset", "private-iris", "--set", f"workers.encoder={name}")
 
 
-@pytest.mark.parametrize("name", ["metrics.json", "scenario.toml", "model.pt"])
+@pytest.mark.parametrize("name", ["metrics.json", "scenario.toml", "model.npz"])
 def test_the_files_that_a_model_is_made_of(
     name: str, put: Put, run_folder: Path, tmp_path: Path, refused: Refused
 ) -> None:

@@ -157,8 +157,8 @@ def test_other_mistakes(pets: Path, refused: Callable[..., str], tmp_path: Path)
         assert said in refused("predict", pets, name, *options), name
     assert "not a run folder" in refused("predict", "nowhere", "wide.npz")
     shutil.copytree(pets, tmp_path / "broken")
-    (tmp_path / "broken" / "model.pt").write_bytes(b"junk")
-    assert "model.pt: not the model of that run" in refused("predict", "broken", "wide.npz")
+    (tmp_path / "broken" / "model.npz").write_bytes(b"junk")
+    assert "model.npz: not the model of that run" in refused("predict", "broken", "wide.npz")
 
 
 def test_a_folder_of_several_seeds(airmix: Airmix, refused: Callable[..., str], tmp_path: Path) -> None:

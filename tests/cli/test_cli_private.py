@@ -58,7 +58,7 @@ def test_private_iris_as_it_is(iris_run: tuple[dict[str, Any], Path]) -> None:
         "learning_curve.csv",
         "ledger.npz",
         "metrics.json",
-        "model.pt",
+        "model.npz",
         "report.html",
         "scenario.toml",
     ]

@@ -255,7 +255,8 @@ main()
 INTERRUPTED = ("reproduce", "table2", "--dataset", "iris", "--as-printed", "--seeds", str(SEEDS))
 
 
-@pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.long)])
+@pytest.mark.long  # tests/cli/test_cli_interrupted has it of a run
+@pytest.mark.parametrize("jobs", [1, 2])
 def test_control_c_and_the_same_command_goes_on(
     airmix: Airmix, start_python: Callable[..., subprocess.Popen[str]], tmp_path: Path, jobs: int
 ) -> None:

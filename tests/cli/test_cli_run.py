@@ -19,7 +19,7 @@ from airmixml import Scenario
 Airmix = Callable[..., subprocess.CompletedProcess[str]]
 SmallRun = tuple[subprocess.CompletedProcess[str], Path]
 
-FILES = {"scenario.toml", "metrics.json", "learning_curve.csv", "ledger.npz", "model.pt", "figures"}
+FILES = {"scenario.toml", "metrics.json", "learning_curve.csv", "ledger.npz", "model.npz", "figures"}
 FIGURES = {"overview.png"}
 IRIS = ("run", "--preset", "paper-iris", "--set", "radio.slots=200", "--set", "learner.epochs=3", "--seed", "7")
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from airmixml.cli.process import take_streams
+
 RUN = "run --preset paper-iris --set radio.slots=50 --set learner.epochs=2 --out here"
 MISTAKE = "show nosuch"
 LOST = ["2>&-", pytest.param("2>/dev/full", marks=pytest.mark.skipif(not os.path.exists("/dev/full"), reason="none"))]
@@ -32,6 +34,18 @@ def test_a_mistake_is_a_mistake_without_stderr(lost: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no such device")
+def test_remarks_are_lost_where_stderr_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        monkeypatch.setattr(sys, "stderr", full)
+        take_streams()
+        sys.stderr.write("a line of progress\n")
+        sys.stderr.flush()
+        sys.stderr.write("another\n")
+        assert sys.stderr is not full
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no such device")
 def test_a_run_is_done_without_stderr(tmp_path: Path) -> None:
     """A line of progress after each step has nowhere to go."""
     done = shell(f"{RUN} --json 2>/dev/full", tmp_path, AIRMIX_PROGRESS_SECONDS="1e-9")
@@ -47,7 +61,7 @@ def test_a_reader_of_stderr_that_goes_away_ends_nothing(tmp_path: Path) -> None:
 def test_no_file_takes_the_place_of_a_closed_stream(tmp_path: Path) -> None:
     """Else what a library writes to stdout or stderr would end up in it."""
     code = (
-        "import os, sys; from airmixml.cli.streams import take_streams; take_streams(); "
+        "import os, sys; from airmixml.cli.process import take_streams; take_streams(); "
         "file = os.open('first', os.O_CREAT | os.O_WRONLY); sys.stdout.write('x'); sys.stderr.write('x'); "
         "sys.stdout.flush(); os.write(file, str(file).encode())"
     )

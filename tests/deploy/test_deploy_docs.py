@@ -58,7 +58,7 @@ def test_from_nothing_to_a_running_system(tmp_path: Path) -> None:
     assert "accuracy" in run(commands[1])
     (by_hand,) = _blocks("sh")
     told = run(f"set -e\n{by_hand}")
-    assert "model.pt: learned from 5 rounds" in told
+    assert "model.npz: learned from 5 rounds" in told
     assert "status page at http://127.0.0.1:" in told
     assert len(list((tmp_path / "system" / "devices").glob("*/ledger"))) == 16
     assert re.search(r"accuracy [0-9.]+ % on 7 rows", told)

@@ -139,7 +139,7 @@ def test_the_commands_run_a_scenario_as_processes(
     told = json.loads(out)
     assert [each["workers"] for each in told["rounds"]] == [list(range(WORKERS))]
     assert told["budget_spent"] == pytest.approx(1.0, abs=0.01)
-    assert (folder / "server" / "model.pt").is_file()
+    assert (folder / "server" / "model.npz").is_file()
     for each in workers:
         out, err = each.communicate(timeout=LAST_RESORT)
         assert (each.returncode, out, err) == (0, "", "")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -126,16 +125,13 @@ def test_there_is_a_picture(trial: tuple[dict[str, Any], Path]) -> None:
     assert (200, 64, 47) in colours, "the kill is red"
 
 
-def test_a_terminal_has_a_table_a_note_of_a_second_folder_and_how_to_score(start_python: Start, tmp_path: Path) -> None:
+def test_a_note_of_a_second_folder_and_how_to_score(start_python: Start, tmp_path: Path) -> None:
     (tmp_path / "runs" / "deploy-trustless-wine").mkdir(parents=True)
     words = ("--workers", str(WORKERS), "--rounds", "0", "--no-kill", "--deadline", "30")
-    terminal = {"FORCE_COLOR": "1", "TERM": "xterm"}
-    command = start_python("-m", "airmixml", "deploy", "up", *words, environment=terminal)
+    command = start_python("-m", "airmixml", "deploy", "up", *words)
     out, err = command.communicate(timeout=LAST_RESORT)
     assert command.returncode == 0, err
-    assert re.search(rf" s   round 0 of 1: \w+   {WORKERS} of {WORKERS} alive", err)
-    assert len(re.findall(r"worker-7.*│ yes", err)) > 2, "it is drawn again and again"
-    assert "begins" not in err
+    assert "round 0: begins" in err
     first, second = "runs/deploy-trustless-wine", "runs/deploy-trustless-wine-2"
     assert err.splitlines()[0] == f"airmix: {second}: a new folder, since {first} is there already"
     said = " ".join(out.split())

@@ -19,7 +19,7 @@ from airmixml import Scenario
 from airmixml.errors import RunFolderError
 from airmixml.explore.finished import plain_curve
 from airmixml.explore.run_book import NOTES, RunBook
-from airmixml.reports.curves import read_curve
+from airmixml.reports.folders import read_curve
 from airmixml.runs import run
 
 MEMBER = "loss.npy"

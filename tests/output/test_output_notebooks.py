@@ -12,8 +12,7 @@ from airmixml.notebook import html_facts, html_lines, html_table
 from airmixml.planning.account import account_scenario
 from airmixml.planning.plan import make_plan
 from airmixml.planning.slot_designs import InputMoments
-from airmixml.runs.pictures import run_figure
-from airmixml.runs.score_pictures import draw_statements
+from airmixml.runs.pictures import draw_statements, run_figure
 
 NASTY = '<script>alert("&")</script>'
 PRIVATE = Scenario.preset("private-iris")

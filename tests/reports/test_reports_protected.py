@@ -15,7 +15,7 @@ from folders_for_tests import Finished
 from airmixml.reports import write_report
 from airmixml.storage.files import write_arrays
 
-COVERED = ("metrics.json", "scenario.toml", "learning_curve.csv", "figures/privacy.png", "model.pt")
+COVERED = ("metrics.json", "scenario.toml", "learning_curve.csv", "figures/privacy.png", "model.npz")
 FORBIDDEN = ("SNR", "energy", "clipped", "median worker", "power limit", "never saw noise", "seconds_by_stage")
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?:e[+-]?\d+)?(?![\w.])")
 
@@ -29,7 +29,7 @@ def test_nothing_but_the_covered_files_is_read(kind: str, copy_of: Callable[...,
     for name in ("overview", "mixtures", "power_and_snr", "learning_curve"):
         (folder / "figures" / f"{name}.md").write_text("secret 12345.678", encoding="utf-8")
     (folder / "audit.md").write_text("secret 12345.678", encoding="utf-8")
-    for path in folder.rglob("model.pt"):
+    for path in folder.rglob("model.npz"):
         path.unlink()
     assert write_report(folder).read_bytes() == before
 

@@ -15,7 +15,6 @@ from airmixml.output.cards import NEIGHBOURS, cards_of, meaning, promise_of, rig
 from airmixml.output.commands import command_for, flat
 from airmixml.privacy import PrivacyStatement
 from airmixml.registries import NOISES
-from airmixml.reports.folders import typed_command
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -107,11 +106,6 @@ def test_the_command_of_a_scenario_is_that_scenario(changes: tuple[str, ...]) ->
 def test_a_scenario_of_no_preset_is_read_from_its_file() -> None:
     scenario = Scenario.preset("paper-iris").with_overrides("name=mine")
     assert command_for("run", scenario) == ("airmix", "run", "scenario.toml")
-
-
-def test_what_was_typed_leaves_out_where_results_went(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.argv", ["x", "run", "a.toml", "--out", "b", "--json", "--force", "--out=c", "--seed", "1"])
-    assert typed_command() == ("airmix", "run", "a.toml", "--seed", "1")
 
 
 @pytest.mark.parametrize("preset", ["paper-iris", "trustless-digits", "private-mnist"])

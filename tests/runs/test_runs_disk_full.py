@@ -50,7 +50,7 @@ def test_a_disk_that_fills_up_at_any_time(
         assert "cannot be written (No space left on device)" in message
         assert not (tmp_path / "here").exists()
         run(small, out=tmp_path / "here")  # there is room again: the same call goes through
-    files = {"scenario.toml", "metrics.json", "learning_curve.csv", "ledger.npz", "model.pt"}
+    files = {"scenario.toml", "metrics.json", "learning_curve.csv", "ledger.npz", "model.npz"}
     assert {entry.name for entry in (tmp_path / "here").iterdir()} == files
 
 

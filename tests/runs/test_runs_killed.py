@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import airmixml
-from airmixml import RunFolderError, Scenario, load_metrics
+from airmixml import RunFolderError, Scenario, load_metrics, load_network
 
 run = partial(airmixml.run, pictures=False, checkpoint_seconds=0.0)  # a small run takes a fraction of a second
 
@@ -45,7 +45,7 @@ def test_kill_9_half_way(halted: Any, airmix: Airmix, small: Scenario, tmp_path:
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["resumed_from_epoch"] == 3
     assert [entry.name for entry in tmp_path.iterdir()] == ["here"]
-    files = {"scenario.toml", "metrics.json", "learning_curve.csv", "ledger.npz", "model.pt", "figures"}
+    files = {"scenario.toml", "metrics.json", "learning_curve.csv", "ledger.npz", "model.npz", "figures"}
     files |= {"report.html", "finished.json"}
     assert {entry.name for entry in (tmp_path / "here").iterdir()} == files
 
@@ -53,7 +53,7 @@ def test_kill_9_half_way(halted: Any, airmix: Airmix, small: Scenario, tmp_path:
     run(small, out=tmp_path / "whole")
     for name in ("learning_curve.csv", "scenario.toml"):
         assert (tmp_path / "here" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
-    killed, whole = (torch.load(tmp_path / name / "model.pt")["parameters"] for name in ("here", "whole"))
+    killed, whole = (load_network(tmp_path / name).state_dict() for name in ("here", "whole"))
     assert all(torch.equal(killed[name], whole[name]) for name in whole)
 
 

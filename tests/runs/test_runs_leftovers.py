@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import subprocess
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -16,12 +15,11 @@ import pytest
 
 from airmixml import Scenario, run
 from airmixml.errors import LedgerError, LeftoverWarning
-from airmixml.storage.files import locked
 from airmixml.storage.run_folder import RunFolder, identity_of
 
 Finished = subprocess.CompletedProcess[str]
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-FILES = {"metrics.json", "scenario.toml", "model.pt", "figures", "report.html", "finished.json"}
+FILES = {"metrics.json", "scenario.toml", "model.npz", "figures", "report.html", "finished.json"}
 
 
 @pytest.fixture
@@ -65,12 +63,12 @@ def test_interrupted_releases_begin_again(private: Scenario, tmp_path: Path) -> 
     out = tmp_path / "here"
     with pytest.raises(KeyboardInterrupt):
         run(private, private=True, seeds=2, out=out, progress=stop, pictures=False)
-    first = (tmp_path / "here.partial" / "seed-0" / "model.pt").read_bytes()
+    first = (tmp_path / "here.partial" / "seed-0" / "model.npz").read_bytes()
     (tmp_path / "here.partial" / "notes.txt").write_text("mine")
     with pytest.warns(LeftoverWarning, match="an earlier release was begun here and did not finish"):
         result = run(private, private=True, seeds=2, out=out, pictures=False)
     assert (result.releases, result.killed) == (2, 1)
-    assert (out / "seed-0" / "model.pt").read_bytes() != first
+    assert (out / "seed-0" / "model.npz").read_bytes() != first
     assert (out / "notes.txt").read_text() == "mine"
     assert not (tmp_path / "here.partial").exists()
 
@@ -89,77 +87,6 @@ def test_studies_and_simulations_with_a_ledger_of_protection_leave_nothing(
     with pytest.raises(LedgerError, match="keeps what protection spends"):
         run(private, ledger=tmp_path / "b.sqlite", out=tmp_path / "here")
     assert files_below(tmp_path) == before
-
-
-# --- What earlier versions left ---------------------------------------------------------------------------------------
-
-
-def old_leftover(folder: Path, private: Scenario, mode: str = "protection", name: str = "identity.json") -> str:
-    """Make a folder as a killed run of an earlier version left it; return the digest in it."""
-    digest = hashlib.sha256(Path(private.workers.dataset).read_bytes()).hexdigest()
-    identity: dict[str, Any] = {"scenario": private.to_json(), "data": digest, "airmixml": "0.2.0"}
-    (folder / "seed-0").mkdir(parents=True)
-    (folder / "seed-1.partial").mkdir()
-    for below in (folder / "seed-0", folder / "seed-1.partial"):
-        (below / "identity.json").write_text(json.dumps(identity))
-    (folder / ".lock").write_text("")
-    told = {"mode": mode, "public_test": False} if mode else {}
-    (folder / name).write_text(json.dumps({**identity, "seeds": 2, **told}, sort_keys=True))
-    return digest
-
-
-def holding(folder: Path, digest: str) -> list[str]:
-    return [name for name, content in files_below(folder).items() if digest.encode() in content]
-
-
-@pytest.mark.parametrize("name", ["identity.json", ".identity.json.0123abcd.airmix-unfinished"])
-@pytest.mark.parametrize("protect", [True, False])
-def test_digests_of_earlier_versions_are_removed_from_the_same_folder(
-    name: str, protect: bool, private: Scenario, tmp_path: Path
-) -> None:
-    digest = old_leftover(tmp_path / "here.partial", private, name=name)
-    with pytest.warns(LeftoverWarning, match=r"here\.partial: .* digest of the private data here.*; removed$") as told:
-        run(private, private=protect, out=tmp_path / "here", pictures=False)
-    assert len(told) == 1
-    assert holding(tmp_path, digest) == []
-    assert {"metrics.json", "model.pt"} <= {path.name for path in (tmp_path / "here").iterdir()}
-    assert not (tmp_path / "here.partial").exists()
-
-
-def test_a_protected_run_removes_those_beside_it(private: Scenario, tmp_path: Path) -> None:
-    runs = tmp_path / "runs"
-    digest = old_leftover(runs / "a.partial", private)
-    old_leftover(runs / "b", private)  # killed after it was published
-    (runs / "b" / "metrics.json").write_text('{"mode": "protection"}')
-    (runs / "b" / "seed-1.partial" / "identity.json").unlink()
-    old_leftover(runs / "mine.partial", private)
-    (runs / "mine.partial" / "thesis.tex").write_text("mine")
-    with pytest.warns(LeftoverWarning) as told:
-        run(private, private=True, out=runs / "new", pictures=False)
-    assert sorted(str(each.message).partition(": an earlier")[0] for each in told) == [
-        str(runs / name) for name in ("a.partial", "b", "mine.partial")
-    ]
-    assert holding(runs, digest) == []
-    assert {path.name for path in runs.iterdir()} == {"b", "mine.partial", "new"}
-    assert files_below(runs / "mine.partial") == {"thesis.tex": b"mine"}
-    assert files_below(runs / "b") == {"metrics.json": b'{"mode": "protection"}'}
-
-
-def test_simulations_and_folders_in_use_are_left_alone(private: Scenario, tmp_path: Path) -> None:
-    digest = old_leftover(tmp_path / "simulated.partial", private, mode="")
-    old_leftover(tmp_path / "held.partial", private)
-    old_leftover(tmp_path / "locked by another program.partial", private)
-    (tmp_path / "locked by another program.partial" / ".lock").write_text("its own")
-    old_leftover(tmp_path / "elsewhere", private)
-    (tmp_path / "link.partial").symlink_to(tmp_path / "elsewhere")
-    before = {name: files_below(tmp_path / name) for name in os.listdir(tmp_path) if (tmp_path / name).is_dir()}
-    with locked(tmp_path / "held.partial"), warnings.catch_warnings():
-        warnings.simplefilter("error", LeftoverWarning)
-        (tmp_path / "elsewhere" / "identity.json").rename(tmp_path / "elsewhere" / "other.json")
-        before["elsewhere"] = before["link.partial"] = files_below(tmp_path / "elsewhere")
-        run(private, private=True, out=tmp_path / "here", pictures=False)
-    assert {name: files_below(tmp_path / name) for name in before} == before
-    assert len(holding(tmp_path, digest)) >= 12
 
 
 def test_a_protected_identity_tells_nothing_of_the_files(private: Scenario) -> None:
@@ -226,7 +153,7 @@ def test_what_ends_a_run_before_it_is_published_leaves_its_name_free(
     small: Scenario, stopped: type[Exception], tmp_path: Path
 ) -> None:
     def stop(folder: RunFolder) -> None:
-        assert {"metrics.json", "scenario.toml", "model.pt"} <= set(os.listdir(folder.work))
+        assert {"metrics.json", "scenario.toml", "model.npz"} <= set(os.listdir(folder.work))
         raise stopped
 
     with pytest.raises(stopped):

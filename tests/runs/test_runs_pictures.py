@@ -8,10 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from airmixml import Scenario, run, simulate, train
-from airmixml.runs.demo import Side, changes_of
-from airmixml.runs.pictures import run_figure
+from airmixml.runs.pictures import draw_seeds, run_figure
 from airmixml.runs.results import SeedsResult
-from airmixml.runs.score_pictures import draw_seeds, read_curve
 
 PRIVATE = Scenario.preset("private-iris")
 PAPER = Scenario.preset("paper-iris").with_overrides("radio.slots=40", "learner.epochs=3")
@@ -61,34 +59,16 @@ def test_the_limit_is_named_beside_its_line(drawn: dict[str, Figure]) -> None:
 def test_several_seeds_are_one_picture(tmp_path: Path) -> None:
     result = run(PAPER, seeds=2, out=tmp_path / "seeds", pictures=False)
     assert isinstance(result, SeedsResult)
-    figure = draw_seeds(result, tmp_path / "seeds", tmp_path / "seeds.png")
+    figure = draw_seeds(result, tmp_path / "seeds.png")
     assert (tmp_path / "seeds.png").exists()
     dots = next(line for line in axes_of(figure, "Score").lines if line.get_label() == "final")
     assert list(dots.get_xdata()) == [0, 1]
     assert list(dots.get_ydata()) == [100 * each.accuracy.final for each in result.runs]
-    mean = next(line for line in axes_of(figure, "Learning").lines if line.get_label() == "mean of all seeds")
-    curves = [read_curve(tmp_path / "seeds" / f"seed-{seed}" / "learning_curve.csv") for seed in range(2)]
-    assert np.allclose(mean.get_ydata(), 100 * np.mean(curves, axis=0))
-
-
-def test_rounds_of_several_seeds_begin_with_the_model_before_them(tmp_path: Path) -> None:
-    scenario = Scenario.preset("private-iris").with_overrides("learner.rounds=2")
-    result = run(scenario, seeds=2, out=tmp_path / "seeds", pictures=False)
-    assert isinstance(result, SeedsResult)
-    axis = axes_of(draw_seeds(result, tmp_path / "seeds"), "Learning")
-    assert list(axis.lines[0].get_xdata()) == [0, 1, 2]
-    assert axis.get_xlabel() == "round"
 
 
 def test_releases_have_a_picture_of_what_they_reveal_together(tmp_path: Path) -> None:
     run(PRIVATE, seeds=2, private=True, out=tmp_path / "real")
     assert (tmp_path / "real" / "figures" / "privacy.png").exists()
-
-
-def test_the_demonstration_says_what_it_changes() -> None:
-    scenario = PRIVATE.with_overrides("privacy.adjacency=replace-one", "privacy.epsilon=5")
-    side = Side(scenario=scenario, metrics={}, final=[], best=[], mixtures=None)
-    assert changes_of(side) == ["privacy.adjacency = replace-one (preset: remove-one)"]
 
 
 def test_a_single_epoch_is_a_curve_of_one_point() -> None:

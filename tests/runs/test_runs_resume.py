@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 import airmixml
-from airmixml import RunFolderError, Scenario, Speed
+from airmixml import RunFolderError, Scenario, Speed, load_network
 from airmixml.progress import Progress
 from airmixml.runs.model_files import FileCheckpoint
 from airmixml.storage.files import ResultStore
@@ -30,7 +30,7 @@ def curve(folder: Path) -> bytes:
 
 
 def same_model(one: Path, other: Path) -> bool:
-    first, second = (torch.load(folder / "model.pt")["parameters"] for folder in (one, other))
+    first, second = (load_network(folder).state_dict() for folder in (one, other))
     return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
 
 
@@ -188,7 +188,7 @@ def test_temporary_files_of_a_killed_run_do_not_reach_the_finished_folder(
     for path in temporary:
         path.write_bytes(b"half")  # as if killed before the file got its name
     run(small, out=tmp_path / "cut")
-    files = {"scenario.toml", "metrics.json", "learning_curve.csv", "ledger.npz", "model.pt"}
+    files = {"scenario.toml", "metrics.json", "learning_curve.csv", "ledger.npz", "model.npz"}
     assert {entry.name for entry in (tmp_path / "cut").iterdir()} == files
 
 

@@ -16,7 +16,7 @@ import pytest
 import torch
 from scipy.stats import norm
 
-from airmixml import Scenario, run
+from airmixml import Scenario, load_network, run
 from airmixml.errors import LeftoverWarning
 from airmixml.radio.mixtures import Air
 from airmixml.storage.files import write_text
@@ -71,7 +71,7 @@ def killed(start_python: Callable[..., subprocess.Popen[str]]) -> Killed:
 
 
 def weights_in(folder: Path) -> torch.Tensor:
-    parameters: dict[str, torch.Tensor] = torch.load(folder / "model.pt")["parameters"]
+    parameters = load_network(folder).state_dict()
     return torch.cat([each.flatten() for each in parameters.values()])
 
 

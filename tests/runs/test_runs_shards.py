@@ -16,7 +16,7 @@ import pytest
 import torch
 
 import airmixml
-from airmixml import Scenario, ScenarioError, Speed
+from airmixml import Scenario, ScenarioError, Speed, load_network
 from airmixml.attacks.attack_cases import attack_each, read_cases
 from airmixml.audit.auditor import audit_scenario
 from airmixml.audit.settings import AuditSettings
@@ -41,7 +41,7 @@ def same(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 def assert_same_folders(one: Path, other: Path) -> None:
     assert sorted(path.name for path in one.iterdir()) == sorted(path.name for path in other.iterdir())
-    first, second = (torch.load(folder / "model.pt")["parameters"] for folder in (one, other))
+    first, second = (load_network(folder).state_dict() for folder in (one, other))
     assert all(torch.equal(first[name], second[name]) for name in first)
     ledgers = [np.load(folder / "ledger.npz") for folder in (one, other)]
     for name in ledgers[0].files:

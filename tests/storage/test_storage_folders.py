@@ -38,7 +38,7 @@ def tree(folder: Path) -> dict[str, bytes | None]:
         ("thesis.tmp", ".lock"),
         (".lock",),
         ("identity.json", "thesis.tmp"),
-        (".model.pt.0123abcd.tmp", ".lock"),
+        (".model.npz.0123abcd.tmp", ".lock"),
     ],
     ids=" ".join,
 )

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from airmixml.cli.streams import discard
+from airmixml.cli.process import discard
 from airmixml.devices import needs_torch
 from airmixml.errors import AirMixError, AirMixWarning, is_out_of_memory
 from airmixml.version import __version__
@@ -28,7 +28,7 @@ _NO_MEMORY = "not enough memory; use fewer slots, workers or features, a smaller
 # Where each command is: module:attribute, a function or a Typer application. It is imported when it is called.
 COMMANDS = {
     "demo": "demo:demo_command",
-    "init": "init:init_command",
+    "init": "data:init_command",
     "run": "run:run_command",
     "predict": "predict:predict_command",
     "export": "predict:export_command",
@@ -36,11 +36,11 @@ COMMANDS = {
     "plan": "plan:plan_command",
     "compare": "compare:compare_command",
     "attack": "attack:attack_command",
-    "audit": "audit:audit_command",
+    "audit": "attack:audit_command",
     "sweep": "sweep:sweep_command",
-    "tolerances": "tolerances:tolerances_command",
-    "reproduce": "reproduce:reproduce_command",
-    "report": "report:report_command",
+    "tolerances": "compare:tolerances_command",
+    "reproduce": "sweep:reproduce_command",
+    "report": "predict:report_command",
     "ledger": "ledger:app",
     "explore": "explore:explore_command",
     "deploy": "deploy:app",

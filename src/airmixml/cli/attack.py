@@ -1,17 +1,28 @@
-"""``airmix attack``."""
+"""``airmix attack`` and ``airmix audit``."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 
-from typer import Option
+from typer import Exit, Option
 
+from airmixml.audit.faults import FAULTS, fault_named
 from airmixml.cli import options
 from airmixml.cli.finished import make_or_find, show_made
 from airmixml.cli.options import choices
+from airmixml.errors import ScenarioError
 from airmixml.registries import ATTACKS
 from airmixml.scenario import Speed
 from airmixml.scenario.grid import only_varied
+from airmixml.wording import did_you_mean, shown
+
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "release": ("release",),
+    "server": ("server",),
+    "both": ("release", "server"),
+    "everyone": ("everyone",),
+    "all": ("release", "server", "everyone"),
+}
 
 
 def attack_command(
@@ -62,5 +73,71 @@ def attack_command(
     cases = read_cases(scenario, varied, beside)
     parts = choose_parts(attacks, (case.scenario for case in cases))
     where: dict[str, Any] = {"out": out, "force": force, "speed": speed, "data_dir": data_dir}
-    made = make_or_find(attack, cases, parts, engine=engine, jobs=jobs, **where)
-    show_made(as_json, made, attack_page(made.metrics, cases[0].scenario), "attack")
+    metrics = make_or_find(attack, cases, parts, engine=engine, jobs=jobs, **where)
+    show_made(as_json, metrics, attack_page(metrics, cases[0].scenario), file="attack.md", picture="attack.png")
+
+
+def audit_command(
+    chosen: options.Chosen,
+    seed: options.Seed = None,
+    adversary: Annotated[
+        str | None,
+        Option(
+            help="Adversary to audit: release, server, both, everyone or all "
+            "[default: both, and everyone where workers bring noise]."
+        ),
+    ] = None,
+    adjacency: Annotated[
+        str | None, Option(help="Neighbours: replace-one or remove-one [default: the scenario's].")
+    ] = None,
+    trials: Annotated[
+        int, Option(help="Trials per adversary, half of them with the canary, the worker looked for.")
+    ] = 10_000,
+    canaries: Annotated[int, Option(help="Maximum number of canaries in a single run (0 disables it).")] = 1000,
+    confidence: Annotated[float, Option(help="Joint confidence of all lower bounds.")] = 0.95,
+    fault: Annotated[
+        str | None,
+        Option(help=f"Inject a fault, which must be caught: {', '.join(list(FAULTS)[:-1])} or {list(FAULTS)[-1]}."),
+    ] = None,
+    out: options.Out = None,
+    force: options.Force = False,
+    threads: options.Threads = 0,
+    engine: options.Engine = "local",
+    jobs: options.Jobs = None,
+    data_dir: options.DataDir = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Try to refute a scenario's epsilon by experiment.
+
+    The adversary knows everything but one worker's sample; the noise of one run is checked too. "Not refuted" is no
+    proof: it says how far the attacks came. The exit code is 1 if a claim is refuted, or the noise is not as stated,
+    although no fault was injected, and 1 if an injected fault is not caught; else 0. Repeat the same command to resume
+    an interrupted audit, or to see a finished one again.
+    """
+    scenario = chosen.settled(seed, data_dir=data_dir)
+    speed = Speed(threads=threads)
+    options.check_force(force, out)
+    if adversary is not None and adversary not in _CHOICES:
+        raise ScenarioError(
+            f"--adversary = {shown(adversary)}: must be one of {', '.join(_CHOICES)}"
+            f"{did_you_mean(adversary, list(_CHOICES)) or ';'} an eavesdropper is not audited"
+        )
+    from airmixml.audit import AuditSettings
+
+    settings = AuditSettings(
+        adversaries=_CHOICES[adversary] if adversary else (),
+        adjacency=adjacency or "",
+        trials=trials,
+        canaries=canaries,
+        confidence=confidence,
+        fault=fault_named(fault or ""),
+    )
+    settings.check(scenario)
+    from airmixml.audit import audit  # after the checks: importing torch takes seconds
+    from airmixml.audit.audit_page import audit_page
+
+    where: dict[str, Any] = {"out": out, "force": force, "speed": speed, "data_dir": data_dir}
+    metrics = make_or_find(audit, scenario, settings, engine=engine, jobs=jobs, **where)
+    show_made(as_json, metrics, audit_page(metrics, scenario), file="audit.md", picture="audit.png")
+    if metrics["caught"] != bool(settings.fault.name):
+        raise Exit(1)

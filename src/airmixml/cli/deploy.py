@@ -9,7 +9,7 @@ from typer import Argument, Option
 
 from airmixml.cli import light, options
 from airmixml.cli.deploy_up import set_up, up_command
-from airmixml.cli.interrupt import raise_when_interrupted
+from airmixml.cli.process import raise_when_interrupted
 from airmixml.cli.terminal import print_error_line, show
 from airmixml.errors import ScenarioError
 
@@ -194,7 +194,7 @@ def server_command(
         as_json,
         {"folder": str(folder), **result},
         *(f"round {each.number}: the sum of {len(each.present)} workers" for each in server.sums),
-        f"{own / 'model.pt'}: learned from {len(server.sums)} rounds{scored}",
+        f"{own / 'model.npz'}: learned from {len(server.sums)} rounds{scored}",
         f"no worker has spent more than {100 * spent:.0f} % of its budget; promised for all of it: {contract.promise}",
     )
 

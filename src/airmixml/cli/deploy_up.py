@@ -1,4 +1,4 @@
-"""``airmix deploy up``: a whole deployment on this machine, with a live table, a kill, a replay and a picture."""
+"""``airmix deploy up``: a whole deployment on this machine, with a kill, a replay and a picture."""
 
 import itertools
 from dataclasses import replace
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from typer import Option
 
 from airmixml.cli import options
-from airmixml.cli.interrupt import raise_when_interrupted
-from airmixml.cli.terminal import command_seconds, print_error_line, show, stderr_console
+from airmixml.cli.process import raise_when_interrupted
+from airmixml.cli.terminal import command_seconds, print_error_line, show
 from airmixml.errors import ScenarioError
 from airmixml.output.tables import Table
 from airmixml.scenario import Scenario
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 PRESET: Final = "trustless-wine"
 _PICTURE: Final = "lanes.png"
-_TABLES_PER_SECOND: Final = 5
 
 
 def set_up(
@@ -111,18 +110,7 @@ def up_command(
     admit_attacker(folder, contract.run)
     more = () if data_dir is None else ("--data-dir", data_dir)
     trial = Trial(folder, deadline=deadline, kill=kill, more=more)
-    if as_json or not stderr_console.is_terminal:
-        history = trial.run(_Lines())
-    else:
-        from rich.live import Live
-
-        with Live(
-            get_renderable=lambda: _live_table(trial.history, len(contract.schedule)),
-            console=stderr_console,
-            refresh_per_second=_TABLES_PER_SECOND,
-            transient=True,
-        ):
-            history = trial.run()
+    history = trial.run(_Lines())
     draw_lanes(history, f"{planned.name}: {workers} workers over mutual TLS; {contract.promise}", folder / _PICTURE)
     result = _result(history, contract, folder, rows)
     show(as_json, result, *_told(result, history))
@@ -146,29 +134,6 @@ class _Lines:
             if line not in self._said:
                 self._said.add(line)
                 print_error_line(f"airmix: {at:5.1f} s  {line}")
-
-
-def _live_table(history: "History", rounds: int) -> Table:
-    """Return what each worker does now; where a terminal is too low, those that were killed are still seen."""
-    number, phase = history.where
-    lanes = sorted(history.lanes.values(), key=lambda lane: not (lane.killed or lane.refusals))
-    alive = sum(lane.is_alive for lane in lanes)
-    rows = []
-    for lane in lanes:
-        state = "yes" if lane.is_alive else "no" if lane.alive else "starting"
-        if lane.killed:
-            state = "[green]again[/green]" if lane.is_alive else "[red]killed[/red]"
-        refused = " [yellow](refused a replay)[/yellow]" if lane.refusals else ""
-        last = lane.events[-1] if lane.events else {"event": ""}
-        rows.append(
-            (lane.name, state + refused, last["event"], str(last.get("round", "")), f"{100 * lane.spent:.0f} %")
-        )
-    return Table(
-        title=f"{history.seconds:4.1f} s   round {number} of {rounds}: {phase}   {alive} of {len(lanes)} alive",
-        columns=("worker", "alive", "sent last", "round", "spent"),
-        rows=tuple(rows),
-        words=3,
-    )
 
 
 def _result(history: "History", contract: "Contract", folder: Path, rows: list[int]) -> dict[str, Any]:

@@ -3,46 +3,34 @@
 import contextlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airmixml.cli.terminal import print_error_line, print_places, progress_bars, show
 from airmixml.output.page import Page
-from airmixml.output.tables import Table
 from airmixml.wording import in_plain_words
 
 if TYPE_CHECKING:
-    from airmixml.storage.run_folder import Finish, RunFolder
+    from airmixml.storage.run_folder import RunFolder
 
 
-@dataclass(frozen=True, kw_only=True)
-class Made:
-    """The folder of a run, an attack or an audit, as its ``metrics.json`` has it."""
+def make_or_find(make: Callable[..., Any], *given: Any, out: Path | None, **how: Any) -> dict[str, Any]:
+    """Return the metrics of what ``make`` gives, or of what the same command has finished before in the same folder."""
+    from airmixml.storage.run_folder import PROTECTION, FinishedBefore
 
-    metrics: dict[str, Any]
-    report: dict[str, str]  # its place, by its name in JSON; empty where there is none
-    before: bool  # whether it was finished before, so that nothing was computed
-
-
-def make_or_find(make: Callable[..., Any], *given: Any, out: Path | None, **how: Any) -> Made:
-    """Return what ``make`` gives, or what the same command has finished before in the same folder."""
-    from airmixml.storage.run_folder import PROTECTION, REPORT, FinishedBefore
-
-    reports: list[dict[str, str]] = []
     try:
         with progress_bars() as progress:
-            result = make(*given, out=out, **how, progress=progress, finish=report_into(reports), again=False)
+            result = make(*given, out=out, **how, progress=progress, finish=finish_with_report, again=False)
     except FinishedBefore as found:
-        page, metrics = found.folder / REPORT, found.metrics
-        say_finished_before(found.folder, protected=metrics.get("mode") == PROTECTION, may_force=out is not None)
-        return Made(metrics=metrics, report={"report": str(page)} if page.is_file() else {}, before=True)
+        protected = found.metrics.get("mode") == PROTECTION
+        _say_finished_before(found.folder, protected=protected, may_force=out is not None)
+        return found.metrics
     # As the file has it, so that a screen is the same whenever it is shown.
-    metrics = json.loads(json.dumps(result.to_dict(), allow_nan=False))
-    return Made(metrics=metrics, report=reports[0], before=False)
+    metrics: dict[str, Any] = json.loads(json.dumps(result.to_dict(), allow_nan=False))
+    return metrics
 
 
-def say_finished_before(folder: Path, *, protected: bool = False, may_force: bool = False) -> None:
+def _say_finished_before(folder: Path, *, protected: bool = False, may_force: bool = False) -> None:
     """Say on stderr that what was asked for is there already, and how to compute it again."""
     or_force = ", or --force to replace it" if may_force else ""
     spends = ", which spends epsilon once more" if protected else ""
@@ -53,27 +41,21 @@ def say_finished_before(folder: Path, *, protected: bool = False, may_force: boo
     )
 
 
-def show_made(as_json: bool, made: Made, page: Page, name: str) -> None:
-    """Print an attack or an audit, whose files are called ``name``, and where they are."""
-    show(as_json, {**made.metrics, **made.report}, page)
+def show_made(as_json: bool, metrics: dict[str, Any], page: Page, *, file: str = "", picture: str) -> None:
+    """Print a run, an attack or an audit, and where its ``file`` and its ``picture`` are, which may be a pattern."""
+    folder = Path(metrics["run_dir"])
+    report = report_in(folder)
+    show(as_json, {**metrics, **report}, page)
     if not as_json:
-        stem = Path(made.metrics["run_dir"]) / name
-        print_places(f"{stem}.md", made.report, picture=f"{stem}.png")
-
-
-def report_into(places: list[dict[str, str]], *, typed: bool = True) -> "Finish":
-    """Return what writes the report of a folder before that gets its name, and adds to ``places`` where it will be."""
-
-    def finish(folder: "RunFolder") -> None:
-        places.append(add_report(folder.final, work=folder.work, typed=typed))
-
-    return finish
+        drawn = sorted(map(str, folder.glob(picture)))
+        print_places(folder / file, report, picture=next(iter(drawn), ""))
 
 
 def show_study(
     as_json: bool,
     plain: dict[str, Any],
-    *parts: str | Table | Page,
+    page: Page,
+    *,
     name: str,
     out: Path,
     write: Callable[[], Sequence[Path]],
@@ -85,36 +67,46 @@ def show_study(
 
     Its files are called ``name``, and those ``beside``; ``write`` makes them. ``kept``: what was there before.
     """
-    from airmixml.storage.run_folder import REPORT
     from airmixml.storage.study import written_files
 
     found = written_files(out / name, plain, beside)
     if found:
-        say_finished_before(out)
+        _say_finished_before(out)
     files = found or write()
-    report = {"report": str(out / REPORT)} if found else add_report(out)
-    show(as_json, {**plain, "out": str(out), "files": list(map(str, files)), "seconds": seconds, **report}, *parts)
+    if not found:
+        _add_report(out)
+    report = report_in(out)
+    show(as_json, {**plain, "out": str(out), "files": list(map(str, files)), "seconds": seconds, **report}, page)
     if not as_json:
         note = f" ({kept} already finished)" if kept else ""
         drawn = out / f"{name}.png"
         print_places(out / f"{name}.md", report, note=note, picture=str(drawn) if drawn in files else "")
 
 
-def add_report(folder: Path | str, *, work: Path | None = None, typed: bool = True) -> dict[str, str]:
-    """Write ``report.html`` into a finished folder and return its place by its name in JSON.
+def finish_with_report(folder: "RunFolder") -> None:
+    """Write the report of a folder before that gets its name."""
+    _add_report(folder.final, folder.work)
 
-    Results are there already: where the report fails, a line says so, and nothing else is lost. ``work`` is where the
-    folder is before it gets its name. ``typed``: what was typed makes this folder again, and no others.
+
+def report_in(folder: Path) -> dict[str, str]:
+    """Return where the report of a folder is, by its name in JSON, if there is one."""
+    from airmixml.storage.run_folder import REPORT
+
+    return {"report": str(folder / REPORT)} if (folder / REPORT).is_file() else {}
+
+
+def _add_report(folder: Path, work: Path | None = None) -> None:
+    """Write ``report.html`` into a finished folder, which is at ``work`` before it gets its name.
+
+    Results are there already: where the report fails, a line says so, and nothing else is lost.
     """
     from airmixml.reports import REPORT, write_report  # here: a report is the last thing that a command needs
-    from airmixml.reports.folders import typed_command
 
     try:
-        return {"report": str(write_report(folder, command=typed_command() if typed else (), work=work))}
+        write_report(folder, work=work)
     except Exception as problem:  # whatever a drawing or a disk says
         print_error_line(
             f"airmix: no {REPORT} in {folder}: {in_plain_words(problem)}; airmix report {folder} tries again"
         )
         with contextlib.suppress(OSError):
-            ((work or Path(folder)) / REPORT).unlink(missing_ok=True)  # of an earlier command: it no longer fits
-        return {}
+            ((work or folder) / REPORT).unlink(missing_ok=True)  # of an earlier command: it no longer fits

@@ -44,7 +44,7 @@ def run(
     show_values: bool = False,
 ) -> None:
     """Be the worker or gateway of that name until the run is over."""
-    from airmixml.cli.interrupt import raise_when_interrupted
+    from airmixml.cli.process import raise_when_interrupted
     from airmixml.deploy.worker_process import run_workers
 
     raise_when_interrupted()

@@ -1,11 +1,15 @@
-"""Where ``airmix`` starts: nothing is imported before Ctrl-C has an answer."""
+"""Where ``airmix`` starts: nothing is imported before Ctrl-C has an answer and closed streams are replaced."""
 
 import os
 import sys
-import time
 
-_INTERRUPTED = 130
-STARTED = time.monotonic()  # of the command, before anything else is imported
+from airmixml.cli.process import (
+    INTERRUPTED,
+    end_when_interrupted,
+    raise_when_interrupted,
+    report_interruption,
+    take_streams,
+)
 
 
 def main() -> None:
@@ -17,11 +21,7 @@ def main() -> None:
     # Processes that are started import nothing from the working folder, which may hold what a stranger sent.
     os.environ["PYTHONSAFEPATH"] = "1"
     try:
-        from airmixml.cli.streams import take_streams
-
         take_streams()
-        from airmixml.cli.interrupt import end_when_interrupted, raise_when_interrupted
-
         end_when_interrupted()
         try:
             from airmixml.cli.light import answer_light
@@ -34,9 +34,7 @@ def main() -> None:
         finally:
             raise_when_interrupted()
     except KeyboardInterrupt:
-        code = _INTERRUPTED
-    if code == _INTERRUPTED:
-        from airmixml.cli.interrupt import report_interruption
-
+        code = INTERRUPTED
+    if code == INTERRUPTED:
         report_interruption()
     sys.exit(code)

@@ -162,13 +162,6 @@ def with_groups(command: Callable[..., None]) -> Any:
     return made
 
 
-def check_jobs(jobs: int | None) -> int:
-    """Return the number of processes, 0 where the command decides; refuse what no machine has."""
-    if jobs is not None and not 1 <= jobs <= 4096:
-        raise ScenarioError(f"--jobs = {jobs}: must be from 1 to 4096; leave it out for the default")
-    return jobs or 0
-
-
 def check_force(force: bool, out: Path | None) -> None:
     """Refuse --force without --out: a default name is always free, so there is nothing to replace."""
     if force and out is None:

@@ -14,7 +14,7 @@ from typer import Option
 
 from airmixml.cli import options
 from airmixml.cli.account import picture_path
-from airmixml.cli.finished import report_into
+from airmixml.cli.finished import finish_with_report, report_in
 from airmixml.cli.terminal import progress_bars, report_lines, show
 from airmixml.errors import ScenarioError
 from airmixml.numpy_tensors import stand_in
@@ -119,11 +119,10 @@ def plan_command(
         _draw(plan, scenario, drawn)
         plain["picture"] = places["picture"] = str(drawn)
     if out is not None:
-        reports: list[dict[str, str]] = []
         with writing_to(out):
-            look = {"picture": not no_picture, "finish": report_into(reports)}
+            look = {"picture": not no_picture, "finish": finish_with_report}
             plain["run_dir"] = str(write_plan(plan, plain, scenario, out, force=force, **look))
-        plain, places = {**plain, **reports[0]}, {**places, **reports[0]}
+        plain, places = {**plain, **report_in(out)}, {**places, **report_in(out)}
     hints = ["run it with:", plain["run_with"], *_about_the_file(words, scenario, rows)] if plan.feasible else []
     show(as_json, plain, plan_page(plain, scenario), *hints, *report_lines(places))
 

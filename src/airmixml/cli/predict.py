@@ -1,4 +1,4 @@
-"""``airmix predict`` and ``airmix export``: what can be done with the model of a finished run."""
+"""``airmix predict``, ``airmix export`` and ``airmix report``: what can be done with finished folders."""
 
 import sys
 from collections import Counter
@@ -9,13 +9,14 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from airmixml.cli import options
-from airmixml.cli.terminal import console, print_error_line, print_json, print_line, show
+from airmixml.cli.terminal import console, print_error_line, print_json, print_line, report_lines, show
 from airmixml.errors import DataError, ScenarioError
 from airmixml.output.tables import Table, rows_csv
 from airmixml.storage.files import write_text, writing_to
 from airmixml.wording import number_text, plural, shown
 
 _PREDICTION, _LIKELY = "prediction", "probability_"
+_LONGEST_NAME = 100  # of a report
 
 Run = Annotated[Path, Argument(help="Run folder of one seed.", show_default=False)]
 
@@ -165,3 +166,37 @@ def _columns(model: Any, outputs: Any, *, probabilities: bool) -> tuple[list[str
     if len(names) == 1:
         return [], {_PREDICTION: found[:, 0].tolist(), **likely}
     return [], {f"{_PREDICTION}_{name}": found[:, place].tolist() for place, name in enumerate(names)} | likely
+
+
+def report_command(
+    folders: Annotated[
+        list[Path] | None,
+        Argument(metavar="RUN [RUN ...]", help="Folders that airmix made.", show_default=False),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        Option(help="File to write [default: report.html in the folder; of several, a name below runs/]."),
+    ] = None,
+    opened: Annotated[bool, Option("--open", help="Open the report in the browser.")] = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Write the report of a folder again, or put several folders side by side on one page.
+
+    Every command that makes a folder writes its report.html; this makes that of an older folder. Several folders show
+    what differs between their scenarios, results and privacy.
+    """
+    if not folders:
+        raise ScenarioError("give one or more folders that airmix made, such as runs/NAME")
+    from airmixml.reports import write_report, write_side_by_side
+
+    if len(folders) == 1:
+        path = write_report(folders[0], out=out)
+    else:
+        names = "-".join(folder.absolute().name for folder in folders)[:_LONGEST_NAME]
+        path = write_side_by_side(folders, out or Path("runs") / f"report-{names}.html")
+    report = {"report": str(path)}
+    show(as_json, {**report, "folders": [str(folder) for folder in folders]}, *report_lines(report))
+    if opened:
+        import webbrowser
+
+        webbrowser.open(path.absolute().as_uri())

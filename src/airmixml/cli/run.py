@@ -1,14 +1,12 @@
 """``airmix run``."""
 
 import os
-from pathlib import Path
 from typing import Annotated, Any
 
 from typer import Option
 
 from airmixml.cli import options
-from airmixml.cli.finished import make_or_find
-from airmixml.cli.terminal import print_places, show
+from airmixml.cli.finished import make_or_find, show_made
 from airmixml.errors import hides_values
 from airmixml.runs.run_page import run_page
 from airmixml.scenario import Speed
@@ -63,12 +61,8 @@ def run_command(
     where: dict[str, Any] = {"out": out, "force": force, "speed": speed, "data_dir": data_dir}
     where |= {"engine": engine, "jobs": jobs, "ledger": ledger, "checkpoint_seconds": _checkpoint_seconds()}
     mode: dict[str, Any] = {"private": private, "public_test": public_test, "show_values": show_values}
-    made = make_or_find(run, scenario, seeds=seeds, **mode, **where)
-    show(as_json, {**made.metrics, **made.report}, run_page(made.metrics, scenario))
-    if not as_json:
-        folder = Path(made.metrics["run_dir"])
-        pictures = sorted(map(str, folder.glob("figures/*.png")))
-        print_places(folder, made.report, picture=next(iter(pictures), ""))
+    metrics = make_or_find(run, scenario, seeds=seeds, **mode, **where)
+    show_made(as_json, metrics, run_page(metrics, scenario), picture="figures/*.png")
 
 
 def _checkpoint_seconds() -> float:

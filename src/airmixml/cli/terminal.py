@@ -15,8 +15,7 @@ from rich.console import Console
 from rich.text import Text
 from typer import Exit
 
-from airmixml.cli.interrupt import raise_when_interrupted
-from airmixml.cli.main import STARTED
+from airmixml.cli.process import STARTED, raise_when_interrupted
 from airmixml.output.cards import card_rows
 from airmixml.output.page import Cards, Facts, Lines, Page
 from airmixml.output.tables import Table

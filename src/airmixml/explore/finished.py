@@ -10,8 +10,7 @@ import numpy as np
 
 from airmixml.errors import AirMixError, RunFolderError
 from airmixml.reading import read_within
-from airmixml.reports.curves import read_curve
-from airmixml.reports.folders import find_folder
+from airmixml.reports.folders import find_folder, read_curve
 from airmixml.runs.model_files import CHECKPOINT
 from airmixml.runs.results import load_result
 from airmixml.scenario.toml import finite

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -17,7 +16,6 @@ from airmixml.version import __version__
 Rows = Sequence[tuple[str, str]]
 """Names and values, in order."""
 
-COMMAND: Final = "airmix-command"
 GENERATOR: Final = "airmix report"
 _CARDS: Final = (
     "One card for each adversary. Epsilon is the smallest that any accountant certifies for the worst worker; 1 is a "
@@ -61,12 +59,11 @@ class Cards:
 
 @dataclass(frozen=True, kw_only=True)
 class Picture:
-    """A picture, in the page itself; one without content was too large, and is named by its file."""
+    """A PNG, in the page itself; one without content was too large, and is named by its file."""
 
     caption: str
     shows: str  # for those who do not see it
     content: bytes
-    kind: str = "image/png"
     file: str = ""
 
 
@@ -102,14 +99,13 @@ class Section:
     """Parts below a heading."""
 
     name: str  # in its address
-    link: str  # in the list of contents
     heading: str
     parts: tuple[Part, ...]
 
 
-def section(name: str, heading: str, *parts: Part, link: str = "") -> Section:
-    """Return parts below a heading; ``link`` is shorter, for the list of contents."""
-    return Section(name=name, link=link or heading, heading=heading, parts=parts)
+def section(name: str, heading: str, *parts: Part) -> Section:
+    """Return parts below a heading."""
+    return Section(name=name, heading=heading, parts=parts)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,9 +120,8 @@ class Page:
     title: str  # what was done, in a few words
     verdict: str = ""  # what came out in one sentence
     notices: tuple[str, ...] = ()
-    headline: Rows = ()  # the few numbers to see first
     sections: tuple[Section, ...]  # those without parts are left out
-    command: tuple[str, ...] = ()  # words that make it again
+    command: tuple[str, ...] = ()  # the name and the options that make it again, but for the scenario
 
     @classmethod
     def of_result(
@@ -141,8 +136,7 @@ class Page:
     ) -> Page:
         """Return the page of a command's result; ``others`` are kind, title and other fields of a page.
 
-        There is one group of ``cards`` for each setting. Of the ``command`` a builder gives the name and the options
-        that say more than the scenario.
+        There is one group of ``cards`` for each setting.
         """
         explained = (replace(cards[0], note=_CARDS), *cards[1:]) if cards else ()
         return cls(
@@ -172,7 +166,7 @@ class Page:
     def to_html(self) -> str:
         """Return one file: nothing in it is fetched, and no script runs."""
         shown = [(each, inside) for each in self.sections if (inside := _html(each.parts))]
-        links = _each('<li><a href="#{}">{}</a></li>', ((each.name, each.link) for each, _ in shown))
+        links = _each('<li><a href="#{}">{}</a></li>', ((each.name, each.heading) for each, _ in shown))
         sections = "".join(
             f'<section aria-labelledby="{each.name}">\n<h2 id="{each.name}">{escape(each.heading)}</h2>\n'
             f"{inside}</section>\n"
@@ -180,18 +174,15 @@ class Page:
         )
         verdict = f'<p class="verdict">{escape(self.verdict)}</p>\n' if self.verdict else ""
         notices = f'<div class="notice" role="note">\n{_html(self.notices)}</div>\n' if self.notices else ""
-        numbers = _each("<div><dt>{}</dt><dd>{}</dd></div>", self.headline)
-        headline = f'<dl class="headline">\n{numbers}</dl>\n' if numbers else ""
         return (
             '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
             f'<meta name="generator" content="{GENERATOR} {__version__}">\n'
-            f'<meta name="{COMMAND}" content="{escape(json.dumps(list(self.command)))}">\n'
             f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
             f"<title>{escape(self.title)}</title>\n<style>\n{_style()}</style>\n</head>\n<body>\n"
             '<a class="skip" href="#main">Skip to the content</a>\n<header>\n'
             f'<p class="kind">AirMixML report: {escape(self.kind)}</p>\n<h1>{escape(self.title)}</h1>\n'
-            f"{verdict}{notices}{headline}"
+            f"{verdict}{notices}"
             f'<nav aria-label="Contents">\n<ul>\n{links}</ul>\n</nav>\n</header>\n'
             f'<main id="main">\n{sections}</main>\n<footer>\n<p>Made by airmixml {__version__} from the files of the '
             "folder; nothing was fetched, and nothing is.</p>\n</footer>\n</body>\n</html>\n"
@@ -294,7 +285,7 @@ def _figure(picture: Picture) -> str:
     caption = escape(picture.caption)
     shown = f"<p>Too large for this page: see {escape(picture.file)} in the folder.</p>\n"
     if picture.content:
-        source = f"data:{picture.kind};base64,{base64.b64encode(picture.content).decode('ascii')}"
+        source = f"data:image/png;base64,{base64.b64encode(picture.content).decode('ascii')}"
         image = f'<img class="wide" src="{source}" alt="{escape(picture.shows)}">'
         shown = f'<div class="picture" tabindex="0" role="region" aria-label="{caption}">{image}</div>\n'
     return f"<figure>\n{shown}<figcaption>{caption}</figcaption>\n</figure>\n"

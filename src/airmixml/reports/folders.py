@@ -1,22 +1,22 @@
-"""Which kind of folder it is, its files, and the command that makes it again: as typed, or as the files tell it."""
+"""Which kind of folder it is, its learning curve, and whether a file is a report."""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+import math
 import os
-import re
-import sys
 from dataclasses import dataclass
-from html import unescape
 from pathlib import Path
 from typing import Any, Final
 
 from airmixml.errors import RunFolderError, ScenarioError
-from airmixml.output.page import COMMAND, GENERATOR
+from airmixml.output.page import GENERATOR
 from airmixml.reading import Read, read_regular
 from airmixml.scenario import Scenario
 from airmixml.storage.files import corrupt_file
-from airmixml.storage.run_folder import METRICS, PARTIAL, REPORT, SCENARIO
+from airmixml.storage.run_folder import METRICS, PARTIAL, SCENARIO
 from airmixml.wording import reason
 
 # The file that makes a folder what it is, in the order in which they are looked for.
@@ -87,41 +87,48 @@ def find_folder(path: Path | str, work: Path | None = None, read: Read = read_re
     return FoundFolder(path=path, kind=kind, file=file, plain=plain)
 
 
-_BEGINNING: Final = 20_000  # bytes of a page, in which it says what it is
-_META: Final = re.compile(r'<meta name="([^"]*)" content="([^"]*)">')
-_LEFT_OUT: Final = {"--json": 0, "--force": 0, "--out": 1}  # options that decide no result, and how many words follow
+_MOST_STEPS: Final = 10**12
+# What a curve may count, and where that begins: the first model of a run with rounds is that before them.
+_FIRST: Final = {"epoch": 1, "round": 0}
 
 
-def typed_command() -> tuple[str, ...]:
-    """Return the words of the command line, without what decides only where results go."""
-    words, kept = iter(sys.argv[1:]), ["airmix"]
-    for word in words:
-        name, _, value = word.partition("=")
-        if name not in _LEFT_OUT:
-            kept.append(word)
-        elif not value and _LEFT_OUT[name]:
-            next(words, None)
-    return tuple(kept)
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """A learning curve: per column of the CSV file (training_loss, test_accuracy, ...) the steps and values."""
+
+    columns: dict[str, tuple[tuple[int, float], ...]]
+    step: str  # what is counted; see ``_FIRST``
 
 
-def recorded_command(folder: Path) -> tuple[str, ...]:
-    """Return the command that an earlier report of the folder names; empty where there is none."""
+def read_curve(folder: Path, read: Read = read_regular) -> Curve | None:
+    """Return the learning curve of a run folder, one point without epochs or rounds; None where there is no curve."""
+    path = folder / "learning_curve.csv"
+    columns: dict[str, tuple[tuple[int, float], ...]] = {}
     try:
-        words = json.loads(_about(folder / REPORT).get(COMMAND, "[]"))
-    except ValueError:
-        return ()
-    return tuple(words) if isinstance(words, list) and all(isinstance(word, str) for word in words) else ()
+        rows = list(csv.DictReader(io.StringIO(read(path).decode("utf-8-sig"), newline="")))
+        step = next((step for step in _FIRST if rows and step in rows[0]), "epoch")
+        for name in rows[0] if rows else ():
+            points = [(int(row[step]), float(row[name])) for row in rows if name != step and row[name]]
+            if not all(_FIRST[step] <= at <= _MOST_STEPS for at, _ in points):
+                raise ValueError(f"{step}s must be from {_FIRST[step]} to {_MOST_STEPS}")
+            if points:
+                columns[name] = tuple((at, value) for at, value in points if math.isfinite(value))
+    except FileNotFoundError:
+        return None
+    except OSError as problem:
+        raise RunFolderError(f"{path}: cannot be read ({reason(problem)})") from None
+    except (ValueError, KeyError, TypeError, csv.Error) as problem:
+        raise corrupt_file(path, problem, delete=f"the folder {folder}") from None
+    return Curve(columns=columns, step=step) if columns else None
+
+
+_BEGINNING: Final = 20_000  # bytes of a page, in which it says what it is
 
 
 def is_report(path: Path) -> bool:
     """Whether a file is a page of ours."""
-    return _about(path).get("generator", "").startswith(GENERATOR)
-
-
-def _about(path: Path) -> dict[str, str]:
-    """Return what a page of ours says about itself; nothing where it cannot be read."""
     try:
         text = read_regular(path, _BEGINNING).decode("utf-8", errors="replace")
     except OSError:
-        return {}
-    return {name: unescape(content) for name, content in _META.findall(text)}
+        return False
+    return f'<meta name="generator" content="{GENERATOR}' in text

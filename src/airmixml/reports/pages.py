@@ -12,10 +12,10 @@ from typing import Any, Final
 from airmixml.errors import AirMixError, RunFolderError
 from airmixml.output.cards import asked_for
 from airmixml.output.commands import command_for, flat, needs_file, shown_value
-from airmixml.output.page import Cards, Code, Facts, Folded, Lines, Page, Part, Rows, section
+from airmixml.output.page import Cards, Code, Facts, Folded, Lines, Page, Part, Picture, Rows, section
 from airmixml.output.tables import Marked, Table
-from airmixml.reports.folders import FoundFolder, find_folder, is_report, recorded_command
-from airmixml.reports.pictures import MOST_BYTES, embed, pictures_in
+from airmixml.reading import read_regular
+from airmixml.reports.folders import FoundFolder, find_folder, is_report, read_curve
 from airmixml.scenario import Scenario
 from airmixml.storage.files import corrupt_file, write_text, writing_to
 from airmixml.storage.run_folder import PROTECTION, REPORT, SCENARIO
@@ -33,6 +33,38 @@ _BUILDERS: Final = {
     "tolerances": "airmixml.tolerances.tolerance_page:tolerances_page",
     "reproduction": "airmixml.reproduction.reproduction_page:reproduction_page",
 }
+MOST_BYTES: Final = 2_000_000  # a page of 3 MB, base64 and words taken off
+_TABLES: Final = "; the tables have the numbers."
+# What stands below each, and what it shows. Of the others the file's name is all that is known.
+_ABOUT: Final = {
+    "figures/overview": (
+        "What was sent, received and learned",
+        "Examples of slots as sent and as received, how well each class was learned or how learning went, and "
+        "histograms of transmit power and of the received signal-to-noise ratio.",
+    ),
+    "figures/privacy": (
+        "Epsilon by accountant and adversary",
+        "Epsilon that each accountant certifies against each adversary, on a logarithmic axis; the cards give the "
+        "numbers.",
+    ),
+    "figures/seeds": (
+        "All seeds",
+        "Accuracy and other results of every seed beside their mean; the tables give the numbers.",
+    ),
+    "attack": ("What was recovered", f"Originals beside what each adversary recovered{_TABLES}"),
+    "audit": (
+        "Claims and lower bounds, and the error rates of the attack",
+        f"Epsilons claimed and found, on a line each{_TABLES}",
+    ),
+    "plan": ("Other designs at the same privacy", f"Signal, energy and learning noise of other designs{_TABLES}"),
+    "compare": ("Accuracy, epsilon, energy and time of each row", f"The rows of the table as a picture{_TABLES}"),
+    "sweep": ("The first metric over the grid", f"The first metric at every combination of the values{_TABLES}"),
+    "tolerances": (
+        "Accuracy against the size of each impairment",
+        f"How accuracy falls as each impairment grows{_TABLES}",
+    ),
+}
+_PROTECTED: Final = ("figures/privacy",)
 _RELEASABLE: Final = (
     "This page holds nothing but what the privacy statements below cover, and what was public before the run."
 )
@@ -62,11 +94,6 @@ class Report:
         return ("airmix", name, *options) if self.scenario is None else command_for(name, self.scenario, *options)
 
     @property
-    def recorded(self) -> tuple[str, ...]:
-        """The command of an earlier report of the folder, which a protected one is not asked for."""
-        return (() if self.protected else recorded_command(self.found.path)) or self.command
-
-    @property
     def asked(self) -> Rows:
         """What was asked: what the page says, and what every scenario has."""
         rows = dict(_rows(self.page, "asked"))
@@ -76,7 +103,7 @@ class Report:
         about = {"data": scenario.workers.dataset, "workers": sends, "learner": scenario.learner.in_words}
         return tuple((about | {"privacy target": asked_for(scenario)} | rows).items())
 
-    def whole(self, command: Sequence[str]) -> Page:
+    def whole(self) -> Page:
         """Return the page with what every report has: scenario, pictures, versions, and the command."""
         plain, first = self.found.plain, self.page.sections[0]
         asked = section(first.name, first.heading, Facts(caption="The question", rows=self.asked))
@@ -86,8 +113,8 @@ class Report:
         if "seconds" in plain:
             made["time"] = duration(plain["seconds"])
         versions = tuple((name, str(value)) for name, value in made.items() if value)
-        again: list[Part] = [Code(shlex.join(command))]
-        again += ["with the scenario below saved as scenario.toml."] if needs_file(command) else []
+        again: list[Part] = [Code(shlex.join(self.command))]
+        again += ["with the scenario below saved as scenario.toml."] if needs_file(self.command) else []
         again += [_REPEATED] if self.protected else []
         if self.scenario is not None:
             again.append(Folded(summary="The whole scenario", parts=(Code(self.scenario.to_toml()),)))
@@ -96,7 +123,6 @@ class Report:
         return replace(
             self.page,
             notices=(*self.page.notices, *((_RELEASABLE,) if self.protected else study)),
-            command=tuple(command),
             sections=(
                 *kept,
                 section("pictures", "Pictures", *embed(pictures_in(self.found.path, protected=self.protected))),
@@ -105,23 +131,18 @@ class Report:
         )
 
 
-def write_report(
-    folder: Path | str, *, command: Sequence[str] = (), out: Path | None = None, work: Path | None = None
-) -> Path:
+def write_report(folder: Path | str, *, out: Path | None = None, work: Path | None = None) -> Path:
     """Write ``report.html`` into a folder that a command has made, and return its path.
 
     Everything in it comes from the files of the folder. Of a protected run these hold only what its statements cover.
 
     Args:
         folder: of a run, attack, audit, plan, comparison, sweep, study of tolerances or reproduction.
-        command: the words that made it; without them those of an earlier report, or what the files tell.
         out: file to write instead; only a page of ours is replaced.
         work: where its files still are, of a folder that is about to get its name.
     """
     folder = Path(folder)
-    report = read_report(folder, work)
-    page = report.whole(report.recorded if report.protected else tuple(command) or report.recorded)
-    path = _write((work or folder) / REPORT if out is None else out, page)
+    path = _write((work or folder) / REPORT if out is None else out, read_report(folder, work).whole())
     return folder / REPORT if out is None else path
 
 
@@ -150,8 +171,6 @@ def read_report(folder: Path, work: Path | None = None) -> Report:
 
     ``work`` is where its files are before it gets its name.
     """
-    from airmixml.reports.curves import read_curve
-
     found = find_folder(folder, work)
     module, _, builder = _BUILDERS[found.kind].partition(":")
     try:
@@ -170,8 +189,6 @@ def read_report(folder: Path, work: Path | None = None) -> Report:
 
 def side_by_side(reports: Sequence[Report]) -> Page:
     """Return the page about several folders."""
-    from airmixml.reports.curves import draw_curves
-
     names = short_names([report.found.path for report in reports])
     pairs = dict(zip(names, reports, strict=True))
     scenarios = [{} if each.scenario is None else flat(each.scenario) for each in reports]
@@ -191,7 +208,6 @@ def side_by_side(reports: Sequence[Report]) -> Page:
         *_beside("What came out", names, [dict(_rows(report.page, "results")) for report in reports]),
         *_beside("Smallest epsilon against each adversary", names, list(map(_epsilons, reports))),
         *_beside("Energy, power and time on the air", names, [dict(_rows(each.page, "costs")) for each in reports]),
-        *draw_curves({name: report.found.path for name, report in pairs.items() if report.found.kind == "run"}),
     )
     privacy: list[Part] = []
     pictures: list[Part] = []
@@ -205,12 +221,12 @@ def side_by_side(reports: Sequence[Report]) -> Page:
         drawn = embed(pictures_in(report.found.path, protected=report.protected), MOST_BYTES // len(reports))
         about = f"{name}: {plural(len(drawn), 'picture')}"
         pictures.append(Folded(summary=about, parts=tuple(drawn), open=len(names) < 4))
-        again += [name, Code(shlex.join(report.recorded))]
+        again += [name, Code(shlex.join(report.command))]
     return Page(
         kind="side by side",
         title=f"{len(reports)} results side by side: {', '.join(names)}",
         sections=(
-            section("differences", "What was asked, and what differs", *asked, link="What differs"),
+            section("differences", "What differs", *asked),
             section("results", "What came out", *results),
             section("privacy", "Who learns what", *privacy),
             section("pictures", "Pictures", *pictures),
@@ -259,3 +275,30 @@ def _epsilons(report: Report) -> dict[str, str]:
         privacy = report.scenario.privacy
         told |= {"delta": f"{privacy.delta:.3g}", "neighbours": privacy.adjacency}
     return told
+
+
+def pictures_in(folder: Path, *, protected: bool = False) -> list[Picture]:
+    """Return the pictures of a folder; of a protected run only what its statements cover."""
+    files = {
+        path.relative_to(folder).with_suffix("").as_posix(): path
+        for path in sorted((*folder.glob("*.png"), *folder.glob("figures/*.png")))
+    }
+    known = [name for name in _ABOUT if name in files]
+    others = [name for name in files if name not in _ABOUT and "/" not in name]
+    found = []
+    for name in known + others:
+        if protected and name not in _PROTECTED:
+            continue
+        path = files[name]
+        caption, shows = _ABOUT.get(name, (name, f"{name}: measured values beside the printed ones{_TABLES}"))
+        found.append(Picture(caption=caption, shows=shows, content=read_regular(path), file=path.name))
+    return found
+
+
+def embed(pictures: Sequence[Picture], most_bytes: int = MOST_BYTES) -> list[Picture]:
+    """Return pictures whose data are at most so many bytes together; those that do not fit are named by their file."""
+    found = []
+    for each in pictures:
+        most_bytes -= len(each.content)
+        found.append(each if most_bytes >= 0 else replace(each, content=b""))
+    return found

@@ -11,9 +11,8 @@ if TYPE_CHECKING:
     from airmixml.runs.experiment import run
     from airmixml.runs.model_files import load_network
     from airmixml.runs.onnx_export import ExportedModel, export_onnx
-    from airmixml.runs.pictures import run_figure
+    from airmixml.runs.pictures import draw_statements, run_figure
     from airmixml.runs.results import ProtectedResult, RunResult, SeedsResult, load_metrics
-    from airmixml.runs.score_pictures import draw_statements
 
 __all__ = ["ExportedModel", "ProtectedResult", "RunClassifier", "RunModel", "RunRegressor", "RunResult"]
 __all__ += ["SeedsResult", "draw_statements", "export_onnx", "load_metrics", "load_model"]
@@ -26,8 +25,7 @@ __getattr__ = import_late(
         "airmixml.runs.experiment": ("run",),
         "airmixml.runs.model_files": ("load_network",),
         "airmixml.runs.onnx_export": ("ExportedModel", "export_onnx"),
-        "airmixml.runs.pictures": ("run_figure",),
-        "airmixml.runs.score_pictures": ("draw_statements",),
+        "airmixml.runs.pictures": ("draw_statements", "run_figure"),
         "airmixml.runs.results": ("ProtectedResult", "RunResult", "SeedsResult", "load_metrics"),
     },
 )

@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
-import io
 import json
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit, softmax
 
-from airmixml.arrays import Singles
+from airmixml.arrays import Doubles, ImageShape, Singles
 from airmixml.data import Bounded, DataSet, LabelCode, RowFormat, Signs
-from airmixml.devices import torch_is_missing
+from airmixml.devices import needs_torch, torch_is_missing
 from airmixml.errors import AirMixError, RunFolderError
-from airmixml.reading import open_regular
 from airmixml.registries import ENCODERS, add_given
 from airmixml.runs.results import DEPLOYMENT, ProtectedResult, SeedsResult, is_deployed, load_result
 from airmixml.scenario import Learner, Scenario
-from airmixml.scenario.automatic import LINKS, ScoreLink
-from airmixml.storage.files import ResultStore, write_bytes, write_text
+from airmixml.scenario.automatic import LINKS, LOGISTIC, NEVER_CERTAIN, SOFTMAX, ScoreLink
+from airmixml.storage.files import ResultStore, from_plain, write_text
 from airmixml.storage.run_folder import METRICS, SCENARIO, encoder_digest
 
 if TYPE_CHECKING:
     import torch
 
 CHECKPOINT: Final = "checkpoint.npz"
-_MODEL: Final = "model.pt"
+_MODEL: Final = "model.npz"
+_MEAN: Final = "private_mean"
+_BOUNDS: Final = ("lower", "upper")  # of raw rows
+_LINEAR: Final = ("0.bias", "0.weight")
 _TABLES: Final = ("loss", "test_accuracy")
 
 
@@ -91,25 +93,23 @@ def _restored(like: dict[str, Any], values: Any, arrays: dict[str, NDArray[Any]]
 
 def save_model(model: torch.nn.Module, dataset: DataSet, folder: Path, scenario: Scenario) -> None:
     """Write the parameters, with the dimensions and class names that go with them."""
-    import torch
-
-    buffer = io.BytesIO()
-    content = {
-        "parameters": {name: value.cpu() for name, value in model.state_dict().items()},
+    code, rows = dataset.code, None if dataset.row_format is None else asdict(dataset.row_format)
+    arrays = {name: value.cpu().numpy() for name, value in model.state_dict().items()}
+    if dataset.private_mean is not None:
+        arrays[_MEAN] = dataset.private_mean
+    if rows is not None:
+        arrays |= {name: bound for name in _BOUNDS if (bound := rows.pop(name)) is not None}
+    about = {
         "input_dim": dataset.input_dim,
         "label_dim": dataset.label_dim,
-        "image_shape": list(dataset.image_shape) if dataset.image_shape else None,
-        "class_names": list(dataset.class_names),
-        "private_mean": None if dataset.private_mean is None else torch.from_numpy(dataset.private_mean),
-        "rows": _with_bounds(asdict(dataset.row_format), lambda bounds: bounds.tolist())
-        if dataset.row_format
-        else None,
-        "targets": [list(code.lower), list(code.upper)] if isinstance(code := dataset.code, Bounded) else None,
+        "image_shape": dataset.image_shape,
+        "class_names": dataset.class_names,
+        "rows": rows,
+        "targets": (code.lower, code.upper) if isinstance(code, Bounded) else None,
         "encoder_digest": encoder_digest(scenario),
         "link": scenario.score_link.name,
     }
-    torch.save(content, buffer)
-    write_bytes(folder / _MODEL, buffer.getvalue())
+    ResultStore(folder).save(_MODEL, about, arrays)
 
 
 def save_deployed(
@@ -158,41 +158,87 @@ def read_stored(folder: Path, encoder: Any = None, objects: Iterable[Any] = ()) 
         raise RunFolderError(f"{folder}: holds several seeds; give one of them, such as {folder}/seed-{result.seed}")
     scenario = Scenario.load(folder / SCENARIO)
     try:
-        saved, model = _loaded(folder / _MODEL, scenario.learner)
-        mean = saved["private_mean"]
+        saved, arrays = ResultStore(folder).load(_MODEL, lambda *found: found) or ({}, {})
+        model = _stored_model(scenario, saved, arrays)
         _check_encoder(scenario, saved["encoder_digest"], folder)
-        return StoredModel(
-            scenario=scenario,
-            network=model,
-            class_names=tuple(saved["class_names"]),
-            private_mean=None if mean is None else np.asarray(mean),
-            row_format=_format_of(saved["rows"]),
-            code=_code_of(scenario.workers.task, len(saved["class_names"]), saved["targets"]),
-            link=LINKS[saved["link"]],
-        )
     except AirMixError:
         raise
-    except Exception as problem:  # torch, zip and pickle fail in many ways on a damaged file
+    except Exception as problem:  # missing, damaged, or of another scenario
         raise RunFolderError(f"{folder / _MODEL}: not the model of that run; run the scenario again") from problem
+    return model
 
 
-def _loaded(path: Path, learner: Learner) -> tuple[dict[str, Any], Any]:
-    """Return what the file of a model holds, and its network; where torch is not installed, that of a linear model."""
-    with open_regular(path) as file:
-        if torch_is_missing():
-            from airmixml.runs.without_torch import LinearNetwork, read_archive
+def _stored_model(scenario: Scenario, saved: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> StoredModel:
+    """Return the model of a scenario from what ``save_model`` kept."""
+    from airmixml.data.columns import Column  # here: most runs write a model and read none
 
-            saved = read_archive(file)
-            return saved, LinearNetwork(saved["parameters"])
-        import torch
+    mean, lower, upper = (arrays.pop(name, None) for name in (_MEAN, *_BOUNDS))
+    rows, names, targets = saved["rows"], tuple(saved["class_names"]), saved["targets"]
+    row_format = RowFormat(
+        width=rows["width"],
+        lower=lower,
+        upper=upper,
+        feature_names=tuple(rows["feature_names"]),
+        image_shape=_shape(rows["image_shape"]),
+        columns=tuple(from_plain(Column, each) for each in rows["columns"]),
+        decimal=rows["decimal"],
+    )
+    task = scenario.workers.task
+    code = Bounded(*map(tuple, targets)) if task == Bounded.task else Signs(len(names)) if task == Signs.task else None
+    return StoredModel(
+        scenario=scenario,
+        network=_network(scenario.learner, saved, arrays),
+        class_names=names,
+        private_mean=mean,
+        row_format=row_format,
+        code=code,
+        link=LINKS[saved["link"]],
+    )
 
-        from airmixml.edge import build_model
 
-        saved = torch.load(file, map_location="cpu", weights_only=True)
-    shape = saved["image_shape"]
-    model = build_model(learner, saved["input_dim"], saved["label_dim"], tuple(shape) if shape else None)
-    model.load_state_dict(saved["parameters"])
-    return saved, model
+def _shape(saved: list[int] | None) -> ImageShape:
+    return None if saved is None else tuple(saved)
+
+
+def _network(learner: Learner, saved: dict[str, Any], parameters: dict[str, NDArray[Any]]) -> Any:
+    """Return the network of a file; where torch is not installed, that of a linear model."""
+    if torch_is_missing():
+        return LinearNetwork(parameters)
+    import torch
+
+    from airmixml.edge import build_model
+
+    model = build_model(learner, saved["input_dim"], saved["label_dim"], _shape(saved["image_shape"]))
+    model.load_state_dict({name: torch.from_numpy(array) for name, array in parameters.items()})
+    return model
+
+
+class LinearNetwork:
+    """A linear model where torch is not installed: weights (outputs x inputs) and biases (outputs)."""
+
+    def __init__(self, parameters: dict[str, NDArray[Any]]) -> None:
+        if sorted(parameters) != list(_LINEAR):
+            raise AirMixError(needs_torch("a model that is not linear"))
+        self._biases, self._weights = (parameters[name].astype(np.float64) for name in _LINEAR)
+
+    def double(self) -> LinearNetwork:
+        """Return itself: it computes in float64."""
+        return self
+
+    def outputs(self, inputs: NDArray[Any], link: ScoreLink, code: LabelCode | None) -> Doubles:
+        """Return probabilities or targets of encoded inputs, as ``edge.predicted`` does; samples x outputs."""
+        scores = inputs.astype(np.float64) @ self._weights.T + self._biases
+        if link is LOGISTIC:
+            return np.asarray(np.clip(expit(scores), NEVER_CERTAIN, 1.0 - NEVER_CERTAIN))
+        if link is SOFTMAX:
+            return np.asarray(softmax(scores, axis=1))
+        if isinstance(code, Signs):
+            likely = (1.0 + scores * np.sqrt(code.count)) / 2.0
+            return np.asarray(np.clip(likely, NEVER_CERTAIN, 1.0 - NEVER_CERTAIN))
+        assert isinstance(code, Bounded)
+        lower, upper = np.array(code.lower), np.array(code.upper)
+        unit = np.clip(scores * np.sqrt(len(lower)), -1.0, 1.0)
+        return np.asarray(lower + (unit + 1.0) / 2.0 * (upper - lower))
 
 
 def _check_encoder(scenario: Scenario, digest: str, folder: Path) -> None:
@@ -204,21 +250,3 @@ def _check_encoder(scenario: Scenario, digest: str, folder: Path) -> None:
             f'{folder}: its workers.encoder = "{scenario.workers.encoder}" {is_there}; put the same file there again '
             "(paths are relative to the current directory)"
         )
-
-
-def _code_of(task: str, outputs: int, targets: Any) -> LabelCode | None:
-    if task == Signs.task:
-        return Signs(outputs)
-    return Bounded(*map(tuple, targets)) if task == Bounded.task else None
-
-
-def _format_of(rows: dict[str, Any]) -> RowFormat:
-    from airmixml.data.columns import Column  # here: most runs write a model and read none
-
-    columns = tuple(Column(**column) for column in rows["columns"])
-    return RowFormat(**{**_with_bounds(rows, np.asarray), "columns": columns})
-
-
-def _with_bounds(rows: dict[str, Any], make: Callable[[Any], Any]) -> dict[str, Any]:
-    """Return what a raw row looks like with its bounds as lists, which are safe to load, or as arrays again."""
-    return {**rows, **{name: None if rows[name] is None else make(rows[name]) for name in ("lower", "upper")}}

@@ -1,6 +1,6 @@
-"""The overview of a run: mixtures beside what was sent, what was learned, power and SNR.
+"""Pictures of a run: the overview, the scores of all seeds, and epsilons by accountant and adversary.
 
-It may show test rows one by one, so it is drawn in simulations alone.
+The overview may show test rows one by one, so it is drawn in simulations alone.
 """
 
 from __future__ import annotations
@@ -13,19 +13,37 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airmixml.arrays import is_series
-from airmixml.edge import TrainingHistory
-from airmixml.output.figures import BLUE, GREEN, ORANGE, as_picture, chance_line, finish_axis, new_figure, save_figure
-from airmixml.radio import AirReport
+from airmixml.output.figures import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    accountant_colour,
+    as_picture,
+    chance_line,
+    finish_axis,
+    new_figure,
+    save_figure,
+    saved,
+)
 from airmixml.radio.histograms import DecibelHistogram
-from airmixml.radio.mixtures import MixtureBlock
-from airmixml.radio.transmission import Transmission
-from airmixml.runs.score_pictures import SCORE_NAMES
-from airmixml.wording import epsilon_text
+from airmixml.registries import ACCOUNTANTS, ADVERSARIES
+from airmixml.wording import epsilon_text, plural
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
+    from airmixml.edge import TrainingHistory
+    from airmixml.privacy import PrivacyStatement
+    from airmixml.radio import AirReport
+    from airmixml.radio.mixtures import MixtureBlock
+    from airmixml.radio.transmission import Transmission
+    from airmixml.runs.results import SeedsResult
+
+_SCORE_NAMES: Final = {"r2": "R²", "labels_right": "labels right"}
 _SENT, _RECEIVED = "sent: sum of all", "received"
 _COLUMNS: Final = 8
 _SYMBOLS_SHOWN: Final = 40
@@ -96,10 +114,14 @@ def _symbol_grid(figure: Figure | SubFigure, mixtures: Transmission) -> None:
     examples = mixtures.examples
     inputs, labels = (min(part.shape[1], _SYMBOLS_SHOWN) for part in (examples.clean_inputs, examples.clean_labels))
     every = inputs == examples.clean_inputs.shape[1]
-    sent, received = sent_and_received(examples, inputs, labels)
+    clean, noisy = (examples.clean_inputs, examples.clean_labels), (examples.inputs, examples.labels)
+    sent, received = (np.hstack([each.cpu()[:, :inputs], last.cpu()[:, :labels]]) for each, last in (clean, noisy))
+    places = np.arange(inputs + labels)
     axes = figure.subplots(1, min(_COLUMNS, examples.slots), squeeze=False, sharey=True, gridspec_kw=_ABOVE)[0]
     for slot, axis in enumerate(axes):
-        draw_symbols(axis, sent[slot], received[slot], _SENT, _RECEIVED)
+        axis.vlines(places, sent[slot], received[slot], color="0.8", linewidth=1.5)
+        axis.plot(places, sent[slot], "o", color=BLUE, label=_SENT)
+        axis.plot(places, received[slot], "x", color=ORANGE, label=_RECEIVED, markeredgewidth=2)
         axis.axvline(inputs - 0.5, color="0.6", linewidth=0.8, linestyle=":")
         axis.set_xlabel(("inputs" if every else f"first {inputs} inputs") + " ⋮ labels", fontsize=9)
         axis.set(xticks=[], xlim=(-0.7, sent.shape[1] - 0.3))  # no marker is cut
@@ -109,25 +131,6 @@ def _symbol_grid(figure: Figure | SubFigure, mixtures: Transmission) -> None:
     low, high = axes[0].get_ylim()
     axes[0].set_ylim(low, high + 0.2 * (high - low))  # room for the legend
     axes[0].legend(fontsize=8, loc="upper left")
-
-
-def sent_and_received(
-    examples: MixtureBlock, inputs: int | None = None, labels: int | None = None
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return symbols as sent (without noise) and as received: so many of inputs, then of labels; slots x symbols."""
-    clean, noisy = (examples.clean_inputs, examples.clean_labels), (examples.inputs, examples.labels)
-    sent, received = (np.hstack([each.cpu()[:, :inputs], last.cpu()[:, :labels]]) for each, last in (clean, noisy))
-    return sent, received
-
-
-def draw_symbols(
-    axis: Axes, sent: NDArray[np.float32], received: NDArray[np.float32], sent_name: str, received_name: str
-) -> None:
-    """Draw each symbol as sent and as received, with a line between the two."""
-    places = np.arange(len(sent))
-    axis.vlines(places, sent, received, color="0.8", linewidth=1.5)
-    axis.plot(places, sent, "o", color=BLUE, label=sent_name)
-    axis.plot(places, received, "x", color=ORANGE, label=received_name, markeredgewidth=2)
 
 
 def _power_and_snr(power: Axes, snr: Axes, report: AirReport) -> None:
@@ -164,7 +167,7 @@ def final_score(history: TrainingHistory) -> str:
         return f"final accuracy {100 * history.final_accuracy:.1f} %"
     value = history.scores[history.score_name]
     shown = f"{value:.3f}" if history.score_name == "r2" else f"{100 * value:.1f} %"
-    return f"{SCORE_NAMES[history.score_name]} {shown}"
+    return f"{_SCORE_NAMES[history.score_name]} {shown}"
 
 
 def draw_learned(axis: Axes, history: TrainingHistory, truth: NDArray[Any]) -> None:
@@ -199,7 +202,7 @@ def _learning_curve(axis: Axes, history: TrainingHistory, percent: NDArray[Any],
         axis.plot(len(percent), final, "o", color=ORANGE, label=f"final {final:.1f} %")
         chance_line(axis, _guessing_percent(truth))
     axis.locator_params(axis="x", integer=True)
-    name, unit = SCORE_NAMES.get(history.score_name, history.score_name), "round" if rounds else "epoch"
+    name, unit = _SCORE_NAMES.get(history.score_name, history.score_name), "round" if rounds else "epoch"
     limits = {} if rounds else {"ylim": (0, 104)}
     axis.set(xlabel=unit, ylabel=f"{name} on clean test set (%)", title="Learning curve", **limits)
     finish_axis(axis, legend=8, loc="lower right")
@@ -248,3 +251,59 @@ def _predicted_and_true(axis: Axes, history: TrainingHistory, truth: NDArray[Any
     unit = " (share of its range)" if several else ""
     axis.set(xlabel=f"true{unit}", ylabel=f"predicted{unit}", title=f"Test set: {final_score(history)}")
     finish_axis(axis, legend=8)
+
+
+def draw_seeds(result: SeedsResult, path: Path | None = None) -> Figure:
+    """Draw the scores of all seeds beside their mean."""
+    score, own = "r2" if "r2" in result.scores else next(iter(result.scores), "accuracy"), result.privacy[0]
+    factor, name = (1.0, "R²") if score == "r2" else (100.0, f"{_SCORE_NAMES.get(score, score)} (%)")
+    final = factor * np.array(
+        [run.scores[score] if run.accuracy is None else run.accuracy.final for run in result.runs]
+    )
+    best = [factor * run.accuracy.best for run in result.runs if run.accuracy is not None]
+    mean, deviation, digits = final.mean(), final.std(ddof=1), 1 if factor > 1.0 else 3
+    target = f"ε = {epsilon_text(own.epsilon)}, δ = {own.delta:g} ({own.accountant}, {own.adversary}, {own.adjacency})"
+    figure = new_figure(8, 4.4, f"{result.name}, {plural(len(result.runs), 'seed')}  ·  worst {target}", size=11.5)
+    axis, seeds = figure.subplots(), [run.seed for run in result.runs]
+    axis.axhspan(mean - deviation, min(mean + deviation, factor), color=BLUE, alpha=0.15, linewidth=0)
+    axis.axhline(mean, color=BLUE, label=f"mean and deviation {mean:.{digits}f} ± {deviation:.{digits}f}")
+    axis.plot(seeds, final, "o", color=ORANGE, label="final")
+    if best and best != final.tolist():
+        axis.plot(seeds, best, "^", color=GREEN, label="best, chosen on the test set", alpha=0.7)
+    if best:
+        chance_line(axis, 100.0 / result.dataset.label_dim)
+    elif score == "r2":
+        axis.axhline(0.0, color=GREY, linestyle="--", linewidth=1, label="always the mean")
+    axis.set(xlabel="seed", xlim=(seeds[0] - 0.6, seeds[-1] + 0.6))
+    axis.set(ylabel=f"{name} on clean test set", ylim=(1.1 * min(0.0, *final), 1.04 * factor))
+    axis.locator_params(axis="x", integer=True, nbins=10)
+    finish_axis(axis, "Score of each seed", legend=8, loc="lower left")
+    return saved(figure, path)
+
+
+def draw_statements(statements: Sequence[PrivacyStatement], path: Path | None = None) -> Figure:
+    """Draw what every accountant certifies against every adversary, for the neighbours of the first statement."""
+    from matplotlib.ticker import NullFormatter
+
+    own = statements[0]
+    figure = new_figure(7, 4.2, f"δ = {own.delta:g}, {own.adjacency} neighbours", size=10)
+    certified, statements = figure.subplots(), [each for each in statements if each.adjacency == own.adjacency]
+    found = {each.adversary for each in statements}
+    adversaries = [*filter(found.__contains__, ADVERSARIES.names), *sorted(found - set(ADVERSARIES.names))]
+    accountants = [*dict.fromkeys((*ACCOUNTANTS.names, *(each.accountant for each in statements)))]
+    for place, name in enumerate(accountants):
+        beside = 0.1 * (place - len(accountants) // 2)  # so that equal epsilons do not hide each other
+        stated = [each for each in statements if each.accountant == name]
+        rows = [adversaries.index(each.adversary) - beside for each in stated]
+        values = [max(each.epsilon, 1e-6) for each in stated]
+        certified.plot(values, rows, "o", color=accountant_colour(name), alpha=0.8, label=name)
+    certified.set(xscale="log", xlabel="ε (log)", title="What accountants certify", ylim=(-0.5, len(adversaries) - 0.5))
+    certified.set_yticks(range(len(adversaries)), adversaries)
+    certified.margins(x=0.1)
+    certified.xaxis.set_major_formatter("{x:g}")  # formulas take a quarter of a second
+    certified.xaxis.set_minor_formatter(NullFormatter())
+    low, high = certified.get_xlim()
+    if high < 20.0 * low:  # else the axis might show no number at all
+        certified.set_xlim(low / 3.0, 3.0 * high)
+    finish_axis(certified, legend=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return saved(figure, path)

@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 from airmixml.errors import RunFolderError
 from airmixml.notebook import html_facts
@@ -12,11 +12,8 @@ from airmixml.radio.power import TransmitPower
 from airmixml.reading import Read, read_regular
 from airmixml.storage.files import corrupt_file, from_plain, to_plain
 from airmixml.storage.run_folder import METRICS, PARTIAL, PROTECTION
-from airmixml.wording import duration, epsilon_text, joules, plural
+from airmixml.wording import duration, plural
 from airmixml.workers import WorkerCost
-
-if TYPE_CHECKING:
-    pass
 
 AirKeys = dict[str, int | float | str | list[str] | None]
 SIMULATION: Final = "simulation"
@@ -199,7 +196,12 @@ class _Result:
         return result
 
     def _repr_html_(self) -> str:
-        return html_facts(*facts_of(self))
+        runs = getattr(self, "runs", ())
+        title = f"{self.name}, {plural(len(runs), 'seed') if runs else f'seed {self.seed}'}, {self.mode}"
+        facts = {"privacy": str(self.privacy[0]), "on the air": duration(self.air_seconds), "run folder": self.run_dir}
+        if self.accuracy is not None:
+            facts = {"accuracy": f"{100 * self.accuracy.final:.1f} % on the clean test set", **facts}
+        return html_facts(title, facts)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -256,30 +258,6 @@ class ProtectedResult(_Result):
     public_test: bool
 
 
-def facts_of(result: Any) -> tuple[str, dict[str, str]]:
-    """Return the title of a result and what a reader wants to know first, by name."""
-    own, accuracy = result.privacy[0], result.accuracy
-    protected, runs = isinstance(result, ProtectedResult), getattr(result, "runs", ())
-    title = f"{result.name}, {plural(len(runs), 'seed') if runs else f'seed {result.seed}'}, {result.mode}"
-    facts = {"data": f"{result.dataset.name}: {result.dataset.train_samples:,} samples to train on"}
-    if accuracy is not None:
-        spread = f" ± {100 * accuracy.final_deviation:.1f}" if isinstance(accuracy, SeedsAccuracy) else ""
-        facts["accuracy"] = f"{100 * accuracy.final:.1f}{spread} % on the clean test set"
-    facts["privacy"] = str(own)
-    if result.row_privacy is not None:
-        facts["a row of the data"] = ", ".join(
-            f"epsilon {epsilon_text(each.epsilon)} against {each.adversary}" for each in result.row_statements
-        )
-    if protected:
-        facts["releases"] = f"{result.releases:,}" + (f" and {result.killed:,} killed" if result.killed else "")
-    else:
-        facts["energy"] = f"{joules(result.energy_joules)} in total"
-        facts["SNR"] = f"{result.snr_inputs_db:.1f} dB inputs, {result.snr_labels_db:.1f} dB labels (median slot)"
-    facts["on the air"] = duration(result.air_seconds)
-    facts["run folder"] = result.run_dir
-    return title, facts
-
-
 def load_result(folder: Path | str, read: Read = read_regular) -> RunResult | SeedsResult | ProtectedResult:
     """Return the result in a finished run folder; refuse one that is not finished, or that was changed.
 
@@ -288,11 +266,6 @@ def load_result(folder: Path | str, read: Read = read_regular) -> RunResult | Se
     folder = Path(folder)
     if folder.absolute().name.endswith(PARTIAL):
         raise RunFolderError(f"{folder}: an interrupted run; run the same command again to finish it")
-    return read_result(folder, read)
-
-
-def read_result(folder: Path, read: Read = read_regular) -> RunResult | SeedsResult | ProtectedResult:
-    """Return the result in a folder that is complete, whatever its name is; refuse one that was changed."""
     try:
         metrics = json.loads(read(folder / METRICS))
         if isinstance(metrics, dict) and metrics.get("mode") == DEPLOYMENT:

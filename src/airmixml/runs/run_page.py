@@ -1,15 +1,14 @@
 """The page of a run: what ran, how well it learnt, who learns what, what it cost."""
 
 import math
-from collections.abc import Sequence
 from typing import Any, Final
 
 from airmixml.output.cards import NOTHING, PROTECTS_NOBODY, cards_of
 from airmixml.output.commands import seeds_option
-from airmixml.output.page import Card, Cards, Folded, Page, Rows
+from airmixml.output.page import Cards, Folded, Page, Rows
 from airmixml.output.tables import Marked, Table
 from airmixml.privacy import PrivacyStatement
-from airmixml.runs.run_costs import air_time_rows, radio_rows
+from airmixml.radio.analog_link import acquisition_rows
 from airmixml.scenario import Scenario, air_in_words
 from airmixml.storage.files import from_plain
 from airmixml.storage.run_folder import PROTECTION
@@ -19,7 +18,9 @@ from airmixml.wording import (
     UNINFORMED,
     UNSTATED,
     against,
+    duration,
     epsilon_text,
+    joules,
     number_text,
     outputs_text,
     plural,
@@ -38,7 +39,6 @@ _SCORE_NAMES: Final = {
     "exact_match": "all labels right",
     "macro_f1": "F1, mean over labels",
 }
-_CLASSES_SHOWN: Final = 6
 _NO_R2: Final = 5e-7  # less is rounding
 _ANSWERS: Final = {
     "classification": "always the most frequent class of the test rows",
@@ -53,7 +53,7 @@ def run_page(metrics: dict[str, Any], scenario: Scenario) -> Page:
     protected = metrics["mode"] == PROTECTION
     mode = "protection: noise and schedule from the system's entropy, forgotten at once"
     scores = _scores(scenario, metrics)
-    costs = (air_time_rows if protected else radio_rows)(scenario, metrics)
+    costs = (_air_time_rows if protected else _radio_rows)(scenario, metrics)
     statements = [from_plain(PrivacyStatement, each) for each in metrics["privacy"]]
     cards = cards_of(statements, scenario, _more(scenario, metrics))
     return Page.of_result(
@@ -61,7 +61,6 @@ def run_page(metrics: dict[str, Any], scenario: Scenario) -> Page:
         title=_title(scenario, metrics),
         verdict=sentence(_verdict(scenario, metrics, scores)),
         notices=(sentence(mode if protected else simulated(scenario.seed)), *_warnings(scenario, metrics)),
-        headline=_headline(scores, cards, dict(costs)),
         asked=_what_ran(scenario, metrics),
         results=(*scores, *_baselines(metrics)),
         cards=(Cards(title=scenario.title, cards=cards, on_screen=True),),
@@ -102,19 +101,6 @@ def _warnings(scenario: Scenario, metrics: dict[str, Any]) -> list[str]:
     if own["delta"] * count >= 1.0:
         found.append(f"delta is not below 1 in {count:,} workers: it permits revealing a worker outright")
     return list(map(sentence, found))
-
-
-def _headline(scores: Rows, cards: Sequence[Card], costs: dict[str, str]) -> Rows:
-    """Return how well it learnt, what is promised against the two that matter, and what a worker spends."""
-    told = []
-    for card in cards:
-        if card.is_target or card.adversary == "server":
-            delta = dict(card.facts).get("delta", "").partition(":")[0]
-            by = dict(card.details).get("accountant", "").partition(",")[0]
-            epsilon = card.epsilon + (f" by {by}" if by else "") + (f", delta {delta}" if delta else "")
-            told.append((f"epsilon {against(card.adversary)}", f"{epsilon} ({card.promise})"))
-    shown = {"energy per worker": "  per worker", "on the air": "on the air"}
-    return (*scores[:1], *told, *((name, costs[key]) for name, key in shown.items() if key in costs))
 
 
 def _more(scenario: Scenario, metrics: dict[str, Any]) -> dict[str, Rows]:
@@ -281,13 +267,7 @@ def _baselines(metrics: dict[str, Any]) -> Rows:
     if no_better_than_guessing(gain, error):
         gained = Marked(f"no better than guessing: {gained}")
     rows = [(f"  {_without_privacy(found)}", f"{told(reached)} ({how})")] if reached is not None else []
-    rows += [("  guessing", f"{told(found['guess'])} ({answer})"), ("  beyond guessing", gained)]
-    recalls = sorted((each["recall"], each["name"]) for each in found["classes"] if each["recall"] is not None)
-    if recalls:
-        worst = f"the {_CLASSES_SHOWN} worst: " if len(recalls) > _CLASSES_SHOWN else ""
-        shown = ", ".join(f"{name} {100 * recall:.0f} %" for recall, name in recalls[:_CLASSES_SHOWN])
-        rows.append(("  recall", worst + shown))
-    return rows
+    return [*rows, ("  guessing", f"{told(found['guess'])} ({answer})"), ("  beyond guessing", gained)]
 
 
 def _scores(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
@@ -316,3 +296,78 @@ def _scores(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
         unit = " in the target's own unit" if kind in ("rmse", "mae") else ""
         rows.append((_SCORE_NAMES[kind] + (f", {target}" if target else ""), text + unit))
     return tuple(rows)
+
+
+def _radio_rows(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
+    """Return what a simulated run cost: time on the air, computing, energy and power."""
+    power, worker, cost = metrics["power_dbm"], metrics["worker_energy_joules"], metrics["worker_cost"]
+    count = metrics["power_limited_slots"]
+    slots = f"{count:,} of {plural(metrics['slots'], 'slot')}" if count else "no slot"
+    limited = f"the limit lowered the power in {slots}"
+    if scenario.mixing.power_policy.follows_channels:
+        limited = "the limit sets the power in every slot"
+    computes = f"{cost['multiply_accumulates']:,} multiply-accumulates per sample"
+    if metrics.get("rounds"):
+        computes += f", {metrics['rounds']['multiply_accumulates_per_round']:,.0f} in each round"
+    memory = f"{cost['constant_bytes']:,} bytes of constants, {cost['working_bytes']:,} of working memory"
+    return [
+        *_air_time_rows(scenario, metrics),
+        ("  worker computes", f"{computes}, {memory}"),
+        ("energy", f"{joules(metrics['energy_joules'])} in total"),
+        ("  per worker", f"{joules(worker['mean'])} mean, {joules(worker['largest'])} largest"),
+        ("  from power", scenario.radio.link_kind.energy_in_words(scenario)),
+        ("power", f"{power['median']:.1f} dBm median, {power['largest']:.1f} largest, limit {power['limit']:g}"),
+        ("  limited", limited),
+        ("SNR", f"{metrics['snr_inputs_db']:.1f} dB inputs, {metrics['snr_labels_db']:.1f} dB labels (median slot)"),
+        *_too_soft(scenario, metrics),
+        *_absences(scenario),
+        *_gain_errors(scenario),
+    ]
+
+
+def _too_soft(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
+    """Return how many workers never sent where transmitters have a lowest power; none where they have none."""
+    never = metrics["ledger"]["slots_per_worker"].get("silent", 0)
+    if math.isinf(scenario.met.air.min_power_dbm) or not never:
+        return []
+    why = (
+        f"they cannot send as softly as they must (air.min_power_dbm = {scenario.air.min_power_dbm:g}), or were absent"
+    )
+    return [("  silent", Marked(f"{never:,} of {scenario.workers.count:,} workers never sent: {why}"))]
+
+
+def _absences(scenario: Scenario) -> Rows:
+    """Return what absent workers cost whose masks nobody recovers; none where there are none."""
+    from airmixml.radio.noise import expected_noise
+
+    noise = expected_noise(scenario)
+    if not noise.absent_watts:
+        return []
+    cost_db = 10.0 * math.log10(noise.total_watts / (noise.total_watts - noise.absent_watts))
+    told = f"their masks stay in the sum: {cost_db:.1f} dB more noise (airmix plan says whether to recover them)"
+    return [("  absent workers", told)]
+
+
+def _gain_errors(scenario: Scenario) -> Rows:
+    """Return what gain errors make of masks and noise, where that is much."""
+    advice = scenario.privacy.noise_kind.advice(scenario)
+    return [("  gain errors", Marked(advice))] if advice else []
+
+
+def _air_time_rows(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
+    """Return what was sent and how long that takes."""
+    unit, link = scenario.radio.link_kind.unit, metrics.get("link")
+    lasts = duration(metrics["air_seconds"])
+    rows = [("on the air", f"{metrics['symbols_per_slot']:,} {unit} per slot, {lasts} in total")]
+    rows += [(f"  {name}", text) for name, text in acquisition_rows(scenario)]
+    if link:
+        from airmixml.radio.digital_link import link_rows
+
+        rows += [(f"  {name}", text) for name, text in link_rows(link)]
+    if rounds := metrics.get("rounds"):
+        up, down = rounds["symbols_per_round"], rounds["downlink_bits_per_round"]
+        rows += [
+            ("  a round", f"{up:,.0f} {unit} up; {down:,.0f} bits down, the model for all workers"),
+            ("", f"workers must be reachable {metrics['slots'] + scenario.workers.centre_on_air:,} times"),
+        ]
+    return rows

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import platform
+import statistics
 import sys
 import time
 import warnings
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import torch
@@ -17,11 +21,21 @@ from airmixml.data import DataSet, warn_of_clipping
 from airmixml.edge import Learned, learn
 from airmixml.errors import LeftoverWarning
 from airmixml.output.tables import rows_csv
+from airmixml.privacy import PrivacyStatement, state_jointly
+from airmixml.radio.power import TransmitPower
 from airmixml.radio.power_calibration import composes_exactly
 from airmixml.runs.baselines import baselines_of
 from airmixml.runs.model_files import FileCheckpoint, save_model
-from airmixml.runs.results import SIMULATION, ProtectedResult, RunResult, SeedsResult
-from airmixml.runs.summaries import summarise_releases, summarise_seeds
+from airmixml.runs.results import (
+    SIMULATION,
+    Baselines,
+    ClassResult,
+    ProtectedResult,
+    RunResult,
+    SeedsAccuracy,
+    SeedsResult,
+    WorkerEnergy,
+)
 from airmixml.scenario import RunContext, Scenario, keys_in_force
 from airmixml.storage.files import ResultStore, write_arrays, write_text
 from airmixml.storage.run_folder import PROTECTION, RunFolder, identity_of
@@ -107,11 +121,11 @@ class SimulationRunner(_Runner):
         """Return means over the seeds, with a picture of them, or the only one."""
         if len(runs) == 1:
             return runs[0]
-        result = summarise_seeds(scenario, runs, str(folder.final))
+        result = _summarised_seeds(scenario, runs, str(folder.final))
         if self.pictures:
-            from airmixml.runs.score_pictures import draw_seeds
+            from airmixml.runs.pictures import draw_seeds
 
-            draw_seeds(result, folder.work, folder.work / "figures" / "seeds.png")
+            draw_seeds(result, folder.work / "figures" / "seeds.png")
         return result
 
 
@@ -174,13 +188,13 @@ class ProtectedRunner(_Runner):
         if len(runs) + killed == 1:
             return runs[0]
         gaussian = not scenario.workers.centre_on_air or composes_exactly(scenario)
-        result = summarise_releases(runs, str(folder.final), gaussian=gaussian, killed=killed)
+        result = _summarised_releases(runs, str(folder.final), gaussian=gaussian, killed=killed)
         self._draw(result, folder)
         return result
 
     def _draw(self, result: ProtectedResult, folder: RunFolder) -> None:
         if self.pictures:
-            from airmixml.runs.score_pictures import draw_statements
+            from airmixml.runs.pictures import draw_statements
 
             draw_statements(result.privacy, folder.work / "figures" / "privacy.png")
 
@@ -240,3 +254,118 @@ def _version(package: str) -> str:
         return version(package)
     except PackageNotFoundError:
         return "not installed"
+
+
+def _summarised_releases(
+    runs: list[ProtectedResult], run_dir: str, *, gaussian: bool, killed: int = 0
+) -> ProtectedResult:
+    """Return protected runs of the same data as one result, with what all of them reveal together.
+
+    Those that were killed spent at most what a finished one does, whose statements hold for any schedule.
+    """
+    every = [*runs, *runs[:1] * killed]
+    return replace(
+        runs[0],
+        releases=len(runs),
+        killed=killed,
+        privacy=tuple(state_jointly(alike, gaussian=gaussian) for alike in _alike(every)),
+        row_privacy=state_jointly([run.row_privacy for run in every], gaussian=gaussian),
+        row_statements=tuple(state_jointly(alike, gaussian=gaussian) for alike in _of_rows(every)),
+        accuracy=runs[0].accuracy if len(runs) == 1 else None,
+        scores=runs[0].scores if len(runs) == 1 else {},
+        baselines=runs[0].baselines if len(runs) == 1 else None,
+        seconds=sum(run.seconds for run in runs),
+        run_dir=run_dir,
+    )
+
+
+def _summarised_seeds(scenario: Scenario, runs: list[RunResult], run_dir: str) -> SeedsResult:
+    """Return the runs of a scenario with consecutive seeds as one result."""
+
+    def over_seeds(reduce: Callable[[Iterator[Any]], Any], *names: str) -> dict[str, Any]:
+        return {name.rpartition(".")[2]: reduce(map(attrgetter(name), runs)) for name in names}
+
+    mean, deviation = statistics.fmean, statistics.stdev
+    accuracy = None
+    if scenario.workers.task == "classification":
+        accuracy = SeedsAccuracy(
+            **over_seeds(mean, "accuracy.final", "accuracy.best"),
+            final_deviation=over_seeds(deviation, "accuracy.final")["final"],
+            best_deviation=over_seeds(deviation, "accuracy.best")["best"],
+        )
+    return SeedsResult(
+        name=scenario.name,
+        seed=scenario.seed,
+        accuracy=accuracy,
+        scores={name: mean(run.scores[name] for run in runs) for name in runs[0].scores},
+        score_deviations={name: deviation(run.scores[name] for run in runs) for name in runs[0].scores},
+        slots=scenario.slots_on_air,
+        worker_energy_joules=WorkerEnergy(
+            **over_seeds(mean, "worker_energy_joules.mean", "worker_energy_joules.median"),
+            **over_seeds(max, "worker_energy_joules.largest"),
+        ),
+        power_dbm=TransmitPower(
+            **over_seeds(mean, "power_dbm.median"),
+            **over_seeds(max, "power_dbm.largest"),
+            limit=scenario.radio.max_power_dbm,
+        ),
+        privacy=_worst(_alike(runs)),
+        ledger=max((each.ledger for each in runs), key=attrgetter("worst_epsilon")),
+        **over_seeds(mean, "energy_joules", "snr_db", "snr_inputs_db", "snr_labels_db"),
+        **over_seeds(max, "power_limited_slots", "clipped_values", "clipped_samples"),
+        **over_seeds(next, "symbols_per_slot", "air_seconds", "worker_cost", "dataset", "device", "versions"),
+        **over_seeds(next, "mode", "task", "integers", "link", "rounds", "unstated"),
+        **over_seeds(max, "row_copies"),
+        row_statements=_worst(_of_rows(runs)),
+        row_privacy=max(filter(None, map(attrgetter("row_privacy"), runs)), key=attrgetter("epsilon"), default=None),
+        **over_seeds(sum, "seconds"),
+        run_dir=run_dir,
+        air=keys_in_force(scenario.air),
+        runs=tuple(runs),
+        baselines=_mean_baselines([run.baselines for run in runs if run.baselines is not None]),
+    )
+
+
+def _mean_baselines(each: list[Baselines]) -> Baselines | None:
+    """Return the mean over seeds; seeds may share their test rows, so these errors do not shrink with more of them."""
+    if not each:
+        return None
+    gains = [one.gain for one in each]
+    over_rows = statistics.fmean(one.gain_error**2 for one in each)
+    over_seeds = statistics.variance(gains) / len(gains) if len(gains) > 1 else 0.0
+    reached = [one.without_privacy for one in each if one.without_privacy is not None]
+    counted = [
+        (alike[0].name, *(sum(map(attrgetter(name), alike)) for name in ("rows", "predicted", "right")))
+        for alike in zip(*(one.classes for one in each), strict=True)
+    ]
+    tables = zip(*(one.confusion for one in each), strict=True)
+    return replace(
+        each[0],
+        guess=statistics.fmean(one.guess for one in each),
+        without_privacy=statistics.fmean(reached) if reached else None,
+        gain=statistics.fmean(gains),
+        gain_error=math.sqrt(over_rows + over_seeds),
+        classes=tuple(ClassResult.counted(*each) for each in counted),
+        confusion=tuple(tuple(map(sum, zip(*rows, strict=True))) for rows in tables),
+    )
+
+
+def _alike(runs: Sequence[RunResult | ProtectedResult]) -> list[list[PrivacyStatement]]:
+    """Return the runs' statements, those of one adversary, accountant and kind of neighbours together."""
+    stated: dict[tuple[str, str, str], list[PrivacyStatement]] = {}
+    for each in (statement for run in runs for statement in run.privacy):
+        stated.setdefault((each.adversary, each.accountant, each.adjacency), []).append(each)
+    return list(stated.values())
+
+
+def _of_rows(runs: Sequence[RunResult | ProtectedResult]) -> list[list[PrivacyStatement]]:
+    """Return what the runs state of rows, by adversary; nothing of one that some run has nothing to state about."""
+    stated: dict[str, list[PrivacyStatement]] = {}
+    for each in (statement for run in runs for statement in run.row_statements):
+        stated.setdefault(each.adversary, []).append(each)
+    return [alike for alike in stated.values() if len(alike) == len(runs)]
+
+
+def _worst(statements: list[list[PrivacyStatement]]) -> tuple[PrivacyStatement, ...]:
+    """Return the statement of the seed with the largest epsilon, of each of these."""
+    return tuple(max(alike, key=attrgetter("epsilon")) for alike in statements)

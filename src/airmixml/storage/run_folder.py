@@ -14,7 +14,6 @@ import os
 import re
 import shutil
 import tempfile
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -23,13 +22,12 @@ from typing import Any, Final, Self
 
 from filelock import BaseFileLock
 
-from airmixml.errors import LeftoverWarning, RunFolderError
+from airmixml.errors import RunFolderError
 from airmixml.reading import read_regular
 from airmixml.registries import ENCODERS
 from airmixml.scenario import Scenario
 from airmixml.storage.files import LOCK, drop_lock, is_temporary, remove_temporaries, sync_folder, take_lock, write_text
 from airmixml.version import __version__
-from airmixml.wording import reason
 
 RUNS_FOLDER: Final = Path("runs")
 METRICS: Final = "metrics.json"
@@ -42,8 +40,8 @@ _ATTEMPTS: Final = "attempts.json"
 _FINISHED: Final = "finished.json"
 # What commands write into run folders; all else in one is the user's own.
 _OURS: Final = re.compile(
-    r"(metrics|noise|attempts|finished)\.json|scenario\.toml|learning_curve\.csv|model\.pt|figures|parts|seed-\d+|"
-    r"(ledger|scores|trials|checkpoint)\.npz|(attack|audit|plan)\.(md|csv|png|svg)|report\.html|identity\.json|\.lock"
+    r"(metrics|noise|attempts|finished)\.json|scenario\.toml|learning_curve\.csv|figures|parts|seed-\d+|"
+    r"(model|ledger|scores|trials|checkpoint)\.npz|(attack|audit|plan)\.(md|csv|png|svg)|report\.html|identity\.json|\.lock"
 )
 
 
@@ -203,9 +201,6 @@ def claim_folder(final: Path, identity: dict[str, Any], *, force: bool = False) 
         raise RunFolderError(f"{final}: cannot be a run folder; choose an --out that does not end in {PARTIAL}")
     work = final.with_name(final.name + PARTIAL)
     _recover(final, work)
-    beside = final.parent.glob("*") if identity.get("mode") == PROTECTION else ()
-    for folder in (work, final, *beside):
-        _remove_digests(folder)
     check_free(final, force=force)
     with hold_folder(work, identity, holds="an interrupted run", force=force) as lock:
         yield RunFolder(final=final, work=work, _lock=lock)
@@ -328,49 +323,6 @@ def _recover(final: Path, work: Path) -> None:
                 if not os.path.lexists(final) and (folder / final.name / METRICS).exists():
                     (folder / final.name).rename(final)
                 shutil.rmtree(folder, ignore_errors=True)
-
-
-def _remove_digests(folder: Path) -> None:
-    """Remove what a protected run of an earlier version left where it was killed, and say so.
-
-    Its identity held a digest of the private data. Nothing resumes such a run: of its partial folder all that airmix
-    wrote is removed, of a finished one that file alone. A folder that a living process holds is left as it is.
-    """
-    if folder.is_symlink() or not _has_digest(folder) or _has_foreign_lock(folder):
-        return
-    partial, done = folder.name.endswith(PARTIAL), "removed"
-    try:
-        lock = take_lock(folder)
-    except RunFolderError:
-        return
-    try:
-        for entry in (*_identities(folder), *(filter(_is_ours, _begun(folder)) if partial else ())):
-            _remove(entry)
-    except OSError as problem:
-        done = f"it cannot be removed ({reason(problem)}), so delete it"
-    drop_lock(lock)
-    if partial:
-        with contextlib.suppress(OSError):  # it holds something that is not ours
-            folder.rmdir()
-    warnings.warn(
-        f"{folder}: an earlier version of airmixml left a digest of the private data here, from which a row can be "
-        f"found by trying; {done}",
-        LeftoverWarning,
-        stacklevel=2,
-    )
-
-
-def _has_digest(folder: Path) -> bool:
-    """Return whether a protected run filled the folder and a file of its identity tells of the data."""
-    own = [_plain(path) for path in (folder / METRICS, *_identities(folder, "."))]
-    protected = any(each.get("mode") == PROTECTION for each in own)
-    return protected and any(each.get("data") or each.get("encoder") for each in map(_plain, _identities(folder)))
-
-
-def _identities(folder: Path, *below: str) -> list[Path]:
-    """Return the identities in a folder and in those of its seeds, half-written ones included."""
-    names = (_IDENTITY, f".{_IDENTITY}.*.airmix-unfinished")
-    return [path for place in below or (".", "seed-*") for name in names for path in folder.glob(f"{place}/{name}")]
 
 
 def _plain(path: Path) -> dict[str, Any]:
