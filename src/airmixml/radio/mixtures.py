@@ -238,12 +238,10 @@ class Air:
             for each in self.settings
         ]
 
-    def new_payload(self, in_slot: int = 0) -> Payload:
-        """Lay out what workers send; so many of them in a slot, where they are added up in parts."""
+    def new_payload(self) -> Payload:
+        """Lay out what workers send."""
         first, holdings = self.settings[0], self.population.holdings
-        return make_sender(
-            first.scenario, self.dataset, self.device, secret=first.secret, holdings=holdings, in_slot=in_slot
-        )
+        return make_sender(first.scenario, self.dataset, self.device, secret=first.secret, holdings=holdings)
 
     def blocks(self, chapters: range | None = None, sender: Payload | None = None) -> Iterator[list[MixtureBlock]]:
         """Run all slots, or those of some chapters, and yield a block of each scenario at a time.

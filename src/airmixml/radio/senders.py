@@ -29,7 +29,6 @@ def make_sender(
     *,
     secret: Secret | None = None,
     holdings: Holdings | None = None,
-    in_slot: int = 0,
 ) -> Payload:
     """Return what the scenario's workers send of the samples of the pool, or of several rows each (``holdings``)."""
     workers, protects = scenario.workers, secret is not None
@@ -42,7 +41,7 @@ def make_sender(
         )
     inputs = within_declared(workers, dataset.train_inputs)
     labels = dataset.label_code.coded(dataset.train_labels).astype(np.float32)
-    payload = payload_of(workers, inputs, labels, holdings, device=device, protects=protects, in_slot=in_slot)
+    payload = payload_of(workers, inputs, labels, holdings, device=device, protects=protects)
     if signal.bits:
         dither = _Dither(Streams(scenario.seed, secret), _DITHER_CHAPTERS[workers.sends == "gradients"], device)
         payload = Rounded(payload, _levels_end(signal, workers.bits_range), dither)
