@@ -14,7 +14,7 @@ from airmixml.data import DataSet
 from airmixml.errors import ScenarioError
 from airmixml.impairments.converters import clipped_gaussian
 from airmixml.radio import simulate_blocks, transmitters
-from airmixml.radio.ideal_air import air_of
+from airmixml.radio.air import air_of
 from airmixml.radio.impaired_reception import convert_received
 from airmixml.radio.mixtures import MixtureBlock
 from airmixml.radio.senders import make_sender

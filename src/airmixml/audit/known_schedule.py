@@ -40,10 +40,10 @@ from airmixml.audit.trials import Bench, SlotKind, Trials, noise_source, seats_o
 from airmixml.impairments.frame import frame_of
 from airmixml.integers.exact_sampler import draw_skellam
 from airmixml.integers.rounding import reduce
+from airmixml.radio.air import receive_mixtures
 from airmixml.radio.draws import AirSetting, SlotTensors
 from airmixml.radio.integer_sums import IntegerSums
 from airmixml.radio.masking import masking_of
-from airmixml.radio.reception import receive_mixtures
 from airmixml.radio.system import assumed_noise_watts
 from airmixml.scenario import Scenario
 from airmixml.wording import plural

@@ -34,10 +34,10 @@ from airmixml.planning.slot_designs import (
 )
 from airmixml.privacy import Design, facts, state_privacy
 from airmixml.progress import Progress, silent
+from airmixml.radio.air import air_of
 from airmixml.radio.centring import CentringSlot, averaged_numbers, plan_centring, with_centring
 from airmixml.radio.draws import AirSetting, draw_slots, slots_of_rounds
 from airmixml.radio.histograms import DecibelHistogram
-from airmixml.radio.ideal_air import air_of
 from airmixml.radio.noise import expected_noise
 from airmixml.radio.power import TransmitPower
 from airmixml.radio.power_calibration import private_received_watts, slots_target

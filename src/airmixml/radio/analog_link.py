@@ -12,7 +12,7 @@ import numpy as np
 
 from airmixml.arrays import Doubles, db_to_ratio, dbm_to_watts, ratio_to_db, watts_to_dbm
 from airmixml.errors import ScenarioError
-from airmixml.radio.ideal_air import prefix_bound
+from airmixml.radio.air import prefix_bound
 from airmixml.scenario import Air, Radio, Scenario
 from airmixml.scenario.air import SYMBOLS_PER_SECOND
 from airmixml.wording import duration

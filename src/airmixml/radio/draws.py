@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from airmixml.arrays import Doubles, Integers
 from airmixml.devices import in_order
 from airmixml.errors import ScenarioError
-from airmixml.radio.ideal_air import air_of
+from airmixml.radio.air import air_of
 from airmixml.radio.noise import Noise
 from airmixml.radio.path_loss import worker_path_gain
 from airmixml.radio.power import PowerControl, check_added_power, check_lowest_power, control_power

@@ -30,7 +30,7 @@ from airmixml.impairments.renewal import renew
 from airmixml.privacy import Sensitivity
 from airmixml.privacy.evaluation import MANY_ANTENNAS
 from airmixml.privacy.facts import Antennas, Fact, GainsTell, ImperfectAir, SofterShares
-from airmixml.radio.ideal_air import Channels, IdealAir, prefix_bound
+from airmixml.radio.air import Channels, IdealAir, prefix_bound
 from airmixml.randomness.slot_words import SlotWords, slot_words
 from airmixml.scenario.air import SYMBOLS_PER_SECOND
 from airmixml.workers import Signal, declared_bounds, sends_inputs_unchanged
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     import torch
 
     from airmixml.arrays import Doubles, Singles
+    from airmixml.radio.air import Arrival
     from airmixml.radio.draws import AirSetting, SlotTensors
-    from airmixml.radio.reception import Arrival
     from airmixml.radio.system import System
     from airmixml.scenario import Air, Scenario
     from airmixml.streams import Streams

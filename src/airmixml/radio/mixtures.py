@@ -17,6 +17,7 @@ from airmixml.devices import find_device, in_order, using_threads
 from airmixml.errors import ScenarioError
 from airmixml.notebook import html_facts
 from airmixml.privacy.evaluation import air_in_words
+from airmixml.radio.air import Reception, air_of, receive
 from airmixml.radio.draws import (
     AirSetting,
     SlotDraws,
@@ -27,8 +28,6 @@ from airmixml.radio.draws import (
     suitable_block,
 )
 from airmixml.radio.histograms import DecibelHistogram
-from airmixml.radio.ideal_air import air_of
-from airmixml.radio.reception import Reception, receive
 from airmixml.radio.senders import make_sender
 from airmixml.radio.system import adversary_named
 from airmixml.radio.tally import Tally

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airmixml.arrays import dbm_to_watts
 from airmixml.errors import ScenarioError
-from airmixml.radio.ideal_air import air_of
+from airmixml.radio.air import air_of
 from airmixml.streams import Streams
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class Noise:
     def receive(
         self, setting: Any, arrival: Any, drawn: Any, normals: torch.Tensor, place: torch.Tensor | None
     ) -> Any | None:
-        """Return the ``Reception`` of sums, where ``radio.reception.receive`` does not know how; see there."""
+        """Return the ``Reception`` of sums, where ``radio.air.receive`` does not know how; see there."""
         return None
 
 

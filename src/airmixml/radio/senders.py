@@ -9,7 +9,7 @@ import torch
 from airmixml.arrays import Singles
 from airmixml.data import DataSet
 from airmixml.errors import ScenarioError
-from airmixml.radio.ideal_air import air_of
+from airmixml.radio.air import air_of
 from airmixml.scenario import Scenario
 from airmixml.streams import Secret, Streams
 from airmixml.workers import Holdings, Signal, within_declared

@@ -13,7 +13,7 @@ from airmixml.arrays import Doubles, dbm_to_watts
 from airmixml.privacy import Adversary, Design, Sensitivity, facts
 from airmixml.privacy.design import slots_per_round
 from airmixml.privacy.mechanism import Rounding
-from airmixml.radio.ideal_air import IdealAir, air_of
+from airmixml.radio.air import IdealAir, air_of
 from airmixml.radio.noise import Noise
 from airmixml.radio.path_loss import best_power_gain, weakest_gain
 from airmixml.registries import ADVERSARIES

@@ -16,8 +16,8 @@ from airmixml.data import DataSet
 from airmixml.devices import find_device, physical_memory_bytes, using_threads
 from airmixml.errors import ScenarioError
 from airmixml.notebook import html_facts
+from airmixml.radio.air import air_of
 from airmixml.radio.draws import AirSetting, check_family, draw_slots
-from airmixml.radio.ideal_air import air_of
 from airmixml.radio.mixtures import Air, AirReport, MixtureBlock, check_finite
 from airmixml.radio.power_calibration import check_privacy_target
 from airmixml.radio.shards import Gatherer, gather_shards, require_independent

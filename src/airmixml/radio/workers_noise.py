@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from airmixml.errors import ScenarioError
 from airmixml.integers.rounding import grid_margin
 from airmixml.privacy import Sensitivity, facts
-from airmixml.radio.ideal_air import air_of
+from airmixml.radio.air import Reception, air_of, signal_power
 from airmixml.radio.integer_sums import IntegerSums, fit_sums
 from airmixml.radio.masking import (
     Masking,
@@ -200,8 +200,6 @@ class _NoiseOnIntegers(OwnNoise):
         self, setting: Any, arrival: Any, drawn: Any, normals: torch.Tensor, place: torch.Tensor | None
     ) -> Any | None:
         import torch
-
-        from airmixml.radio.reception import Reception, signal_power
 
         scenario, secret, sums = setting.scenario, setting.secret, setting.integers
         noise, streams = sums.noise, Streams(scenario.seed, secret)
