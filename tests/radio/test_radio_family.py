@@ -11,8 +11,8 @@ import torch
 
 from airmixml import Scenario, ScenarioError, Speed, simulate
 from airmixml.data import DataSet
+from airmixml.impairments.fading import PathLoss
 from airmixml.radio.draws import check_family, draws_key
-from airmixml.radio.path_loss import PathLoss
 from airmixml.radio.tally import Tally, rehearse, rehearse_family
 from airmixml.radio.transmission import Mixtures, simulate_family
 from airmixml.registries import PATH_LOSSES

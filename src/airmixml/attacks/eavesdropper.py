@@ -37,12 +37,11 @@ from airmixml.attacks.likelihood import Amplitudes, Received, strongest_workers
 from airmixml.attacks.target import Heard, ServerView, rows_of_classes, slots_kept
 from airmixml.devices import find_device, using_threads
 from airmixml.errors import ScenarioError
-from airmixml.impairments.fading import draw_fading, draw_phase, draw_shadowing
+from airmixml.impairments.fading import draw_fading, draw_phase, draw_shadowing, path_gain
 from airmixml.impairments.frame import frame_of
 from airmixml.impairments.gains import SeatGains
 from airmixml.radio.draws import AirSetting, SlotDraws, SlotTensors, draw_slots
 from airmixml.radio.masking import Masking, masking_of
-from airmixml.radio.path_loss import path_gain
 from airmixml.radio.senders import make_sender
 from airmixml.radio.transmission import Transmission
 from airmixml.randomness.slot_words import slot_words

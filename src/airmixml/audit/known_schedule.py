@@ -42,9 +42,9 @@ from airmixml.integers.exact_sampler import draw_skellam
 from airmixml.integers.rounding import reduce
 from airmixml.radio.air import receive_mixtures
 from airmixml.radio.draws import AirSetting, SlotTensors
-from airmixml.radio.integer_sums import IntegerSums
 from airmixml.radio.masking import masking_of
 from airmixml.radio.system import assumed_noise_watts
+from airmixml.radio.workers_noise import IntegerSums
 from airmixml.scenario import Scenario
 from airmixml.wording import plural
 

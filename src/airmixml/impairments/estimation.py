@@ -8,12 +8,11 @@ import numpy as np
 import torch
 
 from airmixml.arrays import db_to_ratio, dbm_to_watts
-from airmixml.impairments.echoes import Echoes, draw_responses, echoes_of
 from airmixml.impairments.fading import deepest_shadow, fades, largest_ratio, weakest_fading
 from airmixml.impairments.frame import Frame
 from airmixml.impairments.gain_laws import GaussianError
 from airmixml.impairments.gains import Impairment, SeatDraws
-from airmixml.impairments.renewal import magnitudes
+from airmixml.impairments.renewal import Echoes, draw_responses, echoes_of, magnitudes
 from airmixml.scenario import Scenario
 
 

@@ -1,18 +1,30 @@
-"""Phases and amplitudes that are off: after a resynchronisation, by an oscillator of one's own, by its noise.
+"""Phases and amplitudes that are off: after a resynchronisation, by an oscillator of one's own, by moving.
 
-A turned phase moves part of a signal to the imaginary part. It arrives with the power it was to have, so none of this
-changes what the server can learn of a worker.
+A turned phase moves part of a signal to the imaginary part. It arrives with the power it was to have, so that changes
+nothing of what the server can learn of a worker.
+
+Workers that move: the channel changes while a block lasts, and a worker inverts the one of its start. Scattered paths
+from all directions give a Gaussian process with the correlation J_0(2 pi f_D t), f_D = v f / c (Clarke 1968, Bell
+System Technical Journal 47(6); Jakes 1974, Microwave Mobile Communications, Ch. 1).
 """
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import Final, Self
 
+import numpy as np
 import torch
+from scipy.special import j0
 
-from airmixml.arrays import db_to_ratio
+from airmixml.arrays import Doubles, db_to_ratio
+from airmixml.impairments.fading import fades, largest_ratio, weakest_fading
 from airmixml.impairments.frame import Frame
-from airmixml.impairments.gain_laws import UniformError
+from airmixml.impairments.gain_laws import GaussianError, UniformError
 from airmixml.impairments.gains import Impairment, SeatDraws
+from airmixml.impairments.renewal import magnitudes
+from airmixml.scenario import Scenario
 
 
 @dataclass(frozen=True)
@@ -80,3 +92,139 @@ class AmplitudeError(Impairment):
     def law(self, frame: Frame | None = None) -> UniformError:
         """Return how far ln abs(g) may be off."""
         return UniformError(self.largest_db * math.log(10.0) / 20.0)
+
+
+_FIRST_ZERO: Final = 2.404825557695773  # of J_0
+_LOWEST: Final = 3.831705970207512  # where J_0 is least
+_PARTS: Final = 3
+_NEGLIGIBLE: Final = 1e-9  # variance of a direction in which the gains of a block hardly move
+
+
+@dataclass(frozen=True, kw_only=True)
+class Doppler(Impairment):
+    """g(t) = h(t) / h(0), t from the start of a block, given abs(h(0)), the magnitude that was drawn for the slot.
+
+    Scattered paths: h(t) = r(t) h(0) + w(t) with r(t) = J_0(2 pi f_D t) and w Gaussian with the covariance
+    path_gain^2 (r(t - s) - r(t) r(s)), the law of the process given its value at 0. All pieces of a block have it
+    jointly; blocks are independent of each other. A worker in a fade has a small h(0), and w weighs the more.
+
+    Without fading there is one path, from a direction of its own: g(t) = exp(2 pi j f_D cos(a) t) with a uniform for
+    each seat and slot, which moves no power. Rician fading moves the scattered share
+    1 / (K + 1) alone. The direct path, whose own shift is part of ``air.frequency_offset_hz``, stays, and fills up what
+    r(t) takes away: (1 - r(t)) d / h(0), by its mean given abs(h(0)) = path_gain f, which is
+    rho = a / f I_1(k) / I_0(k) with a^2 = K / (K + 1), k = 2 (K + 1) a f. What it varies around that is of the order of
+    1 - r(t), below 0.005 in blocks of 0.05 coherence times.
+    """
+
+    about = "Doppler of moving workers after Jakes"
+    follows_worker = False  # fading has the same law for everybody, and so has what it changes by
+    scenario: Scenario
+    doppler_hz: float
+    direct: float  # K; 0: all is scattered
+
+    @classmethod
+    def of(cls, scenario: Scenario) -> Self | None:
+        """Return it where workers move."""
+        doppler_hz, radio = scenario.air.doppler_hz, scenario.radio
+        if not doppler_hz:
+            return None
+        return cls(scenario=scenario, doppler_hz=doppler_hz, direct=radio.direct_path if fades(scenario) else 0.0)
+
+    def gains(self, draws: SeatDraws) -> torch.Tensor:
+        """Draw g; slots x scheduled x pieces."""
+        if not fades(self.scenario):
+            return super().gains(draws)
+        frame, device = draws.frame, draws.workers.device
+        blocks = _by_block(frame.seconds, frame.blocks)
+        moves = [innovations(seconds, self.doppler_hz) for seconds in blocks]
+        each = max(move.shape[1] for move in moves)
+        normals = draws.complex_normals("doppler", each * len(blocks)).reshape(*draws.workers.shape, len(blocks), each)
+        # All blocks but the last are laid out alike.
+        gains = [_moved(normals[:, :, :-1], moves[0]), _moved(normals[:, :, -1:], moves[-1])]
+        fading = magnitudes(self.scenario, draws) / draws.path_gain[:, :, None]
+        fading = fading if fading.shape[2] == 1 else draws.by_block(fading)
+        moved = torch.cat(gains, dim=2).mul_(math.sqrt(1.0 / (1.0 + self.direct)) / fading)
+        kept = torch.from_numpy(j0(2.0 * math.pi * self.doppler_hz * np.array(frame.seconds))).to(device)
+        if not self.direct:
+            return moved.add_(kept)
+        amplitude = math.sqrt(self.direct / (1.0 + self.direct))
+        turn = 2.0 * (1.0 + self.direct) * amplitude * fading
+        filled_up = amplitude / fading * torch.special.i1e(turn) / torch.special.i0e(turn)
+        return moved.add_(kept).add_(filled_up * (1.0 - kept))
+
+    def angle(self, draws: SeatDraws) -> torch.Tensor | None:
+        """Draw the direction of the one path that there is without fading; slots x scheduled x pieces."""
+        if fades(self.scenario):
+            return None
+        shift_hz = self.doppler_hz * torch.cos(2.0 * math.pi * draws.uniforms("doppler-direction").float())
+        return 2.0 * math.pi * shift_hz * draws.seconds
+
+    def largest_power_gain(self, failure: float) -> float:
+        """Return (m + x)^2: m bounds the mean of g in a block, x is the quantile of what is added to it.
+
+        w has at most the variance 1 - r^2 of the scattered share. The mean lies between r and 1, or, where a direct
+        path fills up a fade of power c, at most at 1 + (1 - r) (rho - 1) with rho <= min(K, a / sqrt(c)), since
+        I_1(k) / I_0(k) <= min(1, k / 2).
+        """
+        if not fades(self.scenario):
+            return 1.0
+        mean, variance = self._mean_and_variance()
+        return (mean + largest_ratio(self.scenario, variance, failure)) ** 2
+
+    def law(self, frame: Frame | None = None) -> GaussianError | None:
+        """Return m and the largest variance of what is added to it; None where channels have no floor.
+
+        It grows with 1 - r(t)^2 from piece to piece, which are counted in three parts of a block, each by its last.
+        """
+        if not (fades(self.scenario) and weakest_fading(self.scenario)):
+            return None
+        mean, variance = self._mean_and_variance()
+        if frame is None:
+            return GaussianError(mean, variance, over_fading=True, drawn="piece")
+        times = sorted({second for second, block in zip(frame.seconds, frame.blocks, strict=True) if block == 0})
+        ends = [round(len(times) * part / _PARTS) for part in range(_PARTS + 1)]
+        whole = self._moved(self.scenario.air.block_seconds)
+        parts = ((end - start, self._moved(times[end - 1]) / whole) for start, end in pairwise(ends) if end > start)
+        return GaussianError(mean, variance, over_fading=True, drawn="block", parts=tuple(parts))
+
+    def _moved(self, seconds: float) -> float:
+        """Return 1 - r(t)^2, the variance of w, or the largest until then."""
+        return 1.0 - float(j0(min(2.0 * math.pi * self.doppler_hz * seconds, _FIRST_ZERO))) ** 2
+
+    def _mean_and_variance(self) -> tuple[float, float]:
+        furthest = 2.0 * math.pi * self.doppler_hz * self.scenario.air.block_seconds
+        variance = self._moved(self.scenario.air.block_seconds) / (1.0 + self.direct)
+        floor, lost = weakest_fading(self.scenario), 1.0 - float(j0(min(furthest, _LOWEST)))
+        filled_up = self.direct
+        if floor > 0.0:
+            filled_up = min(filled_up, math.sqrt(self.direct / (1.0 + self.direct) / floor))
+        return 1.0 + lost * max(0.0, filled_up - 1.0), variance
+
+
+@lru_cache(maxsize=64)
+def innovations(seconds: tuple[float, ...], doppler_hz: float) -> Doubles:
+    """Return A with A A^T = r(t - s) - r(t) r(s), what is new at these times since 0; times x directions.
+
+    A smooth process moves in a few directions only, two or three in a short block: the others, of a variance below
+    1e-9, are left out.
+    """
+    turns = 2.0 * math.pi * doppler_hz * np.array(seconds)
+    kept = j0(turns)
+    values, vectors = np.linalg.eigh(j0(turns[:, None] - turns[None, :]) - np.outer(kept, kept))
+    large = values > _NEGLIGIBLE
+    return np.asarray(vectors[:, large] * np.sqrt(values[large]))
+
+
+@lru_cache(maxsize=64)
+def _by_block(seconds: tuple[float, ...], blocks: tuple[int, ...]) -> tuple[tuple[float, ...], ...]:
+    """Return the times of the pieces of each block."""
+    times: list[list[float]] = [[] for _ in range(blocks[-1] + 1)]
+    for second, block in zip(seconds, blocks, strict=True):
+        times[block].append(second)
+    return tuple(map(tuple, times))
+
+
+def _moved(normals: torch.Tensor, move: Doubles) -> torch.Tensor:
+    """Return moves of the pieces of some blocks from normal values, slots x seats x blocks x each; x their pieces."""
+    directions = torch.from_numpy(move).to(normals.device, normals.dtype)
+    return (normals[..., : move.shape[1]] @ directions.T).flatten(2)

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from airmixml.arrays import Doubles, Integers
 from airmixml.devices import in_order
 from airmixml.errors import ScenarioError
+from airmixml.impairments.fading import worker_path_gain
 from airmixml.radio.air import air_of
 from airmixml.radio.noise import Noise
-from airmixml.radio.path_loss import worker_path_gain
 from airmixml.radio.power import PowerControl, check_added_power, check_lowest_power, control_power
 from airmixml.radio.power_calibration import asked_received_watts
 from airmixml.radio.system import System
@@ -26,8 +26,8 @@ from airmixml.workers import SYMBOLS_PER_SECOND, Signal
 
 if TYPE_CHECKING:
     from airmixml.impairments.gains import SeatGains
-    from airmixml.radio.integer_sums import IntegerSums
     from airmixml.radio.masking import Masking
+    from airmixml.radio.workers_noise import IntegerSums
 
 _CPU_BLOCK_SLOTS: Final = 2048
 _GPU_BLOCK_SLOTS: Final = 1 << 17

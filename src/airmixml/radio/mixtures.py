@@ -27,8 +27,8 @@ from airmixml.radio.draws import (
     slots_in_blocks,
     suitable_block,
 )
-from airmixml.radio.histograms import DecibelHistogram
 from airmixml.radio.senders import make_sender
+from airmixml.radio.slot_totals import DecibelHistogram
 from airmixml.radio.system import adversary_named
 from airmixml.radio.tally import Tally
 from airmixml.scenario import Scenario, Speed

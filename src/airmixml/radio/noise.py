@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     import torch
 
     from airmixml.privacy import Sensitivity, facts
-    from airmixml.radio.integer_sums import IntegerSums
     from airmixml.radio.masking import Masking
+    from airmixml.radio.workers_noise import IntegerSums
     from airmixml.scenario import Air, Mixing, Privacy, Radio, Scenario, Workers
     from airmixml.streams import Secret
 

@@ -21,7 +21,7 @@ import torch
 
 from airmixml.arrays import Integers
 from airmixml.impairments import converters
-from airmixml.impairments.amplifier import amplified_gaussian, amplify, is_linear
+from airmixml.impairments.converters import amplified_gaussian, amplify, is_linear
 from airmixml.impairments.frame import Frame
 from airmixml.radio.draws import AirSetting
 from airmixml.scenario import Air, Scenario

@@ -16,8 +16,8 @@ from airmixml.arrays import is_series
 from airmixml.edge import TrainingHistory
 from airmixml.output.figures import BLUE, GREEN, ORANGE, as_picture, chance_line, finish_axis, new_figure, save_figure
 from airmixml.radio import AirReport
-from airmixml.radio.histograms import DecibelHistogram
 from airmixml.radio.mixtures import MixtureBlock
+from airmixml.radio.slot_totals import DecibelHistogram
 from airmixml.radio.transmission import Transmission
 from airmixml.runs.score_pictures import SCORE_NAMES
 from airmixml.wording import epsilon_text

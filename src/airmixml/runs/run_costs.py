@@ -5,7 +5,7 @@ from typing import Any
 
 from airmixml.output.page import Rows
 from airmixml.output.tables import Marked
-from airmixml.radio.analog_link import acquisition_rows
+from airmixml.radio.links import acquisition_rows
 from airmixml.scenario import Scenario
 from airmixml.wording import duration, joules, plural
 
@@ -73,7 +73,7 @@ def air_time_rows(scenario: Scenario, metrics: dict[str, Any]) -> Rows:
     rows = [("on the air", f"{metrics['symbols_per_slot']:,} {unit} per slot, {lasts} in total")]
     rows += [(f"  {name}", text) for name, text in acquisition_rows(scenario)]
     if link:
-        from airmixml.radio.digital_link import link_rows
+        from airmixml.radio.links import link_rows
 
         rows += [(f"  {name}", text) for name, text in link_rows(link)]
     if rounds := metrics.get("rounds"):
