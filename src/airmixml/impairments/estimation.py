@@ -40,7 +40,6 @@ class EstimationError(Impairment):
 
     @classmethod
     def of(cls, scenario: Scenario) -> Self | None:
-        """Return it where the air has one."""
         air, nmse = scenario.air, db_to_ratio(scenario.air.estimation_nmse_db)
         if not air.estimation_pilots:
             return cls(scenario=scenario, nmse=nmse, snr_without_path=0.0) if nmse else None
@@ -56,7 +55,6 @@ class EstimationError(Impairment):
         return self.snr_without_path > 0.0
 
     def gains(self, draws: SeatDraws) -> torch.Tensor:
-        """Draw g; slots x scheduled x pieces."""
         echoes = echoes_of(self.scenario)
         if echoes is not None:
             return self._gains_on_clusters(echoes, draws)
@@ -91,7 +89,6 @@ class EstimationError(Impairment):
         return error * (nmse.sqrt()[:, :, None] / fading) + 1.0
 
     def law(self, frame: Frame | None = None) -> GaussianError | None:
-        """Return 1 and the variance of e, of the farthest worker; None where channels have no floor."""
         if not (fades(self.scenario) and weakest_fading(self.scenario)):
             return None
         return GaussianError(1.0, self.nmse, over_fading=True, drawn="block")
@@ -117,16 +114,13 @@ class ReciprocityError(Impairment):
 
     @classmethod
     def of(cls, scenario: Scenario) -> Self | None:
-        """Return it where the air has one."""
         nmse = db_to_ratio(scenario.air.reciprocity_nmse_db)
         return cls(nmse) if nmse else None
 
     def gains(self, draws: SeatDraws) -> torch.Tensor:
-        """Draw g; slots x scheduled x 1."""
         return draws.complex_normals("reciprocity-error").mul_(math.sqrt(self.nmse)).add_(1.0)
 
     def law(self, frame: Frame | None = None) -> GaussianError:
-        """Return 1 and the variance of r."""
         return GaussianError(1.0, self.nmse, drawn="slot")
 
     def largest_power_gain(self, failure: float) -> float:

@@ -90,11 +90,9 @@ class RicianFading(Fading):
     about = "a direct path and scattered ones"
 
     def rician_k(self, radio: Radio) -> float:
-        """Return the scenario's."""
         return radio.rician_k
 
     def draw(self, radio: Radio, slots: range, scheduled: int, source: SlotWords, antenna: int = 0) -> torch.Tensor:
-        """Draw both parts of the scattered paths."""
         from airmixml.randomness.slot_words import normal_pairs
 
         scattered_share = 1.0 / (1.0 + radio.rician_k)
@@ -117,11 +115,9 @@ class RayleighFading(RicianFading):
     about = "scattered paths alone"
 
     def rician_k(self, radio: Radio) -> float:
-        """There is no direct path."""
         return 0.0
 
     def draw(self, radio: Radio, slots: range, scheduled: int, source: SlotWords, antenna: int = 0) -> torch.Tensor:
-        """Draw the root of an exponential variable."""
         from airmixml.randomness.slot_words import exponentials
 
         return exponentials(source.words(slots, scheduled, antenna)).sqrt_()
@@ -133,11 +129,9 @@ class NoFading(RicianFading):
     about = "none: every channel has its mean"
 
     def rician_k(self, radio: Radio) -> float:
-        """Nothing is scattered."""
         return math.inf
 
     def draw(self, radio: Radio, slots: range, scheduled: int, source: SlotWords, antenna: int = 0) -> torch.Tensor:
-        """Return ones."""
         import torch
 
         return torch.ones((len(slots), scheduled), dtype=torch.float64, device=source.device)

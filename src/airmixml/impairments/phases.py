@@ -36,7 +36,6 @@ class PhaseError(Impairment):
     deviation_radians: float
 
     def angle(self, draws: SeatDraws) -> torch.Tensor:
-        """Draw one angle per block; slots x scheduled x pieces."""
         return draws.by_block(self.deviation_radians * draws.normals("phase-error", draws.frame.block_count))
 
 
@@ -49,7 +48,6 @@ class FrequencyOffset(Impairment):
     deviation_hz: float
 
     def angle(self, draws: SeatDraws) -> torch.Tensor:
-        """Draw a frequency per seat; slots x scheduled x pieces."""
         return 2.0 * math.pi * self.deviation_hz * draws.normals("frequency-offset") * draws.seconds
 
 
@@ -62,7 +60,6 @@ class PhaseNoise(Impairment):
     linewidth_hz: float
 
     def angle(self, draws: SeatDraws) -> torch.Tensor:
-        """Draw the walk at the middle of each piece; slots x scheduled x pieces."""
         frame = draws.frame
         walk = draws.normals("phase-noise", frame.block_count * frame.per_block)
         walk[:, :, : frame.pieces] *= draws.over_pieces(2.0 * math.pi * self.linewidth_hz * frame.steps).sqrt()
@@ -81,16 +78,13 @@ class AmplitudeError(Impairment):
     largest_db: float
 
     def gains(self, draws: SeatDraws) -> torch.Tensor:
-        """Draw abs(g); slots x scheduled x 1."""
         off_db = self.largest_db * (2.0 * draws.uniforms("amplitude-error") - 1.0)
         return torch.exp(off_db * (math.log(10.0) / 20.0))
 
     def largest_power_gain(self, failure: float) -> float:
-        """It never exceeds its bound."""
         return db_to_ratio(self.largest_db)
 
     def law(self, frame: Frame | None = None) -> UniformError:
-        """Return how far ln abs(g) may be off."""
         return UniformError(self.largest_db * math.log(10.0) / 20.0)
 
 
@@ -124,14 +118,12 @@ class Doppler(Impairment):
 
     @classmethod
     def of(cls, scenario: Scenario) -> Self | None:
-        """Return it where workers move."""
         doppler_hz, radio = scenario.air.doppler_hz, scenario.radio
         if not doppler_hz:
             return None
         return cls(scenario=scenario, doppler_hz=doppler_hz, direct=radio.direct_path if fades(scenario) else 0.0)
 
     def gains(self, draws: SeatDraws) -> torch.Tensor:
-        """Draw g; slots x scheduled x pieces."""
         if not fades(self.scenario):
             return super().gains(draws)
         frame, device = draws.frame, draws.workers.device
@@ -153,7 +145,6 @@ class Doppler(Impairment):
         return moved.add_(kept).add_(filled_up * (1.0 - kept))
 
     def angle(self, draws: SeatDraws) -> torch.Tensor | None:
-        """Draw the direction of the one path that there is without fading; slots x scheduled x pieces."""
         if fades(self.scenario):
             return None
         shift_hz = self.doppler_hz * torch.cos(2.0 * math.pi * draws.uniforms("doppler-direction").float())

@@ -101,7 +101,6 @@ class LateWorkers(Impairment):
     probability: float
 
     def gains(self, draws: SeatDraws) -> torch.Tensor:
-        """Draw g, 0 or 1; slots x scheduled x pieces."""
         chance, frame = draws.uniforms("late", 2), draws.frame
         late, came_at = chance[:, :, :1] < self.probability, chance[:, :, 1:]
         lengths = torch.tensor(frame.lengths, dtype=torch.float64, device=chance.device)

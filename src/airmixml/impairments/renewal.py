@@ -196,12 +196,10 @@ class SilentFades(Impairment):
 
     @classmethod
     def of(cls, scenario: Scenario) -> Self | None:
-        """Return it where fading differs within slots, and workers do not invert every fade."""
         differs = renews(scenario) or echoes_of(scenario) is not None
         return cls(scenario) if differs and scenario.air.truncation_db > -math.inf else None
 
     def gains(self, draws: SeatDraws) -> torch.Tensor:
-        """Draw 0 or 1; slots x scheduled x pieces."""
         floor, echoes = weakest_fading(self.scenario), echoes_of(self.scenario)
         if echoes is not None:
             heard = draw_responses(echoes, draws).abs().square() >= floor

@@ -191,12 +191,10 @@ class TimingSlope(Impairment):
 
     @classmethod
     def of(cls, scenario: Scenario) -> Self | None:
-        """Return it where an air has subcarriers and workers that are off time."""
         air = scenario.air
         largest = air.timing_offset_symbols if air.waveform == "ofdm" else 0.0
         return cls(largest / SYMBOLS_PER_SECOND) if largest else None
 
     def angle(self, draws: SeatDraws) -> torch.Tensor:
-        """Draw one tau per seat; slots x scheduled x pieces."""
         hertz = torch.tensor(draws.frame.hertz, device=draws.workers.device)
         return (-2.0 * math.pi * self.largest_seconds * draw_offsets(draws)[:, :, None]).float() * hertz

@@ -182,18 +182,15 @@ class DigitalLink(AnalogLink):
     unit = "bits"
 
     def meets(self, air: Air, radio: Radio) -> tuple[Air, Radio]:
-        """Return an air that has nothing but absent workers, who have to be acquired, and no fading."""
         if isinstance(air, AbsentWorkers):
             return air, radio
         kept = {name: getattr(air, name) for name in ("preset", "absent", "acquisition_symbols")}
         return AbsentWorkers(**kept), replace(radio, fading="none")
 
     def side_by_side(self, scenario: Scenario) -> int:
-        """Return how many access points acquire workers at the same time."""
         return min(scenario.link.access_points, scenario.workers.count)
 
     def check(self, tables: Any) -> None:
-        """Refuse real numbers, and a power above the limit."""
         privacy, digital = tables.privacy, 'for radio.link = "digital"'
         if privacy.noise_kind.real:
             raise ScenarioError(
@@ -234,27 +231,21 @@ class DigitalLink(AnalogLink):
         return Traffic(scenario.link, sums.symbols, scenario.radio.scheduled)
 
     def slot_seconds(self, system: System) -> float:
-        """Return how long a slot lasts: tau, or what its packets need where that is longer."""
         return max(system.scenario.radio.slot_seconds, self.traffic(system).air_seconds)
 
     def joules_per_watt(self, system: System) -> float:
-        """Return for how long a worker sends."""
         return self.traffic(system).worker_seconds
 
     def planned_watts(self, scenario: Scenario, received_watts: float, power_gain: Doubles) -> Doubles:
-        """Return the power of a packet for each."""
         return np.full_like(power_gain, dbm_to_watts(scenario.link.power_dbm))
 
     def told_share(self, system: System) -> float:
-        """Return 1: a worker sends with its power, or not at all."""
         return 1.0
 
     def energy_in_words(self, scenario: Scenario) -> str:
-        """Return what a packet takes."""
         return "power x how long a worker's packets last, per slot"
 
     def lost_share(self, system: System) -> float:
-        """Return the probability that a packet of a worker never arrives."""
         return self.traffic(system).lost
 
     def sent(self, setting: AirSetting, planned: SlotTensors, slots: range) -> SlotTensors:
@@ -279,7 +270,6 @@ class DigitalLink(AnalogLink):
         )
 
     def to_dict(self, system: System) -> dict[str, Any] | None:
-        """Return what a vector is, and what all slots and rounds take of a worker and behind the access points."""
         scenario, traffic = system.scenario, self.traffic(system)
         every = [(scenario.radio.slots, traffic)]
         if system.rounds:
@@ -298,7 +288,6 @@ class DigitalLink(AnalogLink):
         }
 
     def bandwidth_hz(self, scenario: Scenario) -> float:
-        """Return what is stated."""
         return scenario.link.bandwidth_hz
 
 

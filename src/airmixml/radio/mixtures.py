@@ -186,7 +186,6 @@ class AirReport(Tally):
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the report as plain values for JSON."""
         return {
             **super().to_dict(),
             "snr_db": self.snr_db.quantile_db(0.5),

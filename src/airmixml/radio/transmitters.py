@@ -65,7 +65,6 @@ class PeakLimited(Wrapper):
         self._limits = limits
 
     def sent(self, index: torch.Tensor, slot: int, some: slice) -> torch.Tensor:
-        """Return the clipped vectors of some workers of a slot; workers x symbols."""
         limit = self._limits[slot, some, None]
         return torch.minimum(torch.maximum(super().sent(index, slot, some), -limit), limit)
 

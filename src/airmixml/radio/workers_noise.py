@@ -187,11 +187,9 @@ class OwnNoise(Noise):
     brought = True
 
     def on_integers(self, privacy: Privacy) -> Noise:
-        """Return Skellam noise."""
         return _INTEGERS[self.masked]
 
     def check(self, workers: Workers, radio: Radio, air: Air, mixing: Mixing, privacy: Privacy) -> None:
-        """Refuse a power, an air or a share that would leave some worker without its noise."""
         super().check(workers, radio, air, mixing, privacy)
         noise = f'privacy.noise = "{privacy.noise}"'
         own_centres, some_power = '"none", "own" or "public"', '"dp" or "fixed"'
@@ -222,7 +220,6 @@ class OwnNoise(Noise):
             )
 
     def trust(self, privacy: Privacy, adversary: str) -> str:
-        """Return the same against all."""
         return self.trusted
 
     def advice(self, scenario: Scenario) -> str:
@@ -243,15 +240,12 @@ class OwnNoise(Noise):
         return self.drawn_watts(scenario) + brought
 
     def masking(self, scenario: Scenario, secret: Secret | None = None) -> Masking | None:
-        """Return how strong noise and masks are."""
         return choose_masking(scenario, secret)
 
     def probes(self, scenario: Scenario, data_symbols: int) -> int:
-        """Return the symbols in which workers send nothing but noise and masks, where gains are not exact."""
         return air_of(scenario).probes(data_symbols)
 
     def facts(self, scenario: Scenario, sensitivity: Sensitivity, received_watts: float) -> Iterator[facts.Fact]:
-        """Yield what hides a worker in the sum, and from an isolating listener."""
         masking = self.masking(scenario)
         assert masking is not None
         yield facts.WorkersNoise(
