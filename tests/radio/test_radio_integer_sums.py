@@ -81,7 +81,8 @@ def received_of(
 ) -> torch.Tensor:
     """What the server has of workers that send these integers."""
     setting = AirSetting.of(scenario, 65, 10, placed_distances(scenario))
-    setting = replace(setting, signal=payload.signal, secret=secret, integers=sums)
+    setting = replace(setting, secret=secret)
+    vars(setting).update(signal=payload.signal, integers=sums)
     arrival = Arrival(slots=range(len(index)), payload=payload, index=index, clean=clean)
     drawn = draw_slots(setting, range(len(index)))
     return receive(setting, arrival, drawn, torch.zeros(()), None).received

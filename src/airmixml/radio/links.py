@@ -258,7 +258,7 @@ class DigitalLink(AnalogLink):
         seats = planned.ratios.shape[1]
         chance = uniforms(slot_words(setting.streams, "air", device).words(slots, seats))
         silent = scenario.air.absent
-        arrives = chance >= 1.0 - (1.0 - silent) * (1.0 - setting.lost)
+        arrives = chance >= 1.0 - (1.0 - silent) * (1.0 - self.lost_share(setting))
         power_watts = dbm_to_watts(scenario.link.power_dbm) * (chance >= silent).double()
         counts = arrives.sum(dim=1, keepdim=True).clamp(min=1)
         return replace(

@@ -11,12 +11,10 @@ from typing import Any, Final, Self
 import numpy as np
 import torch
 
-from airmixml.arrays import Doubles, Integers, Sums, as_tensor, watts_to_dbm
+from airmixml.arrays import Doubles, Integers, Sums, as_tensor
 from airmixml.data import DataSet
 from airmixml.devices import find_device, in_order, using_threads
 from airmixml.errors import ScenarioError
-from airmixml.notebook import html_facts
-from airmixml.privacy.evaluation import air_in_words
 from airmixml.radio.air import Reception, air_of, receive
 from airmixml.radio.draws import (
     AirSetting,
@@ -29,10 +27,8 @@ from airmixml.radio.draws import (
 )
 from airmixml.radio.senders import make_sender
 from airmixml.radio.slot_totals import DecibelHistogram
-from airmixml.radio.system import adversary_named
 from airmixml.radio.tally import Tally
 from airmixml.scenario import Scenario, Speed
-from airmixml.wording import duration, epsilon_text, joules
 from airmixml.workers import Population
 from airmixml.workers.payloads import Payload
 
@@ -159,31 +155,6 @@ class AirReport(Tally):
         radio, square_share = self.scenario.radio, float(self._sums[1]) / self._received_slots
         share: float = radio.schedule_kind.varying_share(square_share, radio.scheduled, self.scenario.workers.count)
         return share
-
-    def _repr_html_(self) -> str:
-        return html_facts(f"Report of {self.scenario.title}", self.facts())
-
-    def facts(self) -> dict[str, str]:
-        """Return what a reader wants to know first, by name; of a protected transmission nothing that saw no noise."""
-        radio, server = self.scenario.radio, self.privacy_against_server
-        sent_in = f"{radio.scheduled:,} at a time in {self.scenario.slots_in_words}"
-        told = {
-            "workers": f"{self.scenario.workers.count:,}, {sent_in}",
-            "on the air": f"{self.symbols_per_slot:,} symbols per slot, {duration(self.air_seconds)} in total",
-            "privacy": str(self.privacy),
-            "against the server": f"epsilon {epsilon_text(server.epsilon)} for the worst worker, exact (gdp)",
-        }
-        if air := air_in_words(self.design, adversary_named("server", self.scenario)):
-            told["air"] = air
-        if self.before_the_draw:
-            return told
-        inputs_db, labels_db = (each.quantile_db(0.5) for each in (self.input_snr_db, self.label_snr_db))
-        return {
-            **told,
-            "energy": f"{joules(self.energy_joules)} in total",
-            "power": f"{watts_to_dbm(self.largest_power_watts):.1f} dBm largest, limit {radio.max_power_dbm:g}",
-            "SNR": f"{inputs_db:.1f} dB inputs, {labels_db:.1f} dB labels (median slot)",
-        }
 
     def to_dict(self) -> dict[str, Any]:
         return {

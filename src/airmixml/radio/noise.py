@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from airmixml.privacy import Sensitivity, facts
     from airmixml.radio.masking import Masking
-    from airmixml.radio.workers_noise import IntegerSums
     from airmixml.scenario import Air, Mixing, Privacy, Radio, Scenario, Workers
     from airmixml.streams import Secret
 
@@ -90,8 +89,8 @@ class Noise:
         """Return what workers add to real numbers to hide themselves; None: nothing."""
         return None
 
-    def sums(self, scenario: Scenario, sensitivity: Sensitivity) -> IntegerSums | None:
-        """Return the sums that workers send integers for; None where they send none, or vectors are not known."""
+    def sums(self, scenario: Scenario, sensitivity: Sensitivity) -> Any | None:
+        """Return the ``IntegerSums`` that workers send integers for; None where they send none."""
         return None
 
     def check_secret(self, scenario: Scenario, secret: Secret) -> None:

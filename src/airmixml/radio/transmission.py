@@ -91,11 +91,12 @@ class Mixtures(Transmission):
 
     def _repr_html_(self) -> str:
         slots, inputs, labels = len(self), self.inputs.shape[1], self.labels.shape[1]
-        size = f"{plural(slots, 'slot')} x ({inputs:,} input + {labels:,} label symbols) on {self.inputs.device}"
-        about = {"data": f"{self.dataset.name}, {', '.join(self.dataset.class_names[:10])}", "received": size}
-        return html_facts(
-            f"Mixtures of {self.scenario.title}, seed {self.scenario.seed}", {**about, **self.report.facts()}
-        )
+        told = {
+            "data": f"{self.dataset.name}, {', '.join(self.dataset.class_names[:10])}",
+            "received": f"{plural(slots, 'slot')} x ({inputs:,} input + {labels:,} label symbols)",
+            "privacy": str(self.report.privacy),
+        }
+        return html_facts(f"Mixtures of {self.scenario.title}, seed {self.scenario.seed}", told)
 
 
 def simulate_family(
