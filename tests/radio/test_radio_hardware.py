@@ -16,8 +16,7 @@ from airmixml.impairments.converters import clipped_gaussian
 from airmixml.radio import simulate_blocks, transmitters
 from airmixml.radio.air import air_of
 from airmixml.radio.impaired_reception import convert_received
-from airmixml.radio.mixtures import MixtureBlock
-from airmixml.radio.senders import make_sender
+from airmixml.radio.mixtures import MixtureBlock, make_sender
 from airmixml.radio.system import sensitivity_of
 from airmixml.radio.transmitters import PeakLimited, distort
 from airmixml.scenario import Air

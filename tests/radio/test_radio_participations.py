@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from airmixml import ScenarioError
-from airmixml.radio.scheduling import draw_in_rounds, draw_schedule
-from airmixml.randomness.slot_words import slot_words
+from airmixml.radio.schedules import draw_in_rounds
+from airmixml.randomness.slot_words import draw_schedule, slot_words
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
 

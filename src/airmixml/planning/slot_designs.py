@@ -29,8 +29,7 @@ from airmixml.radio.noise import expected_noise
 from airmixml.radio.power import control_power
 from airmixml.radio.power_calibration import private_received_watts
 from airmixml.radio.ratios import draw_ratios
-from airmixml.radio.scheduling import draw_schedule
-from airmixml.randomness.slot_words import slot_words
+from airmixml.randomness.slot_words import draw_schedule, slot_words
 from airmixml.registries import ACCOUNTANTS, DATASETS
 from airmixml.scenario import Mixing, Scenario, Workers
 from airmixml.streams import Streams

@@ -151,7 +151,7 @@ class ExpectedNoise:
 
     All are over the power of the mean gain that the server divides by: compare them with beta. With gains that differ
     by g (``IdealAir.spread``), a share a of the workers absent, own noise s^2, k masks of e^2 and a self mask of b^2
-    per worker, what ``radio.residual_noise`` draws is on average
+    per worker, what ``radio.transmitters`` draws is on average
 
         2 N s^2 (1 + g^2) / (1 - a)     own noise
         2 N (k e^2 + b^2) g^2 / (1 - a) what errors of the gains leave of masks
