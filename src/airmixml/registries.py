@@ -157,12 +157,10 @@ IMPAIRMENTS: Final = Registry(
     made_by="of",
     places=_in(
         "airmixml.impairments",
-        "phases: phase-error=PhaseError frequency-offset=FrequencyOffset phase-noise=PhaseNoise",
-        "phases: amplitude-error=AmplitudeError",
-        "estimation: estimation-error=EstimationError reciprocity-error=ReciprocityError",
-        "phases: doppler=Doppler",
-        "presence: late-workers=LateWorkers",
-        "timing: timing-slope=TimingSlope",
+        "gain_errors: phase-error=PhaseError frequency-offset=FrequencyOffset phase-noise=PhaseNoise",
+        "gain_errors: amplitude-error=AmplitudeError estimation-error=EstimationError",
+        "gain_errors: reciprocity-error=ReciprocityError doppler=Doppler",
+        "timing: late-workers=LateWorkers timing-slope=TimingSlope",
         "renewal: silent-fades=SilentFades",
     ),
 )

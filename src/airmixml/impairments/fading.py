@@ -14,6 +14,9 @@ bound where fading has no floor. Truncated inversion gives it one: who is in a f
 Shadowing is the same for a whole run: a normal number of decibels of standard deviation ``air.shadowing_db`` (3GPP TR
 38.901, 7.4.1), cut at three standard deviations, which gives path loss a floor that power limits and hidden schedules
 rest on. Workers know their path loss and invert it, so that it costs power and no privacy.
+
+Several antennas of the server: every worker has a channel of its own to each. The slot is received with the antenna
+whose weakest scheduled worker is strongest, and workers invert the channel to that one.
 """
 
 from __future__ import annotations
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
     from airmixml.scenario import Radio, Scenario
 
 _HALVINGS: Final = 60
+MOST_FADINGS: Final = 1 << 10  # coherence times of a slot; more are refused (``impairments.renewal``)
 _SHADOWS, _SHADOWS_TO_LISTENER = 2, 3  # chapters of the stream "air"
 _CUT: Final = 3.0  # standard deviations
 _TRIED: Final[Doubles] = np.asarray((np.arange(1000) + 0.5) / 1000.0, dtype=np.float64)
@@ -146,6 +150,30 @@ def draw_fading(radio: Radio, slots: range, scheduled: int, source: SlotWords, a
     """Draw |g| with E|g|^2 = 1 to one of the server's antennas; slots x scheduled."""
     drawn: torch.Tensor = radio.fading_kind.draw(radio, slots, scheduled, source, antenna)
     return drawn
+
+
+def choose_antenna(
+    scenario: Scenario, magnitude: torch.Tensor, path_gain: torch.Tensor, slots: range, source: SlotWords
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return abs(h) to the antenna whose weakest worker is strongest, and sum_a |h_a|^2 / |h|^2; slots x scheduled.
+
+    ``magnitude`` is abs(h) to the first antenna, the path gain that without fading. One antenna at a time, in constant
+    memory.
+    """
+    import torch  # here: bounds need none
+
+    antennas = scenario.air.antennas
+    if scenario.radio.fading == "none":  # all antennas are alike
+        return magnitude, torch.full_like(magnitude, float(antennas))
+    chosen, weakest, together = magnitude, magnitude.amin(dim=1), magnitude.square()
+    for antenna in range(1, antennas):
+        other = path_gain * draw_fading(scenario.radio, slots, magnitude.shape[1], source, antenna)
+        together = together + other.square()
+        its_weakest = other.amin(dim=1)
+        better = its_weakest > weakest
+        chosen = torch.where(better[:, None], other, chosen)
+        weakest = torch.where(better, its_weakest, weakest)
+    return chosen, together / chosen.square()
 
 
 def draw_phase(slots: range, scheduled: int, source: SlotWords) -> torch.Tensor:

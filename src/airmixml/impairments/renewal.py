@@ -36,8 +36,7 @@ from numpy.typing import NDArray
 
 from airmixml.arrays import Doubles, db_to_ratio
 from airmixml.errors import ScenarioError
-from airmixml.impairments.antennas import MOST_FADINGS
-from airmixml.impairments.fading import renews, weakest_fading
+from airmixml.impairments.fading import MOST_FADINGS, renews, weakest_fading
 from airmixml.impairments.gains import Impairment, SeatDraws
 from airmixml.scenario import Air, Scenario
 

@@ -30,8 +30,16 @@ from airmixml.impairments.converters import (
 from airmixml.impairments.fading import worker_path_gain
 from airmixml.impairments.frame import expected_drift, frame_of
 from airmixml.impairments.gains import SeatDraws
-from airmixml.impairments.presence import impair
-from airmixml.impairments.timing import draw_offsets, equalise, noise_gain, pilot_gain, smear, smears, timing_factors
+from airmixml.impairments.timing import (
+    draw_offsets,
+    equalise,
+    impair,
+    noise_gain,
+    pilot_gain,
+    smear,
+    smears,
+    timing_factors,
+)
 from airmixml.radio.air import Arrival, Reception, signal_power
 from airmixml.radio.draws import AirSetting, SlotTensors
 from airmixml.radio.masking import check_recoverable

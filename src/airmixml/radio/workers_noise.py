@@ -17,8 +17,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from airmixml.errors import ScenarioError
-from airmixml.integers.fitting import WRAP_FAILURE, SumTarget, fitted
-from airmixml.integers.integer_noise import IntegerNoise
+from airmixml.integers.integer_noise import WRAP_FAILURE, IntegerNoise, SumTarget, fitted
 from airmixml.integers.rounding import grid_margin
 from airmixml.integers.skellam import mu_per_step
 from airmixml.masks.hidden_noise import Honest
