@@ -61,7 +61,7 @@ def assert_equal_mixtures(one: Mixtures, other: Mixtures) -> None:
     assert_equal_tallies(one.report, other.report)
     assert np.array_equal(one.report.snr_db.counts, other.report.snr_db.counts)
     assert torch.equal(one.examples.inputs, other.examples.inputs)
-    assert np.array_equal(one.examples.energy_joules, other.examples.energy_joules)
+    assert np.array_equal(one.examples.draws.power_watts, other.examples.draws.power_watts)
 
 
 @pytest.mark.parametrize("air", AIRS, ids=["plain", "rayleigh-max-min", "rician-nonmix"])

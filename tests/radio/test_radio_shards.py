@@ -15,7 +15,7 @@ from airmixml import Scenario, ScenarioError, Speed
 from airmixml.data import DataSet
 from airmixml.engines import Engine
 from airmixml.radio import shards as module
-from airmixml.radio.draws import AirSetting, shards_of, slots_in
+from airmixml.radio.draws import AirSetting, shards_of
 from airmixml.radio.tally import Tally
 from airmixml.radio.transmission import Mixtures, simulate_family
 from airmixml.scenario import RunContext
@@ -61,11 +61,11 @@ def test_where_shards_begin() -> None:
 
     paper = shards()
     assert len(paper) == 49  # 100,000 / 2,048
-    assert paper[:2] == [range(16), range(16, 32)]
-    assert [slots_in(shard, 100_000) for shard in paper[-2:]] == [range(96_256, 98_304), range(98_304, 100_000)]
+    assert paper[:2] == [range(2048), range(2048, 4096)]
+    assert paper[-2:] == [range(96_256, 98_304), range(98_304, 100_000)]
     # 2^22 numbers of 794 symbols and 16 x 300 seats are 749 slots; 512 is the power of 2 below.
-    assert shards("radio.scheduled=300", "mixing.power=max")[:2] == [range(4), range(4, 8)]
-    assert shards("mixing.power=max", inputs=10**7)[1] == range(1, 2)
+    assert shards("radio.scheduled=300", "mixing.power=max")[:2] == [range(512), range(512, 1024)]
+    assert shards("mixing.power=max", inputs=10**7)[1] == range(128, 256)
 
 
 @pytest.mark.parametrize("air", AIRS)
@@ -134,10 +134,10 @@ def test_an_interrupted_run_makes_only_what_is_missing(
     with pytest.raises(Interrupted):
         simulate(context=replace(context, progress=stop_after(100)))
     finished = list(simulated_shards)
-    assert finished[0] == range(32, 33)  # the last one came first
+    assert finished[0] == range(4096, 4200)  # the last one came first
     assert len(list(tmp_path.glob("*.npz"))) == len(finished)
     whole = simulate()
-    assert finished + simulated_shards == [range(32, 33), range(16, 32), range(16)]
+    assert finished + simulated_shards == [range(4096, 4200), range(2048, 4096), range(2048)]
     assert torch.equal(simulate().inputs, whole.inputs)
     assert simulated_shards == []
     second, third = (tmp_path / f"slots-{slots}.npz" for slots in ("2048-4096", "4096-4200"))
@@ -145,7 +145,7 @@ def test_an_interrupted_run_makes_only_what_is_missing(
     for bad in (b"", good[:5000] + bytes([good[5000] ^ 1]) + good[5001:], third.read_bytes()):
         second.write_bytes(bad)
         assert torch.equal(simulate().inputs, whole.inputs)
-        assert simulated_shards == [range(16, 32)]
+        assert simulated_shards == [range(2048, 4096)]
     assert_equal_tallies(simulate("elsewhere").report, whole.report)
     assert len(simulated_shards) == 3
 

@@ -233,17 +233,16 @@ def draw_noise(setting: AirSetting, slots: range, device: torch.device = CPU) ->
 
 
 def draw_blocks(
-    setting: AirSetting, block_slots: int = 0, *, chapters: range | None = None, device: torch.device = CPU
+    setting: AirSetting, block_slots: int = 0, *, slots: range | None = None, device: torch.device = CPU
 ) -> Iterator[SlotTensors]:
-    """Yield all slots, or those of some chapters, in blocks of that size or of one that suits the device."""
-    blocks = slots_in_blocks(setting.scenario, block_slots or suitable_block(setting, device), chapters)
-    return in_order(lambda slots: draw_slots(setting, slots, device), blocks, 0 if device.type == "cpu" else 1)
+    """Yield all slots, or those given, in blocks of that size or of one that suits the device."""
+    every = range(setting.scenario.radio.slots) if slots is None else slots
+    blocks = in_blocks(every, block_slots or suitable_block(setting, device))
+    return in_order(lambda some: draw_slots(setting, some, device), blocks, 0 if device.type == "cpu" else 1)
 
 
-def slots_in_blocks(scenario: Scenario, block_slots: int, chapters: range | None = None) -> list[range]:
-    """Return the numbers of all slots, or those of some chapters, in blocks; the last may be shorter."""
-    every = scenario.radio.slots
-    slots = range(every) if chapters is None else slots_in(chapters, every)
+def in_blocks(slots: range, block_slots: int) -> list[range]:
+    """Cut slots into blocks; the last may be shorter."""
     return [slots[first : first + block_slots] for first in range(0, len(slots), block_slots)]
 
 
@@ -259,12 +258,5 @@ def suitable_block(setting: AirSetting, device: torch.device = CPU) -> int:
 
 
 def shards_of(setting: AirSetting) -> list[range]:
-    """Cut a run into shards of as many slots as a CPU draws at a time, at least 128; the chapters of each shard."""
-    length = max(1, suitable_block(setting) // SLOTS_PER_CHAPTER)
-    chapters = range(-(-setting.scenario.radio.slots // SLOTS_PER_CHAPTER))
-    return [chapters[first : first + length] for first in chapters[::length]]
-
-
-def slots_in(chapters: range, slots: int) -> range:
-    """Return the slots of these chapters of a run of so many."""
-    return range(slots)[chapters.start * SLOTS_PER_CHAPTER : chapters.stop * SLOTS_PER_CHAPTER]
+    """Cut a run into shards of as many slots as a CPU draws at a time, at least 128."""
+    return in_blocks(range(setting.scenario.radio.slots), max(SLOTS_PER_CHAPTER, suitable_block(setting)))

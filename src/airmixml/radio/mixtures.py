@@ -24,7 +24,7 @@ from airmixml.radio.draws import (
     SlotTensors,
     draw_noise,
     draw_slots,
-    slots_in_blocks,
+    in_blocks,
     suitable_block,
 )
 from airmixml.radio.slot_totals import DecibelHistogram
@@ -147,11 +147,6 @@ class MixtureBlock:
     def draws(self) -> SlotDraws:
         """Schedule, channel, ratios and powers as arrays."""
         return self.drawn.numpy()
-
-    @property
-    def energy_joules(self) -> Doubles:
-        """Energy of each scheduled worker; slots x scheduled."""
-        return np.asarray(self.joules_per_watt * self.draws.power_watts)
 
     @property
     def slots(self) -> int:
@@ -291,21 +286,21 @@ class Air:
         first, holdings = self.settings[0], self.population.holdings
         return make_sender(first.scenario, self.dataset, self.device, secret=first.secret, holdings=holdings)
 
-    def blocks(self, chapters: range | None = None, sender: Payload | None = None) -> Iterator[list[MixtureBlock]]:
-        """Run all slots, or those of some chapters, and yield a block of each scenario at a time.
+    def blocks(self, slots: range | None = None, sender: Payload | None = None) -> Iterator[list[MixtureBlock]]:
+        """Run all slots, or those given, and yield a block of each scenario at a time.
 
         Everything is drawn and mixed once, then sent with each power: each scenario has the blocks that it would have
         alone. A ``sender`` stands for the scenarios' workers.
         """
         payload = sender or self.new_payload()
-        blocks = slots_in_blocks(self.settings[0].scenario, self.block_slots, chapters)
+        blocks = in_blocks(range(self.slots) if slots is None else slots, self.block_slots)
         receive = partial(self.receive, payload)
         if self.device.type == "cpu" and payload.in_any_order:
             yield from in_order(receive, blocks, self.speed.threads)
             return
-        for slots in blocks:
+        for some in blocks:
             with using_threads(self.speed.threads):
-                received = receive(slots)
+                received = receive(some)
             yield received
 
     def receive(self, payload: Payload, slots: range) -> list[MixtureBlock]:

@@ -16,7 +16,7 @@ from typing import Protocol
 from airmixml.arrays import Sums, below, taken_from
 from airmixml.data import DataSet
 from airmixml.errors import RunFolderError
-from airmixml.radio.draws import shards_of, slots_in
+from airmixml.radio.draws import shards_of
 from airmixml.radio.mixtures import Air, AirReport, MixtureBlock, check_finite
 from airmixml.radio.tally import add_slots
 from airmixml.scenario import RunContext, Scenario
@@ -63,8 +63,8 @@ def gather_shards(
 ) -> list[AirReport]:
     """Run all slots in shards, have these gatherers merge what each gives, and return the reports."""
     shards, reports = shards_of(air.settings[0]), air.new_reports()
-    for chapters, found in zip(shards, _finished(air, gather, shards, context, store), strict=True):
-        add_slots(air.settings, reports, chapters, air.device)
+    for slots, found in zip(shards, _finished(air, gather, shards, context, store), strict=True):
+        add_slots(air.settings, reports, slots, air.device)
         for number, merged in enumerate(zip(reports, gatherers, strict=True)):
             for kind, each in enumerate(merged):
                 each.merge(taken_from(f"{number}/{kind}", found))
@@ -75,11 +75,10 @@ def _finished(
     air: Air, gather: Gather, shards: Sequence[range], context: RunContext, store: ResultStore | None
 ) -> Iterator[Sums]:
     """Yield what each shard gives, in order: from the store, or made and kept there."""
-    pieces = [slots_in(chapters, air.slots) for chapters in shards]
-    names = [f"slots-{piece.start}-{piece.stop}.npz" for piece in pieces]
+    names = [f"slots-{slots.start}-{slots.stop}.npz" for slots in shards]
     kept = [store is not None and store.load(name, lambda _, arrays: arrays) is not None for name in names]
     missing = [number for number, there in enumerate(kept) if not there]
-    done = sum(len(piece) for piece, there in zip(pieces, kept, strict=True) if there)
+    done = sum(len(slots) for slots, there in zip(shards, kept, strict=True) if there)
     context.progress("over the air", done, air.slots)
     wanted, on_gpu = [shards[number] for number in missing], air.speed.device != "cpu"
     making = context.engine.run(prepare_shards, (_to_be_sent(air), gather), wanted, on_gpu=on_gpu, in_order=True)
@@ -91,7 +90,7 @@ def _finished(
                 ready[missing[place]] = sums
                 if store is not None:
                     store.save(names[missing[place]], {}, sums)
-                done += len(pieces[missing[place]])
+                done += len(shards[missing[place]])
                 context.progress("over the air", done, air.slots)
             found = ready.pop(number) if number in ready else store and store.load(name, lambda _, arrays: arrays)
             if not found:
@@ -100,15 +99,15 @@ def _finished(
 
 
 def prepare_shards(shared: tuple[Air, Gather]) -> Callable[[range], Sums]:
-    """Return what simulates the slots of some chapters; what workers send is laid out once."""
+    """Return what simulates some slots; what workers send is laid out once."""
     air, gather = shared
     return partial(_simulate_shard, air, gather, air.new_payload())
 
 
-def _simulate_shard(air: Air, gather: Gather, payload: Payload, chapters: range) -> Sums:
-    reports, slots = air.new_reports(), slots_in(chapters, air.slots)
+def _simulate_shard(air: Air, gather: Gather, payload: Payload, slots: range) -> Sums:
+    reports = air.new_reports()
     gatherers = [gather(each.scenario, air.dataset, slots) for each in air.settings]
-    for blocks in air.blocks(chapters, payload):
+    for blocks in air.blocks(slots, payload):
         for block, report, gatherer in zip(blocks, reports, gatherers, strict=True):
             check_finite(report.scenario, block)
             report.listen(block)

@@ -24,7 +24,7 @@ from airmixml.radio.shards import Gatherer, gather_shards, require_independent
 from airmixml.registries import PAYLOADS
 from airmixml.scenario import RunContext, Scenario
 from airmixml.storage.files import ResultStore
-from airmixml.streams import Secret, Streams
+from airmixml.streams import SLOTS_PER_CHAPTER, Secret, Streams
 from airmixml.wording import plural
 from airmixml.workers import Population, Signal, deploy, load_dataset
 from airmixml.workers.loading import too_many_numbers
@@ -174,7 +174,7 @@ def gather_family(
     if context.engine.here:
         return run_here(air, lambda number, block: gatherers[number].add(block), context, kept=store), gatherers
     require_independent(air, context)
-    examples = [block.head(_EXAMPLE_SLOTS) for block in next(air.blocks(range(1)))]
+    examples = [block.head(_EXAMPLE_SLOTS) for block in next(air.blocks(range(min(air.slots, SLOTS_PER_CHAPTER))))]
     reports = gather_shards(air, gather, gatherers, context=context, store=store)
     return sent_over(air, reports, examples), gatherers
 
