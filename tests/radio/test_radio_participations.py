@@ -41,7 +41,7 @@ def whole_schedule(setting: Scenario) -> NDArray[Any]:
     spare=st.integers(0, 400),
     seed=st.integers(0, 1000),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_nobody_sends_more_often_than_the_limit(workers: int, share: float, slots: int, spare: int, seed: int) -> None:
     scheduled = max(1, int(share * workers))
     least = -(-slots // (workers // scheduled))
