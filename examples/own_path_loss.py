@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from airmixml import Scenario, simulate
-from airmixml.radio.path_loss import PathLoss
+from airmixml.impairments.fading import PathLoss
 
 
 class TwoSlopes(PathLoss):

@@ -157,12 +157,10 @@ IMPAIRMENTS: Final = Registry(
     made_by="of",
     places=_in(
         "airmixml.impairments",
-        "phases: phase-error=PhaseError frequency-offset=FrequencyOffset phase-noise=PhaseNoise",
-        "phases: amplitude-error=AmplitudeError",
-        "estimation: estimation-error=EstimationError reciprocity-error=ReciprocityError",
-        "doppler: doppler=Doppler",
-        "presence: late-workers=LateWorkers",
-        "timing: timing-slope=TimingSlope",
+        "gain_errors: phase-error=PhaseError frequency-offset=FrequencyOffset phase-noise=PhaseNoise",
+        "gain_errors: amplitude-error=AmplitudeError estimation-error=EstimationError",
+        "gain_errors: reciprocity-error=ReciprocityError doppler=Doppler",
+        "timing: late-workers=LateWorkers timing-slope=TimingSlope",
         "renewal: silent-fades=SilentFades",
     ),
 )
@@ -218,9 +216,9 @@ LINKS: Final = Registry(
     "link",
     "airmixml.links",
     "radio.link",
-    base="airmixml.radio.analog_link.AnalogLink",
+    base="airmixml.radio.links.AnalogLink",
     needs=("about", "on_air", "meets", "check", "slot_seconds", "joules_per_watt", "lost_share", "sent", "to_dict"),
-    places=_in("airmixml.radio", "analog_link: analog", "digital_link: digital"),
+    places=_in("airmixml.radio", "links: analog digital"),
     objects=True,
 )
 """How vectors get to the server."""
@@ -276,9 +274,9 @@ PATH_LOSSES: Final = Registry(
     "path loss",
     "airmixml.path_losses",
     "radio.path_loss",
-    base="airmixml.radio.path_loss.PathLoss",
+    base="airmixml.impairments.fading.PathLoss",
     needs=("about", "loss_db", "gain"),
-    places=_in("airmixml.radio", "path_loss: power-law"),
+    places=_in("airmixml.impairments", "fading: power-law"),
     objects=True,
 )
 """How channels weaken with the distance."""

@@ -11,7 +11,8 @@ from airmixml import ScenarioError
 from airmixml.audit import FAULTS, Audit, fault_named
 from airmixml.audit import hidden_schedule as hidden
 from airmixml.audit import known_schedule as known
-from airmixml.radio import scheduling, senders
+from airmixml.radio import mixtures
+from airmixml.randomness import slot_words
 from airmixml.workers import encoding, payloads
 
 Audited = Callable[..., Audit]
@@ -111,7 +112,7 @@ def test_an_encoder_that_forgets_to_clip(adversary: str, audited: Audited, monke
     monkeypatch.setattr(encoding, "bound_norms", lambda _workers, inputs: (inputs, 0))
     with pytest.raises(ScenarioError, match="which the scenario's encoder declares"):
         audited("paper-iris", *clipped, adversary=adversary)  # the sender looks too
-    monkeypatch.setattr(senders, "within_declared", lambda _workers, inputs: inputs)
+    monkeypatch.setattr(mixtures, "within_declared", lambda _workers, inputs: inputs)
     assert audited("paper-iris", *clipped, adversary=adversary).caught
 
 
@@ -132,12 +133,12 @@ def test_a_schedule_that_favours_a_worker(audited: Audited, monkeypatch: pytest.
     # One worker in twenty is looked at, so that of 30 it is the first one alone.
     few = (*SMALL, "workers.count=30", "radio.scheduled=3", "mixing.power=fixed", "mixing.power_scale_watts=2e-15")
     assert not audited("paper-iris", *few, adversary="release", trials=1500).caught
-    real = scheduling.draw_schedule
+    real = slot_words.draw_schedule
 
     def favouring(*asked: Any) -> Any:
         drawn = real(*asked)
         drawn[~(drawn == 0).any(dim=1), 0] = 0
         return drawn
 
-    monkeypatch.setattr(scheduling, "draw_schedule", favouring)
+    monkeypatch.setattr(slot_words, "draw_schedule", favouring)
     assert audited("paper-iris", *few, adversary="release", trials=1500).caught

@@ -16,7 +16,7 @@ from airmixml.audit import Audit, fault_named, noise_check
 from airmixml.audit.faults import SOUND
 from airmixml.audit.noise_check import NoiseCheck, NoiseMeter
 from airmixml.privacy import gaussian_epsilon
-from airmixml.radio import draws, mixtures, reception
+from airmixml.radio import air, draws, mixtures
 from airmixml.storage.files import from_plain, to_plain
 from airmixml.streams import Streams
 
@@ -60,7 +60,7 @@ def none_in_one_slot(setting: Any, slots: range, *device: Any) -> Any:
     return REAL_DRAW(setting, slots, *device) * loud[:, None]
 
 
-REAL_RECEIVE = reception.receive_mixtures
+REAL_RECEIVE = air.receive_mixtures
 
 
 def half_of_it(clean: Any, noise: Any, *rest: Any) -> Any:
@@ -70,7 +70,7 @@ def half_of_it(clean: Any, noise: Any, *rest: Any) -> Any:
 BROKEN = {
     "half the draws": (mixtures, "draw_noise", scaled(0.5), "of the stated deviation"),
     "no noise": (mixtures, "draw_noise", scaled(0.0), "has 0 of the stated deviation"),
-    "half of it received": (reception, "receive_mixtures", half_of_it, "of the stated deviation"),
+    "half of it received": (air, "receive_mixtures", half_of_it, "of the stated deviation"),
     "the same again": (mixtures, "draw_noise", the_same_again, "repeats itself"),
     "a slot without": (mixtures, "draw_noise", none_in_one_slot, "is too weak in some slots or symbols"),
 }

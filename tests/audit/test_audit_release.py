@@ -12,7 +12,7 @@ from airmixml.audit import Audit, hidden_schedule
 from airmixml.audit.hidden_schedule import moves_of, quantised_law
 from airmixml.audit.trials import Bench
 from airmixml.radio.draws import AirSetting
-from airmixml.radio.scheduling import presence_of
+from airmixml.radio.schedules import presence_of
 from airmixml.radio.tally import placed_distances
 from airmixml.randomness.slot_words import slot_words
 from airmixml.streams import Streams

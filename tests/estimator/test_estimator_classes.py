@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.model_selection import cross_val_predict
 
 from airmixml import AirMixClassifier, DataError, ScenarioError, streams
-from airmixml.radio.senders import make_sender
+from airmixml.radio.mixtures import make_sender
 
 RNG = np.random.default_rng(2)
 WORDS = np.array(["no", "yes"])

@@ -8,8 +8,8 @@ import torch
 from scipy import stats
 
 from airmixml import Scenario
-from airmixml.impairments.antennas import antenna_gain_bound, choose_antenna, largest_fading_sum
-from airmixml.impairments.fading import draw_fading
+from airmixml.impairments.fading import choose_antenna, draw_fading
+from airmixml.impairments.gain_bound import antenna_gain_bound, largest_fading_sum
 from airmixml.randomness.slot_words import slot_words
 from airmixml.streams import Streams
 

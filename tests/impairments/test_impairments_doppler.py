@@ -11,8 +11,8 @@ from scipy.special import j0
 from seats_for_tests import aired, drawn_on, gains_of
 
 from airmixml import ScenarioError
-from airmixml.impairments.doppler import Doppler, innovations
 from airmixml.impairments.frame import frame_of
+from airmixml.impairments.gain_errors import Doppler, innovations
 from airmixml.scenario import Air
 
 # 300 m/s at 2.4 GHz: 2402 Hz; a block of 0.8 coherence times is 112 symbols.

@@ -11,8 +11,8 @@ from seats_for_tests import aired, drawn_on, gains_of, has_deviation
 
 from airmixml import Scenario, ScenarioError
 from airmixml.arrays import db_to_ratio
-from airmixml.impairments.estimation import EstimationError, ReciprocityError
-from airmixml.radio.path_loss import path_gain
+from airmixml.impairments.fading import path_gain
+from airmixml.impairments.gain_errors import EstimationError, ReciprocityError
 from airmixml.radio.tally import rehearse
 
 NMSE = "air.estimation_nmse_db=-10"

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from airmixml import Scenario
-from airmixml.radio.senders import make_sender
+from airmixml.radio.mixtures import make_sender
 from airmixml.streams import Streams
 from airmixml.workers import load_dataset
 from airmixml.workers.payloads import Places

@@ -6,10 +6,9 @@ import torch
 
 from airmixml import Scenario
 from airmixml.errors import ScenarioError
-from airmixml.impairments.echoes import draw_responses, echoes_of, inverted_amplitude, standard_profile
 from airmixml.impairments.frame import frame_of
 from airmixml.impairments.gains import SeatDraws
-from airmixml.impairments.renewal import SilentFades
+from airmixml.impairments.renewal import SilentFades, draw_responses, echoes_of, inverted_amplitude, standard_profile
 from airmixml.impairments.timing import TimingSlope, draw_offsets
 from airmixml.radio.centring import plan_centring
 from airmixml.radio.system import sensitivity_of

@@ -11,8 +11,8 @@ from scipy import stats
 from seats_for_tests import aired, drawn_on, gains_of
 
 from airmixml import Scenario
-from airmixml.impairments.antennas import antenna_gain_bound, largest_fading_ratio
 from airmixml.impairments.frame import frame_of
+from airmixml.impairments.gain_bound import antenna_gain_bound, largest_fading_ratio
 from airmixml.impairments.renewal import draw_other_antennas, draw_renewed, magnitudes
 from airmixml.radio.tally import rehearse
 

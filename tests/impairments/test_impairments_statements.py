@@ -17,12 +17,12 @@ from airmixml.audit.canaries import worst_samples
 from airmixml.errors import PrivacyError
 from airmixml.impairments.frame import frame_of
 from airmixml.impairments.gain_bound import largest_power_gain
-from airmixml.impairments.phases import AmplitudeError
+from airmixml.impairments.gain_errors import AmplitudeError
 from airmixml.privacy import Design, Release, Sensitivity, facts
+from airmixml.radio.air import air_of
 from airmixml.radio.draws import AirSetting, draw_slots
-from airmixml.radio.ideal_air import air_of
+from airmixml.radio.mixtures import make_sender
 from airmixml.radio.power_calibration import private_received_watts
-from airmixml.radio.senders import make_sender
 from airmixml.radio.system import planned_design, sensitivity_of
 from airmixml.radio.tally import placed_distances, rehearse
 from airmixml.randomness.slot_words import slot_words

@@ -69,7 +69,6 @@ def test_what_a_user_holds_is_shown(tmp_path: Path) -> None:
     trained = train(mixtures)
     shown = {
         "Mixtures of a & c": mixtures,
-        "Report of a & c": mixtures.report,
         "epsilon 5, delta 0.01 for a worker": mixtures.report.privacy,
         "Trained model": trained,
         "Scenario a & c, seed 0": scenario,
@@ -86,14 +85,6 @@ def test_what_a_user_holds_is_shown(tmp_path: Path) -> None:
     protected = shown["seed 0, protection"]._repr_html_()
     assert "SNR" not in protected
     assert "accuracy" not in protected
-
-
-def test_a_protected_report_shows_nothing_that_saw_no_noise() -> None:
-    report = simulate(PRIVATE).report
-    assert "SNR" in report._repr_html_()
-    report.before_the_draw = True
-    assert "SNR" not in report._repr_html_()
-    assert "energy" not in report._repr_html_()
 
 
 def test_figures_show_themselves(tmp_path: Path) -> None:

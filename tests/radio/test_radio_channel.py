@@ -5,8 +5,7 @@ from complex_baseband import ChannelRealisation
 from laws import same_distribution
 from scipy import stats
 
-from airmixml.impairments.fading import draw_fading, draw_magnitude, draw_phase
-from airmixml.radio.path_loss import path_gain
+from airmixml.impairments.fading import draw_fading, draw_magnitude, draw_phase, path_gain
 from airmixml.randomness.slot_words import slot_words
 from airmixml.scenario import Radio
 from airmixml.streams import Streams

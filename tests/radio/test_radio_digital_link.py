@@ -15,8 +15,8 @@ from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.integers import IntegerCode, IntegerNoise
 from airmixml.integers.rounding import reduce, signed
 from airmixml.masks.graph import draw_graph
-from airmixml.radio.digital_link import Traffic
 from airmixml.radio.draws import AirSetting, draw_slots
+from airmixml.radio.links import Traffic
 from airmixml.radio.masking import any_masking, check_recovered
 from airmixml.radio.system import System
 from airmixml.radio.tally import placed_distances, rehearse

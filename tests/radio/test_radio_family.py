@@ -11,8 +11,8 @@ import torch
 
 from airmixml import Scenario, ScenarioError, Speed, simulate
 from airmixml.data import DataSet
+from airmixml.impairments.fading import PathLoss
 from airmixml.radio.draws import check_family, draws_key
-from airmixml.radio.path_loss import PathLoss
 from airmixml.radio.tally import Tally, rehearse, rehearse_family
 from airmixml.radio.transmission import Mixtures, simulate_family
 from airmixml.registries import PATH_LOSSES
@@ -61,7 +61,7 @@ def assert_equal_mixtures(one: Mixtures, other: Mixtures) -> None:
     assert_equal_tallies(one.report, other.report)
     assert np.array_equal(one.report.snr_db.counts, other.report.snr_db.counts)
     assert torch.equal(one.examples.inputs, other.examples.inputs)
-    assert np.array_equal(one.examples.energy_joules, other.examples.energy_joules)
+    assert np.array_equal(one.examples.draws.power_watts, other.examples.draws.power_watts)
 
 
 @pytest.mark.parametrize("air", AIRS, ids=["plain", "rayleigh-max-min", "rician-nonmix"])

@@ -14,10 +14,9 @@ from airmixml.data import DataSet
 from airmixml.errors import ScenarioError
 from airmixml.impairments.converters import clipped_gaussian
 from airmixml.radio import simulate_blocks, transmitters
-from airmixml.radio.ideal_air import air_of
+from airmixml.radio.air import air_of
 from airmixml.radio.impaired_reception import convert_received
-from airmixml.radio.mixtures import MixtureBlock
-from airmixml.radio.senders import make_sender
+from airmixml.radio.mixtures import MixtureBlock, make_sender
 from airmixml.radio.system import sensitivity_of
 from airmixml.radio.transmitters import PeakLimited, distort
 from airmixml.scenario import Air

@@ -14,18 +14,18 @@ from airmixml import Scenario
 from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.integers import IntegerNoise
 from airmixml.integers.exact_sampler import draw_skellam
-from airmixml.integers.fitting import SumTarget, fitted
+from airmixml.integers.integer_noise import SumTarget, fitted
 from airmixml.integers.rounding import reduce
 from airmixml.masks.graph import draw_graph
 from airmixml.privacy import state_privacy
 from airmixml.privacy.gaussian import gaussian_mu
 from airmixml.radio import workers_noise
+from airmixml.radio.air import Arrival, receive
 from airmixml.radio.draws import AirSetting, draw_slots
-from airmixml.radio.integer_sums import IntegerSums
 from airmixml.radio.power_calibration import private_received_watts
-from airmixml.radio.reception import Arrival, receive
 from airmixml.radio.system import adversary_named, planned_design, sensitivity_of
 from airmixml.radio.tally import placed_distances
+from airmixml.radio.workers_noise import IntegerSums
 from airmixml.streams import Secret
 from airmixml.workers import Signal
 from airmixml.workers.payloads import Payload, Samples, Table
@@ -81,7 +81,8 @@ def received_of(
 ) -> torch.Tensor:
     """What the server has of workers that send these integers."""
     setting = AirSetting.of(scenario, 65, 10, placed_distances(scenario))
-    setting = replace(setting, signal=payload.signal, secret=secret, integers=sums)
+    setting = replace(setting, secret=secret)
+    vars(setting).update(signal=payload.signal, integers=sums)
     arrival = Arrival(slots=range(len(index)), payload=payload, index=index, clean=clean)
     drawn = draw_slots(setting, range(len(index)))
     return receive(setting, arrival, drawn, torch.zeros(()), None).received

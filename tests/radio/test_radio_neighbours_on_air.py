@@ -10,10 +10,10 @@ import torch
 from airmixml import Scenario, ScenarioError
 from airmixml.data import DataSet
 from airmixml.privacy.statements import state_jointly
+from airmixml.radio.air import air_of
 from airmixml.radio.centring import plan_centring
 from airmixml.radio.draws import AirSetting, draw_slots
-from airmixml.radio.ideal_air import air_of
-from airmixml.radio.senders import make_sender
+from airmixml.radio.mixtures import make_sender
 from airmixml.radio.system import System, adversary_named
 from airmixml.radio.tally import rehearse
 from airmixml.streams import Secret

@@ -9,9 +9,9 @@ import pytest
 
 from airmixml import AirMixClassifier, Scenario, ScenarioError, simulate
 from airmixml.errors import PluginError
+from airmixml.impairments.fading import PathLoss, best_power_gain, path_gain, weakest_gain
 from airmixml.planning.account import account_scenario
 from airmixml.privacy import PrivacyStatement, state_privacy
-from airmixml.radio.path_loss import PathLoss, best_power_gain, path_gain, weakest_gain
 from airmixml.radio.system import adversary_named, planned_design, sensitivity_of
 from airmixml.scenario import Radio
 

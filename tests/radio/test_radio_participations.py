@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from airmixml import ScenarioError
-from airmixml.radio.scheduling import draw_in_rounds, draw_schedule
-from airmixml.randomness.slot_words import slot_words
+from airmixml.radio.schedules import draw_in_rounds
+from airmixml.randomness.slot_words import draw_schedule, slot_words
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
 
@@ -41,7 +41,7 @@ def whole_schedule(setting: Scenario) -> NDArray[Any]:
     spare=st.integers(0, 400),
     seed=st.integers(0, 1000),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_nobody_sends_more_often_than_the_limit(workers: int, share: float, slots: int, spare: int, seed: int) -> None:
     scheduled = max(1, int(share * workers))
     least = -(-slots // (workers // scheduled))

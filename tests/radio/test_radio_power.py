@@ -52,7 +52,7 @@ def private_watts(asked: Scenario) -> float:
     log_epsilon=st.floats(0.8, 8),
     log_scale=st.floats(-20, 5),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_no_worker_ever_exceeds_the_limit(
     seed: int, log_alpha: float, power: str, log_epsilon: float, log_scale: float
 ) -> None:

@@ -16,8 +16,8 @@ from airmixml.privacy import Everyone, Sensitivity, Server, facts, state_privacy
 from airmixml.radio import impaired_reception
 from airmixml.radio.draws import AirSetting
 from airmixml.radio.masking import Masking, masking_of, protected_graph
-from airmixml.radio.residual_noise import ResidualNoise
 from airmixml.radio.system import planned_design
+from airmixml.radio.transmitters import ResidualNoise
 from airmixml.streams import Secret
 
 DIGITS = Scenario.preset("trustless-digits").with_overrides("privacy.colluders=12")

@@ -25,7 +25,7 @@ def dirichlet_mix(alpha: float, prior: torch.Tensor, slots: range, source: SlotW
 
 
 @given(exponent=st.floats(-12, 15), scheduled=st.integers(1, 130), seed=st.integers(0, 999))
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_rows_are_shares_for_any_alpha(exponent: float, scheduled: int, seed: int) -> None:
     ratios = dirichlet_mix(10.0**exponent, uniform_prior(scheduled), range(20), words(seed)).numpy()
     assert np.isfinite(ratios).all()
@@ -71,7 +71,7 @@ def test_tiny_alpha_gives_one_worker_all(alpha: float) -> None:
 def test_huge_alpha_gives_equal_shares_with_the_right_spread() -> None:
     """Var q_i = p_i (1 - p_i) / (alpha + 1)."""
     ratios = dirichlet_mix(1e12, uniform_prior(4), range(20_000), words(5)).numpy()
-    assert ratios == pytest.approx(np.full((20_000, 4), 0.25), abs=1e-5)
+    assert np.abs(ratios - 0.25).max() <= 1e-5
     assert ratios[:, 0].std() == pytest.approx(np.sqrt(0.25 * 0.75 / 1e12), rel=0.03)
 
 

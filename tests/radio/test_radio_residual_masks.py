@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from airmixml import Scenario
-from airmixml.impairments.gain_spread import gain_spread
+from airmixml.impairments.gain_bound import gain_spread
 from airmixml.radio.masking import masking_of
 from airmixml.radio.noise import expected_noise
 

@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from airmixml.radio.scheduling import draw_schedule
-from airmixml.randomness.slot_words import slot_words
+from airmixml.randomness.slot_words import draw_schedule, slot_words
 from airmixml.streams import Streams
 
 

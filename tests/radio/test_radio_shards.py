@@ -15,8 +15,7 @@ from airmixml import Scenario, ScenarioError, Speed
 from airmixml.data import DataSet
 from airmixml.engines import Engine
 from airmixml.radio import shards as module
-from airmixml.radio.draws import AirSetting, shards_of, slots_in
-from airmixml.radio.shards import parts_of
+from airmixml.radio.draws import AirSetting, shards_of
 from airmixml.radio.tally import Tally
 from airmixml.radio.transmission import Mixtures, simulate_family
 from airmixml.scenario import RunContext
@@ -62,17 +61,11 @@ def test_where_shards_begin() -> None:
 
     paper = shards()
     assert len(paper) == 49  # 100,000 / 2,048
-    assert paper[:2] == [range(16), range(16, 32)]
-    assert [slots_in(shard, 100_000) for shard in paper[-2:]] == [range(96_256, 98_304), range(98_304, 100_000)]
+    assert paper[:2] == [range(2048), range(2048, 4096)]
+    assert paper[-2:] == [range(96_256, 98_304), range(98_304, 100_000)]
     # 2^22 numbers of 794 symbols and 16 x 300 seats are 749 slots; 512 is the power of 2 below.
-    assert shards("radio.scheduled=300", "mixing.power=max")[:2] == [range(4), range(4, 8)]
-    assert shards("mixing.power=max", inputs=10**7)[1] == range(1, 2)
-
-
-def test_where_parts_of_a_slot_begin() -> None:
-    assert [len(range(60_000)[part]) for part in parts_of(60_000)] == [4096] * 14 + [2656]
-    assert len(parts_of(10**9)) == 239  # of 2^22, the least power of 2 for at most 256 parts
-    assert parts_of(10**9)[1] == slice(1 << 22, 1 << 23)
+    assert shards("radio.scheduled=300", "mixing.power=max")[:2] == [range(512), range(512, 1024)]
+    assert shards("mixing.power=max", inputs=10**7)[1] == range(128, 256)
 
 
 @pytest.mark.parametrize("air", AIRS)
@@ -141,10 +134,10 @@ def test_an_interrupted_run_makes_only_what_is_missing(
     with pytest.raises(Interrupted):
         simulate(context=replace(context, progress=stop_after(100)))
     finished = list(simulated_shards)
-    assert finished[0] == range(32, 33)  # the last one came first
+    assert finished[0] == range(4096, 4200)  # the last one came first
     assert len(list(tmp_path.glob("*.npz"))) == len(finished)
     whole = simulate()
-    assert finished + simulated_shards == [range(32, 33), range(16, 32), range(16)]
+    assert finished + simulated_shards == [range(4096, 4200), range(2048, 4096), range(2048)]
     assert torch.equal(simulate().inputs, whole.inputs)
     assert simulated_shards == []
     second, third = (tmp_path / f"slots-{slots}.npz" for slots in ("2048-4096", "4096-4200"))
@@ -152,7 +145,7 @@ def test_an_interrupted_run_makes_only_what_is_missing(
     for bad in (b"", good[:5000] + bytes([good[5000] ^ 1]) + good[5001:], third.read_bytes()):
         second.write_bytes(bad)
         assert torch.equal(simulate().inputs, whole.inputs)
-        assert simulated_shards == [range(16, 32)]
+        assert simulated_shards == [range(2048, 4096)]
     assert_equal_tallies(simulate("elsewhere").report, whole.report)
     assert len(simulated_shards) == 3
 
@@ -185,37 +178,3 @@ def test_noise_beyond_float32_is_refused_in_a_shard(
     far = replace(small_population, distance_metres=np.full(12, 1e6))
     with pytest.raises(ScenarioError, match="drowns the signal"):
         simulate_family([drowned], dataset=small_dataset, population=far, context=RunContext(engine=backwards))
-
-
-def test_a_slot_in_parts_of_its_workers(backwards: Engine, tmp_path: Path) -> None:
-    """The sum over 10,000 workers is NumPy's in float64; a part that is kept is not added up again."""
-    rng = np.random.default_rng(0)
-    inputs = rng.random((300, 4), dtype=np.float32) / 2
-    pool = DataSet(
-        name="pool",
-        train_inputs=inputs,
-        train_labels=rng.integers(3, size=300),
-        test_inputs=inputs[:5],
-        test_labels=np.zeros(5, dtype=np.int64),
-        class_names=("a", "b", "c"),
-        image_shape=None,
-        clipped_values=0,
-    )
-    crowd = BASE.with_overrides("workers.count=10000", "radio.scheduled=10000", "radio.slots=2", "mixing.power=max")
-    population = Population(distance_metres=np.full(10_000, 50.0), sample_index=rng.integers(300, size=10_000))
-    stages: list[tuple[str, int, int]] = []
-    context = RunContext(engine=backwards, progress=lambda *told: stages.append(told))
-    held = {"dataset": pool, "population": population, "context": context, "store": ResultStore(tmp_path)}
-    (mixtures,) = simulate_family([crowd], **held)
-    clean, draws = mixtures.examples.clean_inputs.double().numpy(), mixtures.examples.draws
-    wanted = np.einsum("ts,tsd->td", draws.ratios, inputs[population.sample_index[draws.scheduled_workers]])
-    np.testing.assert_allclose(clean, wanted, rtol=1e-5)
-    assert [each[1:] for each in stages if each[0] == "workers added up"] == [(done, 3) for done in range(4)]
-    next(tmp_path.glob("*.npz")).unlink()
-    stages.clear()
-    (again,) = simulate_family([crowd], **held)
-    assert [each[1:] for each in stages if each[0] == "workers added up"] == [(2, 3), (3, 3)]
-    assert torch.equal(again.inputs, mixtures.inputs)
-    (here,) = simulate_family([crowd], dataset=pool, population=population)
-    np.testing.assert_allclose(here.inputs, mixtures.inputs, rtol=1e-5, atol=1e-6)
-    assert_equal_tallies(here.report, mixtures.report)

@@ -13,10 +13,10 @@ from airmixml.edge import simulate
 from airmixml.errors import ScenarioError
 from airmixml.planning.account import account_scenario
 from airmixml.radio import AirReport
+from airmixml.radio.air import Reception
 from airmixml.radio.masking import Masking, choose_masking
 from airmixml.radio.noise import Noise
 from airmixml.radio.power import PowerPolicy
-from airmixml.radio.reception import Reception
 from airmixml.radio.workers_noise import OwnNoise
 from airmixml.registries import NOISES, POWER_POLICIES
 from airmixml.registry import Registry

@@ -87,7 +87,8 @@ def test_a_given_slot_length_counts_as_the_paper_does() -> None:
     assert blocks.report.air_seconds == pytest.approx(0.05)
     draws = blocks.examples.draws
     powers = np.square(draws.ratios) * draws.power_scale_watts[:, None] / draws.magnitude**2
-    assert blocks.examples.energy_joules == pytest.approx(1e-3 * powers, rel=1e-9)
+    assert draws.power_watts == pytest.approx(powers, rel=1e-9)
+    assert blocks.examples.joules_per_watt == pytest.approx(1e-3)
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,8 @@ from scipy.optimize import minimize
 from airmixml import Scenario
 from airmixml.data import Bounded, DataSet, LabelCode, OneHot, Signs
 from airmixml.errors import ScenarioError
+from airmixml.radio.mixtures import make_sender
 from airmixml.radio.row_privacy import row_amplitude
-from airmixml.radio.senders import make_sender
 from airmixml.radio.system import sensitivity_of
 from airmixml.streams import Secret
 from airmixml.workers import Holdings, Signal, encode

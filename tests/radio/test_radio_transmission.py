@@ -66,7 +66,7 @@ def test_mixtures_are_what_the_draws_say(small_dataset: DataSet, small_populatio
     assert block.snr[1].numpy() == pytest.approx(
         draws.power_scale_watts * (labels**2).sum(axis=1) / (2 * noise_watts / 2), rel=1e-4, abs=0
     )
-    assert block.energy_joules == pytest.approx(0.002 * draws.power_watts, rel=1e-9, abs=0)
+    assert block.joules_per_watt * draws.power_watts == pytest.approx(0.002 * draws.power_watts, rel=1e-9, abs=0)
     amplitude = (np.sqrt(draws.power_watts) * draws.magnitude).sum(axis=1)
     assert np.sqrt(draws.power_scale_watts) == pytest.approx(amplitude, rel=1e-9, abs=0)
 
@@ -102,7 +102,7 @@ def test_report_adds_up(small_dataset: DataSet, small_population: Population) ->
     limited = 0
     for block in simulate_blocks(setting, small_dataset, small_population, speed=Speed(block_slots=64)):
         report.add(block)
-        np.add.at(by_worker, block.draws.scheduled_workers, block.energy_joules)
+        np.add.at(by_worker, block.draws.scheduled_workers, block.joules_per_watt * block.draws.power_watts)
         limited += int(block.draws.limited.sum())
         assert block.draws.power_watts.max() <= dbm_to_watts(23.0)
     assert report.worker_energy_joules == pytest.approx(by_worker, rel=1e-9, abs=0)

@@ -1,6 +1,6 @@
 """A link: packets through a satellite, whose answers a worker waits for before it sends anything again."""
 
-from airmixml.radio.digital_link import DigitalLink
+from airmixml.radio.links import DigitalLink
 from airmixml.radio.system import System
 
 ROUND_TRIP_SECONDS = 0.5

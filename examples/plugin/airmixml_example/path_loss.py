@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.radio.path_loss import PathLoss
+from airmixml.impairments.fading import PathLoss
 
 
 class TwoSlopes(PathLoss):

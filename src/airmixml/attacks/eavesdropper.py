@@ -21,7 +21,7 @@ know, and no mask is formed. A listener who knows M turns y into (2 M)^(-1/2) y,
 Nothing is lost, and a loud worker's noise, which lies along its phase, no longer drowns those a quarter turn off.
 
 The listener is granted what a server is told: self masks, and the masks of absent workers where they are recovered.
-Sums over the masks of very large slots are replaced by their mean over graphs, as in ``radio.residual_noise``.
+Sums over the masks of very large slots are replaced by their mean over graphs, as in ``radio.transmitters``.
 """
 
 import math
@@ -37,13 +37,12 @@ from airmixml.attacks.likelihood import Amplitudes, Received, strongest_workers
 from airmixml.attacks.target import Heard, ServerView, rows_of_classes, slots_kept
 from airmixml.devices import find_device, using_threads
 from airmixml.errors import ScenarioError
-from airmixml.impairments.fading import draw_fading, draw_phase, draw_shadowing
+from airmixml.impairments.fading import draw_fading, draw_phase, draw_shadowing, path_gain
 from airmixml.impairments.frame import frame_of
 from airmixml.impairments.gains import SeatGains
 from airmixml.radio.draws import AirSetting, SlotDraws, SlotTensors, draw_slots
 from airmixml.radio.masking import Masking, masking_of
-from airmixml.radio.path_loss import path_gain
-from airmixml.radio.senders import make_sender
+from airmixml.radio.mixtures import make_sender
 from airmixml.radio.transmission import Transmission
 from airmixml.randomness.slot_words import slot_words
 from airmixml.scenario import Scenario, Speed

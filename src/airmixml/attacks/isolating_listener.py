@@ -31,7 +31,7 @@ from airmixml.attacks.target import Heard, Outcome, ServerView, Target, no_sampl
 from airmixml.errors import PrivacyError
 from airmixml.radio.draws import draw_slots, suitable_block
 from airmixml.radio.masking import Masking
-from airmixml.radio.senders import make_sender
+from airmixml.radio.mixtures import make_sender
 from airmixml.scenario import Scenario, Speed
 from airmixml.streams import Streams
 

@@ -27,9 +27,9 @@ from airmixml.devices import using_threads
 from airmixml.engines import Engine
 from airmixml.errors import ScenarioError
 from airmixml.progress import Progress, silent
+from airmixml.radio.air import air_of
 from airmixml.radio.centring import CentringSlot
 from airmixml.radio.draws import AirSetting
-from airmixml.radio.ideal_air import air_of
 from airmixml.radio.power_calibration import slots_target
 from airmixml.radio.tally import Tally, placed_distances, rehearse
 from airmixml.registries import ACCOUNTANTS

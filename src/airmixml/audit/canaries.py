@@ -15,7 +15,7 @@ import torch
 from airmixml.arrays import Doubles, Integers, Singles
 from airmixml.audit.faults import SOUND, Fault
 from airmixml.data import Bounded, Centred, DataSet, LabelCode
-from airmixml.radio.senders import make_sender
+from airmixml.radio.mixtures import make_sender
 from airmixml.scenario import Scenario, Workers
 from airmixml.scenario.automatic import SOFTMAX
 from airmixml.streams import Streams

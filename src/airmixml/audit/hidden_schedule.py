@@ -31,10 +31,10 @@ from airmixml.audit.faults import SOUND, Fault
 from airmixml.audit.noise_check import stated_noise_watts
 from airmixml.audit.rounds import ONE_MODEL
 from airmixml.audit.trials import Bench, SlotKind, Trials, noise_source
+from airmixml.impairments.fading import worker_path_gain
 from airmixml.impairments.frame import frame_of
+from airmixml.radio.air import receive_mixtures
 from airmixml.radio.draws import AirSetting, SlotTensors, draw_slots
-from airmixml.radio.path_loss import worker_path_gain
-from airmixml.radio.reception import receive_mixtures
 from airmixml.radio.system import round_length_of
 from airmixml.radio.tally import placed_distances
 from airmixml.scenario import Scenario

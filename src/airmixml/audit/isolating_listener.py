@@ -47,8 +47,8 @@ from airmixml.audit.rounds import ONE_MODEL
 from airmixml.audit.trials import Bench, Trials, noise_source, seats_of_worker
 from airmixml.integers.rounding import reduce, signed
 from airmixml.radio.draws import AirSetting
-from airmixml.radio.integer_sums import IntegerSums
 from airmixml.radio.masking import Masking, any_masking, masking_of
+from airmixml.radio.workers_noise import IntegerSums
 from airmixml.streams import Streams
 from airmixml.wording import plural
 

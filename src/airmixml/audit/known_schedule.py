@@ -7,7 +7,7 @@ is its signal in Gaussian noise, in one of two worlds: the canary, or another sa
 On an imperfect air the adversary knows the worker's gain in every piece too, and has both quadratures of what is
 received, with the pilots, which a silent worker does not send. Where workers bring the noise, a removed one goes on
 with pilots, noise and masks, and the attack is on one quadrature: along the phase of worker i's gain there is |g_i| of
-what that sends, in the noise of everybody and in what differing gains leave of masks (``radio.residual_noise``). With
+what that sends, in the noise of everybody and in what differing gains leave of masks (``radio.transmitters``). With
 x_j = Re(g_j conj(g_i)) / |g_i| that is
 
     s^2 sum_j x_j^2 + e^2 sum_(masks) (x_j - x_l)^2 + half of the receiver's noise.
@@ -40,11 +40,11 @@ from airmixml.audit.trials import Bench, SlotKind, Trials, noise_source, seats_o
 from airmixml.impairments.frame import frame_of
 from airmixml.integers.exact_sampler import draw_skellam
 from airmixml.integers.rounding import reduce
+from airmixml.radio.air import receive_mixtures
 from airmixml.radio.draws import AirSetting, SlotTensors
-from airmixml.radio.integer_sums import IntegerSums
 from airmixml.radio.masking import masking_of
-from airmixml.radio.reception import receive_mixtures
 from airmixml.radio.system import assumed_noise_watts
+from airmixml.radio.workers_noise import IntegerSums
 from airmixml.scenario import Scenario
 from airmixml.wording import plural
 

@@ -24,9 +24,9 @@ from airmixml.impairments.frame import frame_of
 from airmixml.privacy import Sensitivity
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import centre_privately
-from airmixml.radio.integer_sums import IntegerSums
 from airmixml.radio.mixtures import MixtureBlock, simulate_blocks
 from airmixml.radio.system import assumed_noise_watts, planned_design
+from airmixml.radio.workers_noise import IntegerSums
 from airmixml.scenario import RunContext, Scenario, Speed
 from airmixml.streams import Streams
 from airmixml.workers import Population, deploy

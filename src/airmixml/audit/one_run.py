@@ -26,8 +26,7 @@ from airmixml.audit.noise_check import NoiseMeter, heard_blocks
 from airmixml.data import DataSet
 from airmixml.impairments.frame import frame_of
 from airmixml.radio.centring import centre_privately
-from airmixml.radio.mixtures import MixtureBlock
-from airmixml.radio.senders import make_sender
+from airmixml.radio.mixtures import MixtureBlock, make_sender
 from airmixml.scenario import RunContext, Scenario
 from airmixml.streams import SLOTS_PER_CHAPTER, Streams
 from airmixml.workers import deploy

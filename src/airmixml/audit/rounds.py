@@ -25,9 +25,9 @@ from airmixml.data import DataSet
 from airmixml.edge.closed_form import ReceivedMoments, Solution, solve
 from airmixml.edge.descents import descend, run_rounds
 from airmixml.edge.training import CollectedMoments, collector_for, solve_collected
+from airmixml.radio.air import receive_mixtures
 from airmixml.radio.draws import AirSetting
 from airmixml.radio.mixtures import MixtureBlock
-from airmixml.radio.reception import receive_mixtures
 from airmixml.radio.rounds import RoundsOnAir, as_gradient
 from airmixml.radio.transmission import gather_family, open_air
 from airmixml.registries import DESCENTS, LEARNERS

@@ -32,7 +32,7 @@ from airmixml.edge import TrainedModel, learn
 from airmixml.errors import ProtocolError, ScenarioError
 from airmixml.masks.keys import KEY_BYTES, verifying_key
 from airmixml.progress import Progress, silent
-from airmixml.radio.senders import make_sender
+from airmixml.radio.mixtures import make_sender
 from airmixml.scenario import RunContext, Scenario
 from airmixml.streams import Streams
 from airmixml.workers import Population, deploy, load_dataset

@@ -1,7 +1,8 @@
-"""Converters between numbers and voltages, with uniform levels and saturation at the outermost; gain; peak power.
+"""Transmitters and converters: levels, gain, peak power, amplifiers, and the carrier that leaks.
 
-With b bits the levels are those of ``workers.bits``: two at the ends for one bit, else 2^b - 1 with zero among them, so
-that silence stays silent. A converter rounds to the nearest level; nothing about it is random.
+Converters between numbers and voltages have uniform levels and saturate at the outermost. With b bits the levels are
+those of ``workers.bits``: two at the ends for one bit, else 2^b - 1 with zero among them, so that silence stays silent.
+A converter rounds to the nearest level; nothing about it is random.
 
 Automatic gain of the server's converter, from the past alone: the outermost level of a block is ``HEADROOM`` times the
 largest symbol of the blocks before it in the slot, as the converter saw them. A slot begins with what is known without
@@ -12,18 +13,43 @@ Peak power: what a transmitter clips, of single symbols and of the sum of many s
 [-A, A], or a complex one to the disc of radius A, is a projection on a convex set. It shortens vectors and never sets
 two of them farther apart, so every declared norm and every sensitivity still holds; A follows from power, which depends
 on nobody's data.
+
+Amplifiers compress large amplitudes and turn their phase, AM/AM and AM/PM without memory. A symbol of amplitude r
+leaves one that saturates at A with
+
+    f(r) exp(j phi(r)),  f(r) = r / (1 + (r / A)^(2p))^(1 / (2p)),  phi(r) = turn (r / A)^2 / (1 + (r / A)^2).
+
+The first is the model of Rapp (1991, ECSC) for solid-state amplifiers; the second grows with the power and ends far in
+saturation, like the phase of Saleh (1981, IEEE Trans. Commun. 29(11)). f(r) <= r, so no vector gets longer. Two data of
+one worker are sent with the same power, so through the same map. It moves a real symbol by at most the largest of
+abs(d/dr f exp(j phi)) = sqrt(f'^2 + (f phi')^2) times as far (``expansion``): 1 without AM/PM, since f' <= 1, and with
+a turn that f' makes up for. Samples of OFDM are complex, where the Jacobian also has f / r across; its largest singular
+value takes that place.
+
+Carrier leakage: a transmitter sends some of its bare carrier along, ``air.carrier_leakage_db`` over the largest power
+that the worker radiates on average (3GPP TS 38.101-1, 6.4.2), the same for any data. It arrives through the worker's
+own channel with a phase of its own, as a constant on every symbol of a single carrier: what is left in a sum of N is
+sqrt(N) times that of one. OFDM has it on the subcarrier of the carrier itself, which no data are sent on. A replaced
+sample leaves it as it is. A removed worker takes it along: where ||v|| <= R, the carrier has at most the norm
+sqrt(L) R, and both together at most (1 + sqrt(L)) R.
 """
+
+from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import torch
 from scipy.special import ndtr
 
-from airmixml.arrays import dbm_to_watts
+from airmixml.arrays import Doubles, db_to_ratio, dbm_to_watts
 from airmixml.impairments.frame import Frame
+from airmixml.scenario import Air
+
+if TYPE_CHECKING:
+    from airmixml.impairments.gains import SeatDraws
 
 HEADROOM: Final = 8.0  # 18 dB: of products, a later block may have symbols several times as large
 _START_ROOT_MEAN_SQUARES: Final = 32.0
@@ -121,3 +147,88 @@ def gaussian_peak(samples: int) -> float:
     The largest of n exponentials of mean 1 has the mean 1 + 1/2 + ... + 1/n, near ln n + 0.577.
     """
     return math.log(samples) + 0.5772156649015329
+
+
+_NEGLIGIBLE: Final = 1e-3  # relative error of an amplitude, -60 dB: other errors of a transmitter are far larger
+_DRIVES: Final = np.geomspace(1e-4, 1e4, 40_001)  # r / A, at which slopes are looked at
+_BACKOFFS: Final = np.geomspace(1e-3, 1e6, 721)  # A^2 over the mean power of a Gaussian waveform
+_NODES: Final = 96
+
+
+def is_linear(air: Air, squared_drive: float) -> bool:
+    """Return whether amplifiers hardly change anything up to (r / A)^2."""
+    bent = math.pow(squared_drive, air.amplifier_smoothness) / (2.0 * air.amplifier_smoothness)
+    return max(bent, math.radians(air.amplifier_turn_degrees) * squared_drive) < _NEGLIGIBLE
+
+
+def amplify(air: Air, symbols: torch.Tensor, saturation: torch.Tensor | float) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return real and imaginary part of what leaves amplifiers that saturate at A, which broadcasts; same shape."""
+    power = 2.0 * air.amplifier_smoothness
+    drive = (symbols / saturation).abs()
+    # Far in saturation the power overflows, and f is A.
+    kept = torch.exp(-torch.nn.functional.softplus(power * drive.clamp(min=1e-30).log()) / power)
+    square = drive.square()
+    phase = math.radians(air.amplifier_turn_degrees) * square / (1.0 + square)
+    sent = symbols * kept
+    return sent * phase.cos(), sent * phase.sin()
+
+
+@lru_cache(maxsize=64)
+def expansion(air: Air) -> float:
+    """Return by how much the squared distance of two vectors may grow in an amplifier; 1: by nothing."""
+    if math.isinf(air.amplifier_saturation_dbm):
+        return 1.0
+    p, turn = air.amplifier_smoothness, math.radians(air.amplifier_turn_degrees)
+    with np.errstate(over="ignore"):
+        kept = (1.0 + _DRIVES ** (2.0 * p)) ** (-1.0 / (2.0 * p))
+        slope = kept / (1.0 + _DRIVES ** (2.0 * p))
+    swing = _DRIVES * kept * turn * 2.0 * _DRIVES / (1.0 + _DRIVES**2) ** 2
+    squares = slope**2 + swing**2
+    if air.waveform != "single-carrier":  # of [[slope, 0], [swing, kept]]
+        trace, determinant = squares + kept**2, (slope * kept) ** 2
+        squares = (trace + np.sqrt(np.maximum(trace**2 - 4.0 * determinant, 0.0))) / 2.0
+    largest = float(squares.max())
+    return largest * (1.0 + 1e-6) if largest > 1.0 + 1e-12 else 1.0
+
+
+def amplified_gaussian(air: Air, squared_saturation: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return gain (complex) and variance of the error where CN(0, 1) is amplified, of any shape (Bussgang)."""
+    place = squared_saturation.double().clamp(_BACKOFFS[0], _BACKOFFS[-1]).log().cpu().numpy()
+    real, imaginary, power = (np.interp(place, np.log(_BACKOFFS), column) for column in _bussgang(air))
+    gain, kept = torch.complex(torch.from_numpy(real), torch.from_numpy(imaginary)), torch.from_numpy(power)
+    error = (kept - gain.abs().square()).clamp(min=0.0)
+    return gain.to(squared_saturation.device), error.to(squared_saturation.device)
+
+
+@lru_cache(maxsize=16)
+def _bussgang(air: Air) -> tuple[Doubles, Doubles, Doubles]:
+    """Return E[conj(x) F(x)], both parts, and E[|F(x)|^2] of CN(0, 1) at each back-off; |x|^2 is exponential."""
+    squares, weights = np.polynomial.laguerre.laggauss(_NODES)
+    sizes = torch.from_numpy(np.sqrt(squares))[None, :]
+    along, across = (each.numpy() for each in amplify(air, sizes, torch.from_numpy(np.sqrt(_BACKOFFS))[:, None]))
+    weighted = weights * np.sqrt(squares)
+    return along @ weighted, across @ weighted, (along**2 + across**2) @ weights
+
+
+_NAME: Final = "carrier-leakage"
+
+
+def removal_factor(air: Air) -> float:
+    """Return by how much the squared norm of what a worker sends may grow through its carrier; 1 without."""
+    return (1.0 + math.sqrt(db_to_ratio(air.carrier_leakage_db))) ** 2
+
+
+def leaked(air: Air, draws: SeatDraws, arrives: torch.Tensor, mean_square: torch.Tensor | float) -> torch.Tensor | None:
+    """Return the carriers of workers in the sum of every symbol; slots x pieces, complex. None: there are none.
+
+    ``arrives`` is q g of each seat and piece, slots x seats x pieces; ``mean_square`` the largest that a worker's
+    symbols may have on average, slots x seats.
+    """
+    import torch  # here: facts about privacy need none
+
+    if math.isinf(air.carrier_leakage_db) or air.waveform != "single-carrier":
+        return None
+    turns = 2.0 * math.pi * draws.uniforms(_NAME)
+    square = torch.as_tensor(mean_square, dtype=turns.dtype, device=turns.device) * db_to_ratio(air.carrier_leakage_db)
+    amplitude = square.expand(turns.shape[:2]).sqrt()[:, :, None]
+    return (arrives * torch.polar(amplitude, turns)).sum(dim=1)

@@ -1,18 +1,22 @@
-"""Channels: small-scale fading, how weak it may get, and shadows; path loss is in ``radio.path_loss``.
+"""Channels: path loss, small-scale fading, how weak it may get, and shadows.
 
-Fading is the law of abs(g), one class for each kind, behind the registry ``FADINGS``. A law is the same for every
-worker, antenna and slot, and draws are independent. So statements about a hidden schedule hold whatever the law is: who
-is in a fade says nothing about who is scheduled. Bounds on errors that are relative to a channel follow from the Rician
-K alone; a fading that has none is refused where they are needed.
+Path loss follows from the distance; one class for each kind, behind ``PATH_LOSSES``. Bounds for privacy take the
+farthest or the nearest place that there may be: a loss must not fall with the distance.
+
+Fading is the law of abs(g), one class for each kind, behind ``FADINGS``. A law is the same for every worker, antenna
+and slot, and draws are independent. So statements about a hidden schedule hold whatever the law is: who is in a fade
+says nothing about who is scheduled. Bounds on errors that are relative to a channel follow from the Rician K alone; a
+fading that has none is refused where they are needed.
 
 Workers invert their channels, so an error of a given size weighs the more the weaker the channel: e / h grows without
 bound where fading has no floor. Truncated inversion gives it one: who is in a fade stays silent.
 
-Shadowing is what stands between a worker and the server, the same for a whole run. A worker's path loss is that of its
-distance and a normal number of decibels of standard deviation ``air.shadowing_db`` (3GPP TR 38.901, 7.4.1), cut at
-three standard deviations: one worker in 370 lies beyond, and a worker in so deep a shadow would be served by another
-cell. The cut gives path loss a floor, which power limits and hidden schedules rest on. Workers know their path loss and
-invert it, so that it costs power and no privacy.
+Shadowing is the same for a whole run: a normal number of decibels of standard deviation ``air.shadowing_db`` (3GPP TR
+38.901, 7.4.1), cut at three standard deviations, which gives path loss a floor that power limits and hidden schedules
+rest on. Workers know their path loss and invert it, so that it costs power and no privacy.
+
+Several antennas of the server: every worker has a channel of its own to each. The slot is received with the antenna
+whose weakest scheduled worker is strongest, and workers invert the channel to that one.
 """
 
 from __future__ import annotations
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
     from airmixml.scenario import Radio, Scenario
 
 _HALVINGS: Final = 60
+MOST_FADINGS: Final = 1 << 10  # coherence times of a slot; more are refused (``impairments.renewal``)
 _SHADOWS, _SHADOWS_TO_LISTENER = 2, 3  # chapters of the stream "air"
 _CUT: Final = 3.0  # standard deviations
 _TRIED: Final[Doubles] = np.asarray((np.arange(1000) + 0.5) / 1000.0, dtype=np.float64)
@@ -89,11 +94,9 @@ class RicianFading(Fading):
     about = "a direct path and scattered ones"
 
     def rician_k(self, radio: Radio) -> float:
-        """Return the scenario's."""
         return radio.rician_k
 
     def draw(self, radio: Radio, slots: range, scheduled: int, source: SlotWords, antenna: int = 0) -> torch.Tensor:
-        """Draw both parts of the scattered paths."""
         from airmixml.randomness.slot_words import normal_pairs
 
         scattered_share = 1.0 / (1.0 + radio.rician_k)
@@ -116,11 +119,9 @@ class RayleighFading(RicianFading):
     about = "scattered paths alone"
 
     def rician_k(self, radio: Radio) -> float:
-        """There is no direct path."""
         return 0.0
 
     def draw(self, radio: Radio, slots: range, scheduled: int, source: SlotWords, antenna: int = 0) -> torch.Tensor:
-        """Draw the root of an exponential variable."""
         from airmixml.randomness.slot_words import exponentials
 
         return exponentials(source.words(slots, scheduled, antenna)).sqrt_()
@@ -132,11 +133,9 @@ class NoFading(RicianFading):
     about = "none: every channel has its mean"
 
     def rician_k(self, radio: Radio) -> float:
-        """Nothing is scattered."""
         return math.inf
 
     def draw(self, radio: Radio, slots: range, scheduled: int, source: SlotWords, antenna: int = 0) -> torch.Tensor:
-        """Return ones."""
         import torch
 
         return torch.ones((len(slots), scheduled), dtype=torch.float64, device=source.device)
@@ -151,6 +150,30 @@ def draw_fading(radio: Radio, slots: range, scheduled: int, source: SlotWords, a
     """Draw |g| with E|g|^2 = 1 to one of the server's antennas; slots x scheduled."""
     drawn: torch.Tensor = radio.fading_kind.draw(radio, slots, scheduled, source, antenna)
     return drawn
+
+
+def choose_antenna(
+    scenario: Scenario, magnitude: torch.Tensor, path_gain: torch.Tensor, slots: range, source: SlotWords
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return abs(h) to the antenna whose weakest worker is strongest, and sum_a |h_a|^2 / |h|^2; slots x scheduled.
+
+    ``magnitude`` is abs(h) to the first antenna, the path gain that without fading. One antenna at a time, in constant
+    memory.
+    """
+    import torch  # here: bounds need none
+
+    antennas = scenario.air.antennas
+    if scenario.radio.fading == "none":  # all antennas are alike
+        return magnitude, torch.full_like(magnitude, float(antennas))
+    chosen, weakest, together = magnitude, magnitude.amin(dim=1), magnitude.square()
+    for antenna in range(1, antennas):
+        other = path_gain * draw_fading(scenario.radio, slots, magnitude.shape[1], source, antenna)
+        together = together + other.square()
+        its_weakest = other.amin(dim=1)
+        better = its_weakest > weakest
+        chosen = torch.where(better[:, None], other, chosen)
+        weakest = torch.where(better, its_weakest, weakest)
+    return chosen, together / chosen.square()
 
 
 def draw_phase(slots: range, scheduled: int, source: SlotWords) -> torch.Tensor:
@@ -229,3 +252,76 @@ def lightest_shadow(scenario: Scenario) -> float:
 def deepest_shadow(scenario: Scenario) -> float:
     """Return the power gain of the deepest shadow; 1 without."""
     return db_to_ratio(-_CUT * scenario.air.shadowing_db)
+
+
+_TRIED_DISTANCES: Final = 200  # at which a loss of one's own is looked at where a bound rests on it
+
+
+class PathLoss:
+    """A loss in decibels that follows from the distance alone."""
+
+    about: str
+
+    def loss_db(self, distance_metres: Doubles) -> Doubles:
+        """Return by how many decibels power falls over each distance; same shape. It must not fall with distance."""
+        raise NotImplementedError
+
+    def gain(self, radio: Radio, distance_metres: Doubles) -> Doubles:
+        """Return the amplitude gain at each distance; same shape."""
+        named = f"radio.path_loss = {type(self).__name__}: its loss_db"
+        wrong = f"{named} must return one finite number for each distance"
+        loss = own_numbers(lambda: self.loss_db(distance_metres), distance_metres.shape, np.isfinite, wrong)
+        if np.any(np.diff(loss[np.argsort(distance_metres)]) < 0.0):
+            raise PluginError(f"{named} falls with the distance; must rise or stay the same")
+        return np.asarray(10.0 ** (-loss / 20.0))
+
+
+class _PowerLaw(PathLoss):
+    """beta_U d^-n, the paper's."""
+
+    about = "radio.path_loss_exponent and radio.unit_path_loss_db"
+
+    def gain(self, radio: Radio, distance_metres: Doubles) -> Doubles:
+        unit = math.sqrt(db_to_ratio(radio.unit_path_loss_db))
+        return np.asarray(unit * distance_metres ** (-radio.path_loss_exponent / 2.0))
+
+
+POWER_LAW: Final = _PowerLaw()
+
+
+def path_gain(radio: Radio, distance_metres: Doubles) -> Doubles:
+    """Return the amplitude gain without fading and shadows; same shape as the distances."""
+    gain: Doubles = radio.path_loss_kind.gain(radio, distance_metres)
+    return gain
+
+
+def worker_path_gain(scenario: Scenario, distance_metres: Doubles) -> Doubles:
+    """Return the same of all workers of a scenario, with the shadows that they are in; shape workers."""
+    gain = path_gain(scenario.radio, distance_metres)
+    return gain * draw_shadowing(scenario, len(gain)) if scenario.air.shadowing_db else gain
+
+
+def weakest_gain(scenario: Scenario, distance_metres: Doubles | None = None) -> float:
+    """Return the power gain of the weakest channel a sending worker may have; 0 if fading leaves no floor.
+
+    That is the farthest corner, or the farthest of the given workers, in the deepest shadow and the deepest fade sent
+    in.
+    """
+    if scenario.radio.fading != "none" and scenario.air.truncation_db == -math.inf:
+        return 0.0
+    corner = scenario.workers.farthest_metres
+    farthest = corner if distance_metres is None else max(corner, float(distance_metres.max()))
+    nearest = min(scenario.workers.min_distance_metres, farthest)
+    gain = float(path_gain(scenario.radio, _between(nearest, farthest))[-1])
+    return weakest_fading(scenario) * deepest_shadow(scenario) * gain**2
+
+
+def best_power_gain(scenario: Scenario, distance_metres: float) -> float:
+    """Return the power gain of the best channel of at least so many metres without fading: in the lightest shadow."""
+    distances = _between(distance_metres, max(distance_metres, scenario.workers.farthest_metres))
+    return float(path_gain(scenario.radio, distances)[0]) ** 2 * lightest_shadow(scenario)
+
+
+def _between(nearest: float, farthest: float) -> Doubles:
+    """Return distances at which a loss that does not rise would show."""
+    return np.linspace(nearest, farthest, _TRIED_DISTANCES)

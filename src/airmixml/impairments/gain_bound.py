@@ -1,12 +1,23 @@
-"""What no gain of a run exceeds, except with a stated probability: the margin by which powers are lowered."""
+"""What no gain of a run exceeds, except with a stated probability, and how much gains differ from each other.
+
+Powers are lowered by the first; what is left of masks goes with the second.
+
+The server as adversary has all of its antennas, not the chosen one alone: each adds independent noise, so what it can
+tell of a worker grows with P sum_a |h_a|^2 instead of P |h|^2. Mixtures come from the chosen antenna, so an adversary
+who gets nothing but mixtures gains nothing.
+"""
 
 import math
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from airmixml.impairments.antennas import with_antennas
-from airmixml.impairments.echoes import echoes_of
-from airmixml.impairments.fading import fades, renews, weakest_fading
+import numpy as np
+import torch
+from scipy.special import gammaincc, gammainccinv
+
+from airmixml.arrays import Doubles, db_to_ratio
+from airmixml.impairments.fading import MOST_FADINGS, fades, renews, weakest_fading
 from airmixml.impairments.frame import Frame, frame_of
 from airmixml.impairments.gain_laws import (
     Error,
@@ -16,13 +27,19 @@ from airmixml.impairments.gain_laws import (
     joint_bound,
     joint_sum_bound,
 )
-from airmixml.impairments.gains import impairments_of
-from airmixml.scenario import Scenario
+from airmixml.impairments.gains import SeatDraws, draw_gains, impairments_of
+from airmixml.impairments.renewal import echoes_of
+from airmixml.impairments.timing import pulse_expansion, smears, timing_factors
+from airmixml.randomness.slot_words import CPU, slot_words
+from airmixml.scenario import Radio, Scenario
+from airmixml.streams import Streams
 
 # More pieces than any slot has, where it is not known how many symbols a worker sends.
 _MOST_PIECES: Final = 1 << 20
 _RARE, _FREQUENT = 1e-30, 1e-3  # probabilities of failure at which a bound that never fails is the same
 _ROUNDING: Final = 1e-9
+_SHARE_OF_FAILURE: Final = 0.5  # the rest is that of all other gains
+_TINY, _HALVINGS, _POINTS = 1e-320, 100, 1024
 
 
 def largest_power_gain(scenario: Scenario, seats: int, symbols: int = 0) -> float:
@@ -145,3 +162,140 @@ def _places(scenario: Scenario, frame: Frame | None, drawn: str) -> int:
     if frame is None:
         return _MOST_PIECES * several
     return several * (frame.pieces if drawn == "piece" else frame.pilot_count)
+
+
+@lru_cache(maxsize=64)
+def antenna_gain_bound(scenario: Scenario, seats: int, symbols: int = 0, antennas: int = 0) -> float:
+    """Return what no worker's sum_a |h_a|^2 / |h|^2 exceeds in a run; infinite where fading puts no bound on it.
+
+    Without fading it is M. With fading the chosen channel may be arbitrarily weak, unless workers in a fade stay silent
+    (``air.truncation_db``): then it is at least that, and the sum exceeds its quantile in a slot, seat and coherence
+    time with half the probability of ``gain_failure_of``, all of them together. ``symbols`` are those of a slot;
+    ``antennas`` asks for another number of them.
+    """
+    air, radio = scenario.air, scenario.radio
+    count = antennas or air.antennas
+    if count == 1:
+        return 1.0
+    if radio.fading == "none":
+        return float(count)
+    floor = db_to_ratio(air.truncation_db)
+    if floor == 0.0 or (antennas and radio.fading_kind.rician_k(radio) is None):  # a law of one's own, if asked what if
+        return math.inf
+    each = _SHARE_OF_FAILURE * gain_failure_of(scenario) / (scenario.slots_on_air * seats * _fadings(scenario, symbols))
+    if renews(scenario) and radio.direct_path == 0.0:  # where no antenna is chosen by its channels
+        return largest_fading_ratio(count, floor, each)
+    return largest_fading_sum(radio, count, each) / floor
+
+
+def with_antennas(scenario: Scenario, gains: SumBound | None, symbols: int, failure: float) -> SumBound | None:
+    """Return the bound on sums of A G over rounds of so many symbols; None where none is known.
+
+    G are gains that do not depend on channels, A the same ratio in the worst coherence time of a round: 0 for a worker
+    that is silent in all of them, else at least their number, as tallies have it. No credit is taken for absent
+    workers: they need not be absent. Half of the probability of ``failure`` is that of an A beyond the grid.
+    """
+    air, rounds = scenario.air, scenario.learner.rounds
+    if gains is None:
+        return None
+    if scenario.radio.fading == "none":
+        return gains._replace(tilts=gains.tilts / air.antennas)
+    if not (renews(scenario) and scenario.radio.direct_path == 0.0):
+        return None
+    fadings, floor = _fadings(scenario, symbols), db_to_ratio(air.truncation_db)
+    seats = scenario.workers.count * rounds
+    most = largest_fading_ratio(air.antennas, floor, failure / (2.0 * seats * fadings))
+    values = np.linspace(air.antennas, max(most, 2.0 * air.antennas), _POINTS)
+    above = fadings * _ratio_excess(air.antennas, floor, values)
+    sends = 1.0 - math.exp(fadings * math.log1p(-math.exp(-floor)))
+    return gains.times(np.append(0.0, values), np.minimum.accumulate(np.append(sends, above)), rounds)
+
+
+def _fadings(scenario: Scenario, symbols: int) -> int:
+    """Return how many coherence times a slot of so many symbols has; 0: as many as any may have."""
+    if not renews(scenario):
+        return 1
+    blocks = frame_of(scenario.air, symbols).block_count if symbols else 0
+    return min((blocks - 1) // scenario.air.blocks_per_fading + 1, MOST_FADINGS) if symbols else MOST_FADINGS
+
+
+def _ratio_excess(antennas: int, floor: float, ratios: Doubles) -> Doubles:
+    """Return P(1 + S / u > ratio, u >= c); shape of the ratios. See ``largest_fading_ratio``."""
+    orders, t = np.arange(antennas - 1)[:, None], ratios - 1.0
+    terms = np.exp(orders * np.log(t / (1.0 + t))) / (1.0 + t) * gammaincc(orders + 1, floor * (1.0 + t))
+    return np.asarray(terms.sum(axis=0))
+
+
+def largest_fading_ratio(antennas: int, floor: float, failure: float) -> float:
+    """Return what 1 + S / u exceeds with at most that probability where u, the power of one antenna, is at least c.
+
+    Both at their worst at once are rarer than either. With Rayleigh fading u is exponential and S, of the m others,
+    has a gamma law: P(S > t u, u >= c) = sum_(k < m) t^k / (1 + t)^(k + 1) Q(k + 1, c (1 + t)).
+    """
+
+    def log_excess(ratio: float) -> float:
+        excess = float(_ratio_excess(antennas, floor, np.array([ratio]))[0])
+        return math.log(max(excess, _TINY)) - math.log(failure)
+
+    low, high = 1.0 + 1e-9, float(gammainccinv(antennas, failure)) / floor  # as if both were
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if log_excess(middle) > 0.0 else (low, middle)
+    return high
+
+
+def largest_fading_sum(radio: Radio, antennas: int, failure: float) -> float:
+    """Return what sum_a |g_a|^2 over the antennas, E|g|^2 = 1, exceeds with at most that probability.
+
+    Of Rayleigh fading it has a gamma law. Rician fading adds a direct path of norm sqrt(M K / (K + 1)) to a vector of
+    such a sum over K + 1; norms add up at most.
+    """
+    scattered = 1.0 / (1.0 + radio.direct_path)
+    direct = math.sqrt(antennas * (1.0 - scattered))
+    return float(direct + math.sqrt(scattered * gammainccinv(antennas, failure))) ** 2
+
+
+_SEATS: Final = 512
+_SYMBOLS: Final = 4096
+_LEVELS: Final = 256
+_ANY: Final = Scenario(name="any")
+
+
+def gain_spread(scenario: Scenario) -> float:
+    """Return about the variance of what arrives of a unit symbol over the square of its mean.
+
+    Of a few hundred workers that are drawn for it, in the first symbols of a slot: a choice of design, not a bound.
+    """
+    # Who sends what, and how often, does not matter: plans ask for many such designs on one air.
+    radio = replace(scenario.radio, slots=1, scheduled=0, max_participations=0, schedule="fixed", slot_seconds=0.0)
+    place = {name: getattr(scenario.workers, name) for name in ("side_metres", "min_distance_metres")}
+    return _gain_spread(replace(_ANY, workers=replace(_ANY.workers, **place), radio=radio, air=scenario.air))
+
+
+@lru_cache(maxsize=16)
+def _gain_spread(scenario: Scenario) -> float:
+    air = scenario.air
+    ones = torch.ones((1, _SEATS), dtype=torch.float64)
+    draws = SeatDraws(
+        slots=range(1),
+        frame=frame_of(air, _SYMBOLS),
+        workers=torch.arange(_SEATS)[None, :],
+        magnitude=ones,
+        path_gain=ones,
+        source=slot_words(Streams(0), "masks", CPU),
+        in_slot=_SEATS,
+    )
+    arrives = draw_gains(scenario, draws).real[0].numpy()  # seats x pieces
+    if air.power_step_db:
+        below_db = air.power_step_db * (np.arange(_SEATS) % _LEVELS + 0.5) / _LEVELS
+        arrives = arrives * 10.0 ** (-below_db[:, None] / 20.0)
+    pulse = np.ones((_SEATS, 1))
+    if smears(air):
+        filters = pulse_expansion(air.roll_off, air.timing_offset_symbols).filters
+        offsets = 2.0 * torch.arange(_SEATS).double() / (_SEATS - 1) - 1.0
+        pulse = timing_factors(air, offsets).numpy() @ filters
+    taps = arrives[:, :, None] * pulse[:, None, :]  # seats x pieces x symbols around
+    mean = taps.mean(axis=0)
+    variance, power = np.square(taps - mean).sum(axis=2).mean(axis=0), np.square(mean).sum(axis=1)
+    heard = power > 0.0  # where all workers are absent or late, there is nothing that could differ
+    return float((variance[heard] / power[heard]).mean()) if heard.any() else 0.0

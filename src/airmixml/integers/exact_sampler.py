@@ -3,7 +3,7 @@
 NumPy's Poisson numbers come from floats of 53 bits and from logarithms of chances that are rounded: at a mean of 1e9
 those are off by 1e-6, and chances below 2^-53 are not met at all. Here the chances of every value, as integers over
 2^128, are tabulated once; 128 random bits then name the value. The table is right to within a total variation
-distance of (values + 4) 2^-128 (``distance_bound``), for whatever generator gives uniform words.
+distance of (values + 4) 2^-128, for whatever generator gives uniform words.
 
 The recurrence I_(t-1) = I_(t+1) + (2 t / V) I_t, started far out in the tail, adds up positive integers only (Miller's
 algorithm), and their sum, not exp(V), makes chances of them.
@@ -42,11 +42,6 @@ class SkellamTable:
     smallest: int
     high: NDArray[np.uint64]  # the upper 64 bits; values
     low: NDArray[np.uint64]  # the lower 64 bits; values
-
-    @property
-    def distance_bound(self) -> float:
-        """How far, in total variation, a drawn number can be from Skellam."""
-        return (len(self.high) + 4) * 2.0**-_BITS
 
     def draw(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Integers:
         """Return numbers of that shape."""

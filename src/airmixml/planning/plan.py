@@ -34,14 +34,14 @@ from airmixml.planning.slot_designs import (
 )
 from airmixml.privacy import Design, facts, state_privacy
 from airmixml.progress import Progress, silent
+from airmixml.radio.air import air_of
 from airmixml.radio.centring import CentringSlot, averaged_numbers, plan_centring, with_centring
 from airmixml.radio.draws import AirSetting, draw_slots, slots_of_rounds
-from airmixml.radio.histograms import DecibelHistogram
-from airmixml.radio.ideal_air import air_of
 from airmixml.radio.noise import expected_noise
 from airmixml.radio.power import TransmitPower
 from airmixml.radio.power_calibration import private_received_watts, slots_target
 from airmixml.radio.row_privacy import plan_row_privacy, row_statements
+from airmixml.radio.slot_totals import DecibelHistogram
 from airmixml.radio.system import System, adversary_named, planned_design
 from airmixml.radio.tally import Tally
 from airmixml.registries import ADVERSARIES, names_objects

@@ -13,8 +13,7 @@ from airmixml.output.cards import claimed_card
 from airmixml.output.page import Cards, Code, Page, Part, Rows
 from airmixml.output.tables import Table
 from airmixml.planning.rows_bound import assumed_rows, plan_rows_bound
-from airmixml.radio.analog_link import acquisition_rows
-from airmixml.radio.digital_link import link_rows
+from airmixml.radio.links import acquisition_rows, link_rows
 from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Scenario
 from airmixml.scenario.toml import titled

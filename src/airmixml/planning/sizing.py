@@ -13,9 +13,9 @@ import numpy as np
 import torch
 
 from airmixml.arrays import Doubles
+from airmixml.impairments.fading import path_gain, worker_path_gain
 from airmixml.impairments.frame import frame_of
 from airmixml.impairments.gains import SeatDraws, draw_gains
-from airmixml.radio.path_loss import path_gain, worker_path_gain
 from airmixml.radio.system import System
 from airmixml.radio.tally import placed_distances
 from airmixml.randomness.slot_words import slot_words

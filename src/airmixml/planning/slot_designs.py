@@ -20,7 +20,7 @@ from airmixml.arrays import Doubles, ratio_to_db
 from airmixml.data import known_dataset
 from airmixml.errors import AirMixError
 from airmixml.impairments.fading import draw_magnitude
-from airmixml.impairments.presence import truncates, within_reach
+from airmixml.impairments.timing import truncates, within_reach
 from airmixml.planning.sizing import Sizing
 from airmixml.progress import Progress
 from airmixml.radio.centring import centre_privately
@@ -29,8 +29,7 @@ from airmixml.radio.noise import expected_noise
 from airmixml.radio.power import control_power
 from airmixml.radio.power_calibration import private_received_watts
 from airmixml.radio.ratios import draw_ratios
-from airmixml.radio.scheduling import draw_schedule
-from airmixml.randomness.slot_words import slot_words
+from airmixml.randomness.slot_words import draw_schedule, slot_words
 from airmixml.registries import ACCOUNTANTS, DATASETS
 from airmixml.scenario import Mixing, Scenario, Workers
 from airmixml.streams import Streams

@@ -22,10 +22,10 @@ from airmixml.arrays import Doubles, Integers, Singles, dbm_to_watts
 from airmixml.data.labels import Centred, OneHot
 from airmixml.edge.closed_form import MomentsCollector, ReceivedMoments, solve
 from airmixml.edge.descents import descend
+from airmixml.impairments.fading import worker_path_gain
 from airmixml.planning.slot_designs import InputMoments
 from airmixml.radio.centring import plan_centring
 from airmixml.radio.noise import expected_noise
-from airmixml.radio.path_loss import worker_path_gain
 from airmixml.radio.power_calibration import private_received_watts
 from airmixml.radio.system import System
 from airmixml.scenario import Scenario

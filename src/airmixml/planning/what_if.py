@@ -14,9 +14,9 @@ from typing import Any, Final
 from airmixml.arrays import db_to_ratio
 from airmixml.errors import AirMixError
 from airmixml.privacy import Design, PrivacyStatement, Question, facts
-from airmixml.radio.integer_sums import IntegerSums
 from airmixml.radio.masking import Masking, honest_with, informed_with, masking_of
 from airmixml.radio.system import adversary_named
+from airmixml.radio.workers_noise import IntegerSums
 from airmixml.scenario import Scenario
 
 _COLLUDING: Final = (0.0, 0.01, 0.1, 0.3)

@@ -17,11 +17,11 @@ import numpy as np
 from airmixml.arrays import Doubles, dbm_to_watts
 from airmixml.data import DataSet
 from airmixml.errors import PrivacyError, ScenarioError
+from airmixml.impairments.fading import worker_path_gain
 from airmixml.privacy import PrivacyStatement
 from airmixml.privacy.evaluation import better_receivers
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
-from airmixml.radio.ideal_air import air_of
-from airmixml.radio.path_loss import worker_path_gain
+from airmixml.radio.air import air_of
 from airmixml.radio.power_calibration import centring_target, composes_exactly
 from airmixml.radio.system import assumed_noise_watts
 from airmixml.registries import ADVERSARIES

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
@@ -13,20 +14,18 @@ from numpy.typing import NDArray
 from airmixml.arrays import Doubles, Integers
 from airmixml.devices import in_order
 from airmixml.errors import ScenarioError
-from airmixml.radio.ideal_air import air_of
-from airmixml.radio.noise import Noise
-from airmixml.radio.path_loss import worker_path_gain
+from airmixml.impairments.fading import worker_path_gain
+from airmixml.radio.air import air_of
 from airmixml.radio.power import PowerControl, check_added_power, check_lowest_power, control_power
 from airmixml.radio.power_calibration import asked_received_watts
 from airmixml.radio.system import System
 from airmixml.randomness.slot_words import CPU, slot_words
 from airmixml.scenario import Air, Link, Mixing, Privacy, Radio, Scenario, Workers
 from airmixml.streams import SLOTS_PER_CHAPTER, Secret, StreamName, Streams
-from airmixml.workers import SYMBOLS_PER_SECOND, Signal
+from airmixml.workers import SYMBOLS_PER_SECOND
 
 if TYPE_CHECKING:
     from airmixml.impairments.gains import SeatGains
-    from airmixml.radio.integer_sums import IntegerSums
     from airmixml.radio.masking import Masking
 
 _CPU_BLOCK_SLOTS: Final = 2048
@@ -39,35 +38,21 @@ _STREAMS_OF_SLOTS: Final[tuple[StreamName, ...]] = ("schedule", "fading", "ratio
 
 
 @dataclass(frozen=True, kw_only=True)
-class AirSetting:
-    """What stays the same over all slots."""
+class AirSetting(System):
+    """A system whose workers are placed and whose power is set: what stays the same over all slots."""
 
-    scenario: Scenario  # as its link meets the air
     given: Scenario  # as it was asked for
     worker_path_gain: Doubles  # sqrt(beta_U) d^(-n/2) of each worker, with its shadow; shape workers
-    signal: Signal  # what a worker sends in a slot
     private_received_watts: float  # beta max q^2 that keeps the privacy target; 0 where power follows from none
-    joules_per_watt: float  # energy that a worker spends in a slot per watt of transmit power
-    pilot_energy: float = 0.0  # of all pilots of a slot, where a symbol of amplitude 1 has energy 1
-    added_watts: float = 0.0  # what a worker's own noise and masks add to beta q^2, as energy over all symbols
-    radiated_share: float = 1.0  # what a worker radiates on average over a slot per watt of transmit power
-    integers: IntegerSums | None = None  # where workers send integers
     secret: Secret | None = None  # what hides the data is drawn from; None: from the seed
     in_rounds: bool = False  # whether these slots follow others, of another length
-    lost: float = 0.0  # probability that what a worker sends does not arrive
 
     @property
     def streams(self) -> Streams:
         """What slots are drawn from; slots of another length must not share a sequence, whatever their numbers."""
         return Streams(self.scenario.seed, self.secret, kind=int(self.in_rounds))
 
-    @property
-    def noise(self) -> Noise:
-        """What hides a worker."""
-        noise: Noise = self.scenario.privacy.noise_kind
-        return noise
-
-    @property
+    @cached_property
     def masking(self) -> Masking | None:
         """What workers add to hide themselves, on the graph of this run."""
         return self.noise.masking(self.scenario, self.secret)
@@ -77,8 +62,22 @@ class AirSetting:
         """What hides a worker from an isolating listener; None where nothing does."""
         return self.masking if self.integers is None else self.integers.as_masking(self.scenario)
 
+    @cached_property
+    def radiated_share(self) -> float:
+        """What a worker radiates on average over a slot per watt of transmit power."""
+        return self.joules_per_watt / self.slot_seconds
+
+    @cached_property
+    def added_watts(self) -> float:
+        """What a worker's own noise and masks add to beta q^2, as planned, as energy over all symbols."""
+        planned = self.noise.masking(self.scenario)
+        if planned is None:
+            return 0.0
+        noisy = self.signal.symbols + self.noise.probes(self.scenario, self.signal.symbols)
+        return planned.added_watts * noisy / SYMBOLS_PER_SECOND / self.joules_per_watt
+
     @classmethod
-    def of(
+    def of(  # type: ignore[override]
         cls, scenario: Scenario, input_dim: int, label_dim: int, distance_metres: Doubles, *, in_rounds: bool = False
     ) -> Self:
         """Gather the setting of a scenario's slots, or of the rounds that follow; distances are workers'."""
@@ -88,28 +87,18 @@ class AirSetting:
             sums = system.of_rounds.integers
             received_watts = received_watts * system.round_strength if sums is None else sums.received_watts
             system = system.of_rounds
-        met, signal, per_watt, masking = system.scenario, system.signal, system.joules_per_watt, system.masking
-        radiated_share = per_watt / system.slot_seconds
-        added_watts = 0.0
-        if masking is not None:
-            noisy = signal.symbols + system.noise.probes(met, signal.symbols)
-            added_watts = masking.added_watts * noisy / SYMBOLS_PER_SECOND / per_watt
-            check_added_power(met, masking.added_watts, distance_metres)
-        check_lowest_power(met, received_watts + added_watts, radiated_share, distance_metres)
-        return cls(
-            scenario=met,
+        setting = cls(
+            **system.__getstate__(),
             given=scenario,
-            worker_path_gain=worker_path_gain(met, distance_metres),
-            signal=signal,
+            worker_path_gain=worker_path_gain(system.scenario, distance_metres),
             private_received_watts=received_watts,
-            joules_per_watt=per_watt,
-            pilot_energy=system.pilot_energy,
-            added_watts=added_watts,
-            radiated_share=radiated_share,
-            integers=system.integers,
             in_rounds=in_rounds,
-            lost=system.link.lost_share(system),
         )
+        if setting.masking is not None:
+            check_added_power(system.scenario, setting.masking.added_watts, distance_metres)
+        added_watts = received_watts + setting.added_watts
+        check_lowest_power(system.scenario, added_watts, setting.radiated_share, distance_metres)
+        return setting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,17 +233,16 @@ def draw_noise(setting: AirSetting, slots: range, device: torch.device = CPU) ->
 
 
 def draw_blocks(
-    setting: AirSetting, block_slots: int = 0, *, chapters: range | None = None, device: torch.device = CPU
+    setting: AirSetting, block_slots: int = 0, *, slots: range | None = None, device: torch.device = CPU
 ) -> Iterator[SlotTensors]:
-    """Yield all slots, or those of some chapters, in blocks of that size or of one that suits the device."""
-    blocks = slots_in_blocks(setting.scenario, block_slots or suitable_block(setting, device), chapters)
-    return in_order(lambda slots: draw_slots(setting, slots, device), blocks, 0 if device.type == "cpu" else 1)
+    """Yield all slots, or those given, in blocks of that size or of one that suits the device."""
+    every = range(setting.scenario.radio.slots) if slots is None else slots
+    blocks = in_blocks(every, block_slots or suitable_block(setting, device))
+    return in_order(lambda some: draw_slots(setting, some, device), blocks, 0 if device.type == "cpu" else 1)
 
 
-def slots_in_blocks(scenario: Scenario, block_slots: int, chapters: range | None = None) -> list[range]:
-    """Return the numbers of all slots, or those of some chapters, in blocks; the last may be shorter."""
-    every = scenario.radio.slots
-    slots = range(every) if chapters is None else slots_in(chapters, every)
+def in_blocks(slots: range, block_slots: int) -> list[range]:
+    """Cut slots into blocks; the last may be shorter."""
     return [slots[first : first + block_slots] for first in range(0, len(slots), block_slots)]
 
 
@@ -270,12 +258,5 @@ def suitable_block(setting: AirSetting, device: torch.device = CPU) -> int:
 
 
 def shards_of(setting: AirSetting) -> list[range]:
-    """Cut a run into shards of as many slots as a CPU draws at a time, at least 128; the chapters of each shard."""
-    length = max(1, suitable_block(setting) // SLOTS_PER_CHAPTER)
-    chapters = range(-(-setting.scenario.radio.slots // SLOTS_PER_CHAPTER))
-    return [chapters[first : first + length] for first in chapters[::length]]
-
-
-def slots_in(chapters: range, slots: int) -> range:
-    """Return the slots of these chapters of a run of so many."""
-    return range(slots)[chapters.start * SLOTS_PER_CHAPTER : chapters.stop * SLOTS_PER_CHAPTER]
+    """Cut a run into shards of as many slots as a CPU draws at a time, at least 128."""
+    return in_blocks(range(setting.scenario.radio.slots), max(SLOTS_PER_CHAPTER, suitable_block(setting)))

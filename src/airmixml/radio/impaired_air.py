@@ -15,22 +15,25 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from airmixml.errors import PrivacyError
-from airmixml.impairments.amplifier import expansion
-from airmixml.impairments.antennas import antenna_gain_bound, choose_antenna
-from airmixml.impairments.echoes import echoes_of, inverted_amplitude
-from airmixml.impairments.fading import draw_magnitude, silent_share
+from airmixml.impairments.converters import expansion, removal_factor
+from airmixml.impairments.fading import choose_antenna, draw_magnitude, silent_share
 from airmixml.impairments.frame import frame_of
-from airmixml.impairments.gain_bound import GainsInRounds, gains_in_rounds, largest_power_gain, never_exceeded
+from airmixml.impairments.gain_bound import (
+    GainsInRounds,
+    antenna_gain_bound,
+    gain_spread,
+    gains_in_rounds,
+    largest_power_gain,
+    never_exceeded,
+)
 from airmixml.impairments.gain_laws import gain_failure_of
-from airmixml.impairments.gain_spread import gain_spread
 from airmixml.impairments.gains import SeatDraws, follows_worker
-from airmixml.impairments.leakage import removal_factor
-from airmixml.impairments.presence import impair, truncates, within_reach
-from airmixml.impairments.renewal import renew
+from airmixml.impairments.renewal import echoes_of, inverted_amplitude, renew
+from airmixml.impairments.timing import impair, truncates, within_reach
 from airmixml.privacy import Sensitivity
 from airmixml.privacy.evaluation import MANY_ANTENNAS
 from airmixml.privacy.facts import Antennas, Fact, GainsTell, ImperfectAir, SofterShares
-from airmixml.radio.ideal_air import Channels, IdealAir, prefix_bound
+from airmixml.radio.air import Channels, IdealAir, prefix_bound
 from airmixml.randomness.slot_words import SlotWords, slot_words
 from airmixml.scenario.air import SYMBOLS_PER_SECOND
 from airmixml.workers import Signal, declared_bounds, sends_inputs_unchanged
@@ -39,8 +42,8 @@ if TYPE_CHECKING:
     import torch
 
     from airmixml.arrays import Doubles, Singles
+    from airmixml.radio.air import Arrival
     from airmixml.radio.draws import AirSetting, SlotTensors
-    from airmixml.radio.reception import Arrival
     from airmixml.radio.system import System
     from airmixml.scenario import Air, Scenario
     from airmixml.streams import Streams

@@ -19,19 +19,32 @@ import numpy as np
 import torch
 
 from airmixml.arrays import Doubles, Singles
-from airmixml.impairments.converters import HEADROOM, causal_levels, first_level, round_to_levels, rounding_variance
+from airmixml.impairments.converters import (
+    HEADROOM,
+    causal_levels,
+    first_level,
+    leaked,
+    round_to_levels,
+    rounding_variance,
+)
+from airmixml.impairments.fading import worker_path_gain
 from airmixml.impairments.frame import expected_drift, frame_of
 from airmixml.impairments.gains import SeatDraws
-from airmixml.impairments.leakage import leaked
-from airmixml.impairments.presence import impair
-from airmixml.impairments.timing import draw_offsets, equalise, noise_gain, pilot_gain, smear, smears, timing_factors
+from airmixml.impairments.timing import (
+    draw_offsets,
+    equalise,
+    impair,
+    noise_gain,
+    pilot_gain,
+    smear,
+    smears,
+    timing_factors,
+)
+from airmixml.radio.air import Arrival, Reception, signal_power
 from airmixml.radio.draws import AirSetting, SlotTensors
 from airmixml.radio.masking import check_recoverable
-from airmixml.radio.path_loss import worker_path_gain
 from airmixml.radio.power import PowerControl
-from airmixml.radio.reception import Arrival, Reception, signal_power
-from airmixml.radio.residual_noise import ResidualNoise
-from airmixml.radio.transmitters import Parts, TransmitterErrors, kept_of_pilots
+from airmixml.radio.transmitters import Parts, ResidualNoise, TransmitterErrors, kept_of_pilots
 from airmixml.randomness.slot_words import CPU, SlotWords, normal_pairs, slot_words
 from airmixml.scenario import Air, Scenario
 from airmixml.streams import Streams

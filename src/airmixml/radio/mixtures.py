@@ -1,8 +1,10 @@
-"""The mixtures of a run, block by block on the device: memory does not grow with the slots.
+"""The mixtures of a run: what a scenario's workers send, and what the server receives of it, block by block.
 
-A report adds up, block by block, what they cost and gave: energy, power, SNR, privacy.
+Memory does not grow with the slots. A payload is wrapped in all that changes single vectors. A report adds up, block by
+block, what mixtures cost and gave: energy, power, SNR, privacy.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -11,31 +13,103 @@ from typing import Any, Final, Self
 import numpy as np
 import torch
 
-from airmixml.arrays import Doubles, Integers, Sums, as_tensor, watts_to_dbm
+from airmixml.arrays import Doubles, Integers, Singles, Sums, as_tensor
 from airmixml.data import DataSet
 from airmixml.devices import find_device, in_order, using_threads
 from airmixml.errors import ScenarioError
-from airmixml.notebook import html_facts
-from airmixml.privacy.evaluation import air_in_words
+from airmixml.radio.air import Reception, air_of, receive
 from airmixml.radio.draws import (
     AirSetting,
     SlotDraws,
     SlotTensors,
     draw_noise,
     draw_slots,
-    slots_in_blocks,
+    in_blocks,
     suitable_block,
 )
-from airmixml.radio.histograms import DecibelHistogram
-from airmixml.radio.ideal_air import air_of
-from airmixml.radio.reception import Reception, receive
-from airmixml.radio.senders import make_sender
-from airmixml.radio.system import adversary_named
+from airmixml.radio.slot_totals import DecibelHistogram
 from airmixml.radio.tally import Tally
 from airmixml.scenario import Scenario, Speed
-from airmixml.wording import duration, epsilon_text, joules
-from airmixml.workers import Population
-from airmixml.workers.payloads import Payload
+from airmixml.streams import Secret, Streams
+from airmixml.workers import Holdings, Population, Signal, within_declared
+from airmixml.workers.payloads import Payload, Rounded, Table
+from airmixml.workers.row_sums import payload_of
+
+_SHORT_RANGE: Final = 3.0
+_RANGE_OF_TWO_BITS: Final = 10.0
+_LONG_RANGE: Final = 20.0
+_DITHER_CHAPTERS: Final = (1, 3)  # of the stream "encoder": of other payloads, and of gradients
+
+
+def make_sender(
+    scenario: Scenario,
+    dataset: DataSet,
+    device: torch.device,
+    *,
+    secret: Secret | None = None,
+    holdings: Holdings | None = None,
+) -> Payload:
+    """Return what the scenario's workers send of the samples of the pool, or of several rows each (``holdings``)."""
+    workers, protects = scenario.workers, secret is not None
+    signal = Signal.of(workers, dataset.input_dim, dataset.label_dim)
+    _check_waveform(scenario, secret)
+    if workers.several_rows and holdings is None:
+        raise ScenarioError(
+            "population: must say which rows each worker holds (Population.holdings), since the scenario's workers "
+            "hold several; deploy it with the data"
+        )
+    inputs = within_declared(workers, dataset.train_inputs)
+    labels = dataset.label_code.coded(dataset.train_labels).astype(np.float32)
+    payload = payload_of(workers, inputs, labels, holdings, device=device, protects=protects)
+    if signal.bits:
+        dither = _Dither(Streams(scenario.seed, secret), _DITHER_CHAPTERS[workers.sends == "gradients"], device)
+        payload = Rounded(payload, _levels_end(signal, workers.bits_range), dither)
+    payload = air_of(scenario).converted(scenario, payload)
+    return Table(payload) if signal.kind.tabled else payload
+
+
+class _Dither:
+    """Numbers that symbols are rounded with: NumPy's where they are secret, or else torch's on the device."""
+
+    def __init__(self, streams: Streams, chapter: int, device: torch.device) -> None:
+        self._generator, self._device = streams.generator("encoder", chapter), device
+        self._torch: torch.Generator | None = None
+        if streams.secret is None:
+            self._torch = torch.Generator(device=device).manual_seed(int(self._generator.integers(2**63 - 1)))
+
+    def __call__(self, shape: tuple[int, ...]) -> Singles:
+        if self._torch is None:
+            return self._generator.random(shape, dtype=np.float32)
+        drawn: Singles = torch.rand(shape, device=self._device, generator=self._torch).cpu().numpy()
+        return drawn
+
+
+def _check_waveform(scenario: Scenario, secret: Secret | None) -> None:
+    """Refuse to protect data with errors that are modelled as noise, of a size that follows from the data."""
+    air = scenario.air
+    if secret is None or air.waveform == "single-carrier":
+        return
+    for name, off in (("peak_power_dbm", math.inf), ("amplifier_saturation_dbm", math.inf), ("dac_bits", 0)):
+        value = getattr(air, name)
+        if value != off:
+            raise ScenarioError(
+                f"air.{name} = {value:g}: is modelled as noise with air.waveform = ofdm, for simulations alone; to "
+                f"protect data set it to {off:g}, or use single-carrier"
+            )
+
+
+def _levels_end(signal: Signal, bits_range: float) -> float:
+    """Return the outermost level over the root mean square of a symbol: what is asked for, or what suits the bits.
+
+    Products have long tails, which must not be cut off unless the levels would lie too far apart; docs/beyond.md has
+    the accuracies that this was chosen by.
+    """
+    if bits_range:
+        return bits_range
+    if not signal.moments or signal.bits == 1:
+        return _SHORT_RANGE
+    return _RANGE_OF_TWO_BITS if signal.bits == 2 else _LONG_RANGE
+
 
 _SNRS: Final = ("snr_db", "input_snr_db", "label_snr_db")
 
@@ -73,11 +147,6 @@ class MixtureBlock:
     def draws(self) -> SlotDraws:
         """Schedule, channel, ratios and powers as arrays."""
         return self.drawn.numpy()
-
-    @property
-    def energy_joules(self) -> Doubles:
-        """Energy of each scheduled worker; slots x scheduled."""
-        return np.asarray(self.joules_per_watt * self.draws.power_watts)
 
     @property
     def slots(self) -> int:
@@ -161,33 +230,7 @@ class AirReport(Tally):
         share: float = radio.schedule_kind.varying_share(square_share, radio.scheduled, self.scenario.workers.count)
         return share
 
-    def _repr_html_(self) -> str:
-        return html_facts(f"Report of {self.scenario.title}", self.facts())
-
-    def facts(self) -> dict[str, str]:
-        """Return what a reader wants to know first, by name; of a protected transmission nothing that saw no noise."""
-        radio, server = self.scenario.radio, self.privacy_against_server
-        sent_in = f"{radio.scheduled:,} at a time in {self.scenario.slots_in_words}"
-        told = {
-            "workers": f"{self.scenario.workers.count:,}, {sent_in}",
-            "on the air": f"{self.symbols_per_slot:,} symbols per slot, {duration(self.air_seconds)} in total",
-            "privacy": str(self.privacy),
-            "against the server": f"epsilon {epsilon_text(server.epsilon)} for the worst worker, exact (gdp)",
-        }
-        if air := air_in_words(self.design, adversary_named("server", self.scenario)):
-            told["air"] = air
-        if self.before_the_draw:
-            return told
-        inputs_db, labels_db = (each.quantile_db(0.5) for each in (self.input_snr_db, self.label_snr_db))
-        return {
-            **told,
-            "energy": f"{joules(self.energy_joules)} in total",
-            "power": f"{watts_to_dbm(self.largest_power_watts):.1f} dBm largest, limit {radio.max_power_dbm:g}",
-            "SNR": f"{inputs_db:.1f} dB inputs, {labels_db:.1f} dB labels (median slot)",
-        }
-
     def to_dict(self) -> dict[str, Any]:
-        """Return the report as plain values for JSON."""
         return {
             **super().to_dict(),
             "snr_db": self.snr_db.quantile_db(0.5),
@@ -238,28 +281,26 @@ class Air:
             for each in self.settings
         ]
 
-    def new_payload(self, in_slot: int = 0) -> Payload:
-        """Lay out what workers send; so many of them in a slot, where they are added up in parts."""
+    def new_payload(self) -> Payload:
+        """Lay out what workers send."""
         first, holdings = self.settings[0], self.population.holdings
-        return make_sender(
-            first.scenario, self.dataset, self.device, secret=first.secret, holdings=holdings, in_slot=in_slot
-        )
+        return make_sender(first.scenario, self.dataset, self.device, secret=first.secret, holdings=holdings)
 
-    def blocks(self, chapters: range | None = None, sender: Payload | None = None) -> Iterator[list[MixtureBlock]]:
-        """Run all slots, or those of some chapters, and yield a block of each scenario at a time.
+    def blocks(self, slots: range | None = None, sender: Payload | None = None) -> Iterator[list[MixtureBlock]]:
+        """Run all slots, or those given, and yield a block of each scenario at a time.
 
         Everything is drawn and mixed once, then sent with each power: each scenario has the blocks that it would have
         alone. A ``sender`` stands for the scenarios' workers.
         """
         payload = sender or self.new_payload()
-        blocks = slots_in_blocks(self.settings[0].scenario, self.block_slots, chapters)
+        blocks = in_blocks(range(self.slots) if slots is None else slots, self.block_slots)
         receive = partial(self.receive, payload)
         if self.device.type == "cpu" and payload.in_any_order:
             yield from in_order(receive, blocks, self.speed.threads)
             return
-        for slots in blocks:
+        for some in blocks:
             with using_threads(self.speed.threads):
-                received = receive(slots)
+                received = receive(some)
             yield received
 
     def receive(self, payload: Payload, slots: range) -> list[MixtureBlock]:

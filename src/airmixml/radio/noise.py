@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airmixml.arrays import dbm_to_watts
 from airmixml.errors import ScenarioError
-from airmixml.radio.ideal_air import air_of
+from airmixml.radio.air import air_of
 from airmixml.streams import Streams
 
 if TYPE_CHECKING:
     import torch
 
     from airmixml.privacy import Sensitivity, facts
-    from airmixml.radio.integer_sums import IntegerSums
     from airmixml.radio.masking import Masking
     from airmixml.scenario import Air, Mixing, Privacy, Radio, Scenario, Workers
     from airmixml.streams import Secret
@@ -90,8 +89,8 @@ class Noise:
         """Return what workers add to real numbers to hide themselves; None: nothing."""
         return None
 
-    def sums(self, scenario: Scenario, sensitivity: Sensitivity) -> IntegerSums | None:
-        """Return the sums that workers send integers for; None where they send none, or vectors are not known."""
+    def sums(self, scenario: Scenario, sensitivity: Sensitivity) -> Any | None:
+        """Return the ``IntegerSums`` that workers send integers for; None where they send none."""
         return None
 
     def check_secret(self, scenario: Scenario, secret: Secret) -> None:
@@ -120,7 +119,7 @@ class Noise:
     def receive(
         self, setting: Any, arrival: Any, drawn: Any, normals: torch.Tensor, place: torch.Tensor | None
     ) -> Any | None:
-        """Return the ``Reception`` of sums, where ``radio.reception.receive`` does not know how; see there."""
+        """Return the ``Reception`` of sums, where ``radio.air.receive`` does not know how; see there."""
         return None
 
 
@@ -152,7 +151,7 @@ class ExpectedNoise:
 
     All are over the power of the mean gain that the server divides by: compare them with beta. With gains that differ
     by g (``IdealAir.spread``), a share a of the workers absent, own noise s^2, k masks of e^2 and a self mask of b^2
-    per worker, what ``radio.residual_noise`` draws is on average
+    per worker, what ``radio.transmitters`` draws is on average
 
         2 N s^2 (1 + g^2) / (1 - a)     own noise
         2 N (k e^2 + b^2) g^2 / (1 - a) what errors of the gains leave of masks

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from airmixml.arrays import Doubles, dbm_to_watts, watts_to_dbm
 from airmixml.errors import PluginError, ScenarioError
-from airmixml.radio.path_loss import weakest_gain
+from airmixml.impairments.fading import weakest_gain
 from airmixml.scenario import Scenario
 from airmixml.wording import shown
 

@@ -9,9 +9,9 @@ from typing import Final
 
 from airmixml.arrays import Doubles, dbm_to_watts
 from airmixml.errors import AirMixWarning, ScenarioError
+from airmixml.impairments.fading import best_power_gain
 from airmixml.privacy import Design, Question, Sensitivity, calibrate_power, facts
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
-from airmixml.radio.path_loss import best_power_gain
 from airmixml.radio.power import PowerPolicy, wrong_policy
 from airmixml.radio.system import System, adversary_named, assumed_noise_watts
 from airmixml.scenario import Scenario

@@ -79,7 +79,6 @@ class NonMix(Ratios):
     exchangeable = True
 
     def draw(self, mixing: Mixing, prior: torch.Tensor, slots: range, source: SlotWords) -> torch.Tensor:
-        """Draw who, each with probability p_i."""
         import torch
 
         from airmixml.randomness.slot_words import uniforms
@@ -96,7 +95,6 @@ class EqualMix(Ratios):
     exchangeable = True
 
     def draw(self, mixing: Mixing, prior: torch.Tensor, slots: range, source: SlotWords) -> torch.Tensor:
-        """Return the prior in every slot."""
         return prior.repeat(len(slots), 1)
 
 
@@ -189,7 +187,6 @@ class MaxMin(Assignment):
     def deal(
         self, mixing: Mixing, ratios: torch.Tensor, magnitude: torch.Tensor, slots: range, source: SlotWords
     ) -> torch.Tensor:
-        """Sort both."""
         order = magnitude.argsort(dim=1, stable=True)
         return ratios.new_empty(ratios.shape).scatter_(1, order, ratios.sort(dim=1).values)
 

@@ -14,7 +14,6 @@ import torch
 
 from airmixml.devices import using_threads
 from airmixml.errors import ScenarioError
-from airmixml.progress import Progress
 from airmixml.radio.draws import AirSetting, slots_of_rounds
 from airmixml.radio.mixtures import Air, AirReport, MixtureBlock, check_finite
 from airmixml.radio.transmission import Round, Transmission, kept_block, sent_over
@@ -42,12 +41,12 @@ class RoundsOnAir:
         air: Air,
         report: AirReport,
         slots: Sequence[int],
+        context: RunContext,
+        kept: ResultStore | None,
         *,
-        follow: bool,
-        progress: Progress,
-        kept: ResultStore | None = None,
+        follow: bool = False,
     ) -> None:
-        self.air, self.report, self._follow, self._progress = air, report, follow, progress
+        self.air, self.report, self._follow, self._progress = air, report, follow, context.progress
         (self.setting,) = air.settings
         self.payload = air.new_payload()
         self.slots, self.done = slots, 0
@@ -68,7 +67,7 @@ class RoundsOnAir:
         settings = [replace(AirSetting.of(scenario, *where, in_rounds=follow), secret=sent.secret)]
         air = Air(settings=settings, dataset=dataset, population=population, speed=context.speed)
         slots = slots_of_rounds(scenario) if follow else range(air.slots)
-        rounds = cls(air, sent.report, slots, follow=follow, progress=context.progress, kept=kept)
+        rounds = cls(air, sent.report, slots, context, kept, follow=follow)
         rounds.rounds = sent.rounds
         return rounds
 
@@ -76,7 +75,7 @@ class RoundsOnAir:
     def alone(cls, air: Air, context: RunContext, kept: ResultStore | None = None) -> Self:
         """Return rounds that are all slots of a run."""
         (report,) = air.new_reports()
-        return cls(air, report, range(air.slots), follow=False, progress=context.progress, kept=kept)
+        return cls(air, report, range(air.slots), context, kept)
 
     def __len__(self) -> int:
         return len(self.slots)

@@ -1,5 +1,9 @@
 """Who transmits when (Algorithm 1, line 5): one class for each kind of schedule, behind the registry ``SCHEDULES``.
 
+With a limit on a worker's participations the slots are cut into rounds. In a round no worker sends twice: the seats of
+all its slots together are one uniform sample without replacement. Rounds are independent of each other, and there are
+no more of them than the limit. A limit of T gives rounds of one slot, the paper's schedule.
+
 A schedule sees neither data nor channels. Of ours it is known how they are drawn, so that they hide workers from an
 adversary who does not see them. One's own says only in how many slots a worker sends at most: every adversary is taken
 to know it.
@@ -15,7 +19,7 @@ import numpy as np
 
 from airmixml.arrays import Doubles, Integers
 from airmixml.errors import PluginError, ScenarioError
-from airmixml.privacy.design import binomial_quantile
+from airmixml.privacy.design import binomial_quantile, slots_per_round
 from airmixml.privacy.facts import Fact, OwnSchedule
 
 if TYPE_CHECKING:
@@ -147,8 +151,6 @@ class _FixedSize(Schedule):
         return ()
 
     def draw(self, scenario: Scenario, slots: range, source: SlotWords) -> torch.Tensor:
-        from airmixml.radio.scheduling import draw_in_rounds
-
         return draw_in_rounds(scenario, slots, source)
 
 
@@ -180,15 +182,13 @@ class _Poisson(_FixedSize):
         return scenario.workers.count
 
     def draw(self, scenario: Scenario, slots: range, source: SlotWords) -> torch.Tensor:
-        from airmixml.radio.scheduling import draw_schedule
+        from airmixml.randomness.slot_words import draw_schedule
 
         return draw_schedule(slots, self.seats(scenario), scenario.workers.count, source)
 
     def shares(
         self, scenario: Scenario, magnitude: torch.Tensor, slots: range, source: SlotWords, dealing: SlotWords
     ) -> torch.Tensor:
-        from airmixml.radio.scheduling import presence_of
-
         return presence_of(scenario, slots, source).double().div_(scenario.radio.scheduled)
 
     def largest_shares(self, scenario: Scenario, ratios: torch.Tensor) -> torch.Tensor:
@@ -213,3 +213,52 @@ def _set(radio: Radio) -> str:
 
 FIXED: Final = _FixedSize()
 POISSON: Final = _Poisson()
+
+
+@lru_cache(maxsize=8)
+def _chances_to_be_fewer(workers: int, rate: float, seats: int) -> tuple[float, ...]:
+    """Return P(Binomial(N, rate) <= n) for n below the seats."""
+    from scipy.special import bdtr
+
+    return tuple(bdtr(np.arange(seats), workers, rate).tolist())
+
+
+def presence_of(scenario: Scenario, slots: range, source: SlotWords) -> torch.Tensor:
+    """Draw which seats of a Poisson schedule are taken: Binomial(N, |N_t| / N) of them; slots x seats."""
+    import torch
+
+    from airmixml.randomness.slot_words import uniforms
+
+    seats = scenario.seats
+    chances = _chances_to_be_fewer(scenario.workers.count, scenario.sampling_rate, seats)
+    fewer = torch.tensor(chances, dtype=torch.float64, device=source.device)
+    taken = torch.searchsorted(fewer, uniforms(source.words(slots, 1)))
+    return torch.arange(seats, device=source.device) < taken
+
+
+def draw_in_rounds(scenario: Scenario, slots: range, source: SlotWords) -> torch.Tensor:
+    """Draw |N_t| workers for each of these slots, with the scenario's limit on participations; slots x scheduled."""
+    import torch
+
+    from airmixml.randomness.slot_words import PhiloxWords, draw_schedule
+
+    radio, workers = scenario.radio, scenario.workers.count
+    if radio.scheduled == workers:
+        # Everybody sends in every slot, and shares are dealt out at random: the order says nothing.
+        return torch.arange(workers, device=source.device).expand(len(slots), workers)
+    if not radio.max_participations:
+        return draw_schedule(slots, radio.scheduled, workers, source)
+    length = slots_per_round(radio.slots, radio.max_participations)
+    rounds = range(slots.start // length, (slots.stop - 1) // length + 1)
+    draw = _draw_rounds if isinstance(source, PhiloxWords) else _draw_rounds.__wrapped__  # secrets are not kept
+    drawn = draw(rounds, length, radio.scheduled, workers, source)
+    offset = slots.start - rounds.start * length
+    return drawn[offset : offset + len(slots)]
+
+
+@lru_cache(maxsize=2)
+def _draw_rounds(rounds: range, length: int, scheduled: int, workers: int, source: SlotWords) -> torch.Tensor:
+    """Draw whole rounds, kept because a long one serves many blocks of slots; (rounds length) x scheduled."""
+    from airmixml.randomness.slot_words import draw_schedule
+
+    return draw_schedule(rounds, length * scheduled, workers, source).reshape(len(rounds) * length, scheduled)

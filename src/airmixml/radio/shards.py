@@ -1,40 +1,27 @@
-"""One run cut into parts that are simulated anywhere: shards of slots, or the workers of a few large slots.
+"""One run cut into shards of slots that are simulated anywhere.
 
 Where shards begin follows from the scenario alone, so that the sums are the same on any number of machines. What was
 sent is drawn and counted again where the shards are merged, slot by slot. Sums of mixtures are those of an unsharded
 run where a shard is a block of a CPU, which has 128 slots or more unless they are large; else they differ by rounding.
-
-Where parts of a slot begin follows from its number of workers alone, and they are added in order, in float64: the sum
-is the same on any number of machines, and that of one process up to rounding.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Protocol
 
-import numpy as np
-import torch
-from numpy.typing import NDArray
-
-from airmixml.arrays import Sums, as_tensor, below, taken_from
+from airmixml.arrays import Sums, below, taken_from
 from airmixml.data import DataSet
 from airmixml.errors import RunFolderError
-from airmixml.radio.draws import shards_of, slots_in, suitable_block
-from airmixml.radio.ideal_air import air_of
+from airmixml.radio.draws import shards_of
 from airmixml.radio.mixtures import Air, AirReport, MixtureBlock, check_finite
 from airmixml.radio.tally import add_slots
 from airmixml.scenario import RunContext, Scenario
 from airmixml.storage.files import ResultStore
-from airmixml.workers.payloads import Payload, Places
-
-_LEAST_WORKERS: Final = 4096
-_MOST_PARTS: Final = 256
-_Part = tuple[NDArray[np.int64], NDArray[np.float64]]
+from airmixml.workers.payloads import Payload
 
 
 class Gatherer(Protocol):
@@ -71,24 +58,30 @@ def _to_be_sent(air: Air) -> Air:
     return replace(air, dataset=held, speed=replace(air.speed, threads=threads))
 
 
+def gather_shards(
+    air: Air, gather: Gather, gatherers: Sequence[Gatherer], *, context: RunContext, store: ResultStore | None
+) -> list[AirReport]:
+    """Run all slots in shards, have these gatherers merge what each gives, and return the reports."""
+    shards, reports = shards_of(air.settings[0]), air.new_reports()
+    for slots, found in zip(shards, _finished(air, gather, shards, context, store), strict=True):
+        add_slots(air.settings, reports, slots, air.device)
+        for number, merged in enumerate(zip(reports, gatherers, strict=True)):
+            for kind, each in enumerate(merged):
+                each.merge(taken_from(f"{number}/{kind}", found))
+    return reports
+
+
 def _finished(
-    stage: str,
-    prepare: Callable[[Any], Callable[[Any], Sums]],
-    shared: tuple[Air, Any],
-    parts: Sequence[tuple[str, int, Any]],
-    context: RunContext,
-    store: ResultStore | None,
+    air: Air, gather: Gather, shards: Sequence[range], context: RunContext, store: ResultStore | None
 ) -> Iterator[Sums]:
-    """Yield what each part (its name, size and content) gives, in order: from the store, or made and kept there."""
-    names = [f"{name}.npz" for name, _, _ in parts]
+    """Yield what each shard gives, in order: from the store, or made and kept there."""
+    names = [f"slots-{slots.start}-{slots.stop}.npz" for slots in shards]
     kept = [store is not None and store.load(name, lambda _, arrays: arrays) is not None for name in names]
     missing = [number for number, there in enumerate(kept) if not there]
-    sizes = [size for _, size, _ in parts]
-    done = sum(size for size, there in zip(sizes, kept, strict=True) if there)
-    context.progress(stage, done, sum(sizes))
-    air, _ = shared
-    wanted = [parts[number][-1] for number in missing]
-    making = context.engine.run(prepare, shared, wanted, on_gpu=air.speed.device != "cpu", in_order=True)
+    done = sum(len(slots) for slots, there in zip(shards, kept, strict=True) if there)
+    context.progress("over the air", done, air.slots)
+    wanted, on_gpu = [shards[number] for number in missing], air.speed.device != "cpu"
+    making = context.engine.run(prepare_shards, (_to_be_sent(air), gather), wanted, on_gpu=on_gpu, in_order=True)
     ready: dict[int, Sums] = {}
     with closing(making):
         for number, name in enumerate(names):
@@ -97,43 +90,24 @@ def _finished(
                 ready[missing[place]] = sums
                 if store is not None:
                     store.save(names[missing[place]], {}, sums)
-                done += sizes[missing[place]]
-                context.progress(stage, done, sum(sizes))
+                done += len(shards[missing[place]])
+                context.progress("over the air", done, air.slots)
             found = ready.pop(number) if number in ready else store and store.load(name, lambda _, arrays: arrays)
             if not found:
                 raise RunFolderError(f"shard {number + 1}: was removed meanwhile; give the same command again")
             yield found
 
 
-def gather_shards(
-    air: Air, gather: Gather, gatherers: Sequence[Gatherer], *, context: RunContext, store: ResultStore | None
-) -> list[AirReport]:
-    """Run all slots in shards, have these gatherers merge what each gives, and return the reports."""
-    shards, reports = shards_of(air.settings[0]), air.new_reports()
-    pieces = [slots_in(chapters, air.slots) for chapters in shards]
-    parts = [
-        (f"slots-{piece.start}-{piece.stop}", len(piece), chapters)
-        for piece, chapters in zip(pieces, shards, strict=True)
-    ]
-    finished = _finished("over the air", prepare_shards, (_to_be_sent(air), gather), parts, context, store)
-    for chapters, found in zip(shards, finished, strict=True):
-        add_slots(air.settings, reports, chapters, air.device)
-        for number, merged in enumerate(zip(reports, gatherers, strict=True)):
-            for kind, each in enumerate(merged):
-                each.merge(taken_from(f"{number}/{kind}", found))
-    return reports
-
-
 def prepare_shards(shared: tuple[Air, Gather]) -> Callable[[range], Sums]:
-    """Return what simulates the slots of some chapters; what workers send is laid out once."""
+    """Return what simulates some slots; what workers send is laid out once."""
     air, gather = shared
     return partial(_simulate_shard, air, gather, air.new_payload())
 
 
-def _simulate_shard(air: Air, gather: Gather, payload: Payload, chapters: range) -> Sums:
-    reports, slots = air.new_reports(), slots_in(chapters, air.slots)
+def _simulate_shard(air: Air, gather: Gather, payload: Payload, slots: range) -> Sums:
+    reports = air.new_reports()
     gatherers = [gather(each.scenario, air.dataset, slots) for each in air.settings]
-    for blocks in air.blocks(chapters, payload):
+    for blocks in air.blocks(slots, payload):
         for block, report, gatherer in zip(blocks, reports, gatherers, strict=True):
             check_finite(report.scenario, block)
             report.listen(block)
@@ -142,61 +116,3 @@ def _simulate_shard(air: Air, gather: Gather, payload: Payload, chapters: range)
     for number, (report, gatherer) in enumerate(zip(reports, gatherers, strict=True)):
         sums |= below(f"{number}/0", report.sums()) | below(f"{number}/1", gatherer.sums())
     return sums
-
-
-def parts_of(workers: int) -> list[slice]:
-    """Partition the workers of a slot into parts of at least 4,096 and at most 256 parts."""
-    length = _LEAST_WORKERS
-    while workers > _MOST_PARTS * length:
-        length *= 2
-    return [slice(first, first + length) for first in range(0, workers, length)]
-
-
-def suits_partition(air: Air) -> bool:
-    """Return whether a run has too few slots to be cut, and so many workers in each that these can be."""
-    first = air.settings[0]
-    # With gains shares differ from piece to piece, and workers round integers before they add up.
-    if not (air_of(first.scenario).exact and first.noise.real):
-        return False
-    one_block = air.slots <= (air.speed.block_slots or suitable_block(first))
-    return one_block and len(shards_of(first)) == 1 and first.scenario.seats >= 2 * _LEAST_WORKERS
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class PartitionedPayload(Payload):
-    """Sends what the workers of the air would, part after part; parts in the store are not added up again."""
-
-    air: Air
-    context: RunContext
-    store: ResultStore | None
-    in_any_order = False
-
-    def weighted_sum(self, index: torch.Tensor, weights: torch.Tensor, places: Places | None = None) -> torch.Tensor:
-        """Return sum_i q_i v_i, slots x symbols, of workers with these samples and weights, slots x scheduled."""
-        samples, shares = index.cpu().numpy(), weights.cpu().numpy()
-        contents = [(samples[:, some].copy(), shares[:, some].copy()) for some in parts_of(samples.shape[1])]
-        parts = [(_digest(content), 1, content) for content in contents]
-        shared = (_to_be_sent(self.air), None)
-        total = torch.zeros((len(samples), self.air.settings[0].signal.symbols), dtype=torch.float64)
-        for sums in _finished("workers added up", prepare_part, shared, parts, self.context, self.store):
-            some = as_tensor(sums["sum"])
-            total += some
-        return total.to(index.device, some.dtype)
-
-
-def prepare_part(shared: tuple[Air, None]) -> Callable[[_Part], Sums]:
-    """Return what adds up some workers of each slot; what they send is laid out once."""
-    air, _ = shared
-    return partial(_add_up, air.new_payload(in_slot=air.settings[0].scenario.seats), air.device)
-
-
-def _add_up(payload: Payload, device: torch.device, part: _Part) -> Sums:
-    index, shares = (torch.from_numpy(each).to(device) for each in part)
-    return {"sum": payload.weighted_sum(index, shares).cpu().numpy()}
-
-
-def _digest(part: _Part) -> str:
-    digest = hashlib.sha256()
-    for each in part:
-        digest.update(f"{each.shape} {each.dtype.str} ".encode() + each.tobytes())
-    return digest.hexdigest()

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from airmixml.arrays import Doubles, dbm_to_watts
+from airmixml.impairments.fading import best_power_gain, weakest_gain
 from airmixml.privacy import Adversary, Design, Sensitivity, facts
 from airmixml.privacy.design import slots_per_round
 from airmixml.privacy.mechanism import Rounding
-from airmixml.radio.ideal_air import IdealAir, air_of
+from airmixml.radio.air import IdealAir, air_of
 from airmixml.radio.noise import Noise
-from airmixml.radio.path_loss import best_power_gain, weakest_gain
 from airmixml.registries import ADVERSARIES
 from airmixml.scenario import Scenario
 from airmixml.workers import Signal, declared_bounds
 
 if TYPE_CHECKING:
-    from airmixml.radio.integer_sums import IntegerSums
     from airmixml.radio.masking import Masking
+    from airmixml.radio.workers_noise import IntegerSums
 
 
 @dataclass(frozen=True, kw_only=True)

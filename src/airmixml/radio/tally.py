@@ -299,13 +299,13 @@ def rehearse_family(
 def add_slots(
     settings: Sequence[AirSetting],
     tallies: Sequence[SlotTotals],
-    chapters: range | None = None,
+    slots: range | None = None,
     device: torch.device = CPU,
     progress: Callable[[int, int], None] = lambda _done, _of: None,
 ) -> None:
-    """Draw all slots of a family, or those of some chapters, and have the tally of each scenario count them."""
+    """Draw all slots of a family, or those given, and have the tally of each scenario count them."""
     first = settings[0]
-    for draws in draw_blocks(first, chapters=chapters, device=device):
+    for draws in draw_blocks(first, slots=slots, device=device):
         for setting, tally in zip(settings, tallies, strict=True):
             tally.add_draws(draws if setting is first else draws.powered_as(setting))
         progress(tallies[0].slots, first.scenario.radio.slots)

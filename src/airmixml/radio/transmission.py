@@ -16,19 +16,18 @@ from airmixml.data import DataSet
 from airmixml.devices import find_device, physical_memory_bytes, using_threads
 from airmixml.errors import ScenarioError
 from airmixml.notebook import html_facts
+from airmixml.radio.air import air_of
 from airmixml.radio.draws import AirSetting, check_family, draw_slots
-from airmixml.radio.ideal_air import air_of
 from airmixml.radio.mixtures import Air, AirReport, MixtureBlock, check_finite
 from airmixml.radio.power_calibration import check_privacy_target
-from airmixml.radio.shards import Gatherer, PartitionedPayload, gather_shards, require_independent, suits_partition
+from airmixml.radio.shards import Gatherer, gather_shards, require_independent
 from airmixml.registries import PAYLOADS
 from airmixml.scenario import RunContext, Scenario
 from airmixml.storage.files import ResultStore
-from airmixml.streams import Secret, Streams
+from airmixml.streams import SLOTS_PER_CHAPTER, Secret, Streams
 from airmixml.wording import plural
 from airmixml.workers import Population, Signal, deploy, load_dataset
 from airmixml.workers.loading import too_many_numbers
-from airmixml.workers.payloads import Payload
 
 if TYPE_CHECKING:
     from torch.utils.data import TensorDataset
@@ -92,11 +91,12 @@ class Mixtures(Transmission):
 
     def _repr_html_(self) -> str:
         slots, inputs, labels = len(self), self.inputs.shape[1], self.labels.shape[1]
-        size = f"{plural(slots, 'slot')} x ({inputs:,} input + {labels:,} label symbols) on {self.inputs.device}"
-        about = {"data": f"{self.dataset.name}, {', '.join(self.dataset.class_names[:10])}", "received": size}
-        return html_facts(
-            f"Mixtures of {self.scenario.title}, seed {self.scenario.seed}", {**about, **self.report.facts()}
-        )
+        told = {
+            "data": f"{self.dataset.name}, {', '.join(self.dataset.class_names[:10])}",
+            "received": f"{plural(slots, 'slot')} x ({inputs:,} input + {labels:,} label symbols)",
+            "privacy": str(self.report.privacy),
+        }
+        return html_facts(f"Mixtures of {self.scenario.title}, seed {self.scenario.seed}", told)
 
 
 def simulate_family(
@@ -174,10 +174,7 @@ def gather_family(
     if context.engine.here:
         return run_here(air, lambda number, block: gatherers[number].add(block), context, kept=store), gatherers
     require_independent(air, context)
-    if suits_partition(air):
-        sender = PartitionedPayload(air=air, context=context, store=store)
-        return run_here(air, lambda number, block: gatherers[number].add(block), context, sender), gatherers
-    examples = [block.head(_EXAMPLE_SLOTS) for block in next(air.blocks(range(1)))]
+    examples = [block.head(_EXAMPLE_SLOTS) for block in next(air.blocks(range(min(air.slots, SLOTS_PER_CHAPTER))))]
     reports = gather_shards(air, gather, gatherers, context=context, store=store)
     return sent_over(air, reports, examples), gatherers
 
@@ -240,12 +237,11 @@ def run_here(
     air: Air,
     receive: Callable[[int, MixtureBlock], None],
     context: RunContext,
-    sender: Payload | None = None,
     kept: ResultStore | None = None,
 ) -> list[Transmission]:
     """Run all slots in this process, and hand each block to ``receive`` with the number of its scenario, in order."""
     reports, examples = air.new_reports(), list[MixtureBlock]()
-    progress, received = context.progress, air.blocks(sender=sender)
+    progress, received = context.progress, air.blocks()
     progress("over the air", 0, air.slots)
     # Where rounds follow most is yet to come; more than one block would fill the disk.
     rounds_follow = len(air.settings) == 1 and air.settings[0].scenario.learner.rounds

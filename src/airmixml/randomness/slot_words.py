@@ -242,6 +242,7 @@ CPU: Final = torch.device("cpu")
 _LARGEST_ATTEMPT: Final = 1 << 20
 _WORDS_PER_KEY: Final = 1 << 16
 _WORDS_AT_ONCE: Final = 1 << 15
+_DENSE_CELLS: Final = 4_000_000
 
 
 @dataclass(frozen=True)
@@ -341,3 +342,56 @@ def _groups_of(slots: range, per_slot: int) -> range:
     """Return the numbers of the groups that hold some of the slots."""
     length = _group_length(per_slot)
     return range(slots.start // length, -(-slots.stop // length) if len(slots) else 0)
+
+
+def draw_schedule(slots: range, scheduled: int, workers: int, source: SlotWords) -> torch.Tensor:
+    """Draw the scheduled workers of each slot in random order; slots x scheduled."""
+    if scheduled * 4 > workers:
+        return _with_smallest_numbers(slots, scheduled, workers, source)
+    return _first_distinct(slots, scheduled, workers, source)
+
+
+def _with_smallest_numbers(slots: range, scheduled: int, workers: int, source: SlotWords) -> torch.Tensor:
+    """Give every worker a random number and take the smallest, in order; a few slots at a time to save memory."""
+    at_once = max(1, _DENSE_CELLS // workers)
+    chosen = [
+        uniforms(source.words(slots[first : first + at_once], workers)).topk(scheduled, dim=1, largest=False).indices
+        for first in range(0, len(slots), at_once)
+    ]
+    return torch.cat(chosen)
+
+
+def _first_distinct(slots: range, scheduled: int, workers: int, source: SlotWords) -> torch.Tensor:
+    """Take the first ``scheduled`` distinct values of a sequence of independent draws, which is exactly uniform."""
+    chosen = integers_below(source.words(slots, scheduled), workers)
+    unfinished = torch.nonzero(_has_repeats(chosen))[:, 0]
+    drawn, attempt = chosen[unfinished], 0
+    while len(unfinished):
+        attempt += 1
+        places = unfinished[:, None] * scheduled + torch.arange(scheduled, device=source.device)
+        more = integers_below(source.words_at(slots, scheduled, places, attempt), workers)
+        drawn = torch.cat([drawn, more], dim=1)
+        new = _first_occurrences(drawn)
+        order = new.cumsum(dim=1)
+        complete = order[:, -1] >= scheduled
+        wanted = new[complete] & (order[complete] <= scheduled)
+        chosen[unfinished[complete]] = drawn[complete][wanted].reshape(-1, scheduled)
+        unfinished, drawn = unfinished[~complete], drawn[~complete]
+    return chosen
+
+
+def _has_repeats(drawn: torch.Tensor) -> torch.Tensor:
+    """Return which rows hold a value twice; shape rows."""
+    if drawn.device.type == "cpu":  # NumPy sorts short rows of short integers six times faster
+        ascending = torch.from_numpy(np.sort(drawn.to(torch.int32).numpy(), axis=1))
+    else:
+        ascending = drawn.sort(dim=1).values
+    return (ascending[:, 1:] == ascending[:, :-1]).any(dim=1)
+
+
+def _first_occurrences(drawn: torch.Tensor) -> torch.Tensor:
+    """Mark the first occurrence of each value in its row; same shape."""
+    ascending, order = drawn.sort(dim=1, stable=True)
+    repeated = torch.zeros(drawn.shape, dtype=torch.bool, device=drawn.device)
+    repeated.scatter_(1, order[:, 1:], ascending[:, 1:] == ascending[:, :-1])
+    return ~repeated

@@ -26,7 +26,7 @@ from airmixml.output.figures import (
     save_figure,
     saved,
 )
-from airmixml.radio.histograms import DecibelHistogram
+from airmixml.radio.slot_totals import DecibelHistogram
 from airmixml.registries import ACCOUNTANTS, ADVERSARIES
 from airmixml.wording import epsilon_text, plural
 

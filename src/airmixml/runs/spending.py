@@ -17,12 +17,12 @@ import numpy as np
 from airmixml.budgets import LedgerFile, Loss, People, Request
 from airmixml.data import RawData
 from airmixml.errors import LedgerError, PrivacyError, ScenarioError
+from airmixml.impairments.fading import weakest_gain
 from airmixml.privacy import Design, GaussianSlots, certified_epsilon, gaussian_epsilon
 from airmixml.privacy.evaluation import left_of
 from airmixml.privacy.mechanism import COMPOSED_SHARE
 from airmixml.progress import Progress, silent
 from airmixml.radio.centring import CentringSlot, plan_centring
-from airmixml.radio.path_loss import weakest_gain
 from airmixml.radio.power_calibration import asked_received_watts, slots_target
 from airmixml.radio.system import System, adversary_named
 from airmixml.radio.tally import placed_distances

@@ -14,8 +14,7 @@ from airmixml.arrays import Doubles, db_to_ratio
 from airmixml.compare.methods import RightRows
 from airmixml.data import DataSet
 from airmixml.edge.models import class_scores
-from airmixml.impairments.fading import draw_fading
-from airmixml.radio.path_loss import worker_path_gain
+from airmixml.impairments.fading import draw_fading, worker_path_gain
 from airmixml.randomness.slot_words import slot_words
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams

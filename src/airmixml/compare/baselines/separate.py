@@ -18,8 +18,8 @@ from airmixml.compare.methods import Exposure, Method, Outcome, Work, of_a_row
 from airmixml.compare.ours import encoding_cost, over_receiver_noise, samples_scenario, state_both
 from airmixml.data import DataSet
 from airmixml.edge.closed_form import MomentsCollector, ReceivedMoments, linear_model, solve
+from airmixml.impairments.fading import weakest_gain
 from airmixml.privacy import Design, PrivacyStatement, Sensitivity, facts, state_privacy
-from airmixml.radio.path_loss import weakest_gain
 from airmixml.radio.system import adversary_named, assumed_noise_watts, sensitivity_of
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams

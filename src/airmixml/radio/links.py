@@ -1,6 +1,10 @@
-"""Digital links: workers send integers modulo 2^b as packets, one after the other, to untrusted access points.
+"""How vectors get from workers to the server: a class for each kind of link, behind the registry ``LINKS``.
 
-An access point adds up what its workers send and forwards one vector. A sum of masked integers is masked, so it learns
+A link knows what of the air it meets, who is absent, how long a slot takes, what a worker spends, and what it refuses.
+On the analog one all workers of a slot send at once, and their signals add up on the air.
+
+On a digital one workers send integers modulo 2^b as packets, one after the other, to untrusted access points, which
+add up what their workers send and forward one vector. A sum of masked integers is masked, so an access point learns
 what an isolating listener does. Of the air a link has what its rate and its packet errors stand for, which are stated
 and follow from no path loss; phases, timing and fading change no bit that arrives. Absent workers stay absent, and so
 is a worker with a packet that never arrives, for the whole slot: half a vector would leave half of its masks.
@@ -15,18 +19,133 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from airmixml.arrays import Doubles, dbm_to_watts
+from airmixml.arrays import Doubles, db_to_ratio, dbm_to_watts, ratio_to_db, watts_to_dbm
 from airmixml.errors import ScenarioError
-from airmixml.radio.analog_link import AnalogLink
-from airmixml.radio.masking import enough_absent, recovery_in_words
+from airmixml.radio.air import prefix_bound
 from airmixml.scenario import Air, Radio, Scenario
+from airmixml.scenario.air import SYMBOLS_PER_SECOND
 from airmixml.wording import duration, plural
 
 if TYPE_CHECKING:
     from airmixml.radio.draws import AirSetting, SlotTensors
-    from airmixml.radio.integer_sums import IntegerSums
     from airmixml.radio.system import System
+    from airmixml.radio.workers_noise import IntegerSums
     from airmixml.scenario.tables import Link
+
+WRONG_NUMBERS: Final = 0.01
+"""Expected numbers of all sums of a run that are wrong because a bit plane was heard wrongly."""
+
+
+class AnalogLink:
+    """Signals of all workers of a slot add up on the air."""
+
+    about = "all workers of a slot at once: their signals add up on the air"
+    on_air = True  # whether what a worker sends depends on its channel: its power, and so whether the limit binds
+    unit = "symbols"  # what a slot is counted in
+
+    def meets(self, air: Air, radio: Radio) -> tuple[Air, Radio]:
+        """Return what of the air and of the channels what is sent meets: all of both."""
+        return air, radio
+
+    def side_by_side(self, scenario: Scenario) -> int:
+        """Return how many workers are acquired at the same time."""
+        return 1
+
+    def acquisition_seconds(self, scenario: Scenario) -> float:
+        """Return how long it takes to acquire all workers before the first slot."""
+        of_each = scenario.air.acquisition_symbols / SYMBOLS_PER_SECOND
+        return scenario.workers.count * of_each / self.side_by_side(scenario)
+
+    def check(self, tables: Any) -> None:
+        """Refuse what it cannot carry; the tables are those of a scenario, and of its air all."""
+        if not (tables.privacy.noise_kind.real or tables.air.is_ideal):
+            raise ScenarioError(
+                'privacy.arithmetic = "integers": needs the ideal air: residues must arrive exactly, and one wrong bit '
+                'spoils a number; use radio.link = "digital", which carries them on any air, privacy.arithmetic = '
+                '"real", or air.preset = "ideal"'
+            )
+
+    def received_watts(self, scenario: Scenario, planes: int) -> float:
+        """Return the power of a worker's bit at the server, where a run has so many bit planes of integers.
+
+        Bits are sent as +-1/2: with G = (1/4) / (noise variance of the real part) a plane fails at 2 Phi(-sqrt(G)).
+        """
+        from scipy.special import ndtri  # here: it takes a while to import
+
+        snr = db_to_ratio(float(ratio_to_db(ndtri(WRONG_NUMBERS / planes / 2.0) ** 2)))
+        return snr * dbm_to_watts(scenario.radio.noise_dbm) / 2.0
+
+    def check_sums(self, scenario: Scenario, sums: IntegerSums, floor: float) -> None:
+        """Refuse bit planes that take more than the power limit of the worker with the weakest channel."""
+        limit_dbm, needed_dbm = scenario.radio.max_power_dbm, float(watts_to_dbm(sums.received_watts / floor))
+        if needed_dbm > limit_dbm:
+            raise ScenarioError(
+                f"radio.max_power_dbm = {limit_dbm:g}: the bits of the farthest worker take {needed_dbm:.1f} dBm where "
+                'privacy.arithmetic = "integers"; must be at least that, or use a smaller workers.side_metres'
+            )
+
+    def slot_seconds(self, system: System) -> float:
+        """Return how long a slot lasts: tau, or what all its symbols need where that is longer."""
+        of_signal = system.signal.slot_seconds(system.scenario.radio)
+        return max(of_signal, system.symbols_on_air / SYMBOLS_PER_SECOND)
+
+    def joules_per_watt(self, system: System) -> float:
+        """Return the energy that a worker spends in a slot per watt of P.
+
+        With a given slot length that is tau, the paper's count; else the time of one symbol times the largest ||v||^2,
+        what can really be radiated. A cyclic prefix repeats its share of that.
+        """
+        if not system.noise.real:  # every bit is sent with full power
+            return system.symbols_on_air / SYMBOLS_PER_SECOND
+        if system.scenario.radio.slot_seconds:
+            return system.slot_seconds
+        air = system.scenario.air
+        radiated = min(system.sensitivity.removal / prefix_bound(air), float(system.signal.symbols))
+        return radiated * (air.grid.length / air.subcarriers if air.waveform == "ofdm" else 1.0) / SYMBOLS_PER_SECOND
+
+    def planned_watts(self, scenario: Scenario, received_watts: float, power_gain: Doubles) -> Doubles:
+        """Return P of workers that are received with so much, by the power gain of their channels; same shape."""
+        return np.asarray(received_watts / power_gain)
+
+    def told_share(self, system: System) -> float:
+        """Return what powers are told as over what they are: with noise and masks, as radiated on average."""
+        return system.joules_per_watt / system.slot_seconds if system.noise.brought else 1.0
+
+    def energy_in_words(self, scenario: Scenario) -> str:
+        """Return how the energy of a worker in a slot follows from its power, as tables state both."""
+        tau = scenario.radio.slot_seconds
+        if scenario.privacy.noise_kind.brought or tau:
+            return f"mean power x {duration(tau) if tau else 'the length of a slot'}, per worker and slot"
+        symbol = duration(1.0 / SYMBOLS_PER_SECOND)
+        told = f"mean power x {symbol} x the largest squared norm sent, per worker and slot"
+        return f"{told}; power is that of a symbol of value 1"
+
+    def lost_share(self, system: System) -> float:
+        """Return the probability that what a worker sends in a slot does not arrive."""
+        return 0.0
+
+    def sent(self, setting: AirSetting, planned: SlotTensors, slots: range) -> SlotTensors:
+        """Return what is sent in slots on an air without impairments, as planned: on the air nothing is lost."""
+        return planned
+
+    def to_dict(self, system: System) -> dict[str, Any] | None:
+        """Return what a slot takes besides symbols, as plain values for JSON; None: nothing."""
+        return None
+
+    def bandwidth_hz(self, scenario: Scenario) -> float:
+        """Return the spectrum that it takes."""
+        return SYMBOLS_PER_SECOND * (1.0 + scenario.air.roll_off)
+
+
+ANALOG: Final = AnalogLink()
+
+
+def acquisition_rows(scenario: Scenario) -> list[tuple[str, str]]:
+    """Return what it takes to acquire workers, as a row of a table; none where that is not counted."""
+    symbols, seconds = scenario.air.acquisition_symbols, scenario.radio.link_kind.acquisition_seconds(scenario.met)
+    if not symbols:
+        return []
+    return [("acquisition", f"{symbols:,} symbols of each worker before the first slot, {duration(seconds)} of it")]
 
 
 class AbsentWorkers(Air):
@@ -63,18 +182,15 @@ class DigitalLink(AnalogLink):
     unit = "bits"
 
     def meets(self, air: Air, radio: Radio) -> tuple[Air, Radio]:
-        """Return an air that has nothing but absent workers, who have to be acquired, and no fading."""
         if isinstance(air, AbsentWorkers):
             return air, radio
         kept = {name: getattr(air, name) for name in ("preset", "absent", "acquisition_symbols")}
         return AbsentWorkers(**kept), replace(radio, fading="none")
 
     def side_by_side(self, scenario: Scenario) -> int:
-        """Return how many access points acquire workers at the same time."""
         return min(scenario.link.access_points, scenario.workers.count)
 
     def check(self, tables: Any) -> None:
-        """Refuse real numbers, and a power above the limit."""
         privacy, digital = tables.privacy, 'for radio.link = "digital"'
         if privacy.noise_kind.real:
             raise ScenarioError(
@@ -95,6 +211,8 @@ class DigitalLink(AnalogLink):
         """Refuse masks of absent workers that would not be recovered: one missing mask spoils the sum."""
         if not sums.masked:
             return
+        from airmixml.radio.masking import enough_absent, recovery_in_words  # here: an analog run needs no masks
+
         absent = 1.0 - (1.0 - scenario.air.absent) * (1.0 - self._traffic(scenario, sums).lost)
         if enough_absent(scenario, chance=absent) > scenario.privacy.most_absent:
             mend = recovery_in_words(scenario, chance=absent)
@@ -113,27 +231,21 @@ class DigitalLink(AnalogLink):
         return Traffic(scenario.link, sums.symbols, scenario.radio.scheduled)
 
     def slot_seconds(self, system: System) -> float:
-        """Return how long a slot lasts: tau, or what its packets need where that is longer."""
         return max(system.scenario.radio.slot_seconds, self.traffic(system).air_seconds)
 
     def joules_per_watt(self, system: System) -> float:
-        """Return for how long a worker sends."""
         return self.traffic(system).worker_seconds
 
     def planned_watts(self, scenario: Scenario, received_watts: float, power_gain: Doubles) -> Doubles:
-        """Return the power of a packet for each."""
         return np.full_like(power_gain, dbm_to_watts(scenario.link.power_dbm))
 
     def told_share(self, system: System) -> float:
-        """Return 1: a worker sends with its power, or not at all."""
         return 1.0
 
     def energy_in_words(self, scenario: Scenario) -> str:
-        """Return what a packet takes."""
         return "power x how long a worker's packets last, per slot"
 
     def lost_share(self, system: System) -> float:
-        """Return the probability that a packet of a worker never arrives."""
         return self.traffic(system).lost
 
     def sent(self, setting: AirSetting, planned: SlotTensors, slots: range) -> SlotTensors:
@@ -146,7 +258,7 @@ class DigitalLink(AnalogLink):
         seats = planned.ratios.shape[1]
         chance = uniforms(slot_words(setting.streams, "air", device).words(slots, seats))
         silent = scenario.air.absent
-        arrives = chance >= 1.0 - (1.0 - silent) * (1.0 - setting.lost)
+        arrives = chance >= 1.0 - (1.0 - silent) * (1.0 - self.lost_share(setting))
         power_watts = dbm_to_watts(scenario.link.power_dbm) * (chance >= silent).double()
         counts = arrives.sum(dim=1, keepdim=True).clamp(min=1)
         return replace(
@@ -158,7 +270,6 @@ class DigitalLink(AnalogLink):
         )
 
     def to_dict(self, system: System) -> dict[str, Any] | None:
-        """Return what a vector is, and what all slots and rounds take of a worker and behind the access points."""
         scenario, traffic = system.scenario, self.traffic(system)
         every = [(scenario.radio.slots, traffic)]
         if system.rounds:
@@ -177,7 +288,6 @@ class DigitalLink(AnalogLink):
         }
 
     def bandwidth_hz(self, scenario: Scenario) -> float:
-        """Return what is stated."""
         return scenario.link.bandwidth_hz
 
 

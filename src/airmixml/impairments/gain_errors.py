@@ -1,0 +1,333 @@
+"""Gains that are off: phases, amplitudes, channels that move or are not what a worker takes them for.
+
+A turned phase moves part of a signal to the imaginary part. It arrives with the power it was to have, so that changes
+nothing of what the server can learn of a worker.
+
+Workers that move: the channel changes while a block lasts, and a worker inverts the one of its start. Scattered paths
+from all directions give a Gaussian process with the correlation J_0(2 pi f_D t), f_D = v f / c (Clarke 1968, Bell
+System Technical Journal 47(6); Jakes 1974, Microwave Mobile Communications, Ch. 1).
+"""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import Final, Self
+
+import numpy as np
+import torch
+from scipy.special import j0
+
+from airmixml.arrays import Doubles, db_to_ratio, dbm_to_watts
+from airmixml.impairments.fading import deepest_shadow, fades, largest_ratio, weakest_fading
+from airmixml.impairments.frame import Frame
+from airmixml.impairments.gain_laws import GaussianError, UniformError
+from airmixml.impairments.gains import Impairment, SeatDraws
+from airmixml.impairments.renewal import Echoes, draw_responses, echoes_of, magnitudes
+from airmixml.scenario import Scenario
+
+
+@dataclass(frozen=True)
+class PhaseError(Impairment):
+    """phi ~ N(0, s^2) after each resynchronisation, then constant."""
+
+    about = "phase error after a resynchronisation"
+    key = "phase_error_radians"
+    deviation_radians: float
+
+    def angle(self, draws: SeatDraws) -> torch.Tensor:
+        return draws.by_block(self.deviation_radians * draws.normals("phase-error", draws.frame.block_count))
+
+
+@dataclass(frozen=True)
+class FrequencyOffset(Impairment):
+    """phi = 2 pi f t, t from the last resynchronisation on, with f ~ N(0, s^2) for the slot."""
+
+    about = "carrier frequency offset between resynchronisations"
+    key = "frequency_offset_hz"
+    deviation_hz: float
+
+    def angle(self, draws: SeatDraws) -> torch.Tensor:
+        return 2.0 * math.pi * self.deviation_hz * draws.normals("frequency-offset") * draws.seconds
+
+
+@dataclass(frozen=True)
+class PhaseNoise(Impairment):
+    """A Wiener process from each resynchronisation on: phi has variance 2 pi w t for a linewidth w."""
+
+    about = "phase noise of an oscillator"
+    key = "phase_noise_hz"
+    linewidth_hz: float
+
+    def angle(self, draws: SeatDraws) -> torch.Tensor:
+        frame = draws.frame
+        walk = draws.normals("phase-noise", frame.block_count * frame.per_block)
+        walk[:, :, : frame.pieces] *= draws.over_pieces(2.0 * math.pi * self.linewidth_hz * frame.steps).sqrt()
+        in_blocks = walk.view(*walk.shape[:2], frame.block_count, frame.per_block)
+        for piece in range(1, frame.per_block):
+            in_blocks[..., piece] += in_blocks[..., piece - 1]
+        return walk[:, :, : frame.pieces]
+
+
+@dataclass(frozen=True)
+class AmplitudeError(Impairment):
+    """abs(g) uniform in dB, at most so many above or below; new in every slot."""
+
+    about = "error of a transmitter's amplitude"
+    key = "amplitude_error_db"
+    largest_db: float
+
+    def gains(self, draws: SeatDraws) -> torch.Tensor:
+        off_db = self.largest_db * (2.0 * draws.uniforms("amplitude-error") - 1.0)
+        return torch.exp(off_db * (math.log(10.0) / 20.0))
+
+    def largest_power_gain(self, failure: float) -> float:
+        return db_to_ratio(self.largest_db)
+
+    def law(self, frame: Frame | None = None) -> UniformError:
+        return UniformError(self.largest_db * math.log(10.0) / 20.0)
+
+
+_FIRST_ZERO: Final = 2.404825557695773  # of J_0
+_LOWEST: Final = 3.831705970207512  # where J_0 is least
+_PARTS: Final = 3
+_NEGLIGIBLE: Final = 1e-9  # variance of a direction in which the gains of a block hardly move
+
+
+@dataclass(frozen=True, kw_only=True)
+class Doppler(Impairment):
+    """g(t) = h(t) / h(0), t from the start of a block, given abs(h(0)), the magnitude that was drawn for the slot.
+
+    Scattered paths: h(t) = r(t) h(0) + w(t) with r(t) = J_0(2 pi f_D t) and w Gaussian with the covariance
+    path_gain^2 (r(t - s) - r(t) r(s)), the law of the process given its value at 0. All pieces of a block have it
+    jointly; blocks are independent of each other. A worker in a fade has a small h(0), and w weighs the more.
+
+    Without fading there is one path, from a direction of its own: g(t) = exp(2 pi j f_D cos(a) t) with a uniform for
+    each seat and slot, which moves no power. Rician fading moves the scattered share
+    1 / (K + 1) alone. The direct path, whose own shift is part of ``air.frequency_offset_hz``, stays, and fills up what
+    r(t) takes away: (1 - r(t)) d / h(0), by its mean given abs(h(0)) = path_gain f, which is
+    rho = a / f I_1(k) / I_0(k) with a^2 = K / (K + 1), k = 2 (K + 1) a f. What it varies around that is of the order of
+    1 - r(t), below 0.005 in blocks of 0.05 coherence times.
+    """
+
+    about = "Doppler of moving workers after Jakes"
+    follows_worker = False  # fading has the same law for everybody, and so has what it changes by
+    scenario: Scenario
+    doppler_hz: float
+    direct: float  # K; 0: all is scattered
+
+    @classmethod
+    def of(cls, scenario: Scenario) -> Self | None:
+        doppler_hz, radio = scenario.air.doppler_hz, scenario.radio
+        if not doppler_hz:
+            return None
+        return cls(scenario=scenario, doppler_hz=doppler_hz, direct=radio.direct_path if fades(scenario) else 0.0)
+
+    def gains(self, draws: SeatDraws) -> torch.Tensor:
+        if not fades(self.scenario):
+            return super().gains(draws)
+        frame, device = draws.frame, draws.workers.device
+        blocks = _by_block(frame.seconds, frame.blocks)
+        moves = [innovations(seconds, self.doppler_hz) for seconds in blocks]
+        each = max(move.shape[1] for move in moves)
+        normals = draws.complex_normals("doppler", each * len(blocks)).reshape(*draws.workers.shape, len(blocks), each)
+        # All blocks but the last are laid out alike.
+        gains = [_moved(normals[:, :, :-1], moves[0]), _moved(normals[:, :, -1:], moves[-1])]
+        fading = magnitudes(self.scenario, draws) / draws.path_gain[:, :, None]
+        fading = fading if fading.shape[2] == 1 else draws.by_block(fading)
+        moved = torch.cat(gains, dim=2).mul_(math.sqrt(1.0 / (1.0 + self.direct)) / fading)
+        kept = torch.from_numpy(j0(2.0 * math.pi * self.doppler_hz * np.array(frame.seconds))).to(device)
+        if not self.direct:
+            return moved.add_(kept)
+        amplitude = math.sqrt(self.direct / (1.0 + self.direct))
+        turn = 2.0 * (1.0 + self.direct) * amplitude * fading
+        filled_up = amplitude / fading * torch.special.i1e(turn) / torch.special.i0e(turn)
+        return moved.add_(kept).add_(filled_up * (1.0 - kept))
+
+    def angle(self, draws: SeatDraws) -> torch.Tensor | None:
+        if fades(self.scenario):
+            return None
+        shift_hz = self.doppler_hz * torch.cos(2.0 * math.pi * draws.uniforms("doppler-direction").float())
+        return 2.0 * math.pi * shift_hz * draws.seconds
+
+    def largest_power_gain(self, failure: float) -> float:
+        """Return (m + x)^2: m bounds the mean of g in a block, x is the quantile of what is added to it.
+
+        w has at most the variance 1 - r^2 of the scattered share. The mean lies between r and 1, or, where a direct
+        path fills up a fade of power c, at most at 1 + (1 - r) (rho - 1) with rho <= min(K, a / sqrt(c)), since
+        I_1(k) / I_0(k) <= min(1, k / 2).
+        """
+        if not fades(self.scenario):
+            return 1.0
+        mean, variance = self._mean_and_variance()
+        return (mean + largest_ratio(self.scenario, variance, failure)) ** 2
+
+    def law(self, frame: Frame | None = None) -> GaussianError | None:
+        """Return m and the largest variance of what is added to it; None where channels have no floor.
+
+        It grows with 1 - r(t)^2 from piece to piece, which are counted in three parts of a block, each by its last.
+        """
+        if not (fades(self.scenario) and weakest_fading(self.scenario)):
+            return None
+        mean, variance = self._mean_and_variance()
+        if frame is None:
+            return GaussianError(mean, variance, over_fading=True, drawn="piece")
+        times = sorted({second for second, block in zip(frame.seconds, frame.blocks, strict=True) if block == 0})
+        ends = [round(len(times) * part / _PARTS) for part in range(_PARTS + 1)]
+        whole = self._moved(self.scenario.air.block_seconds)
+        parts = ((end - start, self._moved(times[end - 1]) / whole) for start, end in pairwise(ends) if end > start)
+        return GaussianError(mean, variance, over_fading=True, drawn="block", parts=tuple(parts))
+
+    def _moved(self, seconds: float) -> float:
+        """Return 1 - r(t)^2, the variance of w, or the largest until then."""
+        return 1.0 - float(j0(min(2.0 * math.pi * self.doppler_hz * seconds, _FIRST_ZERO))) ** 2
+
+    def _mean_and_variance(self) -> tuple[float, float]:
+        furthest = 2.0 * math.pi * self.doppler_hz * self.scenario.air.block_seconds
+        variance = self._moved(self.scenario.air.block_seconds) / (1.0 + self.direct)
+        floor, lost = weakest_fading(self.scenario), 1.0 - float(j0(min(furthest, _LOWEST)))
+        filled_up = self.direct
+        if floor > 0.0:
+            filled_up = min(filled_up, math.sqrt(self.direct / (1.0 + self.direct) / floor))
+        return 1.0 + lost * max(0.0, filled_up - 1.0), variance
+
+
+@lru_cache(maxsize=64)
+def innovations(seconds: tuple[float, ...], doppler_hz: float) -> Doubles:
+    """Return A with A A^T = r(t - s) - r(t) r(s), what is new at these times since 0; times x directions.
+
+    A smooth process moves in a few directions only, two or three in a short block: the others, of a variance below
+    1e-9, are left out.
+    """
+    turns = 2.0 * math.pi * doppler_hz * np.array(seconds)
+    kept = j0(turns)
+    values, vectors = np.linalg.eigh(j0(turns[:, None] - turns[None, :]) - np.outer(kept, kept))
+    large = values > _NEGLIGIBLE
+    return np.asarray(vectors[:, large] * np.sqrt(values[large]))
+
+
+@lru_cache(maxsize=64)
+def _by_block(seconds: tuple[float, ...], blocks: tuple[int, ...]) -> tuple[tuple[float, ...], ...]:
+    """Return the times of the pieces of each block."""
+    times: list[list[float]] = [[] for _ in range(blocks[-1] + 1)]
+    for second, block in zip(seconds, blocks, strict=True):
+        times[block].append(second)
+    return tuple(map(tuple, times))
+
+
+def _moved(normals: torch.Tensor, move: Doubles) -> torch.Tensor:
+    """Return moves of the pieces of some blocks from normal values, slots x seats x blocks x each; x their pieces."""
+    directions = torch.from_numpy(move).to(normals.device, normals.dtype)
+    return (normals[..., : move.shape[1]] @ directions.T).flatten(2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EstimationError(Impairment):
+    """h = h_hat + e, e ~ CN(0, NMSE path_gain^2) independent of the estimate h_hat: g = h / h_hat = 1 + e / h_hat.
+
+    That is the error of a minimum-mean-square estimate (Yoo and Goldsmith 2006, IEEE Trans. Inf. Theory 52(5)), new in
+    every block. The worker inverts what it has, the estimate, whose magnitude is the one that is drawn for the slot; so
+    it never sends more than planned, and what arrives has a bound wherever the estimate has a floor. With
+    g = 1 / (1 + e), where the channel is drawn and the estimate follows, there would be none.
+
+    Without fading a channel's magnitude stays what it is, and a worker knows it from all blocks before; a new estimate
+    tells it the phase alone. What arrives then has the planned magnitude: g = (1 + e) / abs(1 + e).
+
+    From ``pilots`` symbols L of power P at a receiver with the noise sigma^2 it has the NMSE 1 / (1 + snr) with
+    snr = L P path_gain^2 / sigma^2 (Hassibi and Hochwald 2003, IEEE Trans. Inf. Theory 49(4), for one antenna): far
+    workers know their channel less well, which tells them from near ones.
+    """
+
+    about = "error of a worker's channel estimate"
+    scenario: Scenario
+    nmse: float
+    snr_without_path: float  # L P / sigma^2; 0: the NMSE is given
+
+    @classmethod
+    def of(cls, scenario: Scenario) -> Self | None:
+        air, nmse = scenario.air, db_to_ratio(scenario.air.estimation_nmse_db)
+        if not air.estimation_pilots:
+            return cls(scenario=scenario, nmse=nmse, snr_without_path=0.0) if nmse else None
+        power_watts, noise_watts = dbm_to_watts(air.estimation_power_dbm), dbm_to_watts(scenario.radio.noise_dbm)
+        snr = air.estimation_pilots * power_watts / noise_watts
+        radio, farthest_metres = scenario.radio, np.array([scenario.workers.farthest_metres])
+        weakest = float(radio.path_loss_kind.gain(radio, farthest_metres)[0]) ** 2 * deepest_shadow(scenario)
+        return cls(scenario=scenario, nmse=1.0 / (1.0 + snr * weakest), snr_without_path=snr)
+
+    @property
+    def follows_worker(self) -> bool:
+        """Whether the error depends on a worker's distance."""
+        return self.snr_without_path > 0.0
+
+    def gains(self, draws: SeatDraws) -> torch.Tensor:
+        echoes = echoes_of(self.scenario)
+        if echoes is not None:
+            return self._gains_on_clusters(echoes, draws)
+        if not fades(self.scenario):
+            return super().gains(draws)
+        error = draws.complex_normals("estimation-error", draws.frame.block_count)
+        return draws.by_block(error.mul_(self._deviation(draws)).add_(1.0))
+
+    def angle(self, draws: SeatDraws) -> torch.Tensor | None:
+        """Draw the phase of 1 + e, which is all that errs without fading; slots x scheduled x pieces."""
+        if fades(self.scenario):
+            return None
+        error = draws.normals("estimation-error", 2 * draws.frame.block_count)
+        along, across = error.mul_(math.sqrt(0.5) * self._deviation(draws)).chunk(2, dim=2)
+        return draws.by_block(torch.atan2(across, along.add_(1.0)))
+
+    def _deviation(self, draws: SeatDraws) -> torch.Tensor:
+        """Return that of e / h_hat; slots x scheduled x blocks, or x 1."""
+        path, nmse = draws.path_gain[:, :, None], torch.as_tensor(self.nmse)
+        if self.follows_worker:
+            nmse = 1.0 / (1.0 + self.snr_without_path * path.square())
+        return nmse.sqrt() * path / magnitudes(self.scenario, draws)
+
+    def _gains_on_clusters(self, echoes: Echoes, draws: SeatDraws) -> torch.Tensor:
+        """Draw g where every cluster of subcarriers has a channel and an estimate of its own."""
+        frame, device = draws.frame, draws.workers.device
+        error = draws.complex_normals("estimation-error", frame.pilot_count)[:, :, list(frame.pilots)]
+        fading = draw_responses(echoes, draws).abs()[:, :, torch.tensor(frame.clusters, device=device)]
+        nmse = torch.full_like(draws.path_gain, self.nmse)
+        if self.follows_worker:
+            nmse = 1.0 / (1.0 + self.snr_without_path * draws.path_gain.square())
+        return error * (nmse.sqrt()[:, :, None] / fading) + 1.0
+
+    def law(self, frame: Frame | None = None) -> GaussianError | None:
+        if not (fades(self.scenario) and weakest_fading(self.scenario)):
+            return None
+        return GaussianError(1.0, self.nmse, over_fading=True, drawn="block")
+
+    def largest_power_gain(self, failure: float) -> float:
+        """Return (1 + x)^2, x the quantile of abs(e / h_hat), of the farthest worker; 1 without fading."""
+        if not fades(self.scenario):
+            return 1.0
+        return (1.0 + largest_ratio(self.scenario, self.nmse, failure)) ** 2
+
+
+@dataclass(frozen=True)
+class ReciprocityError(Impairment):
+    """g = 1 + r, r ~ CN(0, NMSE), new in every slot: the uplink is 1 + r times the downlink that was estimated.
+
+    The air is the same both ways; the chains of amplifiers and filters before the antennas are not, and calibration
+    leaves a multiplicative error (Guillaud, Slock and Knopp 2005, ISSPA). It is relative to the channel itself,
+    so fading makes it no worse. Calibration is repeated from slot to slot, so it says nothing of who sends.
+    """
+
+    about = "difference between uplink and downlink that calibration leaves"
+    nmse: float
+
+    @classmethod
+    def of(cls, scenario: Scenario) -> Self | None:
+        nmse = db_to_ratio(scenario.air.reciprocity_nmse_db)
+        return cls(nmse) if nmse else None
+
+    def gains(self, draws: SeatDraws) -> torch.Tensor:
+        return draws.complex_normals("reciprocity-error").mul_(math.sqrt(self.nmse)).add_(1.0)
+
+    def law(self, frame: Frame | None = None) -> GaussianError:
+        return GaussianError(1.0, self.nmse, drawn="slot")
+
+    def largest_power_gain(self, failure: float) -> float:
+        """Return (1 + x)^2, x the quantile of abs(r): P(abs(r)^2 > y) = exp(-y / NMSE)."""
+        return (1.0 + math.sqrt(self.nmse * math.log(1.0 / failure))) ** 2
