@@ -32,8 +32,7 @@ from airmixml.scenario.automatic import IDENTITY, SOFTMAX, ScoreLink
 from airmixml.scenario.toml import checked_keys, parse_toml
 from airmixml.workers.encoding import RowEncoder
 from airmixml.workers.payloads import Payload
-from airmixml.workers.row_sums import Holdings, payload_of
-from airmixml.workers.signal import within_declared
+from airmixml.workers.signal import Holdings, payload_of, within_declared
 
 if TYPE_CHECKING:
     from airmixml.deploy.baseband import AnalogKind

@@ -14,7 +14,7 @@ from airmixml.scenario import Scenario
 from airmixml.streams import Secret, Streams
 from airmixml.workers import Holdings, Signal, within_declared
 from airmixml.workers.payloads import Payload, Rounded, Table
-from airmixml.workers.row_sums import payload_of
+from airmixml.workers.signal import payload_of
 
 _SHORT_RANGE: Final = 3.0
 _RANGE_OF_TWO_BITS: Final = 10.0

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from airmixml.workers.encoding import RowEncoder, encode, encode_centred, encoded_dim, finish_encoding, keeps_pixels
     from airmixml.workers.loading import load_dataset
     from airmixml.workers.population import Population, deploy, place_coordinates, place_workers, settle
-    from airmixml.workers.row_sums import Holdings
     from airmixml.workers.signal import (
+        Holdings,
         Signal,
         WorkerCost,
         declared_bounds,
@@ -44,9 +44,16 @@ __getattr__ = import_late(
         ".encoding": ("RowEncoder", "encode", "encode_centred", "encoded_dim", "finish_encoding", "keeps_pixels"),
         ".encoders.torch_network": ("TorchEncoder",),
         ".loading": ("load_dataset",),
-        ".row_sums": ("Holdings",),
         ".population": ("Population", "deploy", "place_coordinates", "place_workers", "settle"),
         "airmixml.scenario.air": ("SYMBOLS_PER_SECOND",),
-        ".signal": ("Signal", "WorkerCost", "declared_bounds", "input_range", "within_declared", "worker_cost"),
+        ".signal": (
+            "Holdings",
+            "Signal",
+            "WorkerCost",
+            "declared_bounds",
+            "input_range",
+            "within_declared",
+            "worker_cost",
+        ),
     },
 )

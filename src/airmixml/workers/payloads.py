@@ -4,6 +4,19 @@
 says no more is added up by ``stream``: a few workers at a time, each with its own vector. Kinds that are used much have
 a ``weighted_sum`` of their own: samples are a table of the pool (``Table``), moments are matrix products (``moments``).
 Whatever changes single vectors (rounding, converters, peak limits) is a ``Wrapper`` around ``vectors``, and streams.
+
+Sums before noise is added are computed so that rounding never lets one worker move them too far.
+Rounding differs between the sums with and without a worker, in every partial sum after it. In float32 that adds up: in
+the worst case a removal moved the sum of 60,000 workers by 1.0014 times the declared sensitivity, that of 10^7 by 1.21.
+
+The bound. Let n workers send q_i v_i, with q_i ||v_i|| at most D, the sensitivity. Whatever the order of additions, if
+no number passes through more than m of them, and r other roundings, the computed sum is sum_i (1 + e_i) q_i v_i in
+every component, |e_i| <= (m + r) u / (1 - (m + r) u) for the unit roundoff u (Higham 2002, section 4.2). So it is off
+by a vector of norm at most (m + r) u n D, and two sums differ by at most (1 + 2 (m + r) u n) D. In float64, u is 2^-53,
+and blocks of at most B = 4096 workers that are added up one after the other make m = B + n / B: this is
+1 + 6e-8 at 60,000 workers, 1 + 1e-6 at 10^6 and 1 + 1.5e-5 at 10^7. What is above 1 every worker takes off by sending
+that much more softly (``rounding_backoff``). A sum stays in float64 until the noise is on it: to round it before would
+move it by as much as float32 sums do.
 """
 
 from __future__ import annotations
@@ -17,20 +30,26 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from airmixml.arrays import Integers, Singles
-from airmixml.workers.private_sums import BLOCK, rounding_backoff
+from airmixml.arrays import Doubles, Integers, Singles
+from airmixml.errors import ScenarioError
 from airmixml.workers.signal import Signal
 
 if TYPE_CHECKING:
     import torch  # takes seconds to load, and a device needs the vectors alone
 
-    from airmixml.workers.broadcasts import Broadcast
+    from airmixml.workers.gradients import Broadcast
 
 Vectors = NDArray[np.floating]
 
 NUMBERS_AT_ONCE: Final = 1 << 25
 """Bounds the memory: so many numbers of products or Gram matrices are formed at once."""
 
+BLOCK: Final = 4096  #: So many workers are added up at once, so that no number passes through many more additions
+
+_UNIT_ROUNDOFF: Final = 2.0**-53
+# Products, square roots of shares, weights of labels and of rows: each is rounded once.
+_OTHER_ROUNDINGS: Final = 8
+_LEAST: Final = 0.9
 _SHORTEST: Final = 1e-300  # stands for the length of a vector of zeros
 _MOST_IN_FLOAT32: Final = 128  # workers of a simulation, which protects nobody: twice as fast
 
@@ -369,3 +388,24 @@ def mix_samples(table: torch.Tensor, index: torch.Tensor, weights: torch.Tensor)
     offsets = (workers * torch.arange(slots).to(index)[:, None] + starts).flatten()
     blocks = bag(index.flatten(), table, offsets, per_sample_weights=weights.flatten(), mode="sum")
     return blocks.reshape(slots, len(starts), -1).sum(dim=1)
+
+
+def rounding_backoff(workers: int, block: int = BLOCK) -> float:
+    """Return what the shares of so many workers are multiplied with, so that rounding is covered; just below 1."""
+    additions = min(workers, block) + -(-workers // block)
+    factor = 1.0 - 2.0 * (additions + _OTHER_ROUNDINGS) * _UNIT_ROUNDOFF * workers
+    if factor < _LEAST:
+        raise ScenarioError(
+            f"radio.scheduled = {workers}: what rounding may add to the sum of so many can no longer be covered; "
+            "schedule fewer workers at once"
+        )
+    return factor
+
+
+def add_up_rows(shares: Doubles, rows: Singles) -> Doubles:
+    """Return sum_i q_i x_i in float64, shape numbers, of rows (samples x numbers) that workers hold; shape samples."""
+    total = np.zeros(rows.shape[1])
+    for first in range(0, len(rows), BLOCK):
+        block = slice(first, first + BLOCK)
+        total += shares[block] @ rows[block].astype(np.float64)
+    return total
