@@ -1,6 +1,5 @@
 """A user's own samples in a NumPy NPZ file with the arrays ``inputs`` and ``labels``."""
 
-import sys
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -107,32 +106,6 @@ def _laid_out(inputs: NDArray[Any], layout: str, path: Path) -> tuple[NDArray[An
             f'save layout="{_COLOUR_LAST}" beside them, or layout="{_COLOUR}" if they are right'
         )
     return inputs, sides
-
-
-def read_header(path: Path) -> tuple[tuple[int, ...], str]:
-    """Return shape and type of the array ``inputs``, without reading its values."""
-    with _opened(path, "the file of data") as archive:
-        if "inputs" not in archive:
-            raise _no_array(archive, "inputs", path)
-        with archive.zip.open("inputs.npy") as member:
-            read: Any = np.lib.format
-            header = read.read_array_header_1_0 if read.read_magic(member)[0] == 1 else read.read_array_header_2_0
-            shape, _, kind = header(member)
-    if kind.kind not in "biuf" or len(shape) < 2 or not all(0 < side <= sys.maxsize for side in shape):
-        raise DataError(
-            f"{path}: inputs have the shape {shown(shape)} and the type {shown(str(kind))}: must be real numbers, "
-            "samples x features, or images"
-        )
-    return tuple(shape), str(kind)
-
-
-def read_labels(path: Path) -> list[str]:
-    """Return the labels of a file as texts, without its inputs; none where they are not proper labels."""
-    try:
-        with _opened(path, "the file of data") as archive:
-            return label_texts(_member(archive, "labels", path).reshape(-1), path)
-    except DataError:
-        return []
 
 
 @contextmanager

@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import numpy as np
 
 from airmixml.data import Bounded, LabelCode, OneHot, RowFormat
-from airmixml.data.columns import Column
+from airmixml.data.columns import Column, read_rows
 from airmixml.data.labels import Centred, DeclaredClasses
-from airmixml.data.rows_file import read_rows
 from airmixml.deploy.frames import FrameKind
 from airmixml.deploy.wire import AIR
 from airmixml.errors import DataError, ProtocolError

@@ -30,7 +30,6 @@ class Steps(nn.Module):
         self._steps = steps
 
     def forward(self, batch: torch.Tensor) -> torch.Tensor:
-        """Return what the last step gives."""
         for step in self._steps:
             batch = step(batch)
         return batch

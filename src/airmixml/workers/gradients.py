@@ -77,12 +77,10 @@ class Gradients(Products):
 
     @staticmethod
     def layout(signal: Signal) -> tuple[int, int]:
-        """Return one symbol per output and feature; none carries a label alone."""
         return signal.features * signal.classes, 0
 
     @staticmethod
     def largest_squared_norm(signal: Signal, squared_norm: float) -> float:
-        """Return S^2, the bound for moments."""
         return Moments.largest_squared_norm(signal, squared_norm)
 
     @staticmethod
@@ -92,16 +90,13 @@ class Gradients(Products):
 
     @staticmethod
     def operations(signal: Signal) -> int:
-        """Return those of scores and gradient, of softmax, and of the norm from those of input and error."""
         return 2 * signal.symbols + (HARD_OPERATION + 2) * signal.classes
 
     @staticmethod
     def downlink_bits(signal: Signal) -> int:
-        """Return those of a model and a clip in single precision."""
         return BITS_PER_NUMBER * (signal.symbols + signal.classes + 1)
 
     def broadcast(self, told: Broadcast) -> None:
-        """Take the model and the clip of the next round; what was computed of the last is forgotten."""
         self.told = told
         vars(self).pop("_shares", None)
 
@@ -117,7 +112,6 @@ class Gradients(Products):
 
     @property
     def unit(self) -> float:
-        """S / C: what a gradient is multiplied with before it is sent."""
         return gradient_unit(self.largest_norm, self._told.clip)
 
     @property
@@ -157,7 +151,6 @@ class Gradients(Products):
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
-        """All symbols are rounded alike."""
         return (Part(self.signal.symbols, self.largest_norm, self.signal.symbols),)
 
     @cached_property

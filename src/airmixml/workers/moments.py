@@ -156,7 +156,6 @@ class Moments(Products):
 
     @staticmethod
     def layout(signal: Signal) -> tuple[int, int]:
-        """Return the d (d + 1) / 2 different products of two numbers, and one per class and number."""
         return signal.features * (signal.features + 1) // 2, signal.features * signal.classes
 
     @staticmethod

@@ -81,26 +81,11 @@ class Payload:
     taken_for_exact: bool = False  #: whether no converter and no peak limit of the air changes it
 
     if TYPE_CHECKING:  # kinds and tables have them; a wrapper has those of the inner payload
-
-        @property
-        def pool_size(self) -> int:
-            """Samples of the pool, or holdings of several rows."""
-
-        @property
-        def parts(self) -> tuple[Part, ...]:
-            """How the symbols are rounded where they are (``workers.bits``)."""
-
-        @property
-        def largest_symbols(self) -> torch.Tensor:
-            """The largest amplitude that each sample is sent with, or a bound on it; samples, float64."""
-
-        @property
-        def squared_lengths(self) -> torch.Tensor:
-            """||v||^2 of what each sample sends, or a bound on it; samples, float64."""
-
-        @property
-        def unit(self) -> float:
-            """Gradients alone: what one is multiplied with before it is sent."""
+        pool_size: Any  #: samples of the pool, or holdings of several rows
+        parts: Any  #: how the symbols are rounded where they are (``workers.bits``): a ``Part`` each
+        largest_symbols: Any  #: the largest amplitude that each sample is sent with, or a bound; samples, float64
+        squared_lengths: Any  #: ||v||^2 of what each sample sends, or a bound on it; samples, float64
+        unit: Any  #: gradients alone: what one is multiplied with before it is sent
 
         def broadcast(self, told: Broadcast) -> None:
             """Gradients alone: take the model and the clip of the next round."""
@@ -192,7 +177,6 @@ class PoolPayload(Payload):
 
     @cached_property
     def pool_size(self) -> int:
-        """How many samples there are."""
         return len(self.inputs)
 
     @staticmethod
@@ -239,7 +223,6 @@ class Wrapper(Payload):
         return getattr(self.inner, name)
 
     def vectors(self, index: Integers) -> Vectors:
-        """Return those of the inner payload, unless overridden."""
         return self.inner.vectors(index)
 
 
@@ -249,7 +232,6 @@ class Samples(PoolPayload):
     about = "the encoded input and its label"
 
     def vectors(self, index: Integers) -> Vectors:
-        """Return (x, w l) of each worker; workers x symbols."""
         weight = np.float32(self.signal.label_weight)
         if float(weight) > self.signal.label_weight:  # rounded to the side that moves less
             weight = np.nextafter(weight, np.float32(0.0))
@@ -257,7 +239,6 @@ class Samples(PoolPayload):
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
-        """Inputs are rounded, labels are not."""
         inputs, labels = self.signal.input_symbols, self.signal.label_symbols
         return Part(inputs, self.norm, inputs), Part(labels, 0.0, labels)
 
@@ -273,7 +254,6 @@ class Table(Wrapper):
         return torch.from_numpy(self.inner.vectors(np.arange(self.pool_size))).to(self.device)
 
     def vectors(self, index: Integers) -> Vectors:
-        """Return rows of the table; workers x symbols."""
         import torch
 
         rows: Vectors = self.table[torch.from_numpy(index).to(self.device)].cpu().numpy()
@@ -281,19 +261,16 @@ class Table(Wrapper):
 
     @cached_property
     def largest_symbols(self) -> torch.Tensor:
-        """The largest amplitude of each sample; samples."""
         return self.table.abs().amax(dim=1).double()
 
     @cached_property
     def squared_lengths(self) -> torch.Tensor:
-        """||v||^2 of each sample; samples."""
         import torch
 
         lengths: torch.Tensor = torch.linalg.vector_norm(self.table, dim=1, dtype=torch.float64)
         return lengths.square()
 
     def weighted_sum(self, index: torch.Tensor, weights: torch.Tensor, places: Places | None = None) -> torch.Tensor:
-        """Return sum_i w_i v_i, piece after piece, of rows of the table; slots x symbols."""
         import torch
 
         workers = self.workers_in_slot(index, places)
@@ -301,27 +278,13 @@ class Table(Wrapper):
         weights, lengths = self._in_pieces(weights, places)
         if exact:
             weights = rounding_backoff(workers) * weights.double()
-        columns = self._columns(tuple(lengths), exact)
-        sums = [mix_samples(some, index, weights[:, :, piece]) for piece, some in columns]
+        parts = torch.split(self._in_float64 if exact else self.table, lengths, dim=1)
+        sums = [mix_samples(some, index, weights[:, :, piece]) for piece, some in enumerate(parts) if some.shape[1]]
         return sums[0] if len(sums) == 1 else torch.cat(sums, dim=1)
 
-    def _columns(self, lengths: tuple[int, ...], exact: bool) -> list[tuple[int, torch.Tensor]]:
-        """Return what of the table lies in each piece that has symbols.
-
-        It is kept, since to lay out a table for a block of slots takes longer than to add up its samples.
-        """
-        import torch
-
-        key = (lengths, exact)
-        if key not in self._kept_columns:
-            table = self.table.double() if exact else self.table
-            parts = torch.split(table, list(lengths), dim=1) if len(lengths) > 1 else (table,)
-            self._kept_columns[key] = [(piece, part.contiguous()) for piece, part in enumerate(parts) if part.shape[1]]
-        return self._kept_columns[key]
-
     @cached_property
-    def _kept_columns(self) -> dict[Any, list[tuple[int, torch.Tensor]]]:
-        return {}
+    def _in_float64(self) -> torch.Tensor:
+        return self.table.double()
 
 
 class Rounded(Wrapper):

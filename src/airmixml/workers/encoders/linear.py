@@ -19,7 +19,6 @@ class Linear(Encoder):
     default_features = 64
 
     def graph(self, workers: Workers, input_dim: int, image_shape: ImageShape, rng: Generator) -> Any:
-        """Return the product with the features of unit vectors."""
         import torch
 
         found = self.features(workers, np.eye(input_dim, dtype=np.float32), image_shape, rng)
@@ -33,7 +32,6 @@ class Cosines(Linear):
     about = "cosine coefficients of lowest frequency"
 
     def feature_count(self, workers: Workers, input_dim: int) -> int:
-        """Return as many as the scenario says, but no more than there are inputs."""
         return min(super().feature_count(workers, input_dim), input_dim)
 
     def features(self, workers: Workers, unit_inputs: Singles, image_shape: ImageShape, rng: Generator) -> Singles:
@@ -51,7 +49,6 @@ class Cosines(Linear):
         return np.concatenate(parts).astype(np.float32)
 
     def cost(self, workers: Workers, input_dim: int) -> FeatureCost:
-        """One product for each feature and input, and a table of cosines."""
         count = self.feature_count(workers, input_dim)
         return FeatureCost(multiply_accumulates=count * input_dim, constant_bytes=FLOAT_BYTES * input_dim)
 
@@ -62,14 +59,12 @@ class Projection(Linear):
     about = "sums of all inputs with random signs"
 
     def features(self, workers: Workers, unit_inputs: Singles, image_shape: ImageShape, rng: Generator) -> Singles:
-        """Return the sums; samples x features."""
         inputs = unit_inputs.shape[1]
         count = self.feature_count(workers, inputs)
         signs = rng.choice(np.array([-1.0, 1.0], dtype=np.float32), size=(inputs, count))
         return np.asarray(unit_inputs @ signs / np.float32(math.sqrt(count)))
 
     def cost(self, workers: Workers, input_dim: int) -> FeatureCost:
-        """One addition and one stored sign for each feature and input."""
         additions = self.feature_count(workers, input_dim) * input_dim
         return FeatureCost(multiply_accumulates=additions, constant_bytes=math.ceil(additions / 8))
 

@@ -64,11 +64,9 @@ class NetworkEncoder(Encoder):
         """Return what it is called in messages."""
 
     def feature_count(self, workers: Workers, input_dim: int) -> int:
-        """Return the width of what the network gives."""
         return self._tried(_assumed_shapes(workers, input_dim))[1]
 
     def features(self, workers: Workers, unit_inputs: Singles, image_shape: ImageShape, rng: Generator) -> Singles:
-        """Return what the network gives, flattened, some samples at a time; samples x features."""
         shape, width = self._tried(_input_shapes(unit_inputs.shape[1], image_shape))
         network, starts = self.network(), range(0, len(unit_inputs), _ROWS_AT_ONCE)
         blocks = (unit_inputs[start : start + _ROWS_AT_ONCE].reshape(-1, *shape) for start in starts)
@@ -76,11 +74,9 @@ class NetworkEncoder(Encoder):
         return np.concatenate(outputs) if outputs else np.empty((0, width), dtype=np.float32)
 
     def cost(self, workers: Workers, input_dim: int) -> FeatureCost:
-        """Return what the operations of the network cost."""
         return self.network().cost(self._tried(_assumed_shapes(workers, input_dim))[0])
 
     def graph(self, workers: Workers, input_dim: int, image_shape: ImageShape, rng: Generator) -> Any:
-        """Return the network."""
         return GraphPart(self.network().exported(), self._tried(_input_shapes(input_dim, image_shape))[0])
 
     def _tried(self, shapes: Sequence[Shape]) -> tuple[Shape, int]:
@@ -117,11 +113,9 @@ class FileEncoder(NetworkEncoder):
         """Return the network in the file."""
 
     def name(self) -> str:
-        """Return the value of workers.encoder."""
         return f"{self.form}:{self._path}"
 
     def network(self) -> Network:
-        """Return the network in the file as it is now."""
         path = os.path.abspath(os.path.expanduser(self._path))
         try:
             with open_regular(path) as file:  # what the libraries that read it would wait for is refused here

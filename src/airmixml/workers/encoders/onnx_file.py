@@ -23,7 +23,6 @@ class OnnxFile(FileEncoder):
     form = "onnx"
 
     def read(self, path: str) -> "OnnxNetwork":
-        """Return the graph in the file."""
         return OnnxNetwork(path)
 
 
@@ -52,7 +51,6 @@ class OnnxNetwork(Network):
         self._dims = [size if isinstance(size, int) else 0 for size in dims]  # 0: any
 
     def takes(self, shapes: Sequence[Shape]) -> Shape | None:
-        """Return the first shape that agrees with the graph's input."""
         for shape in shapes:
             if len(shape) == len(self._dims) and all(w in (0, g) for w, g in zip(self._dims, shape, strict=True)):
                 return shape
@@ -61,11 +59,9 @@ class OnnxNetwork(Network):
         return tuple(self._dims) if table and math.prod(self._dims) == flat else None
 
     def wants(self) -> str:
-        """Return the shape of the graph's input."""
         return "N x " + " x ".join(str(size or "any") for size in self._dims)
 
     def run(self, inputs: Singles) -> Singles:
-        """Return the first output."""
         try:
             return np.asarray(self._session.run(None, {self._input: np.ascontiguousarray(inputs, dtype=np.float32)})[0])
         except Exception as problem:  # onnxruntime raises types of its own
@@ -74,7 +70,6 @@ class OnnxNetwork(Network):
             ) from None
 
     def cost(self, shape: Shape) -> FeatureCost:
-        """Run one input with all that is computed on the way as outputs, and count."""
         onnx, onnxruntime = import_onnx("the cost of an ONNX graph")
         model = onnx.ModelProto()
         model.CopyFrom(self._model)
@@ -98,7 +93,6 @@ class OnnxNetwork(Network):
         )
 
     def exported(self) -> Any:
-        """Return the ONNX model."""
         return self._model
 
 
