@@ -48,7 +48,7 @@ ENCODERS: Final = Registry(
     ),
     objects=True,
     files={
-        "onnx": "airmixml.workers.encoders.onnx_file:OnnxFile",
+        "onnx": "airmixml.workers.encoders.network:OnnxFile",
         "torchscript": "airmixml.workers.encoders.torch_network:TorchScriptFile",
     },
     wraps={"torch.nn.modules.module.Module": "airmixml.workers.encoders.torch_network:TorchEncoder"},

@@ -13,9 +13,9 @@ from airmixml import Scenario, simulate
 from airmixml.arrays import Integers
 from airmixml.registries import PAYLOADS
 from airmixml.workers import Signal
-from airmixml.workers.gradients import Broadcast, Gradients
+from airmixml.workers.gradients import Gradients
 from airmixml.workers.moments import Moments
-from airmixml.workers.payloads import Payload, Places, Samples, Table, Vectors
+from airmixml.workers.payloads import Broadcast, Payload, Places, Samples, Table, Vectors
 
 RNG = np.random.default_rng(0)
 INPUTS = RNG.standard_normal((30, 6)).astype(np.float32) / 4

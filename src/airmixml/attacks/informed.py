@@ -39,8 +39,7 @@ from airmixml.attacks.target import Heard, Outcome, ServerView, Target, no_sampl
 from airmixml.scenario import Scenario, Speed
 from airmixml.streams import Streams
 from airmixml.workers import Holdings, within_declared
-from airmixml.workers.moments import Moments
-from airmixml.workers.signal import payload_of
+from airmixml.workers.moments import Moments, payload_of
 
 _CHAPTER: Final = 10**9 + 3  # far beyond the chapters of slots
 _TARGETS: Final = 100

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import numpy as np
 
 from airmixml.data import Bounded, LabelCode, OneHot, RowFormat
-from airmixml.data.columns import Column, read_rows
+from airmixml.data.columns import Column
 from airmixml.data.labels import Centred, DeclaredClasses
+from airmixml.data.npz_file import read_rows
 from airmixml.deploy.frames import FrameKind
 from airmixml.deploy.wire import AIR
 from airmixml.errors import DataError, ProtocolError
@@ -30,8 +31,9 @@ from airmixml.scenario import Workers
 from airmixml.scenario.automatic import IDENTITY, SOFTMAX, ScoreLink
 from airmixml.scenario.toml import checked_keys, parse_toml
 from airmixml.workers.encoding import RowEncoder
+from airmixml.workers.moments import Holdings, payload_of
 from airmixml.workers.payloads import Payload
-from airmixml.workers.signal import Holdings, payload_of, within_declared
+from airmixml.workers.signal import within_declared
 
 if TYPE_CHECKING:
     from airmixml.deploy.baseband import AnalogKind

@@ -21,7 +21,7 @@ from airmixml.radio.rounds import RoundsOnAir
 from airmixml.registries import DESCENTS, LEARNERS
 from airmixml.scenario import Learner, Scenario
 from airmixml.scenario.automatic import ScoreLink
-from airmixml.workers.gradients import Broadcast
+from airmixml.workers.payloads import Broadcast
 
 _ADAM_FLOOR: Final = 1e-8
 _STEPS: Final = 24.0

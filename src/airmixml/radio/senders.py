@@ -13,8 +13,8 @@ from airmixml.radio.ideal_air import air_of
 from airmixml.scenario import Scenario
 from airmixml.streams import Secret, Streams
 from airmixml.workers import Holdings, Signal, within_declared
+from airmixml.workers.moments import payload_of
 from airmixml.workers.payloads import Payload, Rounded, Table
-from airmixml.workers.signal import payload_of
 
 _SHORT_RANGE: Final = 3.0
 _RANGE_OF_TWO_BITS: Final = 10.0

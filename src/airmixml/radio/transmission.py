@@ -33,7 +33,7 @@ from airmixml.workers.payloads import Payload
 if TYPE_CHECKING:
     from torch.utils.data import TensorDataset
 
-    from airmixml.workers.gradients import Broadcast
+    from airmixml.workers.payloads import Broadcast
 
 _EXAMPLE_SLOTS = 8
 _DRAWN = ("first_slot", "drawn", "joules_per_watt")

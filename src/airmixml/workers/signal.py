@@ -11,21 +11,17 @@ The privacy guarantee rests on what an encoder declares. Two bounds hold for eve
 
 import math
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from airmixml.arrays import Integers, Singles
+from airmixml.arrays import Singles
 from airmixml.errors import ScenarioError, private
 from airmixml.registries import PAYLOADS
 from airmixml.scenario import Radio, Workers
 from airmixml.scenario.air import SYMBOLS_PER_SECOND
 from airmixml.workers.encoder import FLOAT_BYTES, HARD_OPERATION, encoder_of, scales_inputs
 from airmixml.workers.encoding import bound_norms
-
-if TYPE_CHECKING:
-    from airmixml.workers.payloads import Payload
 
 # Inputs that were encoded elsewhere may be beyond their bounds by what float32 rounds.
 _ROUNDING_ABOVE: Final = 1.0 + 1e-5
@@ -109,35 +105,6 @@ class Signal:
     def slot_seconds(self, radio: Radio) -> float:
         """Return tau, or the time that the symbols need at the paper's rate where that is longer."""
         return max(radio.slot_seconds, self.symbols / SYMBOLS_PER_SECOND)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Holdings:
-    """The rows of the pool that each worker holds, padded to the same number."""
-
-    rows: Integers  #: holdings x most rows of one; 0 where there is none
-    present: NDArray[np.bool_]  #: whether there is one; holdings x most rows of one
-
-    @property
-    def sizes(self) -> Integers:
-        """How many rows each holding has; shape holdings."""
-        return np.asarray(self.present.sum(axis=1))
-
-
-def payload_of(
-    workers: Workers, inputs: Singles, labels: Singles, holdings: Holdings | None = None, **how: Any
-) -> "Payload":
-    """Return the payload that workers send of encoded inputs (rows x features) and coded labels (rows x outputs).
-
-    Each holds one of the rows, or several (``holdings``); ``how`` is passed on to the payload.
-    """
-    signal = Signal.of(workers, inputs.shape[1], labels.shape[1])
-    norm = math.sqrt(declared_bounds(workers, inputs.shape[1])[0])
-    if holdings is not None:
-        present = holdings.present.astype(np.float32)
-        how |= {"rows": holdings.rows, "present": present, "rows_bound": workers.rows_bound}
-    payload: Payload = signal.kind(signal=signal, norm=norm, inputs=inputs, labels=labels, **how)
-    return payload
 
 
 @dataclass(frozen=True, kw_only=True)
