@@ -1,5 +1,7 @@
 """A user's own samples in a NumPy NPZ file with the arrays ``inputs`` and ``labels``; rows to predict, in any file."""
 
+from __future__ import annotations
+
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -47,13 +47,6 @@ __getattr__ = import_late(
         ".moments": ("Holdings",),
         ".population": ("Population", "deploy", "place_coordinates", "place_workers", "settle"),
         "airmixml.scenario.air": ("SYMBOLS_PER_SECOND",),
-        ".signal": (
-            "Signal",
-            "WorkerCost",
-            "declared_bounds",
-            "input_range",
-            "within_declared",
-            "worker_cost",
-        ),
+        ".signal": ("Signal", "WorkerCost", "declared_bounds", "input_range", "within_declared", "worker_cost"),
     },
 )

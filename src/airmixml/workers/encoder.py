@@ -98,8 +98,8 @@ class Encoder(Protocol):
         """
         return None
 
-    def graph_after_centring(self, workers: Workers, rng: Generator) -> Any:
-        """Return what ``after_centring`` returns, for tensors; None: it cannot be exported."""
+    def graph_after_centring(self, workers: Workers, width: int, rng: Generator) -> Any:
+        """Return what ``after_centring`` returns, for tensors of that width; None: it cannot be exported."""
         return None
 
 

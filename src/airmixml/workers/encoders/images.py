@@ -116,7 +116,7 @@ class Gradients(ImageEncoder):
         matrix = self._matrix(workers, rng)
         return lambda histograms: random_features.rectified_mix(histograms, matrix)
 
-    def graph_after_centring(self, workers: Workers, rng: Generator) -> Any:
+    def graph_after_centring(self, workers: Workers, width: int, rng: Generator) -> Any:
         return random_features.rectified_mix_graph(self._matrix(workers, rng))
 
     def cost(self, workers: Workers, input_dim: int) -> FeatureCost:

@@ -100,7 +100,6 @@ class Mixed(Encoder):
 
     about = "positive parts of random mixtures of all inputs, for tables (centred inputs, brought to one norm)"
     default_features = 64
-    mixes_rows = True  # what it does after centring depends on how wide a row is
 
     def features(self, workers: Workers, unit_inputs: Singles, image_shape: ImageShape, rng: Generator) -> Singles:
         return unit_inputs
@@ -126,9 +125,7 @@ class Mixed(Encoder):
     def graph(self, workers: Workers, input_dim: int, image_shape: ImageShape, rng: Generator) -> Any:
         return lambda rows: rows
 
-    def graph_after_centring(self, workers: Workers, rng: Generator, width: int = 0) -> Any:
-        if not width:
-            return None
+    def graph_after_centring(self, workers: Workers, width: int, rng: Generator) -> Any:
         # What was padded is zero: the rest of the matrix would multiply nothing.
         mix = rectified_mix_graph(self._matrix(workers, width, rng)[:width])
 
