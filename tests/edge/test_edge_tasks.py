@@ -19,8 +19,7 @@ from sklearn.metrics import accuracy_score, f1_score, log_loss, mean_absolute_er
 from airmixml import AirMixClassifier, Scenario, simulate, train
 from airmixml.data import Bounded, DataSet, LabelCode, Signs
 from airmixml.data.labels import test_scores as scores_of
-from airmixml.edge.calibration import _optimism, probability_factor, score_clouds
-from airmixml.edge.closed_form import ReceivedMoments, solve
+from airmixml.edge.closed_form import ReceivedMoments, _optimism, probability_factor, score_clouds, solve
 from airmixml.scenario import Learner
 from airmixml.workers import Population, encode
 from airmixml.workers.population import gather_rows
