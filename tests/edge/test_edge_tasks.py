@@ -218,7 +218,7 @@ def test_what_noise_adds_to_scores_is_known_on_average() -> None:
 
 
 @pytest.mark.parametrize("load", [load_breast_cancer, load_iris, load_wine])
-@pytest.mark.parametrize("epsilon", [3.0, 10.0])
+@pytest.mark.parametrize("epsilon", [3.0, pytest.param(10.0, marks=pytest.mark.long)])
 def test_probabilities_of_real_tables_are_better_than_softmax_of_least_squares(load: Any, epsilon: float) -> None:
     """Log loss and Brier score on held-out rows, mean of four seeds."""
     data = load()
