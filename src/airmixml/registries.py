@@ -40,7 +40,7 @@ ENCODERS: Final = Registry(
     places=_in(
         "airmixml.workers",
         "encoder: scale clip",
-        "encoders.linear: dct projection",
+        "encoders.random_features: dct projection",
         "encoders.images: convolution gradients cells",
         "encoders.random_features: windows",
         "encoder: embeddings",
