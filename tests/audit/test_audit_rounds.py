@@ -13,8 +13,8 @@ import pytest
 from airmixml import Scenario, ScenarioError
 from airmixml.audit import Audit, AuditSettings, fault_named
 from airmixml.radio import draws, mixtures
-from airmixml.workers.broadcasts import Broadcast
 from airmixml.workers.gradients import Gradients
+from airmixml.workers.payloads import Broadcast
 
 Audited = Callable[..., Audit]
 FEW: dict[str, Any] = {"trials": 300}

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airmixml import Scenario
@@ -107,6 +107,7 @@ def test_mistakes_in_arrays(tmp_path: Path, arrays: dict[str, Any], options: dic
 # --- The codes --------------------------------------------------------------------------------------------------------
 
 
+@settings(deadline=None)
 @given(seed=st.integers(0, 10**6), outputs=st.integers(1, 60))
 def test_no_label_is_sent_with_a_norm_above_one(seed: int, outputs: int) -> None:
     """In exact arithmetic on what float32 holds: the privacy guarantee rests on it."""

@@ -28,7 +28,7 @@ from airmixml.deploy.worker import Device
 from airmixml.errors import ProtocolError
 from airmixml.masks.keys import verifying_key
 from airmixml.scenario import Scenario
-from airmixml.workers.broadcasts import Broadcast
+from airmixml.workers.payloads import Broadcast
 
 WORKERS = 6
 VICTIM = 3

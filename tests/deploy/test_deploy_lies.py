@@ -30,7 +30,7 @@ from airmixml.errors import PrivacyError, ProtocolError
 from airmixml.masks.graph import MOST_ROUNDS
 from airmixml.masks.keys import signature
 from airmixml.masks.rounds import round_name
-from airmixml.workers.broadcasts import Broadcast
+from airmixml.workers.payloads import Broadcast
 
 
 def _told(history: History, kind: Type, body: bytes = b"", number: int = 0, attempt: int = 0) -> Message:

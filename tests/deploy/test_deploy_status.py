@@ -103,7 +103,7 @@ def test_all_workers_behind_a_gateway_are_heard_by_one_of_them_and_counted(serve
 
 
 def test_a_run_is_told_by_its_phases_and_sums(server: Server, clock: Clock, tmp_path: Path) -> None:
-    from airmixml.workers.broadcasts import Broadcast
+    from airmixml.workers.payloads import Broadcast
 
     kind = server.contract.kinds[1]
     outputs = len(server.contract.outputs)

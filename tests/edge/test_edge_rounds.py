@@ -311,7 +311,7 @@ def test_discriminants_of_noisy_moments_are_no_worse_a_start_than_least_squares(
     found = {
         model: [
             learnt(wine.with_overrides(f"learner.model={model}").with_seed(seed)).trained.history.test_accuracy[-1]
-            for seed in range(5)
+            for seed in range(3)
         ]
         for model in ("ridge", "lda")
     }

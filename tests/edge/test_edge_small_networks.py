@@ -3,10 +3,9 @@
 import pytest
 import torch
 
-from airmixml.edge.adam import LOSSES, Adam
+from airmixml.edge.adam import LOSSES, Adam, SmallNetworks, is_small
 from airmixml.edge.fitting import make_epoch
 from airmixml.edge.models import build_model
-from airmixml.edge.small_networks import SmallNetworks, is_small
 from airmixml.edge.stack import NetworkStack
 from airmixml.scenario import Learner
 

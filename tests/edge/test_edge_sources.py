@@ -14,7 +14,7 @@ from airmixml.radio.transmission import open_air
 from airmixml.scenario import RunContext
 from airmixml.streams import Streams
 from airmixml.workers import deploy, load_dataset
-from airmixml.workers.broadcasts import Broadcast
+from airmixml.workers.payloads import Broadcast
 
 TABLE = Scenario.preset("private-table").settled(379, 30).with_overrides("learner.rounds=0")
 SAMPLES = ("workers.centre=none", "workers.sends=samples", "workers.label_code=one-hot", "radio.scheduled=20")

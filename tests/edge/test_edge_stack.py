@@ -277,7 +277,9 @@ def trained(
 
 
 @LEARNERS
-@pytest.mark.parametrize("astray", [math.nan, math.inf, 1e38])
+@pytest.mark.parametrize(
+    "astray", [math.nan, *(pytest.param(each, marks=pytest.mark.long) for each in (math.inf, 1e38))]
+)
 def test_a_network_whose_loss_stops_being_a_number_disturbs_no_other(
     learner: Learner, images: DataSet, astray: float
 ) -> None:

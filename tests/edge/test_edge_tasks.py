@@ -18,9 +18,8 @@ from sklearn.metrics import accuracy_score, f1_score, log_loss, mean_absolute_er
 
 from airmixml import AirMixClassifier, Scenario, simulate, train
 from airmixml.data import Bounded, DataSet, LabelCode, Signs
-from airmixml.edge.calibration import _optimism, probability_factor, score_clouds
-from airmixml.edge.closed_form import ReceivedMoments, solve
-from airmixml.edge.task_scores import test_scores as scores_of
+from airmixml.data.labels import test_scores as scores_of
+from airmixml.edge.closed_form import ReceivedMoments, _optimism, probability_factor, score_clouds, solve
 from airmixml.scenario import Learner
 from airmixml.workers import Population, encode
 from airmixml.workers.population import gather_rows
@@ -219,7 +218,7 @@ def test_what_noise_adds_to_scores_is_known_on_average() -> None:
 
 
 @pytest.mark.parametrize("load", [load_breast_cancer, load_iris, load_wine])
-@pytest.mark.parametrize("epsilon", [3.0, 10.0])
+@pytest.mark.parametrize("epsilon", [3.0, pytest.param(10.0, marks=pytest.mark.long)])
 def test_probabilities_of_real_tables_are_better_than_softmax_of_least_squares(load: Any, epsilon: float) -> None:
     """Log loss and Brier score on held-out rows, mean of four seeds."""
     data = load()

@@ -22,8 +22,8 @@ from airmixml.radio.mixtures import make_sender
 from airmixml.radio.system import sensitivity_of
 from airmixml.streams import Secret, Streams
 from airmixml.workers import load_dataset, within_declared
-from airmixml.workers.payloads import Payload, mix_samples
-from airmixml.workers.private_sums import BLOCK, add_up_products, add_up_rows, rounding_backoff
+from airmixml.workers.moments import add_up_products
+from airmixml.workers.payloads import BLOCK, Payload, add_up_rows, mix_samples, rounding_backoff
 
 UNIT = [0.5, 0.5, 0.5, 0.5]  # of norm 1 to the last bit
 

@@ -10,7 +10,7 @@ import pytest
 from airmixml import Scenario
 from airmixml.privacy import Sensitivity, facts
 from airmixml.radio.system import System
-from airmixml.workers.encoders.inputs import Inputs
+from airmixml.workers.encoder import Inputs
 
 IRIS = Scenario.preset("paper-iris")
 MASKED = Scenario.preset("trustless-iris").with_overrides("workers.count=60", "radio.scheduled=60")

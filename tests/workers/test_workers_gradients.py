@@ -12,8 +12,8 @@ from airmixml.data import Centred, Signs
 from airmixml.errors import ScenarioError
 from airmixml.scenario.automatic import IDENTITY, LOGISTIC
 from airmixml.workers import Signal
-from airmixml.workers.broadcasts import Broadcast
 from airmixml.workers.gradients import Gradients
+from airmixml.workers.payloads import Broadcast
 
 RNG = np.random.default_rng(5)
 INPUTS = RNG.standard_normal((12, 5)).astype(np.float32) / 4

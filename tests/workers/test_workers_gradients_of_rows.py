@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from airmixml.scenario.automatic import IDENTITY, SOFTMAX
-from airmixml.workers.broadcasts import Broadcast
 from airmixml.workers.gradients import Gradients
+from airmixml.workers.payloads import Broadcast
 from airmixml.workers.signal import Signal
 
 FEATURES, ROWS_BOUND, CLIP = 4, 10.0, 0.2

@@ -13,10 +13,9 @@ from airmixml import Scenario, simulate
 from airmixml.arrays import Integers
 from airmixml.registries import PAYLOADS
 from airmixml.workers import Signal
-from airmixml.workers.broadcasts import Broadcast
 from airmixml.workers.gradients import Gradients
-from airmixml.workers.moments import Moments, MomentsOfRows
-from airmixml.workers.payloads import Payload, Places, Samples, Table, Vectors
+from airmixml.workers.moments import Moments
+from airmixml.workers.payloads import Broadcast, Payload, Places, Samples, Table, Vectors
 
 RNG = np.random.default_rng(0)
 INPUTS = RNG.standard_normal((30, 6)).astype(np.float32) / 4
@@ -37,8 +36,8 @@ def made(kind: str) -> Payload:
     signal = Signal(features=6, classes=3, moments=True, label_weight=0.5)
     if kind == "moments":
         return Moments(signal=signal, **given)
-    rows = np.arange(30).reshape(10, 3)
-    return MomentsOfRows(signal=signal, **given, rows=rows, row_weights=RNG.random((10, 3)).astype(np.float32))
+    rows, present = np.arange(30).reshape(10, 3), np.ones((10, 3), dtype=np.float32)
+    return Moments(signal=signal, **given, rows=rows, present=present, rows_bound=0.1)
 
 
 @pytest.mark.parametrize("kind", ["samples", "moments", "rows", "gradients", "gradients of rows"])

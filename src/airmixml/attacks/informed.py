@@ -39,7 +39,7 @@ from airmixml.attacks.target import Heard, Outcome, ServerView, Target, no_sampl
 from airmixml.scenario import Scenario, Speed
 from airmixml.streams import Streams
 from airmixml.workers import Holdings, within_declared
-from airmixml.workers.row_sums import RowSums
+from airmixml.workers.moments import Moments, payload_of
 
 _CHAPTER: Final = 10**9 + 3  # far beyond the chapters of slots
 _TARGETS: Final = 100
@@ -191,7 +191,7 @@ class Candidates:
         items = held[workers] if len(np.unique(held)) == count else generator.permutation(np.unique(held))[:_TARGETS]
         self.targets: dict[str, Targets] = {}
         self.precisions: dict[bytes, Doubles] = {}  # of members, as far as they are known; kinds of slots x targets
-        self._rows: RowSums | None = None
+        self._rows: tuple[Integers, Doubles] | None = None
         if population.holdings is None:
             self.targets["worker"] = self._among_rows(alone(workers, count), held[workers])
             self.targets["row"] = self._among_rows(_holders(held, items), items)
@@ -201,7 +201,10 @@ class Candidates:
             self.targets["row"] = Targets(member=_holders(held, items), candidates=row)
             self.targets["person"] = self._among_people(_holders(held, items), items, population.holdings)
             codes = self.data.label_code.coded(self.data.train_labels)
-            self._rows = RowSums.of(holdings, self.data.train_inputs, codes, self._workers, self._signal)
+            as_moments = replace(self._workers, sends="moments")
+            sums = payload_of(as_moments, self.data.train_inputs, codes, holdings)
+            assert isinstance(sums, Moments)
+            self._rows = holdings.rows, sums.row_weights.astype(np.float64)
 
     def products(self, some: Integers, precisions: Doubles) -> Doubles:
         """Return A^2 <v_c, v_c'> of candidates, added up over all kinds of slots; candidates x candidates.
@@ -218,7 +221,7 @@ class Candidates:
         """Return the products <v_c, v_c'> of what candidates send; candidates x candidates."""
         rows, weights = some[:, None], np.ones((len(some), 1))
         if self._rows is not None:
-            rows, weights = self._rows.index[some], self._rows.weights[some].astype(np.float64)
+            rows, weights = self._rows[0][some], self._rows[1][some]
         different, place = np.unique(rows, return_inverse=True)
         inputs, labels = self.data.train_inputs[different], self.data.train_labels[different]
         sums = np.zeros((len(some), len(different)))

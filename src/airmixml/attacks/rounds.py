@@ -23,7 +23,7 @@ from airmixml.radio.draws import AirSetting, SlotDraws
 from airmixml.radio.mixtures import MixtureBlock
 from airmixml.radio.rounds import RoundsOnAir
 from airmixml.scenario import Scenario
-from airmixml.workers.broadcasts import Broadcast
+from airmixml.workers.payloads import Broadcast
 
 _SHORTEST = 1e-30
 

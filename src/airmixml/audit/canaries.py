@@ -20,8 +20,7 @@ from airmixml.scenario import Scenario, Workers
 from airmixml.scenario.automatic import SOFTMAX
 from airmixml.streams import Streams
 from airmixml.workers import Signal, declared_bounds, encoder_of, finish_encoding
-from airmixml.workers.broadcasts import Broadcast
-from airmixml.workers.payloads import Payload, Places, Vectors, Wrapper
+from airmixml.workers.payloads import Broadcast, Payload, Places, Vectors, Wrapper
 
 _CERTAIN: Final = 30.0  # of a score beside others of 0
 _NO_CLIP: Final = 1e6

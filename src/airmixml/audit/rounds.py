@@ -33,7 +33,7 @@ from airmixml.radio.transmission import gather_family, open_air
 from airmixml.registries import DESCENTS, LEARNERS
 from airmixml.scenario import RunContext, Scenario
 from airmixml.wording import plural
-from airmixml.workers.broadcasts import Broadcast
+from airmixml.workers.payloads import Broadcast
 
 ONE_MODEL: Final = "; one model is broadcast in all rounds"
 """How trials were made in which models do not follow from what was received."""

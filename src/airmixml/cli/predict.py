@@ -38,7 +38,7 @@ def predict_command(
     """
     if out is not None and not force and out.exists():
         raise DataError(f"{out}: exists already; choose another --out, or --force to replace it")
-    from airmixml.data.rows_file import read_rows
+    from airmixml.data.npz_file import read_rows
     from airmixml.runs import load_model
 
     model = load_model(run)
@@ -86,7 +86,7 @@ def predict_command(
 def _scores(labels: Sequence[str], outputs: Any, rows: Path) -> dict[str, float]:
     """Return how near predicted targets (rows x 1) are to those in the file."""
     from airmixml.data.csv_file import finite_numbers
-    from airmixml.edge.task_scores import test_scores
+    from airmixml.data.labels import test_scores
 
     truth = finite_numbers(labels)
     if truth is None or outputs.shape[1] != 1:

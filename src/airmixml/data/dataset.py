@@ -264,8 +264,6 @@ def scale_to_unit(inputs: NDArray[Any], lower: ArrayLike, upper: ArrayLike) -> t
     ones lie below upper ones (``declare_bounds`` checks that).
     """
     lower_bounds, upper_bounds = as_stored(inputs.dtype, lower, upper)
-    if inputs.dtype == np.uint8 and inputs.size > _VALUES_PER_BLOCK and not (np.ptp(lower) or np.ptp(upper)):
-        return _scale_bytes(inputs, lower_bounds.flat[0], upper_bounds.flat[0])
     width = upper_bounds - lower_bounds
     scaled = np.empty(inputs.shape, dtype=np.float32)
     clipped = 0
@@ -281,13 +279,6 @@ def scale_to_unit(inputs: NDArray[Any], lower: ArrayLike, upper: ArrayLike) -> t
         block /= width
         scaled[start:stop] = block
     return scaled, clipped
-
-
-def _scale_bytes(inputs: NDArray[np.uint8], lower: float, upper: float) -> tuple[Singles, int]:
-    """Return bytes that share their bounds: each of the 256 is scaled once."""
-    table, _ = scale_to_unit(np.arange(256, dtype=np.uint8)[None], lower, upper)
-    outside = (np.arange(256) < lower) | (np.arange(256) > upper)
-    return table[0][inputs], int(np.count_nonzero(outside[inputs])) if outside.any() else 0
 
 
 def as_stored(dtype: np.dtype[Any], lower: ArrayLike, upper: ArrayLike) -> tuple[Doubles, Doubles]:

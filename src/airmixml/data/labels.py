@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Final, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from airmixml.arrays import Doubles, Integers, Singles
 from airmixml.errors import DataError, ScenarioError, private
@@ -193,7 +193,6 @@ class OneHot(LabelCode):
         return np.asarray(np.eye(self.classes + 1, self.classes, dtype=np.float32)[labels])  # the last row is of zeros
 
     def decoded(self, scores: Doubles) -> NDArray[Any]:
-        """Return the class with the highest score; shape samples."""
         return np.asarray(scores.argmax(axis=1))
 
 
@@ -202,7 +201,6 @@ class Centred(OneHot):
     """A one-hot vector less 1 / classes, brought to norm 1: all of it tells classes apart."""
 
     def coded(self, labels: NDArray[Any]) -> Singles:
-        """Return centred vectors, and zeros for a label that is ``ABSENT``; samples x classes."""
         return np.asarray(self._vectors[labels])
 
     @cached_property
@@ -220,7 +218,6 @@ class Signs(LabelCode):
     count: int
 
     def coded(self, labels: NDArray[Any]) -> Singles:
-        """Return 1 / sqrt(labels) where a label holds, and minus that elsewhere."""
         largest = _largest(self.count)
         return np.where(np.asarray(labels) > 0.5, largest, -largest)
 
@@ -253,7 +250,6 @@ class Bounded(LabelCode):
         return np.asarray(lower + (unit + 1.0) / 2.0 * width)
 
     def clipped(self, labels: NDArray[Any]) -> int:
-        """Return how many targets lie outside their bounds."""
         return int(np.count_nonzero((labels < np.asarray(self.lower)) | (labels > np.asarray(self.upper))))
 
     def _bounds(self) -> tuple[Doubles, Doubles]:
@@ -265,3 +261,44 @@ def _largest(outputs: int) -> np.float32:
     """Return the largest float32 c with outputs c^2 <= 1."""
     largest = np.float32(1.0 / math.sqrt(outputs))
     return largest if outputs * float(largest) ** 2 <= 1.0 else np.nextafter(largest, np.float32(0.0))
+
+
+def test_scores(task: str, predicted: ArrayLike, truth: ArrayLike, names: Sequence[str]) -> dict[str, float]:
+    """Return all scores of a regression or of several labels; predictions and truth are samples x outputs."""
+    if task == "regression":
+        return _regression_scores(np.asarray(predicted, dtype=np.float64), np.asarray(truth, dtype=np.float64), names)
+    return _label_scores(np.asarray(predicted) > 0.5, np.asarray(truth) > 0.5)
+
+
+def _regression_scores(predicted: NDArray[Any], truth: NDArray[Any], names: Sequence[str]) -> dict[str, float]:
+    """Return R^2 (the mean over the targets), and root mean square and mean absolute error in the target's own units.
+
+    Several targets have units of their own: their errors are listed by name, as ``rmse.NAME``.
+    """
+    errors = predicted - truth
+    squares = np.square(errors).mean(axis=0)
+    spread = np.square(truth - truth.mean(axis=0)).mean(axis=0)
+    # A target that does not vary leaves nothing to explain: 1 where it is hit, else 0.
+    explained = np.where(spread > 0.0, 1.0 - squares / np.where(spread > 0.0, spread, 1.0), squares == 0.0)
+    rmse, mae = np.sqrt(squares), np.abs(errors).mean(axis=0)
+    scores = {"r2": float(explained.mean())}
+    if len(names) == 1:
+        return {**scores, "rmse": float(rmse[0]), "mae": float(mae[0])}
+    for kind, values in (("r2", explained), ("rmse", rmse), ("mae", mae)):
+        scores |= {f"{kind}.{name}": float(value) for name, value in zip(names, values, strict=True)}
+    return scores
+
+
+def _label_scores(predicted: NDArray[np.bool_], truth: NDArray[np.bool_]) -> dict[str, float]:
+    """Return the share of labels that are right, of samples with all labels right, and the mean F1 of the labels.
+
+    F1 of a label that neither occurs nor is predicted is 0, as scikit-learn has it.
+    """
+    right = predicted == truth
+    hits = (predicted & truth).sum(axis=0)
+    wanted = predicted.sum(axis=0) + truth.sum(axis=0)
+    return {
+        "labels_right": float(right.mean()),
+        "exact_match": float(right.all(axis=1).mean()),
+        "macro_f1": float((2.0 * hits / np.maximum(wanted, 1)).mean()),
+    }

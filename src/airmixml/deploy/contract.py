@@ -21,7 +21,7 @@ import numpy as np
 from airmixml.data import Bounded, LabelCode, OneHot, RowFormat
 from airmixml.data.columns import Column
 from airmixml.data.labels import Centred, DeclaredClasses
-from airmixml.data.rows_file import read_rows
+from airmixml.data.npz_file import read_rows
 from airmixml.deploy.frames import FrameKind
 from airmixml.deploy.wire import AIR
 from airmixml.errors import DataError, ProtocolError
@@ -31,8 +31,8 @@ from airmixml.scenario import Workers
 from airmixml.scenario.automatic import IDENTITY, SOFTMAX, ScoreLink
 from airmixml.scenario.toml import checked_keys, parse_toml
 from airmixml.workers.encoding import RowEncoder
+from airmixml.workers.moments import Holdings, payload_of
 from airmixml.workers.payloads import Payload
-from airmixml.workers.row_sums import Holdings, payload_of
 from airmixml.workers.signal import within_declared
 
 if TYPE_CHECKING:

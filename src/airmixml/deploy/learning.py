@@ -8,7 +8,7 @@ from airmixml.deploy.contract import Contract
 from airmixml.edge.models import TrainedModel
 from airmixml.edge.sources import NoMoreRounds, Received, learn_from
 from airmixml.errors import ProtocolError
-from airmixml.workers.broadcasts import Broadcast
+from airmixml.workers.payloads import Broadcast
 
 
 class _Sums:

@@ -21,7 +21,7 @@ from airmixml.deploy.worker import Order, Transcripts
 from airmixml.errors import ProtocolError
 from airmixml.masks.graph import MOST_ROUNDS
 from airmixml.masks.keys import KeyPair
-from airmixml.workers.broadcasts import Broadcast
+from airmixml.workers.payloads import Broadcast
 
 _ACCUSERS: Final = 2  # workers that must name another before it is left out
 

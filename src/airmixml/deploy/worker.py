@@ -36,8 +36,7 @@ from airmixml.errors import AirMixError, ProtocolError
 from airmixml.masks.keys import KEY_BYTES
 from airmixml.masks.recovery import RecoveringWorker
 from airmixml.masks.rounds import Announcement, EitherOr, Reveal, Round, round_name
-from airmixml.workers.broadcasts import Broadcast
-from airmixml.workers.payloads import Payload
+from airmixml.workers.payloads import Broadcast, Payload
 
 ANNOUNCEMENT_BYTES: Final = 4 * KEY_BYTES + 64
 REVEAL_BYTES: Final = KEY_BYTES + 64

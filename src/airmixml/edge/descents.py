@@ -21,7 +21,7 @@ from airmixml.radio.rounds import RoundsOnAir
 from airmixml.registries import DESCENTS, LEARNERS
 from airmixml.scenario import Learner, Scenario
 from airmixml.scenario.automatic import ScoreLink
-from airmixml.workers.broadcasts import Broadcast
+from airmixml.workers.payloads import Broadcast
 
 _ADAM_FLOOR: Final = 1e-8
 _STEPS: Final = 24.0
@@ -103,7 +103,6 @@ class Preconditioned(Stepping):
         self._steps = step / (values.clamp(min=0.0) + start.moments.noise_edge / 2.0)
 
     def receive(self, gradient: torch.Tensor, deviation: float) -> None:
-        """Step along each eigenvector by what it is worth."""
         along = self._vectors.mT @ gradient.to(self._vectors)
         self.weights = self.weights - (self._vectors @ (along * self._steps[..., None])).to(self.weights)
 
@@ -120,7 +119,6 @@ class AdamDescent(Stepping):
         self._done, self._mean, self._square = 0, torch.zeros(()), torch.zeros(())
 
     def receive(self, gradient: torch.Tensor, deviation: float) -> None:
-        """Take one step with the learner's rate."""
         learner, gradient = self.learner, gradient.to(self.weights)
         first, second = learner.adam_beta1, learner.adam_beta2
         self._done += 1

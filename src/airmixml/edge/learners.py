@@ -42,7 +42,6 @@ class ClosedForm(LearnerModel, Protocol):
     several_runs: ClassVar[bool] = False  # whether it takes moments of several runs, along a first axis
 
     def build(self, learner: Learner, input_dim: int, label_dim: int, image_shape: ImageShape) -> nn.Sequential:
-        """Return the one layer that holds the solution."""
         from torch import nn
 
         return nn.Sequential(nn.Linear(input_dim, label_dim))
@@ -57,7 +56,6 @@ class Mlp(LearnerModel):
     about = "dense layers with ReLU between them"
 
     def build(self, learner: Learner, input_dim: int, label_dim: int, image_shape: ImageShape) -> nn.Sequential:
-        """Return hidden layers and one to the classes."""
         from torch import nn
 
         layers: list[nn.Module] = []
@@ -73,7 +71,6 @@ class Cnn(LearnerModel):
     about = "convolutions with max-pooling, then dense layers"
 
     def build(self, learner: Learner, input_dim: int, label_dim: int, image_shape: ImageShape) -> nn.Sequential:
-        """Return convolutions, followed by the dense layers."""
         from torch import nn
 
         if image_shape is None or is_series(image_shape):
@@ -102,7 +99,6 @@ class Ridge(ClosedForm):
     several_runs = True
 
     def solve(self, learner: Learner, moments: ReceivedMoments) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the least-squares weights."""
         from airmixml.edge.closed_form import ridge
 
         return ridge(learner, moments)
@@ -116,7 +112,6 @@ class Lda(ClosedForm):
     gives_probabilities = True
 
     def solve(self, learner: Learner, moments: ReceivedMoments) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the weights of the discriminants."""
         from airmixml.edge.closed_form import lda
 
         return lda(learner, moments)

@@ -15,8 +15,8 @@ from torch import nn
 
 from airmixml.arrays import ImageShape
 from airmixml.data import Bounded, DataSet, LabelCode, Signs
+from airmixml.data.labels import test_scores
 from airmixml.devices import physical_memory_bytes
-from airmixml.edge.task_scores import test_scores
 from airmixml.errors import PluginError, ScenarioError
 from airmixml.notebook import html_facts
 from airmixml.registries import LEARNERS

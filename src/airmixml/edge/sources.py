@@ -26,8 +26,8 @@ from airmixml.progress import Progress, silent
 from airmixml.radio.rounds import as_gradient
 from airmixml.scenario import Scenario, Speed
 from airmixml.workers import Signal, declared_bounds
-from airmixml.workers.broadcasts import Broadcast
 from airmixml.workers.gradients import gradient_unit
+from airmixml.workers.payloads import Broadcast
 
 
 class Received(NamedTuple):

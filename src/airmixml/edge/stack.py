@@ -71,7 +71,6 @@ class _OverPatches(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, torch.Tensor, torch.Tensor, None]:
-        """Return the gradients of images (where asked for), weight and bias."""
         patches, matrix, outputs, highest, values = ctx.saved_tensors
         networks, filters, channels, side, _ = ctx.weight_shape
         rows, columns, batch = values.shape[1:4]
@@ -125,7 +124,6 @@ class _OverTiles(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, torch.Tensor, torch.Tensor, None]:
-        """Return the gradients of images (where asked for), weight and bias."""
         at_points, kernels, outputs, highest, values = ctx.saved_tensors
         networks, filters, channels, side, _ = ctx.weight_shape
         in_tile, _, _, down, right, batch, _ = values.shape
@@ -259,7 +257,6 @@ class _Dense(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, torch.Tensor, torch.Tensor]:
-        """Return the gradients of values (where asked for), weight and bias."""
         values, weight = ctx.saved_tensors
         gradient = gradients[0]
         for_values = torch.bmm(gradient, weight) if ctx.needs_input_grad[0] else None

@@ -15,8 +15,14 @@ from torch import nn
 
 from airmixml.arrays import Sums
 from airmixml.data import DataSet
-from airmixml.edge.calibration import probability_factor
-from airmixml.edge.closed_form import MomentsCollector, ReceivedMoments, Solution, linear_model, solve
+from airmixml.edge.closed_form import (
+    MomentsCollector,
+    ReceivedMoments,
+    Solution,
+    linear_model,
+    probability_factor,
+    solve,
+)
 from airmixml.edge.descents import run_rounds
 from airmixml.edge.models import TrainedModel, TrainingHistory, build_model, class_scores, leading_score, note_scores
 from airmixml.errors import ScenarioError

@@ -31,8 +31,8 @@ from airmixml.radio.system import System
 from airmixml.scenario import Scenario
 from airmixml.streams import Streams
 from airmixml.workers import Signal, encode, encode_centred, encoded_dim
-from airmixml.workers.broadcasts import Broadcast
 from airmixml.workers.moments import pack_symmetric
+from airmixml.workers.payloads import Broadcast
 
 _DIRECTIONS: Final = 6  # in which classes differ, the first few of those that vary most
 

@@ -203,7 +203,7 @@ class IdealAir:
         """Return the mean of the workers' inputs as it is received in a ``CentringSlot``, given standard noise."""
         import numpy as np
 
-        from airmixml.workers.private_sums import add_up_rows, rounding_backoff
+        from airmixml.workers.payloads import add_up_rows, rounding_backoff
 
         held = np.bincount(population.sample_index, minlength=len(inputs)) / population.count
         summed = add_up_rows(rounding_backoff(population.count) * held, inputs)

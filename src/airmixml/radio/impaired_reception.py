@@ -49,8 +49,7 @@ from airmixml.randomness.slot_words import CPU, SlotWords, normal_pairs, slot_wo
 from airmixml.scenario import Air, Scenario
 from airmixml.streams import Streams
 from airmixml.workers import Population
-from airmixml.workers.payloads import Payload, Places
-from airmixml.workers.private_sums import add_up_rows, rounding_backoff
+from airmixml.workers.payloads import Payload, Places, add_up_rows, rounding_backoff
 
 _DOUBT: Final = 4.0  # noise alone passes for a gain with probability exp(-4)
 _CLEARLY_LESS: Final = 0.25  # |g|^2 below which a pilot may be that of nobody

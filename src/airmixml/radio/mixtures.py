@@ -32,8 +32,8 @@ from airmixml.radio.tally import Tally
 from airmixml.scenario import Scenario, Speed
 from airmixml.streams import Secret, Streams
 from airmixml.workers import Holdings, Population, Signal, within_declared
+from airmixml.workers.moments import payload_of
 from airmixml.workers.payloads import Payload, Rounded, Table
-from airmixml.workers.row_sums import payload_of
 
 _SHORT_RANGE: Final = 3.0
 _RANGE_OF_TWO_BITS: Final = 10.0

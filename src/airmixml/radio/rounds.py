@@ -20,7 +20,7 @@ from airmixml.radio.transmission import Round, Transmission, kept_block, sent_ov
 from airmixml.scenario import RunContext
 from airmixml.storage.files import ResultStore
 from airmixml.workers import Signal
-from airmixml.workers.broadcasts import Broadcast
+from airmixml.workers.payloads import Broadcast
 
 _ALIKE: Final = 1e-6  # models that another number of threads rounds otherwise
 

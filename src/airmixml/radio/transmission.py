@@ -32,7 +32,7 @@ from airmixml.workers.loading import too_many_numbers
 if TYPE_CHECKING:
     from torch.utils.data import TensorDataset
 
-    from airmixml.workers.broadcasts import Broadcast
+    from airmixml.workers.payloads import Broadcast
 
 _EXAMPLE_SLOTS = 8
 _DRAWN = ("first_slot", "drawn", "joules_per_watt")

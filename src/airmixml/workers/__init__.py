@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from airmixml.workers.encoders.torch_network import TorchEncoder
     from airmixml.workers.encoding import RowEncoder, encode, encode_centred, encoded_dim, finish_encoding, keeps_pixels
     from airmixml.workers.loading import load_dataset
+    from airmixml.workers.moments import Holdings
     from airmixml.workers.population import Population, deploy, place_coordinates, place_workers, settle
-    from airmixml.workers.row_sums import Holdings
     from airmixml.workers.signal import (
         Signal,
         WorkerCost,
@@ -44,7 +44,7 @@ __getattr__ = import_late(
         ".encoding": ("RowEncoder", "encode", "encode_centred", "encoded_dim", "finish_encoding", "keeps_pixels"),
         ".encoders.torch_network": ("TorchEncoder",),
         ".loading": ("load_dataset",),
-        ".row_sums": ("Holdings",),
+        ".moments": ("Holdings",),
         ".population": ("Population", "deploy", "place_coordinates", "place_workers", "settle"),
         "airmixml.scenario.air": ("SYMBOLS_PER_SECOND",),
         ".signal": ("Signal", "WorkerCost", "declared_bounds", "input_range", "within_declared", "worker_cost"),

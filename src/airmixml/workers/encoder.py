@@ -1,4 +1,4 @@
-"""What an encoder computes of a sample, what it declares about the result, what it costs.
+"""What an encoder computes of a sample, what it declares about the result, what it costs; encoders that keep inputs.
 
 Nothing here needs NumPy, so that a scenario can be checked at once.
 """
@@ -98,8 +98,8 @@ class Encoder(Protocol):
         """
         return None
 
-    def graph_after_centring(self, workers: Workers, rng: Generator) -> Any:
-        """Return what ``after_centring`` returns, for tensors; None: it cannot be exported."""
+    def graph_after_centring(self, workers: Workers, width: int, rng: Generator) -> Any:
+        """Return what ``after_centring`` returns, for tensors of that width; None: it cannot be exported."""
         return None
 
 
@@ -118,3 +118,39 @@ def sends_inputs_unchanged(workers: Workers) -> bool:
     """Whether what leaves the encoder is the scaled input as it is."""
     encoder = encoder_of(workers)
     return encoder.keeps_inputs and not encoder.bounds_norm
+
+
+class Inputs(Encoder):
+    """The inputs in [0, 1], as many as there are."""
+
+    keeps_inputs = True
+    never_negative = True
+    takes_features = False
+
+    def __init__(self, about: str, *, bounds_norm: bool) -> None:
+        self.about, self.bounds_norm = about, bounds_norm
+
+    def feature_count(self, workers: Workers, input_dim: int) -> int:
+        return input_dim
+
+    def features(self, workers: Workers, unit_inputs: Singles, image_shape: ImageShape, rng: Generator) -> Singles:
+        return unit_inputs
+
+    def cost(self, workers: Workers, input_dim: int) -> FeatureCost:
+        return FeatureCost(multiply_accumulates=0)
+
+    def graph(self, workers: Workers, input_dim: int, image_shape: ImageShape, rng: Generator) -> Any:
+        return lambda inputs: inputs
+
+
+class Embeddings(Inputs):
+    """Features that were computed before, by whatever: nothing is known of them, so their norm is bounded."""
+
+    keeps_inputs = False
+    never_negative = False
+    scales_inputs = False
+
+
+SCALE: Final = Inputs("the inputs, scaled to [0, 1] by declared bounds", bounds_norm=False)
+CLIP: Final = Inputs("the scaled inputs, their norm bounded", bounds_norm=True)
+EMBEDDINGS: Final = Embeddings("rows that are features already, not scaled, their norm bounded", bounds_norm=True)

@@ -30,7 +30,6 @@ class Steps(nn.Module):
         self._steps = steps
 
     def forward(self, batch: torch.Tensor) -> torch.Tensor:
-        """Return what the last step gives."""
         for step in self._steps:
             batch = step(batch)
         return batch
@@ -94,8 +93,7 @@ def after_encoder(rows: RowEncoder) -> Steps:
     first, second = public_means(workers, unseen, rows.row_format.image_shape, streams)
     mixing = None
     if encoder.after_centring(workers, streams.generator("encoder")) is not None:
-        width = {"width": rows.row_format.width} if getattr(encoder, "mixes_rows", False) else {}
-        mixing = encoder.graph_after_centring(workers, streams.generator("encoder"), **width)
+        mixing = encoder.graph_after_centring(workers, rows.row_format.width, streams.generator("encoder"))
         if mixing is None:
             raise _no_graph(workers, "graph_after_centring")
     mixed, bound = [] if mixing is None else [mixing], _bound_norm(workers)

@@ -23,13 +23,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from airmixml.arrays import Doubles, Integers, Singles
+from airmixml.arrays import Doubles, Integers
 from airmixml.errors import ScenarioError
-from airmixml.workers.broadcasts import Broadcast
 from airmixml.workers.encoder import HARD_OPERATION
-from airmixml.workers.moments import Moments
-from airmixml.workers.payloads import NUMBERS_AT_ONCE, Part, Places, PoolPayload, Vectors
-from airmixml.workers.private_sums import BLOCK, rounding_backoff
+from airmixml.workers.moments import Grid, Moments, Products
+from airmixml.workers.payloads import Broadcast, Part, Vectors
 from airmixml.workers.signal import Signal
 
 if TYPE_CHECKING:
@@ -48,25 +46,18 @@ def gradient_unit(largest_norm: float, clip: float) -> float:
 
 
 @dataclass(kw_only=True, eq=False)
-class Gradients(PoolPayload):
+class Gradients(Products):
     """Each worker sends the clipped gradient of its own loss under the model that was broadcast last."""
 
     about = "the clipped gradient of its loss under the model that the server broadcast"
-    tabled = False
-    #: rows of the pool that each holding has, holdings x most rows; None: a worker holds one row of the pool
-    rows: Integers | None = None
-    present: Singles | None = None  #: which of them there are; holdings x most rows
-    rows_bound: float = 1.0  #: rows whose gradients a sum may be as long as
     told: Broadcast | None = None
 
     @staticmethod
     def layout(signal: Signal) -> tuple[int, int]:
-        """Return one symbol per output and feature; none carries a label alone."""
         return signal.features * signal.classes, 0
 
     @staticmethod
     def largest_squared_norm(signal: Signal, squared_norm: float) -> float:
-        """Return S^2, the bound for moments."""
         return Moments.largest_squared_norm(signal, squared_norm)
 
     @staticmethod
@@ -76,23 +67,15 @@ class Gradients(PoolPayload):
 
     @staticmethod
     def operations(signal: Signal) -> int:
-        """Return those of scores and gradient, of softmax, and of the norm from those of input and error."""
         return 2 * signal.symbols + (HARD_OPERATION + 2) * signal.classes
 
     @staticmethod
     def downlink_bits(signal: Signal) -> int:
-        """Return those of a model and a clip in single precision."""
         return BITS_PER_NUMBER * (signal.symbols + signal.classes + 1)
 
     def broadcast(self, told: Broadcast) -> None:
-        """Take the model and the clip of the next round; what was computed of the last is forgotten."""
         self.told = told
         vars(self).pop("_shares", None)
-
-    @cached_property
-    def pool_size(self) -> int:
-        """Samples of the pool, or holdings of several rows."""
-        return len(self.inputs if self.rows is None else self.rows)
 
     @cached_property
     def one_hot(self) -> Doubles:
@@ -106,7 +89,6 @@ class Gradients(PoolPayload):
 
     @property
     def unit(self) -> float:
-        """S / C: what a gradient is multiplied with before it is sent."""
         return gradient_unit(self.largest_norm, self._told.clip)
 
     @property
@@ -118,115 +100,40 @@ class Gradients(PoolPayload):
         return self.told
 
     @cached_property
+    def grid(self) -> Grid:
+        output, number = np.indices((self.signal.classes, self.signal.features)).reshape(2, -1)
+        return Grid(output, number, np.ones(len(output)))
+
+    @cached_property
     def _shares(self) -> tuple[Doubles, Doubles]:
         """Errors of each row of the pool, rows x outputs, and what each holding multiplies its rows with; pool."""
         told = self._told
         errors = told.errors(self.inputs, self.one_hot)
-        if self.rows is not None:  # a row has its part of the sum, and no more
-            alone = np.sqrt(self._squared_norms * (errors**2).sum(axis=1))
+        alone = np.sqrt(np.einsum("ij,ij->i", self.inputs, self.inputs, dtype=np.float64) * (errors**2).sum(axis=1))
+        if self.rows is None:
+            lengths = alone
+        else:  # a row has its part of the sum, and no more
             errors *= np.minimum(1.0, told.clip / np.maximum(alone, _SHORTEST))[:, None]
-        lengths, most = self._lengths(errors), self.rows_bound * told.clip
+            lengths = np.sqrt(self.squared_sums(self.inputs, errors))
+        most = self.rows_bound * told.clip
         return errors, self.unit / self.rows_bound * np.minimum(1.0, most / np.maximum(lengths, _SHORTEST))
 
-    def _lengths(self, errors: Doubles) -> Doubles:
-        """Return ||sum_r x_r e_r^T|| of each holding, without forming it: from products of rows; pool."""
-        if self.rows is None:
-            return np.asarray(np.sqrt(self._squared_norms * (errors**2).sum(axis=1)))
-        assert self.present is not None
-        most, found = self.rows.shape[1], []
-        at_once = max(1, NUMBERS_AT_ONCE // (most * (most + self.inputs.shape[1])))
-        for first in range(0, len(self.rows), at_once):
-            rows = self.rows[first : first + at_once]
-            inputs = self.inputs[rows].astype(np.float64) * self.present[first : first + at_once, :, None]
-            alike = (inputs @ inputs.transpose(0, 2, 1)) * (errors[rows] @ errors[rows].transpose(0, 2, 1))
-            found.append(alike.sum(axis=(1, 2)))
-        return np.asarray(np.sqrt(np.maximum(np.concatenate(found), 0.0)))
+    def factors(self, rows: Integers) -> tuple[Vectors, Vectors]:
+        return self._shares[0][rows], self.inputs[rows]
 
-    @cached_property
-    def _squared_norms(self) -> Doubles:
-        return np.asarray(np.einsum("ij,ij->i", self.inputs, self.inputs, dtype=np.float64))
-
-    def _held(self, index: Integers) -> tuple[Integers, Doubles]:
-        """Return the rows of workers with these holdings, and what each row is multiplied with; workers x rows."""
-        shares = self._shares[1][index][:, None]
-        if self.rows is None:
-            return index[:, None], shares
-        assert self.present is not None
-        return self.rows[index], shares * self.present[index]
-
-    def vectors(self, index: Integers) -> Vectors:
-        """Return S / C times the clipped gradient of each worker; workers x symbols, float64."""
-        rows, shares = self._held(index)
-        weighted = self._shares[0][rows] * shares[..., None]
-        formed = weighted.transpose(0, 2, 1) @ self.inputs[rows].astype(np.float64)
-        return np.asarray(formed.reshape(len(index), -1))
+    @property
+    def row_weights(self) -> Doubles:
+        shares = self._shares[1][:, None]
+        return shares if self.present is None else shares * self.present
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
-        """All symbols are rounded alike."""
         return (Part(self.signal.symbols, self.largest_norm, self.signal.symbols),)
-
-    @cached_property
-    def squared_lengths(self) -> torch.Tensor:
-        """S^2, what is declared; pool."""
-        import torch
-
-        return torch.full((self.pool_size,), self.largest_norm**2, dtype=torch.float64, device=self.device)
 
     @cached_property
     def largest_symbols(self) -> torch.Tensor:
         """S, a bound on every symbol; pool."""
         return self.squared_lengths.sqrt()
-
-    def weighted_sum(self, index: torch.Tensor, weights: torch.Tensor, places: Places | None = None) -> torch.Tensor:
-        """Return sum_i w_i v_i by matrix products of inputs and errors, in float64; slots x symbols.
-
-        Symbols of an output are sent one after the other, so a piece of the slot has some outputs' products alone.
-        """
-        import torch
-
-        weights, lengths = self._in_pieces(weights, places)
-        backoff = rounding_backoff(self.workers_in_slot(index, places) * self._most_rows)
-        total = torch.zeros((len(weights), self.signal.symbols), dtype=torch.float64, device=self.device)
-        errors = torch.from_numpy(self._shares[0]).to(self.device)
-        at_once = max(1, BLOCK // self._most_rows)
-        slots_at_once = max(
-            1, NUMBERS_AT_ONCE // (self._most_rows * min(index.shape[1], at_once) * self.signal.features)
-        )
-        for slots in (slice(first, first + slots_at_once) for first in range(0, len(weights), slots_at_once)):
-            for some in (slice(first, first + at_once) for first in range(0, index.shape[1], at_once)):
-                chosen = index[slots, some]
-                rows, shares = (
-                    torch.from_numpy(part).to(self.device).reshape(*chosen.shape, -1)
-                    for part in self._held(chosen.flatten().cpu().numpy())
-                )
-                inputs = self._pool_inputs[rows.flatten(1)].double()
-                scaled = (backoff * weights[slots, some].double())[:, :, None, :] * shares[..., None]
-                self._add(total[slots], inputs, errors[rows.flatten(1)], scaled.flatten(1, 2), lengths)
-        return total
-
-    def _add(
-        self, total: torch.Tensor, inputs: torch.Tensor, errors: torch.Tensor, weights: torch.Tensor, lengths: list[int]
-    ) -> None:
-        """Add sum_i w_ip e_i x_i^T, piece by piece; slots x rows x features, x outputs and x pieces."""
-        size, first = self.signal.features, 0
-        for piece, length in enumerate(lengths):
-            last = first + length
-            outputs = slice(first // size, -(-last // size))
-            products = (errors[..., outputs] * weights[..., piece, None]).mT @ inputs
-            skipped = first - outputs.start * size
-            total[:, first:last] += products.flatten(1)[:, skipped : skipped + length]
-            first = last
-
-    @property
-    def _most_rows(self) -> int:
-        return 1 if self.rows is None else int(self.rows.shape[1])
-
-    @cached_property
-    def _pool_inputs(self) -> torch.Tensor:
-        import torch
-
-        return torch.from_numpy(self.inputs).to(self.device)
 
     @property
     def in_any_order(self) -> bool:

@@ -1,43 +1,172 @@
-"""Workers that send products of their numbers, (svec(x x^T), w x l^T), and sums of those by matrix products.
+"""Workers that send products of numbers: (svec(x x^T), w x l^T), the moments; and sums of products by matrix products.
 
-On an air that is not ideal weights differ from piece to piece of a slot. Symbols are products of a left number with a
-right one. Each left number is weighted for each piece in which it occurs, which are few, since the products of one
-number are sent one after the other. One matrix product of all weighted left numbers with all right ones would hold
-every symbol, and much else where pieces are short: then right numbers are taken a tile at a time, with the left numbers
-that meet them.
+A symbol is the product of a left number of a row with a right one, added up over the rows that a worker holds. All
+workers together are then one matrix product, and no vector of a single worker is formed. On an air that is not ideal
+weights differ from piece to piece of a slot: each piece is a product of the numbers that meet in it.
 """
 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from airmixml.arrays import Integers, Singles
-from airmixml.workers.payloads import NUMBERS_AT_ONCE, Part, Places, PoolPayload, Vectors
-from airmixml.workers.private_sums import BLOCK, add_up_products, rounding_backoff
-from airmixml.workers.signal import Signal
+from airmixml.arrays import Doubles, Integers, Singles
+from airmixml.scenario import Workers
+from airmixml.workers.payloads import (
+    BLOCK,
+    NUMBERS_AT_ONCE,
+    Part,
+    Payload,
+    Places,
+    PoolPayload,
+    Vectors,
+    rounding_backoff,
+)
+from airmixml.workers.signal import Signal, declared_bounds
 
 if TYPE_CHECKING:
     import torch
 
-_TILE: Final = 64
+_SUM_MARGIN: Final = 1e-5  # what weights in float32 may be rounded up by, many times over
+_SHORTEST: Final = 1e-60
 
 
-class Moments(PoolPayload):
-    """Each worker sends (svec(x x^T), w x l^T): the products of its numbers, and those with its label."""
+class Grid(NamedTuple):
+    """Of which two numbers each symbol is the product, and what that is multiplied with; each of shape symbols."""
+
+    left: Integers
+    right: Integers
+    weight: Doubles
+
+
+@dataclass(kw_only=True, eq=False)
+class Products(PoolPayload):
+    """Workers that send products of two numbers, added up over the rows that they hold."""
+
+    tabled = False
+    #: rows of the pool that each holding has, holdings x most rows; None: a worker holds one row of the pool
+    rows: Integers | None = None
+    present: Singles | None = None  #: which of them there are; holdings x most rows
+    rows_bound: float = 1.0  #: rows whose products a sum may be as long as
+
+    @property
+    def precision(self) -> type[np.floating]:
+        """In which products are formed."""
+        return np.float64
+
+    @property
+    @abstractmethod
+    def grid(self) -> Grid:
+        """How symbols are made of products."""
+
+    @abstractmethod
+    def factors(self, rows: Integers) -> tuple[Vectors, Vectors]:
+        """Return left and right numbers of rows of the pool; any x numbers each."""
+
+    @property
+    @abstractmethod
+    def row_weights(self) -> Vectors:
+        """What each row's products are multiplied with, 0 where there is none; holdings x most rows."""
+
+    @cached_property
+    def held(self) -> Integers:
+        """Rows of the pool that each holding has; holdings x most rows."""
+        return np.arange(len(self.inputs))[:, None] if self.rows is None else self.rows
+
+    @cached_property
+    def pool_size(self) -> int:
+        return len(self.held)
+
+    def squared_sums(self, left: Vectors, right: Vectors) -> Doubles:
+        """Return ||sum_r l_r r_r^T||^2 of each holding, given left and right numbers of the pool; holdings.
+
+        Two rows have the product (l . l') (r . r'), so that their Gram matrices are all that is needed.
+        """
+        assert self.present is not None
+        most, found = self.held.shape[1], []
+        at_once = max(1, NUMBERS_AT_ONCE // (most * (most + left.shape[1] + right.shape[1])))
+        for here in (slice(first, first + at_once) for first in range(0, len(self.held), at_once)):
+            lefts = left[self.held[here]].astype(np.float64) * self.present[here, :, None]
+            rights = right[self.held[here]].astype(np.float64)
+            found.append(((lefts @ lefts.mT) * (rights @ rights.mT)).sum(axis=(1, 2)))
+        return np.asarray(np.maximum(np.concatenate(found), 0.0))
+
+    def vectors(self, index: Integers) -> Vectors:
+        left, right = (each.astype(self.precision) for each in self.factors(self.held[index]))
+        products = (left * self.row_weights[index][..., None]).mT @ right
+        grid = self.grid
+        return np.asarray(products[:, grid.left, grid.right] * grid.weight.astype(self.precision))
+
+    @cached_property
+    def squared_lengths(self) -> torch.Tensor:
+        """What is declared; pool."""
+        import torch
+
+        return torch.full((self.pool_size,), self.largest_norm**2, dtype=torch.float64, device=self.device)
+
+    def weighted_sum(self, index: torch.Tensor, weights: torch.Tensor, places: Places | None = None) -> torch.Tensor:
+        """Return sum_i w_i v_i without forming any worker's vector, in float64; slots x symbols."""
+        import torch
+
+        most, features = self.held.shape[1], self.signal.features
+        at_once = max(1, BLOCK // most)
+        backoff = rounding_backoff(self.workers_in_slot(index, places) * most, at_once * most)
+        pieces, lengths = self._in_pieces(weights, places)
+        pieces = backoff * pieces.double()
+        total = torch.zeros((len(pieces), self.signal.symbols), dtype=torch.float64, device=self.device)
+        slots_at_once = max(1, NUMBERS_AT_ONCE // (features * max(most * index.shape[1], features)))
+        for slots in (slice(first, first + slots_at_once) for first in range(0, len(pieces), slots_at_once)):
+            for some in (slice(first, first + at_once) for first in range(0, index.shape[1], at_once)):
+                chosen = index[slots, some].cpu().numpy()
+                shares = torch.from_numpy(self.row_weights[chosen]).to(self.device)
+                weighted = (pieces[slots, some, None] * shares[..., None]).flatten(1, 2)
+                rows = self.held[chosen].reshape(len(chosen), -1)
+                total[slots] += self.added_up(rows, weighted, None if places is None else lengths)
+        return total
+
+    def added_up(self, rows: Integers, weights: torch.Tensor, lengths: list[int] | None) -> torch.Tensor:
+        """Return weighted sums over slots x rows of the pool, weights slots x rows x pieces; slots x symbols.
+
+        Without ``lengths`` of pieces there is one, and no weight is negative.
+        """
+        import torch
+
+        left, right = (torch.from_numpy(each.astype(self.precision)).to(self.device) for each in self.factors(rows))
+        weights, grid = weights.to(left.dtype), [torch.from_numpy(each).to(self.device) for each in self.grid]
+        sums, first = [], 0
+        for piece, length in enumerate(lengths or [self.signal.symbols]):
+            if length:
+                of_left, of_right = (each[first : first + length] for each in grid[:2])
+                lefts, rights = (slice(int(each.min()), int(each.max()) + 1) for each in (of_left, of_right))
+                products = (left[..., lefts] * weights[..., piece, None]).mT @ right[..., rights]
+                sums.append(products[:, of_left - lefts.start, of_right - rights.start])
+            first += length
+        return torch.cat(sums, dim=1).double() * grid[2]
+
+
+class Moments(Products):
+    """Each worker sends (svec(x x^T), w x l^T): the products of its numbers, and those with its label.
+
+    A worker with several rows adds up their products. It shortens the sum to the norm that ``rows_bound`` rows can
+    have, then divides it by their number: so it has no more than the norm that is declared for a single row, whatever
+    rows a worker holds and however many.
+    """
 
     about = "products of the input's numbers, and with the label"
-    moments, tabled = True, False
-    most_rows = 1  # of the pool on one worker
-    _tiles: tuple[list[int], list[Tile]] | None = None  # of the lengths of pieces
+    moments = True
+
+    @property
+    def precision(self) -> type[np.floating]:
+        return np.float64 if self.protects else np.float32  # a simulation protects nobody
 
     @staticmethod
     def layout(signal: Signal) -> tuple[int, int]:
-        """Return the d (d + 1) / 2 different products of two numbers, and one per class and number."""
         return signal.features * (signal.features + 1) // 2, signal.features * signal.classes
 
     @staticmethod
@@ -64,19 +193,30 @@ class Moments(PoolPayload):
         """Return one for each product of two numbers, and one to weight each number for its label."""
         return signal.input_symbols + signal.features
 
-    def vectors(self, index: Integers) -> Vectors:
-        """Return (svec(x x^T), w x l^T) of each worker; workers x symbols."""
-        inputs, labels = self.inputs[index], self.labels[index]
-        left, right = self._pairs
-        products = inputs[:, left]
-        products *= inputs[:, right]
-        products *= _svec_weights(left, right).astype(products.dtype)
-        with_labels = (inputs[:, :, None] * labels[:, None, :]).reshape(len(inputs), -1)
-        return np.concatenate([products, self.signal.label_weight * with_labels], axis=1)
+    @cached_property
+    def grid(self) -> Grid:
+        left, right = np.triu_indices(self.signal.features)
+        weight = np.where(left == right, 1.0, math.sqrt(2.0))
+        number, label = np.indices((self.signal.features, self.signal.classes)).reshape(2, -1)
+        with_label = Grid(number, self.signal.features + label, np.full(len(label), self.signal.label_weight))
+        return Grid(*map(np.concatenate, zip((left, right, weight), with_label, strict=True)))
+
+    def factors(self, rows: Integers) -> tuple[Vectors, Vectors]:
+        inputs = self.inputs[rows]
+        return inputs, np.concatenate([inputs, self.labels[rows]], axis=-1)
 
     @cached_property
-    def _pairs(self) -> tuple[Integers, ...]:
-        return np.triu_indices(self.signal.features)
+    def row_weights(self) -> Singles:
+        if self.present is None:
+            return np.ones(self.held.shape, dtype=np.float32)
+        with_labels = self.squared_sums(self.inputs, self.labels)
+        squares = self.squared_sums(self.inputs, self.inputs) + self.signal.label_weight**2 * with_labels
+        largest = self.largest_norm * self.rows_bound * (1.0 - _SUM_MARGIN)
+        factors = np.minimum(largest / np.sqrt(np.maximum(squares, _SHORTEST)), 1.0) / self.rows_bound
+        exact = self.present * factors[:, None]
+        rounded = exact.astype(np.float32)
+        # Rounded to the side that moves less.
+        return np.where(rounded > exact, np.nextafter(rounded, np.float32(0.0)), rounded)
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
@@ -87,14 +227,20 @@ class Moments(PoolPayload):
 
     @cached_property
     def largest_symbols(self) -> torch.Tensor:
-        """The largest product of each sample; samples."""
-        return largest_product(*self._pool, self.signal.label_weight)
+        """The largest product of each sample; of several rows a bound, the sum of theirs."""
+        import torch
+
+        of_rows = largest_product(*self._pool, self.signal.label_weight)
+        weights = torch.from_numpy(self.row_weights).to(self.device)
+        return (weights * of_rows[torch.from_numpy(self.held).to(self.device)]).sum(dim=1)
 
     @cached_property
     def squared_lengths(self) -> torch.Tensor:
-        """||x||^4 + w^2 ||x||^2 ||l||^2 of each sample; samples."""
+        """||x||^4 + w^2 ||x||^2 ||l||^2 of each sample; of several rows what is declared."""
         import torch
 
+        if self.rows is not None:
+            return super().squared_lengths
         inputs, labels = (torch.linalg.vector_norm(each, dim=1).double().square() for each in self._pool)
         lengths: torch.Tensor = inputs * (inputs + self.signal.label_weight**2 * labels)
         return lengths
@@ -107,151 +253,69 @@ class Moments(PoolPayload):
         return torch.from_numpy(self.inputs).to(self.device), torch.from_numpy(self.labels).to(self.device)
 
     def weighted_sum(self, index: torch.Tensor, weights: torch.Tensor, places: Places | None = None) -> torch.Tensor:
-        """Return sum_i q_i (svec(x_i x_i^T), w x_i l_i^T), in float64; slots x symbols."""
-        if places is None:
-            return self._exact(index, weights)
-        together: torch.Tensor
-        (together,) = self._in_tiles(index, weights, places)
-        return together
-
-    def weighted_sums(
-        self, index: torch.Tensor, weights: torch.Tensor, factors: torch.Tensor, places: Places
-    ) -> torch.Tensor:
-        """Return sum_i w_ip f_ik v_i for each k; products are weighted once for all factors."""
-        return self._in_tiles(index, weights, places, factors)
-
-    def spread(self, index: torch.Tensor, weights: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return rows of the pool that workers hold, and the weight of each row, from weights slots x workers x any."""
-        return index, weights
-
-    def _workers_at_once(self, width: int) -> int:
-        return max(1, min(BLOCK, NUMBERS_AT_ONCE // width) // self.most_rows)
-
-    def _backed_off(self, weights: torch.Tensor, in_slot: int, workers_at_once: int) -> torch.Tensor:
-        """Return weights that leave room for what rounding adds; same shape."""
-        return rounding_backoff(in_slot * self.most_rows, workers_at_once * self.most_rows) * weights
-
-    def _exact(self, index: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-        """Add up products with weights slots x workers, without forming any worker's own; slots x symbols."""
-        import torch
-
-        width = self.signal.features
-        workers_at_once = self._workers_at_once(width)
-        weights = self._backed_off(weights.double(), self.workers_in_slot(index, None), workers_at_once)[:, :, None]
-        slots_at_once = max(1, NUMBERS_AT_ONCE // (width * max(self.most_rows * index.shape[1], width)))
-        mixed, (inputs, labels) = [], self._pool
-        for first in range(0, len(index), slots_at_once):
-            here = slice(first, first + slots_at_once)
-            products: torch.Tensor | float = 0.0
-            with_labels: torch.Tensor | float = 0.0
-            for start in range(0, index.shape[1], workers_at_once):
-                some = slice(start, start + workers_at_once)
-                rows, shares = self.spread(index[here, some], weights[here, some])
-                more, more_with_labels = add_up_products(inputs[rows], labels[rows], shares[:, :, 0])
-                products, with_labels = products + more, with_labels + more_with_labels
-            packed = pack_symmetric(torch.as_tensor(products))
-            weighted = self.signal.label_weight * torch.as_tensor(with_labels).flatten(1)
-            mixed.append(torch.cat([packed, weighted], dim=1))
-        return torch.cat(mixed)
-
-    def _in_tiles(
-        self, index: torch.Tensor, weights: torch.Tensor, places: Places, factors: torch.Tensor | None = None
-    ) -> torch.Tensor:
-        """Add up products with weights of each piece; factors x slots x symbols, float64 (see ``weighted_sums``).
-
-        In a simulation, which protects nobody, products of some workers at a time are added up in float32.
-        """
-        import torch
-
-        _, lengths = self._in_pieces(weights, places)
-        if self._tiles is None or self._tiles[0] != lengths:  # parts of a slot have the same
-            self._tiles = lengths, tiles_of(self.signal, lengths, self._pool[0].device)
-        tiles = self._tiles[1]
-        width = self.signal.features + max(len(tile.left) for tile in tiles)
-        workers_at_once = self._workers_at_once(width)
-        if not self.protects:
-            weights = weights.float()
-        weights = self._backed_off(weights, self.workers_in_slot(index, places), workers_at_once)
-        slots_at_once = max(1, NUMBERS_AT_ONCE // (width * min(index.shape[1], workers_at_once) * self.most_rows))
-        mixed, (inputs, labels) = [], self._pool
-        for first in range(0, len(index), slots_at_once):
-            here, total = slice(first, first + slots_at_once), torch.zeros((), device=inputs.device)
-            for start in range(0, index.shape[1], workers_at_once):
-                some = slice(start, start + workers_at_once)
-                rows, shares = self.spread(index[here, some], weights[here, some])
-                their_factors = None if factors is None else factors[here, some]
-                total = total + add_up_tiles(tiles, inputs[rows], labels[rows], shares, their_factors)
-            mixed.append(total)
-        return torch.cat(mixed, dim=1)
-
-
-@dataclass(kw_only=True, eq=False)
-class MomentsOfRows(Moments):
-    """Each worker sends the weighted sum of the moments of several rows, by weights that bound its norm."""
-
-    rows: Integers  #: of the pool; holdings x most rows
-    row_weights: Singles  #: what each row's products are multiplied with, 0 where there is none; holdings x most rows
-
-    @cached_property
-    def pool_size(self) -> int:
-        """How many holdings there are."""
-        return len(self.rows)
-
-    @property
-    def most_rows(self) -> int:  # type: ignore[override]
-        """Rows of the worker that holds most."""
-        return int(self.rows.shape[1])
-
-    def vectors(self, index: Integers) -> Vectors:
-        """Return sum_r w_r (svec(x_r x_r^T), w x_r l_r^T) of each worker; float64 where data are protected."""
-        at_once = max(1, NUMBERS_AT_ONCE // (self.most_rows * self.signal.features))
-        return np.concatenate([self._summed(index[i : i + at_once]) for i in range(0, len(index), at_once)])
-
-    def _summed(self, index: Integers) -> Vectors:
-        rows, kind = self.rows[index], np.dtype(np.float64 if self.protects else np.float32)
-        inputs: Vectors = self.inputs[rows].astype(kind)
-        labels: Vectors = self.labels[rows].astype(kind)
-        weighted = (inputs * self.row_weights[index][..., None]).transpose(0, 2, 1)
-        left, right = self._pairs
-        products = (weighted @ inputs)[:, left, right] * _svec_weights(left, right).astype(kind)
-        with_labels = (weighted @ labels).reshape(len(index), -1)
-        return np.concatenate([products, self.signal.label_weight * with_labels], axis=1)
-
-    def weighted_sum(self, index: torch.Tensor, weights: torch.Tensor, places: Places | None = None) -> torch.Tensor:
         """Return the sum over workers and their rows; slots x symbols.
 
-        Protected workers are formed one by one: added up row by row, the sum of all would be rounded, and backed off,
-        by the largest number of rows that any of them holds.
+        Protected workers with several rows are formed one by one: added up row by row, the sum of all would be rounded,
+        and backed off, by the largest number of rows that any of them holds.
         """
-        add_up = self.stream if self.protects else super().weighted_sum
+        add_up = self.stream if self.protects and self.rows is not None else super().weighted_sum
         return add_up(index, weights, places)
 
-    weighted_sums = PoolPayload.weighted_sums
-
-    def spread(self, index: torch.Tensor, weights: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the rows of workers with these holdings, slots x rows, and the weight of each; slots x rows x any."""
-        rows, row_weights = self._held
-        return rows[index].flatten(1), (row_weights[index][..., None] * weights[:, :, None]).flatten(1, 2)
-
-    @cached_property
-    def _held(self) -> tuple[torch.Tensor, torch.Tensor]:
+    def added_up(self, rows: Integers, weights: torch.Tensor, lengths: list[int] | None) -> torch.Tensor:
         import torch
 
-        return torch.from_numpy(self.rows).to(self.device), torch.from_numpy(self.row_weights).to(self.device)
+        if lengths is not None:
+            return super().added_up(rows, weights, lengths)
+        chosen = torch.from_numpy(rows).to(self.device)
+        inputs, labels = (each[chosen] for each in self._pool)
+        products, with_labels = add_up_products(inputs, labels, weights[:, :, 0])
+        return torch.cat([pack_symmetric(products), self.signal.label_weight * with_labels.flatten(1)], dim=1)
 
-    @cached_property
-    def largest_symbols(self) -> torch.Tensor:
-        """A bound: the sum of the largest products of a worker's rows; holdings."""
-        rows, row_weights = self._held
-        return (row_weights * largest_product(*self._pool, self.signal.label_weight)[rows]).sum(dim=1)
 
-    @cached_property
-    def squared_lengths(self) -> torch.Tensor:
-        """What is declared; holdings."""
-        import torch
+def add_up_products(inputs: torch.Tensor, labels: torch.Tensor, shares: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Return sum_i q_i x_i x_i^T, slots x d x d, and sum_i q_i x_i l_i^T, slots x d x outputs, of one block in float64.
 
-        bound = self.signal.largest_squared_norm(self.norm**2)
-        return torch.full((self.pool_size,), bound, dtype=torch.float64, device=self.device)
+    Inputs are slots x workers x d, labels slots x workers x outputs, shares slots x workers and nowhere negative.
+    """
+    import torch
+
+    roots = shares.double().sqrt()[..., None]
+    weighted = inputs * roots
+    with_labels = weighted.transpose(1, 2) @ (labels * roots)
+    if len(weighted) > 1 or weighted.device.type != "cpu":
+        return weighted.transpose(1, 2) @ weighted, with_labels
+    # NumPy knows a product of a matrix with itself, and computes half of it.
+    one = weighted[0].numpy()
+    return torch.from_numpy(one.T @ one)[None], with_labels
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Holdings:
+    """The rows of the pool that each worker holds, padded to the same number."""
+
+    rows: Integers  #: holdings x most rows of one; 0 where there is none
+    present: NDArray[np.bool_]  #: whether there is one; holdings x most rows of one
+
+    @property
+    def sizes(self) -> Integers:
+        """How many rows each holding has; shape holdings."""
+        return np.asarray(self.present.sum(axis=1))
+
+
+def payload_of(
+    workers: Workers, inputs: Singles, labels: Singles, holdings: Holdings | None = None, **how: Any
+) -> Payload:
+    """Return the payload that workers send of encoded inputs (rows x features) and coded labels (rows x outputs).
+
+    Each holds one of the rows, or several (``holdings``); ``how`` is passed on to the payload.
+    """
+    signal = Signal.of(workers, inputs.shape[1], labels.shape[1])
+    norm = math.sqrt(declared_bounds(workers, inputs.shape[1])[0])
+    if holdings is not None:
+        present = holdings.present.astype(np.float32)
+        how |= {"rows": holdings.rows, "present": present, "rows_bound": workers.rows_bound}
+    payload: Payload = signal.kind(signal=signal, norm=norm, inputs=inputs, labels=labels, **how)
+    return payload
 
 
 def largest_product(inputs: torch.Tensor, labels: torch.Tensor, label_weight: float) -> torch.Tensor:
@@ -265,10 +329,6 @@ def largest_product(inputs: torch.Tensor, labels: torch.Tensor, label_weight: fl
     largest, next_one = leading[:, 0], leading[:, -1]
     of_inputs = largest * torch.maximum(largest, math.sqrt(2.0) * next_one) if leading.shape[1] > 1 else largest**2
     return torch.maximum(of_inputs, label_weight * largest * labels.abs().amax(dim=1).double())
-
-
-def _svec_weights(left: Integers, right: Integers) -> Vectors:
-    return np.where(left == right, 1.0, math.sqrt(2.0))
 
 
 def pack_symmetric(matrices: torch.Tensor) -> torch.Tensor:
@@ -291,77 +351,3 @@ def unpack_symmetric(packed: torch.Tensor, size: int) -> torch.Tensor:
     matrices[..., rows, columns] = packed * weight
     matrices[..., columns, rows] = packed * weight
     return matrices
-
-
-class Tile(NamedTuple):
-    """Symbols whose right numbers lie side by side."""
-
-    left: torch.Tensor  # left number of each pair of a number and a piece; pairs
-    piece: torch.Tensor  # piece of each pair; pairs
-    columns: slice  # right numbers, labels after inputs
-    row: torch.Tensor  # pair that each symbol is made with; symbols of the tile
-    column: torch.Tensor  # its right number, counted from the first; symbols of the tile
-    symbols: torch.Tensor  # where it stands among all symbols; symbols of the tile
-    weight: torch.Tensor  # what its product is multiplied with; symbols of the tile
-
-
-def tiles_of(signal: Signal, lengths: list[int], device: torch.device) -> list[Tile]:
-    """Return how the symbols of a slot with pieces of these lengths are made of products."""
-    import torch
-
-    features = signal.features
-    left, right = torch.triu_indices(features, features)
-    with_label = torch.arange(features).repeat_interleave(signal.classes)
-    labels = features + torch.arange(signal.classes).repeat(features)
-    weight = torch.full((len(left),), math.sqrt(2.0), dtype=torch.float64).masked_fill_(left == right, 1.0)
-    weight = torch.cat([weight, torch.full((len(labels),), signal.label_weight, dtype=torch.float64)])
-    left, right = torch.cat([left, with_label]), torch.cat([right, labels])
-    piece = torch.repeat_interleave(torch.tensor(lengths))
-    numbers = features + signal.classes
-    width = _TILE if len(lengths) > features else numbers
-    tiles = []
-    for first in range(0, numbers, width):
-        here = torch.nonzero((right >= first) & (right < first + width))[:, 0]
-        if not len(here):
-            continue
-        pairs, row = torch.unique(piece[here] * features + left[here], return_inverse=True)
-        tensors = (pairs % features, pairs // features, row, right[here] - first, here, weight[here])
-        of_left, of_piece, row, column, places, weights = (each.to(device) for each in tensors)
-        tiles.append(Tile(of_left, of_piece, slice(first, first + width), row, column, places, weights))
-    return tiles
-
-
-def add_up_tiles(
-    tiles: list[Tile],
-    inputs: torch.Tensor,
-    labels: torch.Tensor,
-    shares: torch.Tensor,
-    factors: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """Return sum_i q_ip f_ik times the products of worker i, for each k; factors x slots x symbols, float64.
-
-    Inputs are slots x workers x features, labels slots x workers x outputs, shares slots x workers x pieces in the
-    precision that products are to have, factors slots x workers x any number (None: one, of 1).
-    """
-    import torch
-
-    right = torch.cat([inputs, labels], dim=2).to(shares.dtype)
-    count = 1 if factors is None else factors.shape[2]
-    symbols = sum(len(tile.symbols) for tile in tiles)
-    total = torch.empty((count, len(right), symbols), dtype=torch.float64, device=right.device)
-    # In memory that is kept, since fresh memory is slow, and of two axes: of three torch takes ten times as long.
-    workers, most = right[:, :, 0].numel(), max(len(tile.left) for tile in tiles)
-    rooms = [torch.empty(workers * most, dtype=right.dtype, device=right.device) for _ in range(2)]
-    for tile in tiles:
-        weighted, weights = (room[: workers * len(tile.left)].view(workers, -1) for room in rooms)
-        torch.index_select(right.flatten(0, 1), 1, tile.left, out=weighted)
-        torch.index_select(shares.flatten(0, 1), 1, tile.piece, out=weights)
-        weighted = weighted.mul_(weights).view(*right.shape[:2], -1)
-        columns = right[:, :, tile.columns]
-        width = columns.shape[2]
-        if factors is not None:  # on the side that has few numbers
-            columns = (factors[..., None].to(columns.dtype) * columns[:, :, None, :]).flatten(2)
-        products = (weighted.transpose(1, 2) @ columns).reshape(len(right), -1, count, width)
-        found = products[:, tile.row, :, tile.column] * tile.weight[:, None, None]  # symbols x slots x factors
-        total[:, :, tile.symbols] = found.permute(2, 1, 0).to(total.dtype)
-    return total

@@ -24,7 +24,7 @@ from airmixml.streams import Streams
 from airmixml.wording import plural, shown
 from airmixml.workers.encoder import encoder_of
 from airmixml.workers.loading import load_raw, pool_and_test, pool_rows, units_of
-from airmixml.workers.row_sums import Holdings
+from airmixml.workers.moments import Holdings
 
 NOBODY = -1
 

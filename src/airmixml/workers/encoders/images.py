@@ -49,13 +49,11 @@ class ImageEncoder(Encoder):
     def features(
         self, workers: Workers, unit_inputs: Singles, image_shape: ImageShape, rng: Generator, device: str = "cpu"
     ) -> Singles:
-        """Return what ``on_images`` makes of all images; samples x features."""
         from airmixml.workers.encoders.image_features import in_blocks  # here: an account needs no torch
 
         return in_blocks(self.on_images(workers, rng), unit_inputs, image_shape, device)
 
     def graph(self, workers: Workers, input_dim: int, image_shape: ImageShape, rng: Generator) -> Any:
-        """Return what ``on_images`` makes of a batch."""
         from airmixml.workers.encoders.image_features import in_planes
 
         compute = self.on_images(workers, rng)
@@ -73,14 +71,12 @@ class Convolution(ImageEncoder):
         return math.ceil(self.feature_count(workers, 0) / _PLACES)
 
     def on_images(self, workers: Workers, rng: Generator) -> OnImages:
-        """Return the sums, filter by filter."""
         from airmixml.workers.encoders.image_features import filter_sums
 
         filters, count = random_filters(self._filter_count(workers), rng), self.feature_count(workers, 0)
         return lambda images: filter_sums(images, filters)[:, :count]
 
     def cost(self, workers: Workers, input_dim: int) -> FeatureCost:
-        """25 products for each filter and pixel, whose answer goes into four cells."""
         filters, pixels_per_filter = self._filter_count(workers), _FILTER_SIDE**2
         return FeatureCost(
             multiply_accumulates=filters * (pixels_per_filter + _CELLS_PER_PIXEL) * input_dim,
@@ -106,7 +102,6 @@ class Gradients(ImageEncoder):
     default_features = _HISTOGRAM
 
     def on_images(self, workers: Workers, rng: Generator) -> OnImages:
-        """Return the histograms; images x 128."""
         from airmixml.workers.encoders.image_features import edge_histograms
 
         return edge_histograms
@@ -116,18 +111,15 @@ class Gradients(ImageEncoder):
         return random_features.mixing_matrix(signs, workers.features)
 
     def after_centring(self, workers: Workers, rng: Generator) -> Callable[[Singles], Singles] | None:
-        """Return the mixing of histograms; None where they are sent as they are."""
         if not workers.features:
             return None
         matrix = self._matrix(workers, rng)
         return lambda histograms: random_features.rectified_mix(histograms, matrix)
 
-    def graph_after_centring(self, workers: Workers, rng: Generator) -> Any:
-        """Return the same for an export."""
+    def graph_after_centring(self, workers: Workers, width: int, rng: Generator) -> Any:
         return random_features.rectified_mix_graph(self._matrix(workers, rng))
 
     def cost(self, workers: Workers, input_dim: int) -> FeatureCost:
-        """Straightening, gradients and roots; where mixed, centring, a norm and transforms."""
         operations = (_STRAIGHTENING_PER_PIXEL + _EDGES_PER_PIXEL) * input_dim + HARD_OPERATION * _HISTOGRAM
         if not workers.features:
             return FeatureCost(multiply_accumulates=operations)
@@ -141,7 +133,6 @@ class Cells(ImageEncoder):
     default_features = 1024
 
     def on_images(self, workers: Workers, rng: Generator) -> OnImages:
-        """Return the numbers of the cells, of which there are waves."""
         from airmixml.workers.encoders.image_features import cell_numbers
 
         return cell_numbers
@@ -149,13 +140,11 @@ class Cells(ImageEncoder):
     def features(
         self, workers: Workers, unit_inputs: Singles, image_shape: ImageShape, rng: Generator, device: str = "cpu"
     ) -> Singles:
-        """Return the waves; samples x features."""
         found = super().features(workers, unit_inputs, image_shape, rng, device)
         count = self.feature_count(workers, unit_inputs.shape[1])
         return random_features.waves(np.float32(_ANGLE) * found, count, rng)
 
     def graph(self, workers: Workers, input_dim: int, image_shape: ImageShape, rng: Generator) -> Any:
-        """Return the waves of a batch."""
         import torch
 
         cells = super().graph(workers, input_dim, image_shape, rng)

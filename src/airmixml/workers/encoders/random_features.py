@@ -1,4 +1,4 @@
-"""Random features that need no stored matrix: ``mixed`` for rows of tables, and waves for images and series.
+"""Random features that need no stored matrix: ``mixed`` for tables, waves for images, ``windows``; and linear features.
 
 H S1 H S0 z, with H the Walsh-Hadamard transform and S0, S1 random signs, is nearly as random as a product with a matrix
 of independent numbers (Yu et al. 2016). A microcontroller needs additions alone and one bit per sign.
@@ -16,9 +16,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.random import Generator
 
-from airmixml.arrays import ImageShape, Singles
+from airmixml.arrays import ImageShape, Integers, Singles, planes
 from airmixml.scenario import Workers
-from airmixml.workers.encoder import HARD_OPERATION, Encoder, FeatureCost
+from airmixml.workers.encoder import FLOAT_BYTES, HARD_OPERATION, Encoder, FeatureCost
 
 _ROWS_AT_ONCE: Final = 8192
 _SHORTEST: Final = 1e-12
@@ -100,10 +100,8 @@ class Mixed(Encoder):
 
     about = "positive parts of random mixtures of all inputs, for tables (centred inputs, brought to one norm)"
     default_features = 64
-    mixes_rows = True  # what it does after centring depends on how wide a row is
 
     def features(self, workers: Workers, unit_inputs: Singles, image_shape: ImageShape, rng: Generator) -> Singles:
-        """Return the inputs: they are mixed when they are centred."""
         return unit_inputs
 
     def _matrix(self, workers: Workers, width: int, rng: Generator) -> Singles:
@@ -125,13 +123,9 @@ class Mixed(Encoder):
         return mix
 
     def graph(self, workers: Workers, input_dim: int, image_shape: ImageShape, rng: Generator) -> Any:
-        """Return what changes nothing."""
         return lambda rows: rows
 
-    def graph_after_centring(self, workers: Workers, rng: Generator, width: int = 0) -> Any:
-        """Return the mixing of rows of that width; None where the width is not known."""
-        if not width:
-            return None
+    def graph_after_centring(self, workers: Workers, width: int, rng: Generator) -> Any:
         # What was padded is zero: the rest of the matrix would multiply nothing.
         mix = rectified_mix_graph(self._matrix(workers, width, rng)[:width])
 
@@ -142,7 +136,6 @@ class Mixed(Encoder):
         return centred
 
     def cost(self, workers: Workers, input_dim: int) -> FeatureCost:
-        """A norm, two signed transforms for each block, and the mean of the mixtures."""
         count = self.feature_count(workers, input_dim)
         return transforms_cost(count, power_of_two(input_dim, 2), 2 * input_dim + HARD_OPERATION + 2 * count)
 
@@ -194,3 +187,127 @@ def _turning_matrix(numbers: int, angles: int, rng: Generator) -> Singles:
 def waves_cost(numbers: int, features: int, besides: int) -> FeatureCost:
     """Return the cost of the waves of one vector: transforms, then a cosine or sine each; and of others."""
     return transforms_cost(math.ceil(features / 2), power_of_two(numbers), besides + HARD_OPERATION * features)
+
+
+# --- Waves of windows of sensor readings ------------------------------------------------------------------------------
+
+_BANDS: Final = 6
+_FAINTEST: Final = 1e-3  # of the declared range: what is fainter counts as nothing
+# How much a step counts: a channel, or a band of it, e times as strong; the whole declared range.
+_PER_FOLD, _PER_FOLD_IN_BAND, _PER_RANGE = 0.3, 0.2, 2.0
+_WINDOWS_AT_ONCE: Final = 4096
+_MOST_CHANNELS: Final = 16  # that the cost is counted for
+
+
+class Windows(Encoder):
+    """Mean and strength of each channel, and its strength in bands of frequency, as waves; for channels over time.
+
+    When in the window something happens does not matter, how strongly and how fast it repeats does. Strengths are
+    taken on a logarithmic scale, on which twice as strong is the same step everywhere.
+    """
+
+    about = "level, strength and spectrum in bands of channels over time, as random waves of them (series)"
+    needs_series = True
+    default_features = 256
+
+    def features(self, workers: Workers, unit_inputs: Singles, image_shape: ImageShape, rng: Generator) -> Singles:
+        assert image_shape is not None
+        channels, _, times = planes(image_shape)
+        series = unit_inputs.reshape(-1, channels, times)
+        parts = [window_numbers(some) for some in np.array_split(series, max(1, len(series) // _WINDOWS_AT_ONCE))]
+        return waves(np.concatenate(parts), self.feature_count(workers, unit_inputs.shape[1]), rng)
+
+    def cost(self, workers: Workers, input_dim: int) -> FeatureCost:
+        numbers = _MOST_CHANNELS * (2 + _BANDS)
+        transform = 4 * input_dim * math.ceil(math.log2(max(2, input_dim)))
+        besides = transform + 4 * input_dim + HARD_OPERATION * numbers
+        return waves_cost(numbers, self.feature_count(workers, input_dim), besides)
+
+
+def band_edges(times: int) -> Integers:
+    """Return where the bands begin and the last one ends, in periods per window; each is about twice the last."""
+    edges = np.geomspace(1.0, max(2, times // 2 + 1), _BANDS + 1)
+    return np.unique(np.rint(edges).astype(np.int64))
+
+
+def window_numbers(series: Singles) -> Singles:
+    """Return the numbers of each window; windows x numbers. Series in [0, 1] are windows x channels x time."""
+    windows, channels, times = series.shape
+    means = series.mean(axis=2, dtype=np.float64)
+    moving = series - means[:, :, None]
+    power = 2.0 * np.square(np.abs(np.fft.rfft(moving, axis=2))) / times**2
+    edges = band_edges(times)
+    bands = np.add.reduceat(power[:, :, : edges[-1]], edges[:-1], axis=2) if times > 1 else power[:, :, :0]
+    strengths = np.sqrt(np.square(moving).mean(axis=2))
+    parts = (
+        _PER_RANGE * (means - 0.5),
+        _PER_FOLD * np.log1p(strengths / _FAINTEST),
+        _PER_FOLD_IN_BAND * 0.5 * np.log1p(bands / _FAINTEST**2).reshape(windows, channels * bands.shape[2]),
+    )
+    return np.concatenate(parts, axis=1).astype(np.float32)
+
+
+WINDOWS: Final = Windows()
+
+
+# --- Products with a matrix -------------------------------------------------------------------------------------------
+
+
+class Linear(Encoder):
+    """An encoder that is a product with a matrix."""
+
+    default_features = 64
+
+    def graph(self, workers: Workers, input_dim: int, image_shape: ImageShape, rng: Generator) -> Any:
+        import torch
+
+        found = self.features(workers, np.eye(input_dim, dtype=np.float32), image_shape, rng)
+        matrix = torch.from_numpy(found.copy())
+        return lambda inputs: inputs @ matrix
+
+
+class Cosines(Linear):
+    """Cosine coefficients, of rows and columns of an image together; all of them would keep every norm."""
+
+    about = "cosine coefficients of lowest frequency"
+
+    def feature_count(self, workers: Workers, input_dim: int) -> int:
+        return min(super().feature_count(workers, input_dim), input_dim)
+
+    def features(self, workers: Workers, unit_inputs: Singles, image_shape: ImageShape, rng: Generator) -> Singles:
+        """Return the coefficients by frequency, rows first among equals, channels alike; samples x features."""
+        from scipy.fft import dctn
+
+        channels, height, width = planes(image_shape or (1, unit_inputs.shape[1]))
+        frequency = np.add.outer(np.arange(height) / height, np.arange(width) / width)
+        frequency = np.tile(frequency.ravel(), channels)
+        lowest = np.argsort(frequency, kind="stable")[: self.feature_count(workers, unit_inputs.shape[1])]
+        parts = [
+            dctn(some.reshape(-1, channels, height, width), axes=(2, 3), norm="ortho").reshape(len(some), -1)[:, lowest]
+            for some in np.array_split(unit_inputs, max(1, len(unit_inputs) // _ROWS_AT_ONCE))
+        ]
+        return np.concatenate(parts).astype(np.float32)
+
+    def cost(self, workers: Workers, input_dim: int) -> FeatureCost:
+        count = self.feature_count(workers, input_dim)
+        return FeatureCost(multiply_accumulates=count * input_dim, constant_bytes=FLOAT_BYTES * input_dim)
+
+
+class Projection(Linear):
+    """Sums of all inputs, each with a random sign, scaled to keep squared norms on average."""
+
+    about = "sums of all inputs with random signs"
+
+    def features(self, workers: Workers, unit_inputs: Singles, image_shape: ImageShape, rng: Generator) -> Singles:
+        inputs = unit_inputs.shape[1]
+        count = self.feature_count(workers, inputs)
+        signs = rng.choice(np.array([-1.0, 1.0], dtype=np.float32), size=(inputs, count))
+        return np.asarray(unit_inputs @ signs / np.float32(math.sqrt(count)))
+
+    def cost(self, workers: Workers, input_dim: int) -> FeatureCost:
+        additions = self.feature_count(workers, input_dim) * input_dim
+        return FeatureCost(multiply_accumulates=additions, constant_bytes=math.ceil(additions / 8))
+
+
+DCT: Final = Cosines()
+PROJECTION: Final = Projection()

@@ -24,11 +24,9 @@ class TorchEncoder(NetworkEncoder):
         self._network: TorchNetwork | None = None
 
     def name(self) -> str:
-        """Return the kind of module."""
         return f"TorchEncoder({type(self._module).__name__})"
 
     def network(self) -> "TorchNetwork":
-        """Return the module, ready to run."""
         if self._network is None:
             self._network = TorchNetwork(self._module)
         return self._network
@@ -44,7 +42,6 @@ class TorchScriptFile(FileEncoder):
     form = "torchscript"
 
     def read(self, path: str) -> "TorchNetwork":
-        """Return the module in the file."""
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # torch wants to replace TorchScript one day
@@ -64,7 +61,6 @@ class TorchNetwork(Network):
         self._problem = ""
 
     def takes(self, shapes: Sequence[Shape]) -> Shape | None:
-        """Return the first shape on which it runs."""
         for shape in shapes:
             if shape in self.widths:
                 return shape
@@ -80,7 +76,6 @@ class TorchNetwork(Network):
         return None
 
     def wants(self) -> str:
-        """Return what it complained about last."""
         return f"inputs of another shape ({self._problem})"
 
     def run(self, inputs: Singles) -> Singles:
@@ -90,11 +85,9 @@ class TorchNetwork(Network):
             return np.asarray(self.module(torch.from_numpy(np.ascontiguousarray(inputs))).float().numpy())
 
     def exported(self) -> torch.nn.Module:
-        """Return the module."""
         return self.module
 
     def cost(self, shape: Shape) -> FeatureCost:
-        """Run one input and count."""
         values = [*self.module.parameters(), *self.module.buffers()]
         counter = _Counter()  # type: ignore[no-untyped-call]
         with torch.no_grad(), counter:
