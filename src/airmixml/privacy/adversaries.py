@@ -27,19 +27,15 @@ class Server(Adversary):
     knows_schedule = True
 
     def why(self, design: Design) -> str:
-        """Why its epsilon follows."""
         return known_in_words(design.in_workers_noise())
 
     def antennas(self, design: Design) -> int:
-        """Those of the server."""
         return design.fact(Antennas).count
 
     def heard(self, design: Design) -> Design:
-        """What all of its antennas receive, not only the chosen one."""
         return design.at_server().in_workers_noise()
 
     def mechanism(self, design: Design, adjacency: str) -> GaussianSlots:
-        """The worst worker's own slots, one Gaussian mechanism."""
         known = super().mechanism(design, adjacency)
         failure = design.failure_of_gains(design.fact(Antennas).failure, known.sampling)
         return replace(known, gain_failure=max(known.gain_failure, failure))
@@ -109,7 +105,6 @@ class Eavesdropper(HiddenSchedule):
         )
 
     def why(self, design: Design) -> str:
-        """Why its epsilon follows."""
         if design.says(WorkersNoise):
             return hidden_in_words(design)
         if self.gain is None:
@@ -118,11 +113,9 @@ class Eavesdropper(HiddenSchedule):
         return f"it may hear a worker with {louder:,.4g} times the power that the server does; {super().why(design)}"
 
     def antennas(self, design: Design) -> int:
-        """Its own."""
         return self.own_antennas
 
     def noise_watts(self, design: Design) -> float:
-        """The noise at each of its antennas, or what workers bring."""
         return design.fact(WorkersNoise).alone_watts or self.own_noise_watts
 
     def views(self, design: Design, adjacency: str) -> tuple[GaussianSlots, ...]:
@@ -130,7 +123,6 @@ class Eavesdropper(HiddenSchedule):
         return (self.mechanism(design, adjacency),) if design.says(WorkersNoise) else super().views(design, adjacency)
 
     def mechanism(self, design: Design, adjacency: str) -> GaussianSlots:
-        """As without a schedule, of what was sent; where workers bring noise, what an isolating listener learns."""
         if design.says(WorkersNoise):
             return Everyone().mechanism(design, adjacency)
         slots = super().mechanism(design, adjacency)
@@ -167,11 +159,9 @@ class Everyone(Adversary):
     knows_schedule = True
 
     def why(self, design: Design) -> str:
-        """Why its epsilon follows."""
         return hidden_in_words(design)
 
     def noise_watts(self, design: Design) -> float:
-        """What hides a worker, as noise at the server."""
         return design.fact(WorkersNoise).alone_watts
 
     def heard(self, design: Design) -> Design:
@@ -188,5 +178,4 @@ class Everyone(Adversary):
         return replace(design, noise_watts=design.fact(WorkersNoise).alone_watts)
 
     def mechanism(self, design: Design, adjacency: str) -> GaussianSlots:
-        """The worst worker's own slots, one Gaussian mechanism."""
         return replace(super().mechanism(design, adjacency), why=hidden_in_words(design))

@@ -250,9 +250,7 @@ class Gdp(Accountant):
         return "" if mechanism.sampling == "none" else "exact only where the schedule is known; use pld"
 
     def epsilon(self, mechanism: GaussianSlots, delta: float) -> float:
-        """Return the smallest epsilon there is at ``delta``."""
         return gaussian_epsilon(math.sqrt(mechanism.total), delta)
 
     def power_factor(self, mechanism: GaussianSlots, epsilon: float, delta: float) -> float:
-        """Return the factor that makes mu what ``epsilon`` allows."""
         return gaussian_mu(epsilon, delta) ** 2 / mechanism.total

@@ -235,7 +235,6 @@ class PldAccountant(Accountant):
         return min(counted, _composed_epsilon(slots, kinds, step, usable_delta))
 
     def quick_epsilon(self, mechanism: GaussianSlots, delta: float) -> float:
-        """Return the same, ten times as fast and a little larger."""
         return self.epsilon(mechanism, delta, coarseness=10.0)
 
 

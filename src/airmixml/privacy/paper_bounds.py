@@ -128,14 +128,12 @@ class PaperLoose(PaperBound):
     closed_form = True
 
     def epsilon(self, mechanism: GaussianSlots, delta: float) -> float:
-        """Return the sum of the slots' losses plus ln(1/delta)."""
         losses = np.asarray(mechanism.squared_shifts)
         if mechanism.sampling != "none":
             losses = slot_privacy_loss(losses, mechanism.sampling_rate)
         return total_privacy_loss(float(np.dot(losses, np.asarray(mechanism.counts, dtype=np.float64))), delta)
 
     def power_factor(self, mechanism: GaussianSlots, epsilon: float, delta: float) -> float | None:
-        """Return the factor by Proposition 2, for slots that are all alike."""
         if len(set(mechanism.squared_shifts)) > 1:
             return None
         if mechanism.sampling == "none":
@@ -275,7 +273,6 @@ class PaperTight(PaperBound):
     about = "Proposition 1 of the paper, C_t corrected: Renyi orders 2 to 512"
 
     def epsilon(self, mechanism: GaussianSlots, delta: float) -> float:
-        """Return the least over the orders."""
         if mechanism.sampling == "none":
             gamma = np.asarray(DEFAULT_ORDERS, dtype=np.float64)  # each loses gamma mu^2 / 2
             return float(np.min(gamma * mechanism.total / 2.0 + math.log(1.0 / delta) / (gamma - 1.0)))

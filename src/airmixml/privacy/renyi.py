@@ -43,7 +43,6 @@ class RdpAccountant(Accountant):
         return f"its theorem for it is for {needed} neighbours; use pld"
 
     def epsilon(self, mechanism: GaussianSlots, delta: float) -> float:
-        """Return the least over the orders."""
         slots = mechanism if mechanism.sampling == "none" else mechanism.as_drawn().coarsened(_MOST_KINDS)
         conversion = np.log1p(-1.0 / _ORDERS) - np.log(delta * _ORDERS) / (_ORDERS - 1.0)
         first = _losses(slots, _ORDERS[:1])

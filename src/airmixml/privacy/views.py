@@ -84,7 +84,6 @@ class HiddenSchedule(Adversary):
     told = "but the slots and samples"
 
     def why(self, design: Design) -> str:
-        """Why its epsilon follows."""
         told = design.schedule_revealed(self.colluders)
         return f"{told}, so there is no credit for sampling" if told else self._why_hidden(design)
 
