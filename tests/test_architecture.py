@@ -21,7 +21,6 @@ FOUNDATION = (
     "streams",
     "devices",
     "numpy_tensors",
-    "fingerprints",
     "registry",
     "registries",
     "notebook",

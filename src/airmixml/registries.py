@@ -79,8 +79,7 @@ ACCOUNTANTS: Final = Registry(
     needs=("about", "refusal", "epsilon", "quick_epsilon", "power_factor", "considers_all_views", "closed_form"),
     places=_in(
         "airmixml.privacy",
-        "paper_bounds: paper-loose=PaperLoose paper-tight=PaperTight",
-        "renyi: rdp=RdpAccountant",
+        "paper_bounds: paper-loose=PaperLoose paper-tight=PaperTight rdp=RdpAccountant",
         "loss_distribution: pld=PldAccountant",
         "gaussian: gdp=Gdp",
     ),

@@ -94,7 +94,7 @@ class IdealAir:
         return 0.0
 
     def gains_tell_schedule(self, scenario: Scenario) -> bool:
-        """Return whether what happens to a seat may depend on who sits there; see ``privacy.views``."""
+        """Return whether what happens to a seat may depend on who sits there; see ``privacy.adversaries``."""
         return False
 
     def facts(self, system: Any) -> Iterator[Fact]:
