@@ -54,6 +54,7 @@ LONG = (
     "audit --preset paper-iris",
     "examples/scikit_learn.py",
     "plan --preset",
+    "plan --rows 5000",
     "compare --preset",
     "tolerances --preset",
     "--command audit --trials 1000",
