@@ -46,7 +46,6 @@ ENCODERS: Final = Registry(
         "inputs: embeddings",
         "random_features: mixed",
     ),
-    objects=True,
     files={
         "onnx": "airmixml.workers.encoders.onnx_file:OnnxFile",
         "torchscript": "airmixml.workers.encoders.torch_network:TorchScriptFile",
@@ -67,7 +66,6 @@ DATASETS: Final = Registry(
     places=_in(
         "airmixml.data", "embedded: iris digits", "mnist: mnist fashion-mnist", "embedded: breast-cancer wine diabetes"
     ),
-    objects=True,
 )
 """Where samples come from."""
 
@@ -83,6 +81,7 @@ ACCOUNTANTS: Final = Registry(
         "loss_distribution: pld=PldAccountant",
         "gaussian: gdp=Gdp",
     ),
+    objects=False,
 )
 """What turns slots into an epsilon."""
 
@@ -96,6 +95,7 @@ ADVERSARIES: Final = Registry(
     places=_in(
         "airmixml.privacy", "adversaries: release=Release server=Server eavesdropper=Eavesdropper everyone=Everyone"
     ),
+    objects=False,
 )
 """Whom a target can be against."""
 
@@ -106,6 +106,7 @@ LEARNERS: Final = Registry(
     base="airmixml.edge.LearnerModel",
     needs=("about", "closed_form", "build"),
     places=_in("airmixml.edge", "learners: mlp=Mlp cnn=Cnn ridge=Ridge lda=Lda"),
+    objects=False,
 )
 """What the server trains."""
 
@@ -124,7 +125,6 @@ ATTACKS: Final = Registry(
         "informed: informed-everyone=EVERYONE",
         "inversion: inversion=SERVER inversion-everyone=EVERYONE",
     ),
-    objects=True,
 )
 """What tries to learn about people."""
 
@@ -143,7 +143,6 @@ METHODS: Final = Registry(
         "baselines.central: logistic",
         "baselines.separate: raw",
     ),
-    objects=True,
 )
 """What a scenario is compared with."""
 
@@ -164,6 +163,7 @@ IMPAIRMENTS: Final = Registry(
         "timing: timing-slope=TimingSlope",
         "renewal: silent-fades=SilentFades",
     ),
+    objects=False,
 )
 """What an air does to a signal."""
 
@@ -177,6 +177,7 @@ PAYLOADS: Final = Registry(
     places=_in(
         "airmixml.workers", "payloads: samples=Samples", "moments: moments=Moments", "gradients: gradients=Gradients"
     ),
+    objects=False,
 )
 """What a worker sends of its features and its label."""
 
@@ -188,6 +189,7 @@ DESCENTS: Final = Registry(
     needs=("about", "needs_moments", "broadcast", "receive"),
     made_by="__call__",
     places=_in("airmixml.edge", "descents: preconditioned=Preconditioned adam=AdamDescent"),
+    objects=False,
 )
 """What a server broadcasts next, given what it received in a round."""
 
@@ -198,7 +200,6 @@ NOISES: Final = Registry(
     base="airmixml.radio.noise.Noise",
     needs=("about", "brought", "masked", "real", "check", "receiver_watts", "in_sum_watts", "facts", "receive"),
     places=_in("airmixml.radio", "noise: receiver", "workers_noise: workers=OWN masked"),
-    objects=True,
 )
 """What hides a worker."""
 
@@ -209,7 +210,6 @@ POWER_POLICIES: Final = Registry(
     base="airmixml.radio.power.PowerPolicy",
     needs=("about", "keeps_target", "follows_channels", "received_watts", "largest_received_watts", "power_scale"),
     places=_in("airmixml.radio", "power: max=LARGEST dp=PRIVATE fixed"),
-    objects=True,
 )
 """How strongly slots are received."""
 
@@ -220,7 +220,6 @@ LINKS: Final = Registry(
     base="airmixml.radio.analog_link.AnalogLink",
     needs=("about", "on_air", "meets", "check", "slot_seconds", "joules_per_watt", "lost_share", "sent", "to_dict"),
     places=_in("airmixml.radio", "analog_link: analog", "digital_link: digital"),
-    objects=True,
 )
 """How vectors get to the server."""
 
@@ -231,7 +230,6 @@ FADINGS: Final = Registry(
     base="airmixml.impairments.fading.Fading",
     needs=("about", "quantile", "rician_k", "draw", "share_below"),
     places=_in("airmixml.impairments", "fading: none rayleigh rician"),
-    objects=True,
 )
 """How channels differ from their mean."""
 
@@ -242,7 +240,6 @@ RATIOS: Final = Registry(
     base="airmixml.radio.ratios.Ratios",
     needs=("about", "exchangeable", "shares", "draw"),
     places=_in("airmixml.radio", "ratios: dirmix nonmix equalmix"),
-    objects=True,
 )
 """How the mixing ratios are drawn."""
 
@@ -253,7 +250,6 @@ ASSIGNMENTS: Final = Registry(
     base="airmixml.radio.ratios.Assignment",
     needs=("about", "follows_channels", "assign", "facts", "deal"),
     places=_in("airmixml.radio", "ratios: random max-min"),
-    objects=True,
 )
 """Which worker of a slot gets which ratio."""
 
@@ -267,7 +263,6 @@ SCHEDULES: Final = Registry(
         *("seats_with_gains", "draw", "shares", "largest_shares", "varying_share"),
     ),
     places=_in("airmixml.radio", "schedules: fixed poisson"),
-    objects=True,
 )
 """Who sends when."""
 
@@ -278,7 +273,6 @@ PATH_LOSSES: Final = Registry(
     base="airmixml.radio.path_loss.PathLoss",
     needs=("about", "loss_db", "gain"),
     places=_in("airmixml.radio", "path_loss: power-law"),
-    objects=True,
 )
 """How channels weaken with the distance."""
 
