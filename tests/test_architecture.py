@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -21,7 +22,6 @@ FOUNDATION = (
     "streams",
     "devices",
     "numpy_tensors",
-    "fingerprints",
     "registry",
     "registries",
     "notebook",
@@ -69,6 +69,7 @@ def module_name(file: Path) -> str:
 FILES = {module_name(file): file for file in sorted(SOURCE.rglob("*.py"))}
 
 
+@cache
 def imported_modules(file: Path) -> set[str]:
     """Every module of the package that the file imports, wherever in it; names that a package hands on lead to it."""
     found = set()

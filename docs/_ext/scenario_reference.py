@@ -8,7 +8,6 @@ from dataclasses import fields
 from typing import Any
 
 from airmixml.scenario import AIR_PRESETS, Scenario, air_summary, preset_names, preset_summary
-from airmixml.scenario.scenario import TOP_LEVEL_RULES
 from airmixml.scenario.tables import TABLES
 from airmixml.scenario.toml import TOP_LEVEL, toml_value
 
@@ -37,7 +36,7 @@ def _section(title: str, about: str, rows: list[str]) -> str:
 def _rows(table: type[Any], prefix: str) -> list[str]:
     rows = []
     for each in fields(table):
-        rule = each.metadata.get("rule") or TOP_LEVEL_RULES.get(each.name)
+        rule = each.metadata.get("rule") or TOP_LEVEL.get(each.name)
         if rule is not None and (prefix or each.name in TOP_LEVEL):
             must_be = _LONG_NUMBER.sub(lambda found: f"{int(found[0]):,}", rule.must_be.replace(_NO_LIMIT, ""))
             cells = _cell(each.metadata["doc"]), _cell(must_be)

@@ -26,19 +26,7 @@ __all__ = ["AirMixClassifier", "AirMixError", "AirMixRegressor", "DataError", "P
 __all__ += ["Scenario", "ScenarioError", "Speed", "__version__", "export_onnx", "load_metrics", "load_model"]
 __all__ += ["load_network", "run", "settle", "simulate", "simulate_blocks", "sweep", "train"]
 
-__getattr__ = import_late(
-    __name__,
-    {
-        "airmixml.edge": ("simulate", "train"),
-        "airmixml.errors": ("AirMixError", "DataError", "PrivacyError", "RunFolderError", "ScenarioError"),
-        "airmixml.estimator": ("AirMixClassifier", "AirMixRegressor"),
-        "airmixml.radio": ("simulate_blocks",),
-        "airmixml.runs": ("export_onnx", "load_metrics", "load_model", "load_network", "run"),
-        "airmixml.scenario": ("Scenario", "Speed"),
-        "airmixml.sweeps.grid_sweep": ("sweep",),
-        "airmixml.workers": ("settle",),
-    },
-)
+__getattr__ = import_late(__name__)
 
 
 def __dir__() -> list[str]:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -19,24 +20,11 @@ from scipy import special as _special
 
 from airmixml.devices import torch_is_missing
 
-Shape = Any  # numbers one by one, or a tuple of them
-
 int8, int16, int32, int64, uint8 = np.int8, np.int16, np.int32, np.int64, np.uint8
 float32, float64, complex64, complex128 = np.float32, np.float64, np.complex64, np.complex128
 finfo = np.finfo
 
-_METHODS: Final = {
-    "neg": np.negative, "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "pow": np.power,
-    "matmul": np.matmul, "outer": np.outer, "maximum": np.maximum, "minimum": np.minimum, "atan2": np.arctan2,
-    "bitwise_and": np.bitwise_and, "abs": np.abs, "round": np.round, "ceil": np.ceil, "floor": np.floor,
-    "square": np.square, "sqrt": np.sqrt, "exp": np.exp, "expm1": np.expm1, "log": np.log, "log10": np.log10,
-    "cos": np.cos, "sin": np.sin, "erfc": _special.erfc,
-    "isfinite": np.isfinite, "isinf": np.isinf, "nan_to_num": np.nan_to_num,
-}  # fmt: skip
-_REDUCTIONS: Final = {
-    "sum": np.sum, "mean": np.mean, "prod": np.prod, "any": np.any, "all": np.all, "amax": np.max, "amin": np.min,
-    "argmax": np.argmax, "argmin": np.argmin, "cumsum": np.cumsum,
-}  # fmt: skip
+_Array: Any = np.ndarray  # whose methods have other arguments than a tensor's
 
 
 @dataclass(frozen=True)
@@ -53,11 +41,8 @@ CPU: Final = Device()
 class Sorted(NamedTuple):
     """What sorting gives."""
 
-    values: Tensor
-    indices: Tensor
-
-
-_Array: Any = np.ndarray  # whose methods have other arguments than a tensor's
+    values: Any
+    indices: Any
 
 
 class Tensor(_Array):  # type: ignore[misc]
@@ -79,19 +64,18 @@ class Tensor(_Array):  # type: ignore[misc]
         return from_numpy(np.matmul(self.numpy(), np.asarray(other)))
 
     def __getattr__(self, name: str) -> Any:
-        """Return the operation of that name; one that ends in a line writes its result into the tensor."""
+        """Write the result of the operation of that name, which ends in a line, into the tensor."""
         found = _METHODS.get(name.removesuffix("_"))
+        if name.startswith("__"):
+            raise AttributeError(name)
         if found is None:
-            if name.startswith("_"):
-                raise AttributeError(name)
             raise _missing()
-        if not name.endswith("_"):
-            return lambda *others, **how: from_numpy(found(self.numpy(), *others, **how))
-        return lambda *others, **how: self._written(found(self.numpy(), *others, **how))
 
-    def _written(self, values: Any) -> Tensor:
-        self.numpy()[...] = values
-        return self
+        def write(*others: Any, **how: Any) -> Tensor:
+            self.numpy()[...] = found(self.numpy(), *others, **how)
+            return self
+
+        return write
 
     def numpy(self) -> Any:
         """Return the plain array, which shares its memory."""
@@ -103,214 +87,17 @@ class Tensor(_Array):  # type: ignore[misc]
         kinds = [each for each in kinds if not isinstance(each, (Device, str, np.bool_, bool))]
         return from_numpy(self.numpy().astype(kinds[0], copy=False)) if kinds else self
 
-    def double(self) -> Tensor:
-        """Return it in float64."""
-        return self.to(float64)
-
-    def float(self) -> Tensor:
-        """Return it in float32."""
-        return self.to(float32)
-
-    def long(self) -> Tensor:
-        """Return it in int64."""
-        return self.to(int64)
-
-    def int(self) -> Tensor:
-        """Return it in int32."""
-        return self.to(int32)
-
-    def bool(self) -> Tensor:
-        """Return which numbers are not 0."""
-        return self.to(np.bool_)
-
     def cpu(self) -> Tensor:
         """Return itself."""
         return self
 
     contiguous = cpu
 
-    def clone(self) -> Tensor:
-        """Return a copy."""
-        return from_numpy(self.numpy().copy())
-
-    def numel(self) -> Any:
-        """Return how many numbers there are."""
-        return self.size
-
-    def dim(self) -> Any:
-        """Return how many axes there are."""
-        return self.ndim
-
     def view(self, *shape: Any) -> Any:
         """Return the same memory in another shape, or of another type as NumPy does."""
         if shape and isinstance(shape[0], (int, tuple, np.integer)):
             return self.reshape(*shape)
         return np.ndarray.view(self, *shape)
-
-    def view_as(self, other: Tensor) -> Tensor:
-        """Return it in the shape of another."""
-        return from_numpy(self.reshape(other.shape))
-
-    def flatten(self, start_dim: Any = 0, end_dim: Any = -1) -> Any:
-        """Return it with these axes as one."""
-        if not self.ndim:
-            return self.reshape(1)
-        last = end_dim % self.ndim + 1
-        return self.reshape(*self.shape[:start_dim], math.prod(self.shape[start_dim:last]), *self.shape[last:])
-
-    def transpose(self, *axes: Any) -> Any:
-        """Return it with two axes exchanged."""
-        return from_numpy(np.swapaxes(self.numpy(), *axes))
-
-    def permute(self, *axes: Any) -> Tensor:
-        """Return it with its axes in this order."""
-        return from_numpy(np.transpose(self.numpy(), axes))
-
-    def expand(self, *shape: Shape) -> Tensor:
-        """Return it repeated along axes of length 1; -1 keeps an axis."""
-        wanted = _shape(shape)
-        own = (1,) * (len(wanted) - self.ndim) + self.shape
-        given = [have if want == -1 else want for have, want in zip(own, wanted, strict=True)]
-        return from_numpy(np.broadcast_to(self.numpy(), given))
-
-    def repeat(self, *times: Any) -> Any:
-        """Return copies side by side."""
-        return from_numpy(np.tile(self.numpy(), _shape(times)))
-
-    def repeat_interleave(self, times: Any) -> Tensor:
-        """Return every number so many times."""
-        return from_numpy(np.repeat(self.numpy(), times))
-
-    def chunk(self, count: Any, dim: Any = 0) -> list[Tensor]:
-        """Return equal parts."""
-        return [from_numpy(part) for part in np.array_split(self.numpy(), count, axis=dim)]
-
-    def unbind(self, dim: Any = 0) -> list[Tensor]:
-        """Return the parts along an axis."""
-        return [from_numpy(part) for part in np.moveaxis(self.numpy(), dim, 0)]
-
-    def diagonal(self, offset: Any = 0, dim1: Any = 0, dim2: Any = 1) -> Any:
-        """Return the diagonal, which shares its memory."""
-        found = np.diagonal(self.numpy(), offset, dim1, dim2)
-        found.flags.writeable = True
-        return from_numpy(found)
-
-    def max(self, dim: Any = None) -> Any:
-        """Return the largest number."""
-        return self._extreme(np.max, np.argmax, dim)
-
-    def min(self, dim: Any = None) -> Any:
-        """Return the smallest number."""
-        return self._extreme(np.min, np.argmin, dim)
-
-    def _extreme(self, value: Any, place: Any, dim: Any) -> Any:
-        if dim is None:
-            return from_numpy(value(self.numpy()))
-        return Sorted(from_numpy(value(self.numpy(), axis=dim)), from_numpy(place(self.numpy(), axis=dim)))
-
-    def clamp(self, min: Any = None, max: Any = None) -> Tensor:
-        """Return the numbers within limits."""
-        return from_numpy(np.clip(self.numpy(), min, max))
-
-    def clamp_(self, min: Any = None, max: Any = None) -> Tensor:
-        """Keep the numbers within limits."""
-        return self._written(self.clamp(min, max))
-
-    def relu_(self) -> Tensor:
-        """Write 0 in place of what is negative."""
-        return self.clamp_(min=0)
-
-    def where(self, condition: Any, other: Any) -> Tensor:
-        """Return its numbers where the condition holds, else those of another."""
-        return where(condition, self, other)
-
-    def round(self) -> Any:
-        """Return the nearest whole numbers."""
-        return from_numpy(np.round(self.numpy()))
-
-    def rsqrt(self) -> Tensor:
-        """Return one over the root."""
-        return from_numpy(1.0 / np.sqrt(self.numpy()))
-
-    def masked_fill_(self, where: Any, value: Any) -> Tensor:
-        """Write one value where it is asked for."""
-        self.numpy()[where] = value
-        return self
-
-    def masked_fill(self, where: Any, value: Any) -> Tensor:
-        """Return it with one value where it is asked for."""
-        return self.clone().masked_fill_(where, value)
-
-    def scatter_(self, dim: Any, places: Any, values: Any) -> Tensor:
-        """Write values at places along an axis."""
-        np.put_along_axis(self.numpy(), np.asarray(places), np.asarray(values, dtype=self.dtype), axis=dim)
-        return self
-
-    def gather(self, dim: Any, places: Any) -> Tensor:
-        """Return the numbers at places along an axis."""
-        return from_numpy(np.take_along_axis(self.numpy(), np.asarray(places), axis=dim))
-
-    def index_select(self, dim: Any, places: Any) -> Tensor:
-        """Return the parts at places along an axis."""
-        return from_numpy(np.take(self.numpy(), np.asarray(places), axis=dim))
-
-    def index_add_(self, dim: Any, places: Any, values: Any, alpha: Any = 1) -> Tensor:
-        """Add values at places along an axis."""
-        at = (slice(None),) * dim + (np.asarray(places),)
-        np.add.at(self.numpy(), at, alpha * np.asarray(values))
-        return self
-
-    def sort(self, dim: Any = -1, descending: Any = False, stable: Any = False) -> Any:
-        """Return the numbers in order, and where each was."""
-        key = -self.numpy() if descending else self.numpy()
-        order = from_numpy(np.argsort(key, axis=dim, kind="stable"))
-        return Sorted(self.gather(dim, order), order)
-
-    def argsort(self, dim: Any = -1, descending: Any = False, stable: Any = False) -> Any:
-        """Return where each number in order was."""
-        return self.sort(dim, descending, stable).indices
-
-    def topk(self, count: Any, dim: Any = -1, largest: Any = True) -> Sorted:
-        """Return the first numbers in order, and where they were."""
-        values, indices = self.sort(dim, largest)
-        some = (Ellipsis, slice(count)) + (slice(None),) * (-1 - dim if dim < 0 else self.ndim - 1 - dim)
-        return Sorted(values[some], indices[some])
-
-    def nonzero(self) -> Any:
-        """Return the places of numbers that are not 0; places x axes."""
-        return from_numpy(np.argwhere(self.numpy()))
-
-    def _new(self, make: Any, *arguments: Any, dtype: Any = None, **_: Any) -> Tensor:
-        return from_numpy(make(*arguments, dtype=dtype or self.dtype))
-
-    def new_zeros(self, *shape: Shape, **how: Any) -> Tensor:
-        """Return zeros of its type."""
-        return self._new(np.zeros, _shape(shape), **how)
-
-    def new_full(self, shape: Shape, value: Any, **how: Any) -> Tensor:
-        """Return equal numbers of its type."""
-        return self._new(np.full, shape, value, **how)
-
-    def new_tensor(self, values: Any, **how: Any) -> Tensor:
-        """Return these numbers in its type."""
-        return self._new(np.array, values, **how)
-
-
-def _reduction(function: Any) -> Any:
-    def reduced(self: Tensor, dim: Any = None, keepdim: Any = False, *, dtype: Any = None, **_numpy: Any) -> Tensor:
-        how = {"keepdims": True} if keepdim else {}
-        typed = {} if dtype is None else {"dtype": dtype}
-        return from_numpy(function(self.numpy(), axis=dim, **how, **typed))
-
-    return reduced
-
-
-for _name, _function in _REDUCTIONS.items():
-    setattr(Tensor, _name, _reduction(_function))
-
-
-def _shape(given: Shape) -> Any:
-    return tuple(given[0]) if len(given) == 1 and isinstance(given[0], (tuple, list)) else given
 
 
 def _missing() -> ModuleNotFoundError:
@@ -323,158 +110,211 @@ def from_numpy(array: Any) -> Tensor:
     return made
 
 
-def as_tensor(values: Any, dtype: Any = None, **_: Any) -> Tensor:
+def _tensors(found: Any) -> Any:
+    """Return an array as a tensor, or each of several."""
+    if isinstance(found, list):
+        return [from_numpy(each) for each in found]
+    if not isinstance(found, tuple):
+        return from_numpy(found)
+    tensors = map(from_numpy, found)
+    return Sorted(*tensors) if isinstance(found, Sorted) else tuple(tensors)
+
+
+def _shape(given: Any) -> Any:
+    """Return the shape that numbers one by one, or a tuple of them, say."""
+    return tuple(given[0]) if len(given) == 1 and isinstance(given[0], (tuple, list)) else given
+
+
+def _reduced(function: Any) -> Any:
+    def reduced(values: Any, dim: Any = None, keepdim: Any = False, *, dtype: Any = None, **_numpy: Any) -> Any:
+        how = {"keepdims": True} if keepdim else {}
+        return function(values, axis=dim, **how, **({} if dtype is None else {"dtype": dtype}))
+
+    return reduced
+
+
+def _extreme(value: Any, place: Any) -> Any:
+    def extreme(values: Any, dim: Any = None) -> Any:
+        return value(values) if dim is None else Sorted(value(values, axis=dim), place(values, axis=dim))
+
+    return extreme
+
+
+def _method(function: Callable[..., Any]) -> Any:
+    return lambda self, *others, **how: _tensors(function(self.numpy(), *others, **how))
+
+
+def _cast(kind: Any) -> Any:
+    return lambda values: values.astype(kind, copy=False)
+
+
+def _expand(values: Any, *shape: Any) -> Any:
+    """Return it repeated along axes of length 1; -1 keeps an axis."""
+    wanted = _shape(shape)
+    own = (1,) * (len(wanted) - values.ndim) + values.shape
+    return np.broadcast_to(values, [have if want == -1 else want for have, want in zip(own, wanted, strict=True)])
+
+
+def _flatten(values: Any, start_dim: Any = 0, end_dim: Any = -1) -> Any:
+    if not values.ndim:
+        return values.reshape(1)
+    last = end_dim % values.ndim + 1
+    return values.reshape(*values.shape[:start_dim], math.prod(values.shape[start_dim:last]), *values.shape[last:])
+
+
+def _diagonal(values: Any, offset: Any = 0, dim1: Any = 0, dim2: Any = 1) -> Any:
+    found = np.diagonal(values, offset, dim1, dim2)
+    found.flags.writeable = True
+    return found
+
+
+def _masked_fill(values: Any, where: Any, value: Any) -> Any:
+    return np.where(where, np.asarray(value, dtype=values.dtype), values)
+
+
+def _scatter(values: Any, dim: Any, places: Any, others: Any) -> Any:
+    found = values.copy()
+    np.put_along_axis(found, np.asarray(places), np.asarray(others, dtype=values.dtype), axis=dim)
+    return found
+
+
+def _index_add(values: Any, dim: Any, places: Any, others: Any, alpha: Any = 1) -> Any:
+    found = values.copy()
+    np.add.at(found, (slice(None),) * dim + (np.asarray(places),), alpha * np.asarray(others))
+    return found
+
+
+def _sort(values: Any, dim: Any = -1, descending: Any = False, stable: Any = False) -> Sorted:
+    order = np.argsort(-values if descending else values, axis=dim, kind="stable")
+    return Sorted(np.take_along_axis(values, order, axis=dim), order)
+
+
+def _topk(values: Any, count: Any, dim: Any = -1, largest: Any = True) -> Sorted:
+    some = (Ellipsis, slice(count)) + (slice(None),) * (-1 - dim if dim < 0 else values.ndim - 1 - dim)
+    return Sorted(*(each[some] for each in _sort(values, dim, largest)))
+
+
+def _new(make: Any) -> Any:
+    return lambda own, shape, *value, dtype=None, **_: make(shape, *value, dtype=dtype or own.dtype)
+
+
+_FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {  # of one array and what else they take; methods of a tensor too
+    "neg": np.negative, "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "pow": np.power,
+    "matmul": np.matmul, "outer": np.outer, "maximum": np.maximum, "minimum": np.minimum, "atan2": np.arctan2,
+    "bitwise_and": np.bitwise_and, "abs": np.abs, "ceil": np.ceil, "floor": np.floor, "square": np.square,
+    "sqrt": np.sqrt, "exp": np.exp, "expm1": np.expm1, "log": np.log, "log10": np.log10, "cos": np.cos, "sin": np.sin,
+    "isfinite": np.isfinite, "isinf": np.isinf, "nan_to_num": np.nan_to_num, "erfc": _special.erfc,
+    "sum": _reduced(np.sum), "mean": _reduced(np.mean), "prod": _reduced(np.prod), "cumsum": _reduced(np.cumsum),
+    "any": _reduced(np.any), "all": _reduced(np.all), "amax": _reduced(np.max), "amin": _reduced(np.min),
+    "argmax": _reduced(np.argmax), "argmin": _reduced(np.argmin), "unique": np.unique, "nonzero": np.argwhere,
+    "flatten": _flatten, "transpose": np.swapaxes, "diagonal": _diagonal, "clone": np.array, "sort": _sort,
+    "topk": _topk, "scatter": _scatter, "index_add": _index_add, "masked_fill": _masked_fill,
+    "max": _extreme(np.max, np.argmax),
+    "min": _extreme(np.min, np.argmin),
+    "round": lambda values, **_: np.round(values),
+    "rsqrt": lambda values: 1.0 / np.sqrt(values),
+    "argsort": lambda *values, **how: _sort(*values, **how).indices,
+    "clamp": lambda values, min=None, max=None: np.clip(values, min, max),
+    "relu": lambda values: np.maximum(values, 0),
+    "gather": lambda values, dim, places: np.take_along_axis(values, np.asarray(places), axis=dim),
+    "index_select": lambda values, dim, places: np.take(values, np.asarray(places), axis=dim),
+}  # fmt: skip
+_METHODS: Final[dict[str, Callable[..., Any]]] = _FUNCTIONS | {  # as a tensor alone has them
+    "double": _cast(float64),
+    "float": _cast(float32),
+    "long": _cast(int64),
+    "int": _cast(int32),
+    "bool": _cast(np.bool_),
+    "expand": _expand,
+    "view_as": lambda values, other: values.reshape(other.shape),
+    "permute": lambda values, *axes: np.transpose(values, axes),
+    "unbind": lambda values, dim=0: list(np.moveaxis(values, dim, 0)),
+    "chunk": lambda values, count, dim=0: np.array_split(values, count, axis=dim),
+    "repeat": lambda values, *times: np.tile(values, _shape(times)),
+    "repeat_interleave": np.repeat,
+    "where": lambda values, condition, other: np.where(np.asarray(condition), values, other),
+    "new_zeros": lambda own, *shape, **how: _new(np.zeros)(own, _shape(shape), **how),
+    "new_full": _new(np.full),
+    "new_tensor": _new(np.array),
+}
+for _name, _function in _METHODS.items():
+    setattr(Tensor, _name, _method(_function))
+Tensor.numel = lambda self: self.size
+Tensor.dim = lambda self: self.ndim
+
+
+def _as_tensor(values: Any, dtype: Any = None, **_: Any) -> Any:
     """Return values as a tensor; of numbers that are given one by one as torch has them."""
     if dtype is None and not isinstance(values, (np.ndarray, np.generic)):
-        kind = np.asarray(values).dtype
-        dtype = float32 if kind == float64 else None
-    return from_numpy(np.asarray(values, dtype=dtype))
-
-
-def tensor(values: Any, dtype: Any = None, **_: Any) -> Tensor:
-    """Return a tensor of its own memory."""
-    return as_tensor(values, dtype).clone()
+        dtype = float32 if np.asarray(values).dtype == float64 else None
+    return np.asarray(values, dtype=dtype)
 
 
 def _making(make: Any) -> Any:
-    def made(*shape: Shape, dtype: Any = float32, **_: Any) -> Tensor:
-        return from_numpy(make(_shape(shape), dtype=dtype))
-
-    return made
-
-
-zeros, ones, empty = (_making(_make) for _make in (np.zeros, np.ones, np.empty))
-
-
-def full(shape: Shape, value: Any, dtype: Any = None, **_: Any) -> Tensor:
-    """Return equal numbers."""
-    return from_numpy(np.full(shape, value, dtype=dtype or tensor(value).dtype))
+    return lambda *shape, dtype=float32, **_: make(_shape(shape), dtype=dtype)
 
 
 def _like(make: Any) -> Any:
-    def made(other: Tensor, *value: Any, dtype: Any = None, **_: Any) -> Tensor:
-        return from_numpy(make(np.asarray(other), *value, dtype=dtype))
-
-    return made
+    return lambda other, *value, dtype=None, **_: make(other, *value, dtype=dtype)
 
 
-zeros_like, ones_like, empty_like, full_like = (
-    _like(_make) for _make in (np.zeros_like, np.ones_like, np.empty_like, np.full_like)
-)
-
-
-def arange(*ends: Any, dtype: Any = None, **_: Any) -> Tensor:
-    """Return numbers in equal steps."""
+def _arange(*ends: Any, dtype: Any = None, **_: Any) -> Any:
     found = np.arange(*ends, dtype=dtype)
-    return from_numpy(found.astype(float32) if dtype is None and found.dtype == float64 else found)
+    return found.astype(float32) if dtype is None and found.dtype == float64 else found
 
 
-def eye(size: Any, dtype: Any = float32, **_: Any) -> Tensor:
-    """Return the unit matrix."""
-    return from_numpy(np.eye(size, dtype=dtype))
+def _split(values: Any, sizes: Any, dim: Any = 0) -> Any:
+    ends = range(sizes, values.shape[dim], sizes) if isinstance(sizes, int) else np.cumsum(sizes)[:-1]
+    return np.split(values, list(ends), axis=dim)
 
 
-def cat(parts: Any, dim: Any = 0) -> Tensor:
-    """Return parts one after the other."""
-    return from_numpy(np.concatenate([np.asarray(part) for part in parts], axis=dim))
+def _complex(real: Any, imag: Any) -> Any:
+    return (real + 1j * imag).astype(complex64 if real.dtype == float32 else complex128, copy=False)
 
 
-def stack(parts: Any, dim: Any = 0) -> Tensor:
-    """Return parts along a new axis."""
-    return from_numpy(np.stack([np.asarray(part) for part in parts], axis=dim))
+_OF_MODULE: Final[dict[str, Callable[..., Any]]] = _FUNCTIONS | {  # as ``torch`` has them
+    "as_tensor": _as_tensor,
+    "tensor": lambda values, dtype=None, **_: _as_tensor(values, dtype).copy(),
+    "zeros": _making(np.zeros),
+    "ones": _making(np.ones),
+    "empty": _making(np.empty),
+    "full": lambda shape, value, dtype=None, **_: np.full(shape, value, dtype=dtype or _as_tensor(value).dtype),
+    "zeros_like": _like(np.zeros_like),
+    "ones_like": _like(np.ones_like),
+    "empty_like": _like(np.empty_like),
+    "full_like": _like(np.full_like),
+    "arange": _arange,
+    "eye": lambda size, dtype=float32, **_: np.eye(size, dtype=dtype),
+    "cat": lambda parts, dim=0: np.concatenate([np.asarray(part) for part in parts], axis=dim),
+    "stack": lambda parts, dim=0: np.stack([np.asarray(part) for part in parts], axis=dim),
+    "vstack": lambda parts: np.vstack([np.asarray(part) for part in parts]),
+    "split": _split,
+    "where": np.where,
+    "mul": lambda left, right, out=None: np.multiply(left, right, out=None if out is None else out.numpy()),
+    "complex": _complex,
+    "polar": lambda radius, angle: _complex(radius * np.cos(angle), radius * np.sin(angle)),
+    "triu_indices": lambda rows, columns, **_: np.stack(np.triu_indices(rows, m=columns)),
+    "searchsorted": lambda ascending, values, right=False: np.searchsorted(
+        ascending, values, side="right" if right else "left"
+    ),
+    "bincount": np.bincount,
+    "aminmax": lambda values: (values.min(), values.max()),
+    "repeat_interleave": lambda times: np.repeat(np.arange(len(times)), times),
+}
 
 
-def vstack(parts: Any) -> Tensor:
-    """Return rows one below the other."""
-    return from_numpy(np.vstack([np.asarray(part) for part in parts]))
+def _of_module(function: Callable[..., Any]) -> Any:
+    def called(*values: Any, **how: Any) -> Any:
+        return _tensors(function(*(each.numpy() if isinstance(each, Tensor) else each for each in values), **how))
+
+    return called
 
 
-def split(values: Tensor, sizes: Any, dim: Any = 0) -> list[Tensor]:
-    """Return parts of these sizes."""
-    count = values.shape[dim]
-    ends = range(sizes, count, sizes) if isinstance(sizes, int) else np.cumsum(sizes)[:-1]
-    return [from_numpy(part) for part in np.split(values.numpy(), list(ends), axis=dim)]
-
-
-def where(condition: Any, yes: Any, no: Any) -> Tensor:
-    """Return one or the other."""
-    return from_numpy(np.where(np.asarray(condition), yes, no))
-
-
-def nonzero(values: Tensor) -> Tensor:
-    """Return the places of numbers that are not 0; places x axes."""
-    return from_numpy(np.argwhere(np.asarray(values)))
-
-
-def mul(left: Any, right: Any, *, out: Any = None) -> Tensor:
-    """Return the product of numbers, or write it."""
-    return from_numpy(np.multiply(np.asarray(left), np.asarray(right), out=None if out is None else out.numpy()))
-
-
-def complex_of(real: Any, imag: Any) -> Tensor:
-    """Return complex numbers of two parts."""
-    kind = complex64 if real.dtype == float32 else complex128
-    return from_numpy((np.asarray(real) + 1j * np.asarray(imag)).astype(kind, copy=False))
-
-
-def polar(radius: Any, angle: Any) -> Tensor:
-    """Return complex numbers of radius and angle."""
-    return complex_of(radius * np.cos(np.asarray(angle)), radius * np.sin(np.asarray(angle)))
-
-
-def triu_indices(rows: Any, columns: Any, **_: Any) -> Tensor:
-    """Return the places of an upper triangle; 2 x places."""
-    return stack(np.triu_indices(rows, m=columns))
-
-
-def searchsorted(ascending: Any, values: Any, *, right: Any = False) -> Tensor:
-    """Return where values would stand."""
-    return from_numpy(np.searchsorted(np.asarray(ascending), np.asarray(values), side="right" if right else "left"))
-
-
-def bincount(values: Any, minlength: Any = 0) -> Tensor:
-    """Return how often each number occurs."""
-    return from_numpy(np.bincount(np.asarray(values), minlength=minlength))
-
-
-def unique(values: Any, return_inverse: Any = False) -> Any:
-    """Return different numbers, and which each is."""
-    found = np.unique(np.asarray(values), return_inverse=return_inverse)
-    return tuple(from_numpy(each) for each in found) if return_inverse else from_numpy(found)
-
-
-def aminmax(values: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the smallest and the largest number."""
-    return values.min(), values.max()
-
-
-def repeat_interleave(times: Tensor) -> Tensor:
-    """Return every place so many times as it says."""
-    return arange(len(times)).repeat_interleave(times)
-
-
-class special:
-    """Of physics."""
-
-    i0e, i1e = (
-        staticmethod(lambda values, function=function: from_numpy(function(np.asarray(values))))
-        for function in (_special.i0e, _special.i1e)
-    )
-
-
-class linalg:
-    """Of matrices."""
-
-    @staticmethod
-    def eigh(matrix: Any) -> tuple[Tensor, Tensor]:
-        """Return eigenvalues and eigenvectors."""
-        values, vectors = np.linalg.eigh(np.asarray(matrix))
-        return from_numpy(values), from_numpy(vectors)
-
-    @staticmethod
-    def vector_norm(values: Any, dim: Any = None, keepdim: Any = False) -> Tensor:
-        """Return lengths."""
-        return from_numpy(np.linalg.norm(np.asarray(values), axis=dim, keepdims=keepdim))
+special = SimpleNamespace(i0e=_of_module(_special.i0e), i1e=_of_module(_special.i1e))
+linalg = SimpleNamespace(
+    eigh=_of_module(np.linalg.eigh),
+    vector_norm=_of_module(lambda values, dim=None, keepdim=False: np.linalg.norm(values, axis=dim, keepdims=keepdim)),
+)
 
 
 def device(name: Any = "cpu") -> Device:
@@ -494,17 +334,13 @@ def set_num_threads(count: Any) -> None:
 
 
 def __getattr__(name: str) -> Any:
-    if name in _BUILTINS:
-        return _BUILTINS[name]
-    function = _METHODS.get(name)
-    if function is not None:
-        return lambda *values, **how: from_numpy(function(*map(np.asarray, values), **how))
+    if name == "bool":  # a name that this file needs as Python has it
+        return np.bool_
+    if name in _OF_MODULE:
+        return _of_module(_OF_MODULE[name])
     if name.startswith("__"):
         raise AttributeError(name)
     raise _missing()
-
-
-_BUILTINS: Final = {"bool": np.bool_, "complex": complex_of}  # names that this file needs as Python has them
 
 
 def stand_in() -> None:

@@ -46,7 +46,6 @@ ENCODERS: Final = Registry(
         "encoder: embeddings",
         "encoders.random_features: mixed",
     ),
-    objects=True,
     files={
         "onnx": "airmixml.workers.encoders.network:OnnxFile",
         "torchscript": "airmixml.workers.encoders.torch_network:TorchScriptFile",
@@ -67,7 +66,6 @@ DATASETS: Final = Registry(
     places=_in(
         "airmixml.data", "embedded: iris digits", "mnist: mnist fashion-mnist", "embedded: breast-cancer wine diabetes"
     ),
-    objects=True,
 )
 """Where samples come from."""
 
@@ -79,11 +77,11 @@ ACCOUNTANTS: Final = Registry(
     needs=("about", "refusal", "epsilon", "quick_epsilon", "power_factor", "considers_all_views", "closed_form"),
     places=_in(
         "airmixml.privacy",
-        "paper_bounds: paper-loose=PaperLoose paper-tight=PaperTight",
-        "renyi: rdp=RdpAccountant",
+        "paper_bounds: paper-loose=PaperLoose paper-tight=PaperTight rdp=RdpAccountant",
         "loss_distribution: pld=PldAccountant",
         "gaussian: gdp=Gdp",
     ),
+    objects=False,
 )
 """What turns slots into an epsilon."""
 
@@ -97,6 +95,7 @@ ADVERSARIES: Final = Registry(
     places=_in(
         "airmixml.privacy", "adversaries: release=Release server=Server eavesdropper=Eavesdropper everyone=Everyone"
     ),
+    objects=False,
 )
 """Whom a target can be against."""
 
@@ -107,6 +106,7 @@ LEARNERS: Final = Registry(
     base="airmixml.edge.LearnerModel",
     needs=("about", "closed_form", "build"),
     places=_in("airmixml.edge", "learners: mlp=Mlp cnn=Cnn ridge=Ridge lda=Lda"),
+    objects=False,
 )
 """What the server trains."""
 
@@ -125,7 +125,6 @@ ATTACKS: Final = Registry(
         "informed: informed-everyone=EVERYONE",
         "inversion: inversion=SERVER inversion-everyone=EVERYONE",
     ),
-    objects=True,
 )
 """What tries to learn about people."""
 
@@ -144,7 +143,6 @@ METHODS: Final = Registry(
         "baselines.central: logistic",
         "baselines.separate: raw",
     ),
-    objects=True,
 )
 """What a scenario is compared with."""
 
@@ -163,6 +161,7 @@ IMPAIRMENTS: Final = Registry(
         "timing: late-workers=LateWorkers timing-slope=TimingSlope",
         "renewal: silent-fades=SilentFades",
     ),
+    objects=False,
 )
 """What an air does to a signal."""
 
@@ -176,6 +175,7 @@ PAYLOADS: Final = Registry(
     places=_in(
         "airmixml.workers", "payloads: samples=Samples", "moments: moments=Moments", "gradients: gradients=Gradients"
     ),
+    objects=False,
 )
 """What a worker sends of its features and its label."""
 
@@ -187,6 +187,7 @@ DESCENTS: Final = Registry(
     needs=("about", "needs_moments", "broadcast", "receive"),
     made_by="__call__",
     places=_in("airmixml.edge", "descents: preconditioned=Preconditioned adam=AdamDescent"),
+    objects=False,
 )
 """What a server broadcasts next, given what it received in a round."""
 
@@ -197,7 +198,6 @@ NOISES: Final = Registry(
     base="airmixml.radio.noise.Noise",
     needs=("about", "brought", "masked", "real", "check", "receiver_watts", "in_sum_watts", "facts", "receive"),
     places=_in("airmixml.radio", "noise: receiver", "workers_noise: workers=OWN masked"),
-    objects=True,
 )
 """What hides a worker."""
 
@@ -208,7 +208,6 @@ POWER_POLICIES: Final = Registry(
     base="airmixml.radio.power.PowerPolicy",
     needs=("about", "keeps_target", "follows_channels", "received_watts", "largest_received_watts", "power_scale"),
     places=_in("airmixml.radio", "power: max=LARGEST dp=PRIVATE fixed"),
-    objects=True,
 )
 """How strongly slots are received."""
 
@@ -219,7 +218,6 @@ LINKS: Final = Registry(
     base="airmixml.radio.links.AnalogLink",
     needs=("about", "on_air", "meets", "check", "slot_seconds", "joules_per_watt", "lost_share", "sent", "to_dict"),
     places=_in("airmixml.radio", "links: analog digital"),
-    objects=True,
 )
 """How vectors get to the server."""
 
@@ -230,7 +228,6 @@ FADINGS: Final = Registry(
     base="airmixml.impairments.fading.Fading",
     needs=("about", "quantile", "rician_k", "draw", "share_below"),
     places=_in("airmixml.impairments", "fading: none rayleigh rician"),
-    objects=True,
 )
 """How channels differ from their mean."""
 
@@ -241,7 +238,6 @@ RATIOS: Final = Registry(
     base="airmixml.radio.ratios.Ratios",
     needs=("about", "exchangeable", "shares", "draw"),
     places=_in("airmixml.radio", "ratios: dirmix nonmix equalmix"),
-    objects=True,
 )
 """How the mixing ratios are drawn."""
 
@@ -252,7 +248,6 @@ ASSIGNMENTS: Final = Registry(
     base="airmixml.radio.ratios.Assignment",
     needs=("about", "follows_channels", "assign", "facts", "deal"),
     places=_in("airmixml.radio", "ratios: random max-min"),
-    objects=True,
 )
 """Which worker of a slot gets which ratio."""
 
@@ -266,7 +261,6 @@ SCHEDULES: Final = Registry(
         *("seats_with_gains", "draw", "shares", "largest_shares", "varying_share"),
     ),
     places=_in("airmixml.radio", "schedules: fixed poisson"),
-    objects=True,
 )
 """Who sends when."""
 
@@ -277,7 +271,6 @@ PATH_LOSSES: Final = Registry(
     base="airmixml.impairments.fading.PathLoss",
     needs=("about", "loss_db", "gain"),
     places=_in("airmixml.impairments", "fading: power-law"),
-    objects=True,
 )
 """How channels weaken with the distance."""
 

@@ -17,7 +17,6 @@ import pytest
 from airmixml import PrivacyError
 from airmixml.budgets import LedgerFile, Loss, People, Request
 from airmixml.budgets.file import packed
-from airmixml.budgets.report import plain_facts, worker_rows
 from airmixml.errors import AirMixError, LedgerError
 
 PEOPLE = {"names": People(label="column patient"), "numbers": People(label="rows of five", count=5)}
@@ -70,8 +69,8 @@ def every_answer(ledger: LedgerFile, kind: str) -> dict[str, object]:
         ledger.settle(2, repeated=True)
 
     commands: dict[str, Callable[[], object]] = {
-        "facts": lambda: plain_facts(ledger),
-        "standings": lambda: worker_rows(ledger),
+        "facts": ledger.plain_facts,
+        "standings": lambda: [each.rows() for each in ledger.standings()],
         "entries": lambda: [asdict(each) for each in ledger.entries()],
         "kind": lambda: ledger.check_kind(mode="protection", adjacency="remove-one"),
         "check": lambda: ledger.reserve(
@@ -291,7 +290,7 @@ def test_what_sqlite_does_by_itself_is_no_change(ledger: LedgerFile, kind: str) 
     for statement in ("ANALYZE", "VACUUM", "PRAGMA journal_mode = WAL"):
         with closing(sqlite3.connect(ledger.path, isolation_level=None)) as file:
             file.execute(statement)
-        assert worker_rows(ledger) == before["standings"]
+        assert [each.rows() for each in ledger.standings()] == before["standings"]
     ledger.settle(2)
 
 
@@ -350,7 +349,7 @@ def test_a_ledger_has_one_name(tmp_path: Path) -> None:
 def test_files_that_may_not_be_read_or_written_are_one_line(ledger: LedgerFile, kind: str) -> None:
     before = every_answer(ledger, kind)["standings"]
     ledger.path.chmod(0o400)
-    assert worker_rows(ledger) == before
+    assert [each.rows() for each in ledger.standings()] == before
     with pytest.raises(LedgerError, match="cannot be used"):
         ledger.settle(2)
     ledger.path.chmod(0)

@@ -13,7 +13,7 @@ from dp_accounting.rdp.rdp_privacy_accountant import (
 )
 
 from airmixml.privacy.loss_distribution import LossDistribution, compose, slot_losses
-from airmixml.privacy.renyi import drawn_losses, poisson_losses
+from airmixml.privacy.paper_bounds import drawn_losses, poisson_losses
 
 FRACTIONS = np.arange(1.1, 1.95, 0.1)
 ORDERS = np.array([2.0, 3.0, 5.0, 12.0, 33.0])

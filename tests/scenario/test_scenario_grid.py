@@ -91,6 +91,7 @@ def test_every_combination_is_there_once_the_last_key_fastest(
     assert scenario == IRIS.with_overrides(*(f"{key}={value}" for key, value in next(iter(grid.points)).items()))
 
 
+@settings(deadline=None)
 @given(st.floats(allow_nan=False), st.floats(allow_nan=False))
 def test_two_values_never_look_the_same(one: float, other: float) -> None:
     assert (value_text(one) == value_text(other)) == (one == other and math.copysign(1, one) == math.copysign(1, other))

@@ -33,13 +33,4 @@ __all__ = [
     "watch",
 ]
 
-__getattr__ = import_late(
-    __name__,
-    {
-        "airmixml.attacks.attack_cases": ("Case", "attack", "choose_parts", "read_cases"),
-        "airmixml.attacks.measured": ("PlainFindings",),
-        "airmixml.attacks.reconstruction": ("reconstruct",),
-        "airmixml.attacks.case_result": ("AttackResult",),
-        "airmixml.attacks.target": ("Attack", "Outcome", "Target", "watch"),
-    },
-)
+__getattr__ = import_late(__name__)

@@ -14,12 +14,4 @@ if TYPE_CHECKING:
 
 __all__ = ["FAULTS", "Audit", "AuditResult", "AuditSettings", "Auditor", "Fault", "audit", "fault_named"]
 
-__getattr__ = import_late(
-    __name__,
-    {
-        "airmixml.audit.auditor": ("Auditor", "audit"),
-        "airmixml.audit.claims_and_bounds": ("Audit", "AuditResult"),
-        "airmixml.audit.faults": ("FAULTS", "Fault", "fault_named"),
-        "airmixml.audit.settings": ("AuditSettings",),
-    },
-)
+__getattr__ = import_late(__name__)

@@ -11,7 +11,7 @@ import json
 import secrets
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -56,6 +56,43 @@ class Standing:
     def name_of(self, place: int) -> str:
         """Return what the worker at that place is called."""
         return self.names[place] if self.names else str(place)
+
+    def summary(self, top: int) -> dict[str, Any]:
+        """Return budget, spread and the fullest workers as plain values."""
+        budget, epsilons = self.budget, self.budget.epsilons(self.spent)
+        return {
+            "adversary": self.adversary,
+            **asdict(budget),
+            "workers": len(epsilons),
+            "over_budget": int((epsilons > budget.epsilon * (1.0 + 1e-9)).sum()),
+            "median_spent": _finite(np.median(epsilons)) if len(epsilons) else 0.0,
+            "fullest": [
+                {
+                    "worker": self.name_of(place),
+                    "spent": _finite(epsilons[place]),
+                    "left": budget.epsilon_left(self.spent.of_workers([place]), delta=budget.delta),
+                    **{name: float(part[place]) for name, part in self.spent.parts.items()},
+                }
+                for place in np.argsort(-epsilons, kind="stable")[:top].tolist()
+            ],
+        }
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a row for each worker, for CSV and JSON."""
+        epsilons, spent = self.budget.epsilons(self.spent), self.spent
+        return [
+            {
+                "worker": self.name_of(place),
+                "adversary": self.adversary,
+                "budget_epsilon": self.budget.epsilon,
+                "budget_delta": self.budget.delta,
+                "epsilon_spent": _finite(epsilons[place]),
+                "squared_mu": float(spent.squared_mu[place]),
+                "epsilon_of_rest": float(spent.epsilon[place]),
+                "delta_of_rest": float(spent.delta[place]),
+            }
+            for place in range(len(epsilons))
+        ]
 
 
 class LedgerFile:
@@ -102,6 +139,12 @@ class LedgerFile:
         """Return what the ledger is about: mode, adjacency, people, budgets."""
         with open_rows(self.path, write=False) as rows:
             return {**rows.facts(), "workers": rows.workers}
+
+    def plain_facts(self) -> dict[str, Any]:
+        """Return the same as plain values."""
+        facts = self.facts()
+        people = None if facts["people"] is None else str(facts["people"])
+        return {**facts, "people": people, "budgets": {name: asdict(each) for name, each in facts["budgets"].items()}}
 
     def check_kind(self, *, mode: str, adjacency: str, protect: str = "") -> None:
         """Refuse a mechanism of the other mode, which ``protect`` says how to change, or one for other neighbours."""
@@ -309,6 +352,11 @@ def _advice(
         return f"at most epsilon = {_down(left)} at delta = {delta:g}{each} would fit"
     unspent = max(budget.delta - float(spent.delta[0]), 0.0)
     return "nothing more fits" if gaussian else f"nothing fits at delta = {delta:g}: {unspent:.3g} of delta is left"
+
+
+def _finite(epsilon: float) -> float | None:
+    """Return an epsilon for JSON, which has no infinity: None where delta is used up."""
+    return float(epsilon) if np.isfinite(epsilon) else None
 
 
 def _down(value: float) -> str:

@@ -66,7 +66,7 @@ def attack_command(
     scenario = chosen.settled(seed, data_dir=data_dir)
     speed = Speed(device=device, threads=threads)
     options.check_force(force, out)
-    varied = only_varied(vary, "attack")
+    varied = only_varied(vary)
     from airmixml.attacks import attack, choose_parts, read_cases
     from airmixml.attacks.attack_page import attack_page
 

@@ -10,7 +10,6 @@ from typer import Argument, Option
 
 from airmixml.budgets import LedgerFile, Loss, People, Request
 from airmixml.budgets.file import MOST_WORKERS
-from airmixml.budgets.report import plain_facts, summary, worker_rows
 from airmixml.cli import options
 from airmixml.cli.terminal import progress_bars, show
 from airmixml.errors import LedgerError, ScenarioError, hide_values
@@ -69,7 +68,7 @@ def create_ledger(
     )
     against = " and ".join(adversary or ("server",))
     made_for = f"epsilon {epsilon:g}, delta {delta:g} for each worker against {against}, {adjacency}"
-    show(as_json, {"ledger": str(ledger), **plain_facts(made)}, f"{ledger}: {made_for}")
+    show(as_json, {"ledger": str(ledger), **made.plain_facts()}, f"{ledger}: {made_for}")
 
 
 @app.command("show")
@@ -82,8 +81,8 @@ def show_ledger(
     if top < 0:
         raise ScenarioError(f"--top = {top}: must be at least 0")
     file = LedgerFile(ledger)
-    facts = plain_facts(file)
-    found = [summary(each, each.budget.epsilons(each.spent), top) for each in file.standings()]
+    facts = file.plain_facts()
+    found = [each.summary(top) for each in file.standings()]
     open_entries = sum(entry.state == "reserved" for entry in file.entries())
     people = facts["people"] or "nobody yet: the first run says who"
     parts: list[str | Table] = [f"{ledger}: {people}; {facts['mode']}, {facts['adjacency']} neighbours"]
@@ -273,14 +272,14 @@ def export(
     if out.suffix.lower() not in (".csv", ".json"):
         raise ScenarioError(f"--out {out}: must end in .csv or .json")
     file = LedgerFile(ledger)
-    rows = worker_rows(file)
+    rows = [row for each in file.standings() for row in each.rows()]
     if not rows:
         raise LedgerError(f"{ledger}: nobody is in it yet; there is nothing to export")
     if out.suffix.lower() == ".csv":
         text = rows_csv(rows)
     else:
         entries = [asdict(each) for each in file.entries()]
-        whole = {**plain_facts(file), "workers": rows, "entries": entries}
+        whole = {**file.plain_facts(), "workers": rows, "entries": entries}
         text = json.dumps(whole, indent=1, allow_nan=False) + "\n"
     with writing_to(out):
         write_text(out, text)

@@ -25,10 +25,4 @@ __all__ = [
     "load_methods",
 ]
 
-__getattr__ = import_late(
-    __name__,
-    {
-        "airmixml.compare.comparison": ("Comparison", "Row"),
-        "airmixml.compare.run_methods": ("compare_methods",),
-    },
-)
+__getattr__ = import_late(__name__)

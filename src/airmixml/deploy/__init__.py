@@ -15,6 +15,4 @@ if TYPE_CHECKING:
 __all__ = ["Contract", "Device", "Server", "carry"]
 
 # Late, so that a worker's process loads no more than it needs.
-__getattr__ = import_late(
-    __name__, {".contract": ("Contract",), ".local": ("carry",), ".server": ("Server",), ".worker": ("Device",)}
-)
+__getattr__ = import_late(__name__)

@@ -18,14 +18,4 @@ __all__ = ["ClosedForm", "Learned", "LearnerModel", "TrainedModel", "TrainingHis
 __all__ += ["Received", "Source", "learn", "learn_from", "predicted", "simulate", "soft_cross_entropy", "train"]
 __all__ += ["train_model", "train_seeds", "train_stack"]
 
-__getattr__ = import_late(
-    __name__,
-    {
-        ".adam": ("soft_cross_entropy",),
-        ".fitting": ("train_model", "train_seeds", "train_stack"),
-        ".learners": ("ClosedForm", "LearnerModel"),
-        ".models": ("TrainedModel", "TrainingHistory", "build_model", "class_scores", "predicted"),
-        ".sources": ("Received", "Source", "learn_from"),
-        ".training": ("Learned", "learn", "simulate", "train"),
-    },
-)
+__getattr__ = import_late(__name__)

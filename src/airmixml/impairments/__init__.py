@@ -16,11 +16,4 @@ if TYPE_CHECKING:
 
 __all__ = ["Frame", "GaussianError", "Impairment", "SeatDraws", "SeatGains", "UniformError"]
 
-__getattr__ = import_late(
-    __name__,
-    {
-        "airmixml.impairments.frame": ("Frame",),
-        "airmixml.impairments.gain_laws": ("GaussianError", "UniformError"),
-        "airmixml.impairments.gains": ("Impairment", "SeatDraws", "SeatGains"),
-    },
-)
+__getattr__ = import_late(__name__)

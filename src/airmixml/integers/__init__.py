@@ -13,4 +13,4 @@ if TYPE_CHECKING:
 __all__ = ["IntegerCode", "IntegerNoise"]
 
 # Late, so that a worker rounds without SciPy.
-__getattr__ = import_late(__name__, {".integer_noise": ("IntegerNoise",), ".rounding": ("IntegerCode",)})
+__getattr__ = import_late(__name__)

@@ -16,13 +16,4 @@ if TYPE_CHECKING:
 __all__ = ["EitherOr", "RecoveringWorker", "RecoveryServer", "Round", "Rules", "choose_rules", "draw_graph"]
 __all__ += ["round_name"]
 
-__getattr__ = import_late(
-    __name__,
-    {
-        ".graph": ("draw_graph",),
-        ".recovery": ("RecoveringWorker",),
-        ".recovery_server": ("RecoveryServer",),
-        ".rounds": ("EitherOr", "Round", "round_name"),
-        ".rules": ("Rules", "choose_rules"),
-    },
-)
+__getattr__ = import_late(__name__)

@@ -29,14 +29,4 @@ __all__ = [
     "make_plan",
 ]
 
-__getattr__ = import_late(
-    __name__,
-    {
-        "airmixml.planning.account": ("Account", "account_numbers", "account_scenario", "epsilon_curves"),
-        "airmixml.planning.design_figures": ("draw_account", "draw_plan"),
-        "airmixml.planning.plan": ("make_plan",),
-        "airmixml.planning.planned": ("Plan",),
-        "airmixml.planning.recommend": ("LearningOption", "Recommendation"),
-        "airmixml.planning.slot_designs": ("InputMoments", "Option"),
-    },
-)
+__getattr__ = import_late(__name__)

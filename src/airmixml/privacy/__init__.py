@@ -1,6 +1,6 @@
 """What an adversary may learn: bounds, accountants, adversaries, ledgers, calibration. Needs no torch."""
 
-from airmixml.privacy.adversaries import Eavesdropper, Everyone, Release, Server
+from airmixml.privacy.adversaries import Adversary, Eavesdropper, Everyone, Release, Server
 from airmixml.privacy.design import Design, Sensitivity, participation_bound
 from airmixml.privacy.evaluation import Question, calibrate_power, certified_epsilon
 from airmixml.privacy.gaussian import Ledger, gaussian_epsilon, gaussian_epsilons
@@ -15,7 +15,6 @@ from airmixml.privacy.paper_bounds import (
     total_privacy_loss,
 )
 from airmixml.privacy.statements import PrivacyStatement, state_jointly, state_privacy
-from airmixml.privacy.views import Adversary
 
 __all__ = ["ADJACENCIES", "SAMPLINGS", "Accountant", "Adversary", "Design", "Eavesdropper", "Everyone"]
 __all__ += ["GaussianSlots", "Ledger", "PrivacyStatement", "Question", "Release", "Sensitivity", "Server"]

@@ -1,16 +1,222 @@
 """Whom the samples are to be hidden from. Each adversary states what it knows, and so which mechanism it faces."""
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Final, Self
 
 from airmixml.arrays import dbm_to_watts
 from airmixml.errors import PrivacyError
 from airmixml.privacy.design import Design
-from airmixml.privacy.facts import Antennas, SofterShares, Transmitters, WorkersNoise
+from airmixml.privacy.facts import Antennas, ImperfectAir, OwnSchedule, SofterShares, Transmitters, WorkersNoise
 from airmixml.privacy.mechanism import GaussianSlots, require
-from airmixml.privacy.views import Adversary, HiddenSchedule, hidden_in_words, known_in_words
+from airmixml.privacy.paper_bounds import slot_squared_shift
+
+DRAWN: Final = "the schedule that was drawn"
+"""What a statement is given that holds for one run alone."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adversary(ABC):
+    """A party that wants to learn a worker's sample and already knows those of all others.
+
+    A subclass is a frozen dataclass, so that what holds against it is computed once.
+    """
+
+    name: ClassVar[str]  #: what scenarios and statements call it
+    about: ClassVar[str]  #: who it is, in one line
+    knows_schedule: ClassVar[bool] = False  #: whether it knows who sent in which slot
+    #: Whether it hears the workers itself, instead of getting what the server received.
+    own_receiver: ClassVar[bool] = False
+    colluders: int = 0  #: workers who tell it their samples and slots
+
+    def __post_init__(self) -> None:
+        require(self.colluders >= 0, f"colluders = {self.colluders}: must be at least 0")
+
+    @classmethod
+    def of(cls, scenario: Any, power_gain: Callable[[float], float]) -> Self:
+        """Return the adversary that an ``airmixml.Scenario``, which this room does not know, describes.
+
+        ``power_gain`` gives the power gain without fading of a channel of so many metres.
+        """
+        return cls(colluders=scenario.privacy.colluders)
+
+    sees: ClassVar[str] = ""  #: what it receives and knows
+    told: ClassVar[str] = "with the samples"  #: what colluding workers tell it besides
+
+    @property
+    def knows(self) -> str:
+        """What it knows and receives, in words."""
+        return self.sees + (f", {self.told} of {self.colluders:,} colluding workers" if self.colluders else "")
+
+    @abstractmethod
+    def why(self, design: Design) -> str:
+        """Why its epsilon follows, in words."""
+
+    def heard(self, design: Design) -> Design:
+        """The design with the power and the noise that it receives: of the facts, those that it sees."""
+        return design.in_workers_noise()
+
+    def mechanism(self, design: Design, adjacency: str) -> GaussianSlots:
+        """The slots as it sees them: where it knows the schedule, the worst worker's own, one Gaussian mechanism."""
+        squared_move = design.sensitivity.squared_move(adjacency, "none")
+        return _known_schedule(self.heard(design), adjacency, squared_move, self.why(design))
+
+    def views(self, design: Design, adjacency: str) -> tuple[GaussianSlots, ...]:
+        """Every description of the slots that is valid for it, ``mechanism`` first; the least epsilon of them holds."""
+        return (self.mechanism(design, adjacency),)
+
+    def hears(self, design: Design) -> bool:
+        """Whether its epsilon rests on the noise, the antennas and the amplitudes of a receiver."""
+        return not design.says(WorkersNoise)
+
+    def antennas(self, design: Design) -> int:
+        """How many antennas are assumed; 0 where it gets what one antenna received, whatever there is."""
+        return 0
+
+    def noise_watts(self, design: Design) -> float:
+        """The noise that hides a worker from it: in the server's reception, unless it has a receiver of its own."""
+        return design.in_workers_noise().noise_watts
+
+
+@dataclass(frozen=True, kw_only=True)
+class HiddenSchedule(Adversary):
+    """An adversary without the schedule, unless power or the ratios of colluders tell it."""
+
+    told = "but the slots and samples"
+
+    def why(self, design: Design) -> str:
+        told = design.schedule_revealed(self.colluders)
+        return f"{told}, so there is no credit for sampling" if told else self._why_hidden(design)
+
+    def views(self, design: Design, adjacency: str) -> tuple[GaussianSlots, ...]:
+        """The slots with a hidden schedule, and the worst worker's own: who knows less does not learn more.
+
+        A replaced sample stays in its worker's seats. A removed worker's seats go to others, who may send louder and
+        whose shares may be larger than its own were, so that only bounds for any worker hold.
+        """
+        own = self.mechanism(design, adjacency)
+        if design.schedule_revealed(self.colluders):
+            return (own,)
+        heard = self.heard(design) if adjacency == "replace-one" else self.heard(design).before_the_draw()
+        return own, self._as_if_known(heard, adjacency, self._moves(design, adjacency)[1])
+
+    def mechanism(self, design: Design, adjacency: str) -> GaussianSlots:
+        """The slots with a hidden schedule, or the worst worker's own where it is not hidden.
+
+        The ratios of a slot are drawn without regard to data and dealt to its seats. Putting worker j in the place of
+        worker i moves a mixture by at most max q times the distance of two samples, also where seats follow channels
+        (max-min): if j belongs higher up, at the seat with ratio q_b, the workers between move down, and the difference
+        is q_b times (a convex combination of x_i and the samples between, minus x_j).
+
+        The same holds on an imperfect air whose gains belong to seats. Seat s of a slot has a gain g_sp in each piece p
+        of the slot, or is absent (g = 0), and all of these are drawn without regard to who sits where. So they are
+        independent of schedule and data, and may be granted to the adversary: given them, a slot is
+        sum_s q_s g_sp v_s(p) in Gaussian noise, with (q_s g_sp) in the place of the ratios. Shares must be dealt at
+        random: then another worker in seat s changes v_s alone, and the move is at most max_s q_s max_p |g_sp| times
+        the distance of two samples, which is what a tally counts. Pilots are sum_s q_s g_sp for any workers, and
+        do not move. A worker w that can only send more softly than planned, by a factor a_w between 0 (silence) and 1
+        that follows from its distance, sends a_w v_w and pilots to match. ||a v - b u||^2 is convex in a and b, so it
+        is largest at a corner of [0, 1]^2: ||v - u||^2, or ||v||^2 with the pilots. Neighbours are then apart by the
+        larger of a removal and a replacement, with shares as planned in the strength of a slot.
+
+        In a Poisson schedule all of these belong to workers. Whatever they are and whichever others send, the coin of a
+        worker moves a slot by q |g| ||v||, independently of all others' coins. Gains of those who stayed silent are
+        never drawn; the bound on gains takes their place.
+
+        Where seats follow channels (max-min) a worker may change others' shares, whose gains are not its own and point
+        elsewhere in the complex plane: the convex combination above is lost, and so is the credit. The same goes for
+        gains that depend on who sits in a seat.
+
+        With a limit on participations a *round*, in which no worker sends twice, is one sample of all its seats, drawn
+        from the workers that do not collude; the worker's slot in it is at most the strongest one.
+        """
+        heard, alone = self.heard(design), design.sensitivity.squared_move(adjacency, "none")
+        if design.schedule_revealed(self.colluders):
+            return self._as_if_known(heard, adjacency, alone)
+        others = design.workers - self.colluders
+        if others < 1:
+            raise PrivacyError(f"privacy.colluders = {self.colluders}: must be fewer than the {design.workers} workers")
+        seats, rounds = design.round_length * design.scheduled, design.rounds
+        squared_move, _ = self._moves(design, adjacency)
+        if seats >= others:  # no other worker is left to take a seat: a removed one falls silent
+            squared_move = max(squared_move, alone)
+        sampling = "none" if seats >= others else design.sampling
+        slots = GaussianSlots(
+            squared_shifts=_squared_shifts(heard, heard.received_watts, squared_move),
+            counts=design.counts,
+            adjacency=adjacency,
+            squared_move=squared_move,
+            composed=rounds,
+            given=_any_schedule(design) if seats >= others else "a random schedule",
+            gain_failure=design.failure_of_gains(design.fact(ImperfectAir).gain_failure, sampling),
+            hidden_failure=heard.fact(WorkersNoise).failure,
+            why=self._why_hidden(design),
+        ).strongest(rounds)
+        return slots if sampling == "none" else replace(slots, sampling=sampling, sampled=seats, population=others)
+
+    def _as_if_known(self, design: Design, adjacency: str, squared_move: float) -> GaussianSlots:
+        """Return the slots of the worst worker, in the words of an adversary that was not told the schedule."""
+        why = f"{_slots_in_words(design)}, as if the schedule were known"
+        if told := design.schedule_revealed(self.colluders):
+            why = f"{told}, so {why}"
+        return _known_schedule(design, adjacency, squared_move, why)
+
+    def _why_hidden(self, design: Design) -> str:
+        """Return what a schedule that stays hidden is worth: among how many workers each of them hides."""
+        others, scheduled = design.workers - self.colluders, design.scheduled
+        if design.max_participations:
+            seats = min(design.round_length * scheduled, others)
+            return f"a round of {design.round_length:,} slots is one hidden sample of {seats:,} in {others:,} workers"
+        if scheduled >= others:
+            return "no worker is left out of a slot, so sampling hides nobody"
+        return f"each slot is a hidden sample of {scheduled:,} in {others:,} workers"
+
+    @abstractmethod
+    def _moves(self, design: Design, adjacency: str) -> tuple[float, float]:
+        """Return how far apart, squared, neighbours are: where the schedule is hidden, and taken for known."""
+
+
+def _known_schedule(design: Design, adjacency: str, squared_move: float, why: str) -> GaussianSlots:
+    """Return the slots of the worst worker: those it had, or the most and strongest it can have."""
+    drawn, brought = design.drawn, design.fact(WorkersNoise)
+    every = GaussianSlots(
+        squared_shifts=_squared_shifts(design, design.received_watts, squared_move),
+        counts=design.counts,
+        adjacency=adjacency,
+        squared_move=squared_move,
+        composed=design.participations,
+        given=_any_schedule(design) if drawn is None else DRAWN,
+        schedule_failure=design.schedule_failure,
+        gain_failure=design.failure_of_gains(design.fact(ImperfectAir).gain_failure, "none") if drawn is None else 0.0,
+        hidden_failure=brought.failure,
+        rounding=None if brought.rounding is None else brought.rounding.times(design.participations),
+        why=why,
+    )
+    if drawn is None:
+        total = every.strongest(design.participations).total
+    else:
+        (total,) = _squared_shifts(design, (drawn.received_watts,), squared_move)
+    return replace(every, squared_shifts=(total,), counts=(1,))
+
+
+def _squared_shifts(design: Design, watts: tuple[float, ...], squared_move: float) -> tuple[float, ...]:
+    """Return epsilon_t(2) of slots in which a share of 1 is received that strongly."""
+    return tuple(slot_squared_shift(1.0, watts, design.noise_watts, squared_move).tolist())
+
+
+def _any_schedule(design: Design) -> str:
+    if design.says(OwnSchedule):
+        return "a schedule that keeps its limit"
+    return "a random schedule" if design.schedule_failure or not design.max_participations else "any schedule"
+
+
+def _slots_in_words(design: Design) -> str:
+    drawn, count = design.drawn is not None, design.participations
+    if count == 1:
+        return f"the only slot of {'the worst' if drawn else 'a'} worker"
+    return f"{'the' if drawn else 'up to'} {count:,} slots of {'the worst' if drawn else 'one'} worker together"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,19 +233,17 @@ class Server(Adversary):
     knows_schedule = True
 
     def why(self, design: Design) -> str:
-        """Why its epsilon follows."""
-        return known_in_words(design.in_workers_noise())
+        brought = design.in_workers_noise().fact(WorkersNoise)
+        hidden = f", hidden by {brought.by}" if brought.failure else ""
+        return f"{_slots_in_words(design)}, with a known schedule{hidden}"
 
     def antennas(self, design: Design) -> int:
-        """Those of the server."""
         return design.fact(Antennas).count
 
     def heard(self, design: Design) -> Design:
-        """What all of its antennas receive, not only the chosen one."""
         return design.at_server().in_workers_noise()
 
     def mechanism(self, design: Design, adjacency: str) -> GaussianSlots:
-        """The worst worker's own slots, one Gaussian mechanism."""
         known = super().mechanism(design, adjacency)
         failure = design.failure_of_gains(design.fact(Antennas).failure, known.sampling)
         return replace(known, gain_failure=max(known.gain_failure, failure))
@@ -109,20 +313,17 @@ class Eavesdropper(HiddenSchedule):
         )
 
     def why(self, design: Design) -> str:
-        """Why its epsilon follows."""
         if design.says(WorkersNoise):
-            return hidden_in_words(design)
+            return Everyone().why(design)
         if self.gain is None:
             return "fading puts no bound on how well it hears a worker"
         louder = self.gain * max(design.sent_watts) / max(design.received_watts)
         return f"it may hear a worker with {louder:,.4g} times the power that the server does; {super().why(design)}"
 
     def antennas(self, design: Design) -> int:
-        """Its own."""
         return self.own_antennas
 
     def noise_watts(self, design: Design) -> float:
-        """The noise at each of its antennas, or what workers bring."""
         return design.fact(WorkersNoise).alone_watts or self.own_noise_watts
 
     def views(self, design: Design, adjacency: str) -> tuple[GaussianSlots, ...]:
@@ -130,7 +331,6 @@ class Eavesdropper(HiddenSchedule):
         return (self.mechanism(design, adjacency),) if design.says(WorkersNoise) else super().views(design, adjacency)
 
     def mechanism(self, design: Design, adjacency: str) -> GaussianSlots:
-        """As without a schedule, of what was sent; where workers bring noise, what an isolating listener learns."""
         if design.says(WorkersNoise):
             return Everyone().mechanism(design, adjacency)
         slots = super().mechanism(design, adjacency)
@@ -167,11 +367,11 @@ class Everyone(Adversary):
     knows_schedule = True
 
     def why(self, design: Design) -> str:
-        """Why its epsilon follows."""
-        return hidden_in_words(design)
+        brought = design.fact(WorkersNoise)
+        unless = f" (except with probability {brought.failure:g})" if brought.failure else ""
+        return f"{_slots_in_words(design)}, each heard separately and without noise, hidden by {brought.by}{unless}"
 
     def noise_watts(self, design: Design) -> float:
-        """What hides a worker, as noise at the server."""
         return design.fact(WorkersNoise).alone_watts
 
     def heard(self, design: Design) -> Design:
@@ -186,7 +386,3 @@ class Everyone(Adversary):
                 'noise; use privacy.noise = "masked" or "workers"'
             )
         return replace(design, noise_watts=design.fact(WorkersNoise).alone_watts)
-
-    def mechanism(self, design: Design, adjacency: str) -> GaussianSlots:
-        """The worst worker's own slots, one Gaussian mechanism."""
-        return replace(super().mechanism(design, adjacency), why=hidden_in_words(design))

@@ -14,6 +14,7 @@ from typing import Final
 
 from airmixml.arrays import db_to_ratio, watts_to_dbm
 from airmixml.errors import PrivacyError
+from airmixml.privacy.adversaries import Adversary
 from airmixml.privacy.design import Design
 from airmixml.privacy.facts import Antennas, ImperfectAir, Transmitters, WorkersNoise
 from airmixml.privacy.gaussian import bracket_root, gaussian_mu
@@ -26,7 +27,6 @@ from airmixml.privacy.mechanism import (
     settled_epsilon,
 )
 from airmixml.privacy.paper_bounds import smallest_certifiable_epsilon
-from airmixml.privacy.views import Adversary
 from airmixml.wording import epsilon_text
 
 # Beyond this a delta is needed that no accountant resolves.

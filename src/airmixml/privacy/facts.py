@@ -48,7 +48,6 @@ class WorkersNoise(Fact):
         return receiver_watts + self.in_sum_watts
 
     def reveals_schedule(self, colluders: int) -> str:
-        """Workers who hide each other know who sends."""
         told = self.in_sum_watts and colluders > 0
         return "workers who hide each other know who sends, and some of them collude" if told else ""
 
@@ -62,7 +61,6 @@ class SumsOfIntegers(WorkersNoise):
         return 0.0
 
     def reveals_schedule(self, colluders: int) -> str:
-        """Nothing is claimed for a hidden schedule."""
         return "sums of integers are accounted for one by one"
 
     def of_copies(self, copies: int, factor: float) -> Self:
@@ -84,7 +82,6 @@ class ImperfectAir(Fact):
     gain_failure: float = 0.0  # probability with which some worker is received more strongly
 
     def of_copies(self, copies: int, factor: float) -> Self:
-        """Return the fact where the gains of so many workers must keep the bound."""
         return replace(self, gain_failure=min(copies * self.gain_failure, 1.0))
 
     def of_kinds(self, kinds: int) -> tuple[float, ...]:
@@ -107,7 +104,6 @@ class Antennas(Fact):
     failure: float = 0.0  # after a run, probability with which ``Drawn.server_watts`` is exceeded all the same
 
     def of_copies(self, copies: int, factor: float) -> Self:
-        """Return the fact where the gains of so many workers must keep the bound."""
         return replace(self, failure=min(copies * self.failure, 1.0))
 
 
@@ -122,7 +118,6 @@ class Transmitters(Fact):
     failure: float = 0.0  # after a run, probability with which some worker exceeds that
 
     def of_copies(self, copies: int, factor: float) -> Self:
-        """Return the fact with the power limit of all copies together."""
         return replace(self, limit_watts=factor * self.limit_watts, failure=min(copies * self.failure, 1.0))
 
 
@@ -137,12 +132,10 @@ class Drawn(Fact):
     sent_watts: float = math.inf  # sum over its slots of its transmit power
 
     def scaled(self, factor: float) -> Self:
-        """Return the fact where ``factor`` times the power is received."""
         server = None if self.server_watts is None else factor * self.server_watts
         return replace(self, received_watts=factor * self.received_watts, server_watts=server)
 
     def of_copies(self, copies: int, factor: float) -> Self:
-        """Return the fact where the copies send together."""
         return replace(self, sent_watts=factor * self.sent_watts)
 
 
@@ -159,7 +152,6 @@ class Revealed(Fact):
     to_colluders: ClassVar[bool] = False  # alone
 
     def reveals_schedule(self, colluders: int) -> str:
-        """Return the reason."""
         return self.why if colluders > 0 or not self.to_colluders else ""
 
 

@@ -7,8 +7,9 @@ and Wang 2018, Thm. 8).
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -173,35 +174,13 @@ def _enough(mu: NDArray[np.float64] | np.float64, delta: float) -> NDArray[np.fl
     return np.asarray((mu**2 / 2.0 + mu * max(float(-ndtri(delta)), 0.0)) * (1.0 + _ROUNDING_MARGIN))
 
 
+@dataclass(frozen=True, eq=False)
 class Ledger:
-    """What each worker spent, kept slot by slot in memory that grows with the workers alone."""
+    """What each worker spent in the slots of a run."""
 
-    def __init__(self, workers: int) -> None:
-        #: slots that each worker took part in; shape workers
-        self.participations: NDArray[np.int64] = np.zeros(workers, dtype=np.int64)
-        #: sum over those slots of beta q^2, the worker's signal at the server; shape workers
-        self.received_watts: NDArray[np.float64] = np.zeros(workers)
-
-    @classmethod
-    def of(cls, participations: NDArray[np.int64], received_watts: NDArray[np.float64]) -> Self:
-        """Return the ledger of what was added up elsewhere; both have the shape workers."""
-        ledger = cls(0)
-        ledger.participations, ledger.received_watts = participations, received_watts
-        return ledger
-
-    def add(
-        self,
-        scheduled_workers: NDArray[np.int64],
-        ratios: NDArray[np.float64],
-        power_scale_watts: NDArray[np.float64],
-        sending: NDArray[np.bool_] | None = None,
-    ) -> None:
-        """Take slots into account: workers, ratios q and who of them does send, slots x scheduled; beta, slots."""
-        workers = scheduled_workers.ravel()
-        spent = (ratios**2 * power_scale_watts[:, None]).ravel()
-        seats = workers if sending is None else scheduled_workers[sending]
-        self.participations += np.bincount(seats, minlength=len(self.participations))
-        self.received_watts += np.bincount(workers, spent, len(self.participations))
+    participations: NDArray[np.int64]  #: slots that each worker took part in; shape workers
+    #: sum over those slots of beta q^2, the worker's signal at the server; shape workers
+    received_watts: NDArray[np.float64]
 
     def losses(self, *, noise_watts: float, sensitivity: float) -> NDArray[np.float64]:
         """Return mu^2 of each worker; shape workers."""
@@ -250,9 +229,7 @@ class Gdp(Accountant):
         return "" if mechanism.sampling == "none" else "exact only where the schedule is known; use pld"
 
     def epsilon(self, mechanism: GaussianSlots, delta: float) -> float:
-        """Return the smallest epsilon there is at ``delta``."""
         return gaussian_epsilon(math.sqrt(mechanism.total), delta)
 
     def power_factor(self, mechanism: GaussianSlots, epsilon: float, delta: float) -> float:
-        """Return the factor that makes mu what ``epsilon`` allows."""
         return gaussian_mu(epsilon, delta) ** 2 / mechanism.total

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from airmixml.privacy.design import binomial_quantile
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_profile
 from airmixml.privacy.mechanism import Accountant, GaussianSlots
-from airmixml.privacy.renyi import RdpAccountant
+from airmixml.privacy.paper_bounds import RdpAccountant
 
 # The log-moments that bound the tails are taken at rates that double; the best is then at most 6 % off.
 _CHERNOFF_RATES: Final = 12
@@ -235,7 +235,6 @@ class PldAccountant(Accountant):
         return min(counted, _composed_epsilon(slots, kinds, step, usable_delta))
 
     def quick_epsilon(self, mechanism: GaussianSlots, delta: float) -> float:
-        """Return the same, ten times as fast and a little larger."""
         return self.epsilon(mechanism, delta, coarseness=10.0)
 
 

@@ -21,13 +21,13 @@ from airmixml.arrays import Doubles, Integers
 from airmixml.errors import PrivacyError
 from airmixml.notebook import html_facts
 from airmixml.privacy import evaluation
+from airmixml.privacy.adversaries import DRAWN, Adversary
 from airmixml.privacy.design import SCHEDULE_FAILURE, Design
 from airmixml.privacy.evaluation import ROUNDING, Question, air_in_words, certified_epsilon
 from airmixml.privacy.facts import ImperfectAir
 from airmixml.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from airmixml.privacy.mechanism import GaussianSlots, require
 from airmixml.privacy.paper_bounds import log_binomial, log_sum
-from airmixml.privacy.views import DRAWN, Adversary
 from airmixml.wording import epsilon_text
 
 FAILURES: Final = ("schedule_failure", "gain_failure", "hidden_failure")

@@ -13,11 +13,4 @@ if TYPE_CHECKING:
 
 __all__ = ["AirReport", "MixtureBlock", "Mixtures", "check_privacy_target", "simulate_blocks"]
 
-__getattr__ = import_late(
-    __name__,
-    {
-        ".transmission": ("Mixtures",),
-        ".mixtures": ("AirReport", "MixtureBlock", "simulate_blocks"),
-        ".power_calibration": ("check_privacy_target",),
-    },
-)
+__getattr__ = import_late(__name__)

@@ -11,9 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from airmixml.lazy import import_late
 from airmixml.privacy import Sensitivity
 from airmixml.privacy.evaluation import MANY_ANTENNAS
 from airmixml.privacy.facts import Antennas, Fact
@@ -28,10 +28,6 @@ if TYPE_CHECKING:
     from airmixml.streams import Streams
     from airmixml.workers import Population
     from airmixml.workers.payloads import Payload
-
-
-# By name: both stages know settings and systems, which ask for their air.
-_impaired: Final = import_late("airmixml.radio", {".impaired_air": ("IMPAIRED", "CARRYING_NOISE")})
 
 
 class Channels(NamedTuple):
@@ -164,7 +160,7 @@ class IdealAir:
         return 0.0
 
     def gains_tell_schedule(self, scenario: Scenario) -> bool:
-        """Return whether what happens to a seat may depend on who sits there; see ``privacy.views``."""
+        """Return whether what happens to a seat may depend on who sits there; see ``privacy.adversaries``."""
         return False
 
     def facts(self, system: Any) -> Iterator[Fact]:
@@ -217,7 +213,9 @@ def air_of(scenario: Any) -> IdealAir:
     """Return the air of a scenario, or of its tables."""
     if scenario.air.is_ideal:
         return IDEAL
-    air: IdealAir = _impaired("CARRYING_NOISE" if scenario.privacy.noise_kind.brought else "IMPAIRED")
+    # By name: both other stages know settings and systems, which ask for their air.
+    stages = import_module("airmixml.radio.impaired_air")
+    air: IdealAir = stages.CARRYING_NOISE if scenario.privacy.noise_kind.brought else stages.IMPAIRED
     return air
 
 

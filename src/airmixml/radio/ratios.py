@@ -181,7 +181,7 @@ class MaxMin(Assignment):
     about = "the larger ratio to the stronger channel"
 
     def facts(self) -> tuple[Fact, ...]:
-        """Return that colluders learn how others' channels rank; for all others see ``privacy.views``."""
+        """Return that colluders learn how others' channels rank; for all others see ``privacy.adversaries``."""
         return (RanksTell(),)
 
     def deal(

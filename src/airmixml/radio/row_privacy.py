@@ -12,8 +12,8 @@ import numpy as np
 from airmixml.arrays import Integers
 from airmixml.errors import PrivacyError
 from airmixml.privacy import Design, PrivacyStatement
+from airmixml.privacy.adversaries import DRAWN
 from airmixml.privacy.statements import drawn_alike, state_row
-from airmixml.privacy.views import DRAWN
 from airmixml.radio.centring import CentringSlot
 from airmixml.radio.power_calibration import slots_target
 from airmixml.radio.system import adversary_named

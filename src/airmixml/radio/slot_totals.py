@@ -205,7 +205,7 @@ class SlotTotals:
     def ledger(self) -> Ledger:
         """What each worker spent of its privacy against the server, which has all its antennas."""
         received = self._watts_at_server if len(self._at_server) else self._received.cpu().numpy()
-        return Ledger.of(self._participations.cpu().numpy(), received)
+        return Ledger(self._participations.cpu().numpy(), received)
 
     @property
     def energy_joules(self) -> float:

@@ -201,7 +201,7 @@ class Tally(SlotTotals):
         if self.rows is None:
             return None
         received_watts = self.rows.watts(2 if len(self._at_server) else 0, self.ledger.received_watts)
-        return self._squared_mu(Ledger.of(self.rows.copies, received_watts)) + (self.rows.copies * self._mean_mu) ** 2
+        return self._squared_mu(Ledger(self.rows.copies, received_watts)) + (self.rows.copies * self._mean_mu) ** 2
 
     def squared_mu(self, adversary: str = _EXACT[0]) -> float:
         """Return mu^2 of the worst worker against an adversary who knows the schedule, with the slot for the mean."""

@@ -10,4 +10,4 @@ if TYPE_CHECKING:
 
 __all__ = ["REPORT", "write_report", "write_side_by_side"]
 
-__getattr__ = import_late(__name__, {".pages": ("write_report", "write_side_by_side")})
+__getattr__ = import_late(__name__)

@@ -18,14 +18,4 @@ __all__ = ["ExportedModel", "ProtectedResult", "RunClassifier", "RunModel", "Run
 __all__ += ["SeedsResult", "draw_statements", "export_onnx", "load_metrics", "load_model"]
 __all__ += ["load_network", "run", "run_figure"]
 
-__getattr__ = import_late(
-    __name__,
-    {
-        "airmixml.runs.classifier": ("RunClassifier", "RunModel", "RunRegressor", "load_model"),
-        "airmixml.runs.experiment": ("run",),
-        "airmixml.runs.model_files": ("load_network",),
-        "airmixml.runs.onnx_export": ("ExportedModel", "export_onnx"),
-        "airmixml.runs.pictures": ("draw_statements", "run_figure"),
-        "airmixml.runs.results": ("ProtectedResult", "RunResult", "SeedsResult", "load_metrics"),
-    },
-)
+__getattr__ = import_late(__name__)

@@ -16,12 +16,4 @@ __all__ = ["AIR_PRESETS", "Air", "Learner", "Link", "Mixing", "Privacy", "Radio"
 __all__ += ["Workers", "air_in_words", "air_summary", "air_text", "keys_in_force", "preset_names", "preset_summary"]
 __all__ += ["preset_text"]
 
-__getattr__ = import_late(  # a worker's process needs one table alone
-    __name__,
-    {
-        ".air": ("AIR_PRESETS", "Air", "air_summary", "air_text"),
-        ".scenario": ("RunContext", "Scenario", "Speed"),
-        ".tables": ("Learner", "Link", "Mixing", "Privacy", "Radio", "Workers"),
-        ".toml": ("air_in_words", "keys_in_force", "preset_names", "preset_summary", "preset_text"),
-    },
-)
+__getattr__ = import_late(__name__)

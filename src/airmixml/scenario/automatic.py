@@ -54,7 +54,6 @@ class Softmax(ScoreLink):
     name, logits, rounds_share = "softmax", True, 0.9
 
     def mean(self, scores: Doubles) -> Doubles:
-        """Return the probability of each class."""
         powers = np.exp(scores - scores.max(axis=1, keepdims=True))
         return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 
@@ -65,7 +64,6 @@ class Logistic(ScoreLink):
     name, logits, rounds_share = "logistic", True, 0.9
 
     def mean(self, scores: Doubles) -> Doubles:
-        """Return the probability that each label holds."""
         return np.asarray(0.5 + 0.5 * np.tanh(0.5 * scores))  # exp of a large score would overflow
 
     def truth(self, labels: Doubles | Singles) -> Doubles | Singles:
@@ -73,7 +71,6 @@ class Logistic(ScoreLink):
         return np.asarray(0.5 + 0.5 * np.sign(labels))
 
     def length(self, outputs: int) -> float:
-        """Return sqrt(labels): each has an error of its own."""
         return math.sqrt(outputs)
 
 

@@ -125,13 +125,14 @@ def _split(text: str) -> list[str]:
     return [part.strip() for part in parts]
 
 
-def only_varied(asked: Sequence[str] | None, command: str = "run") -> str | None:
-    """Return the one ``--vary``; several are refused with the sweep that takes them all."""
+def only_varied(asked: Sequence[str] | None) -> str | None:
+    """Return the one ``--vary`` of attacks; several are refused with the sweep that takes them all."""
     if asked is None or len(asked) < 2:
         return asked[0] if asked else None
     grids = " ".join(f"--grid {shown_name(each)}" for each in asked[:3]) + (" ..." if len(asked) > 3 else "")
-    how = "" if command == "run" else f" --command {command}"
-    raise ScenarioError(f"--vary: given {len(asked)} times; for all combinations use airmix sweep{how} {grids}")
+    raise ScenarioError(
+        f"--vary: given {len(asked)} times; for all combinations use airmix sweep --command attack {grids}"
+    )
 
 
 def parse_varied(asked: str, example: str) -> tuple[str, list[str]]:

@@ -130,7 +130,6 @@ class Named(Choice):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """All that may be chosen, files included."""
         return (*self.options, *self.options.forms, *self.also)
 
     def _stored(self, name: str, value: Any) -> str | None:

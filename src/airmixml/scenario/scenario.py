@@ -15,7 +15,7 @@ from airmixml.scenario import toml
 from airmixml.scenario.air import Air, air_tables
 from airmixml.scenario.automatic import IDENTITY, LOGISTIC, SOFTMAX, ScoreLink, choose, is_chosen, why_no_rounds
 from airmixml.scenario.consistency import Tables, check_consistency
-from airmixml.scenario.rules import Rule, Text, Whole, check_fields
+from airmixml.scenario.rules import Text, Whole, check_fields
 from airmixml.scenario.tables import OWN_FILES, TABLES, Learner, Link, Mixing, Privacy, Radio, Workers
 from airmixml.wording import shown, slots_text
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from airmixml.streams import Secret  # which needs NumPy
 
 _SHARE_OF_ONE_WORKER: Final = 0.1
-TOP_LEVEL_RULES: dict[str, Rule] = {"name": Text(forbidden='/\\:*?"<>|'), "seed": Whole()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +40,7 @@ class Scenario:
     learner: Learner = field(default_factory=Learner)
 
     def __post_init__(self) -> None:
-        for name, rule in TOP_LEVEL_RULES.items():
+        for name, rule in toml.TOP_LEVEL.items():
             object.__setattr__(self, name, rule.check(name, getattr(self, name)))
         for name, kind in TABLES.items():
             if not isinstance(getattr(self, name), kind):

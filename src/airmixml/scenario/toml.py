@@ -14,7 +14,7 @@ from typing import Any, Final
 from airmixml.errors import ScenarioError
 from airmixml.reading import read_regular
 from airmixml.scenario.air import Air, named_air
-from airmixml.scenario.rules import Choice, Items, Real, Text
+from airmixml.scenario.rules import Choice, Items, Real, Rule, Text, Whole
 from airmixml.scenario.tables import OWN_FILES, TABLES
 from airmixml.wording import did_you_mean, shown, shown_name
 
@@ -48,7 +48,7 @@ def bounded_columns(
     return {"feature_columns": columns, "input_lower": list(lower), "input_upper": list(upper)}
 
 
-TOP_LEVEL = ("name", "seed")
+TOP_LEVEL: Final[dict[str, Rule]] = {"name": Text(forbidden='/\\:*?"<>|'), "seed": Whole()}
 EXTENDS = "extends"
 _LARGEST_FILE_BYTES = 1_000_000
 _PRESETS = Path(__file__).parents[1] / "presets"
@@ -190,10 +190,8 @@ def _toml_or_word(text: str) -> Any:
 
 
 def rule_of(name: str) -> Any:
-    """Return what the values of a key must be; None for the seed."""
-    if "." not in name:
-        return Text() if name == "name" else None
-    return declared(name)["rule"]
+    """Return what the values of a key must be."""
+    return TOP_LEVEL[name] if name in TOP_LEVEL else declared(name)["rule"]
 
 
 def declared(name: str) -> Mapping[str, Any]:

@@ -12,7 +12,4 @@ if TYPE_CHECKING:
 
 __all__ = ["Delivered", "Tolerance", "Tolerances", "Tried", "find_tolerances"]
 
-__getattr__ = import_late(
-    __name__,
-    {".tolerance": ("Delivered", "Tolerance", "Tolerances", "Tried"), ".tolerance_search": ("find_tolerances",)},
-)
+__getattr__ = import_late(__name__)

@@ -37,16 +37,4 @@ __all__ += ["place_coordinates", "place_workers", "scales_inputs", "sends_inputs
 __all__ += ["within_declared", "worker_cost"]
 
 # Late, so that checking a scenario imports the encoder that it names and no NumPy.
-__getattr__ = import_late(
-    __name__,
-    {
-        ".encoder": ("Encoder", "FeatureCost", "GraphPart", "encoder_of", "scales_inputs", "sends_inputs_unchanged"),
-        ".encoding": ("RowEncoder", "encode", "encode_centred", "encoded_dim", "finish_encoding", "keeps_pixels"),
-        ".encoders.torch_network": ("TorchEncoder",),
-        ".loading": ("load_dataset",),
-        ".moments": ("Holdings",),
-        ".population": ("Population", "deploy", "place_coordinates", "place_workers", "settle"),
-        "airmixml.scenario.air": ("SYMBOLS_PER_SECOND",),
-        ".signal": ("Signal", "WorkerCost", "declared_bounds", "input_range", "within_declared", "worker_cost"),
-    },
-)
+__getattr__ = import_late(__name__)
