@@ -18,15 +18,13 @@ if TYPE_CHECKING:
 
 DEFAULT_AIR_SECONDS: Final = 3600.0
 _COARSE: Final = 4.0
+_FINER: Final = (2.0, 2.0**0.5, 2.0**0.25)
 _WEIGHTS: Final = (0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 _ALPHAS: Final = (1.0, 1e2, 1e4)
 # A thousand times the air time must bring 1.4 % less noise: else the shorter design is taken.
 _AIR_EXPONENT: Final = 0.002
 # Designs this near to the best are as good as it.
 _AS_GOOD: Final = 1.025
-_FINEST_STEP: Final = 1.2
-# Accountants without a closed form are asked at most so often in total.
-_MOST_QUESTIONS: Final = 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +74,7 @@ def recommend(
 ) -> Recommendation | None:
     """Return what workers should send to leave a closed-form learner with the least noise.
 
-    A coarse grid of |N_t| and T first, then steps to better neighbours. None where nothing fits into the time on the
+    A coarse grid of |N_t| and T first, then finer steps around its best. None where nothing fits into the time on the
     air: ``max_air_seconds``, by default an hour, or what the scenario takes if that is more.
     """
     own, own_seconds = scorer.own, scorer.air_seconds(scorer.own)
@@ -171,33 +169,19 @@ class _Search:
                 starts.append(min(scored.items(), key=lambda item: self.cost(*item)))
         progress("designs", steps - 1, steps)
         starts.sort(key=lambda item: item[1])
-        questions = _MOST_QUESTIONS if self._guess_first else math.inf
-        for start, _ in starts[:2]:
-            questions -= self._climb(start, found, questions)
+        for start, _ in starts[: 1 if self._guess_first else 2]:
+            self._refine(start, found)
         progress("designs", steps, steps)
         return found
 
-    def _climb(self, start: SendingPlan, found: dict[SendingPlan, float], questions: float) -> int:
-        """Go to better neighbours until there is none; return how many |N_t| and T were asked for."""
+    def _refine(self, start: SendingPlan, found: dict[SendingPlan, float]) -> None:
+        """Go to the best of ever nearer neighbours."""
         scored = self._scored([start], guess=False)
-        asked, step = 1, 2.0
-        found.update(scored)
-        if not scored:
-            return asked
-        ((here, least),) = scored.items()
-        while step > _FINEST_STEP and asked < questions:
-            around = [each for each in self._neighbours(here, step) if each not in found]
-            around = around[: int(min(questions - asked, len(around)))]
-            asked += len(around)
-            scored = self._scored(around, guess=False)
+        for step in _FINER if scored else ():
+            here = min(scored.items(), key=lambda item: self.cost(*item))[0]
             found.update(scored)
-            least_cost = self.cost(here, least)
-            better = [item for item in scored.items() if self.cost(*item) < least_cost]
-            if better:
-                here, least = min(better, key=lambda item: self.cost(*item))
-            else:
-                step = math.sqrt(step)
-        return asked
+            scored = {here: scored[here], **self._scored(self._neighbours(here, step), guess=False)}
+        found.update(scored)
 
     def _grid(self, sends: str, schedule: str) -> Iterator[SendingPlan]:
         """Yield designs with equal shares whose |N_t| and T are some powers apart, as far as time allows."""
@@ -213,15 +197,8 @@ class _Search:
 
     def _neighbours(self, here: SendingPlan, step: float) -> Iterator[SendingPlan]:
         most = self._most_slots(here)
-        places = [
-            (here.scheduled * step, here.slots),
-            (here.scheduled / step, here.slots),
-            (here.scheduled, here.slots * step),
-            (here.scheduled, here.slots / step),
-            (here.scheduled * step, here.slots / step**2),
-            (here.scheduled / step, here.slots * step**2),
-        ]
-        for size, slots in places:
+        for wider, longer in ((1, 0), (-1, 0), (0, 1), (0, -1), (1, -2), (-1, 2)):
+            size, slots = here.scheduled * step**wider, here.slots * step**longer
             near = replace(
                 here, scheduled=_rounded(min(max(size, 1), self._workers)), slots=_rounded(min(max(slots, 1), most))
             )
