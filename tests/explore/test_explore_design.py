@@ -16,8 +16,8 @@ from airmixml import Scenario, run
 from airmixml.errors import AirMixError
 from airmixml.explore.asked import choices
 from airmixml.explore.design import LIGHT_ACCOUNTANTS, account_part, is_light, light_parts, plan_part
-from airmixml.explore.finished import curve_of
 from airmixml.explore.heavy import curves_part
+from airmixml.explore.run_book import curve_of
 from airmixml.planning.account import account_scenario
 from airmixml.planning.known_inputs import data_dimensions, input_moments
 from airmixml.planning.plan import make_plan

@@ -7,7 +7,7 @@ from typer import Option
 from airmixml.cli import options
 from airmixml.cli.finished import show_study
 from airmixml.cli.terminal import progress_bars
-from airmixml.tolerances.impairment_ladder import chosen_ladders
+from airmixml.tolerances.tolerance import chosen_ladders
 from airmixml.wording import plural
 
 _SEEDS, _QUICK_SEEDS = 3, 1
@@ -70,5 +70,5 @@ def tolerances_command(
         out=found.out,
         write=lambda: write_tolerances(plain, scenario, found.out),
         seconds=found.seconds,
-        kept=f"{plural(found.kept, 'run')} of {found.runs:,}" if found.kept else "",
+        kept=f"{plural(plain['kept'], 'run')} of {plain['runs']:,}" if plain["kept"] else "",
     )

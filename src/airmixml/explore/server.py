@@ -147,15 +147,13 @@ def _guarded(app: Any, listener: socket.socket, command: str) -> "tuple[Guard, u
     with _of_extra():
         import uvicorn
 
-        from airmixml.explore.guard import ACCEPTED_AT_ONCE, Callers, Guard
-    callers = Callers()
-    guard = Guard(app, listener.getsockname()[1], callers.admit, command)
+        from airmixml.explore.guard import Guard
+    guard = Guard(app, listener.getsockname()[1], command)
     config = uvicorn.Config(
         guard,
         loop="asyncio",
-        http=callers.protocol(),
+        http="h11",
         ws="none",
-        backlog=ACCEPTED_AT_ONCE,
         proxy_headers=False,  # there is none, and a client could say that it is another
         log_level="error",  # everybody on this machine can send what is no HTTP
         access_log=False,
