@@ -7,9 +7,24 @@ from collections.abc import Callable
 from typing import Final
 from urllib.parse import parse_qs, quote
 
+import h11
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+
+class QuietProtocol(H11Protocol):
+    """HTTP that prints nothing of requests that are none: everybody on this machine can send them."""
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            super().data_received(data)
+        except h11.ProtocolError:
+            self.transport.abort()
+        if self.conn.their_state is h11.ERROR and self.cycle is not None:
+            self.cycle.disconnected = True  # its answer cannot be sent
+
 
 LARGEST_BODY_BYTES: Final = 1_100_000  # a scenario file has 1 MB at most
 _HOST: Final = "127.0.0.1"

@@ -147,15 +147,15 @@ def _guarded(app: Any, listener: socket.socket, command: str) -> "tuple[Guard, u
     with _of_extra():
         import uvicorn
 
-        from airmixml.explore.guard import Guard
+        from airmixml.explore.guard import Guard, QuietProtocol
     guard = Guard(app, listener.getsockname()[1], command)
     config = uvicorn.Config(
         guard,
         loop="asyncio",
-        http="h11",
+        http=QuietProtocol,
         ws="none",
         proxy_headers=False,  # there is none, and a client could say that it is another
-        log_level="error",  # everybody on this machine can send what is no HTTP
+        log_level="error",
         access_log=False,
         h11_max_incomplete_event_size=_LONGEST_HEAD_BYTES,
         server_header=False,

@@ -10,7 +10,6 @@ from airmixml.arrays import ratio_to_db, watts_to_dbm
 from airmixml.errors import AirMixError
 from airmixml.impairments.fading import silent_share
 from airmixml.planning.sizing import Sizing
-from airmixml.privacy.gaussian import gaussian_epsilon
 from airmixml.radio.masking import (
     above_thermal_db_of,
     enough_absent,
@@ -56,8 +55,6 @@ class MaskPlan:
     advice: str  # what to do about it; empty where it does little
     absent: float  # share of the workers that do not send
     noise: ExpectedNoise  # in the sum, by where it comes from
-    noise_deviation: float  # of a symbol of the mean over all workers, in units of a worker's own symbol
-    epsilon_as_if: float  # that at which the receiver's noise alone, against the server, would be as strong
     costs: tuple[Cost, ...]  # of colluders, and of absent workers
     overrides: tuple[str, ...]  # what would leave less noise
     gain_db: float  # how much less
@@ -86,11 +83,6 @@ def plan_masks(sizing: Sizing, received_watts: float) -> MaskPlan | None:
     noisy = signal.symbols + scenario.privacy.noise_kind.probes(scenario, signal.symbols)
     added_joules = masking.added_watts * noisy / SYMBOLS_PER_SECOND
     sent_watts = (received_watts * sizing.system.joules_per_watt + added_joules) / sizing.system.slot_seconds
-    power_scale_watts = received_watts * radio.scheduled**2  # of equal shares
-    deviation = math.sqrt(noise.total_watts / 2.0 / power_scale_watts / radio.slots)
-    move = sizing.system.sensitivity.squared_move(scenario.privacy.adjacency, "none")
-    typical = radio.slots * radio.scheduled / scenario.workers.count
-    mu = math.sqrt(typical * received_watts * move / (noise.total_watts / 2.0))
     costs = tuple(_costs(sizing, noise.total_watts / received_watts))
     better = min(costs, key=lambda cost: cost.noise_db, default=None)
     gain_db = 0.0 if better is None or better.override.startswith("privacy.colluders") else -better.noise_db
@@ -106,8 +98,6 @@ def plan_masks(sizing: Sizing, received_watts: float) -> MaskPlan | None:
         advice=scenario.privacy.noise_kind.advice(scenario),
         absent=silent_share(scenario),
         noise=noise,
-        noise_deviation=deviation,
-        epsilon_as_if=gaussian_epsilon(mu, scenario.privacy.delta),
         costs=costs,
         overrides=(better.override,) if better is not None and gain_db > _WORTH_DB else (),
         gain_db=gain_db,

@@ -263,7 +263,6 @@ def _masks(masks: Plain) -> Iterator[Part]:
     parts = {"workers' own": "own", "gain errors": "gains", "absent workers": "absent", "receiver": "receiver"}
     shares = {name: noise[f"{key}_watts"] / noise["total_watts"] for name, key in parts.items()}
     felt = f", which leaves {times:.3g} times the noise of exact gains" if times > 1.0 else ""
-    as_if = f"epsilon were {epsilon_text(masks['epsilon_as_if'])} against the server, by the receiver's noise alone"
     rows = [("workers' noise", f"{masks['above_thermal_db']:.1f} dB above the receiver's in the sum")]
     if masks["degree"]:
         told = f"{masks['degree']:,} per worker, {masks['neighbours']:,} or more of them shared with honest ones"
@@ -272,7 +271,6 @@ def _masks(masks: Plain) -> Iterator[Part]:
         ("power", f"nearest worker {masks['nearest_dbm']:.1f} dBm, farthest {masks['farthest_dbm']:.1f} dBm"),
         ("gains", f"err by {masks['gain_error']:.2%}{felt}; {masks['absent']:.1%} of the workers do not send"),
         ("noise in the sum", ", ".join(f"{name} {share:.1%}" for name, share in shares.items() if share)),
-        ("as if", as_if),
     ]
     for each in masks["costs"]:
         cost = "impossible" if each["noise_db"] is None else f"{each['noise_db']:+.1f} dB noise"
