@@ -128,7 +128,6 @@ class Account(AskedDesign):
 
     @property
     def title(self) -> str:
-        """Its name, with the air where that is not the ideal one."""
         return titled(self.name, self.air)
 
     @property

@@ -89,7 +89,6 @@ class TriedDesign:
         return more <= max(worth, error)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return one flat table of plain values."""
         found = {name: getattr(self, name) for name in ("accuracy", "error", "uplink_symbols", "air_seconds")}
         return {**asdict(self.design), **found}
 
@@ -137,7 +136,6 @@ class DesignSearch:
         return f"the most accurate design is {more:.1f} ± {chance:.1f} points better; this one needs {thrift}: {told}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
         sizes = {name: getattr(self, name) for name in ("tables", "rows", "inputs", "classes", "basis")}
         gain = dict(zip(("gained", "gained_error"), self.best.ahead_of(self.own), strict=True))
         told = {name: getattr(self, name) for name in ("measured_on", "reason") if getattr(self, name)}

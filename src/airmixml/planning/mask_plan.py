@@ -36,7 +36,6 @@ class Cost:
     noise_db: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
         return {**vars(self), "noise_db": self.noise_db if math.isfinite(self.noise_db) else None}
 
 
@@ -60,7 +59,6 @@ class MaskPlan:
     gain_db: float  # how much less
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
         return {
             **vars(self),
             "noise": self.noise.to_dict(),

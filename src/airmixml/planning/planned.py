@@ -100,7 +100,6 @@ class Plan:
 
     @property
     def title(self) -> str:
-        """Its name, with the air where that is not the ideal one."""
         return titled(self.name, self.air)
 
     def to_dict(self) -> dict[str, Any]:

@@ -214,7 +214,6 @@ class TableTrial(Trial):
         self.inputs, self.classes = min(input_dim, MOST_INPUTS), min(label_dim, MOST_CLASSES)
 
     def table(self, number: int) -> SyntheticTable:
-        """Return one of them."""
         return make_table(
             KINDS[number % len(KINDS)],
             rows=self.rows,
@@ -225,7 +224,6 @@ class TableTrial(Trial):
         )
 
     def of(self, designs: Iterable[TableDesign]) -> list[TriedDesign]:
-        """Return what each design reaches."""
         scenario, classes, distance_metres = self.scenario, self.classes, self._distance_metres
         settings = {
             design: NoisyDesign.of(design.applied_to(scenario), self.inputs, classes, distance_metres)
@@ -258,7 +256,6 @@ class TableTrial(Trial):
         )
 
     def candidates(self) -> Iterator[TableDesign]:
-        """Yield designs that the scenario's keys allow, each once."""
         workers = self.scenario.workers
         own = TableDesign.of(self.scenario)
         plain = replace(own, model="ridge", encoder="clip", features=0, centre="public", norm="clip", rounds=0)
@@ -280,7 +277,6 @@ class TableTrial(Trial):
         yield from filter(self._allows, dict.fromkeys(found))
 
     def after(self, tried: list[TriedDesign]) -> Iterator[TableDesign]:
-        """Yield the best design that has rounds with other numbers of them."""
         best = max((each for each in tried if each.design.rounds), key=lambda each: each.accuracy, default=None)
         if best is not None:
             yield from (replace(best.design, rounds=rounds) for rounds in ROUNDS)
@@ -299,7 +295,6 @@ class PublicTrial(TableTrial):
     def __init__(
         self, scenario: Scenario, input_dim: int, label_dim: int, moments: InputMoments, progress: Progress = silent
     ) -> None:
-        """Take the same as for synthetic tables."""
         super().__init__(scenario, input_dim, label_dim, moments, progress)
         name, self.rows = scenario.workers.dataset, scenario.workers.count
         self.times, self.told = f"splits of {name}", f"{name}, which is public and was read"

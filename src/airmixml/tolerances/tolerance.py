@@ -167,7 +167,6 @@ class Tried:
         return self.fall - self.standard_error <= drop
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
         return {
             "size": self.size,
             "score": None if self.error else self.score,
@@ -187,5 +186,4 @@ class Tolerances:
     seconds: float  #: how long it took
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
         return self.plain

@@ -173,9 +173,6 @@ def _draw_panel(axis: Axes, plain: Plain, each: Plain) -> None:
     places, scores = [one["size"] for one in tried], [one["score"] for one in tried]
     axis.axhline(ideal, color=GREY, linewidth=1, zorder=1, label="ideal air")
     axis.axhline(ideal - drop, color=RED, linestyle="--", linewidth=1.2, zorder=1, label=f"{points(drop)} less")
-    if places and places[0] != ladder.sizes[0]:  # what lies between was not tried: it is no worse than the first
-        ends = [ladder.sizes[0], places[0]], [plain["base"]["mean"], scores[0]]
-        axis.plot(*ends, color=BLUE, linestyle=":", linewidth=1.2, zorder=3)
     label, spread = "measured (± standard error of the fall)", [one["standard_error"] for one in tried]
     error_line(axis, places, scores, spread, color=BLUE, marker="o", zorder=4, label=label)
     has = {air: found["size"] for air, found in each["delivered"].items() if found["size"] is not None}
@@ -195,14 +192,7 @@ def _draw_panel(axis: Axes, plain: Plain, each: Plain) -> None:
     axis.set_xlim(*((high, low) if ladder.fewer_is_worse else (low, high)))
     axis.set_xlabel(ladder.unit or "number", fontsize=9)
     axis.set_ylabel("%", fontsize=9)
-    if ladder.unit == "bits":
-        from matplotlib.ticker import MaxNLocator
-
-        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     axis.tick_params(labelsize=8)
-    if each["refused"] is None:
-        told: dict[str, Any] = {"ha": "center", "va": "bottom", "fontsize": 8.5, "color": "0.35"}
-        axis.text(0.5, 0.04, "no size up to the end of the range is too much", transform=axis.transAxes, **told)
     finish_axis(axis, ladder.name, size=10.5)
 
 

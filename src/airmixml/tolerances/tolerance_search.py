@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from airmixml.data import known_dataset
 from airmixml.engines import Engine
 from airmixml.errors import AirMixError, ScenarioError
+from airmixml.planning.known_inputs import data_dimensions
 from airmixml.progress import Progress, silent
 from airmixml.radio.power_calibration import check_privacy_target
 from airmixml.scenario import AIR_PRESETS, Air, Scenario, keys_in_force
@@ -19,9 +19,8 @@ from airmixml.scenario.air import named_air
 from airmixml.scenario.toml import finite
 from airmixml.storage.run_folder import identity_of
 from airmixml.storage.study import consecutive_seeds, study_folder, study_path
-from airmixml.streams import Streams
 from airmixml.sweeps.batched_task import run_sweep
-from airmixml.sweeps.batches import cut_into_batches, dimensions
+from airmixml.sweeps.batches import cut_into_batches
 from airmixml.sweeps.cells import CellOutcome, Measured, RunCells
 from airmixml.sweeps.grid_sweep import CELLS
 from airmixml.tolerances.tolerance import (
@@ -96,7 +95,7 @@ def find_tolerances(
         study.search_accuracy()
         epsilons = None
         if scenario.mixing.power_policy.keeps_target:
-            epsilons = Epsilons(scenario, _dimensions(scenario, data_dir), folder / PRIVACY)
+            epsilons = Epsilons(scenario, data_dimensions(scenario, None, None), folder / PRIVACY)
         found = []
         for number, ladder in enumerate(chosen):
             progress("privacy", number, len(chosen))
@@ -144,16 +143,6 @@ def _felt(scenario: Scenario, chosen: Sequence[ImpairmentLadder], *, asked: bool
     if not asked and len(refusals) == len(felt):
         raise refusals[0]
     return tuple(felt)
-
-
-def _dimensions(scenario: Scenario, data_dir: Path | None) -> tuple[int, int]:
-    """Return d_X as it leaves the encoder, and d_Y."""
-    from airmixml.workers import load_dataset
-
-    if known_dataset(scenario.workers.dataset) is not None:
-        return dimensions(scenario)
-    dataset = load_dataset(scenario.workers, Streams(scenario.seed), data_dir=data_dir)
-    return dataset.input_dim, dataset.label_dim
 
 
 class _Trials:
