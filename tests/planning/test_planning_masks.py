@@ -84,7 +84,7 @@ def test_recovery_is_advised_where_absent_workers_are_what_costs(absent_plan: Pl
     recovered = alone.with_overrides(*masks.overrides)
     gain_db = 10 * math.log10(planned_variance(alone) / planned_variance(recovered))
     assert masks.gain_db == pytest.approx(gain_db, abs=0.1)
-    costs = [each.noise_db for each in masks.costs if "colluders" in each.override]
+    costs = [each["noise_db"] for each in masks.costs if "colluders" in each["override"]]
     assert costs == sorted(costs)
     assert min(costs) > 0.0
 
