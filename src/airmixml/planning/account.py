@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, replace
 from itertools import product
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from airmixml.arrays import watts_to_dbm
-from airmixml.engines import Engine
 from airmixml.errors import PrivacyError, ScenarioError
 from airmixml.notebook import html_table
 from airmixml.planning.what_if import WhatIf, better_receivers, what_ifs
@@ -57,8 +55,8 @@ _UNIT: Final = "one worker; a person whose data are on several workers is protec
 
 
 @dataclass(frozen=True, kw_only=True)
-class AskedDesign:
-    """What accountants are asked about."""
+class Account:
+    """One design under every accountant and adversary."""
 
     design: Design  # what is sent
     adjacency: str  # which neighbours
@@ -66,51 +64,6 @@ class AskedDesign:
     rounds: int = 0  # of all slots, the last ones that carry gradients
     centring: CentringSlot | None = None  # the slot that estimated that mean; it costs epsilon beside the others
     target: tuple[str, str] | None = None  # adversary and accountant whose epsilon is asked for better receivers too
-
-    def _by(self, pair: tuple[Adversary, str]) -> Question:
-        return Question(adversary=pair[0], accountant=pair[1], adjacency=self.adjacency, delta=self.slots_delta)
-
-    def stated(self, pair: tuple[Adversary, str]) -> PrivacyStatement | str:
-        """Return what the accountant states about the adversary, or why it states nothing."""
-        adversary, accountant = pair
-        asked: dict[str, Any] = {"adjacency": self.adjacency, "delta": self.slots_delta}
-        asked["better"] = (adversary.name, accountant) == self.target
-        try:
-            if why := self._by(pair).refusal(self.design):
-                return why
-            stated = state_privacy(self.design, adversary, accountant, **asked)
-            if self.centring is None:
-                return with_any_schedule(stated, self.design, adversary)
-            return with_centring(stated, self.centring)
-        except PrivacyError as problem:
-            return str(problem)
-
-    def epsilon_after(self, point: tuple[int, tuple[Adversary, str]]) -> float:
-        """Return the epsilon of one accountant against one adversary after so many slots; NaN for none."""
-        count, (adversary, accountant) = point
-        try:
-            value, view = self._by((adversary, accountant)).epsilon(self.design.with_slots(count, self.rounds))
-        except PrivacyError:
-            return math.nan
-        if self.centring is None or math.isnan(value):
-            return value
-        left = left_of(self.slots_delta, view)
-        return self.centring.joined(value, left, adversary.name, accountant, self.adjacency)
-
-    def answers(
-        self, adversaries: Sequence[Adversary], engine: Engine | None, accountants: Sequence[str]
-    ) -> tuple[list[PrivacyStatement], dict[tuple[str, str], str]]:
-        """Return what every accountant states about every adversary, and why the others state nothing."""
-        pairs = list(product(adversaries, accountants))
-        found = list(zip(pairs, (engine or Engine()).run_in_order(attrgetter("stated"), self, pairs), strict=True))
-        statements = [answer for _, answer in found if not isinstance(answer, str)]
-        return statements, {(whom.name, name): answer for (whom, name), answer in found if isinstance(answer, str)}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Account(AskedDesign):
-    """One design under every accountant and adversary."""
-
     name: str  # of the scenario, or "numbers"
     adversaries: tuple[Adversary, ...]  # against whom it is stated
     delta: float  # of all statements
@@ -119,12 +72,47 @@ class Account(AskedDesign):
     seed: int = 0  # of that schedule
     in_watts: bool = True  # plain numbers have no unit
     air: Air = field(default_factory=Air)
-    statements: list[PrivacyStatement]
-    refusals: dict[tuple[str, str], str]  # (adversary, accountant) to why that accountant cannot treat it
+    statements: list[PrivacyStatement] = field(default_factory=list)
+    # (adversary, accountant) to why that accountant cannot treat it
+    refusals: dict[tuple[str, str], str] = field(default_factory=dict)
     what_if: tuple[WhatIf, ...] = ()  # what more colluders and better receivers do, where workers hide themselves
     row: RowPrivacy | None = None  # of a row of the data, where that is not what one worker holds alone
     advice: str = ""  # where gain errors leave much of masks, what to do; see ``times_the_noise``
     unit: str = _UNIT  # whose privacy all other statements are about, in words
+
+    def ask(self, accountants: Sequence[str]) -> Account:
+        """Fill in what these accountants state about every adversary, or why they state nothing."""
+        for adversary, accountant in product(self.adversaries, accountants):
+            try:
+                self._ask(adversary, accountant)
+            except PrivacyError as problem:
+                self.refusals[adversary.name, accountant] = str(problem)
+        return self
+
+    def _ask(self, adversary: Adversary, accountant: str) -> None:
+        if why := self._question(adversary, accountant).refusal(self.design):
+            raise PrivacyError(why)
+        asked: dict[str, Any] = {"adjacency": self.adjacency, "delta": self.slots_delta}
+        asked["better"] = (adversary.name, accountant) == self.target
+        stated = state_privacy(self.design, adversary, accountant, **asked)
+        if self.centring is None:
+            self.statements.append(with_any_schedule(stated, self.design, adversary))
+        else:
+            self.statements.append(with_centring(stated, self.centring))
+
+    def _question(self, adversary: Adversary, accountant: str) -> Question:
+        return Question(adversary=adversary, accountant=accountant, adjacency=self.adjacency, delta=self.slots_delta)
+
+    def epsilon_after(self, slots: int, adversary: Adversary, accountant: str) -> float:
+        """Return the epsilon of one accountant against one adversary after so many slots; NaN for none."""
+        try:
+            value, view = self._question(adversary, accountant).epsilon(self.design.with_slots(slots, self.rounds))
+        except PrivacyError:
+            return math.nan
+        if self.centring is None or math.isnan(value):
+            return value
+        left = left_of(self.slots_delta, view)
+        return self.centring.joined(value, left, adversary.name, accountant, self.adjacency)
 
     @property
     def title(self) -> str:
@@ -257,13 +245,11 @@ def account_scenario(
     ledger: bool = False,
     accountants: Sequence[str] | None = None,
     progress: Progress = silent,
-    engine: Engine | None = None,
 ) -> Account:
     """Return the account of a scenario by all accountants, or by those that are named.
 
     Where the power follows from the privacy target all slots are alike and nothing is drawn. Else, or if the ``ledger``
-    is asked for, the slots are rehearsed, and the server's figures are those of the schedule that the seed draws. An
-    ``engine`` that is not this process asks accountants side by side.
+    is asked for, the slots are rehearsed, and the server's figures are those of the schedule that the seed draws.
     """
     privacy, policy = scenario.privacy, scenario.mixing.power_policy
     if masking := masking_of(scenario):
@@ -282,16 +268,6 @@ def account_scenario(
     names = ADVERSARIES.names_with(privacy.adversary)
     names = tuple(name for name in names if name != Everyone.name or design.says(facts.WorkersNoise))
     adversaries = tuple(adversary_named(name, scenario) for name in names)
-    asked = AskedDesign(
-        design=design,
-        adjacency=privacy.adjacency,
-        slots_delta=slots_target(scenario)[1],
-        rounds=scenario.learner.rounds,
-        centring=None if tally is None else tally.centring,
-        target=(privacy.adversary, privacy.accountant),
-    )
-    accountants = ACCOUNTANTS.names_with(privacy.accountant) if accountants is None else accountants
-    statements, refusals = asked.answers(adversaries, engine, accountants)
     row = plan_row_privacy(
         scenario,
         holding,
@@ -299,8 +275,13 @@ def account_scenario(
     )
     unit = _UNIT if scenario.workers.holding == "drawn" else "one worker, which is one row of the data"
     unit = unit if row is None else f"one worker; {row.name}, {row.held}, has a line of its own"
-    return Account(
-        **vars(asked),
+    account = Account(
+        design=design,
+        adjacency=privacy.adjacency,
+        slots_delta=slots_target(scenario)[1],
+        rounds=scenario.learner.rounds,
+        centring=None if tally is None else tally.centring,
+        target=(privacy.adversary, privacy.accountant),
         name=scenario.name,
         adversaries=adversaries,
         delta=privacy.delta,
@@ -308,13 +289,12 @@ def account_scenario(
         tally=tally,
         seed=scenario.seed,
         air=scenario.air,
-        statements=statements,
-        refusals=refusals,
-        what_if=what_ifs(scenario, design, privacy.delta) or better_receivers(statements),
         row=row,
         advice=scenario.privacy.noise_kind.advice(scenario),
         unit=unit,
-    )
+    ).ask(ACCOUNTANTS.names_with(privacy.accountant) if accountants is None else accountants)
+    rows = what_ifs(scenario, design, privacy.delta) or better_receivers(account.statements)
+    return replace(account, what_if=rows)
 
 
 def account_numbers(
@@ -331,7 +311,6 @@ def account_numbers(
     sampling: str = "without-replacement",
     max_participations: int = 0,
     colluders: int = 0,
-    engine: Engine | None = None,
 ) -> Account:
     """Return the account of equal slots given by plain numbers, without radio or data.
 
@@ -364,30 +343,26 @@ def account_numbers(
             unit, adversaries[adversary], accountant, adjacency=adjacency, epsilon=epsilon, delta=delta
         )
         power = f"set for epsilon = {epsilon:g} by {accountant} against {adversary}"
-    design, against = unit.scaled(factor), tuple(adversaries.values())
-    asked = AskedDesign(design=design, adjacency=adjacency, slots_delta=delta)
-    statements, refusals = asked.answers(against, engine, ACCOUNTANTS.names)
-    return Account(
-        **vars(asked),
+    account = Account(
+        design=unit.scaled(factor),
+        adjacency=adjacency,
+        slots_delta=delta,
         name="numbers",
-        adversaries=against,
+        adversaries=tuple(adversaries.values()),
         delta=delta,
         power=power,
         in_watts=False,
-        what_if=better_receivers(statements),
-        statements=statements,
-        refusals=refusals,
-    )
+    ).ask(ACCOUNTANTS.names)
+    return replace(account, what_if=better_receivers(account.statements))
 
 
 def epsilon_curves(
-    account: Account, *, progress: Progress = silent, engine: Engine | None = None
+    account: Account, *, progress: Progress = silent
 ) -> tuple[list[int], dict[tuple[str, str], list[float]]]:
     """Return numbers of slots, and for each (adversary, accountant) the epsilon after that many.
 
     Fewer slots are as strong as the design's strongest one, before any is drawn. Where that does not lead to what is
-    stated of all slots, since they were drawn or differ, only that one is known, and the others are NaN. The
-    ``engine`` is that of ``account_scenario``.
+    stated of all slots, since they were drawn or differ, only that one is known, and the others are NaN.
     """
     longest = max(account.design.slots, 2)
     slots = np.unique(np.geomspace(max(1.0, longest / 10**_CURVE_DECADES), longest, _CURVE_POINTS).round().astype(int))
@@ -397,15 +372,12 @@ def epsilon_curves(
         if each.name != "release":
             stated = sorted(stated, key=lambda statement: (statement.epsilon, statement.accountant))[:1]
         pairs += [(each, statement.accountant) for statement in stated]
-    points = [(count, pair) for count in slots.tolist() for pair in pairs]
     curves: dict[tuple[str, str], list[float]] = {}
-    asked = AskedDesign(
-        **{each.name: getattr(account, each.name) for each in fields(AskedDesign)}
-    )  # what is sent, no more
-    values = (engine or Engine()).run_in_order(attrgetter("epsilon_after"), asked, points)
-    for done, ((_, (adversary, accountant)), value) in enumerate(zip(points, values, strict=True)):
-        progress("epsilon against slots", done // len(pairs), len(slots))
-        curves.setdefault((adversary.name, accountant), []).append(value)
+    for done, count in enumerate(slots.tolist()):
+        progress("epsilon against slots", done, len(slots))
+        for adversary, accountant in pairs:
+            value = account.epsilon_after(count, adversary, accountant)
+            curves.setdefault((adversary.name, accountant), []).append(value)
     progress("epsilon against slots", len(slots), len(slots))
     own = slots.tolist().index(account.design.slots)
     for stated_one in account.statements:

@@ -12,7 +12,7 @@ from airmixml.integers.integer_noise import integers_in_words
 from airmixml.output.cards import claimed_card
 from airmixml.output.page import Cards, Code, Page, Part, Rows
 from airmixml.output.tables import Table
-from airmixml.planning.rows_bound import assumed_rows, plan_rows_bound
+from airmixml.planning.known_inputs import assumed_rows, plan_rows_bound
 from airmixml.radio.analog_link import acquisition_rows
 from airmixml.radio.digital_link import link_rows
 from airmixml.registries import ADVERSARIES
